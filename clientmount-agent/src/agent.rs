@@ -1,15 +1,16 @@
-//! The one owner of what is wanted of this node: takes events, starts workers, reports what they bring back.
+//! The agent's main loop: takes events of objects, starts a worker for each object, reports what the workers did.
 //!
-//! Nothing is mounted or unmounted before the coordinator has told everything that exists. Then mounts of ours that no object
-//! wants are removed; until that has ended only those paths are worked on that it leaves alone.
+//! The agent mounts and unmounts nothing before it knows every object that exists. Then it removes mounts of Warren's that no object
+//! asks for (the clean-up); until the clean-up has ended the agent works only on objects whose paths it leaves alone.
 
 mod objects;
+mod requests;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     future::Future,
     sync::Arc,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use controller::{Queue, Retry, Standing};
@@ -18,7 +19,12 @@ use proto::v1::{Health, health};
 use storage::{Converger, Desired, caught, desired::MountPoint};
 use tokio::{sync::mpsc, task::JoinSet, time};
 
+use crate::{
+    job::Request,
+    view::{Rest, View},
+};
 use agent::{
+    clean_up::CleanUp,
     error::Failure,
     holders::Holders,
     link::LinkEvent,
@@ -26,19 +32,18 @@ use agent::{
     reconcile::{Work, Worked},
     records::MountRecords,
     site::Site,
-    sweep::Sweep,
 };
 use objects::Objects;
 
 /// How long running steps may take to end when the agent is stopped.
 const GRACE: Duration = Duration::from_secs(10);
 
-enum Back {
+enum WorkerResult {
     Mounts { uid: String, worked: Worked },
-    Swept(Result<(), Failure>),
+    CleanedUp(Result<(), Failure>),
 }
 
-/// See the module.
+/// The state of the agent; [`Agent::run`] is its main loop.
 #[derive(Debug)]
 pub struct Agent {
     site: Site,
@@ -47,13 +52,18 @@ pub struct Agent {
     outbox: Arc<Outbox>,
     objects: Objects,
     queue: Queue<String>,
-    sweep: Sweep,
-    /// What the sweep that runs leaves alone.
-    kept: BTreeSet<MountPoint>,
-    workers: JoinSet<Back>,
+    clean_up: CleanUp,
+    /// The mount points that the running clean-up leaves mounted.
+    kept_paths: BTreeSet<MountPoint>,
+    workers: JoinSet<WorkerResult>,
     failing: BTreeMap<String, String>,
-    /// Who keeps an object's mounts in use.
+    /// Waits for the end of processes that keep an object's mounts in use.
     holders: Holders<String>,
+    view: Arc<View>,
+    /// What scripts ask for; none when nobody serves them.
+    requests: Option<mpsc::Receiver<Request>>,
+    /// Objects whose next pass detaches what it cannot unmount.
+    detaching: BTreeSet<String>,
 }
 
 impl Agent {
@@ -75,11 +85,14 @@ impl Agent {
             outbox,
             objects,
             queue: Queue::new(usize::MAX),
-            sweep: Sweep::default(),
-            kept: BTreeSet::new(),
+            clean_up: CleanUp::default(),
+            kept_paths: BTreeSet::new(),
             workers: JoinSet::new(),
             failing: BTreeMap::new(),
             holders: Holders::default(),
+            view: Arc::default(),
+            requests: None,
+            detaching: BTreeSet::new(),
         }
     }
 
@@ -92,6 +105,7 @@ impl Agent {
         tokio::pin!(stop);
         let end = loop {
             self.start(Instant::now());
+            self.tell_rest();
             let due = self.next_due();
             tokio::select! {
                 () = &mut stop => break End::Stopped,
@@ -100,12 +114,13 @@ impl Agent {
                     Some(event) => self.event(event),
                     None => break End::Stopped,
                 },
-                Some(back) = self.workers.join_next() => match back {
-                    Ok(back) => self.back(back, Instant::now()),
-                    // What a worker does for an object or a sweep is caught there.
+                Some(result) = self.workers.join_next() => match result {
+                    Ok(result) => self.worker_finished(result, Instant::now()),
+                    // Workers catch panics of work on an object or a clean-up; this one is another.
                     Err(error) => std::panic::resume_unwind(error.into_panic()),
                 },
                 uid = self.holders.ended() => self.queue.wake(uid),
+                request = requests::next(&mut self.requests) => self.requested(request),
                 () = time::sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => {}
             }
         };
@@ -113,13 +128,13 @@ impl Agent {
         end
     }
 
-    /// Lets what runs come to an end. What does not is killed with the agent.
+    /// Waits for running workers. Those that take longer than [`GRACE`] are killed with the agent.
     async fn finish(&mut self) {
         let finishing = async {
-            while let Some(back) = self.workers.join_next().await {
-                match back {
-                    Ok(Back::Mounts { uid, .. }) => self.queue.forget(&uid),
-                    Ok(Back::Swept(_)) => self.sweep.done(),
+            while let Some(result) = self.workers.join_next().await {
+                match result {
+                    Ok(WorkerResult::Mounts { uid, .. }) => self.queue.forget(&uid),
+                    Ok(WorkerResult::CleanedUp(_)) => self.clean_up.done(),
                     Err(_) => {}
                 }
             }
@@ -127,8 +142,9 @@ impl Agent {
         if time::timeout(GRACE, finishing).await.is_err() {
             let objects =
                 self.queue.running().map(|uid| format!("ClientMount {}", self.objects.name(uid)));
-            let sweep = self.sweep.running().then(|| "mounts that no object wants".to_owned());
-            let named: Vec<_> = objects.chain(sweep).collect();
+            let clean_up =
+                self.clean_up.running().then(|| "mounts that no object wants".to_owned());
+            let named: Vec<_> = objects.chain(clean_up).collect();
             log::warn!(
                 "work on {} did not end within {} s: its commands are killed, and the next start goes on from what they left",
                 named.join(", "),
@@ -148,7 +164,7 @@ impl Agent {
             LinkEvent::Gone(gone) => self.objects.gone(&gone),
             LinkEvent::Synced => {
                 let woken = self.objects.synced();
-                self.sweep.synced();
+                self.clean_up.synced();
                 woken
             }
             LinkEvent::Down => {
@@ -158,26 +174,27 @@ impl Agent {
             LinkEvent::Refused(_) => Vec::new(),
         };
         if !woken.is_empty() {
-            self.sweep.changed();
+            self.clean_up.changed();
         }
         for uid in woken {
+            self.show(&uid);
             self.queue.wake(uid);
         }
     }
 
-    /// Starts what is due. While unwanted mounts are being removed nothing is mounted but where they are left alone: it could
-    /// be taken for one.
+    /// Starts what is due. While the clean-up runs, only objects start whose paths it leaves alone: it could take other new
+    /// mounts for unwanted ones.
     fn start(&mut self, now: Instant) {
-        if !self.sweep.started() {
+        if !self.clean_up.started() {
             return;
         }
-        if self.sweep.due(now) && self.may_sweep() {
-            self.start_sweep();
+        if self.clean_up.due(now) && self.may_clean_up() {
+            self.start_clean_up();
         }
         loop {
-            let due = self
-                .queue
-                .start(now, |uid| !self.sweep.running() || self.objects.is_within(uid, &self.kept));
+            let due = self.queue.start(now, |uid| {
+                !self.clean_up.running() || self.objects.is_within(uid, &self.kept_paths)
+            });
             if due.is_empty() {
                 return;
             }
@@ -187,20 +204,21 @@ impl Agent {
         }
     }
 
-    /// Workers remove unwanted mounts between other work, which may be about to mount.
-    fn may_sweep(&self) -> bool {
+    /// The clean-up starts only while no worker runs: it could take what a worker is about to mount for unwanted.
+    fn may_clean_up(&self) -> bool {
         self.workers.is_empty()
     }
 
     fn start_one(&mut self, uid: &str, now: Instant) {
         match self.objects.work(uid) {
-            Some(Work { former, now: Err(outcome), .. })
-                if former.is_empty() && !outcome.done() =>
+            Some(Work { dropped, now: Err(outcome), .. })
+                if dropped.is_empty() && !outcome.done() =>
             {
                 let worked = Worked { outcome, gone: Vec::new() };
-                self.back(Back::Mounts { uid: uid.to_owned(), worked }, now);
+                self.worker_finished(WorkerResult::Mounts { uid: uid.to_owned(), worked }, now);
             }
             Some(work) => {
+                let work = self.detached(uid, work);
                 let (uid, converger) = (uid.to_owned(), Arc::clone(&self.converger));
                 let records = Arc::clone(&self.records);
                 let refused = work.refusal();
@@ -210,48 +228,50 @@ impl Agent {
                         outcome: refused(Failure::of_panic(&panicked)),
                         gone: Vec::new(),
                     });
-                    Back::Mounts { worked, uid }
+                    WorkerResult::Mounts { worked, uid }
                 });
             }
             None => self.queue.forget(&uid.to_owned()),
         }
     }
 
-    fn start_sweep(&mut self) {
+    fn start_clean_up(&mut self) {
         let Some(keep) = self.paths_to_keep() else { return };
-        self.sweep.begin();
-        self.kept = keep.iter().cloned().collect();
+        self.clean_up.begin();
+        self.kept_paths = keep.iter().cloned().collect();
         let converger = Arc::clone(&self.converger);
         self.workers.spawn_blocking(move || {
-            let swept = converger.converge(&Desired::OnlyMounts(keep));
-            Back::Swept(swept.map(drop).map_err(|error| Failure::of_convergence(&error)))
+            let cleaned_up = converger.converge(&Desired::OnlyMounts(keep));
+            WorkerResult::CleanedUp(
+                cleaned_up.map(drop).map_err(|error| Failure::of_convergence(&error)),
+            )
         });
     }
 
-    /// What may be mounted; `None` when that cannot be told.
+    /// Every path at which an object may be mounted; `None` when an object cannot be read.
     fn paths_to_keep(&mut self) -> Option<Vec<MountPoint>> {
         let keep = self.objects.possible_paths();
         if keep.is_none() {
             let why = "an object cannot be read, so its mounts cannot be told";
-            if self.sweep.put_off(why) {
+            if self.clean_up.postpone(why) {
                 log::warn!("unwanted mounts are not looked for: {why}");
             }
         }
         keep
     }
 
-    fn back(&mut self, back: Back, now: Instant) {
-        match back {
-            Back::Mounts { uid, worked } => self.converged(&uid, &worked, now),
-            Back::Swept(result) => self.swept(result, now),
+    fn worker_finished(&mut self, result: WorkerResult, now: Instant) {
+        match result {
+            WorkerResult::Mounts { uid, worked } => self.converged(&uid, &worked, now),
+            WorkerResult::CleanedUp(result) => self.cleaned_up(result, now),
         }
-        self.tell_health();
+        self.report_health();
     }
 
     fn converged(&mut self, uid: &str, worked: &Worked, now: Instant) {
         let outcome = &worked.outcome;
-        // Also when the object changed meanwhile: what is gone must not be taken down once more.
-        for other in self.objects.former_gone(uid, worked) {
+        // Also when the object changed meanwhile: the agent must not unmount again what is gone.
+        for other in self.objects.dropped_gone(uid, worked) {
             self.queue.wake(other);
         }
         if self.queue.finished(&uid.to_owned(), outcome.retry().unwrap_or(Retry::OnChange), now)
@@ -259,13 +279,14 @@ impl Agent {
         {
             return;
         }
+        self.view.worked(uid, outcome, SystemTime::now());
         self.holders.set(&uid.to_owned(), outcome.holders());
         let error = agent::report::error(&self.site.node, &outcome.failures);
         let unreadable = || agent::report::unreadable(outcome);
         match error.map(|error| error.debug_message).or_else(unreadable) {
             Some(text) => {
                 let name = self.objects.name(uid);
-                // A retry that fails as before was told before.
+                // The log names a failure once, however often a retry fails with it.
                 if self.failing.insert(uid.to_owned(), text.clone()).as_ref() != Some(&text) {
                     log::warn!(object = name.as_str(); "ClientMount {name}: {text}");
                 }
@@ -275,30 +296,31 @@ impl Agent {
         if let Some(report) = self.objects.report(uid, outcome) {
             self.outbox.put(report);
         }
-        let doubtful = self.objects.doubtful(uid);
-        // What it has at a path that is lost goes with the mounts that no object wants.
-        if self.objects.has_untold(uid) && !outcome.done() {
-            self.sweep.again();
+        let may_have_unnamed_mounts = self.objects.may_have_unnamed_mounts(uid);
+        // The clean-up removes what the object has mounted at a path that is not known.
+        if self.objects.has_unknown_path(uid) && !outcome.done() {
+            self.clean_up.request_again();
         }
         for other in self.objects.finished(uid, outcome) {
             self.queue.wake(other);
         }
         if !self.objects.knows(uid) {
-            if doubtful {
-                self.sweep.again();
+            if may_have_unnamed_mounts {
+                self.clean_up.request_again();
             }
             self.failing.remove(uid);
             self.queue.forget(&uid.to_owned());
             self.outbox.forget(uid);
+            self.view.forget(uid);
         }
     }
 
-    fn swept(&mut self, result: Result<(), Failure>, now: Instant) {
+    fn cleaned_up(&mut self, result: Result<(), Failure>, now: Instant) {
         match result {
-            Ok(()) => self.sweep.done(),
+            Ok(()) => self.clean_up.done(),
             Err(failure) => {
                 let text = failure.debug;
-                if self.sweep.failed(&text, now) {
+                if self.clean_up.failed(&text, now) {
                     log::warn!("unwanted mounts remain: {text}");
                 }
             }
@@ -306,19 +328,19 @@ impl Agent {
     }
 
     fn next_due(&self) -> Option<Instant> {
-        // Where a sweep must wait for the workers, the last of them to come back wakes the loop.
-        let sweep = self.sweep.next_due().filter(|_| self.may_sweep());
-        [self.queue.deadline(), sweep].into_iter().flatten().min()
+        // Where a clean-up must wait for the workers, the last of them to come back wakes the loop.
+        let clean_up = self.clean_up.next_due().filter(|_| self.may_clean_up());
+        [self.queue.deadline(), clean_up].into_iter().flatten().min()
     }
 
-    fn tell_health(&self) {
-        let sweep = self.sweep.failure().map(|why| format!("unwanted mounts remain: {why}"));
+    fn report_health(&self) {
+        let clean_up = self.clean_up.failure().map(|why| format!("unwanted mounts remain: {why}"));
         let objects = self
             .failing
             .iter()
             .map(|(uid, why)| format!("ClientMount {}: {why}", self.objects.name(uid)));
-        let told: Vec<_> = objects.chain(sweep).collect();
-        let (state, message) = match &*told {
+        let problems: Vec<_> = objects.chain(clean_up).collect();
+        let (state, message) = match &*problems {
             [] => (health::State::Ok, String::new()),
             [one] => (health::State::Warning, one.clone()),
             [first, more @ ..] => {

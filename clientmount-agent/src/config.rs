@@ -3,18 +3,19 @@
 use std::{
     ffi::OsString,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use apiclient::{Address, Credentials};
 use clap::{CommandFactory, FromArgMatches, Parser};
-use daemon::{LogArgs, ZapArgs, translate};
+use daemon::{LogArgs, ZapArgs, short_help, translate};
 use storage::{
     desired::{AllowedRoots, MountPointError},
     linux::{DriveConfig, LinuxConfig},
 };
 use thiserror::Error;
 
-use crate::kubernetes::{Choice, Given, KubernetesArgs, WayError, choose};
+use crate::kubernetes::{Choice, Given, KubernetesArgs, UpstreamError, choose};
 use agent::{
     coordinator::{AddressError, CertificateArgs, CoordinatorAddress},
     node::{DeadlineArgs, NodeArgs, NodeNameError},
@@ -22,14 +23,18 @@ use agent::{
     volumes::Volumes,
 };
 
+/// The flags that `-h` shows.
+const COMMON: [&str; 8] =
+    ["node", "mount_roots", "coordinator", "ca", "certificate", "key", "api", "log_level"];
+
 /// Mounts on this compute node what its ClientMounts ask for, and unmounts it again.
 ///
-/// It is told of them by a coordinator, or watches the Kubernetes API itself when that is named, as by the flags and the
-/// environment of clientmountd; started under the name clientmountd it does so by itself. The words install, remove, start,
-/// stop, status and version in place of flags do what they did there. Stopping the agent leaves everything mounted. Exit
+/// A coordinator tells it of them, or it watches the Kubernetes API itself when that is named, as by the flags and the
+/// environment of clientmountd, or when it is started under the name clientmountd. The subcommands install, remove, start,
+/// stop, status and version do what they did there. Stopping the agent leaves everything mounted. Exit
 /// codes: 0 stopped by a signal, 1 failed, 2 bad usage, 3 a newer agent speaks for this node.
 #[derive(Debug, Parser)]
-#[command(version)]
+#[command(version, mut_args(|flag| short_help(flag, &COMMON)))]
 pub struct Args {
     #[command(flatten)]
     pub node: NodeArgs,
@@ -51,6 +56,26 @@ pub struct Args {
         help_heading = "Node"
     )]
     pub listen: PathBuf,
+    /// Seconds after which an agent with nothing to do ends, to be started again by whoever connects to its socket; 0: it stays
+    #[arg(
+        long,
+        env = "WARREN_IDLE_EXIT",
+        value_name = "SECONDS",
+        default_value_t = 0,
+        value_parser = clap::value_parser!(u64).range(0..=86_400),
+        help_heading = "Node"
+    )]
+    pub idle_exit: u64,
+    /// What an unmount that is out of time does, where the script does not say
+    #[arg(
+        long,
+        env = "WARREN_ON_TIMEOUT",
+        value_enum,
+        value_name = "WHAT",
+        default_value = "report",
+        help_heading = "Node"
+    )]
+    pub on_timeout: nodeclient::OnTimeout,
 
     /// The coordinator: unix:///PATH, or https://HOST:PORT with --ca, --certificate and --key
     #[arg(
@@ -82,29 +107,33 @@ pub struct Args {
     pub logs: LogArgs,
     #[command(flatten)]
     pub zap: ZapArgs,
+
+    /// What a script or an operator of this node asks the running agent; without it the agent itself runs
+    #[command(subcommand)]
+    pub verb: Option<nodeclient::Verb>,
 }
 
 /// A configuration that cannot be used.
 #[derive(Debug, Error)]
 pub enum ConfigError {
-    /// Not a node.
+    /// The node's name cannot be used.
     #[error(transparent)]
     Node(#[from] NodeNameError),
-    /// Not directories to mount beneath.
+    /// A directory cannot be a mount root.
     #[error("--mount-root")]
     MountRoot(#[source] MountPointError),
-    /// Not a way to a coordinator.
+    /// The coordinator's address cannot be used.
     #[error(transparent)]
     Coordinator(#[from] AddressError),
-    /// Not one way to the objects.
+    /// The flags name no way to the ClientMounts, or two.
     #[error(transparent)]
-    Way(#[from] WayError),
-    /// Two names.
+    Upstream(#[from] UpstreamError),
+    /// Two flags name two nodes.
     #[error("--node {node:?} and --node-name {node_name:?} name two nodes: give one of them")]
     TwoNames {
-        /// The one.
+        /// The value of `--node`.
         node: String,
-        /// The other.
+        /// The value of `--node-name`.
         node_name: String,
     },
     /// `--mock` was given, and this agent always mounts.
@@ -114,32 +143,36 @@ pub enum ConfigError {
     Mock,
 }
 
-/// How the node hears of its objects.
+/// Where the node gets its ClientMounts from.
 #[derive(Debug, Clone)]
-pub enum Way {
-    /// From a coordinator, with what it takes to be let in.
+pub enum Upstream {
+    /// A coordinator: its address, and this node's certificate files.
     Coordinator(Box<CoordinatorAddress>),
-    /// From the Kubernetes API.
+    /// The Kubernetes API.
     Api {
-        /// Where.
+        /// The API's address.
         address: Address,
-        /// For an address that brings none of its own.
+        /// Token and CA files, for an address `https://HOST:PORT`; other addresses name their own.
         credentials: Option<Credentials>,
     },
 }
 
-/// A configuration that can.
+/// A configuration that was checked.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The node.
+    /// The node's name, mount roots and volumes.
     pub site: Site,
-    /// Where its objects are.
-    pub way: Way,
+    /// Where the node gets its ClientMounts from.
+    pub upstream: Upstream,
     /// What the administrator should know of flags that have no effect.
     pub notes: Vec<String>,
-    /// The node's own socket.
+    /// Path of the socket on which the agent answers this node's scripts.
     pub listen: PathBuf,
-    /// The node's storage.
+    /// After how long without anything to do the agent ends; never, when there is none.
+    pub idle_exit: Option<Duration>,
+    /// What an unmount that is out of time does.
+    pub on_timeout: proto::v1::OnTimeout,
+    /// Drives, mount roots, state directory and deadlines.
     pub storage: LinuxConfig,
 }
 
@@ -177,7 +210,7 @@ impl Args {
         if self.kubernetes.mock == Some(true) {
             return Err(ConfigError::Mock);
         }
-        let (way, note) = self.way()?;
+        let (upstream, note) = self.upstream()?;
         let notes = note.into_iter().chain(without_meaning(&self.zap)).collect();
         self.take_node_name()?;
         let command_deadline = match self.kubernetes.command_timeout {
@@ -194,9 +227,11 @@ impl Args {
             None => DriveConfig::NvmeNamespaces,
         };
         Ok(Config {
-            way,
+            upstream,
             notes,
             listen: self.listen,
+            idle_exit: (self.idle_exit > 0).then(|| Duration::from_secs(self.idle_exit)),
+            on_timeout: self.on_timeout.into(),
             storage: LinuxConfig {
                 drives,
                 roots: roots.clone(),
@@ -208,13 +243,13 @@ impl Args {
         })
     }
 
-    fn way(&self) -> Result<(Way, Option<String>), ConfigError> {
+    fn upstream(&self) -> Result<(Upstream, Option<String>), ConfigError> {
         if self.given.choice()? == Choice::Coordinator {
             let address = self.certificates.coordinator(&self.coordinator)?;
-            return Ok((Way::Coordinator(Box::new(address)), None));
+            return Ok((Upstream::Coordinator(Box::new(address)), None));
         }
         let api = choose(&self.kubernetes)?;
-        Ok((Way::Api { address: api.address, credentials: api.credentials }, api.note))
+        Ok((Upstream::Api { address: api.address, credentials: api.credentials }, api.note))
     }
 
     fn take_node_name(&mut self) -> Result<(), ConfigError> {
@@ -242,8 +277,10 @@ fn without_meaning(zap: &ZapArgs) -> Option<String> {
 const CLIENTMOUNTD: &str = "clientmountd";
 
 /// Whether the program was started under the name of the Go daemon.
-fn called_clientmountd(program: Option<&OsString>) -> bool {
-    program.and_then(|program| Path::new(program).file_name()).is_some_and(|it| it == CLIENTMOUNTD)
+pub(crate) fn called_clientmountd(program: Option<&OsString>) -> bool {
+    program
+        .and_then(|program| Path::new(program).file_name())
+        .is_some_and(|name| name == CLIENTMOUNTD)
 }
 
 #[cfg(test)]
@@ -286,14 +323,16 @@ mod tests {
         assert_eq!(config.site.node.as_str(), "compute-01", "the last of a name wins");
         assert_eq!(config.storage.command_deadline.as_secs(), 120);
         assert!(config.notes[0].contains("--zap-devel"), "{:?}", config.notes);
-        let Way::Api { address, credentials } = config.way else { panic!("the API is named") };
+        let Upstream::Api { address, credentials } = config.upstream else {
+            panic!("the API is named")
+        };
         assert_eq!(address.to_string(), "https://10.0.0.1:6443");
         assert_eq!(credentials.unwrap().ca, Path::new("/etc/client-mount/service.cert"));
     }
 
     #[test]
     fn the_name_decides_only_when_nothing_else_does() {
-        let api = |config: Config| matches!(config.way, Way::Api { .. });
+        let api = |config: Config| matches!(config.upstream, Upstream::Api { .. });
         assert!(api(check_as("/usr/bin/clientmountd", &["--node", "c"]).unwrap()));
         assert!(!api(check_as("clientmount-agent", &["--node", "c"]).unwrap()));
         let coordinator = ["--node", "c", "--coordinator", "unix:///run/x"];

@@ -1,13 +1,14 @@
-//! A compute that watches the Kubernetes API itself: one watch on this node's ClientMounts, and patches of them.
+//! Direct mode: a compute watches its ClientMounts in the Kubernetes API and patches them itself, without a coordinator.
 //!
 //! ```text
 //! watch ─► State ─► LinkEvent ─► agent ─► Outbox ─► State ─► pass (patch; read a profile)
 //! ```
-//! At rest the watch is one idle connection: no bookmarks are asked for, and the server is asked to keep the watch open for
-//! about an hour. A profile is read when an object that names it comes or changes: a watch on the profiles of all jobs would
-//! wake every compute for each of them.
+//! At rest the watch is one idle connection: the agent asks for no bookmarks, and for a watch that stays open for about an hour.
+//! The agent reads a profile when an object that names it is new or changed: a watch on the profiles of all jobs would wake
+//! every compute for each of them.
 
 mod pass;
+mod questions;
 mod state;
 
 use std::{
@@ -26,15 +27,16 @@ use tokio::{sync::mpsc, task::JoinSet, time};
 
 use agent::{
     link::LinkEvent,
-    outbox::{News, Outbox},
+    outbox::{Outbox, OutboxMessage},
 };
 use pass::{Passed, pass};
+use questions::Questions;
 use state::{State, Todo};
 
-/// Shortest and longest time for which a watch is asked to stay open: all nodes of a machine may start in one second, and
-/// must not come back in one.
+/// Shortest and longest time for which the agent asks the API to keep a watch open. Each node picks one by chance, because all
+/// nodes of a machine may start in the same second and must not come back in the same one.
 const WATCH: (Duration, Duration) = (Duration::from_secs(50 * 60), Duration::from_secs(70 * 60));
-/// Objects that are written at a time.
+/// How many objects are written at the same time.
 const PASSES: usize = 16;
 
 /// How a node watches the API at `address`.
@@ -50,7 +52,7 @@ pub fn watch_config(address: &Address) -> Config {
             let long = shortest + (longest - shortest).mul_f64(fastrand::f64());
             config.timeout(u32::try_from(long.as_secs()).unwrap_or(u32::MAX))
         }
-        // Its connections are not ours to probe: the watch has to be asked for again now and then.
+        // kube sets no keepalive on these connections, so the watch has to begin again now and then.
         Address::Kubeconfig(_) => config,
     }
 }
@@ -78,11 +80,13 @@ pub async fn run(
                 return;
             }
         }
+        direct.answer();
         let due = direct.queue.deadline();
         tokio::select! {
             () = events.closed() => return,
             Some(event) = changes.next() => direct.changed(event),
-            Some(news) = direct.outbox.next(connection) => direct.reported(news),
+            Some(message) = direct.outbox.next(connection) => direct.reported(message),
+            () = direct.questions.changed() => {}
             Some(passed) = direct.passes.join_next() => match passed {
                 Ok(passed) => direct.passed(passed, Instant::now()),
                 Err(error) => std::panic::resume_unwind(error.into_panic()),
@@ -94,29 +98,33 @@ pub async fn run(
 
 struct Direct {
     client: Client,
+    node: NodeName,
     outbox: Arc<Outbox>,
     state: State,
+    questions: Questions,
     queue: Queue<String>,
     passes: JoinSet<Passed>,
     health: WatchHealth,
     is_watch_broken: bool,
-    /// What went wrong since a request worked: an API that is away for a night must not fill the journal.
-    said: BTreeSet<String>,
-    /// What the API refuses, by object; it refuses in the same words each time.
+    /// Failures logged since a request last succeeded: an API that is away for a night must not fill the journal.
+    logged: BTreeSet<String>,
+    /// Why the API refused the last write to an object, by its name; each reason is logged once.
     refused: BTreeMap<String, String>,
 }
 
 impl Direct {
     fn new(client: Client, node: NodeName, outbox: Arc<Outbox>) -> Self {
         Self {
+            questions: Questions::new(client.clone()),
             client,
             outbox,
-            state: State::new(node),
+            state: State::new(node.clone()),
+            node,
             queue: Queue::new(PASSES),
             passes: JoinSet::new(),
             health: WatchHealth::default(),
             is_watch_broken: false,
-            said: BTreeSet::new(),
+            logged: BTreeSet::new(),
             refused: BTreeMap::new(),
         }
     }
@@ -125,14 +133,14 @@ impl Direct {
         let was_synced = self.state.is_synced();
         let events = self.state.events();
         if !was_synced && self.state.is_synced() && !self.is_watch_broken {
-            self.hear();
+            self.accept_reports();
         }
         events
     }
 
-    /// The API is there, and all that it has was read. Everything is reported again: the API may have lost what was written
-    /// last.
-    fn hear(&self) {
+    /// The API answers, and every object was read: the agent sends all reports again, because the API may have lost the last
+    /// writes.
+    fn accept_reports(&self) {
         self.outbox.welcome();
         self.outbox.synced();
     }
@@ -143,11 +151,12 @@ impl Direct {
             Event::Failing(_) => {
                 self.is_watch_broken = true;
                 self.outbox.lost();
+                self.questions.forget_answers();
             }
             Event::Working
                 if std::mem::take(&mut self.is_watch_broken) && self.state.is_synced() =>
             {
-                self.hear();
+                self.accept_reports();
             }
             _ => {}
         }
@@ -156,13 +165,24 @@ impl Direct {
         }
     }
 
-    /// The node's health has no place in the API.
-    fn reported(&mut self, news: News) {
-        if let News::Report(report) = news {
-            let name = report.name.clone();
-            if self.state.report(report) {
-                self.queue.wake(name);
+    /// Takes a report; the node's health is not stored in the API.
+    fn reported(&mut self, message: OutboxMessage) {
+        match message {
+            OutboxMessage::Report(report) => {
+                let name = report.name.clone();
+                if self.state.report(report) {
+                    self.queue.wake(name);
+                }
             }
+            OutboxMessage::Asking(asking) => self.questions.take(asking),
+            OutboxMessage::Health(_) => {}
+        }
+    }
+
+    /// While the watch is broken nobody knows what the API stores.
+    fn answer(&mut self) {
+        if self.state.is_synced() && !self.is_watch_broken {
+            self.questions.answer(self.node.as_str(), &self.outbox, &self.state.objects());
         }
     }
 
@@ -184,7 +204,7 @@ impl Direct {
         let mut retry = Retry::OnChange;
         match wrote {
             Some(Ok(stored)) => {
-                self.said.clear();
+                self.logged.clear();
                 self.refused.remove(&name);
                 self.state.wrote(&done, stored);
                 self.queue.wake(name.clone());
@@ -194,13 +214,16 @@ impl Direct {
         }
         match read {
             Some(Ok(profile)) => {
-                self.said.clear();
+                self.logged.clear();
                 let is_found = profile.is_ok();
                 self.state.read(&done, profile);
                 retry = if is_found { retry } else { Retry::Soon };
             }
             Some(Err(why)) => {
-                self.say(&why, &format!("{why}; its ClientMount waits, and the agent tries again"));
+                self.log_once(
+                    &why,
+                    &format!("{why}; its ClientMount waits, and the agent tries again"),
+                );
                 retry = Retry::Soon;
             }
             None => {}
@@ -211,32 +234,32 @@ impl Direct {
     fn failed(&mut self, done: &Todo, error: &WriteError) -> Retry {
         let name = done.object.name_any();
         match error {
-            // The watch brings what was written meanwhile, or that the object is gone.
+            // The watch brings what somebody else wrote, or that the object is gone.
             WriteError::Conflict { .. } | WriteError::Unknown { .. } => Retry::Soon,
             WriteError::Api { source, .. } | WriteError::Look { source, .. } => {
                 let why = plain(source);
                 if !is_refusal(source) {
                     let text = format!("{error}: {why}; the agent tries again until it works");
-                    self.say(&why, &text);
+                    self.log_once(&why, &text);
                     return Retry::Soon;
                 }
                 if self.refused.insert(name, why.clone()).as_ref() != Some(&why) {
                     log::warn!("{error}: {why}; the agent tries again, at least once a minute");
                 }
-                self.state.cannot_hold(done);
+                self.state.write_refused(done);
                 Retry::Later
             }
         }
     }
 
-    fn say(&mut self, why: &str, text: &str) {
-        if self.said.insert(why.to_owned()) {
+    fn log_once(&mut self, why: &str, text: &str) {
+        if self.logged.insert(why.to_owned()) {
             log::warn!("{text}");
         }
     }
 }
 
-/// A policy that cannot be evaluated, or a CRD that is older than we are for as long as an upgrade takes.
+/// Whether the API refuses the write itself, as a policy does that cannot be evaluated, or an older CRD during an upgrade.
 fn is_refusal(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if matches!(status.code, 400 | 413 | 415 | 422))
 }

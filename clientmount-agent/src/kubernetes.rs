@@ -1,6 +1,6 @@
 //! The flags and environment of the Go daemon `clientmountd`, and which way to the API they mean.
 
-mod way;
+mod upstream;
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use apiclient::Address;
 use clap::Args;
 use daemon::GoFlag;
 
-pub use way::{ApiWay, Choice, Given, WayError, choose};
+pub use upstream::{ApiUpstream, Choice, Given, UpstreamError, choose};
 
 /// How this node reaches the Kubernetes API itself, without a coordinator.
 #[derive(Debug, Clone, Default, Args)]

@@ -1,9 +1,12 @@
-//! Wiring: the node, the link to the coordinator or to the API, the agent and the node's socket.
+//! Starts the parts of the agent: storage, link to the coordinator or the API, agent, and the node's socket.
 
 use std::sync::Arc;
 
 use apiclient::{ConnectError, connect_with};
-use daemon::{End, ListenError, Signals, listen, tell_ready, tell_stopping, vital};
+use daemon::{
+    End, ListenError, Listening, Signals, inherit_or_listen, notify_ready, notify_stopping, vital,
+};
+use futures::future::OptionFuture;
 use proto::v1::Role;
 use storage::{Converger, LinuxHost, desired::NodeName, linux::LinuxHostError};
 use thiserror::Error;
@@ -11,9 +14,13 @@ use tokio::{sync::mpsc, task::JoinHandle};
 
 use crate::{
     agent::Agent,
-    config::{Config, Way},
+    clients::Clients,
+    config::{Config, Upstream},
     direct::{self, watch_config},
+    idle::{Successor, idle},
+    job::Shared,
     serve::{NodeService, serve},
+    view::View,
 };
 use agent::{
     coordinator::CertificateError,
@@ -32,13 +39,13 @@ pub enum RunError {
     /// What is mounted cannot be recorded.
     #[error("open the records of mounts")]
     Records(#[source] RecordError),
-    /// The kernel did not tell when it booted.
+    /// The kernel does not say when it booted.
     #[error("find out who this agent is")]
     Hello(#[source] HelloError),
-    /// There is no way to the coordinator.
+    /// The certificates for the coordinator cannot be used.
     #[error("set up the way to the coordinator")]
     Coordinator(#[source] CertificateError),
-    /// There is no way to the API.
+    /// No client of the API can be made.
     #[error("set up the way to the API")]
     Api(#[source] ConnectError),
     /// The node's socket is not usable.
@@ -49,7 +56,7 @@ pub enum RunError {
     Stop(#[source] daemon::StopError),
 }
 
-/// Events that may wait for the agent; more hold back the stream.
+/// Events that may wait for the agent; when there are more the link stops reading.
 const EVENTS: usize = 64;
 
 /// Runs the agent until it is stopped or refused.
@@ -65,46 +72,70 @@ pub async fn run(config: Config) -> Result<End, RunError> {
     for note in &config.notes {
         log::info!("{note}");
     }
-    let listener = listen(&config.listen).map_err(RunError::Serve)?;
+    let Listening { listener, is_inherited } =
+        inherit_or_listen(&config.listen).map_err(RunError::Serve)?;
 
     let (events, from_link) = mpsc::channel(EVENTS);
-    let service = NodeService {
+    let (requests, from_scripts) = mpsc::channel(EVENTS);
+    let (view, clients) = (Arc::<View>::default(), Clients::default());
+    let shared = Shared {
         site: config.site.clone(),
-        converger: Arc::clone(&converger),
+        view: Arc::clone(&view),
         outbox: Arc::clone(&outbox),
+        requests,
+        on_timeout: config.on_timeout,
     };
-    let serving = tokio::spawn(vital("the node's socket", serve(listener, service)));
-    let linking = link(config.way, &config.site.node, Arc::clone(&outbox), events).await?;
-    tell_ready();
+    let service = NodeService { shared, converger: Arc::clone(&converger) };
+    let served = serve(listener, clients.clone(), service);
+    let serving = tokio::spawn(vital("the node's socket", served));
+    let idle = config.idle_exit.map(|after| {
+        idle(after, successor(&config.upstream), Arc::clone(&view), Arc::clone(&outbox), clients)
+    });
+    let linking = link(config.upstream, &config.site.node, Arc::clone(&outbox), events).await?;
+    notify_ready();
 
     let agent = Agent::new(config.site, converger, Arc::new(records), outbox);
+    let agent = agent.serving(view, from_scripts);
     let stop = async {
-        signals.stopped().await;
-        tell_stopping();
+        tokio::select! {
+            _ = signals.stopped() => {}
+            Some(()) = OptionFuture::from(idle) => log::debug!("nothing to do: the agent ends, and mounts stay"),
+        }
+        notify_stopping();
     };
     let end = agent.run(from_link, stop).await;
     linking.abort();
     serving.abort();
-    // What cannot be unlinked now is replaced by the next start.
-    drop(std::fs::remove_file(&config.listen));
+    if !is_inherited {
+        // What cannot be unlinked now is replaced by the next start.
+        drop(std::fs::remove_file(&config.listen));
+    }
     Ok(end)
 }
 
+/// By whom the node's finalizers are taken off while no agent runs.
+fn successor(upstream: &Upstream) -> Successor {
+    match upstream {
+        Upstream::Coordinator(_) => Successor::Coordinator,
+        Upstream::Api { .. } => Successor::Nobody,
+    }
+}
+
 async fn link(
-    way: Way,
+    upstream: Upstream,
     node: &NodeName,
     outbox: Arc<Outbox>,
     events: mpsc::Sender<LinkEvent>,
 ) -> Result<JoinHandle<()>, RunError> {
-    match way {
-        Way::Coordinator(address) => {
+    match upstream {
+        Upstream::Coordinator(address) => {
             let hello = hello(node, Role::Compute).map_err(RunError::Hello)?;
-            // Files that cannot be used now are an administrator's to mend.
+            // An administrator has to mend files that cannot be used now.
             address.endpoint().map_err(RunError::Coordinator)?;
             let linked = link::run(*address, hello, outbox, events);
             Ok(tokio::spawn(vital("the link to the coordinator", linked)))
         }
-        Way::Api { address, credentials } => {
+        Upstream::Api { address, credentials } => {
             let client =
                 connect_with(&address, credentials.as_ref()).await.map_err(RunError::Api)?;
             log::info!("the API is watched directly at {address}");

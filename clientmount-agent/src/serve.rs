@@ -1,33 +1,46 @@
-//! The node's own socket: scripts and operators of this node ask what is mounted, and what would be done.
+//! Serves the node's own socket: scripts wait for a job's mounts; operators of this node ask what is mounted, and what the agent
+//! would do.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use api::{ClientMount, NnfStorageProfile};
-use proto::v1::{
-    Health, HealthRequest, PlanRequest, PlanResponse, StatusRequest, StatusResponse,
-    node_server::{Node, NodeServer},
+use proto::{
+    limits::NAME,
+    v1::{
+        self, Health, HealthRequest, JobName, JobNews, MountRequest, ObjectPlan, OnTimeout,
+        PlanRequest, PlanResponse, StatusRequest, StatusResponse, UnmountRequest, WaitRequest,
+        job_name::Name,
+        node_server::{Node, NodeServer},
+    },
 };
 use serde::de::DeserializeOwned;
 use storage::Converger;
-use tokio::{net::UnixListener, task};
-use tokio_stream::wrappers::UnixListenerStream;
+use tokio::{net::UnixListener, sync::mpsc, task, time::timeout};
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, transport::Server};
 
+use crate::{
+    clients::Clients,
+    job::{Ask, Goal, Shared, lines, wait},
+};
 use agent::{
     desired::{MountUnits, ObjectError, desired, no_references},
     link::LARGEST_MESSAGE,
-    outbox::Outbox,
+    questions::Question,
     reconcile,
-    site::Site,
 };
 
 const NO_PROFILE: &str = "no NnfStorageProfile was given: add the one that the ClientMount's labels name to the files, or apply it first";
+/// How long a status waits for what the coordinator says of a job.
+const ANSWER: Duration = Duration::from_secs(5);
+/// Words on their way to a script; one that does not read them holds up nothing but its own call.
+const IN_FLIGHT: usize = 8;
 
 /// Serves until the process ends.
-pub async fn serve(listener: UnixListener, service: NodeService) {
+pub async fn serve(listener: UnixListener, clients: Clients, service: NodeService) {
     let served = Server::builder()
         .add_service(NodeServer::new(service).max_decoding_message_size(LARGEST_MESSAGE))
-        .serve_with_incoming(UnixListenerStream::new(listener));
+        .serve_with_incoming(clients.of(listener));
     if let Err(error) = served.await {
         log::error!("the node's socket is served no more: {}", daemon::chain(&error));
     }
@@ -36,27 +49,140 @@ pub async fn serve(listener: UnixListener, service: NodeService) {
 /// Answers about this node.
 #[derive(Debug)]
 pub struct NodeService {
-    /// The node.
-    pub site: Site,
-    /// Looks at it.
+    /// What the verbs share.
+    pub shared: Shared,
+    /// Observes the node and plans.
     pub converger: Arc<Converger>,
-    /// What is known of its mounts.
-    pub outbox: Arc<Outbox>,
+}
+
+impl NodeService {
+    fn begin(
+        &self,
+        job: Option<JobName>,
+        goal: Goal,
+        deadline_ms: u64,
+        on_timeout: OnTimeout,
+    ) -> Result<Response<ReceiverStream<Result<JobNews, Status>>>, Status> {
+        let job = named(job)?;
+        let deadline = Duration::from_millis(deadline_ms);
+        let (news, stream) = mpsc::channel(IN_FLIGHT);
+        let ask = Ask { job, goal, deadline, on_timeout };
+        tokio::spawn(wait(ask, self.shared.clone(), news));
+        Ok(Response::new(ReceiverStream::new(stream)))
+    }
+
+    /// The steps for the objects that the agent knows; of one job, or all.
+    async fn plans(&self, job: &JobName) -> Result<PlanResponse, Status> {
+        let view = &self.shared.view;
+        let objects = if is_empty(job) { view.all() } else { view.of_job(job, None) };
+        let (converger, site) = (Arc::clone(&self.converger), self.shared.site.clone());
+        let planned = task::spawn_blocking(move || {
+            let plan_one = |(_, viewed): (String, crate::view::Viewed)| {
+                let received = &viewed.received;
+                let PlanResponse { steps, rejection, .. } =
+                    plan(&converger, received.units(viewed.gone, &site));
+                let (namespace, name) = (received.namespace.clone(), received.name.clone());
+                ObjectPlan { namespace, name, steps, rejection }
+            };
+            objects.into_iter().map(plan_one).collect()
+        });
+        let plans = planned.await.map_err(|error| Status::internal(error.to_string()))?;
+        Ok(PlanResponse { plans, ..PlanResponse::default() })
+    }
+}
+
+fn is_empty(job: &JobName) -> bool {
+    job.name.as_ref().is_none_or(|name| {
+        let (Name::Job(name) | Name::Workflow(name)) = name;
+        name.is_empty()
+    })
+}
+
+fn named(job: Option<JobName>) -> Result<JobName, Status> {
+    let wrong = |why: &str| Err(Status::invalid_argument(why));
+    match job {
+        Some(job) if is_empty(&job) => wrong("no job is named: give --job ID or --workflow NAME"),
+        Some(JobName { name: Some(Name::Job(name) | Name::Workflow(name)) })
+            if name.len() > NAME || name.contains(char::is_control) =>
+        {
+            wrong("--job, --workflow: no job is called that")
+        }
+        Some(job) => Ok(job),
+        None => wrong("no job is named: give --job ID or --workflow NAME"),
+    }
 }
 
 #[tonic::async_trait]
 impl Node for NodeService {
-    async fn status(&self, _: Request<StatusRequest>) -> Result<Response<StatusResponse>, Status> {
+    type MountStream = ReceiverStream<Result<JobNews, Status>>;
+    type UnmountStream = ReceiverStream<Result<JobNews, Status>>;
+    type WaitStream = ReceiverStream<Result<JobNews, Status>>;
+
+    async fn mount(
+        &self,
+        request: Request<MountRequest>,
+    ) -> Result<Response<Self::MountStream>, Status> {
+        let MountRequest { job, deadline_ms, with_env } = request.into_inner();
+        self.begin(job, Goal::Mounted { with_env }, deadline_ms, OnTimeout::Report)
+    }
+
+    async fn unmount(
+        &self,
+        request: Request<UnmountRequest>,
+    ) -> Result<Response<Self::UnmountStream>, Status> {
+        let request = request.into_inner();
+        let on_timeout = request.on_timeout();
+        self.begin(request.job, Goal::Unmounted, request.deadline_ms, on_timeout)
+    }
+
+    async fn wait(
+        &self,
+        request: Request<WaitRequest>,
+    ) -> Result<Response<Self::WaitStream>, Status> {
+        let request = request.into_inner();
+        let goal = match request.goal() {
+            v1::Goal::Mounted => Goal::Mounted { with_env: false },
+            v1::Goal::Unmounted => Goal::Unmounted,
+            v1::Goal::Unspecified => return Err(Status::invalid_argument("goal: name one")),
+        };
+        self.begin(request.job, goal, request.deadline_ms, OnTimeout::Report)
+    }
+
+    async fn status(
+        &self,
+        request: Request<StatusRequest>,
+    ) -> Result<Response<StatusResponse>, Status> {
+        let Shared { site, view, outbox, .. } = &self.shared;
+        let (seen, job) = match request.into_inner().job {
+            None => (view.all(), None),
+            Some(job) => {
+                let job = named(Some(job))?;
+                let mut question = Question::ask(outbox, Some(job.clone()));
+                let is_certain = |answer: &Option<v1::JobState>| {
+                    let uncertain = v1::job_state::Knowledge::Uncertain;
+                    answer.as_ref().is_some_and(|state| state.knowledge() != uncertain)
+                };
+                // Without an answer in time the node's own view has to do.
+                let _ = timeout(ANSWER, question.answer.wait_for(is_certain)).await;
+                let state = question.answer.borrow().clone();
+                (view.of_job(&job, state.as_ref()), state)
+            }
+        };
         Ok(Response::new(StatusResponse {
-            node: self.site.node.to_string(),
+            node: site.node.to_string(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            connected: self.outbox.connected(),
-            mounts: self.outbox.reports().iter().map(Into::into).collect(),
+            connected: outbox.connected(),
+            mounts: outbox.reports().iter().map(Into::into).collect(),
+            lines: lines(&seen, job.as_ref(), site),
+            job,
         }))
     }
 
     async fn plan(&self, request: Request<PlanRequest>) -> Result<Response<PlanResponse>, Status> {
         let request = request.into_inner();
+        if let Some(job) = &request.job {
+            return self.plans(job).await.map(Response::new);
+        }
         let client_mount: ClientMount = decode("client_mount", &request.client_mount)?;
         let profile: Option<NnfStorageProfile> = if request.profile.is_empty() {
             None
@@ -64,14 +190,14 @@ impl Node for NodeService {
             Some(decode("profile", &request.profile)?)
         };
         let profile = profile.as_ref().ok_or(NO_PROFILE);
-        let units = desired(&client_mount, profile, &no_references, &self.site);
+        let units = desired(&client_mount, profile, &no_references, &self.shared.site);
         let converger = Arc::clone(&self.converger);
         let planned = task::spawn_blocking(move || plan(&converger, units));
         planned.await.map(Response::new).map_err(|error| Status::internal(error.to_string()))
     }
 
     async fn get_health(&self, _: Request<HealthRequest>) -> Result<Response<Health>, Status> {
-        Ok(Response::new(self.outbox.health()))
+        Ok(Response::new(self.shared.outbox.health()))
     }
 }
 
@@ -82,18 +208,18 @@ fn decode<T: DeserializeOwned>(field: &str, json: &[u8]) -> Result<T, Status> {
 }
 
 fn plan(converger: &Converger, units: Result<MountUnits, ObjectError>) -> PlanResponse {
-    let refused = |rejection| PlanResponse { steps: Vec::new(), rejection };
+    let refused = |rejection| PlanResponse { rejection, ..PlanResponse::default() };
     let units = match units {
         Ok(units) => units,
         Err(error) => return refused(error.to_string()),
     };
     match reconcile::plan(converger, &units) {
-        Ok(steps) => PlanResponse { steps, rejection: String::new() },
+        Ok(steps) => PlanResponse { steps, ..PlanResponse::default() },
         Err(failures) => {
-            // Who plans is an operator.
-            let told: Vec<_> =
+            // Operators ask for plans, so they get the operator's text.
+            let texts: Vec<_> =
                 failures.iter().map(|failed| failed.failure.debug.as_str()).collect();
-            refused(told.join("; "))
+            refused(texts.join("; "))
         }
     }
 }
@@ -126,12 +252,16 @@ mod tests {
         fn start() -> Self {
             let directory = tempfile::tempdir().unwrap();
             let (chassis, socket) = (Chassis::new(1), directory.path().join("run/agent.sock"));
-            let service = NodeService {
+            let shared = Shared {
                 site: site(&chassis.object(0), Side::Compute),
-                converger: Arc::new(Converger::new(Arc::<FakeHost>::clone(&chassis.compute))),
+                view: Arc::default(),
                 outbox: Arc::default(),
+                requests: mpsc::channel(1).0,
+                on_timeout: OnTimeout::Report,
             };
-            tokio::spawn(serve(listen(&socket).unwrap(), service));
+            let compute = Arc::<FakeHost>::clone(&chassis.compute);
+            let service = NodeService { shared, converger: Arc::new(Converger::new(compute)) };
+            tokio::spawn(serve(listen(&socket).unwrap(), Clients::default(), service));
             Self { chassis, socket, _directory: directory }
         }
 
@@ -145,6 +275,7 @@ mod tests {
             PlanRequest {
                 client_mount: serde_json::to_vec(&self.chassis.object(0)).unwrap(),
                 profile: serde_json::to_vec(&profile()).unwrap(),
+                job: None,
             }
         }
     }
@@ -201,7 +332,8 @@ mod tests {
     #[tokio::test]
     async fn status_is_told() {
         let served = Served::start();
-        let status = served.client().await.status(StatusRequest {}).await.unwrap().into_inner();
+        let status =
+            served.client().await.status(StatusRequest::default()).await.unwrap().into_inner();
         assert!(!status.connected && status.mounts.is_empty());
     }
 }

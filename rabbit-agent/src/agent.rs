@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use agent::{claims::Claims, holders::Holders, sweep::Sweep};
+use agent::{claims::Claims, clean_up::CleanUp, holders::Holders};
 use controller::{Fingerprint, Queue, Retry};
 use futures::{Stream, StreamExt};
 use k8s_openapi::jiff::Timestamp;
@@ -66,9 +66,9 @@ pub struct Agent {
     /// Progress of long-running work on each object (e.g. a RAID that synchronises), as last logged.
     progress: BTreeMap<Key, Vec<Progress>>,
     /// When to remove unwanted mounts.
-    sweep: Sweep,
+    clean_up: CleanUp,
     /// The clean-up that runs, and the mount points that it leaves mounted.
-    sweeping: JoinSet<Result<(), String>>,
+    cleaning_up: JoinSet<Result<(), String>>,
     mounts_to_keep: BTreeSet<MountPoint>,
     /// The resourceVersions that this agent's recent writes gave each object.
     wrote: BTreeMap<Key, Vec<String>>,
@@ -102,8 +102,8 @@ impl Agent {
             holders: Holders::default(),
             conflicts: BTreeMap::new(),
             progress: BTreeMap::new(),
-            sweep: Sweep::default(),
-            sweeping: JoinSet::new(),
+            clean_up: CleanUp::default(),
+            cleaning_up: JoinSet::new(),
             mounts_to_keep: BTreeSet::new(),
             wrote: BTreeMap::new(),
             status_changed: BTreeMap::new(),
@@ -122,23 +122,23 @@ impl Agent {
                 () = &mut stop => break,
                 Some(update) = events.next() => self.update(update),
                 Some(ended) = self.passes.join_next() => self.ended(ended),
-                Some(swept) = self.sweeping.join_next() => self.swept(swept),
+                Some(cleaned_up) = self.cleaning_up.join_next() => self.cleaned_up(cleaned_up),
                 key = self.holders.ended() => self.wake_related(key),
                 () = sleep_until(next_due) => {}
             }
             if !self.cache.is_complete() {
                 continue;
             }
-            let first = !self.sweep.started();
+            let first = !self.clean_up.started();
             if first {
                 self.set_started();
                 self.record_changes();
                 self.claim();
-                self.sweep.synced();
+                self.clean_up.synced();
                 self.status.set_ready();
             }
-            if self.may_sweep() && self.sweep.due(Instant::now()) {
-                self.start_sweep();
+            if self.may_clean_up() && self.clean_up.due(Instant::now()) {
+                self.start_clean_up();
             }
             if first {
                 self.wake_everything();
@@ -156,14 +156,15 @@ impl Agent {
                     self.queue.finished(&key, Retry::OnChange, Instant::now());
                 }
             }
-            while self.sweeping.join_next().await.is_some() {
-                self.sweep.done();
+            while self.cleaning_up.join_next().await.is_some() {
+                self.clean_up.done();
             }
         };
         if tokio::time::timeout(STOP_DEADLINE, ending).await.is_err() {
             let passes = self.queue.running().map(ToString::to_string);
-            let sweep = self.sweep.running().then(|| "mounts that no object wants".to_owned());
-            let named: Vec<_> = passes.chain(sweep).collect();
+            let clean_up =
+                self.clean_up.running().then(|| "mounts that no object wants".to_owned());
+            let named: Vec<_> = passes.chain(clean_up).collect();
             log::warn!(
                 "work on {} did not end within {} s: its commands are killed, and the next start goes on from what they left",
                 named.join(", "),
@@ -174,11 +175,11 @@ impl Agent {
 
     fn update(&mut self, update: Update) {
         let wakes = update.apply(&mut self.cache);
-        if self.sweep.started() {
+        if self.clean_up.started() {
             self.record_changes();
         }
         if !wakes.is_empty() {
-            self.sweep.changed();
+            self.clean_up.changed();
         }
         self.wake(wakes);
     }
@@ -231,8 +232,8 @@ impl Agent {
     }
 
     fn next_due(&self) -> Option<tokio::time::Instant> {
-        let sweep = self.sweep.next_due().filter(|_| self.may_sweep());
-        let next = [self.queue.deadline(), sweep].into_iter().flatten().min();
+        let clean_up = self.clean_up.next_due().filter(|_| self.may_clean_up());
+        let next = [self.queue.deadline(), clean_up].into_iter().flatten().min();
         next.map(tokio::time::Instant::from_std)
     }
 
@@ -253,19 +254,19 @@ impl Agent {
     }
 
     /// The clean-up starts only while no pass runs: it could take what a pass is about to mount for unwanted.
-    fn may_sweep(&self) -> bool {
+    fn may_clean_up(&self) -> bool {
         self.passes.is_empty()
     }
 
     /// Removes unwanted mounts. An unmount that hangs delays only passes that touch the mounts concerned.
-    fn start_sweep(&mut self) {
+    fn start_clean_up(&mut self) {
         let Some(keep) = self.points_to_keep() else { return };
-        self.sweep.begin();
+        self.clean_up.begin();
         self.mounts_to_keep = keep.iter().cloned().collect();
         let context = Arc::clone(&self.context);
-        self.sweeping.spawn(async move {
-            let swept = context.converge(vec![Desired::OnlyMounts(keep)]).await;
-            let removed = swept.into_iter().try_for_each(|result| result.map(drop));
+        self.cleaning_up.spawn(async move {
+            let cleaned_up = context.converge(vec![Desired::OnlyMounts(keep)]).await;
+            let removed = cleaned_up.into_iter().try_for_each(|result| result.map(drop));
             removed.map_err(|error| daemon::chain(&error))
         });
     }
@@ -278,20 +279,20 @@ impl Agent {
             &self.context.temporary,
         );
         if let Err(why) = &keep
-            && self.sweep.put_off(why)
+            && self.clean_up.postpone(why)
         {
             log::warn!("mounts that no object wants are left alone: {why}");
         }
         keep.ok()
     }
 
-    fn swept(&mut self, swept: Result<Result<(), String>, JoinError>) {
-        match swept {
+    fn cleaned_up(&mut self, cleaned_up: Result<Result<(), String>, JoinError>) {
+        match cleaned_up {
             // The converger catches panics of the work itself, so this one is a defect of the task.
             Err(error) => std::panic::resume_unwind(error.into_panic()),
-            Ok(Ok(())) => self.sweep.done(),
+            Ok(Ok(())) => self.clean_up.done(),
             Ok(Err(why)) => {
-                if self.sweep.failed(&why, Instant::now()) {
+                if self.clean_up.failed(&why, Instant::now()) {
                     log::warn!("remove mounts that no object wants: {why}");
                 }
             }

@@ -11,7 +11,7 @@ use std::{
     sync::Arc,
 };
 
-use agent::former::Former;
+use agent::dropped::DroppedMounts;
 use api::{
     ClientMount, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile,
     RabbitLabels, SystemConfiguration,
@@ -101,7 +101,7 @@ pub struct Cache {
     lustre_mgts: Store<NnfLustreMgt>,
     vanished: BTreeMap<String, Arc<ClientMount>>,
     /// Earlier versions of ClientMounts whose mounts may still be there.
-    pub(crate) former: Former,
+    pub(crate) dropped: DroppedMounts,
     /// ClientMounts before and after a change that the agent has not processed yet.
     pub(crate) altered: Vec<(Arc<ClientMount>, Arc<ClientMount>)>,
     /// Whether a device event has come since the start.
@@ -140,7 +140,7 @@ impl Cache {
             systems: Store::default(),
             lustre_mgts: Store::default(),
             vanished: BTreeMap::new(),
-            former: Former::default(),
+            dropped: DroppedMounts::default(),
             altered: Vec::new(),
             had_device_event: false,
         }
@@ -280,7 +280,7 @@ impl Cache {
             .iter()
             .filter(|mount| self.is_ours(&***mount) && may_be_mounted(mount));
         let known = known.chain(self.vanished.values()).map(|mount| &**mount);
-        let refer = known.chain(self.former.all()).filter(|mount| refers_to(mount, node_storage));
+        let refer = known.chain(self.dropped.all()).filter(|mount| refers_to(mount, node_storage));
         refer.map(ResourceExt::name_any).collect()
     }
 
@@ -320,7 +320,7 @@ impl Cache {
     pub fn restore(&mut self, mut versions: Vec<ClientMount>) {
         let Some(last) = versions.pop() else { return };
         for version in &versions {
-            self.former.changed(version, Some(&last), |_| true);
+            self.dropped.changed(version, Some(&last), |_| true);
         }
         // Of two records of one name the first is of an object that went.
         self.take(Event::Applied(Ok(last)));

@@ -27,7 +27,7 @@ impl From<&BlockStorageError> for Failure {
                 severity: Severity::Major,
                 ..Self::waiting(chain(error))
             }
-            .told_owner(
+            .with_owner_text(
                 "a GFS2 is given to no compute, because it is not known which of them are fenced",
             ),
             _ => Self::input(chain(error)),

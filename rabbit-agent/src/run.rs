@@ -11,7 +11,7 @@ use agent::{
 };
 use apiclient::{ConnectError, connect};
 use controller::events::Events;
-use daemon::{End, Signals, tell_ready, tell_stopping, vital};
+use daemon::{End, Signals, notify_ready, notify_stopping, vital};
 use futures::{StreamExt, stream};
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use kube::Client;
@@ -147,11 +147,11 @@ pub async fn work<E>(
     };
     // Ready is: it works as soon as the API answers. A rabbit's boot must not hang on a coordinator that is down, and that it
     // waits is in the log.
-    tell_ready();
+    notify_ready();
     let mut end = None;
     let stop = async {
         end = Some(stop.await);
-        tell_stopping();
+        notify_stopping();
     };
     let fencing = tokio::spawn(vital("the fencer", fencer.run()));
     Agent::new(Arc::new(context), status).run(events, stop).await;

@@ -1,4 +1,4 @@
-//! The objects of this node as they were told last, whom each path belongs to, and which are gone. Pure.
+//! The objects of this node as last received, which object each path belongs to, and which objects are gone. Pure.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,20 +11,20 @@ use storage::desired::MountPoint;
 
 use agent::{
     claims::Claims,
-    desire::{Desire, Report},
     desired::{Goal, MountUnits, ObjectError},
+    dropped::DroppedMounts,
     error::Failure,
-    former::Former,
-    reconcile::{Earlier, Outcome, Work, Worked, mount_points_of},
+    received::{ReceivedMount, Report},
+    reconcile::{DroppedUnits, Outcome, Work, Worked, mount_points_of},
     site::Site,
 };
 
 #[derive(Debug)]
 struct Object {
-    desire: Desire,
-    /// It exists no more; what it had is being unmounted.
+    received: ReceivedMount,
+    /// Whether it was deleted; the agent unmounts what it had mounted.
     gone: bool,
-    /// As an agent before this one recorded it: its mounts are its own, whoever asks for their paths now.
+    /// Whether an earlier agent recorded it: its mounts belong to it, even if another object asks for their paths now.
     recorded: bool,
     units: Result<Arc<MountUnits>, ObjectError>,
 }
@@ -35,20 +35,20 @@ pub(super) struct Objects {
     site: Site,
     known: BTreeMap<String, Object>,
     claims: Claims,
-    former: Former,
-    /// What has been told since a connection began; `None` once everything has.
-    incoming: Option<BTreeMap<String, Desire>>,
+    dropped: DroppedMounts,
+    /// Objects received since the connection began; `None` once the list was complete.
+    incoming: Option<BTreeMap<String, ReceivedMount>>,
 }
 
 impl Objects {
-    /// What `recorded` tells was mounted is so until a complete list tells otherwise: of each object its versions, the latest
-    /// last.
+    /// Begins with the objects that an earlier agent recorded, which count until a complete list replaces them. `recorded` has the
+    /// versions of each object, the latest last.
     pub(super) fn new(site: Site, recorded: Vec<Vec<ClientMount>>) -> Self {
         let mut objects = Self {
             site,
             known: BTreeMap::new(),
             claims: Claims::default(),
-            former: Former::default(),
+            dropped: DroppedMounts::default(),
             incoming: None,
         };
         recorded.into_iter().for_each(|versions| objects.restore(versions));
@@ -58,11 +58,11 @@ impl Objects {
     fn restore(&mut self, mut versions: Vec<ClientMount>) {
         let Some(last) = versions.pop() else { return };
         for version in &versions {
-            self.former.changed(version, Some(&last), |_| true);
+            self.dropped.changed(version, Some(&last), |_| true);
         }
-        let desire = Desire::recorded(last);
-        let units = desire.units(false, &self.site).map(Arc::new);
-        self.insert(Object { desire, gone: false, recorded: true, units });
+        let received = ReceivedMount::recorded(last);
+        let units = received.units(false, &self.site).map(Arc::new);
+        self.insert(Object { received, gone: false, recorded: true, units });
     }
 
     /// A connection begins: a complete list follows.
@@ -70,27 +70,27 @@ impl Objects {
         self.incoming = Some(BTreeMap::new());
     }
 
-    /// The list breaks off: what was told of it says nothing about what was not.
+    /// The connection was lost before the list was complete: nothing follows from what it did not name.
     pub(super) fn interrupted(&mut self) {
         self.incoming = None;
     }
 
-    /// An object as it is now; the uids to be worked on.
-    pub(super) fn desired(&mut self, desire: Desire) -> Vec<String> {
-        if desire.uid.is_empty() {
-            log::warn!(object = desire.name.as_str(); "an object without uid is left alone: {}/{}", desire.namespace, desire.name);
+    /// Takes in an object as it is now; returns the uids to work on.
+    pub(super) fn desired(&mut self, received: ReceivedMount) -> Vec<String> {
+        if received.uid.is_empty() {
+            log::warn!(object = received.name.as_str(); "an object without uid is left alone: {}/{}", received.namespace, received.name);
             return Vec::new();
         }
         match &mut self.incoming {
             Some(incoming) => {
-                incoming.insert(desire.uid.clone(), desire);
+                incoming.insert(received.uid.clone(), received);
                 Vec::new()
             }
-            None => self.set(desire),
+            None => self.set(received),
         }
     }
 
-    /// An object is no more; the uids to be worked on.
+    /// Takes in that an object was deleted; returns the uids to work on.
     pub(super) fn gone(&mut self, uid: &str) -> Vec<String> {
         if let Some(incoming) = &mut self.incoming {
             incoming.remove(uid);
@@ -99,60 +99,60 @@ impl Objects {
         self.set_gone(uid)
     }
 
-    /// The list is complete: what it does not name is gone. The uids to be worked on.
+    /// The list is complete: what it does not name is gone. Returns the uids to work on.
     pub(super) fn synced(&mut self) -> Vec<String> {
         let Some(incoming) = mem::take(&mut self.incoming) else { return Vec::new() };
         let absent: Vec<_> =
             self.known.keys().filter(|uid| !incoming.contains_key(*uid)).cloned().collect();
         let mut woken: Vec<_> = absent.iter().flat_map(|uid| self.set_gone(uid)).collect();
-        for desire in incoming.into_values() {
-            woken.extend(self.set(desire));
+        for received in incoming.into_values() {
+            woken.extend(self.set(received));
         }
         woken
     }
 
-    fn set(&mut self, desire: Desire) -> Vec<String> {
+    fn set(&mut self, received: ReceivedMount) -> Vec<String> {
         let same_name = |object: &Object| {
-            object.desire.name == desire.name && object.desire.namespace == desire.namespace
+            object.received.name == received.name && object.received.namespace == received.namespace
         };
         let replaced: Vec<_> = self
             .known
             .iter()
-            .filter(|(uid, object)| **uid != desire.uid && !object.gone && same_name(object))
+            .filter(|(uid, object)| **uid != received.uid && !object.gone && same_name(object))
             .map(|(uid, _)| uid.clone())
             .collect();
         let mut woken: Vec<_> = replaced.iter().flat_map(|uid| self.set_gone(uid)).collect();
-        self.note_change(&desire);
-        let units = desire.units(false, &self.site).map(Arc::new);
-        woken.extend(self.insert(Object { desire, gone: false, recorded: false, units }));
+        self.note_change(&received);
+        let units = received.units(false, &self.site).map(Arc::new);
+        woken.extend(self.insert(Object { received, gone: false, recorded: false, units }));
         woken
     }
 
-    /// What an object asked for before is its own until it is unmounted.
-    fn note_change(&mut self, desire: &Desire) {
-        let Some(known) = self.known.get(&desire.uid) else { return };
-        let Some(before) = known.desire.object() else {
-            return self.former.told(&desire.uid, desire.object());
+    /// A mount that an object no longer asks for belongs to it until the agent has unmounted it.
+    fn note_change(&mut self, received: &ReceivedMount) {
+        let Some(known) = self.known.get(&received.uid) else { return };
+        let Some(before) = known.received.object() else {
+            return self.dropped.asked_again(&received.uid, received.object());
         };
-        let units = known.desire.units(true, &self.site).ok();
-        let had = |place: usize| {
-            let mount = units.as_ref().and_then(|units| units.mounts.get(place)?.as_ref().ok());
+        let units = known.received.units(true, &self.site).ok();
+        let had = |index: usize| {
+            let mount = units.as_ref().and_then(|units| units.mounts.get(index)?.as_ref().ok());
             mount.is_some_and(|mount| {
-                known.recorded || !self.claims.is_anothers(&desire.uid, &mount.target)
+                known.recorded || !self.claims.belongs_to_other(&received.uid, &mount.target)
             })
         };
-        self.former.changed(before, desire.object(), had);
+        self.dropped.changed(before, received.object(), had);
     }
 
     fn claim_again(&mut self, uid: &str) -> Vec<String> {
         self.known.remove(uid).map_or_else(Vec::new, |object| self.insert(object))
     }
 
-    /// What is to go of an object, each version of it as units.
-    fn former_units(&self, desire: &Desire) -> Earlier {
-        let versions = self.former.of(&desire.uid).iter();
+    /// The mounts that an object no longer asks for, as units of work, one entry for each version.
+    fn dropped_units(&self, received: &ReceivedMount) -> DroppedUnits {
+        let versions = self.dropped.of(&received.uid).iter();
         let units = |version: &ClientMount| {
-            let units = desire.earlier(version).units(true, &self.site);
+            let units = received.earlier(version).units(true, &self.site);
             units.map_err(|error| Failure::from(&error))
         };
         versions.map(|version| (version.clone(), units(version))).collect()
@@ -160,21 +160,21 @@ impl Objects {
 
     fn set_gone(&mut self, uid: &str) -> Vec<String> {
         let Some(object) = self.known.remove(uid) else { return Vec::new() };
-        let units = object.desire.units(true, &self.site).map(Arc::new);
+        let units = object.received.units(true, &self.site).map(Arc::new);
         self.insert(Object { gone: true, units, ..object })
     }
 
     fn insert(&mut self, object: Object) -> Vec<String> {
-        let uid = object.desire.uid.clone();
-        let former = self.former_units(&object.desire);
-        let former: Vec<_> = mount_points_of(&former).cloned().collect();
-        let mut woken = match (&object.units, object.desire.claimant()) {
+        let uid = object.received.uid.clone();
+        let dropped = self.dropped_units(&object.received);
+        let dropped: Vec<_> = mount_points_of(&dropped).cloned().collect();
+        let mut woken = match (&object.units, object.received.claimant()) {
             (Ok(units), Some(claimant)) => {
                 let paths = units.mount_points().cloned().collect();
-                self.claims.set(claimant, units.goal, paths, former)
+                self.claims.set(claimant, units.goal, paths, dropped)
             }
-            (Err(_), Some(claimant)) if !former.is_empty() => {
-                self.claims.set(claimant, Goal::Unmounted, Vec::new(), former)
+            (Err(_), Some(claimant)) if !dropped.is_empty() => {
+                self.claims.set(claimant, Goal::Unmounted, Vec::new(), dropped)
             }
             _ => self.claims.release(&uid),
         };
@@ -183,53 +183,53 @@ impl Objects {
         woken
     }
 
-    /// What to do for an object. Nothing is changed for one that is invalid.
+    /// The work for an object. For an invalid one the agent changes nothing.
     pub(super) fn work(&self, uid: &str) -> Option<Work> {
         let object = self.known.get(uid)?;
-        let stands = object.gone
-            || object.desire.deleted()
+        let is_accepted = object.gone
+            || object.received.deleted()
             || object.units.as_ref().is_ok_and(|units| !units.refused());
-        let former = if stands { self.former_units(&object.desire) } else { Vec::new() };
+        let dropped = if is_accepted { self.dropped_units(&object.received) } else { Vec::new() };
         let now = match (&object.units, self.claims.conflict(uid)) {
-            // It never asked for anything that could be mounted here, and must not be kept from going.
-            (Err(_), _) if object.desire.deleted() => Err(Outcome::absent(object.desire.count)),
-            (Err(error), _) => Err(object.desire.refused(Failure::from(error))),
-            (Ok(_), Some(conflict)) => Err(object.desire.refused(Failure::from(&conflict))),
-            (Ok(units), None) if self.claims.never_had(uid) => {
+            // It never asked for anything that could be mounted here, so its deletion needs no work.
+            (Err(_), _) if object.received.deleted() => Err(Outcome::absent(object.received.count)),
+            (Err(error), _) => Err(object.received.refused(Failure::from(error))),
+            (Ok(_), Some(conflict)) => Err(object.received.refused(Failure::from(&conflict))),
+            (Ok(units), None) if self.claims.owns_nothing(uid) => {
                 Err(Outcome::absent(units.mounts.len()))
             }
             (Ok(units), None) => Ok(Arc::clone(units)),
         };
-        Some(Work { uid: uid.to_owned(), object: object.desire.object().cloned(), former, now })
+        Some(Work { uid: uid.to_owned(), object: object.received.object().cloned(), dropped, now })
     }
 
-    /// What to tell of an object; nothing of one that is gone.
+    /// The report on an object; `None` for one that is gone.
     pub(super) fn report(&self, uid: &str, outcome: &Outcome) -> Option<Report> {
         let object = self.known.get(uid).filter(|object| !object.gone)?;
-        Some(object.desire.report(&self.site, outcome))
+        Some(object.received.report(&self.site, outcome))
     }
 
-    /// What an object asked for earlier is gone; the uids of others for which that makes a difference.
-    pub(super) fn former_gone(&mut self, uid: &str, worked: &Worked) -> Vec<String> {
+    /// Takes in that dropped mounts of an object are gone; returns the uids of others that were waiting for that.
+    pub(super) fn dropped_gone(&mut self, uid: &str, worked: &Worked) -> Vec<String> {
         if worked.gone.is_empty() {
             return Vec::new();
         }
-        self.former.gone(uid, &worked.gone);
+        self.dropped.gone(uid, &worked.gone);
         let mut woken = self.claim_again(uid);
         woken.retain(|other| other != uid);
         woken
     }
 
-    /// An object was worked on; the uids of others for which that makes a difference.
+    /// Takes in the outcome of the work on an object; returns the uids of others that were waiting for it.
     pub(super) fn finished(&mut self, uid: &str, outcome: &Outcome) -> Vec<String> {
         let mut woken = Vec::new();
         let Some(object) = self.known.get(uid) else { return woken };
         if outcome.goal == Goal::Mounted && outcome.done() {
-            self.claims.settle(uid);
+            self.claims.set_mounted(uid);
         }
-        // An object that was never understood has nothing mounted that we could name; the next start looks for it.
-        let is_left = !self.former.of(uid).is_empty();
-        let over = object.gone && !is_left && (outcome.done() || object.units.is_err());
+        // Nobody can name what an object that was never readable has mounted; the clean-up of the next start looks for it.
+        let has_dropped = !self.dropped.of(uid).is_empty();
+        let over = object.gone && !has_dropped && (outcome.done() || object.units.is_err());
         let free = outcome.goal == Goal::Unmounted && outcome.done();
         if over {
             self.known.remove(uid);
@@ -240,33 +240,43 @@ impl Objects {
         woken
     }
 
-    /// Whether an object asks for what cannot be: before it was changed to that, it may have had mounts it does not name.
-    pub(super) fn doubtful(&self, uid: &str) -> bool {
+    /// Whether an object is invalid: an earlier version may have had mounts that this one does not name.
+    pub(super) fn may_have_unnamed_mounts(&self, uid: &str) -> bool {
         let units = self.known.get(uid).map(|object| &object.units);
         units.is_some_and(|units| {
             units.as_ref().map_or(true, |units| units.mounts.iter().any(Result::is_err))
         })
     }
 
-    /// Whether an object may have a mount at a path that nobody can tell any more.
-    pub(super) fn has_untold(&self, uid: &str) -> bool {
+    /// Whether an object may have a mount at a path that is not known any more.
+    pub(super) fn has_unknown_path(&self, uid: &str) -> bool {
         let units = self.known.get(uid).and_then(|object| object.units.as_ref().ok());
-        units.is_some_and(|units| (0..units.mounts.len()).any(|place| units.is_untold(place)))
+        units
+            .is_some_and(|units| (0..units.mounts.len()).any(|index| units.has_unknown_path(index)))
+    }
+
+    pub(super) fn uids(&self) -> Vec<String> {
+        self.known.keys().cloned().collect()
+    }
+
+    /// An object as it was received last, and whether it is gone.
+    pub(super) fn received(&self, uid: &str) -> Option<(&ReceivedMount, bool)> {
+        self.known.get(uid).map(|object| (&object.received, object.gone))
     }
 
     pub(super) fn knows(&self, uid: &str) -> bool {
         self.known.contains_key(uid)
     }
 
-    /// `namespace/name`, for people.
+    /// `namespace/name`, for logs.
     pub(super) fn name(&self, uid: &str) -> String {
         self.known.get(uid).map_or_else(
             || uid.to_owned(),
-            |object| format!("{}/{}", object.desire.namespace, object.desire.name),
+            |object| format!("{}/{}", object.received.namespace, object.received.name),
         )
     }
 
-    /// Every path at which something of a known object may be mounted; `None` when that cannot be told of one.
+    /// Every path at which a known object may have something mounted; `None` when an object cannot be read.
     pub(super) fn possible_paths(&self) -> Option<Vec<MountPoint>> {
         let mut paths = Vec::new();
         for object in self.known.values() {
@@ -275,7 +285,7 @@ impl Objects {
         Some(paths)
     }
 
-    /// Whether every path at which something of an object may be mounted is one of these.
+    /// Whether all paths at which an object may have something mounted are among these.
     pub(super) fn is_within(&self, uid: &str, paths: &BTreeSet<MountPoint>) -> bool {
         let Some(object) = self.known.get(uid) else { return true };
         self.paths_of(object).is_some_and(|own| own.iter().all(|path| paths.contains(path)))
@@ -283,9 +293,9 @@ impl Objects {
 
     fn paths_of(&self, object: &Object) -> Option<Vec<MountPoint>> {
         let units = object.units.as_ref().ok();
-        let mut paths = object.desire.possible_paths(units.map(|units| &**units), &self.site)?;
-        let former = self.former_units(&object.desire);
-        paths.extend(mount_points_of(&former).cloned());
+        let mut paths = object.received.possible_paths(units.map(|units| &**units), &self.site)?;
+        let dropped = self.dropped_units(&object.received);
+        paths.extend(mount_points_of(&dropped).cloned());
         Some(paths)
     }
 }

@@ -25,9 +25,9 @@ mod held;
 use super::*;
 use agent::{
     coordinator::CertificateArgs,
-    desire::Desire,
     hello::hello,
     link,
+    received::ReceivedMount,
     site::Side,
     testing::{Chassis, point, profile, site},
 };
@@ -83,12 +83,12 @@ impl Session {
     async fn sync(&self, objects: &[&ClientMount]) {
         self.tell(to_node::Message::Welcome(Welcome { epoch: 1 })).await;
         for object in objects {
-            self.desire(object).await;
+            self.send(object).await;
         }
         self.tell(to_node::Message::Synced(Synced {})).await;
     }
 
-    async fn desire(&self, object: &ClientMount) {
+    async fn send(&self, object: &ClientMount) {
         self.tell(to_node::Message::Desired(message(object))).await;
     }
 
@@ -147,8 +147,8 @@ fn failed(status: &ClientMountStatus) -> bool {
     status.error.is_some()
 }
 
-fn told_of(object: &ClientMount) -> Desire {
-    Desire::decode(message(object))
+fn told_of(object: &ClientMount) -> ReceivedMount {
+    ReceivedMount::decode(message(object))
 }
 
 fn message(object: &ClientMount) -> DesiredMount {
@@ -313,13 +313,13 @@ async fn a_life_from_mount_to_release() {
     assert_eq!((report.observed_resource_version.as_str(), report.released), ("1", false));
     assert_eq!(node.mounted(), ["/mnt/nnf/job-0"]);
 
-    session.desire(&version(&unmounted(&object), "2")).await;
+    session.send(&version(&unmounted(&object), "2")).await;
     let (report, status) = session.report().await;
     assert!(ready(&status) && status.mounts[0].state.as_str() == "unmounted");
     assert_eq!((report.observed_resource_version.as_str(), report.released), ("2", false));
     assert!(node.mounted().is_empty());
 
-    session.desire(&version(&deleted(&object), "3")).await;
+    session.send(&version(&deleted(&object), "3")).await;
     let (report, status) = session.report().await;
     assert!(ready(&status) && report.released);
     session.tell(to_node::Message::Gone(Gone { uid: report.uid, ..Gone::default() })).await;
@@ -337,7 +337,7 @@ async fn an_object_that_is_told_once_more_is_looked_at_and_reported_once_more() 
     session.sync(&[&object]).await;
     session.report_of(&object, ready).await;
     let steps = node.chassis.compute.applied().len();
-    session.desire(&version(&object, "2")).await;
+    session.send(&version(&object, "2")).await;
     let report = session.report_of(&object, ready).await;
     assert_eq!(report.observed_resource_version, "2");
     assert_eq!(node.chassis.compute.applied().len(), steps, "there is nothing to do");
@@ -350,7 +350,7 @@ async fn deleting_unmounts_whatever_the_object_asks_for() {
     let mut session = node.coordinator.session().await;
     session.sync(&[&object]).await;
     session.report_of(&object, ready).await;
-    session.desire(&deleted(&object)).await;
+    session.send(&deleted(&object)).await;
     assert!(session.report_of(&object, ready).await.released);
     assert!(node.mounted().is_empty());
 }
@@ -371,7 +371,7 @@ async fn an_object_whose_finalizer_was_stripped_is_unmounted_and_forgotten() {
     // The second takes the path of the first: it gets it only when the first is unmounted.
     let mut second = second;
     second.spec.mounts[0].mount_path = first.spec.mounts[0].mount_path.clone();
-    session.desire(&second).await;
+    session.send(&second).await;
     session.report_of(&second, ready).await;
     assert_eq!(node.mounted(), ["/mnt/nnf/job-0"]);
     assert_eq!(node.outbox.reports().len(), 1);
@@ -386,7 +386,7 @@ async fn an_object_made_again_under_its_name_is_another_object() {
     let mut session = node.coordinator.session().await;
     session.sync(&[&first]).await;
     session.report_of(&first, ready).await;
-    session.desire(&second).await;
+    session.send(&second).await;
     session.report_of(&second, ready).await;
     within("the first one's unmount", async {
         while node.mounted() != ["/mnt/nnf/job-1"] {
@@ -411,7 +411,7 @@ async fn a_coordinator_hears_no_report_before_it_has_told_its_objects() {
     session.health(health::State::Ok).await;
     let early = tokio::time::timeout(Duration::from_millis(200), session.next()).await;
     assert!(early.is_err(), "{early:?}");
-    session.desire(&object).await;
+    session.send(&object).await;
     session.tell(to_node::Message::Synced(Synced {})).await;
     session.report_of(&object, ready).await;
 }
@@ -489,7 +489,7 @@ async fn after_a_start_mounts_that_no_object_wants_are_removed_and_no_others() {
     session.tell(to_node::Message::Welcome(Welcome { epoch: 2 })).await;
     session.health(health::State::Ok).await;
     assert_eq!(node.mounted().len(), 3, "nothing is removed before everything is known");
-    session.desire(&objects[1]).await;
+    session.send(&objects[1]).await;
     session.tell(to_node::Message::Synced(Synced {})).await;
     session.report_of(&objects[1], ready).await;
     // Lets the work on the other object end.
@@ -520,7 +520,7 @@ async fn an_object_that_cannot_be_read_is_told_and_holds_up_the_removal() {
     assert!(error.user_message.unwrap().contains("the object cannot be read as a ClientMount"));
     assert_eq!(error.severity, Severity::Fatal);
     assert_eq!(node.mounted(), ["/mnt/nnf/job-0"], "it might have been that object's");
-    session.desire(&second).await;
+    session.send(&second).await;
     session.report_of(&second, ready).await;
     assert_eq!(node.mounted(), ["/mnt/nnf/job-1"]);
 }
@@ -548,7 +548,7 @@ async fn a_missing_profile_is_told_and_mounts_follow_when_it_appears() {
         "{}",
         health.message
     );
-    session.desire(&object).await;
+    session.send(&object).await;
     session.report_of(&object, ready).await;
     session.health(health::State::Ok).await;
 }
@@ -617,7 +617,7 @@ async fn outlives_an_unread_profile(mut node: Node, object: ClientMount) {
     assert!(session.report_of(&never, ready).await.released);
     assert!(!session.report_of(&object, failed).await.released);
     assert_eq!(node.mounted().len(), 1);
-    session.desire(&version(&deleted(&object), "2")).await;
+    session.send(&version(&deleted(&object), "2")).await;
     assert!(session.report_of(&object, ready).await.released);
     assert!(node.mounted().is_empty());
 }
@@ -647,7 +647,7 @@ async fn of_two_objects_with_one_path_the_older_keeps_it() {
         "{user}"
     );
     assert!(ready(&told[1].1));
-    session.desire(&deleted(&old)).await;
+    session.send(&deleted(&old)).await;
     assert!(session.report_of(&old, ready).await.released);
     session.report_of(&new, ready).await;
     assert_eq!(node.mounted(), ["/mnt/nnf/job-1"]);
@@ -661,7 +661,7 @@ async fn a_failure_is_retried_by_itself_and_cleared() {
     session.sync(&[&object]).await;
     session.report_of(&object, ready).await;
     node.chassis.compute.hold(&point("/mnt/nnf/job-0"));
-    session.desire(&unmounted(&object)).await;
+    session.send(&unmounted(&object)).await;
     let (_, status) = session.report().await;
     let error = status.error.unwrap();
     assert!(
@@ -698,7 +698,7 @@ async fn the_newest_desire_wins() {
     session.sync(&[&object]).await;
     for number in 2..40 {
         let object = if number % 2 == 0 { unmounted(&object) } else { object.clone() };
-        session.desire(&version(&object, &number.to_string())).await;
+        session.send(&version(&object, &number.to_string())).await;
     }
     loop {
         let (report, status) = session.report().await;
@@ -833,8 +833,8 @@ async fn a_removal_that_hangs_holds_up_only_what_it_could_meet() {
     session.report_of(&objects[1], ready).await;
 
     // Its path is about to be unmounted: it may not be found mounted there, and then be gone.
-    session.desire(&objects[0]).await;
-    session.desire(&version(&objects[1], "2")).await;
+    session.send(&objects[0]).await;
+    session.send(&version(&objects[1], "2")).await;
     let again = session.report_of(&objects[1], ready).await;
     assert_eq!(again.observed_resource_version, "2");
     assert!(session.passed.is_empty(), "{:?}", session.passed);

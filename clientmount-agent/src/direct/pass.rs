@@ -1,11 +1,11 @@
-//! One pass over one ClientMount: a write to it, and beside that the profile that it names.
+//! One pass over one ClientMount: a write to it, and at the same time a read of the profile that it names.
 
 use std::{io, time::Duration};
 
 use api::{ClientMount, NnfStorageProfile, names::finalizer};
 use apiclient::plain;
 use controller::{
-    Place,
+    ObjectKey,
     patch::{self, WriteError},
 };
 use futures::future::{OptionFuture, join};
@@ -16,12 +16,12 @@ use kube::{
 use tokio::time::timeout;
 
 use super::state::{Profile, Todo, Write};
-use agent::desire::NoProfile;
+use agent::received::NoProfile;
 
-/// An API server that took a request and answers nothing.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the API may take to answer a request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What a pass brought.
+/// What a pass did.
 #[derive(Debug)]
 pub(super) struct Passed {
     pub(super) done: Todo,
@@ -33,9 +33,9 @@ pub(super) struct Passed {
 
 /// Asks the API for what is to be done.
 pub(super) async fn pass(client: Client, todo: Todo) -> Passed {
-    let wrote = todo.write.as_ref().map(|it| write(&client, &todo.object, it));
+    let wrote = todo.write.as_ref().map(|change| write(&client, &todo.object, change));
     let read = todo.read.as_ref().map(|profile| read(&client, profile));
-    // Both are on their way at once: the job waits for the longer and not for one after the other.
+    // The agent sends both at once, so that the job waits for the slower one and not for both in turn.
     let (wrote, read) = join(OptionFuture::from(wrote), OptionFuture::from(read)).await;
     Passed { done: todo, wrote, read }
 }
@@ -57,20 +57,20 @@ async fn write(
             }
         }
     };
-    timeout(PATIENCE, writing).await.unwrap_or_else(|_| {
+    timeout(REQUEST_TIMEOUT, writing).await.unwrap_or_else(|_| {
         let silence = io::Error::new(io::ErrorKind::TimedOut, no_answer());
         let source = Box::new(kube::Error::Service(silence.into()));
         Err(WriteError::Api { object: controller::describe(object), source })
     })
 }
 
-/// Reads a profile, by the one right on profiles that the role of computes has.
-async fn read(client: &Client, (namespace, name): &Place) -> Result<Profile, String> {
+/// Reads a profile with a get, the only right on profiles that the role of computes has.
+async fn read(client: &Client, (namespace, name): &ObjectKey) -> Result<Profile, String> {
     let resource = ApiResource::erase::<NnfStorageProfile>(&());
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
     let asked = format!("NnfStorageProfile {namespace}/{name}");
     let missing = |why| Ok(Err(NoProfile::Missing(why)));
-    match timeout(PATIENCE, api.get_opt(name)).await {
+    match timeout(REQUEST_TIMEOUT, api.get_opt(name)).await {
         Ok(Ok(Some(object))) => match object.try_parse() {
             Ok(profile) => Ok(Ok(profile)),
             Err(error) => missing(format!("{asked} cannot be read: {error}")),
@@ -78,9 +78,9 @@ async fn read(client: &Client, (namespace, name): &Place) -> Result<Profile, Str
         Ok(Ok(None)) => {
             missing(format!("{asked} does not exist: create it, with data.pinned true"))
         }
-        // Somebody has to grant it: the owner of the object must see why nothing happens.
+        // The object's status says so, because only an administrator can grant the right.
         Ok(Err(kube::Error::Api(status))) if status.code == 403 => {
-            Ok(Err(NoProfile::Unread(format!(
+            Ok(Err(NoProfile::Forbidden(format!(
                 "{asked} cannot be read: {}: grant this agent get on nnfstorageprofiles.nnf.cray.hpe.com",
                 status.message
             ))))
@@ -91,5 +91,5 @@ async fn read(client: &Client, (namespace, name): &Place) -> Result<Profile, Str
 }
 
 fn no_answer() -> String {
-    format!("no answer within {} s", PATIENCE.as_secs())
+    format!("no answer within {} s", REQUEST_TIMEOUT.as_secs())
 }

@@ -1,7 +1,7 @@
-//! This node's ClientMounts: what the agent was told of each, what it reported, and what is to be written. Pure.
+//! This node's ClientMounts: what the agent received of each, what it reported, and what to write to the API. Pure.
 //!
-//! The agent is told of an object once that carries the finalizer and its profile was looked for; and again when the object
-//! or its profile changed, or when somebody overwrote the status that the agent had reported.
+//! The agent receives an object once it carries the finalizer and its profile was looked for. It receives the object again
+//! when the object or its profile changed, or when somebody overwrote the status that the agent had reported.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,17 +11,18 @@ use std::{
 
 use api::{
     ClientMount, ClientMountStatus, NnfStorageProfile, RabbitLabels,
+    client_mount::MountState,
     names::{finalizer, label},
 };
-use controller::{Change, Event, Fingerprint, Item, Place, Store, Unreadable, has_finalizer};
+use controller::{Change, Event, Fingerprint, Item, ObjectKey, Store, Unreadable, has_finalizer};
 use kube::ResourceExt;
 use storage::desired::NodeName;
 
 use agent::{
-    desire::{Desire, NoProfile, Report},
     desired::{Goal, ObjectError},
     error::Failure,
     link::LinkEvent,
+    received::{NoProfile, ReceivedMount, Report},
     reconcile::Outcome,
 };
 
@@ -43,7 +44,7 @@ pub(super) struct Todo {
     pub(super) object: Arc<ClientMount>,
     pub(super) write: Option<Write>,
     /// The profile to read.
-    pub(super) read: Option<Place>,
+    pub(super) read: Option<ObjectKey>,
 }
 
 #[derive(Debug)]
@@ -51,10 +52,10 @@ pub(super) struct State {
     node: NodeName,
     store: Store<ClientMount>,
     entries: BTreeMap<String, Entry>,
-    /// Uids of the objects that were never read, by name: their mounts are not known.
+    /// Uids of the objects that could never be read, by name: their mounts are not known.
     unreadable: BTreeMap<String, String>,
-    /// Names of the first list that the agent was not told of yet; `None` before that list.
-    untold: Option<BTreeSet<String>>,
+    /// Names of the first list that were not sent to the agent yet; `None` before that list.
+    unsent: Option<BTreeSet<String>>,
     synced: bool,
     events: Vec<LinkEvent>,
 }
@@ -63,17 +64,17 @@ pub(super) struct State {
 struct Entry {
     /// For which version of the object the profile was read, and what it was.
     profile: Option<(Fingerprint, Profile)>,
-    told: Option<Told>,
-    /// Somebody overwrote what the agent had reported: the agent is to look again.
+    sent: Option<Sent>,
+    /// Whether somebody overwrote the reported status: then the agent receives the object again.
     overwritten: bool,
-    answer: Option<Answer>,
+    wanted: Option<WantedStatus>,
 }
 
-/// What the agent was told last.
+/// What was last sent to the agent.
 #[derive(Debug, PartialEq)]
-struct Told {
+struct Sent {
     uid: String,
-    asks: Fingerprint,
+    fingerprint: Fingerprint,
     /// resourceVersion of the profile, or why there is none.
     profile: Result<Option<String>, NoProfile>,
     resource_version: String,
@@ -81,47 +82,47 @@ struct Told {
 
 /// The status that an object should have.
 #[derive(Debug)]
-struct Answer {
+struct WantedStatus {
     status: ClientMountStatus,
     released: bool,
     resource_version: String,
-    /// What the object asked for when the agent answered; `None` of a refusal that needs no agent.
-    asks: Option<Fingerprint>,
-    /// The API took it. What the API stores otherwise, as a field that its schema lacks, is not sent twice.
+    /// Fingerprint of the object that the agent reported on; `None` for a refusal, which needs no agent.
+    fingerprint: Option<Fingerprint>,
+    /// Whether the API accepted it. It is not sent twice, even if the API stored it without fields that its schema lacks.
     accepted: bool,
 }
 
-/// How this node stands to an object.
+/// How far this node is with an object, by the object's finalizer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
-    /// It names another node, and this one never had it.
-    Foreign,
-    /// It is being deleted, and nothing of it is here (any more).
-    Leaving,
-    /// It lacks the finalizer, without which it may go at any time.
-    Unheld,
-    Held,
+enum Phase {
+    /// Its `spec.node` names another node, and it lacks the finalizer.
+    OtherNode,
+    /// It is being deleted and lacks the finalizer: nothing of it is on this node.
+    Released,
+    /// It lacks the finalizer, so it may be deleted at any time: the finalizer comes first.
+    WithoutFinalizer,
+    WithFinalizer,
 }
 
-impl Standing {
+impl Phase {
     fn of(object: &ClientMount) -> Self {
         let is_deleted = object.metadata.deletion_timestamp.is_some();
         let is_foreign = object.namespace().as_ref() != Some(&object.spec.node);
         match has_finalizer(object, finalizer::CLIENT_MOUNT) {
-            true => Self::Held,
-            false if is_deleted => Self::Leaving,
-            false if is_foreign => Self::Foreign,
-            false => Self::Unheld,
+            true => Self::WithFinalizer,
+            false if is_deleted => Self::Released,
+            false if is_foreign => Self::OtherNode,
+            false => Self::WithoutFinalizer,
         }
     }
 }
 
-/// What of an object a node acts on: two readings that are equal in it ask the same.
-fn asks(object: &ClientMount) -> Fingerprint {
+/// The fields that a node acts on: two versions with one fingerprint ask the same of the node.
+fn fingerprint_of(object: &ClientMount) -> Fingerprint {
     Fingerprint::of(object).without_finalizers()
 }
 
-fn profile_of(object: &ClientMount) -> Option<Place> {
+fn profile_of(object: &ClientMount) -> Option<ObjectKey> {
     let name = object.label(label::PINNED_PROFILE_NAME)?;
     Some((object.label(label::PINNED_PROFILE_NAMESPACE)?.to_owned(), name.to_owned()))
 }
@@ -133,27 +134,27 @@ impl State {
             store: Store::default(),
             entries: BTreeMap::new(),
             unreadable: BTreeMap::new(),
-            untold: None,
+            unsent: None,
             synced: false,
             events: Vec::new(),
         }
     }
 
-    /// What the agent is to be told now.
+    /// The events to send to the agent now.
     pub(super) fn events(&mut self) -> Vec<LinkEvent> {
-        let is_settled = self.untold.as_ref().is_some_and(BTreeSet::is_empty);
-        if is_settled && !mem::replace(&mut self.synced, true) {
+        let are_all_sent = self.unsent.as_ref().is_some_and(BTreeSet::is_empty);
+        if are_all_sent && !mem::replace(&mut self.synced, true) {
             self.events.push(LinkEvent::Synced);
         }
         mem::take(&mut self.events)
     }
 
-    /// Whether the agent was told of everything that exists.
+    /// Whether everything that exists was sent to the agent.
     pub(super) fn is_synced(&self) -> bool {
         self.synced
     }
 
-    /// Takes in an event of the watch; the names of the objects to be worked on.
+    /// Takes in an event of the watch; returns the names of the objects to work on.
     pub(super) fn take(&mut self, event: Event<ClientMount>) -> Vec<String> {
         let unread: Vec<Unreadable> = match &event {
             Event::Listed(items) => items.iter().filter_map(unread).collect(),
@@ -161,14 +162,14 @@ impl State {
             _ => Vec::new(),
         };
         let changes = self.store.take(event);
-        if self.untold.is_none() && self.store.is_complete() {
-            self.untold = Some(self.store.iter().map(|object| object.name_any()).collect());
+        if self.unsent.is_none() && self.store.is_complete() {
+            self.unsent = Some(self.store.iter().map(|object| object.name_any()).collect());
         }
         self.take_unreadable(unread);
         changes.iter().filter_map(|change| self.changed(change)).collect()
     }
 
-    /// While an object was never read the agent must not take any mount for one that nobody wants.
+    /// As long as one object was never readable, the agent must not call any mount unwanted.
     fn take_unreadable(&mut self, unread: Vec<Unreadable>) {
         let left = self.store.unreadable().filter_map(|metadata| metadata.name.clone());
         let left: BTreeSet<_> = left.collect();
@@ -182,103 +183,115 @@ impl State {
         for Unreadable { metadata, why } in unread {
             let name = metadata.name.clone().unwrap_or_default();
             if self.store.get(self.node.as_str(), &name).is_none() {
-                let desire = Desire::unreadable(&metadata, why);
-                let before = self.unreadable.insert(name, desire.uid.clone());
-                let replaced = before.filter(|uid| *uid != desire.uid);
+                let received = ReceivedMount::unreadable(&metadata, why);
+                let before = self.unreadable.insert(name, received.uid.clone());
+                let replaced = before.filter(|uid| *uid != received.uid);
                 self.events.extend(replaced.map(LinkEvent::Gone));
-                self.events.push(LinkEvent::Desired(Box::new(desire)));
+                self.events.push(LinkEvent::Desired(Box::new(received)));
             }
         }
     }
 
     fn changed(&mut self, change: &Change<ClientMount>) -> Option<String> {
         let name = change.object()?.name_any();
-        let uid = |object: &Option<Arc<ClientMount>>| object.as_ref().and_then(|it| it.uid());
+        let uid =
+            |object: &Option<Arc<ClientMount>>| object.as_ref().and_then(|object| object.uid());
         if uid(&change.old) != uid(&change.new) {
             let entry = self.entries.remove(&name).unwrap_or_default();
-            self.events.extend(entry.told.map(|told| LinkEvent::Gone(told.uid)));
+            self.events.extend(entry.sent.map(|sent| LinkEvent::Gone(sent.uid)));
         }
         if change.new.is_none() {
-            self.settled(&name);
+            self.mark_sent(&name);
             return None;
         }
         let status = |object: &Option<Arc<ClientMount>>| object.as_ref()?.status.clone();
         if status(&change.old) != status(&change.new) {
             self.check_status(&name);
         }
-        self.tell(&name);
+        self.send(&name);
         Some(name)
     }
 
-    /// Has the agent look again when the object's status is not what it reported.
+    /// Sends the object to the agent again when its status is not what the agent reported.
     fn check_status(&mut self, name: &str) {
         let Some(object) = self.store.get(self.node.as_str(), name) else { return };
         let Some(entry) = self.entries.get_mut(name) else { return };
-        let answer = entry
-            .answer
-            .take_if(|answer| answer.accepted && object.status.as_ref() != Some(&answer.status));
-        entry.overwritten |= answer.is_some();
+        let wanted = entry
+            .wanted
+            .take_if(|wanted| wanted.accepted && object.status.as_ref() != Some(&wanted.status));
+        entry.overwritten |= wanted.is_some();
     }
 
-    /// Tells the agent of an object, once that is held and its profile was looked for.
-    fn tell(&mut self, name: &str) {
+    /// Sends an object to the agent, once it carries the finalizer and its profile was looked for.
+    fn send(&mut self, name: &str) {
         let Some(object) = self.store.get(self.node.as_str(), name).cloned() else { return };
         let entry = self.entries.entry(name.to_owned()).or_default();
-        match Standing::of(&object) {
-            Standing::Held => {}
-            Standing::Unheld => return,
-            standing @ (Standing::Foreign | Standing::Leaving) => {
-                self.events.extend(entry.told.take().map(|told| LinkEvent::Gone(told.uid)));
-                let refusal = (standing == Standing::Foreign).then(|| refusal(&self.node, &object));
-                let is_new = |it: &Answer| {
-                    entry.answer.as_ref().is_none_or(|known| known.status != it.status)
+        match Phase::of(&object) {
+            // The status says that everything is unmounted: the agent takes that back before it mounts anything.
+            Phase::WithFinalizer if promises_too_much(&object) => {
+                entry.wanted = Some(taken_back(&object));
+                return;
+            }
+            Phase::WithFinalizer => {}
+            Phase::WithoutFinalizer => return,
+            phase @ (Phase::OtherNode | Phase::Released) => {
+                self.events.extend(entry.sent.take().map(|sent| LinkEvent::Gone(sent.uid)));
+                let refusal = (phase == Phase::OtherNode).then(|| refusal(&self.node, &object));
+                let is_new = |refusal: &WantedStatus| {
+                    entry.wanted.as_ref().is_none_or(|known| known.status != refusal.status)
                 };
                 if let Some(refusal) = refusal.filter(is_new) {
-                    entry.answer = Some(refusal);
+                    entry.wanted = Some(refusal);
                 }
-                return self.settled(name);
+                return self.mark_sent(name);
             }
         }
         let Some(profile) = entry.profile(&object) else { return };
-        let told = Told {
+        let sent = Sent {
             uid: object.uid().unwrap_or_default(),
-            asks: asks(&object),
+            fingerprint: fingerprint_of(&object),
             profile: profile.as_ref().map(ResourceExt::resource_version).map_err(Clone::clone),
             resource_version: object.resource_version().unwrap_or_default(),
         };
-        let is_known = entry.told.as_ref().is_some_and(|known| known.covers(&told));
+        let is_known = entry.sent.as_ref().is_some_and(|known| known.covers(&sent));
         if !is_known || mem::take(&mut entry.overwritten) {
-            entry.answer.take_if(|answer| answer.resource_version != told.resource_version);
+            entry.wanted.take_if(|wanted| wanted.resource_version != sent.resource_version);
             entry.overwritten = false;
-            entry.told = Some(told);
-            let desire = Desire::of(ClientMount::clone(&object), profile);
-            self.events.push(LinkEvent::Desired(Box::new(desire)));
+            entry.sent = Some(sent);
+            let received = ReceivedMount::of(ClientMount::clone(&object), profile);
+            self.events.push(LinkEvent::Desired(Box::new(received)));
         }
-        self.settled(name);
+        self.mark_sent(name);
     }
 
-    /// The agent need not wait for this object any more.
-    fn settled(&mut self, name: &str) {
-        if let Some(untold) = &mut self.untold {
-            untold.remove(name);
+    /// `Synced` does not wait for this object any more.
+    fn mark_sent(&mut self, name: &str) {
+        if let Some(unsent) = &mut self.unsent {
+            unsent.remove(name);
         }
     }
 
-    /// Takes what the agent reports; whether there is anything to do. A report on an earlier version of the object counts for
-    /// nothing: a newer one follows.
+    /// Every object of the node that can be read.
+    pub(super) fn objects(&self) -> impl Iterator<Item = &Arc<ClientMount>> + Clone {
+        self.store.iter()
+    }
+
+    /// Takes a report of the agent; returns whether there is anything to write. A report on an earlier version of the object
+    /// is dropped: a newer one follows.
     pub(super) fn report(&mut self, report: Report) -> bool {
         let Some(object) = self.store.get(self.node.as_str(), &report.name) else { return false };
-        let asked = asks(object);
-        let is_told = |told: &Told| {
-            (&told.uid, &told.resource_version, &told.asks)
-                == (&report.uid, &report.resource_version, &asked)
+        let fingerprint = fingerprint_of(object);
+        let is_sent = |sent: &Sent| {
+            (&sent.uid, &sent.resource_version, &sent.fingerprint)
+                == (&report.uid, &report.resource_version, &fingerprint)
         };
         let entry = self.entries.get_mut(&report.name);
-        let entry = entry.filter(|entry| entry.told.as_ref().is_some_and(is_told));
+        let entry = entry.filter(|entry| entry.sent.as_ref().is_some_and(is_sent));
         let Some(entry) = entry else { return false };
         let Report { status, released, resource_version, .. } = report;
-        let asks = Some(asked);
-        entry.answer = Some(Answer { status, released, resource_version, asks, accepted: false });
+        let fingerprint = Some(fingerprint);
+        entry.wanted =
+            Some(WantedStatus { status, released, resource_version, fingerprint, accepted: false });
         true
     }
 
@@ -295,10 +308,10 @@ impl State {
     pub(super) fn wrote(&mut self, done: &Todo, stored: Option<ClientMount>) {
         let name = done.object.name_any();
         let entry = self.entries.get_mut(&name);
-        if let (Some(Write::Status(sent)), Some(Entry { answer: Some(answer), .. })) =
+        if let (Some(Write::Status(sent)), Some(Entry { wanted: Some(wanted), .. })) =
             (&done.write, entry)
         {
-            answer.accepted |= answer.status == *sent;
+            wanted.accepted |= wanted.status == *sent;
         }
         let Some(stored) = stored else { return };
         let version = stored.resource_version();
@@ -307,16 +320,17 @@ impl State {
         }
         let known = self.store.get(self.node.as_str(), &name);
         if known.is_some_and(|known| known.resource_version() != version) {
-            // The watch was ahead, and nobody compared what it brought.
+            // The watch already brought a newer version, whose status was not compared yet.
             self.check_status(&name);
-            self.tell(&name);
+            self.send(&name);
         }
     }
 
-    /// The API does not take the finalizer: the agent is not told of the object before it does, and does not wait for it.
-    pub(super) fn cannot_hold(&mut self, done: &Todo) {
-        if done.write == Some(Write::Finalizer) {
-            self.settled(&done.object.name_any());
+    /// The API refused the finalizer, or a status: an object that was not sent to the agent before is not sent, and `Synced`
+    /// does not wait for it.
+    pub(super) fn write_refused(&mut self, done: &Todo) {
+        if matches!(done.write, Some(Write::Finalizer | Write::Status(_))) {
+            self.mark_sent(&done.object.name_any());
         }
     }
 
@@ -324,8 +338,8 @@ impl State {
     pub(super) fn read(&mut self, done: &Todo, profile: Profile) {
         let name = done.object.name_any();
         if let Some(entry) = self.entries.get_mut(&name) {
-            entry.profile = Some((asks(&done.object), profile));
-            self.tell(&name);
+            entry.profile = Some((fingerprint_of(&done.object), profile));
+            self.send(&name);
         }
     }
 }
@@ -334,29 +348,31 @@ fn unread(item: &Item<ClientMount>) -> Option<Unreadable> {
     item.as_ref().err().cloned()
 }
 
-impl Told {
+impl Sent {
     fn covers(&self, news: &Self) -> bool {
-        (&self.uid, &self.asks, &self.profile) == (&news.uid, &news.asks, &news.profile)
+        (&self.uid, &self.fingerprint, &self.profile)
+            == (&news.uid, &news.fingerprint, &news.profile)
     }
 }
 
 impl Entry {
-    /// `None` until it was looked for, for this version of the object.
+    /// The profile of this version of the object; `None` until it was looked for.
     fn profile(&self, object: &ClientMount) -> Option<Profile> {
         if profile_of(object).is_none() {
             // The agent names the missing label.
             return Some(Err(NoProfile::Missing(String::new())));
         }
-        let known = self.profile.as_ref().filter(|(asked, _)| *asked == asks(object));
+        let known =
+            self.profile.as_ref().filter(|(fingerprint, _)| *fingerprint == fingerprint_of(object));
         known.map(|(_, profile)| profile.clone())
     }
 
-    /// The profile to look for. One that is missing may come, unless it went before its object: a teardown does without.
-    fn read(&self, object: &ClientMount) -> Option<Place> {
-        let is_wanted = match Standing::of(object) {
-            Standing::Foreign | Standing::Leaving => false,
-            Standing::Unheld | Standing::Held => match self.profile(object) {
-                None | Some(Err(NoProfile::Unread(_))) => true,
+    /// The profile to look for. A missing one may still appear, unless its object is being deleted: unmounting does without.
+    fn read(&self, object: &ClientMount) -> Option<ObjectKey> {
+        let is_wanted = match Phase::of(object) {
+            Phase::OtherNode | Phase::Released => false,
+            Phase::WithoutFinalizer | Phase::WithFinalizer => match self.profile(object) {
+                None | Some(Err(NoProfile::Forbidden(_))) => true,
                 Some(Err(NoProfile::Missing(_))) => object.metadata.deletion_timestamp.is_none(),
                 Some(Ok(_)) => false,
             },
@@ -365,39 +381,60 @@ impl Entry {
     }
 
     fn write(&mut self, object: &ClientMount) -> Option<Write> {
-        match Standing::of(object) {
-            Standing::Leaving => return None,
-            Standing::Unheld => return Some(Write::Finalizer),
-            Standing::Foreign | Standing::Held => {}
+        match Phase::of(object) {
+            Phase::Released => return None,
+            Phase::WithoutFinalizer => return Some(Write::Finalizer),
+            Phase::OtherNode | Phase::WithFinalizer => {}
         }
-        let answer = self.answer.as_mut()?;
-        // It is about an earlier version, and the agent is told of this one when its profile was read.
-        if answer.asks.as_ref().is_some_and(|asked| *asked != asks(object)) {
+        let wanted = self.wanted.as_mut()?;
+        // The report is on an earlier version; the agent receives this one once its profile was read.
+        if wanted
+            .fingerprint
+            .as_ref()
+            .is_some_and(|fingerprint| *fingerprint != fingerprint_of(object))
+        {
             return None;
         }
         let is_deleted = object.metadata.deletion_timestamp.is_some();
-        let is_release = answer.released && is_deleted;
+        let is_release = wanted.released && is_deleted;
         // Removing the last finalizer deletes the object: nobody could read that status.
-        let is_last = object.finalizers().iter().all(|it| it == finalizer::CLIENT_MOUNT);
-        answer.accepted |= object.status.as_ref() == Some(&answer.status);
-        if answer.accepted || is_release && is_last {
+        let is_last = object.finalizers().iter().all(|name| name == finalizer::CLIENT_MOUNT);
+        wanted.accepted |= object.status.as_ref() == Some(&wanted.status);
+        if wanted.accepted || is_release && is_last {
             return is_release.then_some(Write::Release);
         }
-        Some(Write::Status(answer.status.clone()))
+        Some(Write::Status(wanted.status.clone()))
     }
 }
 
-/// Of an object that names another node.
-fn refusal(node: &NodeName, object: &ClientMount) -> Answer {
+/// The refusal of an object whose `spec.node` names another node.
+fn promises_too_much(object: &ClientMount) -> bool {
+    let status = object.status.as_ref();
+    object.metadata.deletion_timestamp.is_none()
+        && object.spec.desired_state == MountState::Mounted
+        && status.is_some_and(|status| status.says_unmounted(object.spec.mounts.len()))
+}
+
+fn taken_back(object: &ClientMount) -> WantedStatus {
+    WantedStatus {
+        status: ClientMountStatus::taken_back(object.spec.mounts.len()),
+        released: false,
+        resource_version: String::new(),
+        fingerprint: Some(fingerprint_of(object)),
+        accepted: false,
+    }
+}
+
+fn refusal(node: &NodeName, object: &ClientMount) -> WantedStatus {
     let namespace = object.namespace().unwrap_or_default();
     let error = ObjectError::OtherNode { node: object.spec.node.clone(), namespace };
     let (goal, count) = (Goal::of(object).unwrap_or(Goal::Unmounted), object.spec.mounts.len());
     let outcome = Outcome::refused(goal, count, Failure::from(&error));
-    Answer {
+    WantedStatus {
         status: agent::report::status(node, &outcome),
         released: false,
         resource_version: String::new(),
-        asks: None,
+        fingerprint: None,
         accepted: false,
     }
 }

@@ -1,8 +1,8 @@
-//! Which object a mount point belongs to, when two ask for it. Pure.
+//! Decides which object a mount point belongs to when two ask for it. Pure.
 //!
-//! The object that is mounted there keeps the path until it is unmounted; else the one created first has it, by uid
-//! among those of one second. An object that never had its path has nothing there to unmount: were it to try, it would
-//! take the mount of the one that has.
+//! The object that is mounted there keeps the path until it is unmounted. Otherwise the object that was created first gets it,
+//! and the lower uid among objects of one second. An object whose path belongs to another has nothing there to unmount: the
+//! agent would unmount the other's mount.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -17,8 +17,8 @@ use crate::{
 /// An object that asks for mount points; ordered by who came first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Claimant {
-    /// Whether it is still to be mounted; one that is mounted comes first.
-    pub unsettled: bool,
+    /// Whether it was never mounted; an object that was mounted comes first.
+    pub not_mounted_yet: bool,
     /// `metadata.creationTimestamp`; RFC 3339 in UTC sorts as text.
     pub created: String,
     /// `metadata.uid`.
@@ -30,14 +30,14 @@ pub struct Claimant {
 }
 
 impl Claimant {
-    /// The object as a claimant.
+    /// Makes a claimant of an object.
     #[must_use]
     pub fn of(client_mount: &ClientMount) -> Self {
         let metadata = &client_mount.metadata;
         let mounts = client_mount.status.iter().flat_map(|status| &status.mounts);
         let mut mounted = mounts.map(|mount| mount.ready && mount.state == MountState::Mounted);
         Self {
-            unsettled: !mounted.any(|mounted| mounted),
+            not_mounted_yet: !mounted.any(|mounted| mounted),
             created: metadata
                 .creation_timestamp
                 .as_ref()
@@ -50,16 +50,16 @@ impl Claimant {
     }
 }
 
-/// A path that an object asks for and another has.
+/// A path that an object asks for and that belongs to another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
-    /// The path asked for.
+    /// The path that the object asks for.
     pub path: MountPoint,
-    /// The path that the other has: the same, around it, or within it.
+    /// The path of the other object: the same, around it, or within it.
     pub taken: MountPoint,
-    /// The other.
+    /// The other object.
     pub by: Claimant,
-    /// Whether the other is on its way out.
+    /// Whether the other object is being unmounted.
     pub leaving: bool,
 }
 
@@ -93,13 +93,13 @@ struct Claim {
     claimant: Claimant,
     goal: Goal,
     paths: Vec<MountPoint>,
-    /// What it asked for earlier and is to leave, whatever its goal.
-    former: Vec<MountPoint>,
+    /// Paths of its dropped mounts, which it keeps until they are unmounted.
+    dropped: Vec<MountPoint>,
 }
 
 impl Claim {
     fn all(&self) -> impl Iterator<Item = &MountPoint> {
-        self.paths.iter().chain(&self.former)
+        self.paths.iter().chain(&self.dropped)
     }
 }
 
@@ -110,48 +110,48 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// Records what an object asks for, in place of what it asked before; the uids of other objects whose standing this
-    /// changed, to be reconciled again.
+    /// Records what an object asks for, replacing what it asked for before. Returns the uids of other objects whose conflicts
+    /// this changed: the caller works on them again.
     pub fn set(
         &mut self,
         mut claimant: Claimant,
         goal: Goal,
         paths: Vec<MountPoint>,
-        former: Vec<MountPoint>,
+        dropped: Vec<MountPoint>,
     ) -> Vec<String> {
         let uid = claimant.uid.clone();
         let before = self.by_uid.get(&uid);
-        claimant.unsettled &= before.is_none_or(|claim| claim.claimant.unsettled);
+        claimant.not_mounted_yet &= before.is_none_or(|claim| claim.claimant.not_mounted_yet);
         self.change(&uid, |claims| {
-            claims.by_uid.insert(claimant.uid.clone(), Claim { claimant, goal, paths, former });
+            claims.by_uid.insert(claimant.uid.clone(), Claim { claimant, goal, paths, dropped });
         })
     }
 
-    /// Whether another object has a path that this one asked for: what is mounted there is not this one's.
+    /// Whether a path that this object asked for belongs to another: then the mount there is not this object's.
     #[must_use]
-    pub fn is_anothers(&self, uid: &str, path: &MountPoint) -> bool {
+    pub fn belongs_to_other(&self, uid: &str, path: &MountPoint) -> bool {
         let own = self.by_uid.get(uid);
         self.by_uid
             .values()
             .filter(|other| other.claimant.uid != uid && other.goal == Goal::Mounted)
-            .filter(|other| own.is_none_or(|own| stands_before(other, own)))
+            .filter(|other| own.is_none_or(|own| has_priority(other, own)))
             .any(|other| other.paths.iter().any(|taken| overlap(path, taken)))
     }
 
-    /// Records that an object is mounted: it keeps its paths until it is released. One that lost them to another while it was
-    /// being mounted does not get them back by that: nobody would tell the other.
-    pub fn settle(&mut self, uid: &str) {
+    /// Records that an object is mounted: it keeps its paths until it is released. An object that lost them to another while the
+    /// agent mounted it does not get them back, because nobody would wake the other.
+    pub fn set_mounted(&mut self, uid: &str) {
         if self.conflict(uid).is_some() {
             return;
         }
         if let Some(claim) = self.by_uid.get_mut(uid) {
-            claim.claimant.unsettled = false;
+            claim.claimant.not_mounted_yet = false;
         }
     }
 
-    /// Whether all that an object asks to be unmounted belongs to others, so that nothing of it is there.
+    /// Whether the paths that an object asks to unmount belong to others, so that it has no mount there.
     #[must_use]
-    pub fn never_had(&self, uid: &str) -> bool {
+    pub fn owns_nothing(&self, uid: &str) -> bool {
         let Some(own) = self.by_uid.get(uid).filter(|own| own.goal == Goal::Unmounted) else {
             return false;
         };
@@ -159,12 +159,12 @@ impl Claims {
         self.by_uid.values().any(|other| has(other) && within(&own.paths, &other.paths).is_some())
     }
 
-    /// Forgets what an object asked for; the uids of others as in [`Self::set`].
+    /// Forgets what an object asked for; returns the uids of others as in [`Self::set`].
     pub fn release(&mut self, uid: &str) -> Vec<String> {
         self.change(uid, |claims| drop(claims.by_uid.remove(uid)))
     }
 
-    /// The first claim that stands against the object's, if any does. Unmounting is never contested.
+    /// The first path of the object that belongs to another, if any does. Unmounting has no conflicts.
     #[must_use]
     pub fn conflict(&self, uid: &str) -> Option<Conflict> {
         let own = self.by_uid.get(uid).filter(|own| own.goal == Goal::Mounted)?;
@@ -176,19 +176,20 @@ impl Claims {
     }
 
     fn change(&mut self, uid: &str, change: impl FnOnce(&mut Self)) -> Vec<String> {
-        let mut near = self.near(uid);
+        let mut overlapping = self.overlapping(uid);
         let before: BTreeMap<_, _> =
-            near.iter().map(|other| (other.clone(), self.conflict(other))).collect();
+            overlapping.iter().map(|other| (other.clone(), self.conflict(other))).collect();
         change(self);
-        near.extend(self.near(uid));
-        near.sort();
-        near.dedup();
-        near.retain(|other| before.get(other).cloned().unwrap_or_default() != self.conflict(other));
-        near
+        overlapping.extend(self.overlapping(uid));
+        overlapping.sort();
+        overlapping.dedup();
+        overlapping
+            .retain(|other| before.get(other).cloned().unwrap_or_default() != self.conflict(other));
+        overlapping
     }
 
-    /// The other objects that claim what `uid` claims.
-    fn near(&self, uid: &str) -> Vec<String> {
+    /// The other objects whose paths overlap those of `uid`.
+    fn overlapping(&self, uid: &str) -> Vec<String> {
         let Some(own) = self.by_uid.get(uid) else { return Vec::new() };
         let others = self
             .by_uid
@@ -198,19 +199,19 @@ impl Claims {
     }
 }
 
-fn stands_before(other: &Claim, own: &Claim) -> bool {
+fn has_priority(other: &Claim, own: &Claim) -> bool {
     other.claimant < own.claimant
 }
 
-/// A path of `own` that the other has, which one that is, and whether the other is to leave it: what it asked for earlier it has
-/// until that is unmounted, whoever came first.
+/// A path of `own` that belongs to the other, the other's path, and whether the other is being unmounted from it. The other keeps
+/// the paths of its dropped mounts until they are unmounted, whoever came first.
 fn contested<'a>(
     own: &'a Claim,
     other: &'a Claim,
 ) -> Option<(&'a MountPoint, &'a MountPoint, bool)> {
-    let now = within(&own.paths, other.paths.iter().filter(|_| stands_before(other, own)));
+    let now = within(&own.paths, other.paths.iter().filter(|_| has_priority(other, own)));
     let now = now.map(|(path, taken)| (path, taken, other.goal == Goal::Unmounted));
-    now.or_else(|| within(&own.paths, &other.former).map(|(path, taken)| (path, taken, true)))
+    now.or_else(|| within(&own.paths, &other.dropped).map(|(path, taken)| (path, taken, true)))
 }
 
 /// The first two paths of which one is, or lies within, the other.
@@ -233,7 +234,7 @@ mod tests {
     fn claimant(created: &str, uid: &str) -> Claimant {
         let name = format!("job-{uid}");
         let (created, uid, namespace) = (created.into(), uid.into(), "compute-01".into());
-        Claimant { unsettled: true, created, uid, namespace, name }
+        Claimant { not_mounted_yet: true, created, uid, namespace, name }
     }
 
     fn paths(paths: &[&str]) -> Vec<MountPoint> {
@@ -276,9 +277,9 @@ mod tests {
     fn a_younger_object_that_is_mounted_is_waited_for_when_it_leaves() {
         let mut claims = Claims::default();
         claims.set(claimant("2", "b"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
-        claims.settle("b");
+        claims.set_mounted("b");
         claims.set(claimant("2", "b"), Goal::Unmounted, paths(&["/mnt/nnf/x"]), Vec::new());
-        assert!(!claims.never_had("b"), "it is mounted");
+        assert!(!claims.owns_nothing("b"), "it is mounted");
         claims.set(claimant("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
         assert!(claims.conflict("a").unwrap().leaving);
         assert_eq!(claims.conflict("b"), None, "unmounting is never contested");
@@ -288,7 +289,7 @@ mod tests {
     fn what_is_mounted_keeps_its_path_from_one_that_sorts_before_it() {
         let mut claims = Claims::default();
         claims.set(claimant("2", "b"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
-        claims.settle("b");
+        claims.set_mounted("b");
         assert!(
             claims
                 .set(claimant("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new())
@@ -306,7 +307,7 @@ mod tests {
             claims.set(claimant("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new()),
             ["b"]
         );
-        claims.settle("b");
+        claims.set_mounted("b");
         assert_eq!(claims.conflict("a"), None);
         assert!(claims.conflict("b").is_some());
     }
@@ -315,13 +316,13 @@ mod tests {
     fn one_that_never_had_the_path_leaves_without_a_trace() {
         let mut claims = Claims::default();
         claims.set(claimant("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
-        claims.settle("a");
+        claims.set_mounted("a");
         claims.set(claimant("2", "b"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
         claims.set(claimant("2", "b"), Goal::Unmounted, paths(&["/mnt/nnf/x"]), Vec::new());
-        assert!(claims.never_had("b"));
+        assert!(claims.owns_nothing("b"));
         assert_eq!(claims.conflict("a"), None, "the one that is mounted waits for nobody");
         claims.set(claimant("1", "a"), Goal::Unmounted, paths(&["/mnt/nnf/x"]), Vec::new());
-        assert!(!claims.never_had("a"));
+        assert!(!claims.owns_nothing("a"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The way to the coordinator, from an agent's command line.
+//! Address and certificates of the coordinator, from an agent's command line.
 
 use std::path::PathBuf;
 
@@ -22,17 +22,17 @@ pub struct CertificateArgs {
     pub key: Option<PathBuf>,
 }
 
-/// Not a way to a coordinator.
+/// A value of `--coordinator` that cannot be used.
 #[derive(Debug, Error)]
 #[error("--coordinator: {value:?} {problem}")]
 pub struct AddressError {
-    /// The value.
+    /// The value of `--coordinator`.
     value: String,
     /// What is wrong with it, and the remedy.
     problem: &'static str,
 }
 
-/// What lets a node in cannot be used now: the files may come later, as secrets do.
+/// The certificate files cannot be used now. They may come later, as Kubernetes secrets do.
 #[derive(Debug, Error)]
 pub enum CertificateError {
     /// A certificate or key cannot be read.
@@ -43,7 +43,7 @@ pub enum CertificateError {
     Tls(#[source] tonic::transport::Error),
 }
 
-/// Where a coordinator is, and the files that let a node in, not read yet.
+/// A coordinator's address and the paths of this node's certificate files, which are read at each connection.
 #[derive(Debug, Clone)]
 pub struct CoordinatorAddress {
     endpoint: Endpoint,
@@ -58,7 +58,7 @@ struct Files {
 }
 
 impl CertificateArgs {
-    /// The coordinator at `url`, with the files that it takes to be let in.
+    /// The coordinator at `url`, with the certificate files that a TCP address needs.
     ///
     /// # Errors
     /// At the first value that cannot be used, naming it and the remedy.
@@ -91,7 +91,7 @@ impl CertificateArgs {
 }
 
 impl CoordinatorAddress {
-    /// The coordinator, with what lets a node in, read anew: files may be replaced while an agent runs.
+    /// The endpoint to connect to, with certificates read anew: files may be replaced while an agent runs.
     ///
     /// # Errors
     /// When a file cannot be read or used.

@@ -1,15 +1,16 @@
-//! ClientMount to units of work. Everything that is wrong with an object is found here, before anything is touched.
+//! Turns a ClientMount into units of work, and finds everything that is wrong with it before anything is changed.
 //!
-//! If any mount of an object that is to be mounted is invalid, none of its mounts is made: a job that sees half of its
-//! storage is worse off than one that sees none; and none is made that the profile has no readable way back for. Unmounting
-//! proceeds for every mount that can be understood, also when the profile is gone or has lines that cannot be read: a
-//! teardown must never wait for an object that went first. It waits for one that may be there and cannot be read.
+//! If one mount of an object is invalid, the agent makes none of its mounts: a job that sees half of its storage is worse off
+//! than one that sees none. Nor does it mount anything for which the profile has no readable lines to unmount it again. It
+//! unmounts every mount that it understands, also when the profile is gone or has lines that cannot be read: unmounting must
+//! never wait for a profile that was deleted first. It does wait for a profile that exists and that it may not read.
 
 mod commands;
 mod device;
 mod error;
+mod object_variables;
 mod tree;
-mod untold;
+mod unknown_path;
 mod variables;
 
 use std::collections::BTreeMap;
@@ -28,26 +29,26 @@ use storage::{
 };
 
 pub use error::{MountError, MountProblem, ObjectError};
-pub use untold::Untold;
+pub use unknown_path::UnknownPath;
 
 use crate::site::Site;
 use commands::Commands;
 use device::Device;
 
-/// Where an object is to be brought.
+/// The state that an object asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Goal {
-    /// Everything it names is mounted.
+    /// All its mounts are mounted.
     Mounted,
-    /// Nothing of it is.
+    /// None of its mounts is mounted.
     Unmounted,
 }
 
 impl Goal {
-    /// What the object asks for: a deleted one wants to be unmounted, whatever `spec.desiredState` says.
+    /// The goal of an object. One that is being deleted is to be unmounted, whatever `spec.desiredState` says.
     ///
     /// # Errors
-    /// When `spec.desiredState` is a word that is not known.
+    /// When the value of `spec.desiredState` is not known.
     pub fn of(client_mount: &ClientMount) -> Result<Self, ObjectError> {
         if client_mount.metadata.deletion_timestamp.is_some() {
             return Ok(Self::Unmounted);
@@ -59,7 +60,7 @@ impl Goal {
         }
     }
 
-    /// The same in the object's words.
+    /// The goal as a value of `spec.desiredState`.
     #[must_use]
     pub fn state(self) -> MountState {
         match self {
@@ -77,7 +78,7 @@ pub enum ReferenceError {
         "only a rabbit can follow a reference: use type \"lvm\" with device.lvm.nvmeInfo on a compute"
     )]
     NotARabbit,
-    /// They are not there yet; the text says what is missing.
+    /// The namespaces do not exist yet; the text says what is missing.
     #[error("could not find storage allocation: {0}")]
     NotReady(String),
 }
@@ -94,23 +95,23 @@ pub fn no_references(_: &ClientMountDeviceReference) -> Result<Vec<NamespaceId>,
     Err(ReferenceError::NotARabbit)
 }
 
-/// The pinned profile, or in words for the user why it could not be had.
+/// The pinned profile, or a text for the user that says why there is none.
 pub type Profile<'a> = Result<&'a NnfStorageProfile, &'a str>;
 
 /// One ClientMount as units of work.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MountUnits {
-    /// Where they lead.
+    /// The state that the units bring the object to.
     pub goal: Goal,
-    /// One per entry of `spec.mounts`, in its order.
+    /// One entry per entry of `spec.mounts`, in its order.
     pub mounts: Vec<Result<Mount, MountError>>,
-    /// Bind mounts beneath the index root, each with the place in `mounts` of what it shows.
+    /// Bind mounts beneath the index root, each with the index in `mounts` of the mount that it shows.
     pub binds: Vec<(usize, Mount)>,
     /// Symlinks in index trees.
     pub trees: Vec<storage::desired::IndexTree>,
-    /// Lines of the profile that cannot be read and that unmounting does without.
+    /// Lines of the profile that cannot be read, and that the agent leaves out when it unmounts.
     pub unreadable: Vec<MountError>,
-    /// Why unmounting knows no profile at all.
+    /// Why the agent unmounts without a profile.
     pub profile_lost: Option<ObjectError>,
 }
 
@@ -121,16 +122,17 @@ impl MountUnits {
         self.goal == Goal::Mounted && self.mounts.iter().any(Result::is_err)
     }
 
-    /// Whether the mount of this place in `spec.mounts` is to go from a path that nobody can tell (any more: a profile that
-    /// may not be read now will tell).
+    /// Whether the mount with this index in `spec.mounts` is to be unmounted from a path that is not known. While the agent may
+    /// not read the profile, which will name the path, the answer is no.
     #[must_use]
-    pub fn is_untold(&self, place: usize) -> bool {
-        let mount = self.mounts.get(place);
-        let will_be_told = matches!(self.profile_lost, Some(ObjectError::ProfileUnread(_)));
+    pub fn has_unknown_path(&self, index: usize) -> bool {
+        let mount = self.mounts.get(index);
+        let profile_may_name_it =
+            matches!(self.profile_lost, Some(ObjectError::ProfileForbidden(_)));
         self.goal == Goal::Unmounted
-            && !will_be_told
+            && !profile_may_name_it
             && mount.is_some_and(|mount| {
-                matches!(mount, Err(MountError { problem: MountProblem::Untold(_), .. }))
+                matches!(mount, Err(MountError { problem: MountProblem::UnknownPath(_), .. }))
             })
     }
 
@@ -140,7 +142,7 @@ impl MountUnits {
         own.chain(self.binds.iter().map(|(_, bind)| &bind.target))
     }
 
-    /// What should be of one mount.
+    /// One mount as a unit of work.
     #[must_use]
     pub fn unit(&self, mount: &Mount) -> Desired {
         match self.goal {
@@ -150,7 +152,7 @@ impl MountUnits {
     }
 }
 
-/// What `client_mount` asks of the node.
+/// The units of work that `client_mount` asks for.
 ///
 /// # Errors
 /// When the object as a whole cannot be worked on. Errors of single mounts are in [`MountUnits::mounts`].
@@ -163,7 +165,7 @@ pub fn desired(
     units(client_mount, Goal::of(client_mount)?, profile, references, site)
 }
 
-/// What bringing `client_mount` to `goal` asks of the node.
+/// The units of work that bring `client_mount` to `goal`.
 ///
 /// # Errors
 /// As [`desired`].
@@ -214,7 +216,7 @@ fn object_uid(client_mount: &ClientMount) -> Result<ObjectUid, ObjectError> {
     uid.parse().map_err(ObjectError::Uid)
 }
 
-/// The profile when it is one that may be used: named by the labels, there, and pinned.
+/// The profile, if the labels name it, it exists, and it is pinned.
 fn usable<'a>(
     client_mount: &ClientMount,
     profile: Profile<'a>,
@@ -236,7 +238,7 @@ fn usable<'a>(
     }
 }
 
-/// What every mount of one object shares.
+/// What all mounts of one object have in common.
 struct Context<'a> {
     client_mount: &'a ClientMount,
     uid: ObjectUid,
@@ -254,9 +256,9 @@ impl Context<'_> {
         info: &ClientMountInfo,
         unreadable: &mut Vec<MountError>,
     ) -> Result<Mount, MountError> {
-        let told = |problem| MountError { index, path: info.mount_path.clone(), problem };
-        let (mount, lines) = self.build(info).map_err(told)?;
-        unreadable.extend(lines.into_iter().map(MountProblem::Command).map(told));
+        let mount_error = |problem| MountError { index, path: info.mount_path.clone(), problem };
+        let (mount, lines) = self.build(info).map_err(mount_error)?;
+        unreadable.extend(lines.into_iter().map(MountProblem::Command).map(mount_error));
         Ok(mount)
     }
 
@@ -284,12 +286,12 @@ impl Context<'_> {
             volume.layer = commands.layer(self.goal, self.site.volumes, &variables)?;
         }
         let target = match target {
-            // Which path it was is lost with the profile, and something may be mounted there.
+            // Only the profile could name the path, and something may be mounted there.
             Err(MountProblem::UnknownVariable(path)) if self.profile.is_none() => {
-                let spelled = MountPoint::parse(&path, &self.site.roots).ok();
-                let spelled = spelled.map(|it| (HookScope::mount(self.uid, &it), it));
-                let untold = Untold { path, kind, source: device.source, spelled };
-                return Err(MountProblem::Untold(Box::new(untold)));
+                let literal = MountPoint::parse(&path, &self.site.roots).ok();
+                let literal = literal.map(|path| (HookScope::mount(self.uid, &path), path));
+                let unknown_path = UnknownPath { path, kind, source: device.source, literal };
+                return Err(MountProblem::UnknownPath(Box::new(unknown_path)));
             }
             target => target?,
         };
@@ -303,7 +305,7 @@ impl Context<'_> {
             mount: site_lines.mount,
             unmount: site_lines.unmount,
             owner: owner(info)?,
-            // A compute may not read what goes into it.
+            // Only rabbits write a file into the mount: computes may not read what goes into it.
             file: None,
             hooks: site_lines.hooks,
         };
@@ -317,7 +319,7 @@ impl Context<'_> {
     ) -> Result<MountPoint, MountProblem> {
         let mut known = variables.clone();
         if self.profile.is_none() {
-            // Without the profile they are guesses.
+            // The profile may have overridden these names, so without it they are guesses.
             known.retain(|name, _| name != "$VG_NAME" && name != "$LV_NAME");
         }
         let path = template::expand(&info.mount_path, &known);
@@ -343,7 +345,7 @@ fn owner(info: &ClientMountInfo) -> Result<Option<Owner>, MountProblem> {
     Ok(Some(Owner { uid: id("userID", info.user_id)?, gid: id("groupID", info.group_id)? }))
 }
 
-/// Of two mounts of one object at one path, or one within the other, the later is refused.
+/// Refuses the later of two mounts of one object at one path, or one within the other.
 fn refuse_overlaps(mounts: &mut [Result<Mount, MountError>]) {
     let mut taken: Vec<(usize, MountPoint)> = Vec::new();
     for (index, slot) in mounts.iter_mut().enumerate() {

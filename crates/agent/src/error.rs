@@ -1,4 +1,4 @@
-//! The only place where an error becomes what the sites' tools read, and where the agent decides when to try again.
+//! The only place where the agent turns an error into the texts that users and tools read, and decides when to try again.
 
 use std::io;
 
@@ -18,23 +18,23 @@ use crate::{
     records::RecordError,
 };
 
-/// What the owner of a job is told to do where only an administrator can do anything.
+/// The remedy that the owner of a job reads where only an administrator can do anything.
 pub const ASK: &str = "ask the administrators of this system";
 
-/// One thing that went wrong, in the two languages of [`ResourceError`].
+/// One failure, with a text for users and one for administrators, as [`ResourceError`] has them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// Whose error it is.
+    /// Whether the user, the workload manager or the node is at fault.
     pub error_type: ErrorType,
     /// How likely a retry is to succeed.
     pub severity: Severity,
-    /// For the person who owns the job: what is wrong and what to do.
+    /// Text for the owner of the job: what is wrong and what to do.
     pub user: String,
-    /// For administrators: the whole chain of causes with errno.
+    /// Text for administrators: the whole chain of causes with errno.
     pub debug: String,
     /// When the agent tries again.
     pub retry: Retry,
-    /// Processes that are in the way: when they have ended the agent tries again at once.
+    /// Process ids that keep something in use: when they have ended the agent tries again at once.
     pub holders: Box<[i32]>,
 }
 
@@ -44,19 +44,19 @@ impl Failure {
         Self { error_type, severity, user, debug: text, retry, holders }
     }
 
-    /// What somebody has to change in an object before anything is done.
+    /// A mistake in an object: the agent does nothing until somebody changes the object.
     #[must_use]
     pub fn input(text: String) -> Self {
         Self::new(ErrorType::User, Severity::Fatal, Retry::OnChange, text)
     }
 
-    /// What passes when somebody has done something else, which wakes the caller.
+    /// The agent waits for another object; its change wakes this one.
     #[must_use]
     pub fn waiting(text: String) -> Self {
         Self::new(ErrorType::Internal, Severity::Minor, Retry::OnChange, text)
     }
 
-    /// A unit that did not converge, in words that fit any object.
+    /// A unit of any object that did not converge.
     #[must_use]
     pub fn of_convergence(error: &ConvergeError) -> Self {
         let (error_type, severity, retry) = class(error);
@@ -68,7 +68,7 @@ impl Failure {
             ConvergeError::Rejected(rejection) if rejection.is_for_operators() => {
                 failure.for_operators()
             }
-            // It comes with time, or somebody looks at the link.
+            // The device appears once access is granted, or an administrator has to look at the PCIe link.
             ConvergeError::Rejected(rejection @ Rejection::NoDevice { .. }) => Self {
                 user: format!("{}: wait for access, or {ASK}", rejection.problem()),
                 ..failure
@@ -77,27 +77,27 @@ impl Failure {
         }
     }
 
-    /// A defect of the agent.
+    /// A panic, which is a defect of the agent.
     #[must_use]
     pub fn of_panic(panicked: &Panicked) -> Self {
         let (error_type, severity, retry) = internal();
         Self::new(error_type, severity, retry, panicked.to_string())
     }
 
-    /// The same where the remedy, with which the text ends, is not the owner's: a flag, a right, something on a node.
+    /// The same failure, where only an administrator can apply the remedy: the owner reads whom to ask.
     #[must_use]
     pub fn for_operators(self) -> Self {
         let problem = without_remedy(&self.user).to_owned();
-        self.told_owner(&problem)
+        self.with_owner_text(&problem)
     }
 
-    /// The same where the owner is told this, and who can help.
+    /// The same failure with this problem in the owner's text, and whom to ask.
     #[must_use]
-    pub fn told_owner(self, problem: &str) -> Self {
+    pub fn with_owner_text(self, problem: &str) -> Self {
         Self { user: format!("{problem}: {ASK}"), ..self }
     }
 
-    /// A mount that did not converge, with the prefix that tools look for in `debugMessage`.
+    /// A mount that did not converge. `debugMessage` begins with the prefix that the sites' tools look for.
     #[must_use]
     pub fn of_mount(goal: Goal, error: &ConvergeError) -> Self {
         let mut failure = Self::of_convergence(error);
@@ -105,7 +105,7 @@ impl Failure {
         failure
     }
 
-    /// As `status.error` of an object for which nothing but this failed.
+    /// The failure as `status.error`, for an object for which nothing else failed.
     #[must_use]
     pub fn to_resource_error(&self, node: &str, context: &str) -> ResourceError {
         let context = if context.is_empty() { String::new() } else { format!("{context}: ") };
@@ -121,8 +121,8 @@ impl Failure {
 impl From<&ObjectError> for Failure {
     fn from(error: &ObjectError) -> Self {
         match error {
-            // Somebody has to grant it, which wakes the object; meanwhile a person may have unmounted.
-            ObjectError::ProfileUnread(_) => {
+            // A grant wakes the object. The agent also tries later, because an administrator may have unmounted meanwhile.
+            ObjectError::ProfileForbidden(_) => {
                 Self::new(ErrorType::Internal, Severity::Major, Retry::Later, error.to_string())
                     .for_operators()
             }
@@ -135,19 +135,19 @@ impl From<&RecordError> for Failure {
     fn from(error: &RecordError) -> Self {
         let (error_type, severity, retry) = internal();
         let failure = Self::new(error_type, severity, retry, chain(error));
-        failure.told_owner("what is mounted cannot be recorded on the node")
+        failure.with_owner_text("what is mounted cannot be recorded on the node")
     }
 }
 
 impl From<&MountError> for Failure {
     fn from(error: &MountError) -> Self {
         match &error.problem {
-            // The rabbit's block storage is on its way.
+            // The rabbit is still making the block storage.
             MountProblem::Reference(ReferenceError::NotReady(_)) => {
                 Self::new(ErrorType::Internal, Severity::Minor, Retry::Soon, error.to_string())
             }
-            // The agent looks again whether it is still mounted: a person, or the sweep of unwanted mounts, may be first.
-            MountProblem::Untold(_) => {
+            // The agent looks again later: an administrator or the clean-up may have unmounted it.
+            MountProblem::UnknownPath(_) => {
                 Self::new(ErrorType::Internal, Severity::Major, Retry::Later, error.to_string())
                     .for_operators()
             }
@@ -162,7 +162,7 @@ impl From<&MountError> for Failure {
     }
 }
 
-/// Which of two severities is worse; one we do not know is no reason to give up.
+/// Orders severities, the worst highest. An unknown severity counts as Major: it is no reason to give up.
 #[must_use]
 pub fn rank(severity: &Severity) -> u8 {
     match severity {
@@ -172,7 +172,7 @@ pub fn rank(severity: &Severity) -> u8 {
     }
 }
 
-/// Who is in the way.
+/// The processes that keep something in use.
 fn holders(error: &ConvergeError) -> Box<[i32]> {
     match error {
         ConvergeError::Rejected(Rejection::StillInUse { holders, .. }) => {
@@ -198,7 +198,7 @@ fn class(error: &ConvergeError) -> (ErrorType, Severity, Retry) {
     }
 }
 
-/// Somebody has to do something.
+/// An administrator has to do something on the node.
 fn internal() -> (ErrorType, Severity, Retry) {
     (ErrorType::Internal, Severity::Major, Retry::Later)
 }
@@ -210,10 +210,10 @@ fn rejection_class(rejection: &Rejection) -> (ErrorType, Severity, Retry) {
         RejectionClass::Lost => (ErrorType::Internal, Severity::Major, Retry::Later),
         RejectionClass::Input => (ErrorType::User, Severity::Fatal, Retry::OnChange),
         RejectionClass::Unsupported => (ErrorType::Internal, Severity::Fatal, Retry::OnChange),
-        // Something stands at the path; when it is gone the agent can mount.
+        // Something else is at the path; once it is gone the agent can mount.
         RejectionClass::InTheWay => (ErrorType::User, Severity::Major, Retry::Later),
         RejectionClass::Foreign => match rejection {
-            // Data that may be somebody's: no retry until a person has decided and touched the object.
+            // The data may belong to somebody: the agent does nothing until a person has decided and changed the object.
             Rejection::ForeignSignature { .. } | Rejection::WrongFileSystem { .. } => {
                 (ErrorType::Internal, Severity::Fatal, Retry::OnChange)
             }
@@ -224,7 +224,7 @@ fn rejection_class(rejection: &Rejection) -> (ErrorType, Severity, Retry) {
 
 fn step_class(error: &StepError) -> (ErrorType, Severity, Retry) {
     match error {
-        // Somebody still works in the mount, or the node moved under our feet: both pass.
+        // A process uses the mount, or something on the node changed meanwhile: both pass by themselves.
         StepError::System { source, .. } if source.kind() == io::ErrorKind::ResourceBusy => {
             (ErrorType::Internal, Severity::Minor, Retry::Soon)
         }
@@ -236,7 +236,7 @@ fn step_class(error: &StepError) -> (ErrorType, Severity, Retry) {
     }
 }
 
-/// The fixed texts of the sites' agents, by what was being done.
+/// The prefixes that the sites' agents write, by what failed.
 fn prefix(goal: Goal, error: &ConvergeError) -> &'static str {
     let by_goal = match goal {
         Goal::Mounted => "unable to mount file system",

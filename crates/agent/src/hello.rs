@@ -1,4 +1,4 @@
-//! Who this agent is among all that may claim to be this node's.
+//! The agent's hello: which of two agents of one node is the newer one.
 
 use std::{fs, io};
 
@@ -7,15 +7,15 @@ use proto::v1::{Hello, Role};
 use storage::desired::NodeName;
 use thiserror::Error;
 
-/// The kernel did not tell when it booted.
+/// The kernel does not say when it booted.
 #[derive(Debug, Error)]
 pub enum HelloError {
     /// A file of procfs cannot be read.
     #[error("read {path}")]
     Read {
-        /// Which.
+        /// Path of the file.
         path: &'static str,
-        /// Why.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -27,8 +27,8 @@ pub enum HelloError {
     Clock(#[source] nix::Error),
 }
 
-/// What this agent says first. Of two agents of one node the one of the later boot, and within a boot the one started
-/// later, is the node's.
+/// The hello of this agent, its first message. Of two agents of one node the coordinator serves the one of the later boot, and
+/// within one boot the one that started later.
 ///
 /// # Errors
 /// When procfs is not mounted or not as documented.
@@ -46,8 +46,8 @@ pub fn hello(node: &NodeName, role: Role) -> Result<Hello, HelloError> {
     })
 }
 
-/// The same agent's hello, with the time of boot as the clock has it now: it may have been set since.
-pub(crate) fn again(hello: &Hello) -> Hello {
+/// The same hello with the boot time by today's clock, which may have been set since.
+pub(crate) fn refreshed(hello: &Hello) -> Hello {
     let now = read("/proc/stat").ok().and_then(|stat| boot_time(&stat));
     Hello { booted_at: now.unwrap_or(hello.booted_at), ..hello.clone() }
 }
@@ -80,7 +80,7 @@ mod tests {
     fn a_hello_said_again_follows_the_clock_and_keeps_its_start() {
         let said = hello(&"compute-01".parse().unwrap(), Role::Compute).unwrap();
         let before = Hello { booted_at: 7, started_at: 7, ..said.clone() };
-        let after = again(&before);
+        let after = refreshed(&before);
         assert!(after.booted_at.abs_diff(said.booted_at) <= 1, "{after:?}");
         assert_eq!(Hello { booted_at: 7, ..after }, before);
     }

@@ -1,4 +1,4 @@
-//! Waiting for the end of those who keep something in use, so that it is let go at once.
+//! Waits for the end of processes that keep a mount in use, so that the agent can unmount at once.
 
 use std::{collections::BTreeMap, io, os::fd::OwnedFd};
 
@@ -8,7 +8,7 @@ use tokio::{
     task::{AbortHandle, JoinSet},
 };
 
-/// For whose sake which processes are waited for.
+/// The processes that each key waits for.
 #[derive(Debug)]
 pub struct Holders<K> {
     waits: JoinSet<K>,
@@ -22,7 +22,7 @@ impl<K> Default for Holders<K> {
 }
 
 impl<K: Ord + Clone + Send + 'static> Holders<K> {
-    /// From now on these are waited for in the place of others; nobody, when there are none.
+    /// Waits for these processes from now on, in place of those set before for this key.
     pub fn set(&mut self, key: &K, processes: Vec<i32>) {
         if let Some(before) = self.by_key.remove(key) {
             before.abort();
@@ -40,7 +40,7 @@ impl<K: Ord + Clone + Send + 'static> Holders<K> {
         self.by_key.insert(key.clone(), wait);
     }
 
-    /// The next for whose sake nobody needs to be waited for any more. Never ends while there is none.
+    /// Returns the next key all of whose processes have ended; waits until there is one.
     pub async fn ended(&mut self) -> K {
         loop {
             match self.waits.join_next().await {
@@ -48,7 +48,7 @@ impl<K: Ord + Clone + Send + 'static> Holders<K> {
                     self.by_key.remove(&key);
                     return key;
                 }
-                // Another list was set.
+                // [`Self::set`] replaced this wait.
                 Some(Err(_)) => {}
                 None => std::future::pending().await,
             }
@@ -56,7 +56,7 @@ impl<K: Ord + Clone + Send + 'static> Holders<K> {
     }
 }
 
-/// Ends with a process (pidfd_open(2)), and never with one that cannot be waited for: the agent tries again by the clock as well.
+/// Waits for the end of a process (pidfd_open(2)). It never returns for one that cannot be waited for: the agent retries anyway.
 async fn ended(process: i32) {
     match open(process) {
         Ok(Some(pidfd)) => drop(pidfd.readable().await),
@@ -68,7 +68,7 @@ async fn ended(process: i32) {
     }
 }
 
-/// `None` when it has ended.
+/// A descriptor of the process; `None` when it has ended.
 fn open(process: i32) -> io::Result<Option<AsyncFd<OwnedFd>>> {
     let pid = Pid::from_raw(process).ok_or(io::ErrorKind::InvalidInput)?;
     match pidfd_open(pid, PidfdFlags::empty()) {

@@ -4,7 +4,7 @@
 //! # Path of data
 //! ```text
 //! ClientMount ─ desired ─► units ─ reconcile ─► outcome ─ report ─► status
-//! coordinator ─ link ─► desire ─► agent ─► report ─ outbox ─► coordinator
+//! coordinator ─ link ─► received ─► agent ─► report ─ outbox ─► coordinator
 //! ```
 //! # Guarantees
 //! * Every mistake in an object is found before anything is touched, and told with the field, the value and the remedy.
@@ -16,21 +16,22 @@
 //! nothing else in them.
 
 pub mod claims;
+pub mod clean_up;
 pub mod coordinator;
-pub mod desire;
 pub mod desired;
+pub mod dropped;
 pub mod error;
-pub mod former;
 pub mod hello;
 pub mod holders;
 pub mod link;
 pub mod node;
 pub mod outbox;
+pub mod questions;
+pub mod received;
 pub mod reconcile;
 pub mod records;
 pub mod report;
 pub mod site;
-pub mod sweep;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod volumes;

@@ -1,6 +1,6 @@
-//! The one stream to the coordinator: says hello, passes on what comes, reconnects when it is lost.
+//! The stream to the coordinator: sends the hello, passes on events and reports, and reconnects when the stream is lost.
 //!
-//! While nothing changes nothing is sent and no timer runs; a dead peer is noticed by the kernel's TCP keepalive.
+//! While nothing changes the link sends nothing and runs no timer; the kernel's TCP keepalive notices a dead peer.
 
 use std::{collections::BTreeSet, error::Error, io, iter, sync::Arc, time::Duration};
 
@@ -8,7 +8,8 @@ use apiclient::innermost;
 use daemon::chain;
 use futures::{Stream, StreamExt, stream};
 use proto::v1::{
-    FromNode, Hello, ToNode, from_node, node_link_client::NodeLinkClient, to_node::Message,
+    EndJobWatch, FromNode, Hello, ToNode, WatchJob, from_node, node_link_client::NodeLinkClient,
+    to_node::Message,
 };
 use tokio::{
     sync::mpsc,
@@ -21,47 +22,50 @@ use tonic::{
 
 use crate::{
     coordinator::CoordinatorAddress,
-    desire::Desire,
-    hello::again,
-    outbox::{News, Outbox},
+    hello::refreshed,
+    outbox::{Outbox, OutboxMessage},
+    questions::Asking,
+    received::ReceivedMount,
 };
 
-/// What the node is told, by the stream or by its own watch on the API.
+/// An event from the coordinator, or in direct mode from the watch on the API.
 #[derive(Debug)]
 pub enum LinkEvent {
-    /// A new connection stands: everything that exists follows, then [`LinkEvent::Synced`].
+    /// A new connection is open: every object that exists follows, then [`LinkEvent::Synced`].
     Up,
     /// An object is new or changed.
-    Desired(Box<Desire>),
-    /// The object of this uid is no more.
+    Desired(Box<ReceivedMount>),
+    /// The object with this uid is gone.
     Gone(String),
-    /// Everything that exists has been told.
+    /// Every object that exists was sent.
     Synced,
-    /// The connection is lost; another is being sought.
+    /// The connection is lost; the link reconnects.
     Down,
-    /// A newer agent speaks for this node; the text says which.
+    /// A newer agent of this node is connected; the text says which.
     Refused(String),
 }
 
-/// A ClientMount of 3 MiB with its profile fits.
+/// Bytes of the largest message: a ClientMount of 3 MiB with its profile fits.
 pub const LARGEST_MESSAGE: usize = 16 * 1024 * 1024;
-/// For connecting, and for the coordinator's first word.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long connecting and the coordinator's welcome may take.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 const FIRST_DELAY: Duration = Duration::from_millis(200);
 const LONGEST_DELAY: Duration = Duration::from_secs(15);
-/// A connection that is lost sooner is one more attempt that failed: a coordinator that welcomes and drops its nodes must not
-/// be asked by all of them five times a second.
-const STEADY: Duration = Duration::from_secs(30);
+/// A connection that is lost sooner counts as a failed attempt: otherwise all nodes would connect five times a second to a
+/// coordinator that welcomes and drops them.
+const STABLE_AFTER: Duration = Duration::from_secs(30);
+
+/// Why a connection ended.
 enum End {
-    /// By the coordinator, for good.
+    /// The coordinator refused this agent for good.
     Refused(String),
-    /// By the network or a restart; how long the connection had stood, if it ever did.
-    Lost { why: String, stood: Option<Duration> },
-    /// Nobody listens to events any more.
+    /// The network or a restart ended the connection, after this time if it was ever open.
+    Lost { why: String, connected_for: Option<Duration> },
+    /// The agent does not receive events any more.
     Closed,
 }
 
-/// Holds the stream until the coordinator refuses this agent, or nobody listens any more.
+/// Keeps a stream open until the coordinator refuses this agent, or the agent stops.
 pub async fn run(
     coordinator: CoordinatorAddress,
     hello: Hello,
@@ -69,10 +73,10 @@ pub async fn run(
     events: mpsc::Sender<LinkEvent>,
 ) {
     let anew = || (controller::delays(FIRST_DELAY, LONGEST_DELAY), BTreeSet::new());
-    let (mut delays, mut told) = anew();
+    let (mut delays, mut logged) = anew();
     loop {
         let connection = outbox.begin();
-        let end = converse(&coordinator, &again(&hello), &outbox, connection, &events).await;
+        let end = converse(&coordinator, &refreshed(&hello), &outbox, connection, &events).await;
         outbox.lost();
         match end {
             End::Closed => return,
@@ -80,19 +84,19 @@ pub async fn run(
                 drop(events.send(LinkEvent::Refused(why)).await);
                 return;
             }
-            End::Lost { why, stood } => {
-                if stood.is_some_and(|stood| stood >= STEADY) {
-                    (delays, told) = anew();
+            End::Lost { why, connected_for } => {
+                if connected_for.is_some_and(|connected_for| connected_for >= STABLE_AFTER) {
+                    (delays, logged) = anew();
                 }
-                // Once per reason: a coordinator that is away for a night must not fill every node's journal. A refused
-                // certificate shows as one of several, whichever the transport meets first.
-                if !told.contains(&why) {
+                // The log names each reason once: a coordinator that is away for a night must not fill every node's journal. A
+                // refused certificate causes several errors, whichever the transport meets first.
+                if !logged.contains(&why) {
                     log::warn!(
                         "no connection to the coordinator, everything stays as it is: {why}"
                     );
-                    told.insert(why);
+                    logged.insert(why);
                 }
-                if stood.is_some() && events.send(LinkEvent::Down).await.is_err() {
+                if connected_for.is_some() && events.send(LinkEvent::Down).await.is_err() {
                     return;
                 }
             }
@@ -117,29 +121,34 @@ async fn converse(
     connection: u64,
     events: &mpsc::Sender<LinkEvent>,
 ) -> End {
-    let lost = |why| End::Lost { why, stood: None };
-    let opened = time::timeout(PATIENCE, open(coordinator, hello, outbox, connection)).await;
+    let lost = |why| End::Lost { why, connected_for: None };
+    let opened = time::timeout(ANSWER_TIMEOUT, open(coordinator, hello, outbox, connection)).await;
     let mut stream = match opened {
         Ok(Ok(stream)) => stream,
         Ok(Err(end)) => return end,
-        Err(_) => return lost(format!("no answer within {} s", PATIENCE.as_secs())),
+        Err(_) => return lost(format!("no answer within {} s", ANSWER_TIMEOUT.as_secs())),
     };
     outbox.welcome();
     let since = Instant::now();
-    // The counterpart of a loss that was told: without it a journal would end with that.
+    // Without this line the journal would end with the loss.
     log::info!("connected to the coordinator");
     if events.send(LinkEvent::Up).await.is_err() {
         return End::Closed;
     }
     loop {
         let event = match stream.message().await {
+            Ok(Some(ToNode { message: Some(Message::Job(answer)) })) => {
+                let state = answer.state.unwrap_or_default();
+                outbox.questions().answered(answer.id, &hello.node, state);
+                continue;
+            }
             Ok(Some(message)) => match message.message.and_then(event_of) {
                 Some(event) => event,
                 None => continue,
             },
             Ok(None) => {
                 let why = "the coordinator closed the stream".to_owned();
-                return End::Lost { why, stood: Some(since.elapsed()) };
+                return End::Lost { why, connected_for: Some(since.elapsed()) };
             }
             Err(status) => return end(&status, Some(since.elapsed())),
         };
@@ -152,16 +161,16 @@ async fn converse(
     }
 }
 
-/// Connects, says hello and waits to be welcomed.
+/// Connects, sends the hello and waits for the welcome.
 async fn open(
     coordinator: &CoordinatorAddress,
     hello: &Hello,
     outbox: &Arc<Outbox>,
     connection: u64,
 ) -> Result<Streaming<ToNode>, End> {
-    let lost = |why| End::Lost { why, stood: None };
+    let lost = |why| End::Lost { why, connected_for: None };
     let endpoint = coordinator.endpoint().map_err(|error| lost(chain(&error)))?;
-    let channel = connect(&endpoint.connect_timeout(PATIENCE)).await;
+    let channel = connect(&endpoint.connect_timeout(ANSWER_TIMEOUT)).await;
     let channel = channel
         .map_err(|error| lost(format!("connect: {}: {}", innermost(&error), remedy(&error))))?;
     let mut client = NodeLinkClient::new(channel).max_decoding_message_size(LARGEST_MESSAGE);
@@ -174,20 +183,20 @@ async fn open(
 }
 
 fn remedy(error: &(dyn Error + 'static)) -> &'static str {
-    if is_by_tls(error) {
+    if is_tls_error(error) {
         "is its certificate signed by --ca, and this node's (--certificate, --key) by whom it trusts?"
     } else {
         "is it running where --coordinator says?"
     }
 }
 
-/// Whether one of the two did not accept the other: rustls tells it as data that are not valid.
-fn is_by_tls(error: &(dyn Error + 'static)) -> bool {
-    let is_it = |error: &(dyn Error + 'static)| {
+/// Whether one side did not accept the other's certificate: rustls reports that as `InvalidData`.
+fn is_tls_error(error: &(dyn Error + 'static)) -> bool {
+    let is_invalid_data = |error: &(dyn Error + 'static)| {
         let error = error.downcast_ref::<io::Error>();
         error.is_some_and(|error| error.kind() == io::ErrorKind::InvalidData)
     };
-    iter::successors(Some(error), |error| (*error).source()).any(is_it)
+    iter::successors(Some(error), |error| (*error).source()).any(is_invalid_data)
 }
 
 fn messages(
@@ -197,48 +206,56 @@ fn messages(
 ) -> impl Stream<Item = FromNode> + Send + 'static {
     let first = FromNode { message: Some(from_node::Message::Hello(hello)) };
     let rest = stream::unfold(outbox, move |outbox| async move {
-        let news = outbox.next(connection).await?;
-        Some((message_of(&news), outbox))
+        let message = outbox.next(connection).await?;
+        Some((message_of(&message), outbox))
     });
     stream::once(async { first }).chain(rest)
 }
 
-fn message_of(news: &News) -> FromNode {
-    let message = match news {
-        News::Report(report) => from_node::Message::Report(report.into()),
-        News::Health(health) => from_node::Message::Health(health.clone()),
+fn message_of(message: &OutboxMessage) -> FromNode {
+    let message = match message {
+        OutboxMessage::Report(report) => from_node::Message::Report(report.into()),
+        OutboxMessage::Health(health) => from_node::Message::Health(health.clone()),
+        OutboxMessage::Asking(Asking::Begin(id, job)) => {
+            from_node::Message::WatchJob(WatchJob { id: *id, job: job.clone() })
+        }
+        OutboxMessage::Asking(Asking::End(id)) => {
+            from_node::Message::EndJobWatch(EndJobWatch { id: *id })
+        }
     };
     FromNode { message: Some(message) }
 }
 
-/// What a message means to the agent; nothing when it is for the link itself.
+/// The event in a message; `None` for a message to the link itself.
 fn event_of(message: Message) -> Option<LinkEvent> {
     Some(match message {
-        Message::Desired(desired) => LinkEvent::Desired(Box::new(Desire::decode(desired))),
+        Message::Desired(desired) => LinkEvent::Desired(Box::new(ReceivedMount::decode(desired))),
         Message::Gone(gone) => LinkEvent::Gone(gone.uid),
         Message::Synced(_) => LinkEvent::Synced,
-        Message::Welcome(_) => return None,
+        Message::Welcome(_) | Message::Job(_) => return None,
     })
 }
 
-fn end(status: &Status, stood: Option<Duration>) -> End {
+fn end(status: &Status, connected_for: Option<Duration>) -> End {
     match status.code() {
-        // A newer agent of this node took over, or was there before this one came. Whatever else a coordinator refuses, an
-        // edit of the machine's layout or of its certificates mends, or the end of a former boot's connection.
+        // A newer agent of this node is connected. All other refusals can end by themselves: when somebody edits the machine's
+        // layout or certificates, or when the connection of the boot before ends.
         Code::Aborted | Code::FailedPrecondition => End::Refused(status.message().to_owned()),
-        // Not the coordinator's words but the transport's.
+        // These codes come from the transport and not from the coordinator.
         Code::Unknown | Code::Unavailable | Code::Cancelled => {
-            End::Lost { why: format!("the connection broke: {}", cause(status)), stood }
+            End::Lost { why: format!("the connection broke: {}", cause(status)), connected_for }
         }
-        _ => End::Lost { why: format!("{}: {}", status.code(), status.message()), stood },
+        _ => End::Lost { why: format!("{}: {}", status.code(), status.message()), connected_for },
     }
 }
 
-/// Of an error of the transport the message tells no more than that it is one.
+/// The cause of a transport error: its own message says only that it is one.
 fn cause(status: &Status) -> String {
     match status.source() {
         // With TLS 1.3 a node learns only from its first message that its certificate is refused.
-        Some(source) if is_by_tls(source) => format!("{}: {}", innermost(source), remedy(source)),
+        Some(source) if is_tls_error(source) => {
+            format!("{}: {}", innermost(source), remedy(source))
+        }
         Some(source) if !innermost(source).is::<Status>() => innermost(source).to_string(),
         _ => status.message().to_owned(),
     }
@@ -270,11 +287,11 @@ mod tests {
         let reset = broken(io::ErrorKind::ConnectionReset, "connection reset by peer");
         assert_eq!(reset, "the connection broke: connection reset by peer");
         let refused = broken(io::ErrorKind::InvalidData, "received fatal alert: UnknownCA");
-        let told = "the connection broke: received fatal alert: UnknownCA: is its certificate";
-        assert!(refused.starts_with(told) && refused.contains("--certificate"), "{refused}");
+        let logged = "the connection broke: received fatal alert: UnknownCA: is its certificate";
+        assert!(refused.starts_with(logged) && refused.contains("--certificate"), "{refused}");
         let earlier = Status::already_exists("an agent of another boot speaks for this node");
-        assert!(matches!(end(&earlier, None), End::Lost { .. }), "it is tried again");
-        let said = why(&Status::unavailable("the coordinator is stopping"));
-        assert_eq!(said, "the connection broke: the coordinator is stopping");
+        assert!(matches!(end(&earlier, None), End::Lost { .. }), "the link tries again");
+        let why = why(&Status::unavailable("the coordinator is stopping"));
+        assert_eq!(why, "the connection broke: the coordinator is stopping");
     }
 }

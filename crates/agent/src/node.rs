@@ -1,4 +1,4 @@
-//! Which node an agent is for, where it may mount, and how long it waits: alike on computes and rabbits.
+//! Flags that computes and rabbits have in common: the node's name, mount roots and deadlines.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -27,10 +27,10 @@ pub struct NodeArgs {
 /// The node has no name that can be used.
 #[derive(Debug, Error)]
 pub enum NodeNameError {
-    /// Not a host name.
+    /// The value of `--node` is no host name.
     #[error("--node")]
     Unusable(#[source] NameError),
-    /// The host has none.
+    /// The host's name cannot be read.
     #[error("the host's name cannot be read: name the node with --node")]
     HostName(#[source] nix::Error),
 }
@@ -39,7 +39,7 @@ impl NodeArgs {
     /// The node's name.
     ///
     /// # Errors
-    /// When what was given, or what the host is called, cannot name a node.
+    /// When neither `--node` nor the host's name can name a node.
     pub fn name(&self) -> Result<NodeName, NodeNameError> {
         let name = self.node.clone().map_or_else(host_name, Ok)?;
         name.parse().map_err(NodeNameError::Unusable)
@@ -51,7 +51,7 @@ fn host_name() -> Result<String, NodeNameError> {
     Ok(name.to_string_lossy().split('.').next().unwrap_or_default().to_owned())
 }
 
-/// How long what may hang is waited for.
+/// How long commands and mounts may take.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Storage")]
 pub struct DeadlineArgs {
@@ -64,13 +64,13 @@ pub struct DeadlineArgs {
 }
 
 impl DeadlineArgs {
-    /// For a site's command.
+    /// How long a site's command may run.
     #[must_use]
     pub fn command(&self) -> Duration {
         Duration::from_secs(self.command_deadline)
     }
 
-    /// For a mount or umount.
+    /// How long a mount or umount may take.
     #[must_use]
     pub fn mount(&self) -> Duration {
         Duration::from_secs(self.mount_deadline)

@@ -1,8 +1,8 @@
-//! What the coordinator should know of this node: the newest report of each object and the node's health.
+//! Messages to the coordinator: the newest report of each object, and the node's health.
 //!
-//! It holds at most one report per object, however slow the coordinator is, and tells everything again after a
-//! reconnect, so that no report is lost with the coordinator that had it. Reports wait until the coordinator has told
-//! everything that exists: one that has not read the API yet cannot tell what a report is about, and drops it.
+//! The outbox holds at most one report per object, however slow the coordinator is, and sends everything again after a
+//! reconnect, so that no report is lost with a coordinator that stopped. Reports wait until the coordinator has sent every
+//! object: a coordinator that has not read the API yet drops them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,12 +13,16 @@ use std::{
 use proto::{limits::bounded, v1::Health};
 use tokio::sync::Notify;
 
-use crate::desire::Report;
+use crate::{
+    questions::{Asking, Questions},
+    received::Report,
+};
 
-/// Reports on their way up.
+/// Holds reports and health until the coordinator takes them.
 #[derive(Debug, Default)]
 pub struct Outbox {
     inner: Mutex<Inner>,
+    questions: Questions,
     changed: Notify,
 }
 
@@ -26,8 +30,8 @@ pub struct Outbox {
 struct Inner {
     connection: u64,
     connected: bool,
-    /// The other end knows the objects that reports are about.
-    hears_reports: bool,
+    /// Whether the coordinator knows the objects that reports are about.
+    accepts_reports: bool,
     reports: BTreeMap<String, Report>,
     pending: BTreeSet<String>,
     health: Health,
@@ -35,7 +39,7 @@ struct Inner {
 }
 
 impl Outbox {
-    /// Records a report; one that says nothing new to this connection is not sent.
+    /// Takes a report; it is sent if it differs from the one before.
     pub fn put(&self, report: Report) {
         let mut inner = self.inner();
         let uid = report.uid.clone();
@@ -48,14 +52,14 @@ impl Outbox {
         self.changed.notify_one();
     }
 
-    /// The object is no more: nobody wants to hear of it.
+    /// Drops the report of an object that is gone.
     pub fn forget(&self, uid: &str) {
         let mut inner = self.inner();
         inner.reports.remove(uid);
         inner.pending.remove(uid);
     }
 
-    /// Records the node's health; told only when it changed.
+    /// Takes the node's health; it is sent if it changed.
     pub fn set_health(&self, health: Health) {
         let health = bounded(health);
         let mut inner = self.inner();
@@ -67,7 +71,7 @@ impl Outbox {
         }
     }
 
-    /// A new connection begins: [`Self::next`] of all earlier ones ends, and nothing is sent before [`Self::welcome`].
+    /// Begins a connection and returns its number: [`Self::next`] of earlier ones ends, and nothing is sent before [`Self::welcome`].
     pub fn begin(&self) -> u64 {
         let mut inner = self.inner();
         inner.connection += 1;
@@ -77,7 +81,7 @@ impl Outbox {
         self.inner().connection
     }
 
-    /// The coordinator accepted this connection: it hears the node's health.
+    /// The coordinator accepted this connection: the node's health is sent.
     pub fn welcome(&self) {
         let mut inner = self.inner();
         inner.connected = true;
@@ -86,33 +90,56 @@ impl Outbox {
         self.changed.notify_one();
     }
 
-    /// The coordinator has told everything that exists: it hears every report again.
+    /// The coordinator has sent every object: every report is sent again.
     pub fn synced(&self) {
         let mut inner = self.inner();
-        inner.hears_reports = true;
+        inner.accepts_reports = true;
         inner.pending = inner.reports.keys().cloned().collect();
         drop(inner);
+        self.questions.connected();
         self.changed.notify_one();
     }
 
     /// The connection is lost.
     pub fn lost(&self) {
         self.inner().disconnect();
+        self.questions.lost();
     }
 
     /// The next message for `connection`, once there is one; `None` when a later connection has begun.
-    pub async fn next(&self, connection: u64) -> Option<News> {
+    pub async fn next(&self, connection: u64) -> Option<OutboxMessage> {
         loop {
             let changed = self.changed.notified();
             match self.inner().pop(connection) {
-                Poll::Ready(news) => return news,
+                Poll::Ready(message) => return message,
                 Poll::Pending => {}
+            }
+            if self.accepts_questions(connection)
+                && let Some(asking) = self.questions.pop()
+            {
+                return Some(OutboxMessage::Asking(asking));
             }
             changed.await;
         }
     }
 
-    /// Whether a coordinator hears this node.
+    fn accepts_questions(&self, connection: u64) -> bool {
+        let inner = self.inner();
+        inner.accepts_reports && inner.connection == connection
+    }
+
+    /// The open questions about jobs.
+    #[must_use]
+    pub fn questions(&self) -> &Questions {
+        &self.questions
+    }
+
+    /// Wakes whoever sends: there is a new question, or one less.
+    pub(crate) fn ring(&self) {
+        self.changed.notify_one();
+    }
+
+    /// Whether a coordinator accepted the connection.
     #[must_use]
     pub fn connected(&self) -> bool {
         self.inner().connected
@@ -135,22 +162,24 @@ impl Outbox {
     }
 }
 
-/// What is told of this node.
+/// A message to the coordinator.
 #[derive(Debug)]
-pub enum News {
-    /// What became of an object.
+pub enum OutboxMessage {
+    /// The outcome of the work on an object.
     Report(Report),
-    /// How the node is.
+    /// The node's health.
     Health(Health),
+    /// What the node asks about a job.
+    Asking(Asking),
 }
 
 impl Inner {
     fn disconnect(&mut self) {
         self.connected = false;
-        self.hears_reports = false;
+        self.accepts_reports = false;
     }
 
-    fn pop(&mut self, connection: u64) -> Poll<Option<News>> {
+    fn pop(&mut self, connection: u64) -> Poll<Option<OutboxMessage>> {
         if connection != self.connection {
             return Poll::Ready(None);
         }
@@ -158,14 +187,14 @@ impl Inner {
             return Poll::Pending;
         }
         if std::mem::take(&mut self.health_pending) {
-            return Poll::Ready(Some(News::Health(self.health.clone())));
+            return Poll::Ready(Some(OutboxMessage::Health(self.health.clone())));
         }
-        if !self.hears_reports {
+        if !self.accepts_reports {
             return Poll::Pending;
         }
         while let Some(uid) = self.pending.pop_first() {
             if let Some(report) = self.reports.get(&uid) {
-                return Poll::Ready(Some(News::Report(report.clone())));
+                return Poll::Ready(Some(OutboxMessage::Report(report.clone())));
             }
         }
         Poll::Pending
@@ -193,10 +222,11 @@ mod tests {
         let mut told = Vec::new();
         loop {
             match outbox.inner().pop(connection) {
-                Poll::Ready(Some(News::Report(report))) => {
+                Poll::Ready(Some(OutboxMessage::Report(report))) => {
                     told.push(format!("{}@{}", report.uid, report.resource_version));
                 }
-                Poll::Ready(Some(News::Health(_))) => told.push("health".into()),
+                Poll::Ready(Some(OutboxMessage::Health(_))) => told.push("health".into()),
+                Poll::Ready(Some(OutboxMessage::Asking(_))) => unreachable!("next() adds them"),
                 Poll::Pending => return told,
                 Poll::Ready(None) => {
                     told.push("over".into());

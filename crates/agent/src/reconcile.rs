@@ -1,4 +1,4 @@
-//! Brings the units of one ClientMount to their goal: all mounts side by side, then what shows them.
+//! Brings the units of one ClientMount to their goal: all mounts in parallel, then bind mounts and index trees.
 
 use controller::Retry;
 use std::{collections::BTreeSet, sync::Arc};
@@ -12,46 +12,46 @@ use storage::{
 };
 
 use crate::{
-    desired::{Goal, MountError, MountProblem, MountUnits, ObjectError, Untold, overlap},
+    desired::{Goal, MountError, MountProblem, MountUnits, ObjectError, UnknownPath, overlap},
     error::Failure,
     records::{MountRecords, RecordError},
 };
 
-/// What became of one mount.
+/// The outcome of the work on one mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MountOutcome {
-    /// It is as desired.
+    /// The mount is as desired.
     Ready,
-    /// Nothing is wrong with it, but another mount of the object, or the object, was refused.
+    /// The agent did nothing, because it refused the object or another of its mounts.
     Withheld,
-    /// It is not as desired; why is in [`Outcome::failures`].
+    /// The mount is not as desired; [`Outcome::failures`] says why.
     Failed,
 }
 
-/// A failure and the mount path it is about; none when it is about the whole object.
+/// A failure of one mount, or of the whole object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failed {
-    /// The mount path, as checked or as the object spells it.
+    /// The mount path, as checked or as the object has it; `None` for the whole object.
     pub path: Option<String>,
-    /// What went wrong there.
+    /// What went wrong.
     pub failure: Failure,
 }
 
-/// What became of one ClientMount.
+/// The outcome of the work on one ClientMount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// Where it was to be brought.
+    /// The state that the agent works towards.
     pub goal: Goal,
-    /// One per entry of `spec.mounts`.
+    /// One outcome per entry of `spec.mounts`.
     pub mounts: Vec<MountOutcome>,
-    /// Every failure, each told by itself.
+    /// Every failure.
     pub failures: Vec<Failed>,
-    /// What unmounting does without, the profile or lines of it: no failure, and not to be kept quiet.
+    /// The profile or its lines that unmounting did without: no failures, but worth a line in the log.
     pub unreadable: Vec<Failed>,
 }
 
 impl Outcome {
-    /// The outcome of an object with `count` mounts for which nothing was done.
+    /// The outcome of an object with `count` mounts for which the agent did nothing.
     #[must_use]
     pub fn refused(goal: Goal, count: usize, failure: Failure) -> Self {
         let failures = vec![Failed { path: None, failure }];
@@ -59,7 +59,7 @@ impl Outcome {
         Self { goal, mounts, failures, unreadable: Vec::new() }
     }
 
-    /// The outcome of an object of which nothing is on the node, and nothing should be.
+    /// The outcome of an object that has no mounts on the node, and should have none.
     #[must_use]
     pub fn absent(count: usize) -> Self {
         let mounts = vec![MountOutcome::Ready; count];
@@ -72,14 +72,14 @@ impl Outcome {
         self.failures.is_empty() && self.mounts.iter().all(|mount| *mount == MountOutcome::Ready)
     }
 
-    /// Processes of which each keeps something from its goal.
+    /// Process ids that keep a mount in use.
     #[must_use]
     pub fn holders(&self) -> Vec<i32> {
         let failures = self.failures.iter();
         failures.flat_map(|failed| failed.failure.holders.iter().copied()).collect()
     }
 
-    /// When to try again: as soon as the most hopeful failure asks for.
+    /// When to try again: the earliest that a failure asks for; `None` when time alone changes nothing.
     #[must_use]
     pub fn retry(&self) -> Option<Retry> {
         self.failures
@@ -90,38 +90,38 @@ impl Outcome {
     }
 }
 
-/// What an object asked for earlier and is to leave, version by version, or why that cannot be told.
-pub type Earlier = Vec<(ClientMount, Result<MountUnits, Failure>)>;
+/// The dropped mounts of an object by version, as units of work, or why that version cannot be read.
+pub type DroppedUnits = Vec<(ClientMount, Result<MountUnits, Failure>)>;
 
-/// Every mount point of what an object asked for earlier.
-pub fn mount_points_of(former: &Earlier) -> impl Iterator<Item = &MountPoint> {
-    former.iter().filter_map(|(_, units)| units.as_ref().ok()).flat_map(MountUnits::mount_points)
+/// Every mount point of dropped mounts.
+pub fn mount_points_of(dropped: &DroppedUnits) -> impl Iterator<Item = &MountPoint> {
+    dropped.iter().filter_map(|(_, units)| units.as_ref().ok()).flat_map(MountUnits::mount_points)
 }
 
-/// What is to be done for one object.
+/// The work on one object.
 #[derive(Debug)]
 pub struct Work {
-    /// Its `metadata.uid`.
+    /// The object's `metadata.uid`.
     pub uid: String,
     /// The object, when it can be read.
     pub object: Option<ClientMount>,
-    /// What it asked for earlier and asks for no more, to be unmounted first.
-    pub former: Earlier,
-    /// Units to converge, or an outcome that is known already.
+    /// The dropped mounts, which are unmounted first.
+    pub dropped: DroppedUnits,
+    /// The units to converge, or an outcome that needs no work.
     pub now: Result<Arc<MountUnits>, Outcome>,
 }
 
-/// What became of [`Work`].
+/// The result of [`Work`].
 #[derive(Debug)]
 pub struct Worked {
-    /// What became of the object.
+    /// The outcome for the object.
     pub outcome: Outcome,
-    /// Of what it asked for earlier, that of which nothing is left.
+    /// The dropped mounts of which nothing is left.
     pub gone: Vec<ClientMount>,
 }
 
 impl Work {
-    /// What becomes of the object when the work on it ends in this failure, and nothing is known of what was done.
+    /// Makes the outcome of work that ended in a failure, when nobody knows what it did.
     pub fn refusal(&self) -> impl FnOnce(Failure) -> Outcome + Send + use<> {
         let (goal, count) = match &self.now {
             Ok(units) => (units.goal, units.mounts.len()),
@@ -130,35 +130,35 @@ impl Work {
         move |failure| Outcome::refused(goal, count, failure)
     }
 
-    /// Does it, and records what the node then has mounted; blocks until each unit is as desired or has failed.
+    /// Does the work and records what is mounted then; blocks until each unit is as desired or has failed.
     #[must_use]
     pub fn carry_out(mut self, converger: &Converger, records: &MountRecords) -> Worked {
         if let Err(error) = self.record(records) {
             return Worked { outcome: self.refusal()(Failure::from(&error)), gone: Vec::new() };
         }
-        let left = Left::of(std::mem::take(&mut self.former), converger);
+        let remaining = Remaining::of(std::mem::take(&mut self.dropped), converger);
         let mut outcome = match &self.now {
-            Ok(units) => converge_beside(converger, units, &left.mounts),
+            Ok(units) => converge_except(converger, units, &remaining.mounts),
             Err(outcome) => outcome.clone(),
         };
-        let recorded = self.record_left(&left, &outcome, records);
-        outcome.failures.extend(left.failures);
+        let recorded = self.record_remaining(&remaining, &outcome, records);
+        outcome.failures.extend(remaining.failures);
         match recorded {
             Ok(()) => {}
-            // The next agent looks for it once more, which does no harm: that nothing is left is no failure.
-            Err(error) if left.versions.is_empty() && is_absent(&outcome) => {
+            // The record stays, and the next agent looks for mounts that are gone, which does no harm.
+            Err(error) if remaining.versions.is_empty() && is_absent(&outcome) => {
                 log::warn!("{}", daemon::chain(&error));
             }
-            Err(error) => outcome.failures.push(whole(&error)),
+            Err(error) => outcome.failures.push(of_object(&error)),
         }
-        Worked { outcome, gone: left.gone }
+        Worked { outcome, gone: remaining.gone }
     }
 
-    /// Records, once nothing more is done for the object, what of it may be mounted. An object that was refused has what it had,
-    /// but for what is gone of that.
-    fn record_left(
+    /// Records, after the work, what of the object may still be mounted. An object that was refused keeps its record, without the
+    /// dropped mounts that are gone.
+    fn record_remaining(
         &self,
-        left: &Left,
+        remaining: &Remaining,
         outcome: &Outcome,
         records: &MountRecords,
     ) -> Result<(), RecordError> {
@@ -168,18 +168,18 @@ impl Work {
             Err(_) => !is_absent,
         };
         if is_refused {
-            return records.forget(&self.uid, &left.gone);
+            return records.forget(&self.uid, &remaining.gone);
         }
         let object = self.object.iter().filter(|_| !is_absent);
-        records.keep(&self.uid, &left.versions.iter().chain(object).collect::<Vec<_>>())
+        records.keep(&self.uid, &remaining.versions.iter().chain(object).collect::<Vec<_>>())
     }
 
-    /// Before anything is mounted.
+    /// Records what is about to be mounted.
     fn record(&self, records: &MountRecords) -> Result<(), RecordError> {
         match (&self.now, &self.object) {
             (Ok(units), Some(object)) if units.goal == Goal::Mounted && !units.refused() => {
-                let former = self.former.iter().map(|(version, _)| version);
-                records.keep(&self.uid, &former.chain([object]).collect::<Vec<_>>())
+                let dropped = self.dropped.iter().map(|(version, _)| version);
+                records.keep(&self.uid, &dropped.chain([object]).collect::<Vec<_>>())
             }
             _ => Ok(()),
         }
@@ -190,58 +190,58 @@ fn is_absent(outcome: &Outcome) -> bool {
     outcome.goal == Goal::Unmounted && outcome.done()
 }
 
-/// What became of what an object asked for earlier.
+/// What remains of an object's dropped mounts.
 #[derive(Debug, Default)]
-struct Left {
+struct Remaining {
     /// Versions of which nothing is left.
     gone: Vec<ClientMount>,
-    /// The others.
+    /// The other versions.
     versions: Vec<ClientMount>,
-    /// What may still be mounted of those.
+    /// Mounts of the other versions that may still be there.
     mounts: Vec<Mount>,
     failures: Vec<Failed>,
 }
 
-impl Left {
-    fn of(former: Earlier, converger: &Converger) -> Self {
-        let mut left = Self::default();
-        for (version, units) in former {
+impl Remaining {
+    fn of(dropped: DroppedUnits, converger: &Converger) -> Self {
+        let mut remaining = Self::default();
+        for (version, units) in dropped {
             let units = match units {
                 Ok(units) => units,
                 Err(failure) => {
-                    left.failures.push(Failed { path: None, failure });
-                    left.versions.push(version);
+                    remaining.failures.push(Failed { path: None, failure });
+                    remaining.versions.push(version);
                     continue;
                 }
             };
             let outcome = converge(converger, &units);
             if outcome.done() {
-                left.gone.push(version);
+                remaining.gone.push(version);
             } else {
-                left.versions.push(version);
-                left.mounts.extend(units.mounts.into_iter().flatten());
-                left.mounts.extend(units.binds.into_iter().map(|(_, bind)| bind));
-                left.failures.extend(outcome.failures);
+                remaining.versions.push(version);
+                remaining.mounts.extend(units.mounts.into_iter().flatten());
+                remaining.mounts.extend(units.binds.into_iter().map(|(_, bind)| bind));
+                remaining.failures.extend(outcome.failures);
             }
         }
-        left
+        remaining
     }
 }
 
 /// Converges the units; blocks until each is as desired or has failed. One failure does not stop the others.
 #[must_use]
 pub fn converge(converger: &Converger, units: &MountUnits) -> Outcome {
-    converge_beside(converger, units, &[])
+    converge_except(converger, units, &[])
 }
 
-/// The same, but where mounts that were to go first stay: their failure is told already.
-fn converge_beside(converger: &Converger, units: &MountUnits, staying: &[Mount]) -> Outcome {
-    let mut run = Run { staying, ..Run::new(converger, units) };
+/// The same, except where dropped mounts remain; their failures are reported already.
+fn converge_except(converger: &Converger, units: &MountUnits, remaining: &[Mount]) -> Outcome {
+    let mut run = Run { remaining, ..Run::new(converger, units) };
     if units.refused() {
         return run.outcome;
     }
-    if let Some(why @ ObjectError::ProfileUnread(_)) = &units.profile_lost {
-        run.leave(converger, why);
+    if let Some(why @ ObjectError::ProfileForbidden(_)) = &units.profile_lost {
+        run.keep_mounted(converger, why);
         return run.outcome;
     }
     match units.goal {
@@ -259,10 +259,10 @@ fn converge_beside(converger: &Converger, units: &MountUnits, staying: &[Mount])
     run.outcome
 }
 
-/// The steps that converging would begin with, as text; nothing is changed.
+/// The steps that converging would begin with, as text. Changes nothing.
 ///
 /// # Errors
-/// Every reason for which something would be refused.
+/// With every reason why a unit would be refused.
 pub fn plan(converger: &Converger, units: &MountUnits) -> Result<Vec<String>, Vec<Failed>> {
     let refused = Run::new(converger, units).outcome;
     if !refused.failures.is_empty() {
@@ -272,7 +272,7 @@ pub fn plan(converger: &Converger, units: &MountUnits) -> Result<Vec<String>, Ve
     for (path, unit) in in_order(units) {
         match converger.plan(&unit) {
             Ok(planned) => steps.extend(planned.iter().map(ToString::to_string)),
-            // What a bind is to show is not there yet: it comes with the steps before.
+            // The mount that a bind mount shows is not there yet: steps before this one make it.
             Err(ConvergeError::Rejected(storage::Rejection::SourceNotMounted { .. })) => {
                 steps.push(format!("show once more at {path}"));
             }
@@ -306,33 +306,33 @@ fn tree_unit(goal: Goal, tree: &storage::desired::IndexTree) -> Desired {
     }
 }
 
-/// One pass over an object's units, and what became of them so far.
+/// One pass over an object's units, and its outcome so far.
 struct Run<'a> {
     units: &'a MountUnits,
-    staying: &'a [Mount],
+    remaining: &'a [Mount],
     outcome: Outcome,
 }
 
 impl<'a> Run<'a> {
     fn new(converger: &Converger, units: &'a MountUnits) -> Self {
-        let lost = units.profile_lost.iter().map(whole);
+        let lost = units.profile_lost.iter().map(of_object);
         let mut run = Self {
             units,
-            staying: &[],
+            remaining: &[],
             outcome: Outcome {
                 goal: units.goal,
                 mounts: vec![MountOutcome::Withheld; units.mounts.len()],
                 failures: Vec::new(),
-                unreadable: lost.chain(units.unreadable.iter().map(told)).collect(),
+                unreadable: lost.chain(units.unreadable.iter().map(of_mount)).collect(),
             },
         };
-        for (place, mount) in units.mounts.iter().enumerate() {
+        for (index, mount) in units.mounts.iter().enumerate() {
             let Err(error) = mount else { continue };
             let failed = match units.goal {
-                Goal::Mounted => Some(told(error)),
-                Goal::Unmounted => left(converger, error),
+                Goal::Mounted => Some(of_mount(error)),
+                Goal::Unmounted => possibly_mounted(converger, error),
             };
-            run.outcome.mounts[place] =
+            run.outcome.mounts[index] =
                 if failed.is_some() { MountOutcome::Failed } else { MountOutcome::Ready };
             run.outcome.failures.extend(failed);
         }
@@ -345,48 +345,48 @@ impl<'a> Run<'a> {
             .mounts
             .iter()
             .enumerate()
-            .filter_map(|(place, mount)| Some((place, mount.as_ref().ok()?)))
+            .filter_map(|(index, mount)| Some((index, mount.as_ref().ok()?)))
             .filter(|(_, mount)| !self.waits(mount))
             .collect();
-        for place in self.all(converger, &valid) {
-            self.outcome.mounts[place] = MountOutcome::Ready;
+        for index in self.converge_mounts(converger, &valid) {
+            self.outcome.mounts[index] = MountOutcome::Ready;
         }
     }
 
-    /// Whether a mount that stays is in the way: at its path, or, as its device is to go first, of its file system.
+    /// Whether a remaining dropped mount is in the way: at an overlapping path, or of the same file system.
     fn waits(&self, mount: &Mount) -> bool {
         let is_same = |other: &Mount| match (&other.source, &mount.source) {
             (MountSource::Volume { id: other, .. }, MountSource::Volume { id, .. }) => other == id,
             _ => false,
         };
-        self.staying.iter().any(|other| {
+        self.remaining.iter().any(|other| {
             overlap(&other.target, &mount.target)
                 || self.units.goal == Goal::Mounted && is_same(other)
         })
     }
 
-    /// Takes nothing down, as the hooks of that are not known; what is not there needs none.
-    fn leave(&mut self, converger: &Converger, why: &ObjectError) {
+    /// Unmounts nothing, because the hooks for that are not known. A mount that is not there needs none and is done.
+    fn keep_mounted(&mut self, converger: &Converger, why: &ObjectError) {
         let nothing_to_do = |unit: &Desired| {
             let steps = converger.plan(unit);
             steps.is_ok_and(|steps| steps.is_empty())
         };
-        for (place, mount) in self.units.mounts.iter().enumerate() {
+        for (index, mount) in self.units.mounts.iter().enumerate() {
             let Ok(mount) = mount else { continue };
-            self.outcome.mounts[place] = if nothing_to_do(&self.units.unit(mount)) {
+            self.outcome.mounts[index] = if nothing_to_do(&self.units.unit(mount)) {
                 MountOutcome::Ready
             } else {
                 MountOutcome::Failed
             };
         }
         self.outcome.unreadable.clear();
-        let there = in_order(self.units).iter().any(|(_, unit)| !nothing_to_do(unit));
-        if there || !self.outcome.failures.is_empty() {
-            self.outcome.failures.insert(0, whole(why));
+        let is_anything_mounted = in_order(self.units).iter().any(|(_, unit)| !nothing_to_do(unit));
+        if is_anything_mounted || !self.outcome.failures.is_empty() {
+            self.outcome.failures.insert(0, of_object(why));
         }
     }
 
-    /// Binds of mounts that are not there are left out: so is what they would show.
+    /// Converges bind mounts, except those whose mount failed.
     fn binds(&mut self, converger: &Converger) {
         let possible: Vec<_> = self
             .units
@@ -399,18 +399,22 @@ impl<'a> Run<'a> {
             .filter(|(_, bind)| !self.waits(bind))
             .map(|(shown, bind)| (*shown, bind))
             .collect();
-        self.all(converger, &possible);
+        self.converge_mounts(converger, &possible);
     }
 
-    /// Converges mounts side by side, records what failed, and returns the places of those that are ready.
-    fn all(&mut self, converger: &Converger, mounts: &[(usize, &Mount)]) -> BTreeSet<usize> {
+    /// Converges mounts in parallel, adds failures to the outcome, and returns the indices of those that are ready.
+    fn converge_mounts(
+        &mut self,
+        converger: &Converger,
+        mounts: &[(usize, &Mount)],
+    ) -> BTreeSet<usize> {
         let desired: Vec<_> = mounts.iter().map(|(_, mount)| self.units.unit(mount)).collect();
         let mut ready = BTreeSet::new();
-        for ((place, mount), result) in mounts.iter().zip(converger.converge_all(&desired)) {
+        for ((index, mount), result) in mounts.iter().zip(converger.converge_all(&desired)) {
             match result {
-                Ok(_) => drop(ready.insert(*place)),
+                Ok(_) => drop(ready.insert(*index)),
                 Err(error) => {
-                    self.outcome.mounts[*place] = MountOutcome::Failed;
+                    self.outcome.mounts[*index] = MountOutcome::Failed;
                     self.failed(
                         mount.target.to_string(),
                         Failure::of_mount(self.units.goal, &error),
@@ -438,23 +442,23 @@ impl<'a> Run<'a> {
     }
 }
 
-fn whole<'a, E>(error: &'a E) -> Failed
+fn of_object<'a, E>(error: &'a E) -> Failed
 where
     Failure: From<&'a E>,
 {
     Failed { path: None, failure: Failure::from(error) }
 }
 
-fn told(error: &MountError) -> Failed {
+fn of_mount(error: &MountError) -> Failed {
     Failed { path: Some(error.path.clone()), failure: Failure::from(error) }
 }
 
-/// What keeps a mount that cannot be worked on from being called unmounted. What cannot be a mount here was never mounted,
-/// and must not keep its object from going; but where the path alone is lost, what is mounted tells.
-fn left(converger: &Converger, error: &MountError) -> Option<Failed> {
-    let MountProblem::Untold(untold) = &error.problem else { return None };
-    let mut failed = told(error);
-    match whereabouts(converger, untold) {
+/// Why an invalid mount may still be mounted. A mount that could never be made here is not there, and must not hold back its
+/// object's deletion. Where only the path is not known, the agent looks at what is mounted.
+fn possibly_mounted(converger: &Converger, error: &MountError) -> Option<Failed> {
+    let MountProblem::UnknownPath(unknown_path) = &error.problem else { return None };
+    let mut failed = of_mount(error);
+    match find_possible_mount(converger, unknown_path) {
         Ok(None) => return None,
         Ok(Some((text, processes))) => {
             let more = format!("; {text}");
@@ -470,20 +474,20 @@ fn left(converger: &Converger, error: &MountError) -> Option<Failed> {
     Some(failed)
 }
 
-/// Where it may be mounted, or which processes keep its device in use, in words too.
-fn whereabouts(
+/// A text that says where the mount may be, or which processes use its device, with those process ids; `None` when it is gone.
+fn find_possible_mount(
     converger: &Converger,
-    untold: &Untold,
+    unknown_path: &UnknownPath,
 ) -> Result<Option<(String, Vec<i32>)>, ObserveError> {
     let observed = converger.observe(&Desired::OnlyMounts(Vec::new()))?;
-    let candidates = observed.mounts.iter().filter(|(_, there)| untold.may_be(there));
+    let candidates = observed.mounts.iter().filter(|(_, there)| unknown_path.may_be(there));
     let at: Vec<_> = candidates.map(|(target, _)| target.to_string()).collect();
     if !at.is_empty() {
         let text = format!("it may be what is mounted at {}", at.join(", "));
         return Ok(Some((text, Vec::new())));
     }
-    // Whoever removed it did not see that it lives on in another mount namespace.
-    let Some(mount) = untold.as_spelled() else { return Ok(None) };
+    // It may still be mounted in another mount namespace, where whoever unmounted it did not look.
+    let Some(mount) = unknown_path.at_literal_path() else { return Ok(None) };
     Ok(match converger.observe(&Desired::Unmounted(mount))?.in_use {
         Use::HeldBy(holders) => {
             Some((format!("it is still in use, by {holders}"), holders.processes))

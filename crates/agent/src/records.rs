@@ -1,11 +1,11 @@
-//! What each ClientMount may have mounted on this node, on disk: an agent that starts knows what the one before it knew.
+//! Records on disk of what each ClientMount may have mounted: an agent that starts knows what the one before it knew.
 //!
 //! ```text
 //! <state>/mounts/<uid>.json     metadata and spec of each version of the object of which something may be mounted
 //! ```
 //!
-//! A record is written before anything is mounted and removed when nothing of the object is left. It need not outlive the
-//! kernel, whose mounts end with it, so nothing is synced to disk: after a loss of power a record may be empty.
+//! The agent writes a record before it mounts anything, and removes it when nothing of the object is left. Mounts end with the
+//! kernel, so the agent syncs no record to disk: after a loss of power a record may be empty.
 
 use std::{
     fs, io,
@@ -16,26 +16,26 @@ use api::ClientMount;
 use storage::desired::{NameError, ObjectUid};
 use thiserror::Error;
 
-/// What was mounted cannot be recorded.
+/// A record cannot be read or written.
 #[derive(Debug, Error)]
 pub enum RecordError {
-    /// The object's uid cannot name a file.
+    /// The object's uid cannot be a file name.
     #[error("metadata.uid: {0}")]
     Uid(NameError),
-    /// What was recorded is not known.
+    /// A record cannot be read.
     #[error("read {path}, which tells what is mounted")]
     Read {
         /// The record's file, or the directory of all.
         path: PathBuf,
-        /// What the kernel said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The file system does not take the record.
+    /// A record cannot be written.
     #[error("record in {path} what is mounted")]
     Write {
         /// The record's file, or the directory of all.
         path: PathBuf,
-        /// What the kernel said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -48,8 +48,8 @@ pub struct MountRecords {
 }
 
 impl MountRecords {
-    /// The records of the agent whose state is kept in `state`, all of them read. One that is damaged is told, renamed and left
-    /// out: of mounts that only it knew, the agent still unmounts those that are provably Warren's.
+    /// Reads all records in the agent's state directory `state`. It logs a damaged one, renames it and leaves it out; the agent
+    /// still unmounts those of its mounts that are provably Warren's.
     ///
     /// # Errors
     /// When the directory cannot be made, or it or a record cannot be read: then nobody knows what is mounted.
@@ -74,7 +74,7 @@ impl MountRecords {
         &self.found
     }
 
-    /// These mounts of an object are gone; of the others its record stays.
+    /// Takes mounts that are gone out of an object's record.
     ///
     /// # Errors
     /// As for [`MountRecords::keep`].
@@ -91,14 +91,14 @@ impl MountRecords {
         self.keep(uid, &versions.iter().collect::<Vec<_>>())
     }
 
-    /// Of an object all this may be mounted, and nothing else.
+    /// Records that all mounts of these versions of an object may be mounted, and no others.
     ///
     /// # Errors
     /// When the record cannot be written; then it is as it was before.
     pub fn keep(&self, uid: &str, versions: &[&ClientMount]) -> Result<(), RecordError> {
         let path = self.path(uid)?;
         if versions.is_empty() {
-            return gone_is_fine(fs::remove_file(&path))
+            return ignore_missing(fs::remove_file(&path))
                 .map_err(|source| RecordError::Write { path, source });
         }
         let versions: Vec<_> = versions.iter().map(|version| recorded(version)).collect();
@@ -118,7 +118,7 @@ impl MountRecords {
     }
 }
 
-/// What of an object tells what it has mounted.
+/// The parts of an object that name its mounts.
 fn recorded(version: &ClientMount) -> ClientMount {
     let mut version = version.clone();
     version.status = None;
@@ -129,7 +129,7 @@ fn recorded(version: &ClientMount) -> ClientMount {
     version
 }
 
-/// A record, if there is one that is whole.
+/// Reads a record; `None` if there is none, or a damaged one, which is renamed.
 fn read(path: &Path) -> Result<Option<Vec<ClientMount>>, RecordError> {
     let text = match fs::read(path) {
         Ok(text) => text,
@@ -138,7 +138,7 @@ fn read(path: &Path) -> Result<Option<Vec<ClientMount>>, RecordError> {
     };
     match serde_json::from_slice(&text) {
         Ok(versions) => return Ok(Some(versions)),
-        // The power was lost before it was written, and the mounts went with it.
+        // The node lost power before the record was on disk, and its mounts ended with that.
         Err(_) if text.is_empty() => {}
         Err(error) => log::warn!(
             "{} is damaged and renamed to *.damaged: {error}: see with findmnt that nothing of a job that is over is mounted",
@@ -150,7 +150,7 @@ fn read(path: &Path) -> Result<Option<Vec<ClientMount>>, RecordError> {
     Ok(None)
 }
 
-fn gone_is_fine(result: io::Result<()>) -> io::Result<()> {
+fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,

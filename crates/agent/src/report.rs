@@ -1,4 +1,4 @@
-//! Outcome to `ClientMount.status`. Pure.
+//! Turns an outcome into `ClientMount.status`. Pure.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::{
     reconcile::{Failed, MountOutcome, Outcome},
 };
 
-/// The status that an outcome makes: one entry per mount, and an error only while something fails.
+/// The status of an outcome: one entry per mount, and an error while something fails.
 #[must_use]
 pub fn status(node: &NodeName, outcome: &Outcome) -> ClientMountStatus {
     let state = outcome.goal.state();
@@ -26,15 +26,15 @@ pub fn status(node: &NodeName, outcome: &Outcome) -> ClientMountStatus {
     }
 }
 
-/// All failures as one error: it is as severe as the worst, and names every path.
+/// All failures as one error, which is as severe as the worst of them and names every path.
 #[must_use]
 pub fn error(node: &NodeName, failures: &[Failed]) -> Option<ResourceError> {
     let worst = failures
         .iter()
         .map(|failed| &failed.failure)
         .max_by_key(|failure| rank(&failure.severity))?;
-    let user = told(failures, |failed| failed.failure.user.clone());
-    let debug = told(failures, |failed| failed.failure.debug.clone());
+    let user = grouped(failures, |failed| failed.failure.user.clone());
+    let debug = grouped(failures, |failed| failed.failure.debug.clone());
     Some(ResourceError {
         debug_message: shortened(format!("mount/unmount failed: {debug}"), ERROR_TEXT),
         severity: worst.severity.clone(),
@@ -43,16 +43,16 @@ pub fn error(node: &NodeName, failures: &[Failed]) -> Option<ResourceError> {
     })
 }
 
-/// What is to be said of an object that came to its goal without its profile, or without lines of it. It is no error of the
-/// status: that would hold up the workflow for a hook that will never run.
+/// A text for the log about an object that was unmounted without its profile, or without lines of it. It is no error of the
+/// status, which would hold up the workflow for a hook that will never run.
 #[must_use]
 pub fn unreadable(outcome: &Outcome) -> Option<String> {
-    let lines = || told(&outcome.unreadable, |failed| failed.failure.debug.clone());
+    let lines = || grouped(&outcome.unreadable, |failed| failed.failure.debug.clone());
     (outcome.done() && !outcome.unreadable.is_empty())
         .then(|| format!("unmounted without commands that the profile would give: {}", lines()))
 }
 
-/// It is the user's error only when nothing else is wrong as well.
+/// The type of the combined error: it is the user's only if no failure is internal.
 fn error_type(failures: &[Failed], worst: &ErrorType) -> ErrorType {
     if failures.iter().any(|failed| failed.failure.error_type == ErrorType::Internal) {
         ErrorType::Internal
@@ -61,8 +61,8 @@ fn error_type(failures: &[Failed], worst: &ErrorType) -> ErrorType {
     }
 }
 
-/// `cause (path, path); cause (path)`: sixteen mounts that fail alike are told once.
-fn told(failures: &[Failed], text: impl Fn(&Failed) -> String) -> String {
+/// Groups failures by their text, as `cause (path, path); cause (path)`: sixteen mounts that fail alike have one text.
+fn grouped(failures: &[Failed], text: impl Fn(&Failed) -> String) -> String {
     let mut order = Vec::new();
     let mut paths: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for failed in failures {

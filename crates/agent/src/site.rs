@@ -1,11 +1,11 @@
-//! The node as the objects see it: its name, its side of the PCIe switch, and where mounting is allowed.
+//! What the agent's configuration says of the node: its name, its side of the PCIe switch, and its mount roots.
 
 use std::path::PathBuf;
 
 use crate::volumes::Volumes;
 use storage::desired::{AllowedRoots, MountPoint, MountPointError, NodeName};
 
-/// Which of a profile's command lines apply, and whether index trees are shown.
+/// The node's side of the PCIe switch: which of a profile's command lines apply, and whether it has index trees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// A compute node: `computeCommands`, no trees.
@@ -14,12 +14,12 @@ pub enum Side {
     Rabbit,
 }
 
-/// Beneath it every index tree is shown once more as bind mounts named `node-<k>`, whatever the mounts themselves are called.
+/// A directory beneath which the agent shows every index tree once more, as bind mounts named `node-<k>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexRoot(AllowedRoots);
 
 impl IndexRoot {
-    /// An index root from the configuration.
+    /// Makes an index root of a directory.
     ///
     /// # Errors
     /// When it is relative, `/`, or has `..`.
@@ -52,17 +52,17 @@ impl IndexRoot {
     }
 }
 
-/// A node as [`crate::desired()`] needs it.
+/// The configuration of a node that [`crate::desired()`] needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Site {
     /// The node's name, which is the only namespace whose objects it acts on.
     pub node: NodeName,
     /// Compute or rabbit.
     pub side: Side,
-    /// Where objects may mount.
+    /// The directories beneath which objects may mount.
     pub roots: AllowedRoots,
-    /// Where trees of bind mounts are shown as well; rabbits only.
+    /// The index root, on rabbits that have one.
     pub index_root: Option<IndexRoot>,
-    /// What lies between namespaces and file systems.
+    /// The layer between NVMe namespaces and file systems.
     pub volumes: Volumes,
 }

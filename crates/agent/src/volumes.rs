@@ -1,4 +1,4 @@
-//! Which volumes a site has, and the lines of a profile that drive them.
+//! The layer between NVMe namespaces and file systems, and a profile's lines for it.
 
 use std::collections::BTreeMap;
 
@@ -19,13 +19,13 @@ pub enum Volumes {
 }
 
 impl Volumes {
-    /// What is asked for, or what the drives suggest: a kernel that has files for drives may have no device-mapper.
+    /// The layer that was asked for, else the drives' default: a box with file drives may have no device-mapper.
     #[must_use]
     pub fn or_by_drives(asked: Option<Self>, on_files: bool) -> Self {
         asked.unwrap_or(if on_files { Self::Plain } else { Self::Lvm })
     }
 
-    /// The layer that these lines make.
+    /// The layer with these lines.
     #[must_use]
     pub fn layer(self, lines: LvmLines) -> VolumeLayer {
         let LvmLines { leaves_lock_space, finds_names, .. } = lines;
@@ -38,10 +38,10 @@ impl Volumes {
     }
 }
 
-/// The lines of a group's lock space and of activation, beneath `field` of a profile.
+/// The lines for a group's lock space and for activation, beneath `field` of a profile.
 ///
 /// # Errors
-/// On a line that bash could not read.
+/// When bash could not read a line.
 pub fn activation(
     field: &str,
     (group, volume): (&VgChange, &LvChange),
@@ -57,10 +57,10 @@ pub fn activation(
     })
 }
 
-/// All lines that a rabbit makes, activates, repairs and removes a volume with.
+/// All lines with which a rabbit makes, activates, repairs and removes a volume.
 ///
 /// # Errors
-/// On a line that bash could not read.
+/// When bash could not read a line.
 pub fn making(
     field: &str,
     commands: &RabbitBlockDeviceCommands,
@@ -82,7 +82,7 @@ pub fn making(
     })
 }
 
-/// Reads the line called `name` beneath `field`; none where it is empty.
+/// A function that reads the line `name` beneath `field`; it returns `None` where the line is empty.
 fn lines_beneath<'a>(
     field: &'a str,
     variables: &'a BTreeMap<String, String>,

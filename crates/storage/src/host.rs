@@ -1,7 +1,14 @@
 //! Everything that cannot be computed: observing a node and changing it.
 
-use std::{collections::BTreeSet, error, fmt::Debug, io, iter, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeSet,
+    fmt::{self, Debug},
+    io,
+    path::PathBuf,
+    time::Duration,
+};
 
+use causes::chain;
 use thiserror::Error;
 
 use crate::{
@@ -117,6 +124,16 @@ pub enum StepError {
 }
 
 impl StepError {
+    /// Makes the error of a failed system call on `target` from its errno.
+    pub(crate) fn system<'a>(
+        call: &'static str,
+        target: &'a (impl fmt::Display + ?Sized),
+    ) -> impl Fn(io::Error) -> Self + Copy + 'a {
+        move |source| Self::System { call, target: target.to_string(), source }
+    }
+}
+
+impl StepError {
     /// The processes that hold up any of the failed steps.
     #[must_use]
     pub fn holders(&self) -> BTreeSet<i32> {
@@ -222,14 +239,8 @@ fn of(most: &Option<u32>) -> String {
 }
 
 fn list(failures: &[ExecuteError]) -> String {
-    let texts: Vec<_> = failures.iter().map(|failure| error_chain(failure)).collect();
+    let texts: Vec<_> = failures.iter().map(|failure| chain(failure)).collect();
     texts.join("; ")
-}
-
-/// An error with its causes, in one line.
-pub(crate) fn error_chain(error: &dyn error::Error) -> String {
-    let causes = iter::successors(error.source(), |cause| (*cause).source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 fn humantime(duration: Duration) -> String {

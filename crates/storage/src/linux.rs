@@ -216,16 +216,13 @@ impl Node {
         let (device, deadline) = (&device.path, self.deadlines.command);
         let (at, name) = (device.clone(), format!("signature of {}", device.display()));
         let read = bounded::within(deadline, &name, move || signature::read(&at, deadline));
-        let read = read.map_err(|source| failed("read signature", &device.display(), source))?;
+        let read = read.map_err(StepError::system("read signature", &device.display()))?;
         match read {
             Ok(Signature::Ours(found)) if found == id => Ok(()),
-            _ => Err(StepError::System {
-                call: "mkfs",
-                target: device.display().to_string(),
-                source: io::Error::other(format!(
-                    "the command succeeded, and {kind} {id} is not there"
-                )),
-            }),
+            _ => {
+                let why = format!("the command succeeded, and {kind} {id} is not there");
+                Err(StepError::system("mkfs", &device.display())(io::Error::other(why)))
+            }
         }
     }
 
@@ -260,7 +257,7 @@ impl Node {
     /// open.
     fn remove_mapping(&self, name: &str, number: DeviceNumber) -> Result<(), StepError> {
         let found = unfinished::number_of(name, self.deadlines.call)
-            .map_err(|source| failed("find mapping", &name, io::Error::other(source)))?;
+            .map_err(|error| StepError::system("find mapping", name)(io::Error::other(error)))?;
         if found != Some(number) {
             return Err(StepError::Changed(format!("mapping {name} is another by now")));
         }
@@ -271,7 +268,7 @@ impl Node {
     /// Refuses while anything of the group is active: it may be in use, and its locks keep other nodes out.
     fn drop_lock_space(&self, group: &str) -> Result<(), StepError> {
         let mappings = mapped::mappings();
-        let mappings = mappings.map_err(|source| failed("find mappings", &group, source))?;
+        let mappings = mappings.map_err(StepError::system("find mappings", group))?;
         if mappings.iter().any(|mapping| mapping.group().as_deref() == Some(group)) {
             return Err(StepError::Changed(format!("volumes of {group} are active by now")));
         }
@@ -280,7 +277,7 @@ impl Node {
 
     fn run_hook(&self, id: &HookId, line: &str) -> Result<(), StepError> {
         Cmd::shell(line).for_owner(id.scope.as_str()).run(self.deadlines.command)?;
-        self.records.put(id).map_err(|source| failed("record hook", id, source))
+        self.records.put(id).map_err(StepError::system("record hook", id))
     }
 
     fn apply(&self, step: &Step) -> Result<(), StepError> {
@@ -332,17 +329,18 @@ impl Node {
                 mount::set_owner(target, *owner, self.deadlines.call)
             }
             Step::WriteFile { target, file } => root_file::write(target, file, self.deadlines.call),
-            Step::Link { root, link } => tree::link(root, link)
-                .map_err(|source| failed("link", &format!("{root}/{link}"), source)),
+            Step::Link { root, link } => {
+                tree::link(root, link).map_err(StepError::system("link", &format!("{root}/{link}")))
+            }
             Step::Unlink { root, name } => tree::unlink(root, name)
-                .map_err(|source| failed("unlink", &format!("{root}/{name}"), source)),
+                .map_err(StepError::system("unlink", &format!("{root}/{name}"))),
             Step::OpenHooks { scope } => {
-                let broken = |source| failed("open hook records", &scope.as_str(), source);
+                let broken = StepError::system("open hook records", scope.as_str());
                 self.records.open_scope(scope).map_err(broken)
             }
             Step::RunHook { id, line } => self.run_hook(id, line),
             Step::ForgetHooks { scope } => {
-                let broken = |source| failed("forget hook records", &scope.as_str(), source);
+                let broken = StepError::system("forget hook records", scope.as_str());
                 self.records.forget(scope).map_err(broken)
             }
         }
@@ -364,8 +362,4 @@ impl Host for LinuxHost {
 
 fn not_there(name: &impl std::fmt::Display, device: &Path) -> StepError {
     StepError::Changed(format!("{name} is not {} any more", device.display()))
-}
-
-fn failed(call: &'static str, target: &impl std::fmt::Display, source: io::Error) -> StepError {
-    StepError::System { call, target: target.to_string(), source }
 }

@@ -13,6 +13,7 @@ pub use group::{Mapping, OwnGroup, owner_of_group};
 pub use holders::{Holders, Use};
 pub use link::{LinkEnd, LinkState, Pair, PortLink};
 pub use target::{MountedThing, PathState, Superblock, TargetState, TreeEntry, TreeState};
+pub(crate) use volume::is_part_of;
 pub use volume::{
     Activation, BlockDevice, DeviceName, DeviceNumber, LogicalVolume, LvmReport, LvmState, Mapped,
     Membership, Percent, PhysicalVolume, Signature, Unfinished, VolumeDevice, VolumeGroup,

@@ -42,12 +42,12 @@ impl Agent {
         self.remember(&pass.wrote);
         let handled = self.take_writes(&key, pass.wrote);
         if let Some(uid) = pass.mounted {
-            self.claims.settle(&uid);
+            self.claims.set_mounted(&uid);
         }
-        self.former_gone(&pass.gone);
+        self.dropped_gone(&pass.gone);
         // The object is about to go, or its unmount fails because its path is unknown: let the clean-up find the rest.
         if pass.may_leave_mounts && (pass.unmounted.is_some() || has_failed) {
-            self.sweep.again();
+            self.clean_up.request_again();
         }
         if let Some(uid) = pass.unmounted {
             self.unmounted(&uid);
@@ -140,10 +140,10 @@ impl Agent {
     }
 
     /// Nothing is left on the node of these earlier versions of ClientMounts: wakes the objects that waited for that.
-    fn former_gone(&mut self, gone: &[ClientMount]) {
+    fn dropped_gone(&mut self, gone: &[ClientMount]) {
         for version in gone {
             let uid = version.uid().unwrap_or_default();
-            self.cache.former.gone(&uid, gone);
+            self.cache.dropped.gone(&uid, gone);
             let wakes = self.cache.deleted_storages_of(version);
             self.wake(wakes);
             let now = self
@@ -177,8 +177,8 @@ impl Agent {
 
     /// A ClientMount was deleted without our finalizer. Mounts of its earlier versions are unwanted now.
     pub(super) fn forget_deleted(&mut self, uid: &str) {
-        for version in self.cache.former.forget(uid) {
-            self.sweep.again();
+        for version in self.cache.dropped.forget(uid) {
+            self.clean_up.request_again();
             let wakes = self.cache.deleted_storages_of(&version);
             self.wake(wakes);
         }
@@ -191,7 +191,7 @@ impl Agent {
         let gone: Vec<_> = self.deleted.extract_if(.., |_, name| name == of).collect();
         for (uid, _) in gone {
             self.forget_deleted(&uid);
-            self.sweep.again();
+            self.clean_up.request_again();
         }
     }
 

@@ -27,7 +27,7 @@ impl Agent {
         let (context, mut erasing) = (&self.context, self.erasing());
         let may_begin = |key: &Key| {
             let sites = (&context.site, &context.temporary);
-            let apart = !self.sweep.running()
+            let apart = !self.clean_up.running()
                 || may_run_beside_sweep(key, &self.mounts_to_keep, &self.cache, sites);
             if !apart || !self.cache.erases(key) {
                 return apart;
@@ -151,7 +151,7 @@ impl Agent {
         let object = Arc::clone(self.cache.client_mount(name)?);
         // Only its record is known: what the API has of it now cannot be read.
         object.resource_version()?;
-        let Prepared { work, former, moved } =
+        let Prepared { work, dropped, moved } =
             prepare(&object, &self.cache, &self.context.site, &mut self.claims);
         self.wake_claimants(&moved);
         let profile = self.cache.profile(&*object).err();
@@ -159,7 +159,7 @@ impl Agent {
         let context = Arc::clone(&self.context);
         self.spawn(Key::ClientMount(name.to_owned()), async move {
             let mut pass = Pass::default();
-            let view = client_mount::reconcile::View { object, work, former, computes, profile };
+            let view = client_mount::reconcile::View { object, work, dropped, computes, profile };
             let result = client_mount::reconcile::reconcile(&context, view, &mut pass).await;
             pass.ended(result)
         });
@@ -173,7 +173,7 @@ impl Agent {
             // left.
             return None;
         }
-        let Prepared { work, former, moved } = prepare_for(
+        let Prepared { work, dropped, moved } = prepare_for(
             &object,
             Goal::Unmounted,
             &self.cache,
@@ -184,7 +184,7 @@ impl Agent {
         let context = Arc::clone(&self.context);
         self.spawn(Key::Vanished(uid.to_owned()), async move {
             let mut pass = Pass::default();
-            client_mount::reconcile::clean_up(&context, &object, (work, former), &mut pass).await;
+            client_mount::reconcile::clean_up(&context, &object, (work, dropped), &mut pass).await;
             pass
         });
         Some(())

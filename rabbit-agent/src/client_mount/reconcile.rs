@@ -7,7 +7,7 @@ use agent::{
     claims::{Claimant, Claims},
     desired::{self, Goal, MountUnits, ReferenceError},
     error::Failure,
-    reconcile::{self, Earlier, Outcome, mount_points_of},
+    reconcile::{self, DroppedUnits, Outcome, mount_points_of},
     report,
     site::Site,
 };
@@ -90,20 +90,20 @@ pub struct Prepared {
     /// What to do about the object as it is now.
     pub work: Work,
     /// Units of its earlier versions, to be unmounted first.
-    pub former: Earlier,
+    pub dropped: DroppedUnits,
     /// Uids of other objects whose claims to mount points this changed.
     pub moved: Vec<String>,
 }
 
-fn former(object: &ClientMount, cache: &Cache, site: &Site) -> Earlier {
-    let versions = cache.former.of(object.metadata.uid.as_deref().unwrap_or_default()).iter();
+fn dropped(object: &ClientMount, cache: &Cache, site: &Site) -> DroppedUnits {
+    let versions = cache.dropped.of(object.metadata.uid.as_deref().unwrap_or_default()).iter();
     let units = |version: &ClientMount| units(version, Goal::Unmounted, cache, site);
     versions.map(|version| (version.clone(), units(version))).collect()
 }
 
 /// All mount points of the object's earlier versions.
 pub fn former_points(object: &ClientMount, cache: &Cache, site: &Site) -> Vec<MountPoint> {
-    mount_points_of(&former(object, cache, site)).cloned().collect()
+    mount_points_of(&dropped(object, cache, site)).cloned().collect()
 }
 
 /// Records the version before a change, with the mounts that it may have.
@@ -118,9 +118,9 @@ pub fn record_change(
     let units = units(before, Goal::Unmounted, cache, site).ok();
     let had = |place: usize| {
         let mount = units.as_ref().and_then(|units| units.mounts.get(place)?.as_ref().ok());
-        mount.is_some_and(|mount| !claims.is_anothers(&uid, &mount.target))
+        mount.is_some_and(|mount| !claims.belongs_to_other(&uid, &mount.target))
     };
-    cache.former.changed(before, Some(after), had);
+    cache.dropped.changed(before, Some(after), had);
 }
 
 /// Claims the object's mount points, and determines its work.
@@ -129,7 +129,7 @@ pub fn prepare(object: &ClientMount, cache: &Cache, site: &Site, claims: &mut Cl
         Ok(goal) => prepare_for(object, goal, cache, site, claims),
         Err(error) => {
             let work = Work::Refuse(Goal::Mounted, Failure::from(&error));
-            Prepared { work, former: Vec::new(), moved: Vec::new() }
+            Prepared { work, dropped: Vec::new(), moved: Vec::new() }
         }
     }
 }
@@ -144,33 +144,33 @@ pub fn prepare_for(
 ) -> Prepared {
     let claimant = Claimant::of(object);
     let uid = claimant.uid.clone();
-    let former = former(object, cache, site);
-    let points: Vec<_> = mount_points_of(&former).cloned().collect();
+    let dropped = dropped(object, cache, site);
+    let points: Vec<_> = mount_points_of(&dropped).cloned().collect();
     // While an object is invalid its earlier mounts stay, unless it is to be unmounted.
-    let nothing = |goal| if goal == Goal::Unmounted { former.clone() } else { Vec::new() };
+    let nothing = |goal| if goal == Goal::Unmounted { dropped.clone() } else { Vec::new() };
     let units = match units(object, goal, cache, site) {
         Ok(units) => units,
         Err(failure) => {
             let moved = claims.set(claimant, goal, Vec::new(), points);
             let work = Work::Refuse(goal, failure);
-            return Prepared { work, former: nothing(goal), moved };
+            return Prepared { work, dropped: nothing(goal), moved };
         }
     };
     if units.refused() {
         let moved = claims.set(claimant, goal, Vec::new(), points);
-        return Prepared { work: Work::Units(units), former: nothing(goal), moved };
+        return Prepared { work: Work::Units(units), dropped: nothing(goal), moved };
     }
     let mut moved =
         claims.set(claimant.clone(), goal, units.mount_points().cloned().collect(), points.clone());
-    if claims.never_had(&uid) {
+    if claims.owns_nothing(&uid) {
         moved.extend(claims.set(claimant, goal, Vec::new(), points));
-        return Prepared { work: Work::NeverMounted, former, moved };
+        return Prepared { work: Work::NeverMounted, dropped, moved };
     }
     let work = match claims.conflict(&uid) {
         Some(conflict) => Work::Refuse(goal, Failure::from(&conflict)),
         None => Work::Units(units),
     };
-    Prepared { work, former, moved }
+    Prepared { work, dropped, moved }
 }
 
 /// What a pass over a ClientMount reads.
@@ -183,7 +183,7 @@ pub struct View {
     /// Computes that may use its allocations.
     pub computes: Computes,
     /// Units of its earlier versions, to be unmounted first.
-    pub former: Earlier,
+    pub dropped: DroppedUnits,
     /// Why the object has no profile, if so.
     pub profile: Option<NoProfile>,
 }
@@ -193,7 +193,7 @@ pub struct View {
 /// # Errors
 /// When a write to the API fails.
 pub async fn reconcile(context: &Context, view: View, pass: &mut Pass) -> Result<(), WriteError> {
-    let View { object, work, computes, former, profile } = view;
+    let View { object, work, computes, dropped, profile } = view;
     let object = &*object;
     let deleted = object.metadata.deletion_timestamp.is_some();
     if deleted && !has_finalizer(object, finalizer::CLIENT_MOUNT) {
@@ -228,7 +228,7 @@ pub async fn reconcile(context: &Context, view: View, pass: &mut Pass) -> Result
         Work::NeverMounted => Err(Outcome::absent(count)),
         Work::Units(mut units) => {
             pass.may_leave_mounts = deleted && units.mounts.iter().any(Result::is_err)
-                || (0..count).any(|place| units.is_untold(place));
+                || (0..count).any(|place| units.has_unknown_path(place));
             computes::add(context, &computes, &object, &mut units, pass).await;
             match servers::add(context, &object, &mut units).await? {
                 Ok(()) => Ok(Arc::new(units)),
@@ -236,7 +236,7 @@ pub async fn reconcile(context: &Context, view: View, pass: &mut Pass) -> Result
             }
         }
     };
-    let outcome = carry_out(context, &object, former, now, pass).await;
+    let outcome = carry_out(context, &object, dropped, now, pass).await;
     if deleted && outcome.done() {
         log_unreadable(&object, &outcome);
         return release(context, &object, pass).await;
@@ -248,12 +248,12 @@ pub async fn reconcile(context: &Context, view: View, pass: &mut Pass) -> Result
 async fn carry_out(
     context: &Context,
     object: &ClientMount,
-    former: Earlier,
+    dropped: DroppedUnits,
     now: Result<Arc<MountUnits>, Outcome>,
     pass: &mut Pass,
 ) -> Outcome {
     let uid = object.metadata.uid.clone().unwrap_or_default();
-    let work = reconcile::Work { uid, object: Some(object.clone()), former, now };
+    let work = reconcile::Work { uid, object: Some(object.clone()), dropped, now };
     let (converger, records) = (Arc::clone(&context.converger), Arc::clone(&context.records));
     let worked = daemon::blocking(move || work.carry_out(&converger, &records)).await;
     pass.gone = worked.gone;
@@ -296,12 +296,13 @@ async fn release(
 pub async fn clean_up(
     context: &Context,
     object: &ClientMount,
-    (work, former): (Work, Earlier),
+    (work, dropped): (Work, DroppedUnits),
     pass: &mut Pass,
 ) {
     let now = match work {
         Work::Units(units) => {
-            pass.may_leave_mounts = (0..units.mounts.len()).any(|place| units.is_untold(place));
+            pass.may_leave_mounts =
+                (0..units.mounts.len()).any(|place| units.has_unknown_path(place));
             Ok(Arc::new(units))
         }
         Work::Refuse(..) => {
@@ -310,7 +311,7 @@ pub async fn clean_up(
         }
         Work::NeverMounted => Err(Outcome::absent(object.spec.mounts.len())),
     };
-    let outcome = carry_out(context, object, former, now, pass).await;
+    let outcome = carry_out(context, object, dropped, now, pass).await;
     log_unreadable(object, &outcome);
     note(object, &outcome, pass);
 }

@@ -97,11 +97,9 @@ fn mount_points(
     let points = match units(object, Goal::Unmounted, cache, site) {
         // A mount that is to go may have lost its path: nobody wants it. One that is to stay must be left alone.
         Ok(units)
-            if units
-                .mounts
-                .iter()
-                .enumerate()
-                .all(|(place, mount)| is_known(mount) || leaving && units.is_untold(place)) =>
+            if units.mounts.iter().enumerate().all(|(place, mount)| {
+                is_known(mount) || leaving && units.has_unknown_path(place)
+            }) =>
         {
             Ok(known_points(&units))
         }

@@ -10,7 +10,7 @@ use agent::{
 use apiclient::Address;
 use bytesize::ByteSize;
 use clap::{Arg, CommandFactory, FromArgMatches, Parser};
-use daemon::{LogArgs, ZapArgs};
+use daemon::{LogArgs, ZapArgs, short_help};
 
 use crate::{
     fence::FenceArgs,
@@ -19,13 +19,27 @@ use crate::{
     node_manager::{NodeManagerArgs, flags, in_its_environment},
 };
 
+/// The flags that `-h` shows.
+const COMMON: [&str; 10] = [
+    "node",
+    "api",
+    "coordinator",
+    "ca",
+    "certificate",
+    "key",
+    "drive_models",
+    "file_pool",
+    "volumes",
+    "log_level",
+];
+
 /// Carves volumes out of this rabbit's drives, makes file systems on them and mounts them, as the objects in its namespace
 /// ask.
 ///
 /// Stopping the agent leaves everything as it is. Exit codes: 0 stopped by a signal, 1 failed, 2 bad usage, 3 a
 /// newer agent speaks for this rabbit.
 #[derive(Debug, Parser)]
-#[command(version, mut_arg("mount_roots", on_a_rabbit))]
+#[command(version, mut_arg("mount_roots", on_a_rabbit), mut_args(|flag| short_help(flag, &COMMON)))]
 pub struct Args {
     #[command(flatten)]
     pub node: NodeArgs,

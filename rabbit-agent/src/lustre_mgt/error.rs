@@ -106,7 +106,7 @@ impl From<&MgtError> for Failure {
                 match error {
                     // The command line is from the profile, whose author reads this.
                     MgtError::Command { .. } => failure,
-                    _ => failure.told_owner(
+                    _ => failure.with_owner_text(
                         "file system names cannot be given out or taken back by the Lustre management target",
                     ),
                 }

@@ -108,11 +108,11 @@ async fn links_wait_for_no_drive() {
         released.recv().unwrap();
     });
     holds.recv().unwrap();
-    for (link, wanted) in [(Link::Down, OFFLINE), (UP, OFFLINE)] {
-        probe.links.lock().unwrap().insert(6, link);
-        state.request_check();
-        bench.until(NNF_NODE, "told", |node: &NnfNode| sixth(node) == wanted).await;
-    }
+    probe.links.lock().unwrap().insert(6, Link::Down);
+    state.request_check();
+    bench.until(NNF_NODE, "offline", |node: &NnfNode| sixth(node) == OFFLINE).await;
+    probe.links.lock().unwrap().insert(6, UP);
+    state.request_check();
     release.send(()).unwrap();
     drives.join().unwrap();
     bench.until(NNF_NODE, "ready again", |node: &NnfNode| sixth(node) == READY).await;

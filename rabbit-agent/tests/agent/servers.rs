@@ -14,11 +14,8 @@ const MOUNT: &str = "job-7-0-ownergroup";
 /// As central controllers write it: their own paths have slashes at the end.
 const PLACE: &str = "//mnt/tmp//default-job-7-0-ost-0";
 
-/// An API with the Servers kind, which other software brings.
 async fn bench() -> Bench {
-    let mut crds = api::crd::crd_values();
-    crds.push(api::crd::crd_value::<Servers>());
-    let mut bench = Bench::with_crds(crds).await;
+    let mut bench = Bench::bare().await;
     bench.site().await;
     bench.start();
     bench

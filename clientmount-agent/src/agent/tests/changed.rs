@@ -45,7 +45,7 @@ async fn what_the_spec_dropped_is_unmounted_and_swaps_resolve() {
         let (node, mut session, _) = mounted(&BEFORE).await;
         let object = version(&node.chassis.asking(after), "2");
         let steps = node.chassis.compute.applied().len();
-        session.desire(&object).await;
+        session.send(&object).await;
         let report = session.report_of(&object, |status| status.all_ready).await;
         assert_eq!(report.observed_resource_version, "2");
         let mut wanted: Vec<_> =
@@ -55,7 +55,7 @@ async fn what_the_spec_dropped_is_unmounted_and_swaps_resolve() {
         if after == [("b", 1), ("a", 0)] {
             assert_eq!(node.chassis.compute.applied().len(), steps, "the order says nothing");
         }
-        session.desire(&deleted(&version(&object, "3"))).await;
+        session.send(&deleted(&version(&object, "3"))).await;
         assert!(session.report_of(&object, ready).await.released);
         assert!(shown(&node).is_empty(), "{after:?}");
     }
@@ -67,14 +67,14 @@ async fn an_object_is_not_ready_and_not_released_while_what_it_dropped_is_held()
         let (node, mut session, _) = mounted(&BEFORE).await;
         node.chassis.compute.hold(&point("/mnt/nnf/a"));
         let object = version(&node.chassis.asking(after), "2");
-        session.desire(&object).await;
+        session.send(&object).await;
         let told = |status: &ClientMountStatus| {
             let error = status.error.as_ref().map(|error| error.debug_message.as_str());
             !status.all_ready && error.is_some_and(|error| error.contains("/mnt/nnf/a"))
         };
         session.report_of(&object, told).await;
         assert!(shown(&node).contains(&("a".to_owned(), 0)), "{after:?}");
-        session.desire(&deleted(&version(&object, "3"))).await;
+        session.send(&deleted(&version(&object, "3"))).await;
         let report = session.report_of(&object, |status| told(status) && !status.all_ready).await;
         assert!(!report.released, "{after:?}");
         node.chassis.compute.let_go(&point("/mnt/nnf/a"));
@@ -118,18 +118,18 @@ async fn what_an_object_asked_for_and_never_had_is_left_to_the_other() {
     let mut session = node.coordinator.session().await;
     session.sync(&[&first]).await;
     session.report_of(&first, ready).await;
-    session.desire(&waiting).await;
+    session.send(&waiting).await;
     session.report_of(&waiting, failed).await;
-    session.desire(&content).await;
+    session.send(&content).await;
     session.report_of(&content, ready).await;
     assert_eq!(shown(&node), [("a".to_owned(), 0), ("b".to_owned(), 1)]);
 }
 
-fn desire(object: &ClientMount) -> LinkEvent {
+fn desired(object: &ClientMount) -> LinkEvent {
     LinkEvent::Desired(Box::new(told_of(object)))
 }
 
-/// Were it forgotten that the former mount is gone, its tear-down hooks would run once more: beneath the mount that took its path.
+/// Were it forgotten that the dropped mount is gone, its tear-down hooks would run once more: beneath the mount that took its path.
 #[tokio::test]
 async fn what_is_gone_is_gone_though_the_object_was_told_anew_meanwhile() {
     let mut profile = profile();
@@ -137,7 +137,10 @@ async fn what_is_gone_is_gone_though_the_object_was_told_anew_meanwhile() {
     commands.user_commands.pre_unmount = vec!["/site/preUnmount".into()];
     let hooked = |object: &ClientMount| {
         let profile = serde_json::to_vec(&profile).unwrap();
-        LinkEvent::Desired(Box::new(Desire::decode(DesiredMount { profile, ..message(object) })))
+        LinkEvent::Desired(Box::new(ReceivedMount::decode(DesiredMount {
+            profile,
+            ..message(object)
+        })))
     };
     let (chassis, now) = (Chassis::new(3), Instant::now());
     let before = chassis.asking(&[("a", 0), ("b", 2)]);
@@ -172,14 +175,14 @@ async fn an_object_whose_node_was_changed_is_not_released_while_it_is_mounted() 
     work(&mut agent, now).await;
     let mut moved = version(&object, "2");
     moved.spec.node = "compute-2".into();
-    agent.event(desire(&moved));
+    agent.event(desired(&moved));
     work(&mut agent, now).await;
     chassis.compute.hold(&point("/mnt/nnf/a"));
-    agent.event(desire(&deleted(&version(&moved, "3"))));
+    agent.event(desired(&deleted(&version(&moved, "3"))));
     work(&mut agent, now).await;
     assert!(!agent.outbox.reports()[0].released);
     chassis.compute.let_go(&point("/mnt/nnf/a"));
-    agent.event(desire(&deleted(&version(&moved, "4"))));
+    agent.event(desired(&deleted(&version(&moved, "4"))));
     work(&mut agent, now).await;
     assert!(agent.outbox.reports()[0].released && mounted_on(&chassis).is_empty());
 }
@@ -193,10 +196,10 @@ async fn what_is_asked_for_again_after_an_unreadable_version_stays_mounted() {
     work(&mut agent, now).await;
     let unreadable =
         DesiredMount { client_mount: b"{".to_vec(), ..message(&version(&object, "2")) };
-    agent.event(LinkEvent::Desired(Box::new(Desire::decode(unreadable))));
+    agent.event(LinkEvent::Desired(Box::new(ReceivedMount::decode(unreadable))));
     work(&mut agent, now).await;
     let steps = chassis.compute.applied().len();
-    agent.event(desire(&version(&object, "3")));
+    agent.event(desired(&version(&object, "3")));
     work(&mut agent, now).await;
     assert_eq!(chassis.compute.applied()[steps..], [], "the job's mount stays as it is");
 }
@@ -209,11 +212,11 @@ async fn a_file_system_is_mounted_at_its_new_place_only_when_its_old_one_is_left
     work(&mut agent, now).await;
     chassis.compute.hold(&point("/mnt/nnf/a"));
     let moved = version(&chassis.asking(&[("c", 0)]), "2");
-    agent.event(desire(&moved));
+    agent.event(desired(&moved));
     work(&mut agent, now).await;
     assert_eq!(mounted_on(&chassis), ["/mnt/nnf/a"]);
     chassis.compute.let_go(&point("/mnt/nnf/a"));
-    agent.event(desire(&version(&moved, "3")));
+    agent.event(desired(&version(&moved, "3")));
     work(&mut agent, now).await;
     assert_eq!(mounted_on(&chassis), ["/mnt/nnf/c"]);
     assert!(agent.failing.is_empty(), "{:?}", agent.failing);
@@ -232,7 +235,7 @@ async fn what_was_dropped_before_a_start_is_not_called_gone_while_its_device_is_
         work(&mut agent, now).await;
         assert!(!agent.outbox.reports()[0].released, "{after:?}");
         chassis.compute.leave_elsewhere();
-        agent.event(desire(&deleted(&version(&changed, "3"))));
+        agent.event(desired(&deleted(&version(&changed, "3"))));
         work(&mut agent, now).await;
         assert!(agent.outbox.reports()[0].released && mounted_on(&chassis).is_empty(), "{after:?}");
     }
@@ -250,7 +253,7 @@ async fn a_dropped_mount_of_an_object_whose_node_was_changed_before_a_start_keep
     work(&mut agent, now).await;
     assert!(!agent.outbox.reports()[0].released);
     chassis.compute.let_go(&point("/mnt/nnf/a"));
-    agent.event(desire(&deleted(&version(&changed, "3"))));
+    agent.event(desired(&deleted(&version(&changed, "3"))));
     work(&mut agent, now).await;
     assert!(agent.outbox.reports()[0].released && mounted_on(&chassis).is_empty());
 }
@@ -294,10 +297,10 @@ async fn a_path_that_another_object_asks_for_since_a_restart_is_left_first() {
     let mut agent = told_all(&chassis, &[&first, &deleted(&moved)]);
     work(&mut agent, now).await;
     let reports = agent.outbox.reports();
-    let of_moved = reports.iter().find(|it| Some(&it.uid) == moved.metadata.uid.as_ref());
+    let of_moved = reports.iter().find(|report| Some(&report.uid) == moved.metadata.uid.as_ref());
     assert!(!of_moved.unwrap().released, "what it had before is still mounted");
     chassis.compute.let_go(&point("/mnt/nnf/a"));
-    agent.event(desire(&deleted(&version(&moved, "3"))));
+    agent.event(desired(&deleted(&version(&moved, "3"))));
     work(&mut agent, now).await;
     assert_eq!(mounted_on(&chassis), ["/mnt/nnf/a"]);
     assert!(agent.failing.is_empty(), "{:?}", agent.failing);
@@ -311,7 +314,7 @@ async fn an_object_goes_though_its_record_cannot_be_removed() {
     let mut agent = told(&chassis, &object);
     work(&mut agent, now).await;
     chassis.break_records();
-    agent.event(desire(&deleted(&version(&object, "2"))));
+    agent.event(desired(&deleted(&version(&object, "2"))));
     work(&mut agent, now).await;
     assert!(agent.outbox.reports()[0].released);
 }

@@ -13,8 +13,8 @@ fn holder() -> Child {
 pub(super) async fn work(agent: &mut Agent, now: Instant) {
     loop {
         agent.start(now);
-        let Some(back) = within("a worker", agent.workers.join_next()).await else { return };
-        agent.back(back.unwrap(), now);
+        let Some(result) = within("a worker", agent.workers.join_next()).await else { return };
+        agent.worker_finished(result.unwrap(), now);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Which of a profile's command lines belong to a mount.
+//! Picks the command lines of a profile that belong to one mount.
 
 mod readable;
 
@@ -21,12 +21,12 @@ use crate::{
     volumes::{self, Volumes},
 };
 
-/// What unmounts, puts down a volume and leaves its lock space where no line of a profile can.
+/// Lines that unmount, deactivate a volume and leave its lock space where the profile has no usable line.
 const UNMOUNT: &str = "$MOUNT_PATH";
 const DEACTIVATE: &str = "--activate n $VG_NAME/$LV_NAME";
 const LOCK_STOP: &str = "--lock-stop $VG_NAME";
 
-/// One line of a profile and the field it stands in.
+/// One line of a profile, with the path of its field.
 #[derive(Debug, Clone)]
 struct Line {
     field: String,
@@ -41,12 +41,12 @@ struct HookLines {
     lines: Vec<String>,
 }
 
-/// A mount's lines, before variables.
+/// The lines of one mount, before variables are filled in.
 #[derive(Debug, Clone)]
 pub(super) struct Commands {
-    /// Whether all allocations share one volume group.
+    /// Whether all allocations of the storage share one volume group.
     pub(super) shared_vg: bool,
-    /// Values that win over the agent's own, keys with their `$`.
+    /// Variables that replace the agent's own, keys with their `$`.
     pub(super) overrides: BTreeMap<String, String>,
     mount: Line,
     unmount: Line,
@@ -54,18 +54,18 @@ pub(super) struct Commands {
     volume: VolumeLines,
 }
 
-/// The lines that a volume is activated with, and the field they stand in.
+/// The lines that activate and deactivate a volume, with the path of their field.
 #[derive(Debug, Clone, Default)]
 struct VolumeLines {
     field: String,
     group: VgChange,
     volume: LvChange,
     leaves_lock_space: bool,
-    /// Whether nobody knows what the volume is called.
+    /// Whether the names of group and volume are not known: then the agent looks them up on the namespaces.
     finds_names: bool,
 }
 
-/// A mount's lines, with variables.
+/// The lines of one mount, with variables filled in.
 #[derive(Debug, Default)]
 pub(super) struct SiteLines {
     pub(super) mount: Option<SiteCommand>,
@@ -74,8 +74,8 @@ pub(super) struct SiteLines {
 }
 
 impl Commands {
-    /// For unmounting when the profile is gone: a plain umount, the volume put down, and no hooks. Whether the group was
-    /// shared, and which names the profile chose, nobody knows: what lies on the namespaces tells.
+    /// The lines for unmounting without a profile: a plain umount, the volume deactivated, and no hooks. Only the profile said
+    /// whether the group was shared and how it is called, so the agent looks at what lies on the namespaces.
     pub(super) fn without_profile(side: Side) -> Self {
         Self {
             shared_vg: true,
@@ -118,7 +118,7 @@ impl Commands {
         }
     }
 
-    /// What lies between the namespaces and the file system.
+    /// The layer between the namespaces and the file system.
     ///
     /// # Errors
     /// As [`Self::expand`].
@@ -129,7 +129,7 @@ impl Commands {
         variables: &BTreeMap<String, String>,
     ) -> Result<VolumeLayer, MountProblem> {
         let VolumeLines { field, group, volume, leaves_lock_space, finds_names } = &self.volume;
-        // The lines of the other way are nobody's business here.
+        // Unmounting needs no lines of mounting, and mounting none of unmounting.
         let (group, volume) = match goal {
             Goal::Mounted => (
                 VgChange { lock_stop: String::new(), ..group.clone() },
@@ -150,10 +150,10 @@ impl Commands {
         Ok(volumes.layer(LvmLines { leaves_lock_space, finds_names, ..lines }))
     }
 
-    /// The lines with their variables.
+    /// Fills in the variables.
     ///
     /// # Errors
-    /// When a line cannot be read, which [`Self::readable`] sees to.
+    /// When bash could not read a line; [`Self::readable`] makes sure that it can.
     pub(super) fn expand(
         &self,
         scope: &HookScope,
@@ -168,7 +168,7 @@ impl Commands {
             hooks: MountHooks::default(),
         };
         for hook in &self.hooks {
-            let list = place(&mut lines.hooks, hook.phase);
+            let list = hooks_of_phase(&mut lines.hooks, hook.phase);
             for (place, text) in hook.lines.iter().enumerate() {
                 if let Some(command) = command(&format!("{}[{place}]", hook.field), text)? {
                     list.push(Hook {
@@ -182,8 +182,8 @@ impl Commands {
     }
 }
 
-/// Where hooks of a phase go.
-fn place<'a>(hooks: &'a mut MountHooks, phase: &str) -> &'a mut Vec<Hook> {
+/// The list for hooks of a phase.
+fn hooks_of_phase<'a>(hooks: &'a mut MountHooks, phase: &str) -> &'a mut Vec<Hook> {
     match phase {
         "preActivate" => &mut hooks.pre_activate,
         "postActivate" => &mut hooks.post_activate,

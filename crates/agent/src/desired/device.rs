@@ -1,4 +1,4 @@
-//! What a mount mounts: the volume or file system behind `spec.mounts[].device`.
+//! The volume or file system behind `spec.mounts[].device`.
 
 use api::{
     RabbitLabels,
@@ -12,9 +12,9 @@ use storage::{
     template,
 };
 
-use super::{Context, Goal, MountProblem, commands::Commands, variables};
+use super::{Context, Goal, MountProblem, commands::Commands, object_variables};
 
-/// What is mounted, and whose allocation it is.
+/// What a mount shows, and which allocation it belongs to.
 pub(super) struct Device {
     pub(super) source: MountSource,
     pub(super) reference: Option<Reference>,
@@ -22,9 +22,9 @@ pub(super) struct Device {
 
 /// The allocation behind a mount.
 pub(super) struct Reference {
-    /// Its rabbit.
+    /// Name of the rabbit that holds the allocation.
     pub(super) rabbit: String,
-    /// Its place on that rabbit.
+    /// Index of the allocation on that rabbit.
     pub(super) index: u32,
 }
 
@@ -46,7 +46,7 @@ impl Device {
         let index = u32::try_from(reference.allocation_index())
             .map_err(|_| MountProblem::AllocationIndex(reference.allocation_index()))?;
         let namespaces = match namespaces(context, info, kind, reference) {
-            // What is mounted proves itself by its UUID; that its namespaces cannot be named must not keep it mounted.
+            // To unmount, the agent recognises the file system by its UUID and needs no namespaces.
             Err(_) if context.goal == Goal::Unmounted => Vec::new(),
             namespaces => namespaces?,
         };
@@ -61,7 +61,7 @@ impl Device {
         let owner = owner_uid(context)?;
         let id = FileSystemId::derive(owner, rabbit, name, index);
         let (group, logical) = volume_names(context, info, owner, index, commands)?;
-        // Its lines may name the volume itself: they come with the variables.
+        // The lines of the layer may name the volume, so the caller adds them once the variables are known.
         let layer = VolumeLayer::Plain;
         let volume = Volume { group, logical, namespaces, made_for: None, layer };
         Ok(Self {
@@ -144,7 +144,7 @@ fn volume_names(
     } else {
         (format!("{owner}_{directive}_{index}"), "lv".to_owned())
     };
-    let variables = variables::common(context.client_mount, info);
+    let variables = object_variables::of(context.client_mount, info);
     let named = |name: &str, default: String| {
         commands.overrides.get(name).map_or(default, |text| template::expand(text, &variables))
     };

@@ -1,4 +1,4 @@
-//! What can be wrong with an object. Each text names the field, the value and the remedy: it is what the user reads.
+//! What can be wrong with a ClientMount. Users read these texts; each names the field, the value and the remedy.
 
 use storage::{
     desired::{IndexLinkError, MountPointError, NameError, NodeName},
@@ -6,60 +6,60 @@ use storage::{
 };
 use thiserror::Error;
 
-use super::{ReferenceError, Untold};
+use super::{ReferenceError, UnknownPath};
 
 /// Why an object as a whole cannot be worked on. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ObjectError {
-    /// It lies in the namespace of another node.
+    /// The object is in the namespace of another node.
     #[error(
         "metadata.namespace: {namespace:?} is not this node's namespace, {node}: create the object in the namespace of the node that mounts"
     )]
     OtherNamespace {
-        /// Where it lies.
+        /// The object's namespace.
         namespace: String,
-        /// This node.
+        /// The name of this node.
         node: NodeName,
     },
-    /// It names another node than its namespace does.
+    /// `spec.node` and the namespace differ.
     #[error(
         "spec.node is {node:?} and differs from the namespace, {namespace:?}: use the same name for both"
     )]
     OtherNode {
-        /// What it names.
+        /// The value of `spec.node`.
         node: String,
-        /// Where it lies.
+        /// The object's namespace.
         namespace: String,
     },
-    /// Its uid is not one.
+    /// `metadata.uid` is no uid.
     #[error("metadata.uid: {0}")]
     Uid(NameError),
-    /// It asks for nothing.
+    /// `spec.mounts` is empty.
     #[error("spec.mounts: is empty: name at least one mount")]
     NoMounts,
-    /// A word for the state that is not known.
+    /// The value of `spec.desiredState` is not known.
     #[error("spec.desiredState: {0:?} is not known: use mounted or unmounted")]
     UnknownDesiredState(String),
-    /// A label without which the object cannot be understood.
+    /// A label is missing that the agent needs.
     #[error("metadata.labels: {0} is missing: the controller that creates the object must set it")]
     MissingLabel(&'static str),
-    /// The profile is not there.
+    /// The profile does not exist; the text names it and the remedy.
     #[error("{0}")]
     ProfileMissing(String),
-    /// The profile may be there, and cannot be read: what is mounted stays, as it may have hooks to run.
+    /// The agent may not read the profile. Mounts stay, because the profile may have hooks for unmounting.
     #[error("{0}")]
-    ProfileUnread(String),
-    /// The profile may still be edited by anyone.
+    ProfileForbidden(String),
+    /// The profile is not pinned, so anyone may still edit it.
     #[error(
         "NnfStorageProfile {namespace}/{name} is not pinned: set data.pinned to true, or name the pinned copy in the labels"
     )]
     ProfileNotPinned {
-        /// Its namespace.
+        /// The profile's namespace.
         namespace: String,
-        /// Its name.
+        /// The profile's name.
         name: String,
     },
-    /// The object does not have the shape of a ClientMount.
+    /// The object cannot be read as a ClientMount; the text says why.
     #[error("the object cannot be read as a ClientMount: {0}")]
     Unreadable(String),
 }
@@ -68,11 +68,11 @@ pub enum ObjectError {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{}{problem}", field(*.index, .problem))]
 pub struct MountError {
-    /// Its place in `spec.mounts`.
+    /// Its index in `spec.mounts`.
     pub index: usize,
-    /// Its path, as the object spells it.
+    /// Its `mountPath`, as the object has it.
     pub path: String,
-    /// What is wrong.
+    /// What is wrong with the mount.
     pub problem: MountProblem,
 }
 
@@ -87,71 +87,71 @@ pub enum MountProblem {
         "{0:?} names a variable that is not known: use $JOBID, $DIRECTIVE_INDEX, $WORKFLOW_UID, $USERID, $GROUPID or one of the profile's variableOverride"
     )]
     UnknownVariable(String),
-    /// The same, when it is to be unmounted and the profile that may have given the variable is gone.
+    /// The same for a mount that is to be unmounted, when the profile is gone that may have given the variable.
     #[error(
         "{:?} names a variable that only the NnfStorageProfile of the labels can give, and it cannot be had: create it again, or unmount by hand",
         .0.path
     )]
-    Untold(Box<Untold>),
-    /// Another mount of the object is there already, or around it, or within it.
+    UnknownPath(Box<UnknownPath>),
+    /// Another mount of the object has the same path, or one around it or within it.
     #[error(
         "overlaps {other_path:?} of spec.mounts[{other}]: give every mount a path of its own, none within another"
     )]
     Overlap {
-        /// Place of the other in `spec.mounts`.
+        /// Index of the other mount in `spec.mounts`.
         other: usize,
-        /// Its path.
+        /// Path of the other mount.
         other_path: String,
     },
-    /// Not a file system we know.
+    /// The value of `type` is not known.
     #[error("{0:?} is not known: use xfs, gfs2, lustre or none (raw)")]
     UnknownType(String),
-    /// Not a way to name a device that fits the file system.
+    /// `device.type` does not fit the file system.
     #[error("{found:?} does not fit a mount of type {kind}: use {remedy}")]
     DeviceType {
-        /// What the object says.
+        /// The value of `device.type`.
         found: String,
         /// The mount's file system.
         kind: String,
-        /// What would fit.
+        /// The values that fit.
         remedy: &'static str,
     },
-    /// A part of the device's description is missing.
+    /// A field of the device is missing or empty.
     #[error("is missing or empty: {remedy}")]
     MissingField {
-        /// Which, relative to the mount.
+        /// The field's path within the mount.
         field: &'static str,
-        /// Who should have set it to what.
+        /// What to set it to.
         remedy: &'static str,
     },
-    /// A namespace's identity is not one.
+    /// An NVMe namespace is not named by serial number and NSID.
     #[error("{0}")]
     Namespace(NameError),
     /// The allocation's index is negative or too large.
     #[error("{0} is not an allocation's index: use a number from 0 to 4294967295")]
     AllocationIndex(i64),
-    /// The namespaces behind the reference are not known.
+    /// The NVMe namespaces behind the reference are not known.
     #[error("{0}")]
     Reference(ReferenceError),
-    /// A label from which the volume's name is formed.
+    /// A label is missing from which the volume's name is formed.
     #[error("metadata.labels: {0} is missing: the controller that creates the object must set it")]
     MissingLabel(&'static str),
-    /// Such a label with a value that no controller would give it.
+    /// Such a label has a value that cannot be used.
     #[error("metadata.labels: {label} is {value:?}: use {remedy}")]
     BadLabel {
-        /// Which.
+        /// The label's key.
         label: &'static str,
-        /// Its value.
+        /// The value that was found.
         value: String,
         /// What it should be.
         remedy: &'static str,
     },
-    /// Part of a Lustre source that mount(8) would misread.
+    /// A part of the Lustre source that mount(8) would misread.
     #[error("{value:?} cannot be {what}")]
     Lustre {
-        /// Which, relative to the mount.
+        /// The field's path within the mount.
         field: &'static str,
-        /// Its value.
+        /// The value that was found.
         value: String,
         /// What it should be.
         what: &'static str,
@@ -161,31 +161,31 @@ pub enum MountProblem {
     UserOrGroup {
         /// `userID` or `groupID`.
         field: &'static str,
-        /// Its value.
+        /// The value that was found.
         value: i64,
     },
-    /// A command line of the profile.
+    /// Bash could not read a command line of the profile.
     #[error("{0}")]
     Command(SiteCommandError),
-    /// The compute's name cannot be a link in the index tree.
+    /// The compute's name cannot name a link in the index tree.
     #[error("{0}")]
     Compute(IndexLinkError),
-    /// The compute has a mount in this tree already.
+    /// The compute has another mount in the same index tree.
     #[error("{compute:?} is also the compute of spec.mounts[{other}]: name each compute once")]
     ComputeTwice {
-        /// Its name.
+        /// The profile's name.
         compute: String,
-        /// Place of the other in `spec.mounts`.
+        /// Index of the other mount in `spec.mounts`.
         other: usize,
     },
 }
 
-/// The path of the field at fault, with a colon; empty when the text names what is at fault outside the mount.
+/// The path of the wrong field with a colon; empty when the text itself names the field, outside of the mount.
 fn field(index: usize, problem: &MountProblem) -> String {
     let field = match problem {
         MountProblem::MountPath(_)
         | MountProblem::UnknownVariable(_)
-        | MountProblem::Untold(_)
+        | MountProblem::UnknownPath(_)
         | MountProblem::Overlap { .. } => "mountPath",
         MountProblem::UnknownType(_) => "type",
         MountProblem::DeviceType { .. } => "device.type",

@@ -145,8 +145,9 @@ fn a_compute_has_the_lines_of_its_goal() {
         let name = volume.to_string();
         (name, volume.layer.lines().unwrap().clone())
     };
-    let text =
-        |command: &Option<SiteCommand>| command.as_ref().map(|it| it.expand(&BTreeMap::new()));
+    let text = |command: &Option<SiteCommand>| {
+        command.as_ref().map(|command| command.expand(&BTreeMap::new()))
+    };
     let (name, mounted) = lines(Goal::Mounted);
     assert_eq!(text(&mounted.activate), Some(format!("--activate sy {name}")));
     let group = name.split('/').next().unwrap();

@@ -1,4 +1,4 @@
-//! Index trees on rabbits: which links and bind mounts show an object's mounts under the computes' names.
+//! Plans index trees on rabbits: links and bind mounts that show an object's mounts under the computes' names.
 //!
 //! Mounts called `node-<k>` get their links beside them. A site whose controllers mount at other names keeps its directory
 //! as its data movers expect it; there the links and `node-<k>` bind mounts appear beneath the index root, if one is set.
@@ -15,7 +15,7 @@ use crate::site::Side;
 
 type Binds = Vec<(usize, Mount)>;
 
-/// The trees of one object. A mount whose compute cannot be shown becomes an error of that mount.
+/// The trees of one object. A compute that cannot be shown becomes an error of its mount.
 pub(super) fn trees(
     context: &Context<'_>,
     mounts: &mut [Result<Mount, MountError>],
@@ -53,7 +53,7 @@ impl Trees {
             context.client_mount.spec.mounts.get(index).and_then(|info| info.compute.as_deref());
         let compute = compute.filter(|name| !name.is_empty());
         let Some(parent) = mount.target.parent() else {
-            // Directly beneath a mount root there is no tree; still a name that could never be one is told.
+            // Directly beneath a mount root there is no tree; a compute's name that cannot be used is still an error.
             return compute.map_or(Ok(()), |name| check(name, "node-0"));
         };
         let target = last_name(&mount.target);
@@ -110,7 +110,7 @@ fn is_index(name: &str) -> bool {
 }
 
 fn bind_mount(context: &Context<'_>, mount: &Mount, target: MountPoint) -> Mount {
-    // A scope of its own: hook records are forgotten per scope, and the mount it shows may have some.
+    // The bind mount has a hook scope of its own: the agent forgets hook records by scope, and those of the mount that it shows stay.
     let scope = HookScope::mount(context.uid, &target);
     let line = |field, text| {
         SiteCommand::new(field, text, BTreeMap::new())

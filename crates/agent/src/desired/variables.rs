@@ -1,16 +1,16 @@
-//! The `$VARIABLES` that are known when a ClientMount is read. `$DEVICE` and its kin come later, from the node.
+//! The `$VARIABLES` that a ClientMount gives. `$DEVICE` and the like come later, when the agent has observed the node.
 
 use std::collections::BTreeMap;
 
-use api::{ClientMount, RabbitLabels, client_mount::ClientMountInfo, names::label};
+use api::{ClientMount, client_mount::ClientMountInfo};
 use storage::desired::{FileSystemKind, MountSource};
 
-use super::{commands::Commands, device::Device};
+use super::{commands::Commands, device::Device, object_variables};
 
-/// The table for one mount: the object's, the device's, and over both the profile's overrides.
+/// The variables of one mount: those of the object and the device, which the profile's overrides replace.
 ///
-/// An override of `$MOUNT_PATH` is meant for the controller that forms `spec.mounts[].mountPath`; the mount point that was
-/// checked is the one that every line sees.
+/// An override of `$MOUNT_PATH` is meant for the controller that forms `spec.mounts[].mountPath`; here every line sees the mount
+/// point that the agent checked.
 pub(super) fn table(
     client_mount: &ClientMount,
     info: &ClientMountInfo,
@@ -18,7 +18,7 @@ pub(super) fn table(
     device: &Device,
     commands: &Commands,
 ) -> BTreeMap<String, String> {
-    let mut table = common(client_mount, info);
+    let mut table = object_variables::of(client_mount, info);
     let mut set = |name: &str, value: String| table.insert(name.to_owned(), value);
     set("$FSTYPE", kind.as_str().to_owned());
     set("$MOUNT_TARGET", if kind == FileSystemKind::Raw { "file" } else { "directory" }.to_owned());
@@ -50,28 +50,5 @@ pub(super) fn table(
             .filter(|(name, _)| *name != "$MOUNT_PATH")
             .map(|(n, v)| (n.clone(), v.clone())),
     );
-    table
-}
-
-/// The variables that the object's labels and the mount's owner give.
-pub(super) fn common(
-    client_mount: &ClientMount,
-    info: &ClientMountInfo,
-) -> BTreeMap<String, String> {
-    let from_labels = [
-        ("$JOBID", label::JOB_ID),
-        ("$WORKFLOW_UID", label::WORKFLOW_UID),
-        ("$DIRECTIVE_INDEX", label::DIRECTIVE_INDEX),
-        // The storage's directive, where it differs from the job's: a persistent instance is mounted by many jobs.
-        ("$DIRECTIVE_INDEX", label::TARGET_DIRECTIVE_INDEX),
-    ];
-    let mut table = BTreeMap::new();
-    for (name, key) in from_labels {
-        if let Some(value) = client_mount.label(key) {
-            table.insert(name.to_owned(), value.to_owned());
-        }
-    }
-    table.insert("$USERID".to_owned(), info.user_id.unwrap_or(0).to_string());
-    table.insert("$GROUPID".to_owned(), info.group_id.unwrap_or(0).to_string());
     table
 }

@@ -292,12 +292,12 @@ fn what_is_gone_already_is_found_gone_beside_what_took_its_path() {
     commands.user_commands.pre_unmount = vec!["/site/preUnmount".into()];
     assert!(converge(&converger, &by(&before, Ok(&profile), Goal::Mounted)).done());
     for _ in 0..2 {
-        let former = vec![(before.clone(), Ok(by(&before, Ok(&profile), Goal::Unmounted)))];
+        let dropped = vec![(before.clone(), Ok(by(&before, Ok(&profile), Goal::Unmounted)))];
         let now = Ok(Arc::new(by(&after, Ok(&profile), Goal::Mounted)));
         let work = Work {
             uid: chassis.object(0).metadata.uid.unwrap(),
             object: Some(after.clone()),
-            former,
+            dropped,
             now,
         };
         let worked = work.carry_out(&converger, &chassis.records());

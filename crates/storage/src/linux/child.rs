@@ -70,7 +70,7 @@ pub(super) fn run(
     if let Some(pid) = abandoned(call, target) {
         return Err(hung(pid, call, target, deadline));
     }
-    let system = |source| StepError::System { call, target: target.to_owned(), source };
+    let system = StepError::system(call, target);
     let (mut answer, tell) = io::pipe().map_err(system)?;
     let mut keep = [keep, &[tell.as_raw_fd()]].concat();
     keep.sort_unstable();

@@ -47,8 +47,7 @@ pub(super) fn groups() -> io::Result<Vec<String>> {
 /// kernel has left it. `vgchange --lock-stop` refuses such a group.
 pub(super) fn drop_group(group: &str, deadline: Duration) -> Result<(), StepError> {
     Cmd::new(["lvmlockctl", "--drop", group]).run(deadline)?;
-    let failed =
-        |source| StepError::System { call: "lvmlockctl --drop", target: group.to_owned(), source };
+    let failed = StepError::system("lvmlockctl --drop", group);
     let until = Instant::now() + deadline;
     while groups().map_err(failed)?.iter().any(|name| name == group) {
         if Instant::now() >= until {

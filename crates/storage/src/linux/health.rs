@@ -20,7 +20,6 @@ use super::{LinuxHost, bounded::BoundedCalls};
 use crate::{
     desired::AllowedRoots,
     health::{Facts, Link, Probe},
-    host::error_chain,
     observed::PortLink,
 };
 
@@ -60,7 +59,7 @@ impl LinuxProbe {
     /// `None` without [`Self::with_switches`].
     fn ask_switches(&self) -> Option<Result<Vec<PortLink>, String>> {
         let host = self.switched.as_ref()?;
-        Some(host.links().map_err(|error| error_chain(&error)))
+        Some(host.links().map_err(|error| causes::chain(&error)))
     }
 }
 

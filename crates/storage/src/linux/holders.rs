@@ -27,7 +27,8 @@ use super::{
 };
 use crate::observed::{DeviceNumber, Holders};
 
-const PATIENCE: Duration = Duration::from_secs(5);
+/// For all processes of a node, whose processors may be busy with a job. What may hang in the kernel has a deadline of its own.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A process that waits for any file system may hold the lock of its mappings. Reading them then times out; its open
 /// files can be read without that lock.

@@ -8,7 +8,9 @@ use std::{
 
 use crate::{
     desired::{Volume, mapper_name},
-    observed::{Activation, BlockDevice, DeviceNumber, LvmState, Mapped, Mapping, Unfinished},
+    observed::{
+        Activation, BlockDevice, DeviceNumber, LvmState, Mapped, Mapping, Unfinished, is_part_of,
+    },
 };
 
 const BLOCK: &str = "/sys/block";
@@ -42,12 +44,9 @@ pub(super) fn state(volume: &Volume, devices: &[BlockDevice]) -> io::Result<LvmS
     Ok(state)
 }
 
-/// A volume's own mapping, or a part of a RAID: `<volume>_rimage_0`, `<volume>_rmeta_0`. LVM reserves these names
-/// (lvm(8), VALID NAMES).
+/// A volume's own mapping, or that of a part of a RAID.
 pub(super) fn is_of(name: &str, volume: &str) -> bool {
-    let parts = ["_rimage_", "_rmeta_"];
-    name.strip_prefix(volume)
-        .is_some_and(|rest| rest.is_empty() || parts.iter().any(|part| rest.starts_with(part)))
+    name == volume || is_part_of(name, volume)
 }
 
 /// A mapping has no size before its first table is active (Linux drivers/md/dm.c, `__bind`), and reading a suspended

@@ -69,7 +69,7 @@ pub(super) fn observe(target: &MountPoint, drives: &dyn Drives) -> io::Result<Ta
 
 /// Creates the mount point, and the directories above it.
 pub(super) fn create_point(target: &MountPoint, file: bool) -> Result<(), StepError> {
-    let failed = |source| system("create mount point", target, source);
+    let failed = StepError::system("create mount point", target);
     // Another unit that unmounts may remove an empty parent at the same moment.
     for _ in 0..8 {
         let place = placed(walk_making(target).map_err(failed)?, target)?;
@@ -83,7 +83,7 @@ pub(super) fn create_point(target: &MountPoint, file: bool) -> Result<(), StepEr
 
 /// Removes an empty mount point, and those directories above it that were made for it and are empty then.
 pub(super) fn remove_point(target: &MountPoint) -> Result<(), StepError> {
-    let failed = |source| system("remove mount point", target, source);
+    let failed = StepError::system("remove mount point", target);
     if let Walk::Place(place) = walk(target).map_err(failed)? {
         place.remove_empty().map_err(failed)?;
     }
@@ -119,7 +119,7 @@ pub(super) fn mount(
     roots: &AllowedRoots,
     deadlines: Deadlines,
 ) -> Result<(), StepError> {
-    let failed = |source| system("mount(2)", target, source);
+    let failed = StepError::system("mount(2)", target);
     let place = placed(walk(target).map_err(failed)?, target)?;
     let leaf = place.leaf_within(target, deadlines.call).map_err(failed)?;
     let leaf = leaf.ok_or_else(|| failed(Errno::ENOENT.into()))?;
@@ -183,7 +183,7 @@ fn verify(
     place: &Place,
     deadline: Duration,
 ) -> Result<(), StepError> {
-    let failed = |source| system("mount(2)", target, source);
+    let failed = StepError::system("mount(2)", target);
     let leaf = place.leaf_within(target, deadline).map_err(failed)?;
     let mount = leaf.as_ref().and_then(|leaf| leaf.mount);
     let entry = mount.map(mount_table::entry).transpose().map_err(failed)?.flatten();
@@ -216,7 +216,7 @@ pub(super) fn unmount(
     line: &str,
     deadlines: Deadlines,
 ) -> Result<(), StepError> {
-    let failed = |source| system("umount(2)", target, source);
+    let failed = StepError::system("umount(2)", target);
     let Walk::Place(place) = walk(target).map_err(failed)? else { return Ok(()) };
     // Hooks ran since the observation, and somebody else may have mounted something on top.
     match shown(&place, target, deadlines.call).map_err(failed)? {
@@ -273,7 +273,7 @@ pub(super) fn set_owner(
     owner: Owner,
     deadline: Duration,
 ) -> Result<(), StepError> {
-    let failed = |source| system("chown(2)", target, source);
+    let failed = StepError::system("chown(2)", target);
     let place = placed(walk(target).map_err(failed)?, target)?;
     let leaf = place.leaf_within(target, deadline).map_err(failed)?;
     let leaf = leaf.filter(|leaf| leaf.mount.is_some());
@@ -296,8 +296,4 @@ fn placed(walked: Walk, target: &MountPoint) -> Result<Place, StepError> {
             Err(StepError::Changed(format!("{target} is not reachable any more: {state:?}")))
         }
     }
-}
-
-fn system(call: &'static str, target: &MountPoint, source: io::Error) -> StepError {
-    StepError::System { call, target: target.to_string(), source }
 }

@@ -44,7 +44,7 @@ pub(super) fn write(
     deadline: Duration,
 ) -> Result<(), StepError> {
     let at = format!("{target}/{}", file.name);
-    let failed = |source| StepError::System { call: "open(2)", target: target.to_string(), source };
+    let failed = StepError::system("open(2)", target);
     let look = |place: &Place| place.leaf_within(target, deadline);
     let Some(leaf) = mounted(target, look).map_err(failed)? else {
         return Err(StepError::Changed(format!("{target} is not mounted any more")));

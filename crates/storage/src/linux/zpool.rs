@@ -213,7 +213,7 @@ pub(super) fn run(
     let made = action != ZfsAction::Format
         || at(on, deadline).is_ok_and(|state| state == DatasetState::Whole);
     let nothing = || io::Error::other("the command succeeded, and no Lustre target is there");
-    if made { Ok(()) } else { Err(super::failed("mkfs.lustre", &on, nothing())) }
+    if made { Ok(()) } else { Err(StepError::system("mkfs.lustre", on)(nothing())) }
 }
 
 fn at(dataset: &str, deadline: Duration) -> Result<DatasetState, ObserveError> {

@@ -316,6 +316,13 @@ impl VolumeGroup {
     }
 }
 
+/// Whether this is the name of a part of the RAID: `<raid>_rimage_0`, `<raid>_rmeta_0`. LVM reserves these names (lvm(8),
+/// VALID NAMES).
+pub(crate) fn is_part_of(name: &str, raid: &str) -> bool {
+    let rest = name.strip_prefix(raid);
+    rest.is_some_and(|rest| rest.starts_with("_rimage_") || rest.starts_with("_rmeta_"))
+}
+
 /// Tag of the groups that Warren makes.
 pub const WARRENS: &str = "warren";
 
@@ -351,11 +358,10 @@ impl LogicalVolume {
             .any(|tag| tag.strip_prefix(WARRENS).is_some_and(|rest| rest.starts_with('.')))
     }
 
-    /// Whether it is called as parts of this RAID are: `<raid>_rimage_0`, `<raid>_rmeta_0`.
+    /// Whether it has the name of a part of this RAID.
     #[must_use]
     pub fn is_part_of(&self, raid: &str) -> bool {
-        let rest = self.name.strip_prefix(raid);
-        rest.is_some_and(|rest| rest.starts_with("_rimage_") || rest.starts_with("_rmeta_"))
+        is_part_of(&self.name, raid)
     }
 
     /// Whether it was one until a repair gave that another (lvm2, lib/metadata/raid_manip.c): the end of the repair removes it,

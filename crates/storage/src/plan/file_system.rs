@@ -11,7 +11,7 @@ use super::{
 use crate::{
     Step,
     desired::{FileSystem, FileSystemKind, Hook},
-    observed::{MountedThing, Observed, PathState, Signature, Superblock, VolumeDevice},
+    observed::{MountedThing, Observed, Signature, Superblock, VolumeDevice},
     step::Mountable,
 };
 
@@ -57,10 +57,11 @@ fn ready_on(
     let more = variables(fs, observed, Some(device));
     let making = making(fs, observed, device, &more)?;
 
-    // Records of hooks count for nothing when the file system was not made yet, or was torn down since.
-    let torn_down = tear_down(fs).iter().any(|list| hooks::any_ran(list, observed));
-    let is_stale = torn_down || (!making.is_empty() && !observed.hooks.is_empty());
-    let (mut steps, observed) = hooks::begin(&fs.scope(), &every(fs), observed, is_stale);
+    let lists = hooks::Lists {
+        set_up: &[&fs.post_activate, &fs.post_setup],
+        tear_down: &[&fs.pre_teardown, &fs.pre_deactivate, &fs.post_teardown],
+    };
+    let (mut steps, observed) = hooks::begin(&fs.scope(), &lists, observed, !making.is_empty());
     let observed = &*observed;
     steps.extend(making);
     steps.extend(hooks::due(&fs.post_activate, observed, &more));
@@ -166,21 +167,10 @@ fn with_temporary_mount(
         return clear_temporary(fs, observed);
     };
     let temporary = mount::target_state(observed.temporary.as_ref());
-    let mut steps = Vec::new();
     let shown = temporary.mounted.as_ref().map_or(device.number, |there| there.device);
-    match &temporary.mounted {
-        Some(there) if is_ours(fs, there) => {}
-        Some(there) => return Err(mount::occupied(&fs.temporary, there)),
-        None => {
-            steps.extend(mount::usable(&fs.temporary, fs.kind, false, &temporary.path)?);
-            steps.push(Step::Mount {
-                source: Mountable::Device(device.clone()),
-                target: fs.temporary.clone(),
-                kind: fs.kind,
-                line: command.expand(&more),
-            });
-        }
-    }
+    let (source, line) = (Mountable::Device(device.clone()), command.expand(&more));
+    let mut steps =
+        mount::on(&fs.temporary, fs.kind, source, line, &temporary, |there| is_ours(fs, there))?;
     steps.extend(due);
     steps.push(unmount::plainly(&fs.temporary, shown));
     if temporary.beneath.is_empty() {
@@ -191,11 +181,7 @@ fn with_temporary_mount(
 
 fn clear_temporary(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, Rejection> {
     let temporary = mount::target_state(observed.temporary.as_ref());
-    let left = unmount::in_reach(&fs.temporary, &temporary, |there| Ok(is_ours(fs, there)))?;
-    let ours = !left.is_empty() || temporary.path == PathState::Directory { empty: true };
-    let removal = unmount::remove(&fs.temporary, &temporary, left.len()).filter(|_| ours);
-    let unmounting = left.iter().map(|there| unmount::plainly(&fs.temporary, there.device));
-    Ok(unmounting.chain(removal).collect())
+    unmount::clear(&fs.temporary, &temporary, None, |there| is_ours(fs, there))
 }
 
 fn is_ours(fs: &FileSystem, there: &MountedThing) -> bool {
@@ -211,13 +197,4 @@ fn variables(
     let device = device.map(|device| ("$DEVICE".to_owned(), device.path.display().to_string()));
     let kind = ("$FSTYPE".to_owned(), fs.kind.as_str().to_owned());
     volume::variables(volume::of_devices(devices).into_iter().chain(device).chain([kind]))
-}
-
-fn tear_down(fs: &FileSystem) -> [&[Hook]; 3] {
-    [&fs.pre_teardown, &fs.pre_deactivate, &fs.post_teardown]
-}
-
-fn every(fs: &FileSystem) -> [&[Hook]; 5] {
-    let [a, b, c] = tear_down(fs);
-    [&fs.post_activate, &fs.post_setup, a, b, c]
 }

@@ -20,22 +20,26 @@ pub(super) fn due<'a>(
         .map(|hook| Step::RunHook { id: hook.id.clone(), line: hook.command.expand(more) })
 }
 
-/// Whether any of `hooks` is recorded.
-pub(super) fn any_ran(hooks: &[Hook], observed: &Observed) -> bool {
-    hooks.iter().any(|hook| observed.hooks.contains(&hook.id))
+/// The hooks of a scope, by what they accompany.
+pub(super) struct Lists<'a> {
+    pub(super) set_up: &'a [&'a [Hook]],
+    pub(super) tear_down: &'a [&'a [Hook]],
 }
 
-/// Begins the set-up of a scope. When it `is_stale`, its records are dropped first, and the observation that is returned
-/// has none.
+/// Begins the set-up of a scope. Its records are stale when tear-down hooks ran since, because set-up must then repeat
+/// what they undid, and when the hooks' object `is_new`. Stale records are dropped first, and the observation that is
+/// returned has none.
 pub(super) fn begin<'a>(
     scope: &HookScope,
-    lists: &[&[Hook]],
+    lists: &Lists<'_>,
     observed: &'a Observed,
-    is_stale: bool,
+    is_new: bool,
 ) -> (Vec<Step>, Cow<'a, Observed>) {
     let mut steps = Vec::new();
     let mut known = Cow::Borrowed(observed);
-    if is_stale {
+    let has_run = |hook: &Hook| observed.hooks.contains(&hook.id);
+    let torn_down = lists.tear_down.iter().copied().flatten().any(has_run);
+    if torn_down || (is_new && !observed.hooks.is_empty()) {
         steps.push(Step::ForgetHooks { scope: scope.clone() });
         let known = known.to_mut();
         known.hooks.clear();
@@ -47,7 +51,7 @@ pub(super) fn begin<'a>(
 
 /// Opens the scope when it has any hooks. An open scope later tells the planner that tear-down hooks must run, a closed
 /// one that all of them ran.
-pub(super) fn open(scope: &HookScope, lists: &[&[Hook]], observed: &Observed) -> Option<Step> {
-    let wanted = lists.iter().any(|list| !list.is_empty());
+pub(super) fn open(scope: &HookScope, lists: &Lists<'_>, observed: &Observed) -> Option<Step> {
+    let wanted = lists.set_up.iter().chain(lists.tear_down).any(|list| !list.is_empty());
     (wanted && !observed.hooks_open).then(|| Step::OpenHooks { scope: scope.clone() })
 }

@@ -16,16 +16,7 @@ pub(super) fn show(tree: &IndexTree, observed: &Observed) -> Result<Vec<Step>, R
     let mut steps = match state.path {
         PathState::Absent => vec![Step::CreateDirectory { path: root() }],
         PathState::Directory { .. } => Vec::new(),
-        PathState::Symlink { at } => return Err(Rejection::ThroughSymlink { target: root(), at }),
-        PathState::ThroughMount { at } => {
-            return Err(Rejection::ThroughMount { target: root(), at });
-        }
-        PathState::NotDirectory { at } => {
-            return Err(Rejection::ThroughFile { target: root(), at });
-        }
-        PathState::File { .. } | PathState::BlockDevice | PathState::Other => {
-            return Err(Rejection::ThroughFile { target: root(), at: tree.root.path() });
-        }
+        path => return Err(Rejection::through(&tree.root, &path)),
     };
     for (name, link) in &links {
         match state.entries.get(*name) {

@@ -3,13 +3,13 @@
 //! The name of the mount is known only once it is mounted. Hooks that see the file system mounted are therefore planned
 //! after another observation.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use super::{Rejection, hooks, mount, unmount, zpool::Pool};
 use crate::{
     Step,
     desired::{FileSystemKind, Hook, LustreClient, LustreTarget},
-    observed::{DatasetState, MountedThing, Observed, PathState},
+    observed::{DatasetState, MountedThing, Observed},
     step::Mountable,
 };
 
@@ -22,10 +22,7 @@ pub(super) fn ready(target: &LustreTarget, observed: &Observed) -> Result<Vec<St
     let formatting = pool.format();
     let mounting = mounting(target, observed)?;
 
-    // Records of hooks count for nothing when the target was not made yet, or was torn down since.
-    let torn_down = tear_down(target).iter().any(|list| hooks::any_ran(list, observed));
-    let is_stale = torn_down || (!formatting.is_empty() && !observed.hooks.is_empty());
-    let (mut steps, observed) = hooks::begin(&target.scope(), &every(target), observed, is_stale);
+    let (mut steps, observed) = begin(target, observed, !formatting.is_empty());
     let observed = &*observed;
     steps.extend(formatting);
     steps.extend(mounting);
@@ -100,19 +97,11 @@ fn show_again(
 fn mounting(target: &LustreTarget, observed: &Observed) -> Result<Vec<Step>, Rejection> {
     let Some(command) = &target.lines.mount else { return Ok(Vec::new()) };
     let state = mount::target_state(observed.target.as_ref());
-    match &state.mounted {
-        Some(there) if is_target(target, there) => return Ok(Vec::new()),
-        Some(there) => return Err(mount::occupied(&target.target, there)),
-        None => {}
-    }
-    let mut steps = mount::usable(&target.target, FileSystemKind::Lustre, false, &state.path)?;
-    steps.push(Step::Mount {
-        source: Mountable::Name(target.dataset.to_string()),
-        target: target.target.clone(),
-        kind: FileSystemKind::Lustre,
-        line: command.expand(&BTreeMap::new()),
-    });
-    Ok(steps)
+    let source = Mountable::Name(target.dataset.to_string());
+    let line = command.expand(&BTreeMap::new());
+    mount::on(&target.target, FileSystemKind::Lustre, source, line, &state, |there| {
+        is_target(target, there)
+    })
 }
 
 fn unmounting(
@@ -123,17 +112,8 @@ fn unmounting(
     // A site without the line unmounts in its hooks.
     let Some(command) = &target.lines.unmount else { return Ok(Vec::new()) };
     let state = mount::target_state(observed.target.as_ref());
-    let ours = |there: &MountedThing| Ok(is_target(target, there));
-    let open = unmount::in_reach(&target.target, &state, ours)?;
-    let is_left = !open.is_empty() || state.path == PathState::Directory { empty: true };
-    let removal = unmount::remove(&target.target, &state, open.len()).filter(|_| is_left);
     let line = command.expand(more);
-    let unmount = |there: &MountedThing| Step::Unmount {
-        target: target.target.clone(),
-        device: there.device,
-        line: line.clone(),
-    };
-    Ok(open.into_iter().map(unmount).chain(removal).collect())
+    unmount::clear(&target.target, &state, Some(line), |there| is_target(target, there))
 }
 
 /// Whether the mount is the target. Lustre names the type of its servers' mounts `lustre` or `lustre_tgt`, so the
@@ -156,16 +136,14 @@ fn with_client(
 ) -> Result<Vec<Step>, Rejection> {
     let due: Vec<_> = hooks::due(list, observed, &pool.variables()).collect();
     let state = mount::target_state(observed.temporary.as_ref());
-    let ours = |there: &MountedThing| Ok(is_client(client, there));
-    let left = unmount::in_reach(&client.temporary, &state, ours)?;
-    if !due.is_empty() && client.mount.is_some() && left.is_empty() {
+    let ours = |there: &MountedThing| is_client(client, there);
+    let is_shown =
+        !unmount::in_reach(&client.temporary, &state, |there| Ok(ours(there)))?.is_empty();
+    if !due.is_empty() && client.mount.is_some() && !is_shown {
         return show(client, observed, pool);
     }
     let mut steps = if client.mount.is_some() { due } else { Vec::new() };
-    let is_left = !left.is_empty() || state.path == PathState::Directory { empty: true };
-    let removal = unmount::remove(&client.temporary, &state, left.len()).filter(|_| is_left);
-    steps.extend(left.iter().map(|there| unmount::plainly(&client.temporary, there.device)));
-    steps.extend(removal);
+    steps.extend(unmount::clear(&client.temporary, &state, None, ours)?);
     Ok(steps)
 }
 
@@ -177,32 +155,27 @@ fn show(
 ) -> Result<Vec<Step>, Rejection> {
     let Some(command) = &client.mount else { return Ok(Vec::new()) };
     let state = mount::target_state(observed.temporary.as_ref());
-    match &state.mounted {
-        Some(there) if is_client(client, there) => return Ok(Vec::new()),
-        Some(there) => return Err(mount::occupied(&client.temporary, there)),
-        None => {}
-    }
-    let mut steps = mount::usable(&client.temporary, FileSystemKind::Lustre, false, &state.path)?;
-    steps.push(Step::Mount {
-        source: Mountable::Name(client.source.clone()),
-        target: client.temporary.clone(),
-        kind: FileSystemKind::Lustre,
-        line: command.expand(&pool.variables()),
-    });
-    Ok(steps)
+    let source = Mountable::Name(client.source.clone());
+    let line = command.expand(&pool.variables());
+    mount::on(&client.temporary, FileSystemKind::Lustre, source, line, &state, |there| {
+        is_client(client, there)
+    })
 }
 
-fn tear_down(target: &LustreTarget) -> [&[Hook]; 3] {
+fn begin<'a>(
+    target: &LustreTarget,
+    observed: &'a Observed,
+    is_new: bool,
+) -> (Vec<Step>, Cow<'a, Observed>) {
     let client = target.client.as_ref();
-    [
-        &target.pre_deactivate,
-        client.map_or(&[], |client| &client.pre_teardown),
-        client.map_or(&[], |client| &client.post_teardown),
-    ]
-}
-
-fn every(target: &LustreTarget) -> [&[Hook]; 5] {
-    let [a, b, c] = tear_down(target);
-    let set_up = target.client.as_ref().map_or(&[][..], |client| &client.post_setup);
-    [&target.post_activate, set_up, a, b, c]
+    let of_client = |list: fn(&LustreClient) -> &[Hook]| client.map_or(&[][..], list);
+    let lists = hooks::Lists {
+        set_up: &[&target.post_activate, of_client(|client| &client.post_setup)],
+        tear_down: &[
+            &target.pre_deactivate,
+            of_client(|client| &client.pre_teardown),
+            of_client(|client| &client.post_teardown),
+        ],
+    };
+    hooks::begin(&target.scope(), &lists, observed, is_new)
 }

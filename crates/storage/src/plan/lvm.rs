@@ -38,7 +38,7 @@ impl<'a> Lvm<'a> {
     pub(super) fn device(&self) -> Result<Option<VolumeDevice>, Rejection> {
         let Some(active) = self.seen.active() else { return Ok(None) };
         if !active.foreign_devices.is_empty() {
-            return Err(Rejection::Strangers {
+            return Err(Rejection::ForeignMapping {
                 volume: self.volume.to_string(),
                 devices: active.foreign_devices.clone(),
             });
@@ -133,12 +133,12 @@ impl<'a> Lvm<'a> {
         Err(Rejection::NoDevice { volume: format!("volume {}", self.volume), missing })
     }
 
-    fn no_stranger_has(&self, report: &LvmReport) -> Result<(), Rejection> {
-        let stranger = report.physical.iter().find_map(|physical| {
+    fn is_in_no_foreign_group(&self, report: &LvmReport) -> Result<(), Rejection> {
+        let foreign = report.physical.iter().find_map(|physical| {
             let group = physical.group().filter(|group| *group != self.volume.group)?;
             Some((physical.device.clone(), group.to_owned()))
         });
-        stranger.map_or(Ok(()), |(device, group)| {
+        foreign.map_or(Ok(()), |(device, group)| {
             Err(Rejection::ForeignGroup { device, group, wanted: self.volume.group.clone() })
         })
     }

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use super::{Rejection, hooks, lvm::Lvm, volume};
 use crate::{
     Step,
-    desired::{FileSystemId, FileSystemKind, Mount, MountHooks, MountPoint, MountSource, Volume},
+    desired::{
+        FileSystemId, FileSystemKind, Hook, Mount, MountHooks, MountPoint, MountSource, Volume,
+    },
     observed::{MountedThing, Observed, PathState, Superblock, TargetState},
     step::Mountable,
 };
@@ -19,9 +21,8 @@ pub(super) fn mount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, Rej
         None => Vec::new(),
     };
 
-    // Tear-down hooks ran since: what they undid must be done again.
-    let undone = tear_down(&mount.hooks).iter().any(|list| hooks::any_ran(list, observed));
-    let (mut steps, observed) = hooks::begin(&mount.scope, &every(&mount.hooks), observed, undone);
+    let (mut steps, observed) =
+        with_lists(&mount.hooks, |lists| hooks::begin(&mount.scope, lists, observed, false));
     let observed = &*observed;
     steps.extend(hooks::due(&mount.hooks.pre_activate, observed, &more));
     steps.extend(reaching);
@@ -101,31 +102,35 @@ fn mounting(
 ) -> Result<Vec<Step>, Rejection> {
     let Some(command) = &mount.mount else { return Ok(Vec::new()) };
     let target = target_state(observed.target.as_ref());
-    if let Some(there) = &target.mounted {
-        return if is_asked(mount, there, observed) {
-            Ok(Vec::new())
-        } else {
-            Err(occupied(&mount.target, there))
-        };
+    let line = command.expand(more);
+    on(&mount.target, mount.kind, source, line, &target, |there| is_asked(mount, there, observed))
+}
+
+/// The steps that mount `source` on `target`, whose state is known; empty when `is_asked` recognises what is mounted
+/// there.
+pub(super) fn on(
+    target: &MountPoint,
+    kind: FileSystemKind,
+    source: Mountable,
+    line: String,
+    state: &TargetState,
+    is_asked: impl Fn(&MountedThing) -> bool,
+) -> Result<Vec<Step>, Rejection> {
+    if let Some(there) = &state.mounted {
+        return if is_asked(there) { Ok(Vec::new()) } else { Err(occupied(target, there)) };
     }
-    let file = mount.kind == FileSystemKind::Raw;
-    let mut steps = usable(&mount.target, mount.kind, file, &target.path)?;
-    steps.push(Step::Mount {
-        source,
-        target: mount.target.clone(),
-        kind: mount.kind,
-        line: command.expand(more),
-    });
+    let mut steps = usable(target, kind, &state.path)?;
+    steps.push(Step::Mount { source, target: target.clone(), kind, line });
     Ok(steps)
 }
 
 /// The steps to the mount point: created when absent, rejected when this kind of mount cannot use it.
-pub(super) fn usable(
+fn usable(
     target: &MountPoint,
     kind: FileSystemKind,
-    file: bool,
     path: &PathState,
 ) -> Result<Vec<Step>, Rejection> {
+    let file = kind == FileSystemKind::Raw;
     let wrong = |found| {
         let wanted = if file { "an empty file" } else { "an empty directory" };
         Err(Rejection::WrongType { target: target.clone(), kind, found, wanted })
@@ -141,15 +146,9 @@ pub(super) fn usable(
         }
         PathState::BlockDevice => wrong("a block device"),
         PathState::Other => wrong("a special file"),
-        PathState::Symlink { at } => {
-            Err(Rejection::ThroughSymlink { target: target.clone(), at: at.clone() })
-        }
-        PathState::NotDirectory { at } => {
-            Err(Rejection::ThroughFile { target: target.clone(), at: at.clone() })
-        }
-        PathState::ThroughMount { at } => {
-            Err(Rejection::ThroughMount { target: target.clone(), at: at.clone() })
-        }
+        PathState::Symlink { .. }
+        | PathState::NotDirectory { .. }
+        | PathState::ThroughMount { .. } => Err(Rejection::through(target, path)),
     }
 }
 
@@ -211,7 +210,7 @@ pub(super) fn may_be_asked(mount: &Mount, there: &MountedThing) -> bool {
         && there.namespace.is_none()
 }
 
-pub(super) fn occupied(target: &MountPoint, there: &MountedThing) -> Rejection {
+fn occupied(target: &MountPoint, there: &MountedThing) -> Rejection {
     Rejection::Occupied {
         target: target.clone(),
         from: there.source.clone(),
@@ -256,15 +255,16 @@ pub(super) fn target_state(state: Option<&TargetState>) -> TargetState {
     state.cloned().unwrap_or_default()
 }
 
-pub(super) fn tear_down(hooks: &MountHooks) -> [&[crate::desired::Hook]; 4] {
+pub(super) fn tear_down(hooks: &MountHooks) -> [&[Hook]; 4] {
     [&hooks.pre_unmount, &hooks.post_unmount, &hooks.pre_deactivate, &hooks.post_deactivate]
 }
 
-fn every(hooks: &MountHooks) -> [&[crate::desired::Hook]; 8] {
-    let [a, b, c, d] = tear_down(hooks);
-    [&hooks.pre_activate, &hooks.post_activate, &hooks.pre_mount, &hooks.post_mount, a, b, c, d]
+fn with_lists<T>(hooks: &MountHooks, then: impl FnOnce(&hooks::Lists<'_>) -> T) -> T {
+    let MountHooks { pre_activate, post_activate, pre_mount, post_mount, .. } = hooks;
+    let set_up: [&[Hook]; 4] = [pre_activate, post_activate, pre_mount, post_mount];
+    then(&hooks::Lists { set_up: &set_up, tear_down: &tear_down(hooks) })
 }
 
 pub(super) fn opened(mount: &Mount, observed: &Observed) -> Option<Step> {
-    hooks::open(&mount.scope, &every(&mount.hooks), observed)
+    with_lists(&mount.hooks, |lists| hooks::open(&mount.scope, lists, observed))
 }

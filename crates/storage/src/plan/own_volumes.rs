@@ -37,12 +37,9 @@ fn is_whole(observed: &Observed) -> bool {
     let mut namespaces =
         observed.namespaces.iter().filter(|namespace| is_there(&namespace.id.subsystem));
     drives.all(|drive| drive.fault.is_none())
-        && namespaces.all(|namespace| match namespace.owner {
+        && namespaces.all(|namespace| match &namespace.owner {
             NamespaceOwner::Foreign(_) => true,
-            NamespaceOwner::Unknown => false,
-            NamespaceOwner::Ours(_) | NamespaceOwner::Partial(_) | NamespaceOwner::Replaced(_) => {
-                namespace.device.is_some()
-            }
+            owner => owner.allocation().is_some() && namespace.device.is_some(),
         })
 }
 

@@ -12,7 +12,7 @@ use super::Missing;
 use crate::{
     desired::{AllocationId, FileSystemId, FileSystemKind, MountPoint, NamespaceId, Nqn},
     host::{RoomRefused, TooSmall},
-    observed::{Holders, Percent},
+    observed::{Holders, PathState, Percent},
 };
 
 /// A desire that cannot be carried out as things are. Nothing was changed.
@@ -21,7 +21,7 @@ pub enum Rejection {
     /// The allocation asks for 0 bytes.
     #[error("allocation {allocation}: capacity is 0 bytes: ask for at least 1")]
     ZeroCapacity {
-        /// Which.
+        /// The allocation, which has no size.
         allocation: AllocationId,
     },
     /// The rabbit knows of no drive, not even of an absent one.
@@ -29,9 +29,9 @@ pub enum Rejection {
         "allocation {allocation}: no drive to allocate {asked} bytes on; this node knows of none: check its drives and their driver"
     )]
     NoDrives {
-        /// Which.
+        /// The allocation that needs drives.
         allocation: AllocationId,
-        /// Bytes.
+        /// Bytes that it asks for.
         asked: u64,
     },
     /// Too few drives are usable.
@@ -83,7 +83,7 @@ pub enum Rejection {
         asked: u64,
         /// Bytes of that on each drive.
         each: u64,
-        /// How many drives it was to be spread over.
+        /// How many drives the allocation was to be spread over.
         drives: usize,
         /// The one of them with the least room.
         lacking: Nqn,
@@ -98,9 +98,9 @@ pub enum Rejection {
         list(.missing)
     )]
     Lost {
-        /// Which.
+        /// The allocation whose drives are away.
         allocation: AllocationId,
-        /// Its namespaces.
+        /// Its namespaces that cannot be reached, each with the reason.
         missing: Vec<Missing>,
     },
     /// The disk beneath file-backed drives has no room.
@@ -122,9 +122,9 @@ pub enum Rejection {
         join(.missing)
     )]
     NoDevice {
-        /// Which volume.
+        /// The volume, `<group>/<logical volume>`.
         volume: String,
-        /// Which namespaces.
+        /// Namespaces without a block device on this node.
         missing: Vec<NamespaceId>,
     },
     /// More devices than a volume without LVM can have.
@@ -133,9 +133,9 @@ pub enum Rejection {
          use a profile with lines for LVM"
     )]
     TooManyDevices {
-        /// Which volume.
+        /// The volume, `<group>/<logical volume>`.
         volume: String,
-        /// How many there are.
+        /// How many namespaces it has.
         count: usize,
     },
     /// A device is a member of another group than the volume's.
@@ -143,7 +143,7 @@ pub enum Rejection {
         "{} belongs to volume group {group}, not {wanted}: it is left alone; find out whose that group is", .device.display()
     )]
     ForeignGroup {
-        /// Where.
+        /// Path of the device node.
         device: PathBuf,
         /// The group that is there.
         group: String,
@@ -155,8 +155,8 @@ pub enum Rejection {
         "logical volume {volume} lies on {}, which are none of its namespaces: it is left alone; find out who made it",
         .devices.join(", ")
     )]
-    Strangers {
-        /// Which.
+    ForeignMapping {
+        /// `<group>/<logical volume>`.
         volume: String,
         /// Its devices.
         devices: Vec<String>,
@@ -164,7 +164,7 @@ pub enum Rejection {
     /// The rabbit has not made the volume yet.
     #[error("logical volume {volume} is not on its namespaces: wait until the rabbit has made it")]
     NoVolume {
-        /// Which.
+        /// `<group>/<logical volume>`.
         volume: String,
     },
     /// A RAID is not whole yet.
@@ -172,23 +172,23 @@ pub enum Rejection {
         "logical volume {volume} is being synchronised, {percent} % are done: wait until it is whole"
     )]
     Syncing {
-        /// Which.
+        /// `<group>/<logical volume>`.
         volume: String,
-        /// How far.
+        /// How much of it is done.
         percent: Percent,
     },
     /// A pool is not whole yet.
     #[error("zpool {pool} is being resilvered, {percent} % are done: wait until it is whole")]
     Resilvering {
-        /// Which.
+        /// Name of the pool.
         pool: String,
-        /// How far.
+        /// How much of it is done.
         percent: Percent,
     },
     /// The volume should be released and is still mounted.
     #[error("logical volume {volume} is mounted, or open, on this node: unmount it first")]
     StillMounted {
-        /// Which.
+        /// `<group>/<logical volume>`.
         volume: String,
     },
     /// It was unmounted here, and is still in use.
@@ -196,11 +196,11 @@ pub enum Rejection {
         "{what} is not mounted at {target} any more, and still in use, by {holders}: it is let go when that has ended"
     )]
     StillInUse {
-        /// Which volume, or Lustre file system.
+        /// The volume, the mount point that is bound, or the source of the Lustre file system.
         what: String,
         /// Where it was mounted.
         target: MountPoint,
-        /// By whom.
+        /// What still has it open or lies on it.
         holders: Holders,
     },
     /// It is not active here, and no line says how to activate it.
@@ -209,7 +209,7 @@ pub enum Rejection {
          arguments"
     )]
     NoActivation {
-        /// Which.
+        /// `<group>/<logical volume>`.
         volume: String,
     },
     /// A pool with the target's name lies on other devices.
@@ -252,13 +252,13 @@ pub enum Rejection {
     PoolBroken {
         /// Its name.
         pool: String,
-        /// As zpool(8) says it.
+        /// Its health in zpool(8)'s word, e.g. `UNAVAIL`.
         state: String,
     },
     /// The device holds somebody else's data.
     #[error("{} carries a foreign {kind} signature{}: it is left alone; wipe it by hand if nobody needs it", .device.display(), with_uuid(.uuid))]
     ForeignSignature {
-        /// Where.
+        /// Path of the device node.
         device: PathBuf,
         /// As wipefs(8) names it.
         kind: String,
@@ -268,7 +268,7 @@ pub enum Rejection {
     /// The device holds a file system of Warren's that belongs to another allocation.
     #[error("{} carries file system {found}, not {wanted}: the device belongs to another allocation", .device.display())]
     WrongFileSystem {
-        /// Where.
+        /// Path of the device node.
         device: PathBuf,
         /// What is there.
         found: FileSystemId,
@@ -278,7 +278,7 @@ pub enum Rejection {
     /// The rabbit has not made the file system yet.
     #[error("{} carries no finished file system yet: wait until the rabbit has made {wanted}", .device.display())]
     NotMade {
-        /// Where.
+        /// Path of the device node.
         device: PathBuf,
         /// What should be there.
         wanted: FileSystemId,
@@ -292,13 +292,13 @@ pub enum Rejection {
          tries again; if this stays, check the drive and the kernel log", .device.display()
     )]
     NotLookedAt {
-        /// Where.
+        /// Path of the device node.
         device: PathBuf,
     },
     /// Another mount is at the mount point.
     #[error("{target} is occupied by {kind} {from}: unmount it or use another mount path")]
     Occupied {
-        /// Where.
+        /// The mount point.
         target: MountPoint,
         /// Its source.
         from: String,
@@ -308,7 +308,7 @@ pub enum Rejection {
     /// A mount of ours is covered by another mount.
     #[error("{target} is mounted, and another mount on {} covers it: unmount that one first", .at.display())]
     Covered {
-        /// Where.
+        /// The mount point.
         target: MountPoint,
         /// The mount point of the covering mount.
         at: PathBuf,
@@ -318,7 +318,7 @@ pub enum Rejection {
         "{target} carries {kind} {from}, and its device cannot be read to tell whose it is: unmount it by hand"
     )]
     Unproved {
-        /// Where.
+        /// The mount point.
         target: MountPoint,
         /// Its source.
         from: String,
@@ -328,7 +328,7 @@ pub enum Rejection {
     /// A symbolic link is in the way.
     #[error("{target} leads through the symbolic link {}: use the path it stands for, or remove it", .at.display())]
     ThroughSymlink {
-        /// Where.
+        /// The mount point.
         target: MountPoint,
         /// The link.
         at: PathBuf,
@@ -336,7 +336,7 @@ pub enum Rejection {
     /// A parent directory is a mount point of somebody's file system.
     #[error("{target} is inside the file system mounted on {}: use a path outside of it", .at.display())]
     ThroughMount {
-        /// Where.
+        /// The mount point.
         target: MountPoint,
         /// Its mount point.
         at: PathBuf,
@@ -344,7 +344,7 @@ pub enum Rejection {
     /// A parent is not a directory.
     #[error("{target} leads through {}, which is not a directory: remove it or use another mount path", .at.display())]
     ThroughFile {
-        /// Where.
+        /// The mount point.
         target: MountPoint,
         /// The parent.
         at: PathBuf,
@@ -354,7 +354,7 @@ pub enum Rejection {
         "{target} is {found}, {kind} is mounted on {wanted}: remove it or use another mount path"
     )]
     WrongType {
-        /// Where.
+        /// The mount point.
         target: MountPoint,
         /// What should be mounted.
         kind: FileSystemKind,
@@ -368,7 +368,7 @@ pub enum Rejection {
         "{target} is not empty: a mount would hide what is in it; empty it or use another mount path"
     )]
     NotEmpty {
-        /// Where.
+        /// The mount point.
         target: MountPoint,
     },
     /// The mount to bind does not exist.
@@ -376,7 +376,7 @@ pub enum Rejection {
     SourceNotMounted {
         /// The mount point of the mount to bind.
         from: MountPoint,
-        /// Where.
+        /// The mount point.
         target: MountPoint,
     },
     /// The profile's mkfs line sets what Warren sets.
@@ -390,7 +390,7 @@ pub enum Rejection {
     /// A name in an index tree is taken.
     #[error("{root}/{name} is not a symbolic link: remove it, the index tree needs the name")]
     NotALink {
-        /// The tree.
+        /// Root directory of the index tree.
         root: MountPoint,
         /// The name.
         name: String,
@@ -398,7 +398,7 @@ pub enum Rejection {
     /// Two links of one name.
     #[error("{root}: compute {name} is listed twice: list each once")]
     DuplicateLink {
-        /// The tree.
+        /// Root directory of the index tree.
         root: MountPoint,
         /// The name.
         name: String,
@@ -411,6 +411,23 @@ pub enum Rejection {
         /// What to do instead.
         remedy: &'static str,
     },
+}
+
+impl Rejection {
+    /// What keeps `path` from leading to the directory `target`.
+    pub(super) fn through(target: &MountPoint, path: &PathState) -> Self {
+        let target = target.clone();
+        match path {
+            PathState::Symlink { at } => Self::ThroughSymlink { target, at: at.clone() },
+            PathState::ThroughMount { at } => Self::ThroughMount { target, at: at.clone() },
+            PathState::NotDirectory { at } => Self::ThroughFile { target, at: at.clone() },
+            PathState::Absent
+            | PathState::Directory { .. }
+            | PathState::File { .. }
+            | PathState::BlockDevice
+            | PathState::Other => Self::ThroughFile { at: target.path(), target },
+        }
+    }
 }
 
 fn crowded(full: &[(Nqn, u32)]) -> String {

@@ -118,10 +118,33 @@ fn unmounting(
     Ok(open.into_iter().map(step).collect())
 }
 
+/// Unmounts everything of ours at a mount point and removes it, with the site's `line` or without one. An absent mount
+/// point with nothing of ours is left as it is.
+pub(super) fn clear(
+    target: &MountPoint,
+    state: &TargetState,
+    line: Option<String>,
+    is_ours: impl Fn(&MountedThing) -> bool,
+) -> Result<Vec<Step>, Rejection> {
+    let open = in_reach(target, state, |there| Ok(is_ours(there)))?;
+    let is_left = !open.is_empty() || state.path == PathState::Directory { empty: true };
+    let removal = remove(target, state, open.len()).filter(|_| is_left);
+    let line = line.unwrap_or_else(|| plain_line(target));
+    let unmounting = open.into_iter().map(|there| Step::Unmount {
+        target: target.clone(),
+        device: there.device,
+        line: line.clone(),
+    });
+    Ok(unmounting.chain(removal).collect())
+}
+
 /// Unmounts without a line of the site's.
 pub(super) fn plainly(target: &MountPoint, device: DeviceNumber) -> Step {
-    let line = shell_words::quote(&target.to_string()).into_owned();
-    Step::Unmount { target: target.clone(), device, line }
+    Step::Unmount { target: target.clone(), device, line: plain_line(target) }
+}
+
+fn plain_line(target: &MountPoint) -> String {
+    shell_words::quote(&target.to_string()).into_owned()
 }
 
 /// The mounts at a target that are `ours`, topmost first. Other mounts stay: they hinder nothing, unless one of ours

@@ -1,4 +1,4 @@
-//! Which of a profile's lines bash can read, and what comes in the place of those that it cannot.
+//! Finds lines of a profile that bash could not read, and replaces them.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use super::{Commands, DEACTIVATE, LOCK_STOP, UNMOUNT, VolumeLines};
 use crate::desired::{Goal, MountProblem};
 
 impl Commands {
-    /// These, of which bash can read every line, and what was wrong with those of the way back.
+    /// These lines with unreadable ones replaced, and what was wrong with those for unmounting.
     ///
-    /// What is mounted must be able to go again: mounting wants both ways readable. Unmounting must not wait for a line that
-    /// will never be: in the place of those of the way back comes what is done without a profile, and no hook.
+    /// The agent mounts only what it can unmount again, so every line must be readable to mount. Unmounting must not wait for
+    /// a line that will never be readable: the agent uses the lines that it has without a profile, and leaves out hooks.
     ///
     /// # Errors
     /// With the first line that cannot be read, when mounting.
@@ -20,20 +20,20 @@ impl Commands {
         goal: Goal,
     ) -> Result<(Self, Vec<SiteCommandError>), MountProblem> {
         let mut unreadable = Vec::new();
-        for (way, field, text, plain) in self.lines() {
+        for (line_goal, field, text, plain) in self.lines() {
             let Err(error) = SiteCommand::new(&field, text, BTreeMap::new()) else { continue };
             if goal == Goal::Mounted {
                 return Err(MountProblem::Command(error));
             }
             plain.clone_into(text);
-            if way == goal {
+            if line_goal == goal {
                 unreadable.push(error);
             }
         }
         Ok((self, unreadable))
     }
 
-    /// Every line with the way that it belongs to, its field, and what does its work when it cannot be read.
+    /// Every line with the goal that it serves, its field, and its replacement when it cannot be read.
     fn lines(&mut self) -> Vec<(Goal, String, &mut String, &'static str)> {
         let VolumeLines { field, group, volume, .. } = &mut self.volume;
         let of_volume = |name: &str| format!("{field}.{name}");
@@ -46,17 +46,17 @@ impl Commands {
             (Goal::Unmounted, of_volume("lvChange.deactivate"), &mut volume.deactivate, DEACTIVATE),
         ];
         for hook in &mut self.hooks {
-            let way = way(hook.phase);
+            let goal = goal_of_phase(hook.phase);
             for (place, text) in hook.lines.iter_mut().enumerate() {
-                lines.push((way, format!("{}[{place}]", hook.field), text, ""));
+                lines.push((goal, format!("{}[{place}]", hook.field), text, ""));
             }
         }
         lines
     }
 }
 
-/// Which way hooks of a phase belong to.
-fn way(phase: &str) -> Goal {
+/// The goal that hooks of a phase serve.
+fn goal_of_phase(phase: &str) -> Goal {
     match phase {
         "preActivate" | "postActivate" | "preMount" | "postMount" => Goal::Mounted,
         _ => Goal::Unmounted,

@@ -6,6 +6,8 @@
 mod admin;
 mod change;
 mod drive;
+#[cfg(test)]
+mod fake;
 mod hosts;
 mod inventory;
 mod ioctl;
@@ -15,8 +17,6 @@ mod physical;
 mod reach;
 mod ready;
 mod shared_look;
-#[cfg(test)]
-mod simulated;
 mod source;
 mod status;
 mod switchtec;
@@ -189,9 +189,8 @@ impl NvmeDrives {
 
     fn drive(&self, nqn: &Nqn) -> Result<Arc<Managed>, StepError> {
         let absent = || io::Error::new(io::ErrorKind::NotFound, ABSENT);
-        self.find(nqn).and_then(|found| found.ok_or_else(absent)).map_err(|source| {
-            StepError::System { call: "find drive", target: nqn.to_string(), source }
-        })
+        let found = self.find(nqn).and_then(|found| found.ok_or_else(absent));
+        found.map_err(StepError::system("find drive", nqn))
     }
 
     /// The block device of a namespace, when it is proved to be that namespace, made for that allocation. For a known

@@ -149,7 +149,7 @@ impl Drives for FilePool {
         members: u16,
     ) -> Result<(), StepError> {
         let owner = OwnerFile::new(allocation, size, members);
-        self.claim(id, &owner, size).map_err(|source| system("adopt namespace", id, source))
+        self.claim(id, &owner, size).map_err(StepError::system("adopt namespace", id))
     }
 
     /// A file drive has no slot in which another could replace it.
@@ -166,7 +166,7 @@ impl Drives for FilePool {
     }
 
     fn attach(&self, id: &NamespaceId, _: Endpoint, node: &NodeName) -> Result<(), StepError> {
-        self.grant(id, node).map_err(|source| system("attach namespace", id, source))
+        self.grant(id, node).map_err(StepError::system("attach namespace", id))
     }
 
     fn detach(&self, id: &NamespaceId, node: &NodeName) -> Result<(), StepError> {
@@ -176,8 +176,4 @@ impl Drives for FilePool {
 
 fn unreadable(root: &Path, source: io::Error) -> ObserveError {
     ObserveError::Read { path: root.display().to_string(), source }
-}
-
-fn system(call: &'static str, target: &impl std::fmt::Display, source: io::Error) -> StepError {
-    StepError::System { call, target: target.to_string(), source }
 }

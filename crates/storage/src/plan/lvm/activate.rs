@@ -13,7 +13,7 @@ impl Lvm<'_> {
         let volume = || self.volume.to_string();
         self.all_devices()?;
         if let Some(report) = self.report() {
-            self.no_stranger_has(report)?;
+            self.is_in_no_foreign_group(report)?;
         }
         if self.logical().is_none() {
             return Err(Rejection::NoVolume { volume: volume() });

@@ -12,7 +12,7 @@ impl Lvm<'_> {
     /// The steps until the volume exists completely; none when it does.
     pub(in crate::plan) fn build(&self) -> Result<Vec<Step>, Rejection> {
         let Some(report) = self.report() else { return Ok(Vec::new()) };
-        self.no_stranger_has(report)?;
+        self.is_in_no_foreign_group(report)?;
         match self.group() {
             None => {
                 self.all_devices()?;

@@ -12,7 +12,7 @@ impl Lvm<'_> {
     /// an interrupted `vgremove`, would need LVM's `--force`: erasing the namespaces removes them.
     pub(in crate::plan) fn remove(&self) -> Result<Vec<Step>, Rejection> {
         let Some(report) = self.report() else { return Ok(Vec::new()) };
-        self.no_stranger_has(report)?;
+        self.is_in_no_foreign_group(report)?;
         let mut steps = self.clean_up();
         if self.is_suspended() {
             return Ok(steps);

@@ -78,7 +78,7 @@ impl Rejection {
             | Self::ForeignPool { .. }
             | Self::OtherPool { .. }
             | Self::ManyPools { .. }
-            | Self::Strangers { .. }
+            | Self::ForeignMapping { .. }
             | Self::ForeignSignature { .. }
             | Self::WrongFileSystem { .. }
             // Alone among what can be at a mount path this leaves no other path to use.

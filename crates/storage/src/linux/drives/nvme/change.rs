@@ -57,17 +57,13 @@ impl NvmeDrives {
         work: impl FnOnce(&Managed) -> Result<T, DriveError> + Send + 'static,
     ) -> Result<T, StepError> {
         let drive = self.drive(nqn)?;
-        let system = |source| StepError::System { call, target: target.to_string(), source };
+        let system = StepError::system(call, target);
         let done = self.changes.run_longer(more, &nqn.to_string(), move || work(&drive));
         done.map_err(system)?.map_err(|error| failed(call, target, error))
     }
 
     fn appear(&self, id: &NamespaceId) -> Result<BlockDevice, StepError> {
-        let system = |source| StepError::System {
-            call: "find the block device of",
-            target: id.to_string(),
-            source,
-        };
+        let system = StepError::system("find the block device of", id);
         let managed = self.drive(&id.subsystem)?;
         let begun = Instant::now();
         while begun.elapsed() < APPEARS_WITHIN {
@@ -92,7 +88,7 @@ impl NvmeDrives {
 
     /// Refuses while this node uses the namespace: otherwise a mount would hang and lose its data.
     fn unused(&self, call: &'static str, id: &NamespaceId) -> Result<(), StepError> {
-        let failed = |source| StepError::System { call, target: id.to_string(), source };
+        let failed = StepError::system(call, id);
         match self.block(id, None).map_err(failed)? {
             Some(block) => {
                 match exclusive::with(call, &block.device.path, self.deadline, |_| Ok(())) {
@@ -128,11 +124,7 @@ pub(super) fn failed(
             StepError::Changed(format!("drive {target}: {error}"))
         }
         DriveError::Refused(refused) => StepError::NoRoom(refused),
-        other => StepError::System {
-            call,
-            target: target.to_string(),
-            source: io::Error::other(in_one_line(NOTHING, &other)),
-        },
+        other => StepError::system(call, target)(io::Error::other(in_one_line(NOTHING, &other))),
     }
 }
 
@@ -195,16 +187,11 @@ impl Drives for NvmeDrives {
             .ledgers
             .of(&id.subsystem)
             .and_then(|ledger| ledger.record_replaced(id.nsid, allocation));
-        noted.map_err(|source| StepError::System {
-            call: "note the successor of",
-            target: id.to_string(),
-            source,
-        })
+        noted.map_err(StepError::system("note the successor of", id))
     }
 
     fn forget(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError> {
-        let failed =
-            |source| StepError::System { call: "forget namespace", target: id.to_string(), source };
+        let failed = StepError::system("forget namespace", id);
         // The drive has the namespace: it must be deleted, not just forgotten.
         if self.find(&id.subsystem).map_err(failed)?.is_some() {
             return Err(StepError::Changed(format!("drive {} came back", id.subsystem)));

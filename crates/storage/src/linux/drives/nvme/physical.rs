@@ -21,7 +21,7 @@ use super::{
     sysfs::{ControllerNode, attribute, name},
     wire::NAMESPACE_MANAGEMENT,
 };
-use crate::{desired::Endpoint, host::error_chain};
+use crate::desired::Endpoint;
 
 /// The fault of a drive that cannot erase namespaces one by one.
 pub(super) const FORMATS_ALL: &str = "it erases every namespace when one is formatted (FNA bits 0 and 1): no other's data would be safe on it";
@@ -212,7 +212,7 @@ fn write(path: &Path, value: &str) -> io::Result<()> {
 
 /// What failed and why, in one line.
 pub(super) fn in_one_line(what: &str, error: &dyn std::error::Error) -> String {
-    format!("{what}: {}", error_chain(error))
+    format!("{what}: {}", causes::chain(error))
 }
 
 #[cfg(test)]

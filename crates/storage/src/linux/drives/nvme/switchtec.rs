@@ -18,11 +18,11 @@ mod bindings;
 mod command;
 mod dump;
 mod fabric;
+#[cfg(test)]
+pub(super) mod fake;
 mod links;
 mod record;
 mod register;
-#[cfg(test)]
-pub(super) mod simulated;
 mod switch;
 #[cfg(test)]
 mod tests;

@@ -12,7 +12,6 @@ use super::{
     FilePool,
     files::{OwnerFile, gone_name, new_name},
     inventory::access,
-    system,
 };
 use crate::{
     desired::{AllocationId, NamespaceId, NodeName, Nqn},
@@ -29,7 +28,7 @@ impl FilePool {
         size: u64,
         members: u16,
     ) -> Result<(), StepError> {
-        let failed = |source| system("create namespace", nqn, source);
+        let failed = StepError::system("create namespace", nqn);
         let _lock = self.lock().map_err(failed)?;
         let inventory = self.look().map_err(failed)?;
         let exists = inventory
@@ -83,7 +82,7 @@ impl FilePool {
         id: &NamespaceId,
         allocation: AllocationId,
     ) -> Result<(), StepError> {
-        let failed = |source| system("delete namespace", id, source);
+        let failed = StepError::system("delete namespace", id);
         let _lock = self.lock().map_err(failed)?;
         let Some(path) = self.directory(id).map_err(failed)? else { return Ok(()) };
         let leftovers: Vec<_> = [new_name(id.nsid, allocation), gone_name(id.nsid, allocation)]
@@ -118,7 +117,7 @@ impl FilePool {
     }
 
     pub(super) fn withdraw(&self, id: &NamespaceId, node: &NodeName) -> Result<(), StepError> {
-        let failed = |source| system("detach namespace", id, source);
+        let failed = StepError::system("detach namespace", id);
         let _lock = self.lock().map_err(failed)?;
         let Some(path) = self.directory(id).map_err(failed)? else { return Ok(()) };
         let others = access(&path).map_err(failed)?.into_iter().any(|other| other != *node);

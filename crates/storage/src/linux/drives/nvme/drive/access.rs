@@ -4,7 +4,6 @@ use super::{DriveError, NvmeDrive, Result, attached_at};
 use crate::{
     desired::{Endpoint, NodeName},
     linux::drives::nvme::ledger::Found,
-    observed::NamespaceOwner,
 };
 
 impl NvmeDrive {
@@ -41,13 +40,10 @@ impl NvmeDrive {
     }
 
     fn known_as_ours(&self, namespace: &Found) -> Result<()> {
-        match self.owner(namespace)? {
-            NamespaceOwner::Ours(_) | NamespaceOwner::Partial(_) | NamespaceOwner::Replaced(_) => {
-                Ok(())
-            }
-            foreign @ (NamespaceOwner::Foreign(_) | NamespaceOwner::Unknown) => {
-                Err(DriveError::NotOurs { wanted: "any allocation".to_owned(), found: foreign })
-            }
+        let found = self.owner(namespace)?;
+        if found.allocation().is_some() {
+            return Ok(());
         }
+        Err(DriveError::NotOurs { wanted: "any allocation".to_owned(), found })
     }
 }

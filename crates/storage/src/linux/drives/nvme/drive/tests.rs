@@ -9,8 +9,8 @@ use crate::{
     linux::bounded::{BoundedCalls, give_up, is_given_up},
     linux::drives::nvme::{
         admin::{cns, opcode},
+        fake::{Lost, Simulated, Surprise, Way},
         ledger::Wanted,
-        simulated::{Lost, Simulated, Surprise, Way},
     },
     observed::DriveWarning,
 };

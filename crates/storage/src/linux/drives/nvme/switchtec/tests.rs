@@ -6,8 +6,8 @@ use super::{
     behind::Pace,
     command::Command,
     fabric::{Fabric, Found},
+    fake::{Chassis, Drive, Opens, PATIENCE},
     record::{Recorded, replay::Replayed},
-    simulated::{Chassis, Drive, Opens, PATIENCE},
     switch::Switch,
     topology::{Port, Seat, seat, slots},
     transport::Devices,
@@ -20,8 +20,8 @@ use crate::{
         nvme::{
             NvmeDrives,
             admin::Admin,
+            fake::{Down, Lost, Simulated},
             reach::Reach,
-            simulated::{Down, Lost, Simulated},
             source::Source,
         },
     },
@@ -127,7 +127,7 @@ fn a_tunnel_that_never_opens_is_not_waited_for_without_end() {
 
 #[test]
 fn a_physical_function_is_not_reset_through_a_switch() {
-    let error = super::simulated::tunnel_to(&drive(0, 17)).reset().unwrap_err();
+    let error = super::fake::tunnel_to(&drive(0, 17)).reset().unwrap_err();
     let why = std::error::Error::source(&error).unwrap().to_string();
     assert!(why.contains("not reset"), "{why}");
 }

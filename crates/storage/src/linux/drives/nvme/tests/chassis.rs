@@ -5,9 +5,9 @@ use super::{
         admin::{Admin, opcode},
         change::failed,
         drive::NvmeDrive,
+        fake::{Lost, Simulated},
         inventory::shown,
         ledger::Wanted,
-        simulated::{Lost, Simulated},
     },
     *,
 };

@@ -1,15 +1,15 @@
-//! systemctl, on the administrator's terminal.
+//! Runs systemctl on the administrator's terminal.
 
 use std::{io, os::unix::process::ExitStatusExt, process::Command};
 
 use thiserror::Error;
 
-/// systemctl did not run.
+/// systemctl could not be started.
 #[derive(Debug, Error)]
 #[error("run systemctl: is this host run by systemd?")]
 pub(crate) struct SystemctlError(#[source] io::Error);
 
-/// Runs it to its end and gives its exit code.
+/// Runs systemctl to its end and returns its exit code, 128 plus the signal that killed it, or 1.
 ///
 /// # Errors
 /// When it cannot be started.
@@ -17,8 +17,8 @@ pub(crate) struct SystemctlError(#[source] io::Error);
     clippy::disallowed_methods,
     reason = "an administrator waits for it and may answer its questions: no deadline, and its terminal is theirs"
 )]
-pub(crate) fn systemctl(words: &[&str]) -> Result<u8, SystemctlError> {
-    let status = Command::new("systemctl").args(words).status().map_err(SystemctlError)?;
+pub(crate) fn systemctl(arguments: &[&str]) -> Result<u8, SystemctlError> {
+    let status = Command::new("systemctl").args(arguments).status().map_err(SystemctlError)?;
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }

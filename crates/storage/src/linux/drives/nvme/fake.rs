@@ -149,7 +149,7 @@ impl Simulated {
     pub(super) fn queue(&self, way: Way) -> Box<dyn AdminQueue> {
         match way {
             Way::Here => Box::new(self.clone()),
-            Way::Switch => super::switchtec::simulated::tunnel_to(self),
+            Way::Switch => super::switchtec::fake::tunnel_to(self),
         }
     }
 }

@@ -1,17 +1,17 @@
-//! Mounts that an object asked for and asks for no more, because its `spec.mounts` was changed in place. Pure.
+//! Dropped mounts: an object asked for them earlier and does so no more, because its `spec.mounts` was changed in place. Pure.
 //!
-//! They belong to the object until they are unmounted: before that it is neither ready nor released. An agent that starts reads
-//! what an object asked for earlier from its record ([`MountRecords`](crate::records::MountRecords)).
+//! They belong to the object until they are unmounted; until then it is neither ready nor released. An agent that starts reads
+//! them from the object's record ([`MountRecords`](crate::records::MountRecords)).
 
 use std::{collections::BTreeMap, path::Path};
 
 use api::{ClientMount, RabbitLabels, client_mount::ClientMountInfo, names::label};
 
-/// What objects asked for earlier, by uid: each version of an object with those of its mounts that are to go.
+/// Dropped mounts by uid of their object: earlier versions of the object, each with those of its mounts that are to be unmounted.
 #[derive(Debug, Default)]
-pub struct Former(BTreeMap<String, Vec<ClientMount>>);
+pub struct DroppedMounts(BTreeMap<String, Vec<ClientMount>>);
 
-impl Former {
+impl DroppedMounts {
     /// The object was changed; `after` is `None` when the new version cannot be read. `had(i)` tells whether mount `i` of
     /// `before` was this object's, and no other's.
     pub fn changed(
@@ -27,11 +27,11 @@ impl Former {
         dropped.spec.mounts.retain(|_| place.next().is_some_and(&had));
         versions.push(dropped);
         self.put(uid.clone(), versions);
-        self.told(&uid, after);
+        self.asked_again(&uid, after);
     }
 
-    /// The object is this now: what it asks for again is not to go.
-    pub fn told(&mut self, uid: &str, after: Option<&ClientMount>) {
+    /// Forgets those dropped mounts that the object asks for again.
+    pub fn asked_again(&mut self, uid: &str, after: Option<&ClientMount>) {
         let mut versions = self.0.remove(uid).unwrap_or_default();
         for version in &mut versions {
             let of = version.clone();
@@ -42,7 +42,7 @@ impl Former {
         self.put(uid.to_owned(), versions);
     }
 
-    /// What is to go of an object before anything else is done for it.
+    /// The dropped mounts of an object, which the agent unmounts before it does anything else for the object.
     #[must_use]
     pub fn of(&self, uid: &str) -> &[ClientMount] {
         self.0.get(uid).map_or(&[], Vec::as_slice)
@@ -53,7 +53,7 @@ impl Former {
         self.0.values().flatten()
     }
 
-    /// The mounts of these versions are gone from the node. Some of them may have been asked for again meanwhile.
+    /// Forgets mounts that are gone from the node. The object may have asked for some of them again meanwhile.
     pub fn gone(&mut self, uid: &str, gone: &[ClientMount]) {
         let mut versions = self.0.remove(uid).unwrap_or_default();
         for version in &mut versions {
@@ -64,7 +64,7 @@ impl Former {
         self.put(uid.to_owned(), versions);
     }
 
-    /// The object went, and nobody works on what it asked for earlier any more: that is returned.
+    /// Forgets an object that is gone, and returns the dropped mounts that nobody works on any more.
     pub fn forget(&mut self, uid: &str) -> Vec<ClientMount> {
         self.0.remove(uid).unwrap_or_default()
     }

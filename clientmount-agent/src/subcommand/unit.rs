@@ -1,20 +1,20 @@
-//! The unit file, as text.
+//! The text of the unit file that `install` writes.
 
 use std::{ffi::OsString, path::Path};
 
 use thiserror::Error;
 
-/// The Go daemon's: sites have drop-ins for it and tools that know it.
+/// The Go daemon's unit name: sites have drop-ins and tools for it.
 pub(crate) const NAME: &str = "clientmountd.service";
-/// The first line of every unit that is ours to replace and to remove.
+/// The first line of every unit file that `install` wrote; no other is replaced or removed.
 const MARK: &str =
     "# Written by `clientmount-agent install`, and taken away by `clientmount-agent remove`.";
-/// What is packaged is what is installed, but for the command line.
+/// The packaged unit, which `install` writes with another command line.
 const PACKAGED: &str = include_str!("../../../systemd/warren-clientmount-agent.service");
 const EXEC_START: &str = "ExecStart=/usr/bin/clientmount-agent";
 const ORDER: &str = "Wants=network-online.target";
 
-/// An argument that no unit can hold.
+/// An argument that cannot be written into a unit file.
 #[derive(Debug, PartialEq, Eq, Error)]
 #[error("{0:?} cannot stand in a unit file: use arguments in UTF-8 without control characters")]
 pub(crate) struct UnfitArgument(OsString);
@@ -22,12 +22,12 @@ pub(crate) struct UnfitArgument(OsString);
 /// A unit that runs `program` with `arguments`.
 ///
 /// # Errors
-/// When one cannot stand in a unit.
+/// When an argument cannot be written into a unit file.
 pub(crate) fn text(program: &Path, arguments: &[OsString]) -> Result<String, UnfitArgument> {
-    let mut line = format!("ExecStart={}", word(&program.into())?.replace("$$", "$"));
+    let mut line = format!("ExecStart={}", quoted(&program.into())?.replace("$$", "$"));
     for argument in arguments {
         line.push(' ');
-        line.push_str(&word(argument)?);
+        line.push_str(&quoted(argument)?);
     }
     let unit = PACKAGED.replace(EXEC_START, &line).replace(
         ORDER,
@@ -37,13 +37,13 @@ pub(crate) fn text(program: &Path, arguments: &[OsString]) -> Result<String, Unf
     Ok(format!("{MARK}\n{unit}"))
 }
 
-/// Whether `install` wrote it.
+/// Whether `install` wrote this unit file.
 pub(crate) fn is_ours(unit: &str) -> bool {
     unit.starts_with(MARK)
 }
 
 /// An argument as systemd.service(5) reads it back: quoted, with `%` and `$` doubled.
-fn word(argument: &OsString) -> Result<String, UnfitArgument> {
+fn quoted(argument: &OsString) -> Result<String, UnfitArgument> {
     let unfit = || UnfitArgument(argument.clone());
     let text = argument.to_str().ok_or_else(unfit)?;
     if text.chars().any(char::is_control) {

@@ -1,4 +1,4 @@
-//! What the node is told of one ClientMount, decoded, and what it reports.
+//! One ClientMount as the agent received it, from a coordinator or the API, and the report on it.
 
 use api::{ClientMount, ClientMountStatus, NnfStorageProfile};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -14,9 +14,9 @@ use crate::{
     site::Site,
 };
 
-/// One object as it was last, with the profile that its labels name.
+/// One ClientMount as it was received last, with the profile that its labels name.
 #[derive(Debug, Clone)]
-pub struct Desire {
+pub struct ReceivedMount {
     /// `metadata.namespace`.
     pub namespace: String,
     /// `metadata.name`.
@@ -33,20 +33,20 @@ pub struct Desire {
 /// Why a profile cannot be had, in words for the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoProfile {
-    /// There is none, or none that can be used.
+    /// The profile does not exist, or cannot be used.
     Missing(String),
-    /// The API does not let it be read: it may be there.
-    Unread(String),
+    /// The API does not let the agent read it: it may exist.
+    Forbidden(String),
 }
 
 impl NoProfile {
     fn text(&self) -> &str {
-        let (Self::Missing(text) | Self::Unread(text)) = self;
+        let (Self::Missing(text) | Self::Forbidden(text)) = self;
         text
     }
 }
 
-/// What became of one object.
+/// The outcome of the work on one object, as the agent reports it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
     /// `metadata.namespace`.
@@ -55,11 +55,11 @@ pub struct Report {
     pub name: String,
     /// `metadata.uid`.
     pub uid: String,
-    /// `metadata.resourceVersion` of what the node was told.
+    /// `metadata.resourceVersion` of the object that the agent received.
     pub resource_version: String,
     /// The object's new status.
     pub status: ClientMountStatus,
-    /// Nothing of the object is left: the finalizer may go.
+    /// Whether nothing of the object is left on the node, so that its finalizer can be removed.
     pub released: bool,
 }
 
@@ -76,8 +76,8 @@ impl From<&Report> for MountReport {
     }
 }
 
-impl Desire {
-    /// An object as the API has it.
+impl ReceivedMount {
+    /// A ClientMount as the API stores it.
     pub fn of(client_mount: ClientMount, profile: Result<NnfStorageProfile, NoProfile>) -> Self {
         Self {
             namespace: client_mount.namespace().unwrap_or_default(),
@@ -90,7 +90,7 @@ impl Desire {
         }
     }
 
-    /// An object that the API has, and that does not read as one.
+    /// An object that the API stores and that cannot be read as a ClientMount.
     pub fn unreadable(metadata: &ObjectMeta, why: String) -> Self {
         Self {
             namespace: metadata.namespace.clone().unwrap_or_default(),
@@ -103,7 +103,7 @@ impl Desire {
         }
     }
 
-    /// An object as a coordinator tells of it.
+    /// A ClientMount as a coordinator sends it.
     pub fn decode(message: DesiredMount) -> Self {
         let client_mount: Result<ClientMount, _> = serde_json::from_slice(&message.client_mount);
         let count = match &client_mount {
@@ -121,13 +121,13 @@ impl Desire {
         }
     }
 
-    /// An object as an agent recorded it; its profile is not known.
+    /// A ClientMount as an earlier agent recorded it; its profile is not known.
     pub fn recorded(version: ClientMount) -> Self {
         let why = "the object is gone, and its NnfStorageProfile with it";
         Self::of(version, Err(NoProfile::Missing(why.to_owned())))
     }
 
-    /// The units of this object; when it is `gone`, those that leave nothing of it.
+    /// The units of work of this object; when it is `gone`, those that unmount everything.
     ///
     /// # Errors
     /// When the object cannot be worked on.
@@ -138,16 +138,22 @@ impl Desire {
         let profile = self.profile.as_ref().map_err(NoProfile::text);
         let mut units = units(object, goal, profile, &no_references, site)?;
         // The profile of an object that is gone will not arrive: the agent does without it.
-        if let (false, Err(NoProfile::Unread(why))) = (gone, &self.profile) {
-            units.profile_lost = Some(ObjectError::ProfileUnread(why.clone()));
+        if let (false, Err(NoProfile::Forbidden(why))) = (gone, &self.profile) {
+            units.profile_lost = Some(ObjectError::ProfileForbidden(why.clone()));
         }
         Ok(units)
     }
 
-    /// The object as it was told earlier, with what is known of its profile now.
+    /// An earlier version of the object, with what is known of its profile now.
     pub fn earlier(&self, version: &ClientMount) -> Self {
         let count = version.spec.mounts.len();
         Self { client_mount: Ok(version.clone()), count, ..self.clone() }
+    }
+
+    /// Its `metadata.resourceVersion`.
+    #[must_use]
+    pub fn resource_version(&self) -> &str {
+        &self.resource_version
     }
 
     /// The object, when it can be read.
@@ -169,6 +175,7 @@ impl Desire {
             .unwrap_or(Goal::Unmounted)
     }
 
+    /// The object as one that asks for mount points; `None` when it cannot be read.
     pub fn claimant(&self) -> Option<Claimant> {
         self.client_mount.as_ref().ok().map(Claimant::of)
     }
@@ -178,7 +185,7 @@ impl Desire {
         Outcome::refused(self.goal(), self.count, failure)
     }
 
-    /// Every path at which something of this object may be mounted; `None` when that cannot be told.
+    /// Every path at which something of this object may be mounted; `None` when that is not known.
     pub fn possible_paths(
         &self,
         units: Option<&MountUnits>,
@@ -187,23 +194,24 @@ impl Desire {
         let object = self.client_mount.as_ref().ok()?;
         let mut paths: Vec<_> =
             units.into_iter().flat_map(MountUnits::mount_points).cloned().collect();
-        for (place, info) in object.spec.mounts.iter().enumerate() {
-            if units.is_some_and(|units| matches!(units.mounts.get(place), Some(Ok(_)))) {
+        for (index, info) in object.spec.mounts.iter().enumerate() {
+            if units.is_some_and(|units| matches!(units.mounts.get(index), Some(Ok(_)))) {
                 continue;
             }
             // It is to be unmounted from a path that nobody knows: the clean-up unmounts it.
-            if units.is_some_and(|units| units.is_untold(place)) {
+            if units.is_some_and(|units| units.has_unknown_path(index)) {
                 continue;
             }
             if info.mount_path.contains('$') {
                 return None;
             }
-            // A path that cannot be one now could not be one before.
+            // A path that cannot be a mount point now could not be one before.
             paths.extend(MountPoint::parse(&info.mount_path, &site.roots));
         }
         Some(paths)
     }
 
+    /// The report on the object after the work on it.
     pub fn report(&self, site: &Site, outcome: &Outcome) -> Report {
         Report {
             namespace: self.namespace.clone(),
@@ -218,7 +226,7 @@ impl Desire {
 
 fn profile(message: &DesiredMount) -> Result<NnfStorageProfile, NoProfile> {
     if message.profile_unread {
-        return Err(NoProfile::Unread(message.profile_missing.clone()));
+        return Err(NoProfile::Forbidden(message.profile_missing.clone()));
     }
     if !message.profile_missing.is_empty() {
         return Err(NoProfile::Missing(message.profile_missing.clone()));

@@ -1,26 +1,26 @@
-//! A mount to be taken away at a path that nobody can tell any more: its variables came from a profile that is gone.
+//! A mount to be unmounted whose path is not known any more: variables of the path came from a profile that is gone.
 
 use storage::{
     desired::{FileSystemKind, HookScope, Mount, MountHooks, MountPoint, MountSource},
     observed::{MountedThing, Superblock},
 };
 
-/// What is known of such a mount.
+/// A mount to be unmounted whose path is not known.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Untold {
-    /// Its path, with the variables that are not known.
+pub struct UnknownPath {
+    /// Its path, with the unknown variables as the object has them.
     pub(super) path: String,
     pub(super) kind: FileSystemKind,
     pub(super) source: MountSource,
-    /// That path taken as it is spelled, where nothing is, when it could be a mount point.
-    pub(super) spelled: Option<(HookScope, MountPoint)>,
+    /// The same path without filling in variables, if it could be a mount point. Nothing is mounted there.
+    pub(super) literal: Option<(HookScope, MountPoint)>,
 }
 
-impl Untold {
-    /// The mount at the path as it is spelled: whoever looks at that sees who uses its device.
+impl UnknownPath {
+    /// The mount at the literal path: observing it tells which processes use its device.
     #[must_use]
-    pub fn as_spelled(&self) -> Option<Mount> {
-        let (scope, target) = self.spelled.clone()?;
+    pub fn at_literal_path(&self) -> Option<Mount> {
+        let (scope, target) = self.literal.clone()?;
         Some(Mount {
             scope,
             target,
@@ -34,7 +34,7 @@ impl Untold {
         })
     }
 
-    /// Whether what is mounted may be it. This never proves it: another object may show the same file system.
+    /// Whether something mounted may be this mount. This never proves it: another object may have mounted the same file system.
     #[must_use]
     pub fn may_be(&self, there: &MountedThing) -> bool {
         there.kind == self.kind.as_str()
@@ -44,7 +44,7 @@ impl Untold {
                     Superblock::Ours(_) | Superblock::Foreign | Superblock::Unknown => {
                         let lies_on = there.namespace.as_ref();
                         volume.namespaces.is_empty()
-                            || lies_on.is_none_or(|it| volume.namespaces.contains(it))
+                            || lies_on.is_none_or(|namespace| volume.namespaces.contains(namespace))
                     }
                 },
                 MountSource::Lustre(source) => there.source == *source,

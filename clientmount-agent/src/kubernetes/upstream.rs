@@ -1,4 +1,4 @@
-//! Through a coordinator or straight to the API: what was given decides. Pure.
+//! Decides from flags and environment whether the agent uses a coordinator or the API itself. Pure.
 
 use std::path::PathBuf;
 
@@ -17,55 +17,55 @@ enum Source {
     CommandLine,
 }
 
-/// What was given of the two ways.
+/// How plainly the coordinator and the API were named.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Given {
     coordinator: Source,
     api: Source,
-    /// Of the service's flags the one given most plainly.
+    /// How the API's host, port, token or certificate was given, whichever was given most plainly.
     service: Source,
     service_flag: &'static str,
-    /// Started under the name of the Go daemon.
+    /// Whether the program was started under the name of the Go daemon.
     as_clientmountd: bool,
 }
 
-/// The way to take.
+/// Where the agent gets its ClientMounts from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
-    /// Through the coordinator.
+    /// A coordinator.
     Coordinator,
-    /// Straight to the API.
+    /// The Kubernetes API itself.
     Api,
 }
 
-/// The API, what is needed to be let in, and what an administrator should know.
+/// The API that the flags name, and its credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ApiWay {
-    /// Where.
+pub struct ApiUpstream {
+    /// The API's address.
     pub address: Address,
-    /// For an address that brings none of its own.
+    /// Token and CA files, for an address `https://HOST:PORT`; other addresses name their own.
     pub credentials: Option<Credentials>,
-    /// Said once.
+    /// What the administrator should know of flags that are not used; the agent logs it at its start.
     pub note: Option<String>,
 }
 
-/// No way can be told from what was given.
+/// The flags do not name one API or one coordinator.
 #[derive(Debug, PartialEq, Eq, Error)]
-pub enum WayError {
-    /// Two ways.
+pub enum UpstreamError {
+    /// Both were named.
     #[error(
         "{coordinator} and {api} name two ways for this node's mounts: give one of them, the coordinator's or the API's"
     )]
     Both {
-        /// How the coordinator was named.
+        /// The flag or variable that names the coordinator.
         coordinator: &'static str,
-        /// How the API was.
+        /// The flag or variable that names the API.
         api: &'static str,
     },
-    /// Two addresses of one API.
+    /// Two flags give the API's address.
     #[error("--api and {0} name the API twice: give one of them")]
     TwoAddresses(&'static str),
-    /// Half an address.
+    /// Only the host or only the port was given.
     #[error("{given} ({value:?}) without {missing}: give both, or neither to use a kubeconfig")]
     Half {
         /// The flag that was given.
@@ -75,7 +75,7 @@ pub enum WayError {
         /// The one that was not.
         missing: &'static str,
     },
-    /// Not an address.
+    /// Host and port make no address.
     #[error(
         "--kubernetes-service-host {host:?} and --kubernetes-service-port {port:?} make no address: give a host name or an IP address, and a port from 1 to 65535"
     )]
@@ -85,14 +85,14 @@ pub enum WayError {
         /// The port.
         port: String,
     },
-    /// A server without what it wants.
+    /// The server was named, but not the token or the CA file.
     #[error("{flag} is missing: name the {what} (or set {variable})")]
     Credentials {
-        /// The flag.
+        /// The missing flag.
         flag: &'static str,
-        /// What it names.
+        /// What the flag names, for the message.
         what: &'static str,
-        /// Its environment variable.
+        /// The environment variable that can replace the flag.
         variable: &'static str,
     },
 }
@@ -103,12 +103,12 @@ const TOKEN: &str = "--service-token-file";
 const CERTIFICATE: &str = "--service-cert-file";
 
 impl Given {
-    /// What a command line and its environment give.
+    /// Reads it from a command line and its environment.
     #[must_use]
     pub fn of(matches: &ArgMatches, as_clientmountd: bool) -> Self {
         let source = |id| match matches.value_source(id) {
             Some(ValueSource::CommandLine) => Source::CommandLine,
-            // A variable that is set and empty says nothing.
+            // A variable that is set and empty counts as not set.
             Some(ValueSource::EnvVariable) if !is_empty(matches, id) => Source::Environment,
             _ => Source::None,
         };
@@ -130,13 +130,13 @@ impl Given {
         }
     }
 
-    /// Which way was meant. The command line outweighs the environment, which every pod has.
+    /// The choice: the command line outweighs the environment, which every pod has.
     ///
     /// # Errors
-    /// When two ways were named as plainly.
-    pub fn choice(&self) -> Result<Choice, WayError> {
+    /// When both were named equally plainly.
+    pub fn choice(&self) -> Result<Choice, UpstreamError> {
         use Source::{CommandLine, Environment, None};
-        let both = |coordinator, api| Err(WayError::Both { coordinator, api });
+        let both = |coordinator, api| Err(UpstreamError::Both { coordinator, api });
         let api_flag = if self.api == CommandLine { "--api" } else { self.service_flag };
         match (self.coordinator, self.api.max(self.service)) {
             (CommandLine, CommandLine) => both("--coordinator", api_flag),
@@ -155,19 +155,19 @@ fn is_empty(matches: &ArgMatches, id: &str) -> bool {
     matches.get_raw(id).is_some_and(|mut values| values.all(std::ffi::OsStr::is_empty))
 }
 
-/// The API that the flags name, with what it wants.
+/// The API that the flags name, with its credentials.
 ///
 /// # Errors
 /// At the first thing that is missing or wrong, naming it and the remedy.
-pub fn choose(given: &KubernetesArgs) -> Result<ApiWay, WayError> {
+pub fn choose(given: &KubernetesArgs) -> Result<ApiUpstream, UpstreamError> {
     let host = text(given.kubernetes_service_host.as_ref());
     let port = text(given.kubernetes_service_port.as_ref());
     let address = match (&given.api, host, port) {
         (Some(api), None, None) => api.clone(),
-        // In a pod both are set, and say nothing that was not said more plainly.
+        // In a pod both variables are set; --api is the plainer choice.
         (Some(api), Some(_), Some(_)) => api.clone(),
-        (Some(_), Some(_), None) => return Err(WayError::TwoAddresses(HOST)),
-        (Some(_), None, Some(_)) => return Err(WayError::TwoAddresses(PORT)),
+        (Some(_), Some(_), None) => return Err(UpstreamError::TwoAddresses(HOST)),
+        (Some(_), None, Some(_)) => return Err(UpstreamError::TwoAddresses(PORT)),
         (None, Some(host), Some(port)) => server(host, port)?,
         (None, Some(host), None) => return Err(half(HOST, host, PORT)),
         (None, None, Some(port)) => return Err(half(PORT, port, HOST)),
@@ -179,10 +179,10 @@ pub fn choose(given: &KubernetesArgs) -> Result<ApiWay, WayError> {
         let unused = token.or(ca).map(|_| {
             format!("{TOKEN} and {CERTIFICATE} are not used: {address} brings its own credentials")
         });
-        return Ok(ApiWay { address, credentials: None, note: unused });
+        return Ok(ApiUpstream { address, credentials: None, note: unused });
     }
     let file = |value: Option<&str>, flag, what, variable| {
-        value.map(PathBuf::from).ok_or(WayError::Credentials { flag, what, variable })
+        value.map(PathBuf::from).ok_or(UpstreamError::Credentials { flag, what, variable })
     };
     let credentials = Credentials {
         token: file(
@@ -198,25 +198,25 @@ pub fn choose(given: &KubernetesArgs) -> Result<ApiWay, WayError> {
             "DWS_CLIENT_MOUNT_SERVICE_CERT_FILE",
         )?,
     };
-    Ok(ApiWay { address, credentials: Some(credentials), note: None })
+    Ok(ApiUpstream { address, credentials: Some(credentials), note: None })
 }
 
 fn text(value: Option<&String>) -> Option<&str> {
     value.map(String::as_str).filter(|value| !value.is_empty())
 }
 
-fn half(given: &'static str, value: &str, missing: &'static str) -> WayError {
-    WayError::Half { given, value: value.to_owned(), missing }
+fn half(given: &'static str, value: &str, missing: &'static str) -> UpstreamError {
+    UpstreamError::Half { given, value: value.to_owned(), missing }
 }
 
-fn server(host: &str, port: &str) -> Result<Address, WayError> {
+fn server(host: &str, port: &str) -> Result<Address, UpstreamError> {
     let bracketed = host.contains(':') && !host.starts_with('[');
     let url = if bracketed {
         format!("https://[{host}]:{port}")
     } else {
         format!("https://{host}:{port}")
     };
-    url.parse().map_err(|_| WayError::Address { host: host.to_owned(), port: port.to_owned() })
+    url.parse().map_err(|_| UpstreamError::Address { host: host.to_owned(), port: port.to_owned() })
 }
 
 #[cfg(test)]
@@ -294,9 +294,9 @@ mod tests {
             ),
             (told(flags("h", "x")), "--kubernetes-service-port \"x\""),
             (told(flags("h/x", "1")), "--kubernetes-service-host \"h/x\""),
-            (missing(|it| it.service_token_file = None), "--service-token-file is missing"),
+            (missing(|given| given.service_token_file = None), "--service-token-file is missing"),
             (
-                missing(|it| it.service_cert_file = Some(String::new())),
+                missing(|given| given.service_cert_file = Some(String::new())),
                 "--service-cert-file is missing",
             ),
         ] {

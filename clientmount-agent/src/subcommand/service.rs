@@ -1,4 +1,4 @@
-//! The service in a directory of units.
+//! Installs and removes the unit file `clientmountd.service`.
 
 use std::{
     env,
@@ -14,13 +14,13 @@ use super::unit::{NAME, is_ours};
 
 const UNITS: &str = "/etc/systemd/system";
 
-/// Where units of this host's administrator are.
+/// The directory that holds the unit files of this host's administrator.
 #[derive(Debug)]
 pub(crate) struct Service {
     directory: PathBuf,
 }
 
-/// The service is as it was.
+/// Why the service was not installed or removed; it is as it was before.
 #[derive(Debug, Error)]
 pub(crate) enum ServiceError {
     #[error(
@@ -29,18 +29,18 @@ pub(crate) enum ServiceError {
         .0.display()
     )]
     NotOurs(PathBuf),
-    #[error("{word} {}", path.display())]
+    #[error("{operation} {}", path.display())]
     File {
-        word: &'static str,
+        operation: &'static str,
         path: PathBuf,
         #[source]
         source: io::Error,
     },
-    #[error("systemctl {words} ended with exit code {code}")]
-    Systemctl { words: String, code: u8 },
-    #[error("systemctl {words}")]
+    #[error("systemctl {arguments} ended with exit code {code}")]
+    Systemctl { arguments: String, code: u8 },
+    #[error("systemctl {arguments}")]
     Start {
-        words: String,
+        arguments: String,
         #[source]
         source: Box<dyn Error>,
     },
@@ -53,10 +53,10 @@ impl Service {
         Self { directory: UNITS.into() }
     }
 
-    /// Writes the unit, in the place of one of ours, and has systemd start it at boot.
+    /// Writes the unit file, replacing an earlier one of ours, and has systemd start the service at boot.
     ///
     /// # Errors
-    /// When somebody else's is there, or a step fails.
+    /// When a unit file that this program did not write is there, or a step fails.
     pub(crate) fn install<E: Error + 'static>(
         &self,
         unit: &str,
@@ -64,24 +64,24 @@ impl Service {
     ) -> Result<String, ServiceError> {
         let path = self.path();
         self.ours()?;
-        let failed = |source| ServiceError::File { word: "write", path: path.clone(), source };
-        // As a whole: systemd may look at any time.
+        let failed = |source| ServiceError::File { operation: "write", path: path.clone(), source };
+        // systemd may read the file at any time, so it appears whole.
         let draft = self.directory.join(format!(".{NAME}.new"));
         fs::write(&draft, unit).map_err(failed)?;
         fs::rename(&draft, &path).map_err(failed)?;
-        for words in [&["daemon-reload"][..], &["enable", NAME]] {
-            run(systemctl, words)?;
+        for arguments in [&["daemon-reload"][..], &["enable", NAME]] {
+            run(systemctl, arguments)?;
         }
         Ok(format!(
-            "{} is written and starts at boot; start it now with the word start",
+            "{} is written and starts at boot; start it now with `systemctl start clientmountd`",
             path.display()
         ))
     }
 
-    /// Stops the service and takes its unit away.
+    /// Stops the service and removes its unit file.
     ///
     /// # Errors
-    /// When it is somebody else's, or a step fails.
+    /// When this program did not write the unit file, or a step fails.
     pub(crate) fn remove<E: Error + 'static>(
         &self,
         systemctl: &impl Fn(&[&str]) -> Result<u8, E>,
@@ -92,7 +92,7 @@ impl Service {
         }
         run(systemctl, &["disable", "--now", NAME])?;
         fs::remove_file(&path).map_err(|source| ServiceError::File {
-            word: "remove",
+            operation: "remove",
             path: path.clone(),
             source,
         })?;
@@ -104,31 +104,31 @@ impl Service {
         self.directory.join(NAME)
     }
 
-    /// Whether a unit of ours is there.
+    /// Whether a unit file that this program wrote is there.
     fn ours(&self) -> Result<bool, ServiceError> {
         let path = self.path();
         match fs::read_to_string(&path) {
             Ok(unit) if is_ours(&unit) => Ok(true),
             Ok(_) => Err(ServiceError::NotOurs(path)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(source) => Err(ServiceError::File { word: "read", path, source }),
+            Err(source) => Err(ServiceError::File { operation: "read", path, source }),
         }
     }
 }
 
 fn run<E: Error + 'static>(
     systemctl: &impl Fn(&[&str]) -> Result<u8, E>,
-    words: &[&str],
+    arguments: &[&str],
 ) -> Result<(), ServiceError> {
-    let line = words.join(" ");
-    match systemctl(words) {
+    let line = arguments.join(" ");
+    match systemctl(arguments) {
         Ok(0) => Ok(()),
-        Ok(code) => Err(ServiceError::Systemctl { words: line, code }),
-        Err(source) => Err(ServiceError::Start { words: line, source: source.into() }),
+        Ok(code) => Err(ServiceError::Systemctl { arguments: line, code }),
+        Err(source) => Err(ServiceError::Start { arguments: line, source: source.into() }),
     }
 }
 
-/// The program's absolute path under the name it was started by: that name has a meaning.
+/// The program's absolute path under the name it was started by: started as clientmountd it watches the API directly.
 ///
 /// # Errors
 /// When it is not where it was started from.
@@ -139,7 +139,7 @@ pub(crate) fn resolved(program: &OsString) -> Result<PathBuf, ServiceError> {
         std::path::absolute(given).ok()
     } else {
         let path = env::var_os("PATH").unwrap_or_default();
-        env::split_paths(&path).map(|directory| directory.join(given)).find(|it| it.is_file())
+        env::split_paths(&path).map(|directory| directory.join(given)).find(|path| path.is_file())
     };
     found.filter(|path| path.is_absolute() && path.is_file()).ok_or_else(missing)
 }
@@ -149,7 +149,7 @@ mod tests {
     use std::{cell::RefCell, convert::Infallible};
 
     use super::*;
-    use crate::words::unit;
+    use crate::subcommand::unit;
 
     struct Host {
         service: Service,
@@ -165,8 +165,8 @@ mod tests {
         }
 
         fn answers(&self, code: u8) -> impl Fn(&[&str]) -> Result<u8, Infallible> {
-            move |words| {
-                self.asked.borrow_mut().push(words.join(" "));
+            move |arguments| {
+                self.asked.borrow_mut().push(arguments.join(" "));
                 Ok(code)
             }
         }

@@ -13,7 +13,7 @@ use std::{
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::{
-    super::{admin, simulated::Simulated},
+    super::{admin, fake::Simulated},
     command::{Command, Refusal},
     dump::Function,
     switch::Switch,

@@ -1,7 +1,7 @@
-//! The words that the Go daemon takes in place of flags: install, remove, start, stop, status, version.
+//! The subcommands of the Go daemon: install, remove, start, stop, status, version.
 //!
-//! `install` and `remove` write and take away `clientmountd.service`, and only one that `install` wrote; the rest is
-//! systemctl's. Removing or stopping leaves everything mounted.
+//! `install` writes the unit file `clientmountd.service`, `remove` deletes one that `install` wrote, and systemctl does the
+//! rest. Removing or stopping leaves everything mounted.
 
 mod service;
 mod systemctl;
@@ -11,63 +11,66 @@ use std::{error::Error, ffi::OsString, process::ExitCode};
 
 use thiserror::Error;
 
-use crate::config::Args;
+use crate::config::{Args, called_clientmountd};
 use service::Service;
 use systemctl::systemctl;
 
 /// LSB's exit code for "insufficient privilege".
 const NOT_ROOT: u8 = 4;
 
-/// What was asked for.
+/// What the administrator asked for in place of running the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Word {
-    /// Make the service, with these arguments.
+pub enum Subcommand {
+    /// Install the service, which runs the agent with these arguments.
     Install(Vec<OsString>),
-    /// Take it away.
+    /// Stop the service and remove its unit file.
     Remove,
-    /// Have it started.
+    /// Start the service.
     Start,
-    /// Have it stopped.
+    /// Stop the service.
     Stop,
-    /// Show how it is.
+    /// Show the service's status.
     Status,
-    /// Say the version.
+    /// Print the version.
     Version,
 }
 
-/// A word with what does not belong to it.
+/// A subcommand that takes no arguments was given one.
 #[derive(Debug, PartialEq, Eq, Error)]
-#[error("{word} takes no arguments, but {argument:?} was given: leave it out")]
-pub struct Superfluous {
-    word: &'static str,
+#[error("{subcommand} takes no arguments, but {argument:?} was given: leave it out")]
+pub struct UnexpectedArgument {
+    subcommand: &'static str,
     argument: OsString,
 }
 
-impl Word {
-    /// The word of a command line, whose first argument is the program; none when it begins with a flag.
+impl Subcommand {
+    /// The subcommand of a command line, whose first argument is the program; `None` when there is none.
     ///
     /// # Errors
-    /// When something follows a word that stands alone.
-    pub fn read(arguments: &[OsString]) -> Option<Result<Self, Superfluous>> {
+    /// When an argument follows a subcommand that takes none.
+    pub fn read(arguments: &[OsString]) -> Option<Result<Self, UnexpectedArgument>> {
         let (first, rest) = arguments.get(1..)?.split_first()?;
-        let (word, name) = match first.to_str()? {
+        let (subcommand, name) = match first.to_str()? {
             "install" => return Some(Ok(Self::Install(rest.to_vec()))),
             "remove" => (Self::Remove, "remove"),
             "start" => (Self::Start, "start"),
             "stop" => (Self::Stop, "stop"),
-            "status" => (Self::Status, "status"),
+            // Under its own name the agent shows its mounts.
+            "status" if called_clientmountd(arguments.first()) => (Self::Status, "status"),
             "version" => (Self::Version, "version"),
             _ => return None,
         };
         Some(match rest.first() {
-            None => Ok(word),
-            Some(argument) => Err(Superfluous { word: name, argument: argument.clone() }),
+            None => Ok(subcommand),
+            Some(argument) => {
+                Err(UnexpectedArgument { subcommand: name, argument: argument.clone() })
+            }
         })
     }
 
-    /// Does what was asked for, and says so. Exit codes: those of systemctl where it answers, 4 when root is needed.
+    /// Runs the subcommand and prints what it did. Exit codes: systemctl's, 4 when root is needed, 1 for other failures.
     #[must_use]
-    pub fn obey(self, program: &OsString) -> ExitCode {
+    pub fn run(self, program: &OsString) -> ExitCode {
         let changes = !matches!(self, Self::Status | Self::Version);
         if changes && !nix::unistd::geteuid().is_root() {
             complain("root is needed to change a service: use sudo");
@@ -81,9 +84,9 @@ impl Word {
             }
             Self::Install(arguments) => install(&service, program, &arguments),
             Self::Remove => service.remove(&systemctl).map_err(Into::into),
-            Self::Start => return passed_on(&["start", unit::NAME]),
-            Self::Stop => return passed_on(&["stop", unit::NAME]),
-            Self::Status => return passed_on(&["status", "--no-pager", unit::NAME]),
+            Self::Start => return run_systemctl(&["start", unit::NAME]),
+            Self::Stop => return run_systemctl(&["stop", unit::NAME]),
+            Self::Status => return run_systemctl(&["status", "--no-pager", unit::NAME]),
         };
         match outcome {
             Ok(done) => {
@@ -98,9 +101,9 @@ impl Word {
     }
 }
 
-/// Says why a word is not obeyed; bad usage is exit code 2.
+/// Prints why a subcommand was refused; the exit code is 2, bad usage.
 #[must_use]
-pub fn misunderstood(error: &Superfluous) -> ExitCode {
+pub fn reject(error: &UnexpectedArgument) -> ExitCode {
     complain(&error.to_string());
     ExitCode::from(2)
 }
@@ -110,7 +113,7 @@ fn install(
     program: &OsString,
     arguments: &[OsString],
 ) -> Result<String, Box<dyn Error>> {
-    // What the agent would refuse at every start is refused now. What is missing may yet come from a drop-in.
+    // The agent would refuse these arguments at every start. Missing ones may come from a drop-in.
     let line = std::iter::once(program.clone()).chain(arguments.iter().cloned());
     if let Err(error) = Args::read(line) {
         error.exit();
@@ -119,8 +122,8 @@ fn install(
     Ok(service.install(&unit, &systemctl)?)
 }
 
-fn passed_on(words: &[&str]) -> ExitCode {
-    match systemctl(words) {
+fn run_systemctl(arguments: &[&str]) -> ExitCode {
+    match systemctl(arguments) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             complain(&daemon::chain(&error));
@@ -129,12 +132,12 @@ fn passed_on(words: &[&str]) -> ExitCode {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "an administrator typed a word and reads the answer")]
+#[expect(clippy::print_stdout, reason = "an administrator typed a subcommand and reads the answer")]
 fn say(text: &str) {
     println!("{text}");
 }
 
-#[expect(clippy::print_stderr, reason = "an administrator typed a word and reads the answer")]
+#[expect(clippy::print_stderr, reason = "an administrator typed a subcommand and reads the answer")]
 fn complain(text: &str) {
     eprintln!("error: {text}");
 }
@@ -143,17 +146,20 @@ fn complain(text: &str) {
 mod tests {
     use super::*;
 
-    fn read(words: &[&str]) -> Option<Result<Word, Superfluous>> {
+    fn read(words: &[&str]) -> Option<Result<Subcommand, UnexpectedArgument>> {
         let line: Vec<_> = std::iter::once(&"clientmountd").chain(words).map(Into::into).collect();
-        Word::read(&line)
+        Subcommand::read(&line)
     }
 
     #[test]
     fn words_stand_first() {
-        assert_eq!(read(&["version"]), Some(Ok(Word::Version)));
-        assert_eq!(read(&["status"]), Some(Ok(Word::Status)));
+        assert_eq!(read(&["version"]), Some(Ok(Subcommand::Version)));
+        assert_eq!(read(&["status"]), Some(Ok(Subcommand::Status)));
         let arguments = vec!["-node-name".into(), "c1".into()];
-        assert_eq!(read(&["install", "-node-name", "c1"]), Some(Ok(Word::Install(arguments))));
+        assert_eq!(
+            read(&["install", "-node-name", "c1"]),
+            Some(Ok(Subcommand::Install(arguments)))
+        );
         for none in [&[][..], &["--node", "start"], &["restart"], &["--version"]] {
             assert_eq!(read(none), None, "{none:?}");
         }

@@ -1,0 +1,84 @@
+//! What scripts see of the agent, and what they ask of it.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use storage::template::SiteCommand;
+use tokio::sync::mpsc;
+
+use super::{Agent, Request, Rest, View};
+use agent::{
+    desired::{Goal, MountUnits},
+    reconcile::Work,
+};
+
+impl Agent {
+    /// The same, and scripts see in `view` what it knows, and ask by `requests`.
+    #[must_use]
+    pub fn serving(mut self, view: Arc<View>, requests: mpsc::Receiver<Request>) -> Self {
+        (self.view, self.requests) = (view, Some(requests));
+        for uid in self.objects.uids() {
+            self.show(&uid);
+        }
+        self
+    }
+
+    pub(super) fn show(&self, uid: &str) {
+        if let Some((received, gone)) = self.objects.received(uid) {
+            self.view.received(uid, received, gone);
+        }
+    }
+
+    pub(super) fn tell_rest(&self) {
+        let idle = self.queue.is_idle() && self.workers.is_empty();
+        self.view.set_rest(Rest { cleaned_up: self.clean_up.is_done(), idle });
+    }
+
+    pub(super) fn requested(&mut self, request: Request) {
+        let uids = match request {
+            Request::Look(uids) => uids,
+            Request::Detach(uids) => {
+                self.detaching.extend(uids.iter().cloned());
+                uids
+            }
+        };
+        for uid in uids.into_iter().filter(|uid| self.objects.knows(uid)) {
+            self.queue.wake(uid);
+        }
+    }
+
+    /// The work on an object; once after that was asked for, it detaches instead of unmounting.
+    pub(super) fn detached(&mut self, uid: &str, work: Work) -> Work {
+        if !self.detaching.remove(uid) {
+            return work;
+        }
+        let now = work.now.map(|units| Arc::new(detaching(&units)));
+        Work { now, ..work }
+    }
+}
+
+/// The next request; never, when nobody asks.
+pub(super) async fn next(requests: &mut Option<mpsc::Receiver<Request>>) -> Request {
+    let next = match requests {
+        Some(requests) => requests.recv().await,
+        None => None,
+    };
+    match next {
+        Some(request) => request,
+        None => std::future::pending().await,
+    }
+}
+
+/// The units with `umount --lazy` in the place of the site's lines. Everything else is as before: an object is unmounted only
+/// when its devices are free.
+fn detaching(units: &MountUnits) -> MountUnits {
+    let mut units = units.clone();
+    if units.goal != Goal::Unmounted {
+        return units;
+    }
+    for mount in units.mounts.iter_mut().flatten().filter(|mount| mount.unmount.is_some()) {
+        let line = format!("--lazy {}", shell_words::quote(&mount.target.to_string()));
+        let lazy = SiteCommand::new("--on-timeout lazy", &line, BTreeMap::new());
+        mount.unmount = lazy.ok().flatten().or(mount.unmount.take());
+    }
+    units
+}

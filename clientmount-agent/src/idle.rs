@@ -1,0 +1,207 @@
+//! On demand: the agent ends when nobody is connected to its socket and it has nothing to do. Mounts stay.
+//!
+//! What it would have to remember is recorded (`<state>/mounts`) or stored in the API, so that the next start knows it. The only
+//! timer of this mode runs once the agent has become idle.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use api::{ClientMountStatus, client_mount::MountState};
+use proto::v1::{JobMount, JobState};
+use tokio::{sync::watch, time::sleep};
+
+use crate::{clients::Clients, view::View};
+use agent::{outbox::Outbox, questions::Question, received::Report};
+
+/// By whom the node's finalizers are taken off once no agent runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Successor {
+    /// By the coordinator, of what is unmounted.
+    Coordinator,
+    /// By nobody: an agent without a coordinator stays until its unmounted objects are deleted.
+    Nobody,
+}
+
+/// Returns once the agent has been idle for this long.
+pub async fn idle(
+    after: Duration,
+    successor: Successor,
+    view: Arc<View>,
+    outbox: Arc<Outbox>,
+    clients: Clients,
+) {
+    let mut question = Question::ask(&outbox, None);
+    let (mut viewed, mut clients) = (view.changes(), clients.changes());
+    loop {
+        viewed.borrow_and_update();
+        let is_idle = {
+            let (nobody, state) =
+                (*clients.borrow_and_update() == 0, question.answer.borrow_and_update());
+            nobody && is_idle(&view, &outbox.reports(), state.as_ref(), successor)
+        };
+        tokio::select! {
+            changed = changed(&mut viewed, &mut clients, &mut question) => if !changed {
+                return std::future::pending().await;
+            },
+            () = sleep(after), if is_idle => return,
+        }
+    }
+}
+
+async fn changed(
+    view: &mut watch::Receiver<()>,
+    clients: &mut watch::Receiver<usize>,
+    question: &mut Question,
+) -> bool {
+    tokio::select! {
+        changed = view.changed() => changed.is_ok(),
+        changed = clients.changed() => changed.is_ok(),
+        changed = question.answer.changed() => changed.is_ok(),
+    }
+}
+
+/// Without an answer of the coordinator nothing is known of what the API stores. An agent that has done nothing either has
+/// nothing to lose; the next start asks again.
+fn is_idle(
+    view: &View,
+    reports: &[Report],
+    state: Option<&JobState>,
+    successor: Successor,
+) -> bool {
+    let Some(state) = state else {
+        return reports.is_empty() && view.rest().idle && !view.rest().cleaned_up;
+    };
+    view.rest().idle
+        && view.rest().cleaned_up
+        && are_stored(reports, &state.mounts)
+        && match successor {
+            Successor::Coordinator => true,
+            Successor::Nobody => state.mounts.iter().all(|mount| !mount.held || is_mounted(mount)),
+        }
+}
+
+/// Whether the API says of each object what the agent reported.
+fn are_stored(reports: &[Report], mounts: &[JobMount]) -> bool {
+    let by_uid: BTreeMap<_, _> = mounts.iter().map(|mount| (mount.uid.as_str(), mount)).collect();
+    reports.iter().all(|report| match by_uid.get(report.uid.as_str()) {
+        None => true,
+        Some(mount) if report.released => !mount.held,
+        Some(mount) => status(mount).as_ref() == Some(&report.status),
+    })
+}
+
+fn status(mount: &JobMount) -> Option<ClientMountStatus> {
+    serde_json::from_slice(&mount.status).ok()
+}
+
+/// Whether a job has it now: whoever ends the job starts the agent again.
+fn is_mounted(mount: &JobMount) -> bool {
+    let is_ready = |status: ClientMountStatus| {
+        status.mounts.iter().all(|mount| mount.ready && mount.state == MountState::Mounted)
+    };
+    mount.desired_state == "mounted" && !mount.deleting && status(mount).is_some_and(is_ready)
+}
+
+#[cfg(test)]
+mod tests {
+    use api::client_mount::ClientMountInfoStatus;
+
+    use super::*;
+    use crate::view::Rest;
+
+    fn all(state: MountState, ready: bool) -> ClientMountStatus {
+        let mounts = vec![ClientMountInfoStatus { state, ready }];
+        ClientMountStatus { mounts, all_ready: ready, error: None }
+    }
+
+    fn report(status: ClientMountStatus, released: bool) -> Report {
+        let text = || "a".to_owned();
+        Report {
+            namespace: text(),
+            name: text(),
+            uid: text(),
+            resource_version: text(),
+            status,
+            released,
+        }
+    }
+
+    fn stored(status: &ClientMountStatus, desired: &str, held: bool, deleting: bool) -> JobState {
+        let mount = JobMount {
+            uid: "a".to_owned(),
+            desired_state: desired.to_owned(),
+            deleting,
+            held,
+            status: serde_json::to_vec(status).unwrap(),
+            ..JobMount::default()
+        };
+        JobState { mounts: vec![mount], ..JobState::default() }
+    }
+
+    #[test]
+    fn an_agent_is_idle_once_everything_is_done_and_the_api_says_so() {
+        let (mounted, unmounted) =
+            (all(MountState::Mounted, true), all(MountState::Unmounted, true));
+        let never_told = View::default();
+        never_told.set_rest(Rest { cleaned_up: false, idle: true });
+        let at_rest = View::default();
+        at_rest.set_rest(Rest { cleaned_up: true, idle: true });
+        let busy = View::default();
+        busy.set_rest(Rest { cleaned_up: true, idle: false });
+        let by_coordinator = Successor::Coordinator;
+        for (what, view, reports, state, expected) in [
+            (
+                "mounted",
+                &at_rest,
+                vec![report(mounted.clone(), false)],
+                Some(stored(&mounted, "mounted", true, false)),
+                true,
+            ),
+            (
+                "not stored",
+                &at_rest,
+                vec![report(unmounted.clone(), false)],
+                Some(stored(&mounted, "unmounted", true, false)),
+                false,
+            ),
+            ("works", &busy, Vec::new(), Some(JobState::default()), false),
+            (
+                "not released",
+                &at_rest,
+                vec![report(unmounted.clone(), true)],
+                Some(stored(&unmounted, "unmounted", true, true)),
+                false,
+            ),
+            (
+                "released",
+                &at_rest,
+                vec![report(unmounted.clone(), true)],
+                Some(stored(&unmounted, "unmounted", false, true)),
+                true,
+            ),
+            (
+                "gone",
+                &at_rest,
+                vec![report(unmounted.clone(), true)],
+                Some(JobState::default()),
+                true,
+            ),
+            ("no connection", &at_rest, vec![report(mounted.clone(), false)], None, false),
+            ("never any", &never_told, Vec::new(), None, true),
+        ] {
+            assert_eq!(is_idle(view, &reports, state.as_ref(), by_coordinator), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn without_a_coordinator_the_agent_stays_until_what_is_unmounted_is_deleted() {
+        let at_rest = View::default();
+        at_rest.set_rest(Rest { cleaned_up: true, idle: true });
+        let is_idle = |state: &JobState| is_idle(&at_rest, &[], Some(state), Successor::Nobody);
+        let (mounted, unmounted) =
+            (all(MountState::Mounted, true), all(MountState::Unmounted, true));
+        assert!(is_idle(&stored(&mounted, "mounted", true, false)), "a job runs");
+        assert!(!is_idle(&stored(&unmounted, "unmounted", true, false)));
+        assert!(!is_idle(&stored(&mounted, "mounted", true, true)));
+        assert!(is_idle(&stored(&unmounted, "unmounted", false, true)));
+    }
+}

@@ -1,0 +1,223 @@
+use std::{sync::Arc, time::SystemTime};
+
+use agent::{
+    desired::Goal as Where,
+    error::Failure,
+    received::{NoProfile, ReceivedMount},
+    reconcile::{Failed, MountOutcome},
+    testing::Chassis,
+};
+use api::client_mount::ClientMountInfoStatus;
+use proto::v1::{Directive, job_name::Name};
+
+use super::*;
+
+const MOUNT: Goal = Goal::Mounted { with_env: false };
+
+fn job() -> JobName {
+    JobName { name: Some(Name::Job("7".to_owned())) }
+}
+
+fn status(state: MountState, ready: bool) -> Vec<u8> {
+    let mounts = vec![ClientMountInfoStatus { state, ready }];
+    serde_json::to_vec(&ClientMountStatus { mounts, all_ready: ready, error: None }).unwrap()
+}
+
+/// One ClientMount as the API has it.
+fn stored(desired: &str, status: Vec<u8>) -> JobMount {
+    JobMount {
+        name: "job-0".to_owned(),
+        uid: "a".to_owned(),
+        desired_state: desired.to_owned(),
+        held: true,
+        status,
+        directive: Some(0),
+        ..JobMount::default()
+    }
+}
+
+/// A Workflow with one directive, on whose node this is.
+fn workflow(desired: &str, mounts: Vec<JobMount>) -> JobState {
+    JobState {
+        knowledge: Knowledge::Known.into(),
+        workflow: "w".to_owned(),
+        namespace: "default".to_owned(),
+        desired_state: desired.to_owned(),
+        place: Place::Here.into(),
+        directives: vec![Directive { index: 0, text: "#DW jobdw type=xfs name=a-b".to_owned() }],
+        mounts,
+        ..JobState::default()
+    }
+}
+
+fn done(goal: Where) -> Outcome {
+    let mounts = vec![MountOutcome::Ready];
+    Outcome { goal, mounts, failures: Vec::new(), unreadable: Vec::new() }
+}
+
+fn with(goal: Where, failure: Failure) -> Outcome {
+    let mounts = vec![MountOutcome::Failed];
+    Outcome { goal, mounts, failures: vec![Failed { path: None, failure }], unreadable: Vec::new() }
+}
+
+fn seen(outcome: Option<Outcome>, gone: bool) -> Vec<(String, Viewed)> {
+    let object = Chassis::new(1).object(0);
+    let received = ReceivedMount::of(object, Err(NoProfile::Missing(String::new())));
+    let (received, since) = (Arc::new(received), Some(SystemTime::UNIX_EPOCH));
+    vec![("a".to_owned(), Viewed { received, gone, outcome, since, passes: 1 })]
+}
+
+fn judged(goal: Goal, state: Option<&JobState>, seen: &[(String, Viewed)]) -> Judged {
+    let rest = Rest { cleaned_up: true, idle: true };
+    judge(goal, &Scene { job: &job(), state, connected: true, seen, rest })
+}
+
+/// `0` done, `x` over with exit status x, `x?` waits, `x!` fails once it stands.
+fn short(judged: &Judged) -> String {
+    match judged {
+        Judged::Done(_) => "0".to_owned(),
+        Judged::Over(verdict, ..) => format!("{}", *verdict as i32),
+        Judged::Waiting(verdict, _) => format!("{}?", *verdict as i32),
+        Judged::Failing(verdict, _) => format!("{}!", *verdict as i32),
+    }
+}
+
+#[test]
+fn nothing_is_done_while_the_coordinator_does_not_say_so() {
+    let mounted = seen(Some(done(Where::Mounted)), false);
+    let unmounted = seen(Some(done(Where::Unmounted)), false);
+    let uncertain = JobState { knowledge: Knowledge::Uncertain.into(), ..JobState::default() };
+    for state in [None, Some(&uncertain), Some(&JobState::default())] {
+        assert_eq!(short(&judged(MOUNT, state, &mounted)), "7?", "{state:?}");
+        assert_eq!(short(&judged(Goal::Unmounted, state, &unmounted)), "7?", "{state:?}");
+        assert_eq!(short(&judged(Goal::Unmounted, state, &[])), "7?", "{state:?}");
+    }
+}
+
+#[test]
+fn a_mount_is_done_when_node_and_api_agree() {
+    let good = || status(MountState::Mounted, true);
+    let here = |mount: JobMount| workflow("PreRun", vec![mount]);
+    let none = || workflow("PreRun", Vec::new());
+    let two = || {
+        let mut two = here(stored("mounted", good()));
+        two.directives.push(Directive { index: 1, text: "#DW persistentdw name=p".to_owned() });
+        two
+    };
+    let unknown = JobState { knowledge: Knowledge::Unknown.into(), ..JobState::default() };
+    let ambiguous = JobState { knowledge: Knowledge::Ambiguous.into(), ..JobState::default() };
+    let nowhere = JobState { directives: Vec::new(), ..none() };
+    let elsewhere = JobState { place: Place::Elsewhere.into(), ..none() };
+    let unassigned = JobState { place: Place::Unassigned.into(), ..none() };
+    let broken = JobState { status: "Error".to_owned(), ..none() };
+    let deleting = JobState { deleting: true, ..here(stored("mounted", good())) };
+    let ready = || Some(done(Where::Mounted));
+    let refused = || Some(with(Where::Mounted, Failure::input("mountPath: outside".to_owned())));
+    let waiting = || Some(with(Where::Mounted, Failure::waiting("belongs to another".to_owned())));
+    for (what, state, outcome, expected) in [
+        ("as wanted", here(stored("mounted", good())), ready(), "0"),
+        ("unknown job", unknown, None, "0"),
+        ("no storage", nowhere, None, "0"),
+        ("another node's", elsewhere, None, "0"),
+        ("two jobs", ambiguous, None, "2"),
+        ("computes not named", unassigned, None, "3?"),
+        ("no object yet", none(), None, "3?"),
+        ("half of the objects", two(), ready(), "3?"),
+        ("not stored", here(stored("mounted", status(MountState::Mounted, false))), ready(), "3?"),
+        ("never reported", here(stored("mounted", Vec::new())), ready(), "3?"),
+        ("in progress", here(stored("mounted", good())), None, "3?"),
+        ("to be unmounted", here(stored("unmounted", good())), ready(), "3?"),
+        ("not looked again", here(stored("mounted", good())), Some(done(Where::Unmounted)), "3?"),
+        ("refused", here(stored("mounted", good())), refused(), "5!"),
+        ("in the way", here(stored("mounted", good())), waiting(), "3?"),
+        ("the Workflow failed", broken, None, "5!"),
+        ("over", workflow("Teardown", Vec::new()), None, "6"),
+        ("being deleted", deleting, ready(), "6"),
+    ] {
+        let seen = outcome.map_or_else(|| seen(None, false), |outcome| seen(Some(outcome), false));
+        assert_eq!(short(&judged(MOUNT, Some(&state), &seen)), expected, "{what}");
+    }
+    let untold = judged(MOUNT, Some(&here(stored("mounted", good()))), &[]);
+    assert_eq!(short(&untold), "3?", "the agent was not told");
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let judged = judged(MOUNT, Some(&workflow("PreRun", Vec::new())), &[]);
+    let Judged::Waiting(_, why) = judged else { panic!("{judged:?}") };
+    assert!(why.contains("directive 0") && why.contains("name=a-b"), "{why}");
+}
+
+#[test]
+fn the_environment_is_waited_for_when_it_is_wanted() {
+    let mounts = vec![stored("mounted", status(MountState::Mounted, true))];
+    let mut state = workflow("PreRun", mounts);
+    let seen = seen(Some(done(Where::Mounted)), false);
+    let with_env = Goal::Mounted { with_env: true };
+    assert_eq!(short(&judged(MOUNT, Some(&state), &seen)), "0");
+    assert_eq!(short(&judged(with_env, Some(&state), &seen)), "3?");
+    state.env.insert("DW_JOB_a_b".to_owned(), "/mnt".to_owned());
+    assert_eq!(short(&judged(with_env, Some(&state), &seen)), "0");
+}
+
+#[test]
+fn an_unmount_is_done_when_it_was_asked_for_and_nothing_is_left() {
+    let good = || status(MountState::Unmounted, true);
+    let over = |mount: JobMount| workflow("PostRun", vec![mount]);
+    let unknown = || JobState { knowledge: Knowledge::Unknown.into(), ..JobState::default() };
+    let deleted = |held| JobMount { deleting: true, held, ..stored("unmounted", good()) };
+    let (free, no) = (|| Some(done(Where::Unmounted)), || None);
+    let failure =
+        Failure { severity: api::Severity::Major, ..Failure::waiting("hangs".to_owned()) };
+    let hangs = || Some(with(Where::Unmounted, failure.clone()));
+    let busy = || Some(with(Where::Unmounted, Failure::waiting("held".to_owned())));
+    for (what, state, outcome, gone, expected) in [
+        ("as wanted", over(stored("unmounted", good())), free(), false, "0"),
+        (
+            "not stored",
+            over(stored("unmounted", status(MountState::Mounted, true))),
+            free(),
+            false,
+            "3?",
+        ),
+        ("not asked for", over(stored("mounted", good())), Some(done(Where::Mounted)), false, "3?"),
+        (
+            "nobody ended the job",
+            workflow("PreRun", vec![stored("unmounted", good())]),
+            free(),
+            false,
+            "3?",
+        ),
+        ("held", over(stored("unmounted", good())), busy(), false, "3?"),
+        ("hangs", over(stored("unmounted", good())), hangs(), false, "4?"),
+        ("deleted, held", over(deleted(true)), free(), false, "3?"),
+        ("deleted, released", over(deleted(false)), free(), false, "0"),
+        ("no object any more", workflow("Teardown", Vec::new()), free(), true, "0"),
+        ("gone, in progress", unknown(), no(), true, "3?"),
+        ("gone, held", unknown(), busy(), true, "3?"),
+        ("gone, not known to be", unknown(), free(), false, "3?"),
+    ] {
+        assert_eq!(
+            short(&judged(Goal::Unmounted, Some(&state), &seen(outcome, gone))),
+            expected,
+            "{what}"
+        );
+    }
+    assert_eq!(short(&judged(Goal::Unmounted, Some(&unknown()), &[])), "0", "no such job");
+    assert_eq!(
+        short(&judged(Goal::Unmounted, Some(&workflow("Setup", Vec::new())), &[])),
+        "3?",
+        "mounts may come"
+    );
+    let elsewhere = JobState { place: Place::Elsewhere.into(), ..workflow("PreRun", Vec::new()) };
+    assert_eq!(short(&judged(Goal::Unmounted, Some(&elsewhere), &[])), "0");
+}
+
+#[test]
+fn an_unmount_of_a_job_that_is_gone_waits_for_the_clean_up() {
+    let unknown = JobState { knowledge: Knowledge::Unknown.into(), ..JobState::default() };
+    let rest = Rest { cleaned_up: false, idle: false };
+    let (job, state) = (job(), Some(&unknown));
+    let scene = Scene { job: &job, state, connected: true, seen: &[], rest };
+    assert_eq!(short(&judge(Goal::Unmounted, &scene)), "3?");
+}

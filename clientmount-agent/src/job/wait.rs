@@ -1,0 +1,193 @@
+//! Waits until a job's mounts are where a script wants them, and tells what it waits for.
+
+use std::{sync::Arc, time::Duration};
+
+use jobs::shown;
+use proto::v1::{JobName, JobNews, JobOutcome, JobState, OnTimeout, Verdict, job_news::News};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep_until},
+};
+use tonic::Status;
+
+use super::{Goal, Judged, Request, Scene, judge, lines, timeout};
+use crate::view::View;
+use agent::{outbox::Outbox, questions::Question, site::Site};
+
+/// A fatal error is believed when it stands this long: it may be older than the change that cures it.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// What the verbs of all scripts share.
+#[derive(Debug, Clone)]
+pub struct Shared {
+    /// The node.
+    pub site: Site,
+    /// What the agent knows.
+    pub view: Arc<View>,
+    /// Where the coordinator is asked.
+    pub outbox: Arc<Outbox>,
+    /// Where the agent's main loop is asked.
+    pub requests: mpsc::Sender<Request>,
+    /// What becomes of a mount that is in use at the end, where a script does not say.
+    pub on_timeout: OnTimeout,
+}
+
+/// What one script asks.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    /// About which job.
+    pub job: JobName,
+    /// Where it wants the mounts.
+    pub goal: Goal,
+    /// How long it waits.
+    pub deadline: Duration,
+    /// What becomes of a mount that is still in use then.
+    pub on_timeout: OnTimeout,
+}
+
+/// Waits, and sends the outcome last. Ends without one when nobody listens any more.
+pub async fn wait(ask: Ask, shared: Shared, news: mpsc::Sender<Result<JobNews, Status>>) {
+    tokio::select! {
+        outcome = outcome(&ask, &shared, &news) => send(&news, News::Outcome(outcome)).await,
+        () = news.closed() => {}
+    }
+}
+
+async fn send(news: &mpsc::Sender<Result<JobNews, Status>>, word: News) {
+    // Whoever does not listen any more has ended the call.
+    drop(news.send(Ok(JobNews { news: Some(word) })).await);
+}
+
+async fn outcome(
+    ask: &Ask,
+    shared: &Shared,
+    news: &mpsc::Sender<Result<JobNews, Status>>,
+) -> JobOutcome {
+    let mut watching = Watching::new(ask, shared);
+    let mut told = String::new();
+    let judged = loop {
+        let judged = watching.judge();
+        let why = match &judged {
+            Judged::Done(_) | Judged::Over(..) => break judged,
+            Judged::Waiting(_, why) | Judged::Failing(_, why) => why,
+        };
+        if *why != told {
+            told.clone_from(why);
+            send(news, News::Waiting(told.clone())).await;
+        }
+        if !watching.changed(&judged).await {
+            break judged;
+        }
+    };
+    let judged = match judged {
+        Judged::Waiting(..) | Judged::Failing(..) if ask.goal == Goal::Unmounted => {
+            timeout::act(&mut watching).await.unwrap_or(judged)
+        }
+        other => other,
+    };
+    watching.told(judged)
+}
+
+/// Everything that one call looks at.
+#[derive(Debug)]
+pub(super) struct Watching<'a> {
+    pub(super) ask: &'a Ask,
+    pub(super) shared: &'a Shared,
+    question: Question,
+    view: tokio::sync::watch::Receiver<()>,
+    deadline: Instant,
+    /// Since when a failure stands that only a change cures.
+    failing: Option<Instant>,
+}
+
+impl<'a> Watching<'a> {
+    fn new(ask: &'a Ask, shared: &'a Shared) -> Self {
+        Self {
+            ask,
+            shared,
+            question: Question::ask(&shared.outbox, Some(ask.job.clone())),
+            view: shared.view.changes(),
+            deadline: Instant::now() + ask.deadline,
+            failing: None,
+        }
+    }
+
+    /// What the coordinator says now.
+    pub(super) fn state(&mut self) -> Option<JobState> {
+        self.question.answer.borrow_and_update().clone()
+    }
+
+    /// How it stands now.
+    pub(super) fn judge(&mut self) -> Judged {
+        self.view.borrow_and_update();
+        let state = self.state();
+        let seen = self.shared.view.of_job(&self.ask.job, state.as_ref());
+        judge(
+            self.ask.goal,
+            &Scene {
+                job: &self.ask.job,
+                state: state.as_ref(),
+                connected: self.shared.outbox.connected(),
+                seen: &seen,
+                rest: self.shared.view.rest(),
+            },
+        )
+    }
+
+    /// Waits for a change; false when there is no more time, or a failure stood for long enough.
+    async fn changed(&mut self, judged: &Judged) -> bool {
+        let now = Instant::now();
+        self.failing = match judged {
+            Judged::Failing(..) => Some(self.failing.unwrap_or(now)),
+            _ => None,
+        };
+        let believed = self.failing.map_or(self.deadline, |since| since + GRACE);
+        let until = believed.min(self.deadline);
+        if now >= until {
+            return false;
+        }
+        tokio::select! {
+            biased;
+            _ = self.question.answer.changed() => {}
+            _ = self.view.changed() => {}
+            () = sleep_until(until) => {}
+        }
+        true
+    }
+
+    /// Waits for a change of the agent's view, until then.
+    pub(super) async fn until(&mut self, until: Instant) -> bool {
+        tokio::select! {
+            _ = self.question.answer.changed() => true,
+            _ = self.view.changed() => true,
+            () = sleep_until(until) => false,
+        }
+    }
+
+    fn told(&mut self, judged: Judged) -> JobOutcome {
+        let job = self.state();
+        let seen = self.shared.view.of_job(&self.ask.job, job.as_ref());
+        let mounts = lines(&seen, job.as_ref(), &self.shared.site);
+        let (verdict, message, remedy) = match judged {
+            Judged::Done(why) => (Verdict::Done, why, ""),
+            Judged::Over(verdict, why, remedy) => (verdict, why, remedy),
+            Judged::Failing(verdict, why) | Judged::Waiting(verdict, why) => {
+                let name = shown(&self.ask.job);
+                (verdict, format!("{name}: {why}"), remedy(verdict))
+            }
+        };
+        JobOutcome { verdict: verdict.into(), message, remedy: remedy.to_owned(), job, mounts }
+    }
+}
+
+fn remedy(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Unreachable => {
+            "what is shown is this node's own view, and may not be what is wanted: is the coordinator up, and does the agent's log tell why it does not reach it?"
+        }
+        Verdict::NotYet => "try again, or look at `warren mounts` and at the Workflow",
+        Verdict::NodeFault => "look at the agent's log and docs/messages.md",
+        Verdict::StorageFault => "look at the Workflow and its objects with `warren get`",
+        Verdict::Done | Verdict::Failed | Verdict::BadRequest | Verdict::Cancelled => "",
+    }
+}

@@ -1,0 +1,182 @@
+//! When an agent removes mounts that no object asks for: once after the first complete list, when an object is gone that did not
+//! name all its mounts, and again while that fails. Pure.
+
+use std::time::Instant;
+
+use controller::{Delays, Retry};
+
+#[derive(Debug, Default, PartialEq, Eq)]
+enum State {
+    /// The first list of objects is not complete.
+    #[default]
+    NotSynced,
+    Due,
+    Running,
+    /// It failed, and is due again at this time.
+    Waiting(Instant),
+    /// An object cannot be read; the clean-up is due again when an object changes.
+    Postponed,
+    Done,
+}
+
+/// When the next clean-up is due, and why the last one failed.
+#[derive(Debug, Default)]
+pub struct CleanUp {
+    state: State,
+    delays: Option<Delays>,
+    failure: Option<String>,
+    /// Another clean-up is due as soon as the running one has ended.
+    again: bool,
+}
+
+impl CleanUp {
+    /// The first list of objects is complete.
+    pub fn synced(&mut self) {
+        if self.state == State::NotSynced {
+            self.state = State::Due;
+        }
+    }
+
+    /// An object changed: one that could not be read may be readable now.
+    pub fn changed(&mut self) {
+        if self.state == State::Postponed {
+            self.state = State::Due;
+        }
+    }
+
+    /// An object is gone that may have had more mounts than it named.
+    pub fn request_again(&mut self) {
+        match self.state {
+            State::Done => self.state = State::Due,
+            State::Running => self.again = true,
+            State::NotSynced | State::Due | State::Waiting(_) | State::Postponed => {}
+        }
+    }
+
+    /// Whether a clean-up has removed every unwanted mount.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.state == State::Done
+    }
+
+    /// Whether the first list of objects is complete.
+    #[must_use]
+    pub fn started(&self) -> bool {
+        self.state != State::NotSynced
+    }
+
+    /// Whether to start a clean-up now.
+    #[must_use]
+    pub fn due(&self, now: Instant) -> bool {
+        match self.state {
+            State::Due => true,
+            State::Waiting(until) => until <= now,
+            State::NotSynced | State::Running | State::Postponed | State::Done => false,
+        }
+    }
+
+    /// Whether a clean-up runs now.
+    #[must_use]
+    pub fn running(&self) -> bool {
+        self.state == State::Running
+    }
+
+    /// A clean-up starts.
+    pub fn begin(&mut self) {
+        (self.state, self.again) = (State::Running, false);
+    }
+
+    /// An object cannot be read, so nobody knows which mounts are unwanted; returns whether the reason is new.
+    pub fn postpone(&mut self, why: &str) -> bool {
+        self.state = State::Postponed;
+        self.failure.replace(why.to_owned()).as_deref() != Some(why)
+    }
+
+    /// The clean-up succeeded: no unwanted mount is left.
+    pub fn done(&mut self) {
+        let state = if self.again { State::Due } else { State::Done };
+        *self = Self { state, ..Self::default() };
+    }
+
+    /// The clean-up failed; returns whether the reason is new.
+    pub fn failed(&mut self, why: &str, now: Instant) -> bool {
+        let delays = self.delays.get_or_insert_with(|| Retry::Later.delays().expect("it has some"));
+        let delay = delays.next();
+        self.state = delay.map_or(State::Postponed, |delay| State::Waiting(now + delay));
+        self.failure.replace(why.to_owned()).as_deref() != Some(why)
+    }
+
+    /// When a clean-up is due if nothing changes before; `None` at rest.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Instant> {
+        match self.state {
+            State::Waiting(until) => Some(until),
+            State::NotSynced | State::Due | State::Running | State::Postponed | State::Done => None,
+        }
+    }
+
+    /// Why unwanted mounts may remain.
+    #[must_use]
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn never_before_everything_is_known_and_once_when_it_works() {
+        let (mut clean_up, now) = (CleanUp::default(), Instant::now());
+        assert!(!clean_up.due(now) && !clean_up.started());
+        clean_up.synced();
+        assert!(clean_up.due(now));
+        clean_up.begin();
+        assert!(clean_up.running() && !clean_up.due(now));
+        clean_up.done();
+        clean_up.synced();
+        assert!(!clean_up.due(now), "a reconnect does not clean up again");
+        clean_up.request_again();
+        assert!(clean_up.due(now));
+        clean_up.done();
+        assert_eq!(clean_up.next_due(), None);
+    }
+
+    #[test]
+    fn what_is_lost_while_somebody_looks_is_looked_for_once_more() {
+        let (mut clean_up, now) = (CleanUp::default(), Instant::now());
+        clean_up.synced();
+        clean_up.begin();
+        clean_up.request_again();
+        clean_up.done();
+        assert!(clean_up.due(now));
+        clean_up.begin();
+        clean_up.done();
+        assert!(!clean_up.due(now));
+    }
+
+    #[test]
+    fn a_failure_is_retried_and_told_once() {
+        let (mut clean_up, now) = (CleanUp::default(), Instant::now());
+        clean_up.synced();
+        assert!(clean_up.failed("busy", now));
+        assert!(!clean_up.failed("busy", now));
+        let due = clean_up.next_due().unwrap();
+        assert!(due > now && clean_up.due(due) && !clean_up.due(now));
+        clean_up.done();
+        assert_eq!((clean_up.failure(), clean_up.next_due()), (None, None));
+    }
+
+    #[test]
+    fn put_off_until_an_object_changes() {
+        let (mut clean_up, now) = (CleanUp::default(), Instant::now());
+        clean_up.synced();
+        assert!(clean_up.postpone("torn"));
+        assert!(!clean_up.due(now) && clean_up.next_due().is_none());
+        clean_up.changed();
+        assert!(clean_up.due(now));
+        assert!(!clean_up.postpone("torn"), "every change would tell it again");
+        assert_eq!(clean_up.failure(), Some("torn"));
+    }
+}

@@ -1,0 +1,25 @@
+//! The `$VARIABLES` that a ClientMount gives whatever its device is.
+
+use std::collections::BTreeMap;
+
+use api::{ClientMount, RabbitLabels, client_mount::ClientMountInfo, names::label};
+
+/// The variables that the object's labels and the mount's owner give.
+pub(super) fn of(client_mount: &ClientMount, info: &ClientMountInfo) -> BTreeMap<String, String> {
+    let from_labels = [
+        ("$JOBID", label::JOB_ID),
+        ("$WORKFLOW_UID", label::WORKFLOW_UID),
+        ("$DIRECTIVE_INDEX", label::DIRECTIVE_INDEX),
+        // The storage's directive, where it differs from the job's: a persistent instance is mounted by many jobs.
+        ("$DIRECTIVE_INDEX", label::TARGET_DIRECTIVE_INDEX),
+    ];
+    let mut table = BTreeMap::new();
+    for (name, key) in from_labels {
+        if let Some(value) = client_mount.label(key) {
+            table.insert(name.to_owned(), value.to_owned());
+        }
+    }
+    table.insert("$USERID".to_owned(), info.user_id.unwrap_or(0).to_string());
+    table.insert("$GROUPID".to_owned(), info.group_id.unwrap_or(0).to_string());
+    table
+}

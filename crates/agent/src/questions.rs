@@ -1,0 +1,175 @@
+//! What this node asks of its coordinator about jobs: each question as long as somebody waits for its answer.
+//!
+//! A question is asked again on every new connection. Without one there is no answer: what was said before a loss may not be
+//! so any more.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use proto::v1::{JobName, JobState};
+use tokio::sync::watch;
+
+use crate::outbox::Outbox;
+
+/// All open questions.
+#[derive(Debug, Default)]
+pub struct Questions {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    last: u64,
+    open: BTreeMap<u64, Open>,
+    /// What this connection was not told yet: to ask what is open, and to wait no more for what is not.
+    pending: BTreeSet<u64>,
+}
+
+#[derive(Debug)]
+struct Open {
+    job: Option<JobName>,
+    answer: watch::Sender<Option<JobState>>,
+}
+
+/// What the other end is to hear.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Asking {
+    /// The node waits for this job; for all its ClientMounts when there is none.
+    Begin(u64, Option<JobName>),
+    /// And no more.
+    End(u64),
+}
+
+/// A question, until it is dropped.
+#[derive(Debug)]
+pub struct Question {
+    id: u64,
+    outbox: Arc<Outbox>,
+    /// The newest answer; none while there is no connection, and until it came.
+    pub answer: watch::Receiver<Option<JobState>>,
+}
+
+impl Question {
+    /// Asks about a job; without one, about all ClientMounts of this node.
+    #[must_use]
+    pub fn ask(outbox: &Arc<Outbox>, job: Option<JobName>) -> Self {
+        let (id, answer) = outbox.questions().open(job);
+        outbox.ring();
+        Self { id, outbox: Arc::clone(outbox), answer }
+    }
+}
+
+impl Drop for Question {
+    fn drop(&mut self) {
+        self.outbox.questions().close(self.id);
+        self.outbox.ring();
+    }
+}
+
+impl Questions {
+    fn open(&self, job: Option<JobName>) -> (u64, watch::Receiver<Option<JobState>>) {
+        let mut inner = self.inner();
+        inner.last += 1;
+        let id = inner.last;
+        let (answer, receiver) = watch::channel(None);
+        inner.open.insert(id, Open { job, answer });
+        inner.pending.insert(id);
+        (id, receiver)
+    }
+
+    fn close(&self, id: u64) {
+        let mut inner = self.inner();
+        inner.open.remove(&id);
+        inner.pending.insert(id);
+    }
+
+    /// A connection stands: it hears every open question.
+    pub(crate) fn connected(&self) {
+        let mut inner = self.inner();
+        inner.pending = inner.open.keys().copied().collect();
+    }
+
+    /// The connection is lost.
+    pub(crate) fn lost(&self) {
+        for open in self.inner().open.values() {
+            open.answer.send_if_modified(|answer| answer.take().is_some());
+        }
+    }
+
+    /// The next thing to tell.
+    pub(crate) fn pop(&self) -> Option<Asking> {
+        let mut inner = self.inner();
+        let id = inner.pending.pop_first()?;
+        Some(match inner.open.get(&id) {
+            Some(open) => Asking::Begin(id, open.job.clone()),
+            None => Asking::End(id),
+        })
+    }
+
+    /// An answer came. One that names mounts of another node is refused, and nothing of it is believed.
+    pub fn answered(&self, id: u64, node: &str, state: JobState) {
+        let inner = self.inner();
+        let Some(open) = inner.open.get(&id) else { return };
+        if let Some(foreign) = state.mounts.iter().find(|mount| mount.namespace != node) {
+            log::warn!(
+                "refuse what the coordinator says of a job: it names ClientMount {}/{}, which is not of node {node}",
+                foreign.namespace,
+                foreign.name
+            );
+            open.answer.send_replace(None);
+            return;
+        }
+        open.answer.send_replace(Some(state));
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proto::v1::{JobMount, job_state::Knowledge};
+
+    use super::*;
+
+    fn known() -> JobState {
+        JobState { knowledge: Knowledge::Known.into(), ..JobState::default() }
+    }
+
+    #[test]
+    fn a_question_is_asked_on_each_connection_until_nobody_waits() {
+        let outbox = Arc::new(Outbox::default());
+        let question = Question::ask(&outbox, None);
+        let questions = outbox.questions();
+        assert_eq!(questions.pop(), Some(Asking::Begin(1, None)));
+        questions.answered(1, "n1", known());
+        assert_eq!(*question.answer.borrow(), Some(known()));
+        questions.lost();
+        assert_eq!(*question.answer.borrow(), None, "it may not be so any more");
+        questions.connected();
+        assert_eq!(questions.pop(), Some(Asking::Begin(1, None)));
+        drop(question);
+        assert_eq!(questions.pop(), Some(Asking::End(1)));
+        questions.answered(1, "n1", known());
+        questions.connected();
+        assert_eq!(questions.pop(), None);
+    }
+
+    #[test]
+    fn an_answer_about_another_nodes_mounts_is_not_believed() {
+        let outbox = Arc::new(Outbox::default());
+        let question = Question::ask(&outbox, None);
+        let mount = |node: &str| JobMount { namespace: node.to_owned(), ..JobMount::default() };
+        let told = |nodes: &[&str]| JobState {
+            mounts: nodes.iter().map(|node| mount(node)).collect(),
+            ..known()
+        };
+        outbox.questions().answered(1, "n1", told(&["n1"]));
+        assert_eq!(question.answer.borrow().as_ref().map(|state| state.mounts.len()), Some(1));
+        outbox.questions().answered(1, "n1", told(&["n1", "n2"]));
+        assert_eq!(*question.answer.borrow(), None);
+    }
+}
