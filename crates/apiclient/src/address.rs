@@ -10,7 +10,7 @@ use hyper::{
 };
 use thiserror::Error;
 
-/// Where the API is.
+/// The address of the API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
     /// `unix://<path>`
@@ -23,7 +23,7 @@ pub enum Address {
     Server(Authority),
 }
 
-/// A text that names no way to an API.
+/// A text that is no address of an API.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "{0:?} is not an API address: use unix:///path/to/api.sock, https://HOST:PORT, kubeconfig:/path, or in-cluster"

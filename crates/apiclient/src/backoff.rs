@@ -1,12 +1,12 @@
-//! How long a client waits before it tries a watch again that failed.
+//! Delays before a client starts a failed watch again.
 
 use std::time::Duration;
 
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::DefaultBackoff;
 
-/// Delays that double to 15 s, and up to twice that by chance; they begin anew only when the watch has not failed for two
-/// minutes. By itself kube begins anew whenever a watch yields something, which it does before each list and after it: where
+/// Delays that double to 15 s, and to up to twice that by chance. They begin anew only when the watch has not failed for two
+/// minutes. kube's own backoff begins anew whenever a watch yields something, which it does before and after each list: where
 /// the API refuses lists, or grants them and refuses watches, kube would try every second.
 #[derive(Default)]
 pub struct WatchBackoff(DefaultBackoff);
@@ -15,13 +15,13 @@ impl Iterator for WatchBackoff {
     type Item = Duration;
 
     fn next(&mut self) -> Option<Duration> {
-        // Half of what client-go waits: a machine whose API is back is to notice within half a minute.
+        // Half of client-go's delays, so that nodes notice within half a minute that the API is back.
         self.0.next().map(|delay| delay / 2)
     }
 }
 
 impl Backoff for WatchBackoff {
-    /// The watch yielded something, which says nothing.
+    /// Does nothing: that the watch yielded something does not mean that it works.
     fn reset(&mut self) {}
 }
 

@@ -14,33 +14,33 @@ use crate::{
     unix,
 };
 
-/// There is no client.
+/// Why there is no client of the API.
 #[derive(Debug, Error)]
 pub enum ConnectError {
-    /// The file is missing, or what it says cannot be used.
+    /// The kubeconfig is missing or cannot be used.
     #[error("read kubeconfig {}", path.display())]
     ReadKubeconfig {
-        /// Which.
+        /// The kubeconfig or the server.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: KubeconfigError,
     },
-    /// None was named, and where one is looked for is none that can be used.
+    /// No kubeconfig was named, and none was found that can be used.
     #[error("find a kubeconfig by $KUBECONFIG or in ~/.kube")]
     FindKubeconfig(#[source] KubeconfigError),
-    /// There is no service account here.
+    /// The process runs in no pod with a service account.
     #[error("find the cluster of this pod: it works only in a pod with a service account")]
     InCluster(#[source] InClusterError),
-    /// A server was named, and not what proves us to it.
+    /// A server was named without a token file and a CA file.
     #[error("https://{0} wants a token file and a CA file, and none were named")]
     NoCredentials(Authority),
-    /// The server's credentials are not there.
+    /// The token file or the CA file cannot be used.
     #[error("set up the way to https://{server}")]
     Credentials {
-        /// Which.
+        /// The kubeconfig or the server.
         server: Authority,
-        /// Why.
+        /// The cause.
         #[source]
         source: CredentialsError,
     },
@@ -49,18 +49,18 @@ pub enum ConnectError {
     MakeClient(#[source] kube::Error),
 }
 
-/// Where a pod finds its token and its cluster's CA.
+/// The directory with a pod's token and its cluster's CA.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// A client; nothing is connected before it is used.
+/// A client, which connects when it is used first.
 ///
 /// # Errors
-/// When the configuration it should come from is not there or not usable.
+/// When the kubeconfig, service account or credentials are missing or cannot be used.
 pub async fn connect(address: &Address) -> Result<Client, ConnectError> {
     connect_with(address, None).await
 }
 
-/// The same, with the credentials that `https://HOST:PORT` wants; the other addresses bring their own.
+/// The same, with the credentials that `https://HOST:PORT` needs; other addresses name their own.
 ///
 /// # Errors
 /// As [`connect`], and when those files are not usable.

@@ -1,18 +1,18 @@
-//! Ways to the Kubernetes API.
+//! Clients of the Kubernetes API for each kind of address.
 //!
 //! ```text
 //! text ─► Address ─ connect ─► kube::Client ─► kube::Error ─ plain ─► text
 //! ```
 //! Guarantees: an address is refused with the forms that exist; nothing is sent before the client is used.
 //!
-//! Tokens and CAs that are files are read when they are needed, so that they may be replaced at any time.
+//! Token files and CA files are read whenever they are needed, so they may be replaced at any time.
 //!
-//! Assumptions: who may use a unix socket is decided at its other end, by the peer's credentials.
+//! Assumptions: the server at a unix socket decides by the peer's credentials who may use it.
 
 mod address;
 mod backoff;
 mod connect;
-mod listening;
+mod observed;
 mod plain;
 mod reloading;
 mod secured;
@@ -23,7 +23,7 @@ mod unix;
 pub use address::{Address, AddressError};
 pub use backoff::WatchBackoff;
 pub use connect::{ConnectError, connect, connect_to_server, connect_with};
-pub use listening::{Heard, listening};
+pub use observed::{Answer, observed};
 pub use plain::{innermost, plain, plain_watch};
 pub use secured::TrustError;
 pub use server::{Credentials, CredentialsError};

@@ -1,4 +1,4 @@
-//! What went wrong with a request, for a log line: the client's own errors show whole objects and repeat their causes.
+//! Texts of failed requests for log lines: kube's own errors show whole objects and repeat their causes.
 
 use std::error::Error;
 
@@ -32,7 +32,7 @@ pub fn plain_watch(error: &watcher::Error) -> String {
     }
 }
 
-/// The cause of all: each layer of a transport repeats the one beneath.
+/// The innermost cause: each layer of a transport repeats the one beneath.
 #[must_use]
 pub fn innermost<'a>(mut error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
     while let Some(cause) = error.source() {

@@ -1,7 +1,7 @@
-//! A kubeconfig whose certificates are replaced while programs run: whoever asks next asks with the new ones.
+//! A client that follows its kubeconfig, whose certificates may be replaced while programs run.
 //!
-//! The files are looked at when there is something to send, so at rest nothing is done. A file that cannot be used yet, as
-//! while it is being written, leaves the client that was there.
+//! The client checks the files before it sends a request, so at rest it does nothing. While a file cannot be used, as while it
+//! is being written, the client stays as it was.
 
 use std::{
     future::Future,
@@ -26,26 +26,26 @@ use crate::{
 /// # Errors
 /// When it cannot be used as it is now.
 pub(crate) async fn client(path: &Path) -> Result<Client, ConnectError> {
-    let (made, namespace) = Made::of(path).await?;
-    let requests = Requests { path: path.into(), made: Arc::new(Mutex::new(made)) };
+    let (current, namespace) = Current::of(path).await?;
+    let requests = Requests { path: path.into(), current: Arc::new(Mutex::new(current)) };
     Ok(Client::new(requests, namespace))
 }
 
-/// A client, and which files it was made of.
+/// A client, and the state of the files that it was made from.
 #[derive(Clone)]
-struct Made {
+struct Current {
     client: Client,
     files: Stamps,
 }
 
-/// What changes when a file is replaced or written: device, inode, size, and time in nanoseconds.
+/// Device, inode, size and modification time in nanoseconds: they change when a file is replaced or written.
 type Stamp = (u64, u64, u64, i64, i64);
-/// Of each file; none of one that is not there.
+/// The stamp of each file, `None` for one that is not there.
 type Stamps = Vec<(PathBuf, Option<Stamp>)>;
 
-impl Made {
+impl Current {
     async fn of(path: &Path) -> Result<(Self, String), ConnectError> {
-        // Looked at before they are read: a file that changes meanwhile is read again.
+        // The stamps come first: a file that changes while it is read is then read again.
         let files = stamps(path);
         let config: Config = read_file(path).await?;
         let namespace = config.default_namespace.clone();
@@ -58,15 +58,17 @@ impl Made {
     }
 }
 
-/// The kubeconfig and what it reads; tokens are not among them, the client reads those again by itself.
+/// The kubeconfig and the files that it names, except tokens, which kube reads again by itself.
 fn named_files(path: &Path) -> Vec<PathBuf> {
     let mut files = vec![path.to_owned()];
-    // One that cannot be read is told of where it is used.
+    // Whoever uses the kubeconfig reports that it cannot be read.
     let Ok(config) = Kubeconfig::read_from(path) else { return files };
-    let authorities = config.clusters.iter().filter_map(|it| it.cluster.as_ref());
-    files.extend(authorities.filter_map(|it| it.certificate_authority.as_ref()).map(PathBuf::from));
-    let users = config.auth_infos.iter().filter_map(|it| it.auth_info.as_ref());
-    let certified = users.flat_map(|it| [&it.client_certificate, &it.client_key]).flatten();
+    let authorities = config.clusters.iter().filter_map(|cluster| cluster.cluster.as_ref());
+    files.extend(
+        authorities.filter_map(|cluster| cluster.certificate_authority.as_ref()).map(PathBuf::from),
+    );
+    let users = config.auth_infos.iter().filter_map(|user| user.auth_info.as_ref());
+    let certified = users.flat_map(|user| [&user.client_certificate, &user.client_key]).flatten();
     files.extend(certified.map(PathBuf::from));
     files
 }
@@ -80,25 +82,25 @@ fn stamp(path: &Path) -> Option<Stamp> {
     Some((meta.dev(), meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec()))
 }
 
-/// Sends requests with the client of the moment.
+/// Sends requests with the current client.
 #[derive(Clone)]
 struct Requests {
     path: Arc<Path>,
-    made: Arc<Mutex<Made>>,
+    current: Arc<Mutex<Current>>,
 }
 
 impl Requests {
     async fn client(&self) -> Client {
-        let made = self.made().clone();
-        if made.is_current() {
-            return made.client;
+        let current = self.current().clone();
+        if current.is_current() {
+            return current.client;
         }
         let seen = stamps(&self.path);
-        match Made::of(&self.path).await {
+        match Current::of(&self.path).await {
             Ok((new, _)) => {
                 log::info!("kubeconfig {} was replaced: using the new one", self.path.display());
                 let client = new.client.clone();
-                *self.made() = new;
+                *self.current() = new;
                 client
             }
             Err(error) => {
@@ -107,15 +109,15 @@ impl Requests {
                     self.path.display(),
                     innermost(&error)
                 );
-                // Told once; looked at again when it changes again.
-                self.made().files = seen;
-                made.client
+                // The failure is logged once, and the files are tried again when they change.
+                self.current().files = seen;
+                current.client
             }
         }
     }
 
-    fn made(&self) -> std::sync::MutexGuard<'_, Made> {
-        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    fn current(&self) -> std::sync::MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -25,31 +25,31 @@ use super::{plain::innermost, tcp::tcp};
 
 type BoxError = Box<dyn StdError + Send + Sync>;
 
-/// Nobody can be trusted.
+/// The CA file cannot be used.
 #[derive(Debug, Error)]
 pub enum TrustError {
-    /// The file cannot be read. Not its source, so that the innermost cause names the file.
+    /// The file cannot be read. The cause is part of the text, so that the innermost error names the file.
     #[error("CA file {}: {why}", path.display())]
     Read {
-        /// Which.
+        /// Path of the CA file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         why: std::io::Error,
     },
     /// The file holds no certificates.
     #[error("CA file {} holds no certificate", .0.display())]
     NoCertificate(PathBuf),
-    /// The file holds what cannot sign a server's certificate.
+    /// The file holds a certificate that cannot be used.
     #[error("CA file {}: {why}", path.display())]
     Unusable {
-        /// Which.
+        /// Path of the CA file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         why: rustls::Error,
     },
 }
 
-/// The server is not the one we look for.
+/// The server's certificate is not trusted.
 #[derive(Debug, Error)]
 #[error("the server's certificate is not signed by {}: {why}", ca.display())]
 struct Untrusted {
@@ -57,11 +57,11 @@ struct Untrusted {
     why: String,
 }
 
-/// Whom to trust, by a file.
+/// A CA file, read anew for each connection.
 #[derive(Debug)]
 pub(crate) struct Trust {
     path: PathBuf,
-    /// The file as it was read last, and what it made: connections under one CA share their sessions.
+    /// The file's last content and the configuration made from it: connections with one CA share TLS sessions.
     last: Mutex<(Vec<u8>, Arc<ClientConfig>)>,
 }
 
@@ -105,10 +105,14 @@ fn config(path: &Path, pem: &[u8]) -> Result<ClientConfig, TrustError> {
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(unusable)?;
-    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+    let mut config = builder.with_root_certificates(roots).with_no_client_auth();
+    // A request goes beside the watch on its connection, which is open anyway. A connection of its own would cost a node at
+    // rest a handshake before each job's mount.
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(config)
 }
 
-/// Connects to whom the file trusts.
+/// Connects to servers whose certificate is signed by the CA file.
 #[derive(Debug, Clone)]
 pub(crate) struct Connector {
     tcp: HttpConnector,
@@ -141,7 +145,7 @@ impl Service<Uri> for Connector {
     }
 }
 
-/// A certificate that is refused says by which file.
+/// Adds the CA file to the error about a certificate that is not trusted.
 fn explained(error: BoxError, ca: &Path) -> BoxError {
     let why = innermost(&*error).to_string();
     if why.starts_with("invalid peer certificate") {

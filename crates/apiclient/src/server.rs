@@ -1,13 +1,13 @@
-//! An API server by host and port, with a bearer token and a CA that are files, as a node without a kubeconfig has them.
+//! An API server by host and port, with a token file and a CA file, as a node without a kubeconfig has them.
 //!
-//! Both files may be replaced at any time: the token is read for every request and the CA for every connection, so neither
-//! needs a timer. At rest nothing is sent; a peer that lost its power is noticed by the kernel's TCP keepalive.
+//! Both files may be replaced at any time: the client reads the token for every request and the CA for every connection, so it
+//! needs no timer. At rest it sends nothing; the kernel's TCP keepalive notices a peer that lost its power.
 
 use std::{
     future::Future,
     path::{Path, PathBuf},
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll},
     time::Duration,
 };
@@ -26,31 +26,31 @@ use tower::Service;
 
 use crate::secured::{Connector, Trust, TrustError};
 
-/// From the request to the first line of the answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the API may take from the request to the first line of the answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 const AGENT: &str = concat!("warren/", env!("CARGO_PKG_VERSION"));
 
 /// The files that prove a node to an API server, and the server to the node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Credentials {
-    /// A bearer token.
+    /// Path of the file with the bearer token.
     pub token: PathBuf,
-    /// Certificates of the authorities that may sign the server's, PEM.
+    /// Path of the file with certificates of the authorities that may sign the server's, PEM.
     pub ca: PathBuf,
 }
 
-/// What is in the files cannot be used now.
+/// The token file or the CA file cannot be used now.
 #[derive(Debug, Error)]
 pub enum CredentialsError {
-    /// The token cannot be read. Not its source, so that the innermost cause names the file.
+    /// The token cannot be read. The cause is part of the text, so that the innermost error names the file.
     #[error("token file {}: {why}", path.display())]
     ReadToken {
-        /// Which.
+        /// Path of the token file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         why: std::io::Error,
     },
-    /// There is none, or it is none.
+    /// The file is empty or holds no bearer token.
     #[error("token file {} holds no bearer token", .0.display())]
     NoToken(PathBuf),
     /// The CA cannot be used.
@@ -58,15 +58,15 @@ pub enum CredentialsError {
     Trust(#[from] TrustError),
 }
 
-/// There is no answer.
+/// Why there is no answer.
 #[derive(Debug, Error)]
 pub(crate) enum RequestError {
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
     #[error("{0} is no URI of the API server")]
     Target(String),
-    #[error("no answer from {server} within {} s", PATIENCE.as_secs())]
-    Silence { server: Authority },
+    #[error("no answer from {server} within {} s", ANSWER_TIMEOUT.as_secs())]
+    Timeout { server: Authority },
     #[error("ask {server}")]
     Send {
         server: Authority,
@@ -86,29 +86,60 @@ pub(crate) fn client(
     let read = std::fs::read(&credentials.token);
     bearer(&credentials.token, read)?;
     let trust = Trust::read(&credentials.ca)?;
-    let http = HttpClient::builder(TokioExecutor::new()).build(Connector::new(trust));
+    let connector = Connector::new(trust);
+    let http = Arc::new(Mutex::new(connections(&connector)));
     let token = credentials.token.as_path().into();
-    Ok(Client::new(Requests { http, authority, token }, "default"))
+    Ok(Client::new(Requests { connector, http, authority, token }, "default"))
 }
 
-/// Sends requests with the token as it is at that moment.
+type Connections = HttpClient<Connector, Body>;
+
+fn connections(connector: &Connector) -> Connections {
+    HttpClient::builder(TokioExecutor::new()).build(connector.clone())
+}
+
+/// Sends requests with the current token.
 #[derive(Debug, Clone)]
 struct Requests {
-    http: HttpClient<Connector, Body>,
+    connector: Connector,
+    http: Arc<Mutex<Connections>>,
     authority: Authority,
     token: Arc<Path>,
 }
 
 impl Requests {
+    fn http(&self) -> MutexGuard<'_, Connections> {
+        self.http.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     async fn send(self, mut request: Request<Body>) -> Result<Response<Incoming>, RequestError> {
         let token = bearer(&self.token, tokio::fs::read(&self.token).await)?;
         request.headers_mut().insert(AUTHORIZATION, token);
         request.headers_mut().insert(USER_AGENT, HeaderValue::from_static(AGENT));
         *request.uri_mut() = target(&self.authority, request.uri())?;
-        let server = self.authority;
-        match timeout(PATIENCE, self.http.request(request)).await {
+        let server = self.authority.clone();
+        let asked = self.http().request(request);
+        let mut waiting = Waiting { requests: &self, is_over: false };
+        let answer = timeout(ANSWER_TIMEOUT, asked).await;
+        waiting.is_over = answer.is_ok();
+        match answer {
             Ok(answer) => answer.map_err(|source| RequestError::Send { server, source }),
-            Err(_) => Err(RequestError::Silence { server }),
+            Err(_) => Err(RequestError::Timeout { server }),
+        }
+    }
+}
+
+/// A request on its way. When it is given up, by us or by who asked, later requests do not share the connection that brought
+/// no answer: behind a load balancer it may live for long. A watch that stands on it stays there.
+struct Waiting<'a> {
+    requests: &'a Requests,
+    is_over: bool,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            *self.requests.http() = connections(&self.requests.connector);
         }
     }
 }

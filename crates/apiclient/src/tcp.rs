@@ -1,17 +1,17 @@
-//! TCP whose dead peers the kernel notices: nobody here is woken for it.
+//! TCP connections whose dead peers the kernel notices, so that the process needs no timer.
 
 use std::time::Duration;
 
 use hyper_util::client::legacy::connect::HttpConnector;
 
 const CONNECT: Duration = Duration::from_secs(10);
-/// From this on an idle connection is probed by the kernel, that often, before it is given up: a peer that lost its power is
-/// noticed within two minutes. By the kernel's own measure it would be more than two hours.
+/// After this time the kernel probes an idle connection, every [`PROBE`], and gives it up after [`PROBES`]. So it notices within
+/// two minutes that a peer lost its power; by default it would take more than two hours.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 const PROBE: Duration = Duration::from_secs(10);
 const PROBES: u32 = 6;
-/// What was sent and is not acknowledged by then was sent to nobody. While something is on its way the kernel does not probe,
-/// and would try for a quarter of an hour (tcp(7), `TCP_USER_TIMEOUT`).
+/// The kernel gives up a connection on which data stay unacknowledged for so long. It does not probe meanwhile, and by default
+/// it would try for a quarter of an hour (tcp(7), `TCP_USER_TIMEOUT`).
 const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 
 /// Connects so that a peer without power is noticed.
@@ -41,7 +41,7 @@ mod tests {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let to = format!("https://{}", listener.local_addr().unwrap());
         let stream = tcp().call(to.parse().unwrap()).await.unwrap();
-        let option = |it: Result<u32, _>| it.unwrap();
+        let option = |value: Result<u32, _>| value.unwrap();
         let (idle, interval, probes) = (
             option(getsockopt(stream.inner(), sockopt::TcpKeepIdle)),
             option(getsockopt(stream.inner(), sockopt::TcpKeepInterval)),

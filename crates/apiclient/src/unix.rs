@@ -17,16 +17,16 @@ use kube::{Client, client::Body};
 use tokio::net::UnixStream;
 use tower::{Service, ServiceExt};
 
-/// A client of the API behind the socket; connections are kept and used again.
+/// A client of the API at the socket, which keeps connections and uses them again.
 pub(crate) fn client(path: &Path) -> Client {
     let http: HttpClient<_, Body> =
         HttpClient::builder(TokioExecutor::new()).build(Connector(path.into()));
     Client::new(http.map_request(with_authority), "default")
 }
 
-/// The socket decides where requests go; HTTP still wants an authority, and its host is of no consequence.
+/// Adds the authority that HTTP requires; requests go to the socket whatever the host is.
 fn with_authority(mut request: Request<Body>) -> Request<Body> {
-    let path = request.uri().path_and_query().map_or("/", |it| it.as_str());
+    let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
     if let Ok(uri) = format!("http://localhost{path}").parse() {
         *request.uri_mut() = uri;
     }

@@ -1,5 +1,5 @@
-//! Kubernetes Events: what `kubectl describe` shows of an object beside its status. Nothing waits for an Event or fails with one:
-//! who needs to know reads the status.
+//! Kubernetes Events, which `kubectl describe` shows beside an object's status. Nothing waits for an Event or fails with one:
+//! whoever needs to know reads the status.
 //!
 //! A controller publishes one note of one part of an object once in [`QUIET`], and all of its notes as fast as [`Limiter`] lets it.
 //! Each is in its log as well: what went well from here, with the uid by which steps name the object, and what went wrong from
@@ -27,21 +27,21 @@ use crate::object::{Object, describe};
 /// How long the same note is not published again. Longer than [`Recorder`] remembers what it published, so that it never has to
 /// patch.
 const QUIET: Duration = Duration::from_secs(600);
-/// After a refusal: a right that is missing now may be given later.
+/// How long nothing is published after a refusal: somebody may grant the missing right later.
 const REFUSED: Duration = Duration::from_secs(3600);
-/// Notes that wait to be published; what comes while there are so many is in the log only.
+/// How many notes may wait to be published; further ones are only in the log.
 const WAITING: usize = 64;
-/// How long the API may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the API may take to answer.
+const PUBLISH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Where a controller hands in its notes.
+/// Publishes a controller's notes.
 #[derive(Debug, Clone, Default)]
 pub struct Events {
     queue: Option<mpsc::Sender<(ObjectReference, Note)>>,
 }
 
 impl Events {
-    /// Publishes what is handed in from now on, in the name of a program on a node, until nobody can hand in any more.
+    /// Publishes notes in the name of a program on a node, until all clones are dropped.
     #[must_use]
     pub fn new(client: Client, program: &str, node: &str) -> Self {
         let (queue, notes) = mpsc::channel(WAITING);
@@ -51,7 +51,7 @@ impl Events {
         Self { queue: Some(queue) }
     }
 
-    /// Hands in notes of an object; waits for nobody.
+    /// Queues notes of an object, without waiting.
     pub fn tell<K: Object>(&self, object: &K, notes: impl IntoIterator<Item = Note>) {
         for note in notes {
             if !note.is_warning {
@@ -67,7 +67,7 @@ impl Events {
     }
 }
 
-/// What went well, for the log. Steps name an allocation by its object's uid, and nothing else there tells whose that is.
+/// The log line of what went well. It has the uid, because log lines of steps name an allocation only by its object's uid.
 fn line<K: Object>(object: &K, note: &Note) -> String {
     let label = |key| object.labels().get(key).map_or("", String::as_str);
     let workflow = match (label(label::WORKFLOW_NAMESPACE), label(label::WORKFLOW_NAME)) {
@@ -91,7 +91,8 @@ async fn publish(recorder: Recorder, mut notes: mpsc::Receiver<(ObjectReference,
             action: note.action.to_owned(),
             secondary: None,
         };
-        let published = tokio::time::timeout(PATIENCE, recorder.publish(&event, &regarding)).await;
+        let published =
+            tokio::time::timeout(PUBLISH_TIMEOUT, recorder.publish(&event, &regarding)).await;
         let why = match published {
             Ok(Ok(())) => {
                 limiter.published();
@@ -99,7 +100,7 @@ async fn publish(recorder: Recorder, mut notes: mpsc::Receiver<(ObjectReference,
             }
             Ok(Err(error)) if is_refused(&error) => limiter.refused(plain(&error), Instant::now()),
             Ok(Err(error)) => limiter.failed(plain(&error)),
-            Err(_) => limiter.failed(format!("no answer within {} s", PATIENCE.as_secs())),
+            Err(_) => limiter.failed(format!("no answer within {} s", PUBLISH_TIMEOUT.as_secs())),
         };
         if let Some(why) = why {
             log::info!("Events are not published ({why}): what they would say is in this log");
@@ -107,7 +108,7 @@ async fn publish(recorder: Recorder, mut notes: mpsc::Receiver<(ObjectReference,
     }
 }
 
-/// Whether the API will answer the next one alike: no right to, or no Events at all.
+/// Whether the API will refuse further Events as well: the right is missing, or the API has no Events.
 fn is_refused(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if matches!(status.code, 401 | 403 | 404 | 405))
 }

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use kube::{Resource, ResourceExt, core::NamespaceResourceScope};
 use serde::{Serialize, de::DeserializeOwned};
 
-/// A kind that lives in a namespace and that we read and patch.
+/// A namespaced kind that controllers read and patch.
 pub trait Object:
     Resource<Scope = NamespaceResourceScope, DynamicType = ()>
     + Clone

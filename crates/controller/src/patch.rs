@@ -1,4 +1,4 @@
-//! Writes to the API: the difference between what was read and what should be, and nothing when there is none.
+//! Writes to the API: patches with the difference between the object that was read and the one that should be, if there is any.
 
 use kube::{
     Api, Client, ResourceExt,
@@ -8,40 +8,40 @@ use thiserror::Error;
 
 use crate::object::{Object, describe, has_finalizer};
 
-/// A write that did not happen.
+/// Why a write did not happen.
 #[derive(Debug, Error)]
 pub enum WriteError {
     /// Somebody else wrote since the object was read; the watch brings what they wrote.
     #[error("{object} has changed since it was read")]
     Conflict {
-        /// Kind, namespace and name.
+        /// Kind, namespace and name of the object.
         object: String,
-        /// In the API's words.
+        /// The API's answer.
         #[source]
         source: Box<kube::Error>,
     },
-    /// The API knows no such object. It is gone only when its watch says so: while its kind is registered anew, the API knows
-    /// none of those that are there.
+    /// The API does not know the object. It is gone only when its watch says so: while its CRD is registered anew, the API knows
+    /// no objects of that kind.
     #[error("{object} is not known to the API")]
     Unknown {
-        /// Kind, namespace and name.
+        /// Kind, namespace and name of the object.
         object: String,
     },
     /// The API refused or could not be reached.
     #[error("write {object}")]
     Api {
-        /// Kind, namespace and name.
+        /// Kind, namespace and name of the object.
         object: String,
-        /// Why.
+        /// The API's answer, or why there was none.
         #[source]
         source: Box<kube::Error>,
     },
-    /// It depends on another object, of which the API did not say whether it exists.
+    /// The write depends on another object, and the API did not say whether that exists.
     #[error("look for {object}")]
     Look {
-        /// Kind, namespace and name.
+        /// Kind, namespace and name of the object.
         object: String,
-        /// Why.
+        /// The API's answer, or why there was none.
         #[source]
         source: Box<kube::Error>,
     },
@@ -91,7 +91,7 @@ pub async fn remove_finalizer<K: Object>(
     finalizer: &str,
 ) -> Result<Option<K>, WriteError> {
     let mut after = object.clone();
-    after.finalizers_mut().retain(|it| it != finalizer);
+    after.finalizers_mut().retain(|name| name != finalizer);
     self::object(client, object, &after).await
 }
 

@@ -1,7 +1,7 @@
-//! Which object is worked on next: each by one task at a time, many objects side by side, and after a failure once more.
+//! Decides which object to work on next: one task at a time per object, many objects in parallel, and retries after failures.
 //!
-//! Pure: the clock comes in as an argument. A wake during work is never lost: the object is worked on once more. A timer exists
-//! only while something fails.
+//! Pure: the clock comes in as an argument. A wake during work is never lost: the queue hands the object out once more. A timer
+//! exists only while something fails.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,7 +11,7 @@ use std::{
 
 use crate::retry::{Delays, Retry};
 
-/// Keys that wait, run, or wait until the queue hands them out again.
+/// Keys that wait, run, or failed and wait for their retry.
 #[derive(Debug)]
 pub struct Queue<K> {
     limit: usize,
@@ -28,7 +28,7 @@ struct Failing {
 }
 
 impl Failing {
-    /// After a failure; `None` when time alone changes nothing.
+    /// The state after a failure; `None` when time alone changes nothing.
     fn after(before: Option<Self>, retry: Retry, now: Instant) -> Option<Self> {
         let known = before.filter(|before| before.retry == retry).map(|before| before.delays);
         let mut delays = known.or_else(|| retry.delays())?;
@@ -37,12 +37,12 @@ impl Failing {
     }
 }
 
-/// Whether what the work brought is still what is wanted.
+/// Whether the result of the work is still current.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     /// Nothing woke the key meanwhile.
     Current,
-    /// Something did, and it is worked on again; or it was forgotten.
+    /// Something woke the key, and the queue hands it out again; or the key was forgotten.
     Superseded,
 }
 
@@ -53,35 +53,41 @@ impl<K: Ord + Clone + Debug> Queue<K> {
         Self { limit, waiting: BTreeSet::new(), running: BTreeSet::new(), failing: BTreeMap::new() }
     }
 
-    /// Something about this key changed: it is worked on as soon as there is room, whatever delay it was in.
+    /// Something about this key changed: the queue hands it out as soon as there is room, whatever delay it was in.
     pub fn wake(&mut self, key: K) {
         self.waiting.insert(key);
     }
 
-    /// Whether it is being worked on.
+    /// Whether nothing is worked on, waits, or is to be worked on later.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.running.is_empty() && self.failing.is_empty()
+    }
+
+    /// Whether a task works on the key.
     #[must_use]
     pub fn is_running(&self, key: &K) -> bool {
         self.running.contains(key)
     }
 
-    /// What is being worked on.
+    /// The keys on which tasks work.
     pub fn running(&self) -> impl Iterator<Item = &K> {
         self.running.iter()
     }
 
-    /// What this key was woken for is what was just worked on.
+    /// Takes back a wake, because the running task already works on what it was for.
     pub fn satisfy(&mut self, key: &K) {
         self.waiting.remove(key);
     }
 
-    /// The object is no more and nothing is left to do for it.
+    /// Forgets a key whose object is gone and has no work left.
     pub fn forget(&mut self, key: &K) {
         self.waiting.remove(key);
         self.running.remove(key);
         self.failing.remove(key);
     }
 
-    /// Like [`Self::wake`], but in a while.
+    /// Like [`Self::wake`], after a delay.
     pub fn wake_later(&mut self, key: &K, now: Instant) {
         let Some(mut later) = Failing::after(None, Retry::Soon, now) else { return };
         if let Some(known) = self.failing.get(key) {
@@ -90,7 +96,7 @@ impl<K: Ord + Clone + Debug> Queue<K> {
         self.failing.insert(key.clone(), later);
     }
 
-    /// Hands out what may start now; what may not begin waits on. All for which `may_begin` is true start.
+    /// Hands out the keys that may start now. A key for which `may_begin` is false keeps waiting.
     pub fn start(&mut self, now: Instant, may_begin: impl FnMut(&K) -> bool) -> Vec<K> {
         let due = self.failing.iter();
         let due = due.filter(|(key, failing)| failing.due <= now && !self.running.contains(key));
@@ -118,10 +124,10 @@ impl<K: Ord + Clone + Debug> Queue<K> {
         if self.waiting.contains(key) { Standing::Superseded } else { Standing::Current }
     }
 
-    /// When to look again if nothing happens before; `None` at rest.
+    /// When to call [`Self::start`] if nothing happens before; `None` at rest.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        // What waits already waits for something else than time.
+        // A key that waits already does not wait for the clock.
         let idle = |key: &K| !self.running.contains(key) && !self.waiting.contains(key);
         let failing = self.failing.iter().filter(|(key, _)| idle(key));
         failing.map(|(_, failing)| failing.due).min()

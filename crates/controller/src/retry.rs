@@ -7,17 +7,17 @@ use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 /// Delays that grow with every failure.
 pub type Delays = ExponentialBackoff;
 
-/// Without what chance adds.
+/// The longest delay, to which chance adds up to as much again.
 const LONGEST: Duration = Duration::from_secs(30);
 
 /// When a controller tries again what failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Retry {
-    /// It may pass any moment: after 0.7 to 1.4 s at first.
+    /// The failure may pass at any moment: first retry after 0.7 to 1.4 s.
     Soon,
-    /// Somebody has to do something on the node: after 3 to 6 s at first.
+    /// Somebody has to do something on the node: first retry after 3 to 6 s.
     Later,
-    /// Only when the object or what it refers to changes.
+    /// Time alone changes nothing: retry only when the object or one that it refers to changes.
     OnChange,
 }
 
@@ -33,8 +33,8 @@ impl Retry {
     }
 }
 
-/// `first`, doubled every time up to `longest`, and each lengthened by chance, to twice itself at most, so that a thousand nodes do
-/// not come back as one. It never ends.
+/// Endless delays: `first`, doubled every time up to `longest`. Chance lengthens each to at most twice itself, so that a thousand
+/// nodes do not retry at the same moment.
 #[must_use]
 pub fn delays(first: Duration, longest: Duration) -> Delays {
     let builder = ExponentialBuilder::new().with_factor(2.0).with_jitter().without_max_times();

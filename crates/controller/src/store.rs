@@ -14,18 +14,18 @@ use crate::{
 };
 
 /// Namespace and name.
-pub type Place = (String, String);
+pub type ObjectKey = (String, String);
 
 /// One object before and after an event.
 #[derive(Debug, Clone)]
 pub struct Change<K> {
-    /// As it was; `None` when it is new.
+    /// The object before the event; `None` when it is new.
     pub old: Option<Arc<K>>,
-    /// As it is; `None` when it is gone.
+    /// The object after the event; `None` when it is gone.
     pub new: Option<Arc<K>>,
 }
 
-/// What a reconcile acts on, besides the objects that it refers to. The status is not among it: the controller writes it.
+/// The fields of an object that a reconcile acts on. The status is not among them, because the controller writes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fingerprint {
     uid: Option<String>,
@@ -36,7 +36,7 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// Of one object.
+    /// The fingerprint of one object.
     pub fn of<K: Object>(object: &K) -> Self {
         Self {
             uid: object.uid(),
@@ -47,7 +47,7 @@ impl Fingerprint {
         }
     }
 
-    /// The same for who does not act on finalizers.
+    /// The same, for a controller that does not act on finalizers.
     #[must_use]
     pub fn without_finalizers(self) -> Self {
         Self { finalizers: BTreeSet::new(), ..self }
@@ -62,7 +62,7 @@ impl<K: Object> Change<K> {
         print(&self.old) != print(&self.new)
     }
 
-    /// The object: as it is, or else as it last was.
+    /// The object after the event, or as it last was if it is gone.
     #[must_use]
     pub fn object(&self) -> Option<&Arc<K>> {
         self.new.as_ref().or(self.old.as_ref())
@@ -72,9 +72,9 @@ impl<K: Object> Change<K> {
 /// Objects of one kind. Nothing is concluded from an object's absence before the first list was read to its end.
 #[derive(Debug)]
 pub struct Store<K> {
-    objects: BTreeMap<Place, Arc<K>>,
-    /// Objects that exist and do not read as what they should be.
-    unreadable: BTreeMap<Place, ObjectMeta>,
+    objects: BTreeMap<ObjectKey, Arc<K>>,
+    /// Objects that exist and cannot be read as their kind.
+    unreadable: BTreeMap<ObjectKey, ObjectMeta>,
     is_complete: bool,
 }
 
@@ -97,12 +97,12 @@ impl<K: Object> Store<K> {
         self.objects.get(&(namespace.to_owned(), name.to_owned()))
     }
 
-    /// All of them.
-    pub fn iter(&self) -> impl Iterator<Item = &Arc<K>> {
+    /// All objects that can be read.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<K>> + Clone {
         self.objects.values()
     }
 
-    /// Metadata of those that exist and cannot be read: nothing may be concluded from what is not known of them.
+    /// Metadata of objects that cannot be read. Nothing may be concluded from what is not known of them.
     pub fn unreadable(&self) -> impl Iterator<Item = &ObjectMeta> {
         self.unreadable.values()
     }
@@ -112,39 +112,39 @@ impl<K: Object> Store<K> {
         match event {
             Event::Listed(items) => self.take_list(items),
             Event::Applied(item) => self.take_item(item),
-            // As it was known before: its last version has lost the finalizers, whoever took them off.
-            Event::Deleted(item) => self.drop_object(&place_of(metadata_of(&item))),
+            // The change has the object as it was known before, because its last version has lost its finalizers.
+            Event::Deleted(item) => self.drop_object(&key_of(metadata_of(&item))),
             Event::Failing(_) | Event::Working => Vec::new(),
         }
     }
 
     fn take_list(&mut self, items: Vec<Item<K>>) -> Vec<Change<K>> {
-        let listed: BTreeSet<Place> =
-            items.iter().map(|item| place_of(metadata_of(item))).collect();
+        let listed: BTreeSet<ObjectKey> =
+            items.iter().map(|item| key_of(metadata_of(item))).collect();
         let mut changes: Vec<_> = items.into_iter().flat_map(|item| self.take_item(item)).collect();
         self.is_complete = true;
-        self.unreadable.retain(|place, _| listed.contains(place));
-        let missing = self.objects.keys().filter(|place| !listed.contains(*place));
-        let missing: Vec<Place> = missing.cloned().collect();
-        changes.extend(missing.iter().flat_map(|place| self.drop_object(place)));
+        self.unreadable.retain(|key, _| listed.contains(key));
+        let missing = self.objects.keys().filter(|key| !listed.contains(*key));
+        let missing: Vec<ObjectKey> = missing.cloned().collect();
+        changes.extend(missing.iter().flat_map(|key| self.drop_object(key)));
         changes
     }
 
     fn take_item(&mut self, item: Item<K>) -> Vec<Change<K>> {
         match item {
             Ok(object) => {
-                self.unreadable.remove(&place(&object));
+                self.unreadable.remove(&key(&object));
                 self.put(object)
             }
             Err(Unreadable { metadata, .. }) => self.take_unreadable(*metadata),
         }
     }
 
-    /// What was known of the object before stays, and a controller acts on its deletion by that.
+    /// The object stays as it was last readable, and its deletion counts.
     fn take_unreadable(&mut self, metadata: ObjectMeta) -> Vec<Change<K>> {
-        let place = place_of(&metadata);
-        self.unreadable.insert(place.clone(), metadata.clone());
-        let known = self.objects.get(&place).filter(|known| known.uid() == metadata.uid);
+        let key = key_of(&metadata);
+        self.unreadable.insert(key.clone(), metadata.clone());
+        let known = self.objects.get(&key).filter(|known| known.uid() == metadata.uid);
         match known.filter(|_| metadata.deletion_timestamp.is_some()) {
             Some(known) => {
                 let mut object = K::clone(known);
@@ -155,9 +155,9 @@ impl<K: Object> Store<K> {
         }
     }
 
-    /// Takes in what the API answered to a write of ours, ahead of the watch.
+    /// Takes in the API's answer to a write of this program, which comes before the watch event.
     pub fn wrote(&mut self, object: K) -> Vec<Change<K>> {
-        let known = self.objects.get(&place(&object));
+        let known = self.objects.get(&key(&object));
         if known.is_some_and(|known| known.uid() == object.uid()) {
             self.put(object)
         } else {
@@ -166,37 +166,37 @@ impl<K: Object> Store<K> {
     }
 
     fn put(&mut self, object: K) -> Vec<Change<K>> {
-        let place = place(&object);
-        let old = self.objects.get(&place).cloned();
+        let key = key(&object);
+        let old = self.objects.get(&key).cloned();
         if old.as_deref().is_some_and(|old| !is_newer(&object, old)) {
             return Vec::new();
         }
         let new = Arc::new(object);
-        self.objects.insert(place, Arc::clone(&new));
+        self.objects.insert(key, Arc::clone(&new));
         vec![Change { old, new: Some(new) }]
     }
 
-    fn drop_object(&mut self, place: &Place) -> Vec<Change<K>> {
-        self.unreadable.remove(place);
-        let old = self.objects.remove(place);
+    fn drop_object(&mut self, key: &ObjectKey) -> Vec<Change<K>> {
+        self.unreadable.remove(key);
+        let old = self.objects.remove(key);
         old.into_iter().map(|old| Change { old: Some(old), new: None }).collect()
     }
 }
 
-fn place<K: Object>(object: &K) -> Place {
-    place_of(object.meta())
+fn key<K: Object>(object: &K) -> ObjectKey {
+    key_of(object.meta())
 }
 
 fn metadata_of<K: Object>(item: &Item<K>) -> &ObjectMeta {
     item.as_ref().map_or_else(|unreadable| &*unreadable.metadata, |object| object.meta())
 }
 
-fn place_of(metadata: &ObjectMeta) -> Place {
+fn key_of(metadata: &ObjectMeta) -> ObjectKey {
     (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
 }
 
-/// The watch may bring what our own write has already replaced. Versions of one object are comparable as numbers
-/// (Kubernetes 1.35, KEP-5504); where they are not numbers, every event counts as news.
+/// Whether `object` is newer than `known`: the watch may bring a version that an own write has already replaced. Versions of one
+/// object compare as numbers (Kubernetes 1.35, KEP-5504); where they are no numbers, every event counts as newer.
 fn is_newer<K: Object>(object: &K, known: &K) -> bool {
     let version = |object: &K| object.resource_version().and_then(|text| text.parse::<u64>().ok());
     match (version(object), version(known)) {

@@ -4,7 +4,7 @@ mod health;
 
 use std::{fmt, pin::Pin, sync::Arc};
 
-use apiclient::{WatchBackoff, listening};
+use apiclient::{WatchBackoff, observed};
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
@@ -18,41 +18,41 @@ use crate::object::Object;
 
 pub use self::health::{Trouble, WatchHealth};
 
-/// What a watch tells.
+/// An event of a watch.
 #[derive(Debug)]
 pub enum Event<K = DynamicObject> {
-    /// These are all the objects there are.
+    /// All objects that exist.
     Listed(Vec<Item<K>>),
     /// An object is new or changed.
     Applied(Item<K>),
     /// An object is gone.
     Deleted(Item<K>),
-    /// The watch is broken: what is known may be old. The watch tries again by itself.
+    /// The watch fails, so known objects may be out of date. It tries again by itself.
     Failing(Trouble),
-    /// The watch stands.
+    /// The watch works.
     Working,
 }
 
-/// An object, or what can be read of it.
+/// An object, or its metadata if it cannot be read as its kind.
 pub type Item<K> = Result<K, Unreadable>;
 
-/// An object that exists and is not as its kind should be: nothing may be concluded from what it does not say.
+/// An object that exists and cannot be read as its kind. Nothing may be concluded from what is not known of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Unreadable {
     /// Its metadata.
     pub metadata: Box<ObjectMeta>,
-    /// What is wrong with the rest.
+    /// Why it cannot be read.
     pub why: String,
 }
 
-/// What is watched.
+/// What to watch.
 #[derive(Debug, Clone)]
 pub struct Watched {
     /// The kind.
     pub resource: ApiResource,
-    /// The namespace; `None` for all.
+    /// The namespace, or `None` for all.
     pub namespace: Option<String>,
-    /// Which objects, and for how long.
+    /// Selectors, bookmarks and the time after which the watch begins again.
     pub config: Config,
 }
 
@@ -66,7 +66,7 @@ impl Watched {
 }
 
 impl Event {
-    /// The same with objects of one kind.
+    /// The same event with objects of one kind.
     #[must_use]
     pub fn of<K: Object>(self) -> Event<K> {
         match self {
@@ -88,7 +88,7 @@ fn read<K: Object>(item: Item<DynamicObject>) -> Item<K> {
 /// Watches until dropped. Each list comes whole or not at all.
 ///
 /// After a failure the watch begins with a list: an API that was restored from a backup is older than before, and a watch that
-/// goes on would pass over what it lost. That a list works says nothing of the watch: it stands once the API has begun it.
+/// continues would miss what it lost. A list that works says nothing of the watch, which works once the API has begun it.
 pub fn watch(client: Client, watched: Watched) -> impl Stream<Item = Event> + Send + 'static {
     stream::unfold(Watch::new(client, watched), async |mut watch| {
         let event = watch.next().await;
@@ -137,7 +137,7 @@ impl Watch {
             };
             let event = tokio::select! {
                 biased;
-                // What was missed first: who hears that the watch stands goes by what is known then.
+                // Missed events come first, so that what is known is current when the watch is said to work.
                 event = events.next() => event,
                 () = begun.notified() => return Event::Working,
             };
@@ -164,7 +164,7 @@ impl Watch {
         }
         self.begun = Arc::default();
         let begun = Arc::clone(&self.begun);
-        let client = listening(self.client.clone(), move |answer| {
+        let client = observed(self.client.clone(), move |answer| {
             if answer.watch && answer.status < 300 {
                 begun.notify_one();
             }

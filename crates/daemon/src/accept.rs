@@ -1,14 +1,14 @@
-//! Connections as they come, to every server of ours.
+//! Accepts connections for every server of Warren, within limits.
 //!
-//! Over TCP anybody may connect, and each connection costs a file descriptor. One that has made no request after a while is
-//! closed: by then TCP, TLS and HTTP/2 are through with every caller that has something to ask. When too many wait at a time
-//! the oldest goes first, so that those who say nothing do not keep out those who do. Its place is free at once: whoever
-//! comes next need not wait for its task to notice.
+//! Over TCP anybody may connect, and each connection costs a file descriptor. The server closes a connection that makes no
+//! request within a time that suffices for TCP, TLS and HTTP/2. When too many such connections are pending, the server closes
+//! the oldest, so that idle clients do not keep out working ones. The slot of a closed connection is free at once, before its
+//! task has noticed.
 
 mod connection;
 mod local;
-mod newcomer;
-mod said;
+mod pending;
+mod trouble_log;
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -22,20 +22,20 @@ use tokio::sync::Semaphore;
 
 pub use connection::Connection;
 pub use local::Local;
-pub use newcomer::Caller;
-use newcomer::Newcomer;
-use said::Said;
+pub use pending::Caller;
+use pending::Pending;
+use trouble_log::TroubleLog;
 
 /// How many connections there may be, and for how long without a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// In all.
+    /// Most connections in all.
     pub connections: usize,
-    /// Of these, how many that made no request yet.
-    pub newcomers: usize,
+    /// Most connections among them that made no request yet.
+    pub pending: usize,
     /// How long a connection may take to its first request.
     pub first_request: Duration,
-    /// What helps those who need more connections, for the log.
+    /// What to do when more connections are needed, for the log.
     pub remedy: &'static str,
 }
 
@@ -46,10 +46,10 @@ impl Limits {
 
 /// Where connections come from.
 pub trait Listener: Send + Sync {
-    /// What is accepted.
+    /// The stream of an accepted connection.
     type Stream: Send;
 
-    /// Waits for the next one; one that is dropped has accepted nothing.
+    /// Waits for the next connection. Dropping the future loses none.
     fn accept(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
 }
 
@@ -71,19 +71,19 @@ impl Listener for TcpListener {
 pub struct Incoming<L> {
     listener: L,
     limits: Limits,
-    places: Arc<Semaphore>,
-    newcomers: VecDeque<Newcomer>,
-    said: Said,
+    slots: Arc<Semaphore>,
+    pending: VecDeque<Pending>,
+    log: TroubleLog,
 }
 
 impl<L: Listener> Incoming<L> {
-    /// Those of `listener`, within `limits`.
+    /// The connections of `listener`, within `limits`.
     pub fn new(listener: L, limits: Limits) -> Self {
-        let places = Arc::new(Semaphore::new(limits.connections));
-        Self { listener, limits, places, newcomers: VecDeque::new(), said: Said::new(limits) }
+        let slots = Arc::new(Semaphore::new(limits.connections));
+        Self { listener, limits, slots, pending: VecDeque::new(), log: TroubleLog::new(limits) }
     }
 
-    /// Every connection that may come in, for ever: what cannot be accepted now may be later.
+    /// All accepted connections. The stream never ends: when accepting fails it tries again.
     pub fn connections(self) -> impl Stream<Item = io::Result<Connection<L::Stream>>> {
         stream::unfold(self, |mut this| async {
             let connection = this.next().await;
@@ -100,43 +100,43 @@ impl<L: Listener> Incoming<L> {
                         return connection;
                     }
                 }
-                Err(error) => self.said.failed(&error).await,
+                Err(error) => self.log.failed(&error).await,
             }
         }
     }
 
     fn admit(&mut self, stream: L::Stream) -> Option<Connection<L::Stream>> {
-        self.said.accepted();
+        self.log.accepted();
         self.make_room();
-        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
-            self.said.full();
+        let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else {
+            self.log.full();
             return None;
         };
-        self.said.admitted(self.limits.connections - self.places.available_permits());
-        let (connection, newcomer) = Connection::new(stream, place, self.limits.first_request);
-        self.newcomers.push_back(newcomer);
+        self.log.admitted(self.limits.connections - self.slots.available_permits());
+        let (connection, pending) = Connection::new(stream, slot, self.limits.first_request);
+        self.pending.push_back(pending);
         Some(connection)
     }
 
-    /// Sends away the newcomer that has waited longest, if there is no room for another.
+    /// Closes the oldest pending connection, if there is no room for another.
     fn make_room(&mut self) {
-        while self.newcomers.front().is_some_and(|newcomer| !newcomer.is_one()) {
-            self.newcomers.pop_front();
+        while self.pending.front().is_some_and(|pending| !pending.is_pending()) {
+            self.pending.pop_front();
         }
-        if self.newcomers.len() >= self.limits.newcomers {
-            self.newcomers.retain(Newcomer::is_one);
+        if self.pending.len() >= self.limits.pending {
+            self.pending.retain(Pending::is_pending);
         }
-        if self.newcomers.len() >= self.limits.newcomers {
-            self.said.crowded();
+        if self.pending.len() >= self.limits.pending {
+            self.log.too_many_pending();
         } else {
-            self.said.roomy(self.newcomers.len());
-            if self.places.available_permits() > 0 {
+            self.log.few_pending(self.pending.len());
+            if self.slots.available_permits() > 0 {
                 return;
             }
-            self.said.full();
+            self.log.full();
         }
-        if let Some(oldest) = self.newcomers.pop_front() {
-            oldest.send_away();
+        if let Some(oldest) = self.pending.pop_front() {
+            oldest.close();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Command lines written for Go's `flag` package, turned into what our parser reads.
+//! Translates command lines written for Go's `flag` package into those that clap reads.
 //!
 //! Go takes one dash or two, a value behind `=` or as the next word, a switch with or without a value, and of a flag given
 //! twice the last. Sites' units and DaemonSets use all of it.
@@ -11,9 +11,9 @@ use std::{
 /// A flag that a Go daemon knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GoFlag {
-    /// A switch: `-mock`, `--mock=false`. Our parser gets it as `--mock=true` or `--mock=false`.
+    /// A switch: `-mock`, `--mock=false`. Clap gets it as `--mock=true` or `--mock=false`.
     Switch(&'static str),
-    /// A flag with a value: `-node-name x`, `--node-name=x`. Our parser gets it as `--node-name=x`.
+    /// A flag with a value: `-node-name x`, `--node-name=x`. Clap gets it as `--node-name=x`.
     Value(&'static str),
 }
 
@@ -26,7 +26,7 @@ impl GoFlag {
 }
 
 /// The same command line, program's name first, with every flag of `known` as `--flag=value` and only where it was given
-/// last. Everything else, and everything behind `--`, stays as it is: what is wrong with it, our parser tells.
+/// last. Everything else, and everything behind `--`, stays as it is, and clap reports what is wrong with it.
 #[must_use]
 pub fn translate(args: impl IntoIterator<Item = OsString>, known: &[GoFlag]) -> Vec<OsString> {
     let mut words: Vec<Word> = Vec::new();
@@ -73,7 +73,7 @@ fn recognise(arg: &OsStr, known: &[GoFlag]) -> Option<(GoFlag, Option<OsString>)
     Some((*flag, value))
 }
 
-/// The spellings of strconv.ParseBool; our parser names any other.
+/// The spellings of strconv.ParseBool; clap reports any other.
 fn switched(value: OsString) -> OsString {
     match value.to_str() {
         Some("1" | "t" | "T" | "true" | "TRUE" | "True") => "true".into(),

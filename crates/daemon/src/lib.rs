@@ -1,23 +1,24 @@
-//! What Warren's daemons do alike: log, run to an exit code, listen, accept, stop on signals, tell systemd.
+//! Parts that Warren's daemons have in common: logs, exit codes, listeners, connections, signals, systemd notifications.
 
 pub mod accept;
 mod blocking;
-mod chain;
 mod go_flags;
 mod listen;
 mod logging;
 pub mod pages;
 mod run;
+mod short_help;
 mod stop;
 mod vital;
 mod zap;
 
 pub use blocking::blocking;
-pub use chain::chain;
+pub use causes::chain;
 pub use go_flags::{GoFlag, translate};
-pub use listen::{ListenError, listen};
+pub use listen::{ListenError, Listening, inherit_or_listen, listen};
 pub use logging::{LoggingError, start_logging};
 pub use run::{End, LogArgs, Threads, run};
-pub use stop::{Signals, StopError, tell_ready, tell_stopping};
+pub use short_help::short_help;
+pub use stop::{Signals, StopError, notify_ready, notify_stopping};
 pub use vital::{vital, vital_now};
 pub use zap::ZapArgs;

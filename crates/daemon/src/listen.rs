@@ -1,5 +1,7 @@
 //! Unix sockets that only root and our own user may connect to.
 
+mod inherited;
+
 use std::{
     fs::{self, Permissions},
     io::{self, ErrorKind},
@@ -16,27 +18,50 @@ use tokio::net::UnixListener;
 /// Why a socket cannot be listened on.
 #[derive(Debug, Error)]
 pub enum ListenError {
-    /// A living process has it.
+    /// A running process listens on the socket.
     #[error("listen on {}: another process serves it; stop that one, or choose another path", .0.display())]
     InUse(PathBuf),
-    /// A file, a directory or the like, which is not ours to replace.
+    /// A file or directory is there, which must not be replaced.
     #[error("listen on {}: something that is no socket is there", .0.display())]
     NotASocket(PathBuf),
+    /// systemd handed over something else.
+    #[error("take the socket from systemd: is it a ListenStream= with a path?")]
+    Inherited(#[source] io::Error),
     /// The system refused.
     #[error("listen on {}", path.display())]
     System {
-        /// Where.
+        /// Path of the socket.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
 }
 
-/// Listens on `path` with mode 0600, in the place of a socket that a dead process left behind.
+/// A socket that is listened on.
+#[derive(Debug)]
+pub struct Listening {
+    /// Where connections come from.
+    pub listener: UnixListener,
+    /// Whether systemd listens on it too, and goes on when this process ends: the path is not ours to remove.
+    pub is_inherited: bool,
+}
+
+/// Takes the socket that systemd hands over, else listens on `path`.
 ///
 /// # Errors
-/// When a living process serves it, something else is there, or the system refuses; then what is there stays.
+/// When what systemd hands over is no unix socket, or as for [`listen`].
+pub fn inherit_or_listen(path: &Path) -> Result<Listening, ListenError> {
+    match inherited::inherited().map_err(ListenError::Inherited)? {
+        Some(listener) => Ok(Listening { listener, is_inherited: true }),
+        None => Ok(Listening { listener: listen(path)?, is_inherited: false }),
+    }
+}
+
+/// Listens on `path` with mode 0600. Replaces a socket that a dead process left behind.
+///
+/// # Errors
+/// When a running process listens there, something else is there, or the system refuses. Nothing is replaced then.
 pub fn listen(path: &Path) -> Result<UnixListener, ListenError> {
     let failed = |source| ListenError::System { path: path.to_owned(), source };
     if let Some(directory) = path.parent() {
@@ -64,7 +89,7 @@ fn check_free(path: &Path) -> Result<(), ListenError> {
 }
 
 fn bind(path: &Path) -> io::Result<UnixListener> {
-    // Under its own name only once nobody else may connect any more.
+    // The socket gets its final name only once its mode keeps others out.
     let mut unready = path.as_os_str().to_owned();
     unready.push(".new");
     let unready = PathBuf::from(unready);

@@ -22,26 +22,25 @@ pub enum LoggingError {
     Twice,
 }
 
-/// The Kubernetes client logs every failed request as an error before it returns it; whoever asked says it once, with what
-/// it means.
-const SAID_TWICE: &str = "kube_client::client::builder";
+/// The Kubernetes client logs every failed request before it returns the error. Callers log it themselves, with what it means.
+const LOGGED_BY_CALLERS: &str = "kube_client::client::builder";
 
-/// A logger without what is said twice, and with every value in the text.
-struct Once<L>(L);
+/// A logger that leaves out lines which callers log themselves, and adds key-values to the text.
+struct WithValues<L>(L);
 
-/// A record's text, to which its values are added.
-struct Told {
+/// The text of a record, and the length of its own part without added values.
+struct Line {
     text: String,
     own: usize,
 }
 
-impl Told {
+impl Line {
     fn of(record: &Record<'_>) -> String {
         let text = record.args().to_string();
-        let mut told = Self { own: text.len(), text };
+        let mut line = Self { own: text.len(), text };
         // Only the visitor could fail, and it does not.
-        drop(record.key_values().visit(&mut told));
-        printable(&told.text)
+        drop(record.key_values().visit(&mut line));
+        printable(&line.text)
     }
 
     /// Whether the text names `value` as a word, and not as a part of another.
@@ -56,8 +55,8 @@ impl Told {
     }
 }
 
-/// Objects hold what anybody wrote: whatever of it would steer the terminal that shows the log is shown as an escape. A
-/// command's output has many lines.
+/// Escapes control characters that would steer the terminal which shows the log, because anybody may write them into objects.
+/// Newlines and tabs stay, because a command's output has many lines.
 fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {
@@ -70,7 +69,7 @@ fn printable(text: &str) -> String {
     shown
 }
 
-impl<'kvs> VisitSource<'kvs> for Told {
+impl<'kvs> VisitSource<'kvs> for Line {
     fn visit_pair(&mut self, key: Key<'kvs>, value: Value<'kvs>) -> Result<(), VisitError> {
         let value = value.to_string();
         if !self.names(&value) {
@@ -80,14 +79,14 @@ impl<'kvs> VisitSource<'kvs> for Told {
     }
 }
 
-impl<L: Log> Log for Once<L> {
+impl<L: Log> Log for WithValues<L> {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target() != SAID_TWICE && self.0.enabled(metadata)
+        metadata.target() != LOGGED_BY_CALLERS && self.0.enabled(metadata)
     }
 
     fn log(&self, record: &Record<'_>) {
-        if record.target() != SAID_TWICE {
-            let text = Told::of(record);
+        if record.target() != LOGGED_BY_CALLERS {
+            let text = Line::of(record);
             self.0.log(&record.to_builder().args(format_args!("{text}")).build());
         }
     }
@@ -117,7 +116,7 @@ pub fn start_logging(level: LevelFilter) -> Result<(), LoggingError> {
 }
 
 fn install(logger: impl Log + 'static, level: LevelFilter) -> Result<(), LoggingError> {
-    log::set_boxed_logger(Box::new(Once(logger))).map_err(|_| LoggingError::Twice)?;
+    log::set_boxed_logger(Box::new(WithValues(logger))).map_err(|_| LoggingError::Twice)?;
     log::set_max_level(level);
     Ok(())
 }
@@ -147,7 +146,7 @@ mod tests {
 
     fn logged(text: &str, values: &[(&str, &str)]) -> (String, usize) {
         let journal = Journal::default();
-        let logger = Once(&journal);
+        let logger = WithValues(&journal);
         logger.log(&Record::builder().args(format_args!("{text}")).key_values(&values).build());
         let lines = std::mem::take(&mut *journal.0.lock().unwrap());
         let [line] = <[_; 1]>::try_from(lines).unwrap();
@@ -156,21 +155,21 @@ mod tests {
 
     #[test]
     fn what_an_object_holds_steers_no_terminal() {
-        let (told, _) = logged("mount \u{1b}[2J/x: no\n\tsuch", &[("path", "\u{9b}2J\u{7}")]);
-        assert_eq!(told, "mount \\u{1b}[2J/x: no\n\tsuch path=\\u{9b}2J\\u{7}");
+        let (line, _) = logged("mount \u{1b}[2J/x: no\n\tsuch", &[("path", "\u{9b}2J\u{7}")]);
+        assert_eq!(line, "mount \\u{1b}[2J/x: no\n\tsuch path=\\u{9b}2J\\u{7}");
     }
 
     #[test]
     fn a_text_tells_every_value_once_and_the_fields_stay() {
         let values = [("node", "compute-1"), ("why", "a newer agent")];
-        for (text, told) in [
+        for (text, line) in [
             ("refuse a hello", "refuse a hello node=compute-1 why=a newer agent"),
             ("compute-1: refuse a hello", "compute-1: refuse a hello why=a newer agent"),
             ("compute-1 has a newer agent", "compute-1 has a newer agent"),
             // Another node, whose name begins alike.
             ("compute-12 has a newer agent", "compute-12 has a newer agent node=compute-1"),
         ] {
-            assert_eq!(logged(text, &values), (told.to_owned(), 2));
+            assert_eq!(logged(text, &values), (line.to_owned(), 2));
         }
         assert_eq!(logged("connected", &[]).0, "connected");
     }

@@ -19,13 +19,13 @@ use tower::ServiceExt;
 use crate::accept::{Caller, Incoming, Limits};
 
 /// How long a request may take to arrive.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a connection may last: who sends no end, or reads no answer, keeps no place.
-const LONGEST: Duration = Duration::from_secs(30);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a connection may last, so that a client which reads no answer does not keep its slot.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
 const LIMITS: Limits = Limits {
     connections: 32,
-    newcomers: 16,
-    first_request: PATIENCE,
+    pending: 16,
+    first_request: REQUEST_TIMEOUT,
     remedy: "let fewer clients ask for probes and metrics at a time",
 };
 
@@ -35,7 +35,7 @@ pub async fn serve(listener: TcpListener, router: Router) -> Infallible {
     loop {
         let connection = incoming.next().await;
         let (caller, router) = (connection.caller(), router.clone());
-        tokio::spawn(timeout(LONGEST, answer(connection, caller, router)));
+        tokio::spawn(timeout(CONNECTION_TIMEOUT, answer(connection, caller, router)));
     }
 }
 
@@ -45,7 +45,7 @@ pub async fn serve_tls(listener: TcpListener, acceptor: TlsAcceptor, router: Rou
     loop {
         let connection = incoming.next().await;
         let (caller, router, acceptor) = (connection.caller(), router.clone(), acceptor.clone());
-        tokio::spawn(timeout(LONGEST, async move {
+        tokio::spawn(timeout(CONNECTION_TIMEOUT, async move {
             match acceptor.accept(connection).await {
                 Ok(connection) => answer(connection, caller, router).await,
                 Err(error) => log::debug!(error:%; "TLS handshake"),
@@ -54,18 +54,18 @@ pub async fn serve_tls(listener: TcpListener, acceptor: TlsAcceptor, router: Rou
     }
 }
 
-/// Whoever hangs up gets no answer, and needs none.
+/// Answers one request; a client that hangs up gets no answer.
 async fn answer<S>(connection: S, caller: Caller, router: Router)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let service = service_fn(move |request: Request<RequestBody>| {
-        caller.is_heard();
+        caller.made_request();
         router.clone().oneshot(request.map(Body::new))
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(PATIENCE)
+        .header_read_timeout(REQUEST_TIMEOUT)
         .keep_alive(false)
         .serve_connection(TokioIo::new(connection), service);
     drop(served.await);

@@ -8,10 +8,10 @@ use tokio::runtime::Builder;
 
 use crate::{chain, start_logging, vital};
 
-/// Steps that may block in the kernel at the same time.
+/// How many threads may block in the kernel at the same time.
 const BLOCKING_THREADS: usize = 64;
 
-/// What is logged.
+/// Which messages are logged.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Logs")]
 pub struct LogArgs {
@@ -23,19 +23,19 @@ pub struct LogArgs {
 /// Why a daemon stopped that did not fail.
 #[derive(Debug, PartialEq, Eq)]
 pub enum End {
-    /// It was asked to: exit code 0.
+    /// A signal stopped it: exit code 0.
     Stopped,
-    /// The coordinator refuses this agent for good, and the text says why and what to do: exit code 3, which no restart
-    /// mends.
+    /// The coordinator refuses this agent for good; the text says why and what to do. The exit code is 3, and systemd does not
+    /// start the agent again.
     Refused(String),
 }
 
-/// How many threads a daemon works on, beside those that may block.
+/// How many threads a daemon has, beside those that may block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Threads {
-    /// The one it started with: what a node's daemon needs, which sleeps nearly always.
+    /// Only the main thread, which suffices for a node's daemon.
     One,
-    /// So many.
+    /// This many threads.
     Many(NonZeroUsize),
 }
 
@@ -52,7 +52,7 @@ impl Threads {
     }
 }
 
-/// Runs a daemon: `check` turns its command line into a configuration, `work` works by it until it is to stop.
+/// Runs a daemon with the configuration in `check`: `work` runs until the daemon is to stop.
 ///
 /// Exit codes: 0 stopped, 1 failed, 2 a configuration that cannot be used, 3 refused.
 pub fn run<C, I, E, F>(
@@ -68,10 +68,10 @@ where
 {
     let config = match check {
         Ok(config) => config,
-        Err(error) => return told_like_the_parser(&error, 2),
+        Err(error) => return print_error(&error, 2),
     };
     if let Err(error) = start_logging(logs.log_level) {
-        return told_like_the_parser(&error, 1);
+        return print_error(&error, 1);
     }
     let mut builder = threads.builder();
     let runtime = match builder.enable_all().max_blocking_threads(BLOCKING_THREADS).build() {
@@ -93,10 +93,10 @@ where
     }
 }
 
-/// Before there is a log.
-fn told_like_the_parser(error: &dyn Error, code: u8) -> ExitCode {
+/// Prints an error as clap does, before logging has started.
+fn print_error(error: &dyn Error, code: u8) -> ExitCode {
     let error = clap::Error::raw(ErrorKind::ValueValidation, format!("{}\n", chain(error)));
-    // With nowhere to print to, the exit code has to do.
+    // If printing fails, the exit code has to do.
     drop(error.print());
     ExitCode::from(code)
 }

@@ -1,4 +1,4 @@
-//! Stopping on SIGTERM or SIGINT, and the words systemd wants to hear (sd_notify(3)).
+//! Stops on SIGTERM or SIGINT, and notifies systemd (sd_notify(3)).
 
 use std::io;
 
@@ -11,8 +11,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 #[error("install signal handlers")]
 pub struct StopError(#[source] io::Error);
 
-/// The signals that stop a daemon. Listen first, then start: as the first process of a container, a daemon is not stopped by
-/// a signal that nobody listens to.
+/// The signals that stop a daemon. Listen before anything else starts: as the first process of a container, a daemon ignores a
+/// signal without a handler.
 #[derive(Debug)]
 pub struct Signals {
     terminate: Signal,
@@ -20,7 +20,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Keeps every signal from now on.
+    /// Installs the handlers; signals count from now on.
     ///
     /// # Errors
     /// When the handlers cannot be installed.
@@ -40,18 +40,18 @@ impl Signals {
     }
 }
 
-/// Tells systemd (`Type=notify`) that the daemon serves; without systemd it does nothing.
-pub fn tell_ready() {
-    tell(&[NotifyState::Ready]);
+/// Notifies systemd (`Type=notify`) that the daemon serves; without systemd this does nothing.
+pub fn notify_ready() {
+    notify(&[NotifyState::Ready]);
 }
 
-/// Tells systemd that the daemon is on its way out.
-pub fn tell_stopping() {
-    tell(&[NotifyState::Stopping]);
+/// Notifies systemd that the daemon is stopping.
+pub fn notify_stopping() {
+    notify(&[NotifyState::Stopping]);
 }
 
-fn tell(states: &[NotifyState<'_>]) {
+fn notify(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        log::warn!(error:% = error; "tell systemd");
+        log::warn!(error:% = error; "notify systemd");
     }
 }

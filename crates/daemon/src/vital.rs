@@ -1,7 +1,7 @@
-//! What a daemon must not go on without.
+//! Tasks and threads without which a daemon must not go on.
 //!
-//! A task or thread that nobody waits for can panic unseen, and the daemon would look alive without it. Such a panic ends
-//! the process: systemd starts it again, and what is mounted stays mounted meanwhile.
+//! Nobody would notice a panic of a task or thread that nobody awaits, and the daemon would look alive without it. So such a
+//! panic ends the process; systemd starts it again, and mounts stay meanwhile.
 
 use std::{
     future::poll_fn,
@@ -10,7 +10,7 @@ use std::{
     process::abort,
 };
 
-/// Does work whose panic ends the process; `what` names it in the log.
+/// Does work whose panic ends the process; `what` names the work in the log.
 pub async fn vital<T>(what: &str, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     poll_fn(|context| vital_now(what, || work.as_mut().poll(context))).await
@@ -18,7 +18,7 @@ pub async fn vital<T>(what: &str, work: impl Future<Output = T>) -> T {
 
 /// The same for work that blocks, on a thread of its own.
 pub fn vital_now<T>(what: &str, work: impl FnOnce() -> T) -> T {
-    // Nothing of it is used again.
+    // The process ends, so nothing uses what the panic left half changed.
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
         log::error!("{what} panicked, which is a defect: the process ends, to be started again");
         log::logger().flush();

@@ -37,9 +37,9 @@ struct Server {
 }
 
 impl Server {
-    fn new(connections: usize, newcomers: usize) -> Self {
+    fn new(connections: usize, pending: usize) -> Self {
         let (pipes, accepted) = unbounded_channel();
-        let limits = Limits { connections, newcomers, first_request: LONG, remedy: "end some" };
+        let limits = Limits { connections, pending, first_request: LONG, remedy: "end some" };
         let incoming = Incoming::new(Pipes(Mutex::new(accepted)), limits);
         Self { incoming, pipes }
     }
@@ -55,7 +55,7 @@ impl Server {
     async fn heard(&mut self) -> Connection<DuplexStream> {
         let (_, connection) = self.connect().await;
         let connection = connection.expect("there is a place");
-        connection.caller().is_heard();
+        connection.caller().made_request();
         connection
     }
 

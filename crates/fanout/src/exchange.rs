@@ -1,8 +1,10 @@
-//! Where what is known meets: objects from the watches, what nodes are told and report, writes to the API.
+//! The shared state of all tasks: objects from the watches, messages to the nodes, their reports, and writes to the API.
 //!
-//! Every method takes one lock, decides by the pure parts, and returns; nothing waits inside.
+//! Every method takes one lock, calls the pure parts, and returns; nothing waits while it holds the lock.
 
-mod newcomers;
+mod jobs;
+mod left;
+mod session_start;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -11,25 +13,25 @@ use controller::{Trouble, WatchHealth};
 use proto::v1::{self, MountReport};
 use tokio::sync::{Notify, watch};
 
-use crate::fanout::{Audience, Fanout, News, Next, ProfileAnswer, refusal};
+use crate::fanout::{Audience, Change, Fanout, Next, ProfileRead, refusal};
 use crate::object::{Key, MountObject, ProfileObject, Version};
 use crate::pending::{UnfitStatus, Write, Writes, fit, refused};
 
-/// Shared by all tasks that carry something.
+/// The state that watches, sessions, readers and writers share.
 #[derive(Debug, Default)]
 pub struct Exchange {
     state: Mutex<State>,
-    /// Rings when an object waits for a writer.
-    wanted: Notify,
-    /// Rings when an object waits for its profile.
-    asked: Notify,
-    /// Rings when a profile is asked for that somebody looks for already.
-    asked_again: Notify,
-    /// Rings when a node waits to be let in.
-    arrived: Notify,
-    /// Whether nodes that come are let in.
+    /// Notified when an object waits for a writer.
+    write_wanted: Notify,
+    /// Notified when an object waits for its profile.
+    read_requested: Notify,
+    /// Notified when an object waits for its profile while a task reads that already.
+    read_requested_again: Notify,
+    /// Notified when a session waits for its start.
+    session_waiting: Notify,
+    /// Whether sessions can start.
     ready: watch::Sender<bool>,
-    /// What the log was told of the watches.
+    /// The troubles of the watches that were logged.
     watches: WatchHealth,
 }
 
@@ -37,22 +39,24 @@ pub struct Exchange {
 struct State {
     fanout: Fanout,
     writes: Writes,
-    /// Objects whose profile is to be read.
-    asks: Asks<Key>,
-    /// Nodes that wait to be let in.
-    newcomers: Asks<String>,
-    /// Namespaces whose own agent writes the status of its objects; None while that is unknown.
+    /// Objects whose profile must be read.
+    pending_reads: PendingReads<Key>,
+    /// Nodes whose session waits for its start.
+    waiting_sessions: PendingReads<String>,
+    /// Namespaces of rabbits, whose agents write the status of their objects themselves; `None` while they are unknown.
     rabbits: Option<BTreeSet<String>>,
-    /// Watches that do not work now, and why.
+    /// Nodes whose session is notified of every change of their objects, their status included.
+    attentive: BTreeSet<String>,
+    /// Kinds whose watch fails now, and why.
     failing: BTreeMap<String, String>,
-    /// What went wrong with reads and writes of single objects since one worked last.
+    /// Failures of requests that were logged since a request last succeeded.
     logged: BTreeSet<String>,
     closed: bool,
 }
 
 impl State {
-    /// Has the node asked again when somebody else has written over its word. While a status of its own is still to be
-    /// written, that write looks at what is there.
+    /// Sends an object again when somebody overwrote the reported status. While a reported status is still to be written, that
+    /// write compares.
     fn check_status(&mut self, key: &Key) {
         if !self.writes.has_status(key) {
             self.fanout.check_status(key);
@@ -60,22 +64,22 @@ impl State {
     }
 }
 
-/// What the API is to be asked about.
+/// A queue of keys to read about, in which each key is once.
 #[derive(Debug)]
-struct Asks<T> {
+struct PendingReads<T> {
     waiting: VecDeque<T>,
-    /// Including what somebody reads now.
+    /// Keys that wait or are being read.
     open: BTreeSet<T>,
 }
 
-impl<T> Default for Asks<T> {
+impl<T> Default for PendingReads<T> {
     fn default() -> Self {
         Self { waiting: VecDeque::new(), open: BTreeSet::new() }
     }
 }
 
-impl<T: Clone + Ord> Asks<T> {
-    /// Whether nobody asks about it yet.
+impl<T: Clone + Ord> PendingReads<T> {
+    /// Adds a key; returns whether it is new.
     fn push(&mut self, subject: &T) -> bool {
         let new = self.open.insert(subject.clone());
         if new {
@@ -85,43 +89,48 @@ impl<T: Clone + Ord> Asks<T> {
     }
 }
 
-/// The node is to be told nothing more: another session took over, or everything ends.
+/// The session is over: a newer one replaced it, or the coordinator stops.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Ended;
 
 impl Exchange {
-    /// Starts to tell a node; the bell rings whenever [`Exchange::next`] may have something to say.
+    /// Opens a session; the returned `Notify` wakes it when [`Exchange::next`] may have a message.
     pub fn open(&self, node: &str, epoch: u64, audience: Audience) -> Arc<Notify> {
         let mut state = self.lock();
-        let bell = state.fanout.open(node, epoch, audience);
+        let notify = state.fanout.open(node, epoch, audience);
         if state.closed {
             state.fanout.close_all();
         }
-        self.receive(&mut state, node);
-        bell
+        self.queue_session(&mut state, node);
+        notify
     }
 
-    /// Ends it, unless a later one took over.
+    /// Closes a session, unless a later one replaced it.
     pub fn close(&self, node: &str, epoch: u64) {
-        self.lock().fanout.close(node, epoch);
+        let mut state = self.lock();
+        state.fanout.close(node, epoch);
+        if !state.fanout.is_there(node) {
+            state.attentive.remove(node);
+            self.let_go_of_all(&mut state, Some(node));
+        }
     }
 
-    /// Ends all, now and from now on.
+    /// Closes all sessions, now and from now on.
     pub fn close_all(&self) {
         let mut state = self.lock();
         state.closed = true;
         state.fanout.close_all();
     }
 
-    /// Whether `epoch` is what `node` is told by.
+    /// Whether `epoch` is the current session of `node`.
     pub fn serves(&self, node: &str, epoch: u64) -> bool {
         self.lock().fanout.serves(node, epoch)
     }
 
-    /// What there is to tell the node; None until the bell rings.
+    /// The next message to the node; `None` until the session is notified.
     ///
     /// # Errors
-    /// When it is to be told nothing more.
+    /// When the session is over.
     pub fn next(&self, node: &str, epoch: u64) -> Result<Option<v1::to_node::Message>, Ended> {
         use v1::to_node::Message;
         let mut state = self.lock();
@@ -132,73 +141,77 @@ impl Exchange {
                 Next::Synced => return Ok(Some(Message::Synced(v1::Synced {}))),
                 Next::Idle => return Ok(None),
                 Next::Ended => return Err(Ended),
-                Next::Hold(key) => {
+                Next::AddFinalizer(key) => {
                     let object = state.fanout.mount(&key);
                     if object.is_some_and(|object| state.writes.add_finalizer(&object)) {
-                        self.wanted.notify_one();
+                        self.write_wanted.notify_one();
                     }
-                    // Both are on their way at once: the job waits for the longer and not for one after the other.
-                    if state.fanout.lacks_profile(&key) && state.asks.push(&key) {
-                        self.asked.notify_one();
+                    // Both requests run at once, so that the job waits for the slower one and not for both in turn.
+                    if state.fanout.needs_profile(&key) && state.pending_reads.push(&key) {
+                        self.read_requested.notify_one();
                     }
                 }
-                Next::Ask(key) => {
-                    if state.asks.push(&key) {
-                        self.asked.notify_one();
+                Next::TakeBack(key) => self.take_back(&mut state, &key),
+                Next::ReadProfile(key) => {
+                    if state.pending_reads.push(&key) {
+                        self.read_requested.notify_one();
                     } else {
-                        // Somebody waits for a profile that this object named before, or for this one to appear.
-                        self.asked_again.notify_waiters();
+                        // The task that reads for this object waits to try again, perhaps for a profile that the object named before.
+                        self.read_requested_again.notify_waiters();
                     }
                 }
             }
         }
     }
 
-    /// Takes a node's report; one on an earlier version of the object is dropped, as a newer answer is on its way.
+    /// Takes a node's report. One on an earlier version of the object is dropped, because a newer report follows.
     ///
     /// # Errors
-    /// When its status cannot stand in the object.
+    /// When the reported status does not fit the object.
     pub fn report(&self, report: &MountReport) -> Result<(), UnfitStatus> {
         let key = Key::new(&report.namespace, &report.name);
         let mut state = self.lock();
-        if !state.fanout.answers(&key, &report.uid, &report.observed_resource_version) {
+        if !state.fanout.is_current(&key, &report.uid, &report.observed_resource_version) {
             log::debug!(client_mount:% = key; "drop a report on an earlier version");
             return Ok(());
         }
         let Some(object) = state.fanout.mount(&key) else { return Ok(()) };
         let status = fit(&report.status, &object)?;
-        state.fanout.answered(&key, &status);
+        state.fanout.reported(&key, &status);
         if state.writes.report(&object, status, report.released) {
-            self.wanted.notify_one();
+            self.write_wanted.notify_one();
         }
         Ok(())
     }
 
-    /// Namespaces whose own agent refuses what it cannot take; None while that is unknown. In all others, objects that
-    /// no node is told of are refused here.
+    /// Sets the namespaces of rabbits, whose agents refuse objects themselves; `None` while they are unknown. In all other
+    /// namespaces the coordinator refuses objects that it sends to no node.
     pub fn set_rabbits(&self, namespaces: Option<BTreeSet<String>>) {
         let mut state = self.lock();
         if state.rabbits != namespaces {
             state.rabbits = namespaces;
             self.refuse_all(&mut state);
+            self.let_go_of_all(&mut state, None);
         }
     }
 
-    /// A ClientMount was made or changed.
+    /// A ClientMount is new or changed.
     pub fn apply_mount(&self, object: MountObject) {
         let mut state = self.lock();
         let key = object.key.clone();
-        let news = state.fanout.apply_mount(object);
-        if news == News::Question {
+        let change = state.fanout.apply_mount(object);
+        if change == Change::Spec {
             state.writes.wake(&key);
         }
-        if news != News::Nothing {
+        if change != Change::Nothing {
             self.refuse(&mut state, &key);
+            self.let_go(&mut state, &key);
             state.check_status(&key);
         }
+        state.tell_attentive(&key.namespace);
     }
 
-    /// The answer to a read or a write of a ClientMount that a watch told of; false when no watch knows it (any more).
+    /// Takes the API's answer to a read or write of a ClientMount; `false` when the watch does not know that object.
     pub(crate) fn refresh_mount(&self, object: MountObject) -> bool {
         let key = object.key.clone();
         let known = self.lock().fanout.mount(&key);
@@ -206,7 +219,7 @@ impl Exchange {
             return false;
         };
         if object.older_than(&known) {
-            // What the watch told meanwhile was not looked at, as our own status was on its way.
+            // The watch already brought a newer version, whose status was not compared while ours was being written.
             self.lock().check_status(&key);
         } else {
             self.apply_mount(object);
@@ -214,14 +227,15 @@ impl Exchange {
         true
     }
 
-    /// A ClientMount is no more.
+    /// A ClientMount is gone.
     pub fn remove_mount(&self, key: &Key, uid: &str) {
         let mut state = self.lock();
         state.fanout.remove_mount(key, uid);
         state.writes.wake(key);
+        state.tell_attentive(&key.namespace);
     }
 
-    /// All ClientMounts, as a list answered.
+    /// Takes a complete list of ClientMounts.
     pub fn replace_mounts(&self, objects: Vec<MountObject>) {
         let mut state = self.lock();
         let keys: Vec<Key> = objects.iter().map(|object| object.key.clone()).collect();
@@ -229,124 +243,126 @@ impl Exchange {
         state.writes.wake_all();
         for key in &keys {
             self.refuse(&mut state, key);
+            self.let_go(&mut state, key);
             state.check_status(key);
         }
-        self.judge_readiness(&mut state);
+        let attentive: Vec<String> = state.attentive.iter().cloned().collect();
+        attentive.iter().for_each(|node| state.tell_attentive(node));
+        self.update_readiness(&mut state);
     }
 
-    /// A profile was made or changed.
+    /// A profile is new or changed.
     pub fn apply_profile(&self, profile: ProfileObject) {
         self.lock().fanout.apply_profile(profile);
     }
 
-    /// A profile is no more.
+    /// A profile is gone.
     pub fn remove_profile(&self, key: &Key) {
         self.lock().fanout.remove_profile(key);
     }
 
-    /// All profiles, as a list answered.
+    /// Takes a complete list of profiles.
     pub fn replace_profiles(&self, profiles: Vec<ProfileObject>) {
         let mut state = self.lock();
         state.fanout.replace_profiles(profiles);
-        self.judge_readiness(&mut state);
+        self.update_readiness(&mut state);
     }
 
-    /// The next object whose profile is to be read; waits for one.
-    pub(crate) async fn take_ask(&self) -> Key {
+    /// The next object whose profile must be read; waits until there is one.
+    pub(crate) async fn take_pending_read(&self) -> Key {
         loop {
-            if let Some(key) = self.lock().asks.waiting.pop_front() {
+            if let Some(key) = self.lock().pending_reads.waiting.pop_front() {
                 return key;
             }
-            self.asked.notified().await;
+            self.read_requested.notified().await;
         }
     }
 
-    /// The profile to read for a taken object; None ends the reader's work.
-    pub(crate) fn unanswered(&self, key: &Key) -> Option<(Version, Key)> {
+    /// The profile to read for a taken object; `None` ends the reader's work.
+    pub(crate) fn profile_to_read(&self, key: &Key) -> Option<(Version, Key)> {
         let mut state = self.lock();
-        let wanted = state.fanout.unanswered(key);
+        let wanted = state.fanout.profile_to_read(key);
         if wanted.is_none() {
-            state.asks.open.remove(key);
+            state.pending_reads.open.remove(key);
         }
         wanted
     }
 
     /// Takes the profile read for a version of an object, or why there is none.
-    pub(crate) fn answer(&self, key: &Key, version: &Version, answer: ProfileAnswer) {
+    pub(crate) fn answer(&self, key: &Key, version: &Version, answer: ProfileRead) {
         self.lock().fanout.answer(key, version, answer);
     }
 
-    /// Returns when a profile is asked for that somebody reads already.
-    pub(crate) fn asked_again(&self) -> impl Future<Output = ()> + '_ {
-        self.asked_again.notified()
+    /// Returns when an object waits for its profile while a task reads that already.
+    pub(crate) fn read_requested_again(&self) -> impl Future<Output = ()> + '_ {
+        self.read_requested_again.notified()
     }
 
-    /// The next object to write; waits for one.
+    /// The next object to write; waits until there is one.
     pub(crate) async fn take_write(&self) -> Key {
         loop {
             if let Some(key) = self.lock().writes.take() {
                 return key;
             }
-            self.wanted.notified().await;
+            self.write_wanted.notified().await;
         }
     }
 
-    /// The next write of a taken object; None ends the writer's work.
+    /// The next write of a taken object; `None` ends the writer's work.
     pub(crate) fn next_write(&self, key: &Key) -> Option<Write> {
         let mut state = self.lock();
         let object = state.fanout.mount(key);
         state.writes.next(key, object.as_deref())
     }
 
-    /// A write was accepted.
+    /// The API accepted a write.
     pub(crate) fn written(&self, key: &Key, write: &Write) {
         self.lock().writes.written(key, write);
     }
 
-    /// A write was refused: it stays wanted, but no node waits for it.
+    /// The API refused a write, which stays pending; Synced does not wait for it.
     pub(crate) fn refused_write(&self, key: &Key, write: &Write) {
-        if write.is_hold() {
-            self.lock().fanout.cannot_hold(key);
+        if write.adds_finalizer() || write.is_status() {
+            self.lock().fanout.write_refused(key);
         }
     }
 
-    /// Returns when there is news of a taken object, or was since this was waited for last.
+    /// Returns when a taken object has changed since the last call.
     pub(crate) async fn news(&self, key: &Key) {
-        let bell = self.lock().writes.bell(key);
-        if let Some(bell) = bell {
-            bell.notified().await;
+        let notify = self.lock().writes.notify(key);
+        if let Some(notify) = notify {
+            notify.notified().await;
         }
     }
 
-    /// A watch is broken; the log is told when that begins and when its reason changes.
-    pub fn watch_fails(&self, kind: &str, trouble: &Trouble) {
+    /// A watch fails; logged when that begins and when the reason changes.
+    pub fn watch_failed(&self, kind: &str, trouble: &Trouble) {
         self.watches.failing(kind, trouble);
         let mut state = self.lock();
         state.failing.insert(kind.to_owned(), trouble.text().to_owned());
-        self.judge_readiness(&mut state);
+        self.update_readiness(&mut state);
     }
 
-    /// A watch stands.
-    pub fn watch_works(&self, kind: &str) {
+    /// A watch works.
+    pub fn watch_recovered(&self, kind: &str) {
         self.watches.working(kind);
         let mut state = self.lock();
         state.failing.remove(kind);
-        self.judge_readiness(&mut state);
+        self.update_readiness(&mut state);
     }
 
-    /// Watches that do not work now, and why.
+    /// Kinds whose watch fails now, and why.
     pub fn failing(&self) -> Vec<(String, String)> {
         self.lock().failing.clone().into_iter().collect()
     }
 
-    /// A read or write of a single object failed; whether that is to be said. An API that is away for a night must not
-    /// fill the journal.
-    pub(crate) fn is_news(&self, line: &str) -> bool {
+    /// A request failed with this message; returns whether to log it. An API that is away for a night must not fill the journal.
+    pub(crate) fn is_new_problem(&self, line: &str) -> bool {
         self.lock().logged.insert(line.to_owned())
     }
 
-    /// One worked.
-    pub(crate) fn works_again(&self) {
+    /// A request succeeded: later failures are logged again.
+    pub(crate) fn request_succeeded(&self) {
         self.lock().logged.clear();
     }
 
@@ -357,7 +373,7 @@ impl Exchange {
         }
     }
 
-    /// Writes the refusal into an object that no node is told of.
+    /// Writes the refusal into an object that is sent to no node.
     fn refuse(&self, state: &mut State, key: &Key) {
         let Some(object) = state.fanout.mount(key) else { return };
         let Some(why) = refusal(&object) else { return };
@@ -366,7 +382,7 @@ impl Exchange {
             return;
         }
         if state.writes.report(&object, refused(&object, &why), false) {
-            self.wanted.notify_one();
+            self.write_wanted.notify_one();
         }
     }
 

@@ -1,17 +1,18 @@
-//! What each node is to be told, and in which order.
+//! Decides what to send to each node, and in which order.
 //!
-//! A node's queue holds names only; what is told is made when the node is ready to take it. So the newest version of each
-//! object wins, and a slow node costs the names of its own objects and nothing more. An object is told again only when
-//! its [`Version`] or its profile changed, which a status or a finalizer does not do: own writes wake nobody. A status that
-//! says something else than the node reported was written by somebody else, and the node is asked once more.
+//! A node's queue holds names only; a message is made when the node is ready to take it. So a node always gets the newest
+//! version, and a slow node costs only the memory for the names of its objects. An object is sent again only when its
+//! [`Version`] or its profile changed. A status or a finalizer changes neither, so the coordinator's own writes wake no node. If
+//! a status differs from the one that the node reported, somebody overwrote it, and the object is sent once more.
 //!
-//! Nothing is told before both lists, mounts and profiles, were read once; a list that fails later leaves what is known.
-//! Nor is a session told anything before it is admitted: by a list of its node's objects that is younger than the session.
+//! Nothing is sent before ClientMounts and profiles were listed once; if a later list fails, the known objects stay. A session
+//! receives nothing before it starts, with a list of its node's objects that is younger than the session.
 
-mod answers;
-mod newcomers;
 mod node_queue;
+mod present;
 mod profiles;
+mod reported;
+mod session_start;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -20,56 +21,58 @@ use proto::v1::{DesiredMount, Gone};
 use tokio::sync::Notify;
 
 use crate::object::{Key, MountObject, ProfileObject, Version, precedes};
-pub(crate) use newcomers::Listing;
-use node_queue::{NodeQueue, Told};
+use node_queue::{NodeQueue, Sent};
 use profiles::Profiles;
-pub(crate) use profiles::{Lack, ProfileAnswer, missing as missing_profile};
+pub(crate) use profiles::{NoProfile, ProfileRead, missing as missing_profile};
+pub(crate) use session_start::Listing;
 
 /// The next thing to do for a node.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Next {
     Desired(DesiredMount),
     Gone(Gone),
-    /// Everything that exists has been told.
+    /// Every object that exists was sent.
     Synced,
-    /// The object must carry the node's finalizer before the node is told.
-    Hold(Key),
-    /// The profile that the object names must be read before the node is told.
-    Ask(Key),
-    /// Nothing, until the queue's bell rings.
+    /// Add the finalizer to the object before it is sent.
+    AddFinalizer(Key),
+    /// Take back that the status says everything is unmounted, before a node mounts something of the object.
+    TakeBack(Key),
+    /// Read the profile that the object names before it is sent.
+    ReadProfile(Key),
+    /// Nothing, until the queue is notified.
     Idle,
-    /// A newer session took over, or the node left.
+    /// The session is over: a newer one replaced it, or the node disconnected.
     Ended,
 }
 
-/// Who a session is with.
+/// Which kind of node a session is with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {
-    /// A compute: it is told what to mount.
+    /// A compute, which receives its ClientMounts.
     Compute,
-    /// A rabbit: it watches the API itself, and is told nothing.
+    /// A rabbit, which watches the API itself and receives nothing.
     Rabbit,
 }
 
-/// What another reading of a ClientMount brought.
+/// What changed in a ClientMount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum News {
-    /// Nothing that matters here.
+pub(crate) enum Change {
+    /// Nothing that a node acts on, nor the status.
     Nothing,
-    /// It asks what it asked, but its status is another.
+    /// Only the status.
     Status,
-    /// It asks something new.
-    Question,
+    /// Something that a node acts on.
+    Spec,
 }
 
-/// One ClientMount and since when it asks what it asks.
+/// One ClientMount, its profile, and since when it has its [`Version`].
 #[derive(Debug)]
 struct Entry {
     object: Arc<MountObject>,
-    /// The earliest resourceVersion seen with this [`Version`]: a report on an earlier one answers another question.
+    /// The earliest resourceVersion seen with this [`Version`]: a report on an earlier one is out of date.
     since: String,
-    /// What the API answered for this [`Version`] about a profile that no watch knows.
-    answer: Option<ProfileAnswer>,
+    /// The profile as it was read for this [`Version`], if the watch does not know it.
+    answer: Option<ProfileRead>,
 }
 
 /// All ClientMounts, the profiles they name, and the queues of the connected computes.
@@ -82,18 +85,17 @@ pub(crate) struct Fanout {
 }
 
 impl Fanout {
-    /// Starts the queue of a session; the bell rings whenever [`Fanout::next`] may have something to say. A rabbit watches
-    /// the API itself and is told nothing.
+    /// Starts the queue of a session; the returned `Notify` wakes it when [`Fanout::next`] may have something to do.
     pub(crate) fn open(&mut self, node: &str, epoch: u64, audience: Audience) -> Arc<Notify> {
         let mut queue = NodeQueue::new(epoch, audience);
-        if self.listed() && !queue.newcomer {
+        if self.listed() && !queue.is_waiting {
             queue.seed(self.names(node));
         }
-        let bell = queue.bell.clone();
+        let notify = queue.notify.clone();
         if let Some(replaced) = self.queues.insert(node.to_owned(), queue) {
-            replaced.bell.notify_one();
+            replaced.notify.notify_one();
         }
-        bell
+        notify
     }
 
     /// Drops the queue of a session, unless a newer one took over.
@@ -103,23 +105,23 @@ impl Fanout {
         }
     }
 
-    /// Whether the session `epoch` is the one that `node` is served by.
+    /// Whether `epoch` is the current session of `node`.
     pub(crate) fn serves(&self, node: &str, epoch: u64) -> bool {
         self.queues.get(node).is_some_and(|queue| queue.epoch == epoch)
     }
 
-    /// The API does not take the finalizer: the node is not told of this object before it does, and does not wait for it.
-    pub(crate) fn cannot_hold(&mut self, key: &Key) {
+    /// The API refused the finalizer: the object is not sent, and Synced does not wait for it.
+    pub(crate) fn write_refused(&mut self, key: &Key) {
         if let Some(queue) = self.queues.get_mut(&key.namespace) {
-            queue.untold.remove(&key.name);
-            queue.bell.notify_one();
+            queue.unsent.remove(&key.name);
+            queue.notify.notify_one();
         }
     }
 
     /// Ends all sessions.
     pub(crate) fn close_all(&mut self) {
         for (_, queue) in self.queues.drain() {
-            queue.bell.notify_one();
+            queue.notify.notify_one();
         }
     }
 
@@ -134,32 +136,33 @@ impl Fanout {
     }
 
     /// Takes in a ClientMount.
-    pub(crate) fn apply_mount(&mut self, object: MountObject) -> News {
+    pub(crate) fn apply_mount(&mut self, object: MountObject) -> Change {
         let key = object.key.clone();
         let known = self.entry(&key);
         if known.is_some_and(|known| object.older_than(&known.object)) {
-            return News::Nothing;
+            return Change::Nothing;
         }
         let same = known.filter(|known| known.object.version == object.version);
         let since =
             same.map_or_else(|| object.resource_version.clone(), |known| known.since.clone());
         let news = match same {
-            Some(known) if known.object.held() != object.held() => News::Question,
-            Some(known) if known.object.status != object.status => News::Status,
-            Some(_) => News::Nothing,
-            None => News::Question,
+            Some(known) if known.object.has_finalizer() != object.has_finalizer() => Change::Spec,
+            Some(known) if known.object.says_unmounted() != object.says_unmounted() => Change::Spec,
+            Some(known) if known.object.status != object.status => Change::Status,
+            Some(_) => Change::Nothing,
+            None => Change::Spec,
         };
         let answer = same.and_then(|known| known.answer.clone());
         self.index_profile(&key, Some(&object));
         let entry = Entry { object: Arc::new(object), since, answer };
         self.mounts.entry(key.namespace.clone()).or_default().insert(key.name.clone(), entry);
-        if news == News::Question {
+        if news == Change::Spec {
             self.touch(&key);
         }
         news
     }
 
-    /// Takes out a ClientMount that is no more. A deletion seen late does not take out the object of that name made since.
+    /// Removes a ClientMount that is gone. A late deletion does not remove a newer object of the same name.
     pub(crate) fn remove_mount(&mut self, key: &Key, uid: &str) {
         if self.entry(key).is_none_or(|known| known.object.version.uid != uid) {
             return;
@@ -174,7 +177,7 @@ impl Fanout {
         self.touch(key);
     }
 
-    /// Takes in a complete list of ClientMounts: what is not in it is no more.
+    /// Takes in a complete list of ClientMounts: objects that it lacks are gone.
     pub(crate) fn replace_mounts(&mut self, objects: Vec<MountObject>) {
         let listed: BTreeSet<Key> = objects.iter().map(|object| object.key.clone()).collect();
         let vanished: Vec<_> =
@@ -191,24 +194,24 @@ impl Fanout {
         self.seed_if_listed(first);
     }
 
-    /// The profile to read for an object, with the version of the object that names it; None when nothing is to be read,
-    /// or when what was read is there and the object did not change since.
-    pub(crate) fn unanswered(&self, key: &Key) -> Option<(Version, Key)> {
+    /// The profile to read for an object, with the version of the object that names it; `None` when the profile is known or was
+    /// read for this version.
+    pub(crate) fn profile_to_read(&self, key: &Key) -> Option<(Version, Key)> {
         let entry = self.entry(key)?;
         let profile = entry.object.profile().ok()?;
-        let settled = match &entry.answer {
-            // The watch tells when one that is missing appears.
-            Some(Ok(_) | Err(Lack::Missing(_))) => true,
-            Some(Err(Lack::Unread(_))) | None => false,
+        let is_read = match &entry.answer {
+            // The watch brings a missing profile when it appears.
+            Some(Ok(_) | Err(NoProfile::Missing(_))) => true,
+            Some(Err(NoProfile::Forbidden(_))) | None => false,
         };
-        if settled || self.profiles.get(&profile).is_some() {
+        if is_read || self.profiles.get(&profile).is_some() {
             return None;
         }
         Some((entry.object.version.clone(), profile))
     }
 
-    /// Takes in the profile that was read for a version of an object; of an earlier version it is not taken.
-    pub(crate) fn answer(&mut self, key: &Key, version: &Version, answer: ProfileAnswer) {
+    /// Takes in the profile that was read for a version of an object, unless the object has changed since.
+    pub(crate) fn answer(&mut self, key: &Key, version: &Version, answer: ProfileRead) {
         let Some(entry) =
             self.mounts.get_mut(&key.namespace).and_then(|names| names.get_mut(&key.name))
         else {
@@ -220,7 +223,7 @@ impl Fanout {
         }
     }
 
-    /// Takes in a profile; the mounts that name it are told again.
+    /// Takes in a profile; the objects that name it are sent again.
     pub(crate) fn apply_profile(&mut self, profile: ProfileObject) {
         let key = profile.key.clone();
         if self.profiles.apply(profile) {
@@ -228,7 +231,7 @@ impl Fanout {
         }
     }
 
-    /// Takes out a profile that is no more.
+    /// Removes a profile that is gone.
     pub(crate) fn remove_profile(&mut self, key: &Key) {
         if self.profiles.remove(key) {
             self.touch_users(key);
@@ -244,8 +247,8 @@ impl Fanout {
         self.seed_if_listed(first);
     }
 
-    /// Whether a report on `resource_version` answers what the object asks now.
-    pub(crate) fn answers(&self, key: &Key, uid: &str, resource_version: &str) -> bool {
+    /// Whether a report on `resource_version` is about the object's current [`Version`].
+    pub(crate) fn is_current(&self, key: &Key, uid: &str, resource_version: &str) -> bool {
         self.entry(key).is_some_and(|entry| {
             entry.object.version.uid == uid && !precedes(resource_version, &entry.since)
         })
@@ -257,7 +260,7 @@ impl Fanout {
         let Some(mut queue) = self.queues.remove(node) else { return Next::Ended };
         let next = if queue.epoch != epoch {
             Next::Ended
-        } else if listed && !queue.newcomer && queue.audience == Audience::Compute {
+        } else if listed && !queue.is_waiting && queue.audience == Audience::Compute {
             self.advance(node, &mut queue)
         } else {
             Next::Idle
@@ -271,65 +274,68 @@ impl Fanout {
             if let Some(next) = self.judge(node, &name, queue) {
                 return next;
             }
-            queue.untold.remove(&name);
+            queue.unsent.remove(&name);
         }
-        if !queue.synced && queue.untold.is_empty() {
+        if !queue.synced && queue.unsent.is_empty() {
             queue.synced = true;
             return Next::Synced;
         }
         Next::Idle
     }
 
-    /// What the node must hear about one of its objects; None when it knows all there is to know.
+    /// What to do next about one object; `None` when its node already has everything.
     fn judge(&self, node: &str, name: &str, queue: &mut NodeQueue) -> Option<Next> {
         let entry = self.mounts.get(node).and_then(|names| names.get(name));
         let object = entry.map(|entry| &entry.object);
         let wanted = object
-            .filter(|object| object.held() || !object.version.deleting)
-            .filter(|object| !queue.is_history(name, &object.resource_version));
+            .filter(|object| object.has_finalizer() || !object.version.deleting)
+            .filter(|object| !queue.predates_session(name, &object.resource_version));
         let uid = wanted.map(|object| object.version.uid.as_str());
-        if queue.told.get(name).is_some_and(|told| Some(told.version.uid.as_str()) != uid) {
+        if queue.sent.get(name).is_some_and(|sent| Some(sent.version.uid.as_str()) != uid) {
             if wanted.is_some() {
                 queue.dirty.insert(name.to_owned());
             }
-            let told = queue.told.remove(name)?;
-            return Some(Next::Gone(gone(node, name, told.version)));
+            let sent = queue.sent.remove(name)?;
+            return Some(Next::Gone(gone(node, name, sent.version)));
         }
         let object = wanted?;
-        if !object.held() {
+        if !object.has_finalizer() {
             if refusal(object).is_some() {
                 return None;
             }
-            return Some(Next::Hold(object.key.clone()));
+            return Some(Next::AddFinalizer(object.key.clone()));
+        }
+        if object.may_be_mounted() && object.says_unmounted() {
+            return Some(Next::TakeBack(object.key.clone()));
         }
         let Some(profile) = self.profile(entry?) else {
-            return Some(Next::Ask(object.key.clone()));
+            return Some(Next::ReadProfile(object.key.clone()));
         };
-        let (desired, told) = desired(entry?, profile);
-        if queue.told.get(name).is_some_and(|known| known.covers(&told)) {
+        let (desired, sent) = desired(entry?, profile);
+        if queue.sent.get(name).is_some_and(|known| known.covers(&sent)) {
             return None;
         }
-        queue.told.insert(name.to_owned(), told);
-        queue.untold.remove(name);
+        queue.sent.insert(name.to_owned(), sent);
+        queue.unsent.remove(name);
         Some(Next::Desired(desired))
     }
 
-    /// The profile of an object, or why it has none; None when the API must be asked.
-    fn profile<'a>(&'a self, entry: &'a Entry) -> Option<Result<&'a ProfileObject, Lack>> {
+    /// The profile of an object, or why it has none; `None` when the profile must be read first.
+    fn profile<'a>(&'a self, entry: &'a Entry) -> Option<Result<&'a ProfileObject, NoProfile>> {
         let key = match entry.object.profile() {
             Ok(key) => key,
-            Err(unnamed) => return Some(Err(Lack::Missing(unnamed))),
+            Err(unnamed) => return Some(Err(NoProfile::Missing(unnamed))),
         };
         let answered = || entry.answer.as_ref().map(|answer| answer.as_ref().map_err(Clone::clone));
         self.profiles.get(&key).map(Ok).or_else(answered)
     }
 
-    /// Whether the API must be asked for the profile of an object before a node is told of it.
-    pub(crate) fn lacks_profile(&self, key: &Key) -> bool {
+    /// Whether the profile of an object must be read before the object is sent.
+    pub(crate) fn needs_profile(&self, key: &Key) -> bool {
         self.entry(key).is_some_and(|entry| self.profile(entry).is_none())
     }
 
-    /// Whether both lists were read.
+    /// Whether ClientMounts and profiles were listed.
     pub(crate) fn listed(&self) -> bool {
         self.mounts_listed && self.profiles.listed
     }
@@ -338,7 +344,7 @@ impl Fanout {
         if !(first && self.listed()) {
             return;
         }
-        for (node, queue) in self.queues.iter_mut().filter(|(_, queue)| !queue.newcomer) {
+        for (node, queue) in self.queues.iter_mut().filter(|(_, queue)| !queue.is_waiting) {
             let names = self
                 .mounts
                 .get(node)
@@ -362,7 +368,7 @@ impl Fanout {
         }
     }
 
-    /// What was answered about a profile is no news once the watch tells of it.
+    /// Wakes the objects that name a profile, and forgets what was read of it: the watch knows better now.
     fn touch_users(&mut self, profile: &Key) {
         for user in self.profiles.users(profile) {
             let names = self.mounts.get_mut(&user.namespace);
@@ -380,11 +386,11 @@ impl Fanout {
     }
 }
 
-/// Why no node is told of this object, in words for the user: the namespace says which node acts on it, and the spec
-/// names another. An object that a node already holds is told all the same, so that the node can clean up.
+/// Why an object is sent to no node, as a text for the user: its `spec.node` names another node than its namespace. An object
+/// with the finalizer is sent all the same, so that its node can unmount.
 pub(crate) fn refusal(object: &MountObject) -> Option<String> {
     let Key { namespace, name } = &object.key;
-    (object.node != *namespace && !object.held()).then(|| {
+    (object.node != *namespace && !object.has_finalizer()).then(|| {
         format!(
             "ClientMount {name} is in namespace {namespace}, but spec.node is {:?}: a ClientMount must be in the \
              namespace of the node that mounts it",
@@ -393,16 +399,16 @@ pub(crate) fn refusal(object: &MountObject) -> Option<String> {
     })
 }
 
-fn desired(entry: &Entry, profile: Result<&ProfileObject, Lack>) -> (DesiredMount, Told) {
+fn desired(entry: &Entry, profile: Result<&ProfileObject, NoProfile>) -> (DesiredMount, Sent) {
     let object = &entry.object;
-    let told = Told {
+    let sent = Sent {
         version: object.version.clone(),
         profile: profile
             .as_ref()
             .map(|profile| profile.resource_version.clone())
             .map_err(Clone::clone),
-        answer: None,
-        contradicted: false,
+        reported: None,
+        overwritten: false,
     };
     let desired = DesiredMount {
         namespace: object.key.namespace.clone(),
@@ -411,10 +417,10 @@ fn desired(entry: &Entry, profile: Result<&ProfileObject, Lack>) -> (DesiredMoun
         resource_version: object.resource_version.clone(),
         client_mount: object.json.clone(),
         profile: profile.as_ref().map(|profile| profile.json.clone()).unwrap_or_default(),
-        profile_unread: matches!(profile, Err(Lack::Unread(_))),
-        profile_missing: profile.err().map(Lack::into_text).unwrap_or_default(),
+        profile_unread: matches!(profile, Err(NoProfile::Forbidden(_))),
+        profile_missing: profile.err().map(NoProfile::into_text).unwrap_or_default(),
     };
-    (desired, told)
+    (desired, sent)
 }
 
 fn gone(node: &str, name: &str, version: Version) -> Gone {

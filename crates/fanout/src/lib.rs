@@ -1,38 +1,38 @@
-//! ClientMounts from the API to the nodes that mount them, and their status back.
+//! Carries ClientMounts from the API to the nodes that mount them, and their status back.
 //!
 //! ```text
 //! API ─ watch ─► exchange ─ next ───► node
 //! API ◄─ write_back ◄─ report ◄────── node
 //! ```
-//! Profiles are watched, and one that is not known is asked for before anybody is told that it is missing.
+//! Profiles are watched too. One that the watch does not know is read before a node learns that it is missing.
 //!
 //! Guarantees:
-//! * A node is told of a ClientMount only after the object carries the node's finalizer, whatever else is wrong with it.
-//! * `Synced` is said only when every object that existed was told, from lists that were read to their end.
-//! * A node that comes is told nothing before the API was asked since for its objects and the watch knows
-//!   them all: a coordinator that is behind takes back nothing that another one told.
-//! * Writes are patches of what is ours, made only when they change something; own writes are told to nobody.
-//! * A status that says something else than its node reported was written by somebody else: the node is told once more.
-//! * While the API cannot be reached nothing is told, and nothing that was told is taken back.
+//! * A node receives a ClientMount only once the object carries the finalizer, whatever else is wrong with it.
+//! * A node receives `Synced` only after every object that existed, from lists that were read to their end.
+//! * A node that connects receives nothing until the API has listed its objects after that and the watch knows them all: a
+//!   coordinator whose watch is behind takes back nothing that another one sent.
+//! * A write patches only fields that Warren owns, and only when that changes something; own writes wake no node.
+//! * When somebody overwrote the status that a node reported, the object is sent to that node once more.
+//! * While the API cannot be reached, nodes receive nothing and lose nothing.
 //!
 //! Assumptions: a resourceVersion is a number that grows, as it is on every supported API server.
 
-mod asked;
-mod beside;
+mod backoff;
 mod exchange;
 mod fanout;
-mod newcomers;
 mod object;
-mod pace;
 mod pending;
+mod profile_reader;
+mod session_start;
+mod tasks;
 mod watch;
 mod write_back;
 
-pub use asked::ask_profiles;
 pub use exchange::{Ended, Exchange};
 pub use fanout::Audience;
-pub use newcomers::admit_newcomers;
 pub use object::{Key, MountObject, ProfileObject};
 pub use pending::UnfitStatus;
+pub use profile_reader::read_profiles;
+pub use session_start::start_sessions;
 pub use watch::{client_mounts, follow, profiles, resource};
 pub use write_back::write_back;

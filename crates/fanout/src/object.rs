@@ -1,9 +1,11 @@
-//! API objects as they are kept here: the few fields it decides by, and the JSON it passes on.
+//! API objects as the fanout keeps them: the few fields that it decides by, and the JSON that it sends to nodes.
 
 use std::collections::BTreeMap;
 
+use api::ClientMountStatus;
 use api::names::{finalizer, label};
 use kube::api::DynamicObject;
+use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
 
@@ -30,8 +32,8 @@ impl std::fmt::Display for Key {
     }
 }
 
-/// What of a ClientMount a node acts on. Two objects of one version ask the same of the node, whatever their status or
-/// their annotations say: `generation` moves with every change of the spec.
+/// The fields of a ClientMount that a node acts on: two objects with equal versions ask the same of the node, whatever their
+/// status or annotations say. The API raises `generation` with every change of the spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
     /// `metadata.uid`.
@@ -47,19 +49,19 @@ pub struct Version {
 /// One ClientMount.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MountObject {
-    /// Its name.
+    /// Namespace and name.
     pub key: Key,
-    /// What it asks.
+    /// The fields that a node acts on.
     pub version: Version,
     /// `metadata.resourceVersion`.
     pub resource_version: String,
     /// `metadata.finalizers`.
     pub finalizers: Vec<String>,
-    /// `spec.node`; who it is meant for.
+    /// `spec.node`, the node that the object is meant for.
     pub node: String,
     /// `spec.desiredState`.
     pub desired_state: String,
-    /// How many mounts the spec has; the status must have as many.
+    /// Number of entries of `spec.mounts`; the status must have as many.
     pub mounts: usize,
     /// `status`.
     pub status: Option<Value>,
@@ -70,7 +72,7 @@ pub struct MountObject {
 /// One NnfStorageProfile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProfileObject {
-    /// Its name.
+    /// Namespace and name.
     pub key: Key,
     /// `metadata.resourceVersion`.
     pub resource_version: String,
@@ -78,7 +80,7 @@ pub struct ProfileObject {
     pub json: Vec<u8>,
 }
 
-/// An object lacks what every object of an API server has.
+/// An object lacks a field that every object of an API server has.
 #[derive(Debug, Error)]
 #[error("read {kind} {namespace}/{name}: no {field}")]
 pub struct IncompleteObject {
@@ -126,20 +128,45 @@ impl MountObject {
         })
     }
 
-    /// Whether the node still has to clean up before this object may go.
-    pub(crate) fn held(&self) -> bool {
+    /// Whether the object carries the ClientMount finalizer.
+    pub(crate) fn has_finalizer(&self) -> bool {
         self.finalizers.iter().any(|name| name == finalizer::CLIENT_MOUNT)
     }
 
-    /// Whether nobody but the node holds this object.
-    pub(crate) fn held_by_nobody_else(&self) -> bool {
+    /// Whether the status says that nothing of the object is mounted on the node.
+    pub(crate) fn says_unmounted(&self) -> bool {
+        let status = self.status.clone().map(ClientMountStatus::deserialize);
+        status.is_some_and(|status| status.is_ok_and(|status| status.says_unmounted(self.mounts)))
+    }
+
+    /// Whether a node that receives the object may mount something.
+    pub(crate) fn may_be_mounted(&self) -> bool {
+        !self.version.deleting && self.desired_state != "unmounted"
+    }
+
+    /// Whether the finalizer may go although the node is not connected: the object is deleted, and its status proves that the node
+    /// has nothing of it mounted.
+    ///
+    /// The status is proof because of two rules. A report is written only to the generation that the node reported on: a patch
+    /// names the resourceVersion, and the writer drops a status for another generation. And a coordinator takes the statement back
+    /// in the status before it sends a node an object that it may mount; an agent in direct mode does the same, and so does the Go
+    /// daemon, which resets the status first. So nothing can be mounted while the statement stands.
+    pub(crate) fn is_left_by_node(&self) -> bool {
+        self.version.deleting
+            && self.has_finalizer()
+            && self.desired_state == "unmounted"
+            && self.says_unmounted()
+    }
+
+    /// Whether the object has no other finalizer than the ClientMount's.
+    pub(crate) fn has_no_other_finalizer(&self) -> bool {
         self.finalizers.iter().all(|name| name == finalizer::CLIENT_MOUNT)
     }
 
-    /// The pinned profile its labels name.
+    /// The pinned profile that the object's labels name.
     ///
     /// # Errors
-    /// The missing label, in words for the user.
+    /// With a text for the user that names the missing label.
     pub(crate) fn profile(&self) -> Result<Key, String> {
         let get = |key: &str| {
             self.version.labels.get(key).filter(|value| !value.is_empty()).ok_or_else(|| {
@@ -152,7 +179,7 @@ impl MountObject {
         Ok(Key::new(get(label::PINNED_PROFILE_NAMESPACE)?, get(label::PINNED_PROFILE_NAME)?))
     }
 
-    /// Whether this is an earlier reading of the same object than `other`.
+    /// Whether this is an earlier version of the same object than `other`.
     pub(crate) fn older_than(&self, other: &Self) -> bool {
         self.version.uid == other.version.uid
             && precedes(&self.resource_version, &other.resource_version)

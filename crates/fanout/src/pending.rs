@@ -1,7 +1,7 @@
-//! What is to be written to each ClientMount, and as which patch.
+//! The pending writes to each ClientMount, and the patches for them.
 //!
-//! Pending writes are coalesced per object: the newest status wins, and what the object already has is no write. One
-//! object is written by one writer at a time; each patch names the resourceVersion it was made from.
+//! Pending writes are merged per object: only the newest status is written, and only if the object does not have it yet. One
+//! writer at a time writes an object, and each patch names the resourceVersion that it was made from.
 
 use std::collections::{HashMap, VecDeque, hash_map};
 use std::sync::Arc;
@@ -13,15 +13,17 @@ use tokio::sync::Notify;
 
 use crate::object::{Key, MountObject};
 
-/// What should become of one object; a namesake made later has none of it.
+/// The pending writes to one object, by its uid: a later object of the same name does not inherit them.
 #[derive(Debug, Default)]
 struct Pending {
     uid: String,
     add_finalizer: bool,
     remove_finalizer: bool,
     status: Option<Value>,
-    /// Rings for a writer that waits with what it was refused.
-    bell: Arc<Notify>,
+    /// `metadata.generation` that the status is about. A status about another generation is dropped: a newer report follows.
+    generation: i64,
+    /// Wakes the writer that waits after a refusal.
+    notify: Arc<Notify>,
 }
 
 /// Pending writes, and the objects that wait for a writer.
@@ -31,11 +33,11 @@ pub(crate) struct Writes {
     waiting: VecDeque<Key>,
 }
 
-/// What of a pending write is written.
+/// The part of the pending writes that a write carries out.
 #[derive(Clone, Debug, PartialEq)]
 enum Part {
     AddFinalizer,
-    /// The status as it was wanted.
+    /// Write the status that was reported.
     Status(Value),
     RemoveFinalizer,
 }
@@ -49,28 +51,28 @@ pub(crate) struct Write {
     pub operations: Vec<Value>,
 }
 
-/// A report's status that cannot stand in the object.
+/// Why a reported status does not fit the object.
 #[derive(Debug, Error)]
 pub enum UnfitStatus {
-    /// Not JSON.
+    /// The status is not JSON.
     #[error("status of the report is not JSON")]
     NotJson(#[source] serde_json::Error),
-    /// JSON, but no object.
+    /// The status is JSON, but no object.
     #[error("status of the report is no JSON object")]
     NotAnObject,
-    /// Not an entry for each mount.
+    /// The status does not have one entry for each mount.
     #[error("status.mounts of the report has {reported} entries, spec.mounts has {specified}")]
     MountCount {
-        /// Entries of the status.
+        /// Number of entries of the status.
         reported: usize,
-        /// Entries of the spec.
+        /// Number of entries of the spec.
         specified: usize,
     },
 }
 
 impl Write {
-    /// Whether it puts the node's finalizer on.
-    pub(crate) fn is_hold(&self) -> bool {
+    /// Whether it adds the finalizer.
+    pub(crate) fn adds_finalizer(&self) -> bool {
         self.part == Part::AddFinalizer
     }
 
@@ -81,15 +83,16 @@ impl Write {
 }
 
 impl Writes {
-    /// Has the node's finalizer put on an object; true when a writer has to start.
+    /// Requests that the finalizer be added; returns whether a writer has to start.
     pub(crate) fn add_finalizer(&mut self, object: &MountObject) -> bool {
         self.pending(object, |pending| pending.add_finalizer = true)
     }
 
-    /// Has a status written, and with `release` the node's finalizer taken off; true when a writer has to start.
+    /// Requests that a status be written and, with `release`, the finalizer removed; returns whether a writer has to start.
     pub(crate) fn report(&mut self, object: &MountObject, status: Value, release: bool) -> bool {
         self.pending(object, |pending| {
             pending.status = Some(status);
+            pending.generation = object.version.generation;
             pending.remove_finalizer = release;
         })
     }
@@ -104,7 +107,7 @@ impl Writes {
         self.waiting.pop_front()
     }
 
-    /// The next write of a taken object. None ends the writer's work: everything is written or void.
+    /// The next write of a taken object; `None` ends the writer's work, because nothing is left to write.
     pub(crate) fn next(&mut self, key: &Key, object: Option<&MountObject>) -> Option<Write> {
         let pending = self.pending.get(key)?;
         let object = object.filter(|object| object.version.uid == pending.uid);
@@ -115,8 +118,8 @@ impl Writes {
         write
     }
 
-    /// A write was accepted. It counts as written even if the server stored something else than was sent, as
-    /// with a field that its schema prunes: sending it again would change nothing.
+    /// The API accepted a write. It counts as written even if the server stored something else, as when its schema prunes a
+    /// field: another attempt would change nothing.
     pub(crate) fn written(&mut self, key: &Key, write: &Write) {
         let pending = self.pending.get_mut(key).filter(|pending| pending.uid == write.uid);
         let Some(pending) = pending else { return };
@@ -131,34 +134,35 @@ impl Writes {
         }
     }
 
-    /// There is news of an object: what was refused before may not be now, or is not wanted any more.
+    /// An object changed: the API may now accept what it refused, or nothing is left to write.
     pub(crate) fn wake(&self, key: &Key) {
         if let Some(pending) = self.pending.get(key) {
-            pending.bell.notify_one();
+            pending.notify.notify_one();
         }
     }
 
-    /// There may be news of every object.
+    /// Every object may have changed.
     pub(crate) fn wake_all(&self) {
-        self.pending.values().for_each(|pending| pending.bell.notify_one());
+        self.pending.values().for_each(|pending| pending.notify.notify_one());
     }
 
-    /// What rings when there is news of a taken object, or rang since its writer waited last.
-    pub(crate) fn bell(&self, key: &Key) -> Option<Arc<Notify>> {
-        self.pending.get(key).map(|pending| pending.bell.clone())
+    /// The `Notify` that wakes the writer of an object when the object changed.
+    pub(crate) fn notify(&self, key: &Key) -> Option<Arc<Notify>> {
+        self.pending.get(key).map(|pending| pending.notify.clone())
     }
 
-    /// An object has a pending write from the moment it is queued until its writer is done, so that it is queued once.
+    /// Changes the pending writes of an object; returns whether the object had none and was queued for a writer.
     fn pending(&mut self, object: &MountObject, change: impl FnOnce(&mut Pending)) -> bool {
         let uid = object.version.uid.clone();
         match self.pending.entry(object.key.clone()) {
             hash_map::Entry::Occupied(known) => {
                 let pending = known.into_mut();
                 if pending.uid != uid {
-                    *pending = Pending { uid, bell: pending.bell.clone(), ..Pending::default() };
+                    *pending =
+                        Pending { uid, notify: pending.notify.clone(), ..Pending::default() };
                 }
                 change(pending);
-                pending.bell.notify_one();
+                pending.notify.notify_one();
                 false
             }
             hash_map::Entry::Vacant(place) => {
@@ -173,7 +177,7 @@ impl Writes {
 /// Reads a report's status for an object.
 ///
 /// # Errors
-/// When it cannot stand in the object.
+/// When the status does not fit the object.
 pub(crate) fn fit(status: &[u8], object: &MountObject) -> Result<Value, UnfitStatus> {
     let status: Value = serde_json::from_slice(status).map_err(UnfitStatus::NotJson)?;
     if !status.is_object() {
@@ -196,13 +200,14 @@ pub(crate) fn refused(object: &MountObject, why: &str) -> Value {
 }
 
 fn write(object: &MountObject, pending: &Pending) -> Option<Write> {
-    if pending.add_finalizer && !object.held() && !object.version.deleting {
+    if pending.add_finalizer && !object.has_finalizer() && !object.version.deleting {
         return Some(patch(object, Part::AddFinalizer, add_finalizer(object)));
     }
-    let releasing = pending.remove_finalizer && object.version.deleting && object.held();
+    let releasing = pending.remove_finalizer && object.version.deleting && object.has_finalizer();
     // Removing the last finalizer deletes the object: nobody could read that status.
-    let unread = releasing && object.held_by_nobody_else();
-    if let Some(status) = pending.status.as_ref().filter(|_| !unread) {
+    let unread = releasing && object.has_no_other_finalizer();
+    let is_current = pending.generation == object.version.generation;
+    if let Some(status) = pending.status.as_ref().filter(|_| is_current && !unread) {
         let merged = merged(object.status.as_ref(), status);
         if object.status.as_ref() != Some(&merged) {
             let operations = vec![json!({"op": "add", "path": "/status", "value": merged})];
@@ -212,12 +217,12 @@ fn write(object: &MountObject, pending: &Pending) -> Option<Write> {
     releasing.then(|| patch(object, Part::RemoveFinalizer, remove_finalizer(object)))
 }
 
-/// Whether a status says what was reported, whatever else stands in it.
-pub(crate) fn says(current: Option<&Value>, reported: &Value) -> bool {
+/// Whether a status has all that was reported, whatever other fields it has.
+pub(crate) fn matches_report(current: Option<&Value>, reported: &Value) -> bool {
     current == Some(&merged(current, reported))
 }
 
-/// The node's word on the fields it owns; what else stands in the status, or in an entry of it, stays.
+/// The current status with the node's fields replaced; other fields of the status, or of its entries, stay.
 fn merged(current: Option<&Value>, reported: &Value) -> Value {
     let mut merged = current.and_then(Value::as_object).cloned().unwrap_or_default();
     let entries = merged.remove("mounts");

@@ -1,4 +1,4 @@
-//! What the watches on the API bring to an exchange.
+//! Feeds the watches on the API into an exchange.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ pub fn resource<K: Resource<DynamicType = ()>>() -> ApiResource {
     ApiResource::erase::<K>(&())
 }
 
-/// Passes on what a watch tells, until dropped; the exchange knows meanwhile whether the watch stands.
+/// Passes on the events of a watch, until dropped, and tells the exchange whether the watch works.
 pub async fn follow(
     client: Client,
     watched: Watched,
@@ -65,8 +65,8 @@ pub async fn follow(
     let mut events = std::pin::pin!(watch(client, watched));
     while let Some(event) = events.next().await {
         match &event {
-            Event::Failing(trouble) => exchange.watch_fails(&kind, trouble),
-            Event::Working => exchange.watch_works(&kind),
+            Event::Failing(trouble) => exchange.watch_failed(&kind, trouble),
+            Event::Working => exchange.watch_recovered(&kind),
             _ => {}
         }
         take(event);

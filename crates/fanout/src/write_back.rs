@@ -1,4 +1,4 @@
-//! Carries pending to the API: a few writers side by side, each with one object at a time.
+//! Carries out pending writes: a limited number of writers run in parallel, each with one object at a time.
 
 mod turn;
 
@@ -16,25 +16,25 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::beside::beside;
+use crate::backoff::{Backoff, REFUSED_DELAY, REQUEST_TIMEOUT};
 use crate::exchange::Exchange;
 use crate::object::{Key, MountObject};
-use crate::pace::{PATIENCE, Pace, REST};
 use crate::pending::Write;
+use crate::tasks::next_while_running;
 use crate::watch::resource;
 use turn::Turn;
 
-/// Enough that an API server which commits in groups gets groups.
+/// How many writers run in parallel: enough that an API server can commit writes in groups.
 const WRITERS: usize = 64;
-/// Lost races on one object that are taken up again at once.
+/// Conflicts on one object after which the writer still tries again at once.
 const CONFLICTS_AT_ONCE: u32 = 5;
 
-/// Fulfils pending until dropped.
+/// Carries out pending writes, until dropped.
 pub async fn write_back(client: Client, exchange: Arc<Exchange>) {
     let turns = Arc::new(Semaphore::new(WRITERS));
     let mut tasks = JoinSet::new();
     loop {
-        let key = beside(&mut tasks, exchange.take_write()).await;
+        let key = next_while_running(&mut tasks, exchange.take_write()).await;
         let turn = Turn::take(&turns).await;
         tasks.spawn(Writer::new(client.clone(), exchange.clone(), key, turn).write());
     }
@@ -47,78 +47,80 @@ struct Writer {
     exchange: Arc<Exchange>,
     key: Key,
     turn: Turn,
-    pace: Pace,
-    /// Lost races since a write was accepted.
+    backoff: Backoff,
+    /// Conflicts since the API accepted a write.
     conflicts: u32,
-    /// What was said last of what the API refuses; it refuses in the same words each time.
+    /// The API's last reason to refuse; each reason is logged once.
     refusal: Option<String>,
-    /// How long what was refused waits, at most.
+    /// How long to wait after a refusal.
     rest: Duration,
 }
 
 impl Writer {
     fn new(client: Client, exchange: Arc<Exchange>, key: Key, turn: Turn) -> Self {
         let api = Api::namespaced_with(client, &key.namespace, &resource::<ClientMount>());
-        let (pace, conflicts, refusal, rest) = (Pace::default(), 0, None, REST);
-        Self { api, exchange, key, turn, pace, conflicts, refusal, rest }
+        let (backoff, conflicts, refusal, rest) = (Backoff::default(), 0, None, REFUSED_DELAY);
+        Self { api, exchange, key, turn, backoff, conflicts, refusal, rest }
     }
 
     async fn write(mut self) {
         while let Some(write) = self.exchange.next_write(&self.key) {
             match self.send(&write).await {
-                Ok(()) => (self.pace, self.conflicts, self.refusal) = (Pace::default(), 0, None),
+                Ok(()) => {
+                    (self.backoff, self.conflicts, self.refusal) = (Backoff::default(), 0, None);
+                }
                 Err(error) => self.failed(&write, &error).await,
             }
         }
     }
 
     async fn failed(&mut self, write: &Write, error: &kube::Error) {
-        match Verdict::of(error) {
-            // While its kind is registered anew, the API knows no object that is there; if this one is gone, its watch says so.
-            Verdict::Vanished => {
-                let longest = self.pace.next();
+        match Failure::of(error) {
+            // While its CRD is registered anew, the API knows no objects of the kind; if this one is gone, the watch says so.
+            Failure::NotFound => {
+                let longest = self.backoff.next();
                 self.until_news(longest).await;
             }
-            Verdict::Refused => self.refused(write, error).await,
-            Verdict::MovedOn => self.moved_on().await,
-            Verdict::Retry => {
+            Failure::Refused => self.refused(write, error).await,
+            Failure::Conflict => self.conflict().await,
+            Failure::Retry => {
                 let (key, why) = (&self.key, plain(error));
-                if self.exchange.is_news(&why) {
-                    log::warn!(client_mount:% = key; "write ClientMount: {why}; tried again until it works");
+                if self.exchange.is_new_problem(&why) {
+                    log::warn!(client_mount:% = key; "write ClientMount: {why}; the coordinator tries again until it works");
                 }
-                self.turn.after(sleep(self.pace.next())).await;
+                self.turn.after(sleep(self.backoff.next())).await;
             }
         }
     }
 
-    /// What refuses may be a policy that cannot be evaluated, or a CRD that is older than we are for as long as an upgrade
-    /// takes: it is asked again, though seldom.
+    /// The writer tries again, though seldom, because a refusal can pass: a policy may not be evaluable for a while, or a CRD may be
+    /// older than this program during an upgrade.
     async fn refused(&mut self, write: &Write, error: &kube::Error) {
         let (key, why) = (&self.key, plain(error));
         if self.refusal.as_ref() != Some(&why) {
-            log::warn!(client_mount:% = key; "write ClientMount: {why}; tried again once a minute, and when there is news of it");
+            log::warn!(client_mount:% = key; "write ClientMount: {why}; the coordinator tries again once a minute, and when the object changes");
             self.refusal = Some(why);
         }
         self.exchange.refused_write(&self.key, write);
-        // So that writers which were refused together do not return together.
+        // Chance keeps writers apart that were refused at the same time.
         let rest = delays(self.rest, self.rest).next().unwrap_or(self.rest);
         self.until_news(rest).await;
     }
 
-    async fn moved_on(&mut self) {
+    async fn conflict(&mut self) {
         self.conflicts += 1;
         match self.reread().await {
-            // Somebody who writes all the time is not raced without end.
+            // After several conflicts in a row the writer waits, because somebody else writes all the time.
             Ok(true) if self.conflicts <= CONFLICTS_AT_ONCE => {}
-            Ok(true) => self.turn.after(sleep(self.pace.next())).await,
+            Ok(true) => self.turn.after(sleep(self.backoff.next())).await,
             Ok(false) => {
-                let longest = self.pace.next();
+                let longest = self.backoff.next();
                 self.until_news(longest).await;
             }
             Err(error) => {
                 let key = &self.key;
                 log::warn!(client_mount:% = key, error = plain(&error); "read ClientMount again");
-                self.turn.after(sleep(self.pace.next())).await;
+                self.turn.after(sleep(self.backoff.next())).await;
             }
         }
     }
@@ -141,19 +143,19 @@ impl Writer {
             }
         })
         .await?;
-        self.exchange.works_again();
+        self.exchange.request_succeeded();
         self.exchange.written(&self.key, write);
         self.take_in(stored);
         Ok(())
     }
 
-    /// Reads the object again; false when the API does not know it, or another of its name: then a watch has news of it soon.
+    /// Reads the object again; `false` when the API does not know it or has another of that name, which the watch will tell.
     async fn reread(&self) -> kube::Result<bool> {
         let object = answered(self.api.get_opt(&self.key.name)).await?;
         Ok(object.is_some_and(|object| self.take_in(object)))
     }
 
-    /// The answer to a write comes before its watch event, or after the event of the object's end.
+    /// Takes the API's answer, which may come before the watch event of the write or after that of the object's deletion.
     fn take_in(&self, object: DynamicObject) -> bool {
         let ended = object.metadata.deletion_timestamp.is_some() && object.finalizers().is_empty();
         match MountObject::read(object) {
@@ -170,24 +172,24 @@ impl Writer {
     }
 }
 
-/// An API server that took a request and died without a word is not waited for without end.
+/// Awaits a request for at most [`REQUEST_TIMEOUT`], because an API server may take it and die without an answer.
 async fn answered<T>(request: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
-    timeout(PATIENCE, request).await.unwrap_or_else(|_| {
-        let text = format!("no answer within {} s", PATIENCE.as_secs());
+    timeout(REQUEST_TIMEOUT, request).await.unwrap_or_else(|_| {
+        let text = format!("no answer within {} s", REQUEST_TIMEOUT.as_secs());
         Err(kube::Error::Service(io::Error::new(io::ErrorKind::TimedOut, text).into()))
     })
 }
 
-/// What a failed write means.
+/// What to do about a failed write.
 #[derive(Debug, PartialEq, Eq)]
-enum Verdict {
-    MovedOn,
-    Vanished,
+enum Failure {
+    Conflict,
+    NotFound,
     Refused,
     Retry,
 }
 
-impl Verdict {
+impl Failure {
     fn of(error: &kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => Self::of_status(status),
@@ -197,8 +199,8 @@ impl Verdict {
 
     fn of_status(status: &Status) -> Self {
         match status.code {
-            404 => Self::Vanished,
-            409 => Self::MovedOn,
+            404 => Self::NotFound,
+            409 => Self::Conflict,
             400 | 413 | 415 | 422 => Self::Refused,
             _ => Self::Retry,
         }

@@ -8,18 +8,29 @@ use thiserror::Error;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::time::timeout;
 
-/// Who takes nothing for so long, while there is something to take, is given no more.
+/// A body ends when its reader takes nothing for this long while a piece is ready.
 pub(crate) const STALLED: Duration = Duration::from_secs(60);
 
-/// What is sent at once. The transport keeps that much of each stream that nobody reads, in every connection.
+/// Bytes of one piece. The transport buffers one piece for each stream of a connection that the client does not read.
 const PIECE: usize = 64 << 10;
+
+/// The body of a request, from a hyper connection or from a client in the same process.
+pub(crate) trait RequestBody:
+    http_body::Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send
+{
+}
+
+impl<B> RequestBody for B where
+    B: http_body::Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send
+{
+}
 
 /// The body of an answer: whole, or piece by piece.
 pub struct Body(Kind);
 
 enum Kind {
     Whole(Option<Bytes>),
-    /// The pieces of what is so long in all.
+    /// Pieces of a long answer, and how many bytes are left.
     Pieces(Receiver<Bytes>, u64),
     /// The events of a watch as they come.
     Events(Receiver<Bytes>),
@@ -31,7 +42,7 @@ enum Kind {
 pub struct Stalled;
 
 impl Body {
-    /// What is long is kept no longer than somebody reads it.
+    /// A long answer is cut into pieces, so that it leaves memory as the client reads it.
     pub(crate) fn whole(bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
         if bytes.len() <= PIECE {
@@ -41,14 +52,14 @@ impl Body {
         Self(Kind::Pieces(fed(pieces(bytes)), length))
     }
 
-    /// Pieces that are made one ahead of what is read. They end early when nobody reads them: a client that has left off,
-    /// and only stopped listening on one stream of its connection, must not keep objects in memory for ever.
+    /// Makes one piece ahead of what the client reads. The body ends early when the client stops reading this stream and
+    /// keeps its connection: such a client must not keep objects in memory for ever.
     pub(crate) fn events(events: impl Stream<Item = Bytes> + Send + 'static) -> Self {
         Self(Kind::Events(fed(events)))
     }
 }
 
-/// Copies: a slice would keep all of the answer for as long as itself.
+/// Copies each piece: a slice of the answer would keep all of it in memory.
 fn pieces(bytes: Bytes) -> impl Stream<Item = Bytes> {
     stream::unfold(bytes, |mut rest| async {
         let piece = rest.split_to(rest.len().min(PIECE));
@@ -65,7 +76,7 @@ fn fed(pieces: impl Stream<Item = Bytes> + Send + 'static) -> Receiver<Bytes> {
 async fn feed(events: impl Stream<Item = Bytes>, reader: Sender<Bytes>, stalled: Duration) {
     let mut events = pin!(events);
     loop {
-        // Only when there is room: nothing is made that waits for its turn.
+        // The next piece is made only when the channel has room for it.
         let Ok(Ok(room)) = timeout(stalled, reader.reserve()).await else { return };
         let event = tokio::select! {
             event = events.next() => event,
@@ -91,7 +102,7 @@ impl http_body::Body for Body {
             Kind::Pieces(pieces, left) => {
                 let piece = ready!(pieces.poll_recv(context));
                 *left -= piece.as_ref().map_or(0, Bytes::len) as u64;
-                // What ends early is not what its length says.
+                // The answer ended early and is shorter than its Content-Length.
                 piece.map(Ok).or_else(|| (*left > 0).then_some(Err(Stalled)))
             }
             Kind::Events(events) => ready!(events.poll_recv(context)).map(Ok),

@@ -1,5 +1,5 @@
-//! Events are news: kube-apiserver forgets them after an hour (`--event-ttl`). Here the next events push them out, so that
-//! no clock has to run.
+//! Deletes Events after an hour, as kube-apiserver does (`--event-ttl`). A later Event triggers the deletion, so no timer
+//! runs.
 
 use crate::object::{Key, Object};
 use crate::registry::Definition;
@@ -9,10 +9,10 @@ use serde_json::Value;
 
 /// Seconds that an event is kept for.
 const KEPT: i64 = 3600;
-/// New events between two looks for old ones.
+/// Revisions between two searches for old Events.
 const EVERY: u64 = 64;
 
-/// Drops old events, now and then, when a new one has come.
+/// Deletes old Events, once every [`EVERY`] revisions.
 ///
 /// # Errors
 /// When a stored event does not decode.

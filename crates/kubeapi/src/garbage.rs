@@ -1,7 +1,7 @@
-//! What must go because something else went: dependents of deleted owners, the content of a deleted namespace, the objects
-//! of a deleted CRD.
+//! Garbage collection: deletes the dependents of deleted owners, the content of a deleted namespace and the objects of a
+//! deleted CRD.
 //!
-//! This runs inside the write that causes it, so that a crash cannot leave half of it done, and nothing polls.
+//! It runs inside the write that causes it: a crash cannot leave half of it done, and no thread polls.
 
 use crate::object::{FOREGROUND, Key, ORPHAN, Object, Owner, Stored};
 use crate::registry::{Definition, builtin, crd};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Follows the changes of a batch from event `index` on, and the changes that this makes in turn, until nothing is left to do.
+/// Collects garbage for the changes of a batch from event `index` on, its own changes included.
 ///
 /// # Errors
 /// Only when a stored object does not decode.
@@ -66,7 +66,7 @@ fn after_change(batch: &mut Batch<'_>, key: &Key, stored: &Arc<Stored>) -> Resul
     Ok(())
 }
 
-/// What an owner reference leads to.
+/// State of the owner that an owner reference names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
     /// The owner is there, cannot be read, or is of a kind that is not served here and may well exist elsewhere.
@@ -90,8 +90,7 @@ fn is_foreground(stored: &Stored) -> Result<bool, Status> {
     Ok(stored.deleting && stored.decode()?.has_finalizer(FOREGROUND))
 }
 
-/// Deletes an object that no owner holds any more, or takes the owners off it that do not. An owner that waits holds as
-/// little as one that is gone.
+/// Deletes an object without a solid owner. From an object that has one, it removes the references to all other owners.
 fn collect(batch: &mut Batch<'_>, key: &Key) -> Result<(), Status> {
     let Some(stored) = batch.get(key) else { return Ok(()) };
     if stored.deleting || stored.owners.is_empty() {

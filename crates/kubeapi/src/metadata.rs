@@ -26,7 +26,7 @@ pub(crate) fn check(definition: &Definition, object: &Object) -> Vec<Cause> {
     let mut causes = Vec::new();
     let name = object.name();
     if let Some(prefix) = object.meta.generate_name.as_deref().filter(|prefix| !prefix.is_empty()) {
-        // What the generated part follows need not be an end.
+        // A prefix may end in a dash, because the generated part follows.
         for why in definition.check_name(prefix.strip_suffix('-').unwrap_or(prefix)) {
             causes.push(Cause::invalid("metadata.generateName", &json!(prefix), why));
         }

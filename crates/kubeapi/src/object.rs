@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// Finalizer of an owner that waits for its dependents.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
-/// Finalizer of an owner whose dependents are to be let go.
+/// Finalizer of an owner whose dependents are to be orphaned.
 pub(crate) const ORPHAN: &str = "orphan";
 
 /// Where an object lives. Ordered as kube-apiserver lists: by resource, namespace, name.
@@ -31,7 +31,7 @@ impl std::fmt::Display for Key {
     }
 }
 
-/// An object being worked on.
+/// A decoded object.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Object {
     pub(crate) api_version: String,
@@ -58,7 +58,7 @@ fn without_nulls(mut meta: Value) -> Value {
 }
 
 impl Object {
-    /// Takes a JSON value apart.
+    /// Splits a JSON value into type, metadata and body.
     ///
     /// # Errors
     /// 400 when it is no object, or when its type or metadata have the wrong shape.
@@ -168,7 +168,7 @@ impl Object {
         self.meta.generation = self.meta.generation.map(|generation| generation.saturating_add(1));
     }
 
-    /// Whether two objects differ in nothing that a client could see change.
+    /// Whether two objects are equal but for their resourceVersion.
     pub(crate) fn same_content(&self, other: &Self) -> bool {
         let same_meta = || {
             let (mut left, mut right) = (self.meta.clone(), other.meta.clone());
@@ -205,7 +205,7 @@ impl Serialize for Object {
     }
 }
 
-/// An object at rest: encoded once, with what selectors and the garbage collector ask about beside it.
+/// A stored object: its JSON, encoded once, and the values that selectors and the garbage collector need.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Stored {
     pub(crate) json: Bytes,

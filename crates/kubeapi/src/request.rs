@@ -2,6 +2,7 @@
 
 mod protobuf;
 
+use crate::body::RequestBody;
 use crate::form::{Form, Include};
 use crate::selector::{FieldSelector, LabelSelector};
 use crate::status::Cause;
@@ -67,12 +68,12 @@ impl Query {
         self.flag("watch") == Some(true)
     }
 
-    /// The revision that an object must at least have.
+    /// Checks the `resourceVersion` of a get. This server always answers with the latest revision, which satisfies any.
     ///
     /// # Errors
-    /// 500 for a text that is none, as kube-apiserver answers it.
+    /// 500 for a text that is no revision, as kube-apiserver answers.
     pub(crate) fn revision(&self) -> Result<(), Status> {
-        self.text("resourceVersion").map_or(Ok(()), |text| list::check_revision(&text))
+        self.text("resourceVersion").map_or(Ok(()), |text| Status::read_revision(&text).map(drop))
     }
 
     /// The options that all writes have; `kind` is what the API calls them together.
@@ -238,11 +239,7 @@ pub(crate) fn media_type(headers: &HeaderMap) -> &str {
 ///
 /// # Errors
 /// 413 over the limit, 400 when the client breaks off.
-pub(crate) async fn read<B>(headers: &HeaderMap, body: B) -> Result<Vec<u8>, Status>
-where
-    B: http_body::Body,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
+pub(crate) async fn read(headers: &HeaderMap, body: impl RequestBody) -> Result<Vec<u8>, Status> {
     let announced = headers
         .get(http::header::CONTENT_LENGTH)
         .and_then(|length| length.to_str().ok()?.parse::<usize>().ok());

@@ -1,4 +1,4 @@
-//! From a request path to what it names.
+//! Parses request paths.
 
 use crate::verbs::{Subresource, Target};
 use percent_encoding::percent_decode_str;

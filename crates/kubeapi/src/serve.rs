@@ -17,11 +17,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio_io_timeout::TimeoutStream;
 
-/// Of each listener. On TCP the first request is the first that shows the token: without limits whoever can connect could
-/// keep every place, with connections that say nothing, half a request, or nothing that is worth an answer.
+/// Limits of each listener. Only a request with the token counts as a connection's first request on TCP: otherwise anybody
+/// who can connect could fill all places with idle connections.
 const LIMITS: Limits = Limits {
     connections: 1024,
-    newcomers: 256,
+    pending: 256,
     first_request: Limits::FIRST_REQUEST,
     remedy: "let fewer clients keep connections to this API",
 };
@@ -32,7 +32,7 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// What the accept loops share.
 struct Connections {
-    /// How long a connection may take nothing of what is sent to it.
+    /// How long a client may leave sent bytes unread.
     stalled: Duration,
     graceful: GracefulShutdown,
     stop: watch::Sender<bool>,
@@ -43,7 +43,7 @@ impl Connections {
         Self { stalled, graceful: GracefulShutdown::new(), stop: watch::channel(false).0 }
     }
 
-    /// Serves one connection in a task of its own, until it ends or takes nothing of what is sent for long.
+    /// Serves one connection in a task of its own, until it ends or the client stops reading.
     fn serve<I, S, B>(&self, io: I, service: S)
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -76,7 +76,7 @@ impl Connections {
         service.stopped_by(self.stop.subscribe())
     }
 
-    /// Ends the watches, and gives everything else a moment to finish.
+    /// Ends the watches, and waits at most [`GRACE`] for other requests.
     async fn finish(self) {
         self.stop.send_replace(true);
         if tokio::time::timeout(GRACE, self.graceful.shutdown()).await.is_err() {

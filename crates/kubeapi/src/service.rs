@@ -5,7 +5,7 @@ mod document;
 mod refusals;
 mod write;
 
-use crate::body::Body;
+use crate::body::{Body, RequestBody};
 use crate::form::Form;
 use crate::registry::Resource;
 use crate::request::{self, Query};
@@ -46,12 +46,7 @@ impl ApiService {
     }
 }
 
-impl<B> tower::Service<Request<B>> for ApiService
-where
-    B: http_body::Body + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
+impl<B: RequestBody + 'static> tower::Service<Request<B>> for ApiService {
     type Response = Response<Body>;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
@@ -81,12 +76,7 @@ struct Addressed {
 }
 
 impl ApiService {
-    async fn answer<B>(self, request: Request<B>) -> Response<Body>
-    where
-        B: http_body::Body + Send,
-        B::Data: Send,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
+    async fn answer(self, request: Request<impl RequestBody>) -> Response<Body> {
         let (parts, body) = request.into_parts();
         let user = self.identity.user.clone();
         let (method, path) = (parts.method.clone(), parts.uri.path().to_owned());
@@ -107,17 +97,12 @@ impl ApiService {
         response
     }
 
-    async fn objects<B>(
+    async fn objects(
         &self,
         call: Call,
         target: Target,
-        body: B,
-    ) -> Result<Response<Body>, Status>
-    where
-        B: http_body::Body + Send,
-        B::Data: Send,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
+        body: impl RequestBody,
+    ) -> Result<Response<Body>, Status> {
         let registry = Arc::clone(&self.store.shared.read().registry);
         let whole = Target { subresource: None, ..target.clone() };
         let deprecation = whole.resolve(&registry)?.version().deprecation.clone();
@@ -132,18 +117,13 @@ impl ApiService {
         Ok(answer)
     }
 
-    async fn resource<B>(
+    async fn resource(
         &self,
         call: Call,
         target: Target,
         resource: Resource,
-        body: B,
-    ) -> Result<Response<Body>, Status>
-    where
-        B: http_body::Body + Send,
-        B::Data: Send,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
+        body: impl RequestBody,
+    ) -> Result<Response<Body>, Status> {
         let asked = Asked { call: &call, target: &target, resource: &resource };
         if let Some(refusal) = refusals::first(&asked) {
             return Err(refusal);

@@ -104,11 +104,6 @@ impl Status {
             .with_details(json!({}))
     }
 
-    /// What kube-apiserver did not think of as an answer to a client.
-    pub(crate) fn no_reason(message: impl Into<String>) -> Self {
-        Self::new(500, "", message)
-    }
-
     /// No group, version or kind of a definition is there: the handler that answers then is not that of an API.
     pub(crate) fn page_not_found() -> Self {
         Self::new(404, "NotFound", PAGE_NOT_FOUND)
@@ -133,12 +128,16 @@ impl Status {
         .with_details(json!({}))
     }
 
-    /// A revision that is no number fails where it is compared, which is late, and without a reason.
-    pub(crate) fn no_number(revision: &str) -> Self {
-        Self::new(500, "", format!("strconv.ParseUint: parsing {revision:?}: invalid syntax"))
+    /// Reads the resourceVersion of a get, a watch or an object.
+    ///
+    /// # Errors
+    /// 500 without a reason for a text that is no number: kube-apiserver parses it in its storage layer, whose errors
+    /// have none. A list answers 400.
+    pub(crate) fn read_revision(text: &str) -> Result<u64, Self> {
+        text.parse().map_err(|_| Self::new(500, "", format!("{text:?} is no resourceVersion")))
     }
 
-    /// A new object that claims to be stored already is noticed by the store alone, which has no reason to give.
+    /// The refusal of a new object with a resourceVersion. kube-apiserver's storage layer refuses it, without a reason.
     pub(crate) fn revision_of_new() -> Self {
         Self::new(500, "", "resourceVersion should not be set on objects to be created")
     }

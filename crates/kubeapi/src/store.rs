@@ -118,7 +118,7 @@ impl Store {
         drop(lock(&self.queue).take());
         let writer = lock(&self.writer).take();
         if let Some(writer) = writer {
-            // A writer that panics takes the process along, so that there is nothing to learn here.
+            // A writer that panics ends the process, so that the result is always Ok.
             drop(writer.join());
         }
         self.shared.end_watches();
@@ -288,7 +288,7 @@ fn shown(definition: &Definition, mut object: Object, revision: u64) -> Stored {
     definition.stored(&object, revision)
 }
 
-/// A lock whose holder cannot leave the data half changed, so that poisoning says nothing.
+/// Locks a mutex, poisoned or not: no holder leaves the data half changed.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

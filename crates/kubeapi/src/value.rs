@@ -1,4 +1,4 @@
-//! JSON values, as this server sees them.
+//! JSON values: their depth, their types, and the form in which numbers are stored.
 
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// Writes numbers as they are stored: without a fraction of nothing, and floats where an int64 ends.
+/// Writes numbers as the store has them: `3.0` as `3`, and integers beyond an int64 as floats.
 pub(crate) fn canonical(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(canonical),
@@ -51,7 +51,7 @@ pub(crate) fn canonical(value: &mut Value) {
     }
 }
 
-/// A number without what follows its point.
+/// A number without its fraction.
 #[expect(clippy::cast_possible_truncation, reason = "that is what it is for")]
 pub(crate) fn truncated(number: f64) -> Value {
     json!(number as i64)

@@ -1,4 +1,4 @@
-//! What a request does to the store, one file per verb.
+//! The verbs of the API, one file each.
 
 pub(crate) mod admit;
 pub(crate) mod create;
@@ -35,7 +35,7 @@ pub(crate) enum Subresource {
     Status,
     /// Of namespaces only.
     Finalize,
-    /// One that no kind has here.
+    /// One that no kind of this server has.
     Unknown,
 }
 
@@ -80,7 +80,7 @@ impl Target {
         Ok(resource)
     }
 
-    /// What answers where nothing is: the handlers of built-in groups, or nobody.
+    /// The 404 of a path without a kind: built-in groups answer a Status, unknown groups plain text, as in kube-apiserver.
     pub(crate) fn nowhere(&self) -> Status {
         match self.group.as_str() {
             "" | "apiextensions.k8s.io" | "coordination.k8s.io" | "events.k8s.io" => {
@@ -90,7 +90,7 @@ impl Target {
         }
     }
 
-    /// An object may leave its namespace to the path; on a cluster-scoped one it means nothing, and is dropped.
+    /// An object may leave its namespace out. The namespace of a cluster-scoped object is ignored.
     ///
     /// # Errors
     /// 400 for another namespace than the path's.

@@ -9,11 +9,11 @@ use k8s_openapi::api::core::v1::ObjectReference;
 
 use super::Note;
 
-/// So many at once, and then one in so long: a chassis that loses power must not bury the cluster's Events.
+/// How many notes are published at once, and how often another one after that: a chassis that loses power must not flood the cluster.
 const AT_ONCE: u32 = 32;
 const ONE_IN: Duration = Duration::from_secs(6);
 
-/// What was published, and how the API took it.
+/// What was published, and whether the API accepted it.
 #[derive(Debug)]
 pub(super) struct Limiter {
     quiet: Duration,
@@ -35,7 +35,7 @@ impl Limiter {
         Self { quiet, pause, published, left, filled, resumes: None, failure: None }
     }
 
-    /// Whether to publish it; then it counts as published.
+    /// Whether to publish a note; if so it counts as published.
     pub(super) fn admits(&mut self, of: &ObjectReference, note: &Note, now: Instant) -> bool {
         if self.resumes.is_some_and(|resumes| now < resumes) {
             return false;
@@ -65,13 +65,13 @@ impl Limiter {
         self.failure = None;
     }
 
-    /// Publishes nothing for a while. The reason, when it is another than before.
+    /// Publishes nothing for a while. Returns the reason if it is new.
     pub(super) fn refused(&mut self, why: String, now: Instant) -> Option<String> {
         self.resumes = Some(now + self.pause);
         self.failed(why)
     }
 
-    /// The reason, when it is another than before.
+    /// Returns the reason if it is new.
     pub(super) fn failed(&mut self, why: String) -> Option<String> {
         let is_new = self.failure.as_ref() != Some(&why);
         self.failure = Some(why.clone());
@@ -110,7 +110,7 @@ mod tests {
         let (mut limiter, now) = (Limiter::new(QUIET, QUIET), Instant::now());
         let mut told = |from: u32, now| {
             let all = (from..from + 100)
-                .filter(|it| limiter.admits(&of(&it.to_string()), &note("X"), now));
+                .filter(|id| limiter.admits(&of(&id.to_string()), &note("X"), now));
             all.count()
         };
         assert_eq!(told(0, now), AT_ONCE as usize);

@@ -6,13 +6,13 @@ const NOTE: usize = 1024;
 /// Something that happened to an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// Whether somebody may have to do something.
+    /// Whether something went wrong, so that somebody may have to act.
     pub is_warning: bool,
     /// What happened, in one word that never changes: Events are filtered by it.
     pub reason: &'static str,
-    /// In the course of what, likewise.
+    /// The action in whose course it happened, in one word that never changes.
     pub action: &'static str,
-    /// The part of the object that it happened to, as a path of fields.
+    /// The path of the object's field that it is about; `None` for the whole object.
     pub part: Option<String>,
     text: String,
 }
@@ -30,13 +30,13 @@ impl Note {
         Self { is_warning: false, ..Self::warning(reason, action, text) }
     }
 
-    /// The same, of a part of the object.
+    /// The same note about a part of the object.
     #[must_use]
     pub fn of_part(self, part: String) -> Self {
         Self { part: Some(part), ..self }
     }
 
-    /// What happened, in words: at most as many as an Event takes.
+    /// What happened, cut to the length that an Event takes.
     #[must_use]
     pub fn text(&self) -> String {
         if self.text.len() <= NOTE {

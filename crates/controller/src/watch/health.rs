@@ -1,5 +1,5 @@
-//! What of the watches' troubles is worth a line in the log: each when it begins, when it changes, and when it is over, however
-//! many watches have it and however often they try again.
+//! Logs the troubles of watches: each when it begins, changes and is over, however many watches have it and however often they
+//! try again.
 
 use std::{
     collections::BTreeMap,
@@ -12,14 +12,14 @@ use kube::{Error as ApiError, api::ApiResource, core::Status, runtime::watcher};
 use super::{Event, Item};
 use crate::object::Object;
 
-/// What is wrong with a watch, in words for the person who can mend it.
+/// What is wrong with a watch, with a text for whoever can mend it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trouble {
-    /// The API is away or overloaded: every watch has it, and one line is enough.
+    /// The API is away or overloaded. All watches have this trouble, and one line is enough.
     Away(String),
-    /// The API does not accept the program's credentials: likewise.
+    /// The API does not accept the program's credentials. All watches have this trouble as well.
     Unauthorized(String),
-    /// With this kind alone.
+    /// Only the watch on this kind has the trouble.
     Kind(String),
 }
 
@@ -32,7 +32,7 @@ impl Trouble {
         }
     }
 
-    /// Of a watch on a kind; `None` when it went on from too long ago, and simply begins again.
+    /// The trouble behind an error; `None` when the watch resumed from too long ago and simply begins again.
     #[must_use]
     pub fn of(resource: &ApiResource, error: &watcher::Error) -> Option<Self> {
         match error {
@@ -83,12 +83,12 @@ fn answered(verb: &str, resource: &ApiResource, status: &Status) -> Trouble {
     }
 }
 
-/// The troubles of all watches of a program, which the log is told once.
+/// The troubles of all watches of a program, each logged once.
 #[derive(Debug, Clone, Default)]
 pub struct WatchHealth(Arc<Mutex<Known>>);
 
 impl WatchHealth {
-    /// Logs what is news in an event of the watch on `K`.
+    /// Logs what is new in an event of the watch on `K`.
     pub fn log<K: Object>(&self, event: &Event<K>) {
         match event {
             Event::Listed(items) => items.iter().for_each(|item| self.log_item(item)),
@@ -99,19 +99,19 @@ impl WatchHealth {
         }
     }
 
-    /// Logs that the watch on a kind is broken, if that is news.
+    /// Logs that the watch on a kind fails, if that is new.
     pub fn failing(&self, kind: &str, trouble: &Trouble) {
         let line = self.lock().failed(kind, trouble);
         line.into_iter().for_each(|line| log::warn!(kind; "{line}"));
     }
 
-    /// Logs that the watch on a kind stands, if that is news.
+    /// Logs that the watch on a kind works, if that is new.
     pub fn working(&self, kind: &str) {
         let line = self.lock().works(kind);
         line.into_iter().for_each(|line| log::info!(kind; "{line}"));
     }
 
-    /// Kinds whose watch is broken, and why.
+    /// Kinds whose watch fails, and why.
     #[must_use]
     pub fn broken(&self) -> Vec<(String, String)> {
         let known = self.lock();
@@ -142,7 +142,7 @@ fn name<K: Object>(item: &Item<K>) -> String {
     format!("{} {}/{}", K::kind(&()), text(&metadata.namespace), text(&metadata.name))
 }
 
-/// What the log was told.
+/// The troubles that were logged.
 #[derive(Debug, Default)]
 struct Known {
     watches: BTreeMap<String, Trouble>,
@@ -156,7 +156,7 @@ impl Known {
         (!is_known).then(|| trouble.text().to_owned())
     }
 
-    /// The end of what all watches had in common is told once, when the last of them works again.
+    /// The end of a trouble that all watches had is logged once, when the last of them works again.
     fn works(&mut self, kind: &str) -> Option<String> {
         let over = self.watches.remove(kind)?;
         let others = || self.watches.values().any(|known| !matches!(known, Trouble::Kind(_)));
@@ -177,7 +177,7 @@ impl Known {
         })
     }
 
-    /// It reads again, or is gone.
+    /// The object can be read again, or is gone.
     fn readable(&mut self, object: &str) {
         self.unreadable.remove(object);
     }

@@ -11,66 +11,68 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::{Sleep, sleep};
 use tonic::transport::server::Connected;
 
-use super::newcomer::{Caller, Newcomer, Place};
+use super::pending::{Caller, Pending, Slot};
 
-/// A connection that has its place until it ends.
+/// A connection that keeps its slot until it ends.
 #[derive(Debug)]
 pub struct Connection<S> {
     stream: S,
     caller: Caller,
-    /// None once a request was made.
-    waits: Option<Waits>,
-    _place: Arc<Place>,
+    /// The deadline of the first request; `None` once there was one.
+    first_request: Option<FirstRequest>,
+    _slot: Arc<Slot>,
 }
 
 #[derive(Debug)]
-struct Waits {
-    longest: Pin<Box<Sleep>>,
-    /// Nothing comes here, but it ends; None once it has.
+struct FirstRequest {
+    deadline: Pin<Box<Sleep>>,
+    /// Ends when the server closes the connection early; `None` once it has.
     woken: Option<oneshot::Receiver<()>>,
 }
 
-impl Waits {
-    /// Whether the longest wait is over; the caller is woken also when it is cut short.
-    fn poll_over(&mut self, cx: &mut Context<'_>) -> bool {
+impl FirstRequest {
+    /// Whether the deadline has passed. Also registers to be woken when the server closes the connection early.
+    fn poll_expired(&mut self, cx: &mut Context<'_>) -> bool {
         if self.woken.as_mut().is_some_and(|woken| Pin::new(woken).poll(cx).is_ready()) {
             self.woken = None;
         }
-        self.longest.as_mut().poll(cx).is_ready()
+        self.deadline.as_mut().poll(cx).is_ready()
     }
 }
 
 impl<S> Connection<S> {
-    /// One that has `longest` to its first request, unless the newcomer is sent away before.
+    /// A connection that has `deadline` until its first request, unless the server closes it before.
     pub(super) fn new(
         stream: S,
-        place: OwnedSemaphorePermit,
-        longest: Duration,
-    ) -> (Self, Newcomer) {
+        slot: OwnedSemaphorePermit,
+        deadline: Duration,
+    ) -> (Self, Pending) {
         let (waker, woken) = oneshot::channel();
-        let waits = Waits { longest: Box::pin(sleep(longest)), woken: Some(woken) };
-        let (caller, place) = (Caller::default(), Arc::new(Mutex::new(Some(place))));
-        let newcomer = Newcomer { caller: caller.clone(), waker, place: Arc::downgrade(&place) };
-        (Self { stream, caller, waits: Some(waits), _place: place }, newcomer)
+        let first_request =
+            FirstRequest { deadline: Box::pin(sleep(deadline)), woken: Some(woken) };
+        let (caller, slot) = (Caller::default(), Arc::new(Mutex::new(Some(slot))));
+        let pending = Pending { caller: caller.clone(), waker, slot: Arc::downgrade(&slot) };
+        (Self { stream, caller, first_request: Some(first_request), _slot: slot }, pending)
     }
 
-    /// Who is told that a request came on it.
+    /// The handle with which the server notes a request on this connection.
     pub fn caller(&self) -> Caller {
         self.caller.clone()
     }
 
-    /// What was accepted.
+    /// The accepted stream.
     pub fn stream(&self) -> &S {
         &self.stream
     }
 
-    /// Fails once it has been without a request for too long, for writes too: who reads no answers keeps no place.
+    /// Fails once the connection is closed or has made no request in time.
     fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        if self.caller.was_heard() {
-            self.waits = None;
+        if self.caller.has_made_request() {
+            self.first_request = None;
         }
-        let is_over = self.waits.as_mut().is_some_and(|waits| waits.poll_over(cx));
-        if self.caller.was_sent_away() || is_over && self.caller.is_sent_away() {
+        let is_expired =
+            self.first_request.as_mut().is_some_and(|first_request| first_request.poll_expired(cx));
+        if self.caller.is_closed() || is_expired && self.caller.close() {
             return Err(io::Error::new(io::ErrorKind::TimedOut, "no request"));
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Processes of this host, by `SO_PEERCRED` (unix(7)).
+//! Connections from processes of this host, checked by `SO_PEERCRED` (unix(7)).
 
 use std::io;
 

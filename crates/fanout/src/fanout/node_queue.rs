@@ -4,25 +4,25 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use super::{Audience, Lack};
+use super::{Audience, NoProfile};
 use crate::object::{Version, precedes};
 
-/// What a node was told last about one object, and what it answered.
+/// What was last sent to a node about one object, and what the node reported.
 #[derive(Clone, Debug)]
-pub(super) struct Told {
+pub(super) struct Sent {
     pub(super) version: Version,
-    /// resourceVersion of the profile, or why there was none.
-    pub(super) profile: Result<String, Lack>,
-    /// The status that the node reported since; None before it did, and once it is to be asked again.
-    pub(super) answer: Option<Value>,
-    /// The object's status does not say what the node reported: the node is told once more, and reports what it finds.
-    pub(super) contradicted: bool,
+    /// The profile's resourceVersion, or why there was no profile.
+    pub(super) profile: Result<String, NoProfile>,
+    /// The status that the node reported since; `None` before it did, or when the object is sent again.
+    pub(super) reported: Option<Value>,
+    /// Whether somebody overwrote the reported status: then the object is sent again, and the node reports what it finds.
+    pub(super) overwritten: bool,
 }
 
-impl Told {
-    /// Whether the node knows all of this.
+impl Sent {
+    /// Whether the node already has all of this.
     pub(super) fn covers(&self, news: &Self) -> bool {
-        !self.contradicted && self.version == news.version && self.profile == news.profile
+        !self.overwritten && self.version == news.version && self.profile == news.profile
     }
 }
 
@@ -31,17 +31,17 @@ impl Told {
 pub(super) struct NodeQueue {
     pub(super) epoch: u64,
     pub(super) audience: Audience,
-    /// The API was not asked yet what the node's objects are: nothing is told.
-    pub(super) newcomer: bool,
-    /// resourceVersion of the list by which it was let in.
+    /// Whether the session waits for its start; until then nothing is sent.
+    pub(super) is_waiting: bool,
+    /// resourceVersion of the list with which the session started.
     since: String,
-    pub(super) told: HashMap<String, Told>,
-    /// Names to look at again.
+    pub(super) sent: HashMap<String, Sent>,
+    /// Names of objects that may have to be sent.
     pub(super) dirty: BTreeSet<String>,
-    /// Names that existed when the session began and are not settled yet; Synced waits for them.
-    pub(super) untold: BTreeSet<String>,
+    /// Names that existed when the session started and were not sent yet; Synced waits for them.
+    pub(super) unsent: BTreeSet<String>,
     pub(super) synced: bool,
-    pub(super) bell: Arc<Notify>,
+    pub(super) notify: Arc<Notify>,
 }
 
 impl NodeQueue {
@@ -49,31 +49,30 @@ impl NodeQueue {
         Self {
             epoch,
             audience,
-            newcomer: audience == Audience::Compute,
+            is_waiting: audience == Audience::Compute,
             since: String::new(),
-            told: HashMap::new(),
+            sent: HashMap::new(),
             dirty: BTreeSet::new(),
-            untold: BTreeSet::new(),
+            unsent: BTreeSet::new(),
             synced: false,
-            bell: Arc::new(Notify::new()),
+            notify: Arc::new(Notify::new()),
         }
     }
 
-    /// Begins with the objects that are known, which are no fewer than a list at `version` had.
-    pub(super) fn admit(&mut self, names: BTreeSet<String>, version: &str) {
-        self.newcomer = false;
+    /// Starts with the known objects, among them all of a list at `version`.
+    pub(super) fn start_session(&mut self, names: BTreeSet<String>, version: &str) {
+        self.is_waiting = false;
         version.clone_into(&mut self.since);
         self.seed(names);
     }
 
-    /// Whether an object of this name and resourceVersion had come and gone before the session was let in, and a watch that
-    /// is behind tells of it now.
-    pub(super) fn is_history(&self, name: &str, resource_version: &str) -> bool {
-        let new = !self.told.contains_key(name) && !self.untold.contains(name);
+    /// Whether an object was created and deleted before the session started, and a watch that is behind brings it only now.
+    pub(super) fn predates_session(&self, name: &str, resource_version: &str) -> bool {
+        let new = !self.sent.contains_key(name) && !self.unsent.contains(name);
         new && (resource_version == self.since || precedes(resource_version, &self.since))
     }
 
-    /// All objects were listed: there is no history to come.
+    /// All objects were listed again: the watch brings no older ones any more.
     pub(super) fn relisted(&mut self) {
         self.since.clear();
     }
@@ -83,8 +82,8 @@ impl NodeQueue {
             return;
         }
         self.dirty.clone_from(&names);
-        self.untold = names;
-        self.bell.notify_one();
+        self.unsent = names;
+        self.notify.notify_one();
     }
 
     pub(super) fn touch(&mut self, name: &str) {
@@ -92,6 +91,6 @@ impl NodeQueue {
             return;
         }
         self.dirty.insert(name.to_owned());
-        self.bell.notify_one();
+        self.notify.notify_one();
     }
 }

@@ -1,44 +1,44 @@
-//! The profiles that are watched, and which mounts name each, so that its change wakes no one else.
+//! The profiles that the watch knows, and which ClientMounts name each, so that a change wakes only those.
 
 use std::collections::{BTreeSet, HashMap};
 
 use crate::object::{Key, ProfileObject};
 
-/// What the API answered when it was asked for a profile.
-pub(crate) type ProfileAnswer = Result<ProfileObject, Lack>;
+/// The API's answer to a read of a profile.
+pub(crate) type ProfileRead = Result<ProfileObject, NoProfile>;
 
-/// Why a profile cannot be had, in words for the user.
+/// Why there is no profile, with a text for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Lack {
-    /// There is none.
+pub(crate) enum NoProfile {
+    /// The profile does not exist.
     Missing(String),
-    /// Whether there is one is not ours to read.
-    Unread(String),
+    /// The API does not let the coordinator read it: it may exist.
+    Forbidden(String),
 }
 
-impl Lack {
+impl NoProfile {
     pub(super) fn into_text(self) -> String {
-        let (Self::Missing(text) | Self::Unread(text)) = self;
+        let (Self::Missing(text) | Self::Forbidden(text)) = self;
         text
     }
 }
 
-/// How mounts get their profiles.
+/// Profiles by key, and the ClientMounts that name them.
 #[derive(Debug, Default)]
 pub(super) struct Profiles {
     known: HashMap<Key, ProfileObject>,
     users: HashMap<Key, BTreeSet<Key>>,
-    /// Whether a list was read to its end.
+    /// Whether the first list is complete.
     pub(super) listed: bool,
 }
 
 impl Profiles {
-    /// The watched profile. One that is not known may exist: the watch may be behind.
+    /// A profile that the watch knows. Others may exist, because the watch may be behind.
     pub(super) fn get(&self, key: &Key) -> Option<&ProfileObject> {
         self.known.get(key)
     }
 
-    /// Takes in a profile; whether it changed.
+    /// Takes in a profile; returns whether it changed.
     pub(super) fn apply(&mut self, profile: ProfileObject) -> bool {
         let known = self.known.get(&profile.key);
         if known.is_some_and(|known| known.resource_version == profile.resource_version) {
@@ -48,12 +48,12 @@ impl Profiles {
         true
     }
 
-    /// Takes out a profile that is no more; whether it was there.
+    /// Removes a profile that is gone; returns whether it was known.
     pub(super) fn remove(&mut self, key: &Key) -> bool {
         self.known.remove(key).is_some()
     }
 
-    /// Takes in a complete list; the profiles that changed.
+    /// Takes in a complete list; returns the profiles that changed.
     pub(super) fn replace(&mut self, profiles: Vec<ProfileObject>) -> Vec<Key> {
         self.listed = true;
         let listed: BTreeSet<Key> = profiles.iter().map(|profile| profile.key.clone()).collect();
@@ -71,12 +71,12 @@ impl Profiles {
         changed
     }
 
-    /// The mounts that name a profile.
+    /// The ClientMounts that name a profile.
     pub(super) fn users(&self, profile: &Key) -> Vec<Key> {
         self.users.get(profile).into_iter().flatten().cloned().collect()
     }
 
-    /// A mount named `before` and names `after`.
+    /// A ClientMount named the profile `before`, and now names `after`.
     pub(super) fn index(&mut self, mount: &Key, before: Option<Key>, after: Option<Key>) {
         if before == after {
             return;
@@ -95,9 +95,9 @@ impl Profiles {
     }
 }
 
-/// Why an object cannot be mounted whose profile is not there, in words for the user.
-pub(crate) fn missing(key: &Key) -> Lack {
-    Lack::Missing(format!(
+/// The text for the user about a profile that does not exist.
+pub(crate) fn missing(key: &Key) -> NoProfile {
+    NoProfile::Missing(format!(
         "NnfStorageProfile {key} does not exist: create it, with data.pinned true"
     ))
 }

@@ -21,15 +21,15 @@ fn listed(objects: Vec<MountObject>) -> Fanout {
 /// A node comes, and the API lists nothing that is not known.
 fn join(fanout: &mut Fanout, node: &str, epoch: u64) {
     fanout.open(node, epoch, Audience::Compute);
-    assert!(fanout.admit(node, epoch, &listing(0, Vec::new())));
+    assert!(fanout.start_session(node, epoch, &listing(0, Vec::new())));
 }
 
 fn listing(version: u64, objects: Vec<MountObject>) -> Listing {
     Listing { version: version.to_string(), objects }
 }
 
-fn missing() -> Lack {
-    Lack::Missing("missing".to_owned())
+fn missing() -> NoProfile {
+    NoProfile::Missing("missing".to_owned())
 }
 
 /// Everything there is to do for a node now, in short.
@@ -48,8 +48,9 @@ fn drain(fanout: &mut Fanout, node: &str) -> Vec<String> {
             Next::Desired(desired) => format!("desired {} without profile", desired.name),
             Next::Gone(gone) => format!("gone {} {}", gone.name, gone.uid),
             Next::Synced => "synced".to_owned(),
-            Next::Hold(key) => format!("hold {key}"),
-            Next::Ask(key) => format!("ask {key}"),
+            Next::AddFinalizer(key) => format!("hold {key}"),
+            Next::TakeBack(key) => format!("take back {key}"),
+            Next::ReadProfile(key) => format!("ask {key}"),
             Next::Ended => "ended".to_owned(),
             Next::Idle => return all,
         });
@@ -103,7 +104,7 @@ fn a_node_is_told_nothing_while_less_is_known_than_the_api_has() {
     let now = listing(20, vec![unmounted.clone(), made.clone()]);
     let admitted = |fanout: &mut Fanout| {
         assert!(drain(fanout, "n1").is_empty());
-        fanout.admit("n1", EPOCH, &now)
+        fanout.start_session("n1", EPOCH, &now)
     };
     assert!(!admitted(&mut fanout));
     fanout.apply_mount(unmounted);
@@ -126,7 +127,7 @@ fn a_watch_that_is_ahead_of_the_list_holds_nobody_up() {
     fanout.open("n1", EPOCH, Audience::Compute);
     // Of b only the status differs.
     let then = listing(20, vec![mount("n1", "a", 1, 5), mount("n1", "b", 1, 19)]);
-    assert!(fanout.admit("n1", EPOCH, &then));
+    assert!(fanout.start_session("n1", EPOCH, &then));
     assert_eq!(drain(&mut fanout, "n1").last().unwrap(), "synced");
 }
 
@@ -134,16 +135,16 @@ fn a_watch_that_is_ahead_of_the_list_holds_nobody_up() {
 fn a_list_for_an_earlier_session_admits_no_later_one() {
     let mut fanout = listed(vec![mount("n1", "a", 1, 5)]);
     fanout.open("n1", EPOCH, Audience::Compute);
-    fanout.admit("n1", EPOCH - 1, &listing(5, vec![mount("n1", "a", 1, 5)]));
+    fanout.start_session("n1", EPOCH - 1, &listing(5, vec![mount("n1", "a", 1, 5)]));
     assert!(drain(&mut fanout, "n1").is_empty());
-    assert_eq!(fanout.newcomer("n1"), Some(EPOCH));
+    assert_eq!(fanout.waiting_session("n1"), Some(EPOCH));
 }
 
 #[test]
 fn what_came_and_went_before_a_node_was_admitted_is_not_told_late() {
     let mut fanout = listed(vec![mount("n1", "a", 1, 5)]);
     fanout.open("n1", EPOCH, Audience::Compute);
-    assert!(fanout.admit("n1", EPOCH, &listing(20, vec![mount("n1", "a", 1, 5)])));
+    assert!(fanout.start_session("n1", EPOCH, &listing(20, vec![mount("n1", "a", 1, 5)])));
     drain(&mut fanout, "n1");
     fanout.apply_mount(mount("n1", "past", 1, 20));
     assert!(drain(&mut fanout, "n1").is_empty());
@@ -163,7 +164,7 @@ fn status_and_finalizer_of_ones_own_wake_nobody() {
     drain(&mut fanout, "n1");
     let mut later = mount("n1", "a", 1, 8);
     later.status = Some(serde_json::json!({"allReady": true}));
-    assert_eq!(fanout.apply_mount(later), News::Status);
+    assert_eq!(fanout.apply_mount(later), Change::Status);
     assert!(drain(&mut fanout, "n1").is_empty());
 }
 
@@ -187,7 +188,7 @@ fn each_change_that_matters_is_told_once_and_newest_wins() {
 #[test]
 fn an_older_reading_is_ignored() {
     let mut fanout = listed(vec![mount("n1", "a", 2, 9)]);
-    assert_eq!(fanout.apply_mount(mount("n1", "a", 1, 5)), News::Nothing);
+    assert_eq!(fanout.apply_mount(mount("n1", "a", 1, 5)), Change::Nothing);
     assert_eq!(fanout.mount(&Key::new("n1", "a")).unwrap().version.generation, 2);
 }
 
@@ -262,7 +263,7 @@ fn profile_missing_then_made_then_changed() {
     let (mut fanout, key, version) = asking();
     fanout.answer(&key, &version, Err(missing()));
     assert_eq!(drain(&mut fanout, "n1"), ["desired a without profile", "synced"]);
-    assert_eq!(fanout.unanswered(&key), None, "the watch tells when it is there");
+    assert_eq!(fanout.profile_to_read(&key), None, "the watch tells when it is there");
     fanout.apply_profile(profile("8"));
     assert_eq!(drain(&mut fanout, "n1"), ["desired a@5 profile 8"]);
     fanout.apply_profile(profile("8"));
@@ -278,12 +279,15 @@ fn profile_missing_then_made_then_changed() {
 #[test]
 fn a_profile_that_the_watch_does_not_know_yet_is_told_as_it_was_read() {
     let (mut fanout, key, version) = asking();
-    assert_eq!(fanout.unanswered(&key), Some((version.clone(), Key::new("default", "pinned"))));
+    assert_eq!(
+        fanout.profile_to_read(&key),
+        Some((version.clone(), Key::new("default", "pinned")))
+    );
     fanout.answer(&key, &version, Ok(profile("8")));
     assert_eq!(drain(&mut fanout, "n1"), ["desired a@5 profile 8", "synced"]);
     fanout.replace_profiles(vec![profile("8")]);
     assert!(drain(&mut fanout, "n1").is_empty(), "the watch has nothing new to say");
-    assert_eq!(fanout.unanswered(&key), None);
+    assert_eq!(fanout.profile_to_read(&key), None);
 }
 
 #[test]
@@ -317,12 +321,12 @@ fn a_report_answers_only_what_is_asked_now() {
     let mut fanout = listed(vec![mount("n1", "a", 1, 5)]);
     let key = Key::new("n1", "a");
     fanout.apply_mount(mount("n1", "a", 1, 8)); // a status
-    assert!(fanout.answers(&key, "uid-a", "5"));
-    assert!(!fanout.answers(&key, "another", "5"));
+    assert!(fanout.is_current(&key, "uid-a", "5"));
+    assert!(!fanout.is_current(&key, "another", "5"));
     fanout.apply_mount(mount("n1", "a", 2, 9));
-    assert!(!fanout.answers(&key, "uid-a", "8"));
-    assert!(fanout.answers(&key, "uid-a", "9"));
-    assert!(!fanout.answers(&Key::new("n1", "z"), "uid-a", "9"));
+    assert!(!fanout.is_current(&key, "uid-a", "8"));
+    assert!(fanout.is_current(&key, "uid-a", "9"));
+    assert!(!fanout.is_current(&Key::new("n1", "z"), "uid-a", "9"));
 }
 
 #[test]
@@ -353,7 +357,7 @@ fn an_object_that_takes_no_finalizer_does_not_hold_up_the_node() {
     let mut fanout = listed(vec![unheld(mount("n1", "a", 1, 5)), mount("n1", "b", 1, 6)]);
     join(&mut fanout, "n1", EPOCH);
     assert_eq!(drain(&mut fanout, "n1"), ["hold n1/a", "desired b@6 profile 1"]);
-    fanout.cannot_hold(&Key::new("n1", "a"));
+    fanout.write_refused(&Key::new("n1", "a"));
     assert_eq!(drain(&mut fanout, "n1"), ["synced"]);
     fanout.apply_mount(unheld(mount("n1", "a", 2, 7)));
     assert_eq!(drain(&mut fanout, "n1"), ["hold n1/a"], "a change is news");
@@ -378,14 +382,14 @@ fn the_finalizer_comes_before_the_profile_is_asked_for() {
 fn a_profile_that_may_not_be_read_is_told_apart_and_asked_for_again() {
     let (mut fanout, key, version) = asking();
     for (answer, unread) in
-        [(Err(Lack::Unread("forbidden".to_owned())), true), (Err(missing()), false)]
+        [(Err(NoProfile::Forbidden("forbidden".to_owned())), true), (Err(missing()), false)]
     {
-        assert!(fanout.unanswered(&key).is_some());
+        assert!(fanout.profile_to_read(&key).is_some());
         fanout.answer(&key, &version, answer);
-        let Next::Desired(desired) = fanout.next("n1", EPOCH) else { panic!("it is told") };
+        let Next::Desired(desired) = fanout.next("n1", EPOCH) else { panic!("it is sent") };
         assert_eq!(desired.profile_unread, unread);
     }
-    assert_eq!(fanout.unanswered(&key), None, "the watch tells when it is there");
+    assert_eq!(fanout.profile_to_read(&key), None, "the watch tells when it is there");
 }
 
 #[test]
@@ -394,7 +398,7 @@ fn an_answer_for_an_earlier_version_is_not_taken() {
     fanout.apply_mount(mount("n1", "a", 2, 6));
     fanout.answer(&key, &version, Ok(profile("3")));
     assert_eq!(drain(&mut fanout, "n1"), ["ask n1/a"]);
-    let (newer, _) = fanout.unanswered(&key).unwrap();
+    let (newer, _) = fanout.profile_to_read(&key).unwrap();
     fanout.answer(&key, &newer, Ok(profile("4")));
     assert_eq!(drain(&mut fanout, "n1"), ["desired a@6 profile 4", "synced"]);
 }

@@ -167,3 +167,14 @@ fn what_was_wished_for_an_object_is_not_written_to_its_namesake() {
     let write = writes.next(&key(), Some(&namesake)).unwrap();
     assert_eq!(write.operations[0]["value"], "9", "it was not its status that was written");
 }
+
+/// Between a report and its write the object may have asked for something else, and its node may have done it.
+#[test]
+fn a_status_is_written_to_the_generation_that_it_is_about_and_to_no_other() {
+    let mut writes = Writes::default();
+    let object = mount("n1", "a", 1, 5);
+    writes.report(&object, ready("unmounted"), false);
+    assert_eq!(writes.next(&key(), Some(&mount("n1", "a", 2, 6))), None);
+    writes.report(&object, ready("unmounted"), false);
+    assert!(writes.next(&key(), Some(&mount("n1", "a", 1, 7))).is_some());
+}

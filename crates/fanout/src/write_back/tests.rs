@@ -63,15 +63,15 @@ impl FakeApi {
 }
 
 /// What a node is told of ClientMounts that do not carry its finalizer yet.
-struct Told {
+struct Sent {
     exchange: Arc<Exchange>,
-    bell: Arc<tokio::sync::Notify>,
+    notify: Arc<tokio::sync::Notify>,
 }
 
-impl Told {
+impl Sent {
     fn of(names: &[&str]) -> Self {
         let exchange = Arc::new(Exchange::default());
-        let bell = exchange.open("n1", 1, Audience::Compute);
+        let notify = exchange.open("n1", 1, Audience::Compute);
         let pinned = Key::new("default", "pinned");
         let profile = ProfileObject { key: pinned, resource_version: "1".into(), json: Vec::new() };
         exchange.replace_profiles(vec![profile]);
@@ -81,8 +81,12 @@ impl Told {
             object
         });
         exchange.replace_mounts(unheld.collect());
-        assert!(exchange.admit("n1", 1, &Listing { version: "0".into(), objects: Vec::new() }));
-        Self { exchange, bell }
+        assert!(exchange.start_session(
+            "n1",
+            1,
+            &Listing { version: "0".into(), objects: Vec::new() }
+        ));
+        Self { exchange, notify }
     }
 
     /// The name of the ClientMount that it is told of next; "synced" when it was told of all.
@@ -93,11 +97,11 @@ impl Told {
                     Some(Message::Desired(desired)) => return desired.name,
                     Some(Message::Synced(_)) => return "synced".to_owned(),
                     Some(other) => panic!("{other:?}"),
-                    None => self.bell.notified().await,
+                    None => self.notify.notified().await,
                 }
             }
         };
-        timeout(SOON, next).await.expect("it is told of something")
+        timeout(SOON, next).await.expect("a message comes")
     }
 }
 
@@ -107,10 +111,10 @@ async fn those_whose_writes_fail_hold_up_no_others() {
     let failing: Vec<String> = (0..WRITERS).map(|number| format!("a{number}")).collect();
     failing.iter().for_each(|name| api.answer_with(name, Some(500)));
     let names: Vec<&str> = failing.iter().map(String::as_str).chain(["well"]).collect();
-    let told = Told::of(&names);
+    let sent = Sent::of(&names);
     tokio::select! {
-        () = write_back(api.client(), told.exchange.clone()) => {}
-        next = told.next() => assert_eq!(next, "well"),
+        () = write_back(api.client(), sent.exchange.clone()) => {}
+        next = sent.next() => assert_eq!(next, "well"),
     }
 }
 
@@ -138,18 +142,18 @@ async fn what_was_refused_for_a_while_ends_in_a_mount() {
     for code in [404, 422] {
         let api = FakeApi::default();
         api.answer_with("a", Some(code));
-        let told = Told::of(&["a"]);
-        assert!(told.exchange.next("n1", 1).unwrap().is_none(), "it must be held first");
+        let sent = Sent::of(&["a"]);
+        assert!(sent.exchange.next("n1", 1).unwrap().is_none(), "it must be held first");
         let writer =
-            Writer { rest: Duration::from_millis(20), ..writer(&api, &told.exchange).await };
+            Writer { rest: Duration::from_millis(20), ..writer(&api, &sent.exchange).await };
         let mut writing = Box::pin(writer.write());
         ask(&api, 2, &mut writing).await;
         if code == 422 {
-            assert_eq!(told.next().await, "synced", "the node does not wait for it");
+            assert_eq!(sent.next().await, "synced", "the node does not wait for it");
         }
         api.answer_with("a", None);
         timeout(SOON, writing).await.expect("it is tried again until it works");
-        assert_eq!(told.next().await, "a");
+        assert_eq!(sent.next().await, "a");
     }
 }
 
@@ -157,15 +161,15 @@ async fn what_was_refused_for_a_while_ends_in_a_mount() {
 async fn what_was_refused_is_tried_at_once_when_there_is_news_and_given_up_with_its_object() {
     let api = FakeApi::default();
     api.answer_with("a", Some(422));
-    let told = Told::of(&["a"]);
-    assert!(told.exchange.next("n1", 1).unwrap().is_none(), "it must be held first");
-    let mut writing = Box::pin(writer(&api, &told.exchange).await.write());
+    let sent = Sent::of(&["a"]);
+    assert!(sent.exchange.next("n1", 1).unwrap().is_none(), "it must be held first");
+    let mut writing = Box::pin(writer(&api, &sent.exchange).await.write());
     ask(&api, 1, &mut writing).await;
     let mut changed = mount("n1", "a", 2, 6);
     changed.finalizers.clear();
-    told.exchange.apply_mount(changed);
+    sent.exchange.apply_mount(changed);
     ask(&api, 2, &mut writing).await;
-    told.exchange.remove_mount(&Key::new("n1", "a"), "uid-a");
+    sent.exchange.remove_mount(&Key::new("n1", "a"), "uid-a");
     timeout(SOON, writing).await.expect("its end is news");
     assert_eq!(api.asked("a"), 2);
 }
@@ -173,14 +177,14 @@ async fn what_was_refused_is_tried_at_once_when_there_is_news_and_given_up_with_
 #[test]
 fn each_status_code_has_its_verdict() {
     for (code, verdict) in [
-        (404, Verdict::Vanished),
-        (409, Verdict::MovedOn),
-        (422, Verdict::Refused),
-        (403, Verdict::Retry),
-        (429, Verdict::Retry),
-        (500, Verdict::Retry),
+        (404, Failure::NotFound),
+        (409, Failure::Conflict),
+        (422, Failure::Refused),
+        (403, Failure::Retry),
+        (429, Failure::Retry),
+        (500, Failure::Retry),
     ] {
         let status = Status { code, ..Status::default() };
-        assert_eq!(Verdict::of(&kube::Error::Api(Box::new(status))), verdict, "{code}");
+        assert_eq!(Failure::of(&kube::Error::Api(Box::new(status))), verdict, "{code}");
     }
 }

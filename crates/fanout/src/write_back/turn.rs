@@ -1,4 +1,4 @@
-//! A writer's turn, of which there are few: whoever waits gives it to others.
+//! A writer's permit to send requests, which it gives back while it waits.
 
 use std::sync::Arc;
 
@@ -7,19 +7,19 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 #[derive(Debug)]
 pub(super) struct Turn {
     turns: Arc<Semaphore>,
-    /// None while it waits.
+    /// `None` while the writer waits.
     permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Turn {
-    /// The next turn that is free.
+    /// Waits for a free permit.
     pub(super) async fn take(turns: &Arc<Semaphore>) -> Self {
         let mut turn = Self { turns: Arc::clone(turns), permit: None };
         turn.resume().await;
         turn
     }
 
-    /// Goes on after `wait`, and lets others have the turn meanwhile.
+    /// Waits for `wait` without a permit, and then for a free permit.
     pub(super) async fn after(&mut self, wait: impl Future) {
         self.permit = None;
         wait.await;

@@ -4,7 +4,9 @@ use crate::value;
 use jsonpath_rust::parser::model::JpQuery;
 use jsonpath_rust::parser::parse_json_path;
 use jsonpath_rust::query::js_path_process;
+use regex::{Captures, Regex};
 use serde_json::{Value, json};
+use std::sync::LazyLock;
 
 /// One column of a kind's table.
 #[derive(Debug, Clone)]
@@ -15,16 +17,16 @@ pub(crate) struct Column {
     pub(crate) description: String,
     pub(crate) priority: i64,
     pub(super) query: JpQuery,
-    /// How a cell is made of a built-in kind, whose columns are all texts by name.
+    /// How to print a cell of a built-in kind. Its columns all have the type `string`.
     pub(super) printed: Option<Printed>,
 }
 
-/// What a printer of kube-apiserver makes of what a column leads to.
+/// How kube-apiserver prints the values that a column's path selects.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Printed {
     Text,
     Age,
-    /// How many there are.
+    /// The number of values.
     Count,
 }
 
@@ -32,7 +34,7 @@ impl Column {
     /// Compiles a column.
     ///
     /// # Errors
-    /// When the path is none that can be evaluated.
+    /// When the path cannot be evaluated.
     pub(crate) fn new(name: &str, kind: &str, path: &str) -> Result<Self, String> {
         let query = parse_json_path(&standard_path(path))
             .map_err(|error| format!("jsonPath {path:?} cannot be used: {error}"))?;
@@ -62,7 +64,7 @@ impl Column {
         })
     }
 
-    /// The cell of one object; null where the object has nothing of the column's type.
+    /// The cell of one object; null where the object has no value of the column's type.
     pub(crate) fn cell(&self, object: &Value) -> Value {
         let found = js_path_process(&self.query, object).unwrap_or_default();
         let values: Vec<&Value> =
@@ -72,7 +74,7 @@ impl Column {
         }
         match (self.kind.as_str(), values.as_slice()) {
             (_, []) => Value::Null,
-            // Of several only the first is shown.
+            // Only the first of several values is shown.
             ("string", [Value::Null, ..]) => "<no value>".into(),
             ("string", [one, ..]) => plain(one).into(),
             ("date", [Value::String(then), ..]) => age(then).into(),
@@ -100,34 +102,17 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
+/// One step of a path; a backslash escapes the character behind it.
+static STEP: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\.((?:[^.\[\\]|\\.)+)").expect("the pattern is well formed"));
+
 /// The path as RFC 9535 writes it: kubectl's has no `$` and escapes dots with a backslash.
 fn standard_path(path: &str) -> String {
-    let mut standard = String::from("$");
-    let path = path.trim().trim_start_matches('$');
-    let mut rest = path;
-    while let Some(at) = rest.find("\\.") {
-        // The step that holds the escaped dot runs from the last plain dot before it to the next plain one.
-        let start = rest.get(..at).and_then(|head| head.rfind('.')).unwrap_or(0);
-        let tail = rest.get(start + 1..).unwrap_or_default();
-        let end = step_end(tail);
-        standard.push_str(rest.get(..start).unwrap_or_default());
-        let step = tail.get(..end).unwrap_or_default().replace("\\.", ".");
-        standard.push_str(&format!("[{}]", Value::from(step)));
-        rest = tail.get(end..).unwrap_or_default();
-    }
-    standard.push_str(rest);
-    standard
-}
-
-fn step_end(tail: &str) -> usize {
-    let mut escaped = false;
-    for (at, byte) in tail.bytes().enumerate() {
-        match byte {
-            b'.' | b'[' if !escaped => return at,
-            _ => escaped = byte == b'\\',
-        }
-    }
-    tail.len()
+    let quoted = |step: &Captures<'_>| match step[1].contains("\\.") {
+        true => format!("[{}]", Value::from(step[1].replace("\\.", "."))),
+        false => step[0].to_owned(),
+    };
+    format!("${}", STEP.replace_all(path.trim().trim_start_matches('$'), quoted))
 }
 
 /// How long ago, as kubectl writes ages (apimachinery `duration.HumanDuration`).

@@ -120,7 +120,7 @@ pub(crate) fn complete(crd: &mut Object, definition: &Definition) {
     crd.body.insert("status".to_owned(), status);
 }
 
-/// The status of a new CRD before anybody has looked at it.
+/// The status of a CRD that was only tried: no kind is served.
 pub(crate) fn unserved(crd: &mut Object) {
     if let Some(status) = crd.body.get_mut("status") {
         status["acceptedNames"] = json!({"kind": "", "plural": ""});
@@ -128,7 +128,7 @@ pub(crate) fn unserved(crd: &mut Object) {
     }
 }
 
-/// The version that objects are stored in stays among those that they may be stored in.
+/// Keeps the storage version in `status.storedVersions`.
 pub(crate) fn keep_stored_version(crd: &mut Object) {
     let versions = crd.body.get("spec").and_then(|spec| spec["versions"].as_array());
     let storage = versions.into_iter().flatten().find(|version| version["storage"] == true);
@@ -151,7 +151,7 @@ fn condition(crd: &Object, kind: &str, reason: &str, message: &str) -> Value {
     })
 }
 
-/// A null is nothing to say, but in values that the schema gives.
+/// Drops null members, except within values that a schema gives.
 fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(map) => {

@@ -1,4 +1,4 @@
-//! How kube-apiserver shows events in a table: cells that no path leads to (kubernetes `printEvent`).
+//! The table of Events. Its cells are computed, not selected by a path (kubernetes `printEvent`).
 
 use super::Column;
 use super::column::age;
@@ -29,7 +29,7 @@ pub(super) fn columns() -> Vec<Column> {
     COLUMNS.into_iter().map(column).collect()
 }
 
-/// The cells of a stored event. Newer events have other members than older ones.
+/// The cells of a stored Event. The events.k8s.io API fills other members than the core API.
 pub(crate) fn cells(event: &Object) -> Vec<Value> {
     let body = Value::Object(event.body.clone());
     let first = |pointers: &[&str]| {

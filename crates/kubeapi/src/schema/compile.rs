@@ -6,12 +6,12 @@ use regex::RegexBuilder;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-/// Nesting beyond this is no schema anybody wrote by hand or by generator.
+/// Levels of nesting of a schema that is accepted; generated ones have far fewer.
 const DEEPEST: usize = 64;
 /// Bytes a compiled pattern may take.
 const PATTERN_SIZE: usize = 1 << 20;
 
-/// A schema that this server cannot enforce, or that is none.
+/// A schema that is malformed, or that this server cannot enforce.
 #[derive(Debug, Error, PartialEq)]
 #[error("{path}: {problem}")]
 pub(crate) struct CompileError {
@@ -19,7 +19,7 @@ pub(crate) struct CompileError {
     pub(crate) problem: String,
 }
 
-/// Keywords that say something to people or to clients and ask nothing of the server.
+/// Keywords for people and clients, which the server does not enforce.
 const DESCRIPTIVE: [&str; 6] = [
     "description",
     "title",

@@ -53,7 +53,7 @@ impl Schema {
             Value::Array(items) => {
                 let Some(schema) = &self.items else { return };
                 for item in items {
-                    // A null that has no default stays, for validation to refuse: the places of a list mean something.
+                    // A null without a default stays, and validation refuses it: dropping it would move the items behind it.
                     schema.fill_null(item);
                     schema.fill_value(item);
                 }

@@ -1,10 +1,10 @@
-//! How an object of a built-in kind is read: what does not fit the types of its fields is refused, and times have one form.
+//! Reading objects of built-in kinds: fields of another type are refused, and times get one form.
 
 use super::{Schema, Type, formats};
 use serde_json::{Map, Value};
 
 impl Schema {
-    /// What of an object does not fit the types of the schema, or their formats; a null fits everywhere.
+    /// Describes the first field whose type or format is not the schema's; a null fits everywhere.
     pub(crate) fn misfit(&self, body: &Map<String, Value>) -> Option<String> {
         body.iter().find_map(|(name, value)| self.member(name)?.misfit_at(value, name))
     }

@@ -15,7 +15,7 @@ macro_rules! pattern {
         &*PATTERN
     }};
 }
-/// The format that is enforced for a type, of what a schema says.
+/// The format of a schema, when this server enforces it for that type.
 pub(super) fn enforced(kind: Option<Type>, format: &str) -> Option<String> {
     let known = match kind {
         None | Some(Type::String) => format == "micro-time" || check(format).is_some(),
@@ -26,7 +26,7 @@ pub(super) fn enforced(kind: Option<Type>, format: &str) -> Option<String> {
     known.then(|| format.to_owned())
 }
 
-/// Whether a text has a format; a format that is not known here every text has.
+/// Whether a text has a format; every text has an unknown format.
 pub(super) fn has(text: &str, format: &str) -> bool {
     check(format).is_none_or(|check| check(text))
 }

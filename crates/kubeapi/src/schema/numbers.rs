@@ -9,12 +9,12 @@ use serde_json::{Number, Value};
 /// The largest whole number that a float64 tells from its neighbours.
 const LARGEST_WHOLE: f64 = 9_007_199_254_740_991.0;
 
-/// Whether a number without a fraction can be meant.
+/// Whether a float is a whole number that a float64 holds exactly.
 pub(super) fn is_whole(number: f64) -> bool {
     number.fract() == 0.0 && number.abs() <= LARGEST_WHOLE
 }
 
-/// Whether a value is what an enumeration lists.
+/// Whether a value equals one of an enumeration; numbers compare by value.
 pub(super) fn is_choice(value: &Value, choice: &Value) -> bool {
     match (value, choice) {
         (Value::Null, _) => false,
@@ -37,19 +37,17 @@ pub(super) fn check(schema: &Schema, number: &Number, path: &str, causes: &mut V
             refuse(at(path), format!("a multiple of {factor}"));
         }
     }
-    match constraints.minimum {
-        Some((least, true)) if float <= least => refuse(at(path), format!("greater than {least}")),
-        Some((least, _)) if float < least => {
-            refuse(at(path), format!("greater than or equal to {least}"));
-        }
-        _ => {}
+    if let Some((least, exclusive)) = constraints.minimum
+        && (float < least || exclusive && float <= least)
+    {
+        let bound = if exclusive { "greater than" } else { "at least" };
+        refuse(at(path), format!("{bound} {least}"));
     }
-    match constraints.maximum {
-        Some((most, true)) if float >= most => refuse(at(path), format!("less than {most}")),
-        Some((most, _)) if float > most => {
-            refuse(at(path), format!("less than or equal to {most}"));
-        }
-        _ => {}
+    if let Some((most, exclusive)) = constraints.maximum
+        && (float > most || exclusive && float >= most)
+    {
+        let bound = if exclusive { "less than" } else { "at most" };
+        refuse(at(path), format!("{bound} {most}"));
     }
     if !schema.holds(number) {
         let format = constraints.format.as_deref().unwrap_or("int64");

@@ -1,4 +1,4 @@
-//! The rules of a schema, asked at every place of a value that has some.
+//! Evaluates the CEL rules of a schema at every node that has some.
 
 use super::prune::within;
 use super::{Schema, lists, validate::step};
@@ -22,7 +22,7 @@ impl Schema {
         if value.is_null() {
             return;
         }
-        // A null before is nothing that a value could have changed from.
+        // An old value of null counts as absent: transition rules do not run.
         let old = old.filter(|old| !old.is_null());
         for rule in &self.rules {
             causes.extend(rule.check(self, value, old, path));

@@ -42,7 +42,7 @@ fn strings_and_their_formats() {
     let schema = json!({"type": "string", "pattern": "^[a-z]+$", "maxLength": 3});
     accepts(&schema, &json!("abc"));
     refuses(&schema, &json!("ab1"), "x: Invalid value: \"ab1\": x in body should match '^[a-z]+$'");
-    refuses(&schema, &json!("abcd"), "x: Too long: may not be more than 3 bytes");
+    refuses(&schema, &json!("abcd"), "x: Too long: at most 3 are allowed");
     for (format, good, bad) in [
         ("date-time", "2026-01-02T03:04:05Z", "2026-01-02"),
         ("date", "2026-01-02", "2026-13-02"),
@@ -64,7 +64,7 @@ fn numbers_and_their_bounds() {
     refuses(&schema, &json!(3), "should be a multiple of 2");
     refuses(&schema, &json!(1.5), "must be of type integer: \"number\"");
     refuses(&schema, &json!(4_294_967_296_u64), "should be a number that int32 can hold");
-    refuses(&json!({"type": "number", "maximum": 1.5}), &json!(2), "less than or equal to 1");
+    refuses(&json!({"type": "number", "maximum": 1.5}), &json!(2), "should be at most 1.5");
     let (mut value, causes) = admit(&property(&json!({"type": "integer"})), &json!({"x": 3.0}));
     assert!(causes.is_empty(), "{causes:?}");
     crate::value::canonical(&mut value);
@@ -101,7 +101,7 @@ fn objects_and_their_members() {
     let schema =
         json!({"type": "object", "maxProperties": 1, "additionalProperties": {"type": "integer"}});
     accepts(&schema, &json!({"anything": 1}));
-    refuses(&schema, &json!({"a": 1, "b": 2}), "x: Too many: 2: must have at most 1 item");
+    refuses(&schema, &json!({"a": 1, "b": 2}), "x: Too many: 2: at most 1 are allowed");
     refuses(&schema, &json!({"a": "1"}), "x.a: Invalid value: \"string\"");
     refuses(&json!({"type": "object", "required": ["a"]}), &json!({}), "x.a: Required value");
     refuses(&json!({"type": "object"}), &json!([1]), "must be of type object: \"array\"");
@@ -115,19 +115,19 @@ fn combinations() {
     let schema = json!({"oneOf": [{"required": ["a"]}, {"required": ["b"]}],
         "type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}});
     accepts(&schema, &json!({"a": ""}));
-    refuses(&schema, &json!({}), "must validate one and only one schema (oneOf)");
-    refuses(&schema, &json!({"a": "", "b": ""}), "must validate one and only one schema (oneOf)");
+    refuses(&schema, &json!({}), "exactly one schema of oneOf");
+    refuses(&schema, &json!({"a": "", "b": ""}), "exactly one schema of oneOf");
     refuses(
         &json!({"anyOf": [{"minimum": 5}, {"maximum": 1}]}),
         &json!(3),
-        "at least one schema (anyOf)",
+        "at least one schema of anyOf",
     );
+    refuses(&json!({"allOf": [{"minimum": 5}]}), &json!(3), "all schemas of allOf");
     refuses(
-        &json!({"allOf": [{"minimum": 5}]}),
-        &json!(3),
-        "must validate all the schemas (allOf)",
+        &json!({"not": {"enum": ["a"]}}),
+        &json!("a"),
+        "must not be valid by the schema of not",
     );
-    refuses(&json!({"not": {"enum": ["a"]}}), &json!("a"), "must not validate the schema (not)");
     let either = json!({"x-kubernetes-int-or-string": true});
     accepts(&either, &json!("50%"));
     accepts(&either, &json!(50));

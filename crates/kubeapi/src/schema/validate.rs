@@ -5,9 +5,9 @@ use super::{Part, Schema, Type, formats, lists, numbers};
 use crate::status::Cause;
 use serde_json::{Map, Value, json};
 
-/// More wrong fields than this help nobody.
+/// Causes that a refusal names at most.
 const ENOUGH: usize = 100;
-/// Faults that leave an object in no state to ask its rules about (apiextensions `hasBlockingErr`).
+/// Causes that keep CEL rules from being evaluated (apiextensions `hasBlockingErr`).
 const BLOCKING: [&str; 5] = [
     "FieldValueNotSupported",
     "FieldValueRequired",
@@ -41,7 +41,7 @@ impl Schema {
         causes.truncate(ENOUGH);
     }
 
-    /// What the schema of a default has against it, fields unknown to it among that.
+    /// Everything that makes a default invalid by its own schema.
     pub(crate) fn faults_of_default(&self, default: &Value) -> Vec<Cause> {
         let mut causes = Vec::new();
         self.check(default, &mut String::new(), &mut causes);
@@ -57,7 +57,7 @@ impl Schema {
         match (part, self.properties.get("status"), object.get("status")) {
             (Part::Status, Some(schema), Some(status)) => {
                 schema.check(status, &mut String::new(), &mut causes);
-                // The words tell the path within the status.
+                // The message has the path within the status; the field has the path within the object.
                 for cause in &mut causes {
                     cause.field = match cause.field.as_str() {
                         "<nil>" => "status".to_owned(),
@@ -198,42 +198,32 @@ impl Schema {
             schema.check(value, path, &mut found);
             found
         };
-        let mut say = Vec::new();
-        let any: Vec<Vec<Cause>> = constraints.any_of.iter().map(&mut faults).collect();
-        if !any.is_empty() && any.iter().all(|found| !found.is_empty()) {
-            say.push((
-                "must validate at least one schema (anyOf)".to_owned(),
-                any.first().cloned(),
-            ));
-        }
-        let one: Vec<Vec<Cause>> = constraints.one_of.iter().map(&mut faults).collect();
-        let matching = one.iter().filter(|found| found.is_empty()).count();
-        if !one.is_empty() && matching != 1 {
-            let (how, shown) = match matching {
-                0 => ("Found none valid".to_owned(), one.first().cloned()),
-                many => (format!("Found {many} valid alternatives"), None),
-            };
-            say.push((format!("must validate one and only one schema (oneOf). {how}"), shown));
-        }
-        let all: Vec<Vec<Cause>> = constraints.all_of.iter().map(&mut faults).collect();
-        let none = if all.iter().all(|found| !found.is_empty()) { ". None validated" } else { "" };
-        let refused = all.iter().any(|found| !found.is_empty());
+        let mut of_each = |schemas: &[Self]| schemas.iter().map(&mut faults).collect::<Vec<_>>();
+        let any = of_each(&constraints.any_of);
+        let one = of_each(&constraints.one_of);
+        let all = of_each(&constraints.all_of);
         let not = constraints.not.as_ref().is_some_and(|schema| faults(schema).is_empty());
-        for (what, shown) in say {
-            causes.push(unlocated(path, &what));
-            causes.extend(shown.into_iter().flatten());
+        let valid = |each: &[Vec<Cause>]| each.iter().filter(|found| found.is_empty()).count();
+        if !any.is_empty() && valid(&any) == 0 {
+            causes.push(unlocated(path, "must be valid by at least one schema of anyOf"));
+            causes.extend(any.into_iter().next().unwrap_or_default());
         }
-        causes.extend(all.into_iter().flatten());
-        if refused {
-            causes.push(unlocated(path, &format!("must validate all the schemas (allOf){none}")));
+        let valid_by = valid(&one);
+        if !one.is_empty() && valid_by != 1 {
+            causes.push(unlocated(path, "must be valid by exactly one schema of oneOf"));
+            causes.extend(one.into_iter().next().filter(|_| valid_by == 0).unwrap_or_default());
+        }
+        if valid(&all) < all.len() {
+            causes.push(unlocated(path, "must be valid by all schemas of allOf"));
+            causes.extend(all.into_iter().flatten());
         }
         if not {
-            causes.push(unlocated(path, "must not validate the schema (not)"));
+            causes.push(unlocated(path, "must not be valid by the schema of not"));
         }
     }
 }
 
-/// A fault that names its place in its words alone.
+/// kube-apiserver gives no field here; the message has the path.
 fn unlocated(path: &str, what: &str) -> Cause {
     Cause::invalid("<nil>", &json!(""), format!("{} {what}", json!(path)))
 }

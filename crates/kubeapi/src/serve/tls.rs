@@ -1,5 +1,5 @@
 use super::{Connections, LIMITS};
-use crate::body::{Body, STALLED};
+use crate::body::{Body, RequestBody, STALLED};
 use crate::credentials::Credentials;
 use crate::service::{ApiService, refuse};
 use crate::status::Status;
@@ -45,7 +45,7 @@ pub async fn tls(
     Ok(())
 }
 
-/// What a connection needs to get in.
+/// What the server needs to accept and authenticate a connection.
 struct Door {
     acceptor: TlsAcceptor,
     api: Api,
@@ -125,12 +125,7 @@ struct Authenticated {
     caller: Caller,
 }
 
-impl<B> tower::Service<Request<B>> for Authenticated
-where
-    B: http_body::Body + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
+impl<B: RequestBody + 'static> tower::Service<Request<B>> for Authenticated {
     type Response = Response<Body>;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
@@ -144,7 +139,7 @@ where
             request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes).unwrap_or_default();
         let shown = header.strip_prefix(b"Bearer ").unwrap_or_default();
         if bool::from(shown.ct_eq(self.token.as_bytes())) {
-            self.caller.is_heard();
+            self.caller.made_request();
             return self.service.call(request);
         }
         let mut response = refuse(&Status::unauthorized());

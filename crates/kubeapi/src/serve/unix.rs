@@ -21,8 +21,8 @@ pub async fn unix(
             () = &mut shutdown => break,
             connection = incoming.next() => connection,
         };
-        // The kernel has told who it is: it may rest as long as it likes.
-        connection.caller().is_heard();
+        // The kernel has identified the client, so an idle connection may stay.
+        connection.caller().made_request();
         let service = connections.stoppable(api.service(identity(connection.stream())));
         connections.serve(connection, service);
     }

@@ -1,4 +1,4 @@
-//! Requests that are about no object: health, backup, discovery, OpenAPI.
+//! Requests without an object: health, backup, discovery, OpenAPI.
 
 use super::answer::{json_response, plain, respond};
 use super::{ApiService, Call};
@@ -42,7 +42,7 @@ impl ApiService {
             Route::OpenApiV3 { group, version } => {
                 match openapi::document(&registry, group, version) {
                     Some(document) => document,
-                    // The handler of these says nothing.
+                    // kube-apiserver answers an unknown document without a body.
                     None => return Ok(respond(404, Body::whole(Bytes::new()))),
                 }
             }

@@ -1,4 +1,4 @@
-//! Requests that are refused for what they ask, before anything is read.
+//! Refusals that need only the method, path and headers of a request.
 
 use super::Call;
 use crate::registry::{Resource, builtin};

@@ -2,7 +2,7 @@
 
 use super::answer::{json_response, warn};
 use super::{Addressed, ApiService, Call};
-use crate::body::Body;
+use crate::body::{Body, RequestBody};
 use crate::form::{Form, Page, encode};
 use crate::object::Stored;
 use crate::registry::{Resource, builtin, crd};
@@ -38,18 +38,13 @@ impl Change {
 }
 
 impl ApiService {
-    pub(super) async fn write<B>(
+    pub(super) async fn write(
         &self,
         change: Change,
         call: Call,
         addressed: Addressed,
-        body: B,
-    ) -> Result<Response<Body>, Status>
-    where
-        B: http_body::Body + Send,
-        B::Data: Send,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
+        body: impl RequestBody,
+    ) -> Result<Response<Body>, Status> {
         // A delete may have its options in the body, which then count alone.
         let options = match change {
             Change::Delete | Change::DeleteCollection => WriteOptions::default(),
@@ -63,12 +58,12 @@ impl ApiService {
         let media_type = request::media_type(&call.headers);
         let deletes = matches!(change, Change::Delete | Change::DeleteCollection);
         let decoded = match bytes.as_slice() {
-            // Its options are in the query then.
+            // A delete without a body has its options in the query.
             [] if deletes => Ok(Value::Null),
             bytes => request::decode(media_type, bytes),
         };
         if change == Change::Patch && decoded.is_err() {
-            // Whether there is an object to patch matters more than what the patch says.
+            // A missing object is reported before a malformed patch.
             self.get(&target, form)?;
         }
         let value = decoded?;
@@ -97,7 +92,7 @@ impl ApiService {
             }
         };
         let outcome = self.stored(apply, dry_run).await?;
-        // The write may have changed the kind itself, or been the last one of a kind that is going.
+        // The write may have changed the kind's definition, or removed a kind that was being deleted.
         let now = target.resolve(&self.store.shared.read().registry);
         let resource = now.unwrap_or(resource);
         let before = self.revision(&target, &resource).filter(|_| dry_run);
@@ -107,7 +102,7 @@ impl ApiService {
     /// Waits until the write is on disk, or refused.
     async fn stored(&self, apply: Apply, dry_run: bool) -> Result<Outcome, Status> {
         let (reply, answer) = oneshot::channel();
-        // A client that has gone away does not need to hear; its write stands.
+        // The write stands when the client has disconnected.
         let reply = Box::new(move |result| drop(reply.send(result)));
         self.store.submit(Job { apply, dry_run, reply })?;
         let stopped = |_| Status::unavailable("the API server stopped before the write was stored");

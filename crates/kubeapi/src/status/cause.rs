@@ -1,4 +1,4 @@
-//! What is wrong with one field of an object, in apimachinery's words.
+//! One invalid field of an object.
 
 use serde_json::Value;
 use std::fmt;
@@ -12,13 +12,14 @@ pub(crate) struct Cause {
 }
 
 impl Cause {
+    fn new(field: impl Into<String>, reason: &'static str, message: String) -> Self {
+        Self { field: field.into(), reason, message }
+    }
+
     pub(crate) fn required(field: impl Into<String>, detail: &str) -> Self {
-        let message = if detail.is_empty() {
-            "Required value".to_owned()
-        } else {
-            format!("Required value: {detail}")
-        };
-        Self { field: field.into(), reason: "FieldValueRequired", message }
+        let message = format!("Required value: {detail}");
+        let message = message.trim_end_matches(": ").to_owned();
+        Self::new(field, "FieldValueRequired", message)
     }
 
     pub(crate) fn invalid(
@@ -26,11 +27,7 @@ impl Cause {
         value: &Value,
         detail: impl fmt::Display,
     ) -> Self {
-        Self {
-            field: field.into(),
-            reason: "FieldValueInvalid",
-            message: format!("Invalid value: {value}: {detail}"),
-        }
+        Self::invalid_without_value(field, format!("{value}: {detail}"))
     }
 
     /// For values that are too large to be shown.
@@ -38,11 +35,7 @@ impl Cause {
         field: impl Into<String>,
         detail: impl fmt::Display,
     ) -> Self {
-        Self {
-            field: field.into(),
-            reason: "FieldValueInvalid",
-            message: format!("Invalid value: {detail}"),
-        }
+        Self::new(field, "FieldValueInvalid", format!("Invalid value: {detail}"))
     }
 
     pub(crate) fn wrong_type(
@@ -54,19 +47,11 @@ impl Cause {
     }
 
     pub(crate) fn forbidden(field: impl Into<String>, detail: impl fmt::Display) -> Self {
-        Self {
-            field: field.into(),
-            reason: "FieldValueForbidden",
-            message: format!("Forbidden: {detail}"),
-        }
+        Self::new(field, "FieldValueForbidden", format!("Forbidden: {detail}"))
     }
 
     pub(crate) fn duplicate(field: impl Into<String>, value: &Value) -> Self {
-        Self {
-            field: field.into(),
-            reason: "FieldValueDuplicate",
-            message: format!("Duplicate value: {value}"),
-        }
+        Self::new(field, "FieldValueDuplicate", format!("Duplicate value: {value}"))
     }
 
     pub(crate) fn unsupported(
@@ -75,33 +60,19 @@ impl Cause {
         supported: &[Value],
     ) -> Self {
         let supported: Vec<String> = supported.iter().map(Value::to_string).collect();
-        Self {
-            field: field.into(),
-            reason: "FieldValueNotSupported",
-            message: format!(
-                "Unsupported value: {}: supported values: {}",
-                value,
-                supported.join(", ")
-            ),
-        }
+        let supported = supported.join(", ");
+        let message = format!("Unsupported value: {value}: supported values: {supported}");
+        Self::new(field, "FieldValueNotSupported", message)
     }
 
+    /// `limit` is in bytes for built-in kinds, in characters where a CRD's schema gives it.
     pub(crate) fn too_long(field: impl Into<String>, limit: u64) -> Self {
-        let bytes = if limit == 1 { "byte" } else { "bytes" };
-        Self {
-            field: field.into(),
-            reason: "FieldValueTooLong",
-            message: format!("Too long: may not be more than {limit} {bytes}"),
-        }
+        Self::new(field, "FieldValueTooLong", format!("Too long: at most {limit} are allowed"))
     }
 
     pub(crate) fn too_many(field: impl Into<String>, count: usize, limit: u64) -> Self {
-        let items = if limit == 1 { "item" } else { "items" };
-        Self {
-            field: field.into(),
-            reason: "FieldValueTooMany",
-            message: format!("Too many: {count}: must have at most {limit} {items}"),
-        }
+        let message = format!("Too many: {count}: at most {limit} are allowed");
+        Self::new(field, "FieldValueTooMany", message)
     }
 }
 

@@ -1,8 +1,8 @@
-//! The latest revision that anybody was told of, in a file beside the store's.
+//! The latest acknowledged revision, in a file beside the store's.
 //!
-//! It is written after a commit is on stable storage and before the commit is told. Only a process's first number is synced: a
-//! kill loses none, and after a power cut the number may be older than the store, but it is there and never ahead of it. A
-//! store that is behind it has lost a commit that was told.
+//! The writer writes it after a commit is on stable storage and before clients get their answers. Only the first number of a
+//! process is synced: a kill loses none, and after a power cut the number may be older than the store, but never ahead of
+//! it. A store that is behind it has lost an acknowledged commit.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -22,7 +22,7 @@ impl Acknowledged {
         Self { path: directory.join(NAME), file: Mutex::default() }
     }
 
-    /// None when it was never written, and when it cannot be read: then it proves nothing.
+    /// None when it was never written, or cannot be read.
     pub(super) fn read(&self) -> Option<u64> {
         let text = match std::fs::read_to_string(&self.path) {
             Ok(text) => text,
@@ -39,7 +39,7 @@ impl Acknowledged {
         revision
     }
 
-    /// A failure costs only what the number protects from: the commit itself stands.
+    /// A failure is only logged: the commit itself stands, without this protection against losing it.
     pub(super) fn write(&self, revision: u64) {
         let mut file = super::lock(&self.file);
         let written = match &*file {
@@ -64,7 +64,7 @@ fn open(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
-/// Always of one length, so that it is overwritten in place, and twice, so that damage shows.
+/// The length is always the same, so that it is overwritten in place. The number stands there twice, so that damage shows.
 fn text(revision: u64) -> String {
     format!("{revision:020} {revision:020}\n")
 }

@@ -9,7 +9,7 @@ use crate::status::Status;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// Bytes of one stored object: no more than a request can carry, however many patches it grew from.
+/// Bytes of one stored object; patches cannot make it larger than a request may be.
 const OBJECT_LIMIT: usize = 3 << 20;
 
 type Staged = Option<Arc<Stored>>;
@@ -22,7 +22,7 @@ pub(crate) struct Batch<'a> {
     registry: Arc<Registry>,
     staged: HashMap<Key, Staged>,
     events: Vec<Arc<Event>>,
-    /// How to take back the job that is running: what `staged` held before each of its changes.
+    /// Undoes the running job: what `staged` held before each of its changes.
     undo: Vec<(Key, Option<Staged>)>,
     undo_registry: Option<Arc<Registry>>,
     dry_run: bool,
@@ -80,7 +80,7 @@ impl<'a> Batch<'a> {
         (self.events, self.registry)
     }
 
-    /// Whether nothing of the job that is running will stay.
+    /// Whether the running job's changes will be dropped.
     pub(crate) fn is_dry_run(&self) -> bool {
         self.dry_run
     }
@@ -186,7 +186,7 @@ impl<'a> Batch<'a> {
         let previous = self.get(&key);
         let before = previous.as_ref().map_or(revision, |previous| previous.revision);
         self.stage(None, Event { revision, key, verb: Verb::Deleted, object, previous });
-        // Its last revision is what the client is told; the one at which it went is told by the event.
+        // The client gets the object's last revision; the event has the revision of the deletion.
         last.meta.resource_version = Some(before.to_string());
         Ok(Arc::new(definition.stored(&last, before)))
     }

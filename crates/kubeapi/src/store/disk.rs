@@ -218,7 +218,7 @@ fn open(place: &dyn Place) -> Result<(Database, bool), DiskError> {
     }
 }
 
-/// It is not known what was told: stores from here on what nobody can have been told.
+/// The acknowledged revision is unknown: continues above all revisions that a client can have seen.
 fn begin_anew(database: &Database, rows: &mut Rows) -> Result<(), DiskError> {
     let found = rows.revision;
     rows.begin_anew();

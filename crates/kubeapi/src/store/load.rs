@@ -1,6 +1,6 @@
 //! From the rows of the store's file to the state in memory.
 //!
-//! A row that cannot be read costs its object, and nothing else: it stays in the file, and is named.
+//! An unreadable row costs only its object: the row stays in the file, and the log names it.
 
 use super::log::{Event, Verb};
 use super::rows::{EventRow, Rows};

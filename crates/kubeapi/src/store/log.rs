@@ -1,4 +1,4 @@
-//! What happened, newest last: from here watches resume and lists look back.
+//! Recent changes, newest last. Watches resume from it, and lists of an earlier revision are computed from it.
 
 use crate::object::{Key, Stored};
 use std::collections::{HashMap, VecDeque};
@@ -65,7 +65,7 @@ impl Log {
         self.events.iter().map(|(_, event)| event)
     }
 
-    /// Whether a place in the log has come a quarter of the way to its end.
+    /// Whether a quarter of the log has been written since this revision.
     pub(crate) fn has_aged(&self, revision: u64) -> bool {
         let newer = self.events.partition_point(|(_, event)| event.revision <= revision);
         let before = newer.checked_sub(1).and_then(|last| self.events.get(last));

@@ -28,7 +28,7 @@ pub(super) trait Place: Send {
     /// When it cannot be written; then the old file is still there.
     fn renew(&self, fill: Fill<'_>) -> Result<(), DiskError>;
 
-    /// The latest revision that anybody was told of, as far as it is known.
+    /// The latest acknowledged revision, if known.
     fn acknowledged(&self) -> Option<u64>;
 
     /// Notes that everything up to `revision` is on stable storage.
@@ -67,7 +67,7 @@ impl Directory {
     }
 
     fn write(draft: &Path, fill: Fill<'_>) -> Result<(), DiskError> {
-        // Secrets will be in there.
+        // The store will hold Secrets.
         let open =
             OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(draft);
         drop(open.map_err(DiskError::Create)?);

@@ -12,10 +12,10 @@ pub(super) const OBJECTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::ne
 const LOG: TableDefinition<'_, u64, LogRow<'_>> = TableDefinition::new("log");
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 
-/// Of the tables above; another number is another layout.
+/// Format of the tables above; a changed layout gets another number.
 pub(super) const FORMAT: u64 = 1;
-/// Revisions that nobody has seen lie between a store and one that may have gone back: more than a coordinator writes in its
-/// life.
+/// Revisions that are skipped when a store may have lost acknowledged writes: more than a coordinator writes in its life, so
+/// that no client has seen the ones that follow.
 const GAP: u64 = 1_000_000_000;
 
 /// What a file holds.
@@ -28,8 +28,8 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// Goes on where no client can have been, with an empty log: whoever resumes a watch, or changes what was read before,
-    /// is told so.
+    /// Continues above every revision that a client can have seen, with an empty log: clients that resume a watch get 410,
+    /// and clients that update an object that they read before get 409.
     pub(super) fn begin_anew(&mut self) {
         self.revision += GAP;
         self.horizon = self.revision;
@@ -48,7 +48,7 @@ pub(super) struct EventRow {
 
 type LogRow<'a> = (u8, &'a str, &'a [u8], &'a [u8]);
 
-/// The format of a file; zero when it says nothing of one.
+/// The format of a file; zero when it names none.
 pub(super) fn format(database: &Database) -> Result<u64, redb::Error> {
     match database.begin_read()?.open_table(META) {
         Ok(meta) => Ok(meta.get("format")?.map_or(0, |row| row.value())),

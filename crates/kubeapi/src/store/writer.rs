@@ -1,4 +1,4 @@
-//! The one thread that changes things: it gathers what is queued, commits it with one fsync, then tells everybody.
+//! The writer thread: it takes all queued jobs, commits them with one fsync, then answers clients and wakes watches.
 
 use super::disk::Disk;
 use super::{Batch, Event, Shared, State};
@@ -27,12 +27,12 @@ pub(crate) enum Outcome {
 }
 
 pub(crate) type Apply = Box<dyn FnOnce(&mut Batch<'_>) -> Result<Outcome, Status> + Send>;
-/// What whoever opens a store says of its objects; the store does not know what they mean.
+/// Rules for objects, given by whoever opens the store; the store itself knows none.
 #[derive(Debug, Clone)]
 pub(crate) struct Rules {
-    /// Makes the changes that those from an event of the batch on bring about.
+    /// Adds the changes that follow from the batch's events, from this index on.
     pub(crate) settle: fn(&mut Batch<'_>, usize) -> Result<(), Status>,
-    /// What the verbs ask before they change something.
+    /// The verbs call it before each change.
     pub(crate) admission: Admission,
 }
 

@@ -1,4 +1,4 @@
-//! The gate of every write: from what a client sent to what may be stored.
+//! Decodes and validates what a client wants to write.
 
 use super::{FieldValidation, Subresource, strategy};
 use crate::admission::{Change, Operation};
@@ -12,23 +12,9 @@ use crate::value::{self, DEEPEST};
 use serde_json::{Map, Value, json};
 
 /// Members of `ObjectMeta`; anything else in `metadata` is unknown.
-const METADATA: [&str; 15] = [
-    "annotations",
-    "creationTimestamp",
-    "deletionGracePeriodSeconds",
-    "deletionTimestamp",
-    "finalizers",
-    "generateName",
-    "generation",
-    "labels",
-    "managedFields",
-    "name",
-    "namespace",
-    "ownerReferences",
-    "resourceVersion",
-    "selfLink",
-    "uid",
-];
+const METADATA: &str = "\
+    annotations creationTimestamp deletionGracePeriodSeconds deletionTimestamp finalizers generateName generation \
+    labels managedFields name namespace ownerReferences resourceVersion selfLink uid";
 
 /// A client's object in storage form, pruned and defaulted, and the fields that were not known.
 #[derive(Debug)]
@@ -54,14 +40,14 @@ pub(crate) fn read(resource: &Resource, value: Value) -> Result<Incoming, Status
         Object::from_value(value).map_err(|status| unreadable(resource, &status.message))?;
     check_type(&resource.definition, version, &object)?;
     if !resource.definition.custom {
-        // kube-apiserver reads these into types of its own, and takes nothing that does not fit them.
+        // kube-apiserver decodes built-in kinds into Go structs, and refuses fields of another type.
         let misfit = version.schema.misfit(&object.body);
         misfit.map_or(Ok(()), |why| Err(unreadable(resource, &why)))?;
         version.schema.store_form(&mut object.body);
     }
     version.schema.prune(&mut object.body, &mut unknown);
     if object.kind != resource.definition.kind {
-        // What of another kind is unknown here says nothing.
+        // The object is of another kind, and is refused for that: its fields are not this kind's.
         unknown.clear();
     }
     version.schema.fill(&mut object.body);
@@ -87,7 +73,7 @@ impl Incoming {
 fn unknown_metadata(value: &Value) -> Vec<String> {
     let members = value.get("metadata").and_then(Value::as_object).into_iter().flat_map(Map::keys);
     members
-        .filter(|name| !METADATA.contains(&name.as_str()))
+        .filter(|name| !METADATA.split(' ').any(|known| known == *name))
         .map(|name| format!("metadata.{name}"))
         .collect()
 }
@@ -100,7 +86,7 @@ pub(crate) fn unrecognized(resource: &Resource, why: &str) -> Status {
     ))
 }
 
-/// The refusal of an object of which something has another type than its kind says.
+/// The refusal of an object in which a field has the wrong type.
 pub(crate) fn unreadable(resource: &Resource, why: &str) -> Status {
     let (kind, version) = (&resource.definition.kind, &resource.version().name);
     Status::bad_request(format!(
@@ -142,7 +128,7 @@ fn check_type(definition: &Definition, version: &Version, object: &Object) -> Re
     Ok(())
 }
 
-/// Checks everything that can be said about an object: metadata, schema, rules, and what its kind asks for.
+/// Validates an object: metadata, schema, CEL rules and the checks of its built-in kind.
 /// `old` is the object that it replaces. What was already wrong with `old`, and has not changed, is let through: an object
 /// that became invalid when its CRD changed can still be finalized.
 ///
@@ -203,10 +189,10 @@ fn all_causes(
     };
     version.schema.validate(part, &shown(object), old.map(shown).as_ref(), &mut causes);
     if !definition.custom {
-        // That everything has its type was seen when it was read.
+        // `read` checked the types already.
         causes.retain(|cause| cause.reason != "FieldValueTypeInvalid");
     }
-    let own = strategy::check(definition, &version.api_version(), object, old);
+    let own = strategy::check(definition, object);
     if &*definition.id == builtin::EVENTS && !own.is_empty() {
         return own;
     }
@@ -214,7 +200,7 @@ fn all_causes(
     causes
 }
 
-/// Asks whoever admits changes, about objects as they look in the version that the client speaks.
+/// Calls the admission function, with the objects in the version of the request.
 pub(super) fn ask(
     batch: &Batch<'_>,
     resource: &Resource,

@@ -30,7 +30,7 @@ pub(crate) fn create(
     let resource = target.resolve(batch.registry())?;
     let (mut object, mut warnings) = admit::read(&resource, body)?.accept(&resource, strictness)?;
     warnings.extend(finalizer_warnings(&object));
-    // An update that creates does not look at these.
+    // Only a create drops these; an update that creates the object keeps them.
     object.meta.deletion_timestamp = None;
     object.meta.deletion_grace_period_seconds = None;
     let result = insert(batch, target, &resource, object, warnings.clone());
@@ -68,7 +68,7 @@ pub(super) fn insert(
     store(batch, definition, target, object, revision, warnings)
 }
 
-/// Stores a new object that has been found to be right.
+/// Stores a valid new object.
 fn store(
     batch: &mut Batch<'_>,
     definition: &Arc<Definition>,
@@ -77,7 +77,7 @@ fn store(
     revision: Option<u64>,
     warnings: Vec<String>,
 ) -> Result<Outcome, Status> {
-    // A dry run does not come as far as the store, which refuses it.
+    // kube-apiserver refuses this in its storage layer, which a dry run does not reach.
     if revision.is_some_and(|revision| revision > 0) && !batch.is_dry_run() {
         return Err(Status::revision_of_new());
     }
@@ -99,7 +99,7 @@ fn store(
     Ok(Outcome::Stored { code: 201, stored, warnings })
 }
 
-/// Puts the object where the path says.
+/// Sets the namespace of the path.
 fn place(target: &Target, object: &mut Object) -> Result<(), Status> {
     target.check_namespace(object)?;
     object.meta.namespace = target.namespace.clone();
@@ -128,15 +128,12 @@ fn own_metadata(batch: &Batch<'_>, resource: &Resource, target: &Target, object:
 
 /// A prefix with five characters that spell no word (apimachinery `rand.String`).
 fn generated(prefix: &str) -> String {
-    const ALPHABET: [char; 27] = [
-        'b', 'c', 'd', 'f', 'g', 'h', 'j', 'k', 'l', 'm', 'n', 'p', 'q', 'r', 's', 't', 'v', 'w',
-        'x', 'z', '2', '4', '5', '6', '7', '8', '9',
-    ];
+    const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
     let mut seed = Uuid::new_v4().as_u128();
     let mut name: String = prefix.chars().take(GENERATED_PREFIX).collect();
     for _ in 0..5 {
         let index = usize::try_from(seed % ALPHABET.len() as u128).unwrap_or_default();
-        name.extend(ALPHABET.get(index));
+        name.extend(ALPHABET.get(index).copied().map(char::from));
         seed /= ALPHABET.len() as u128;
     }
     name

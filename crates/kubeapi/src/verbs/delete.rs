@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// Namespaces that the server itself lives on.
 const PERMANENT: [&str; 2] = ["default", "kube-system"];
 
-/// What becomes of the dependents.
+/// What happens to the dependents of a deleted object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Policy {
     Background,
@@ -21,7 +21,7 @@ pub(crate) enum Policy {
     Orphan,
 }
 
-/// `metav1.DeleteOptions`, as far as it means something here.
+/// The fields of `metav1.DeleteOptions` that this server obeys.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct DeleteOptions {
     /// None leaves it to the finalizers that the object has.
@@ -44,7 +44,7 @@ impl DeleteOptions {
         if !body.is_object() || !matches!(kind, "" | "DeleteOptions") {
             return Err(Status::bad_request("the body must be DeleteOptions"));
         }
-        // Of a delete nothing may be misread: what has the wrong type refuses it.
+        // A field of the wrong type refuses the delete: an ignored precondition would delete the wrong object.
         let read = meta::DeleteOptions::deserialize(body).map_err(|error| {
             Status::bad_request(format!("json: cannot unmarshal DeleteOptions: {error}"))
         })?;
@@ -94,7 +94,7 @@ impl Policy {
     }
 }
 
-/// Options of a delete that cannot be meant.
+/// The refusal of invalid delete options.
 pub(crate) fn refused(causes: &[Cause]) -> Status {
     Status::invalid("meta.k8s.io", "DeleteOptions", "", causes)
 }
@@ -208,7 +208,7 @@ pub(crate) fn delete(
     let before = stored.decode()?;
     let mut object = before.clone();
     let is_namespace = &*definition.id == builtin::NAMESPACES;
-    // Events own nothing: garbage collection passes them over.
+    // Events own no objects: garbage collection ignores them.
     let policy = policy.filter(|_| &*definition.id != builtin::EVENTS);
     if let Some(policy) = policy {
         for (finalizer, of) in [(FOREGROUND, Policy::Foreground), (ORPHAN, Policy::Orphan)] {

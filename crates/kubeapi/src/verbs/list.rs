@@ -8,7 +8,6 @@ use crate::store::State;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// Which objects a list or watch is about, within its target.
@@ -53,15 +52,8 @@ pub(crate) fn list(state: &State, target: &Target, options: &ListOptions) -> Res
     let id = Arc::clone(&resource.definition.id);
     let token = options.token.as_deref().map(Token::read).transpose()?;
     let revision = match &token {
-        Some(_)
-            if options
-                .revision
-                .as_deref()
-                .is_some_and(|revision| !matches!(revision, "" | "0")) =>
-        {
-            return Err(Status::bad_request(
-                "specifying resource version is not allowed when using continue",
-            ));
+        Some(_) if options.revision.as_deref().is_some_and(|text| !matches!(text, "" | "0")) => {
+            return Err(Status::bad_request("resourceVersion cannot be combined with continue"));
         }
         // A server that was restored from an older copy has given out tokens for moments that it does not know.
         Some(token) if token.rv > state.revision => return Err(too_old(options)),
@@ -80,7 +72,7 @@ pub(crate) fn list(state: &State, target: &Target, options: &ListOptions) -> Res
     Ok(page(resource, revision, objects, options))
 }
 
-/// Options that contradict each other or mean nothing (apimachinery `ValidateListOptions`).
+/// The refusal of options that do not go together (apimachinery `ValidateListOptions`).
 pub(crate) fn invalid_options(causes: &[Cause]) -> Status {
     Status::invalid("meta.k8s.io", "ListOptions", "", causes)
 }
@@ -90,31 +82,16 @@ pub(crate) fn invalid_options(causes: &[Cause]) -> Status {
 fn check_match(options: &ListOptions) -> Result<(), Status> {
     let Some(wanted) = options.revision_match.as_deref() else { return Ok(()) };
     let revision = options.revision.as_deref().unwrap_or_default();
-    let field = "resourceVersionMatch";
-    let mut causes = Vec::new();
-    if revision.is_empty() {
-        causes.push(Cause::forbidden(
-            field,
-            "resourceVersionMatch is forbidden unless resourceVersion is provided",
-        ));
-    }
-    if options.token.is_some() {
-        causes.push(Cause::forbidden(
-            field,
-            "resourceVersionMatch is forbidden when continue is provided",
-        ));
-    }
-    if !matches!(wanted, "Exact" | "NotOlderThan") {
-        let known = ["Exact", "NotOlderThan", ""].map(Value::from);
-        causes.push(Cause::unsupported(field, &json!(wanted), &known));
-    }
-    if wanted == "Exact" && revision == "0" {
-        causes.push(Cause::forbidden(
-            field,
-            "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
-        ));
-    }
-    if causes.is_empty() { Ok(()) } else { Err(invalid_options(&causes)) }
+    let why = if !matches!(wanted, "Exact" | "NotOlderThan") {
+        "must be Exact or NotOlderThan"
+    } else if options.token.is_some() {
+        "is forbidden with continue"
+    } else if revision.is_empty() || wanted == "Exact" && revision == "0" {
+        "needs a resourceVersion, and Exact one that is not 0"
+    } else {
+        return Ok(());
+    };
+    Err(invalid_options(&[Cause::forbidden("resourceVersionMatch", why)]))
 }
 
 fn wanted_revision(state: &State, options: &ListOptions) -> Result<u64, Status> {
@@ -123,7 +100,7 @@ fn wanted_revision(state: &State, options: &ListOptions) -> Result<u64, Status> 
         return Err(Status::revision_too_large(asked, state.revision));
     }
     let exact = match options.revision_match.as_deref() {
-        // Clients that page and know no better mean the moment that they name.
+        // Without resourceVersionMatch a limit with a revision means exactly that revision.
         None => options.limit.is_some_and(|limit| limit > 0),
         Some(wanted) => wanted == "Exact",
     };
@@ -132,25 +109,8 @@ fn wanted_revision(state: &State, options: &ListOptions) -> Result<u64, Status> 
 
 /// # Errors
 /// 400 when the text is no revision of this server.
-pub(crate) fn parse_revision(text: &str) -> Result<u64, Status> {
-    text.parse().map_err(|_| {
-        Status::bad_request(format!(
-            "invalid resource version: resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
-        ))
-    })
-}
-
-/// A watch and a get do not get as far as that, and blame the server.
-///
-/// # Errors
-/// 500 when the text is no revision.
-pub(crate) fn check_revision(text: &str) -> Result<(), Status> {
-    match text.parse::<u64>() {
-        Ok(_) => Ok(()),
-        Err(_) => Err(Status::no_reason(format!(
-            "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
-        ))),
-    }
+fn parse_revision(text: &str) -> Result<u64, Status> {
+    text.parse().map_err(|_| Status::bad_request(format!("{text:?} is no resourceVersion")))
 }
 
 fn too_old(options: &ListOptions) -> Status {
@@ -167,7 +127,7 @@ fn page<'a>(
     objects: impl Iterator<Item = (&'a Key, &'a Arc<Stored>)>,
     options: &ListOptions,
 ) -> Page {
-    // Who asks for any state at all gets it whole, as out of kube-apiserver's watch cache.
+    // With resourceVersion 0 the client takes any state, and kube-apiserver's watch cache ignores the limit.
     let paged = options.limit.filter(|_| options.revision.as_deref() != Some("0"));
     let limit = paged.filter(|limit| *limit > 0).unwrap_or(usize::MAX);
     let mut matching = objects.filter(|(_, stored)| options.selection.matches(stored));

@@ -12,7 +12,7 @@ pub(crate) enum Patch {
     Merge(Value),
     /// What kubectl sends for kinds that it knows; only built-in kinds take it.
     Strategic(Value),
-    /// None; an object that is not there is told of first.
+    /// A malformed patch, with its refusal: kube-apiserver reports a missing object first.
     Broken(Status),
 }
 

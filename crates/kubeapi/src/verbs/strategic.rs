@@ -26,11 +26,11 @@ fn merge_map(object: &mut Map<String, Value>, patch: &Map<String, Value>) {
         if let Some(list) = key.strip_prefix(DELETE_FROM) {
             delete_from(object, list, value);
         } else if key.starts_with('$') {
-            // The other directives tell the order of lists, which means nothing here, and keys of unions, of which there are none.
+            // `$setElementOrder` and `$retainKeys`: the lists here have no order, and no kind here has unions.
         } else if value.is_null() {
             object.remove(key);
         } else if object.contains_key(key) || value.get("$patch").is_none() {
-            // A directive about what is not there leaves it so.
+            // A directive for an absent member does not create it.
             merge_member(object, key, value);
         }
     }

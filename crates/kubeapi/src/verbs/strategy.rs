@@ -1,8 +1,6 @@
 //! What each built-in kind asks of its objects beyond their schema (kubernetes `pkg/registry/*/strategy.go` and
 //! `pkg/apis/core/validation`).
 
-mod event;
-
 use crate::names;
 use crate::object::Object;
 use crate::registry::{Definition, builtin, crd};
@@ -53,21 +51,12 @@ pub(super) fn complete(
 }
 
 /// What is wrong with an object by itself.
-pub(super) fn check(
-    definition: &Definition,
-    version: &str,
-    object: &Object,
-    old: Option<&Object>,
-) -> Vec<Cause> {
+pub(super) fn check(definition: &Definition, object: &Object) -> Vec<Cause> {
     match &*definition.id {
         builtin::CRDS => crd::compile(object).err().unwrap_or_default(),
         builtin::CONFIG_MAPS => check_data(object, false),
-        builtin::SECRETS => {
-            let mut causes = check_data(object, true);
-            causes.extend(required_data(object));
-            causes
-        }
-        builtin::EVENTS => event::check(version, object, old),
+        builtin::SECRETS => check_data(object, true),
+        builtin::EVENTS => check_event(object),
         builtin::LEASES => check_lease(object),
         _ => Vec::new(),
     }
@@ -93,7 +82,7 @@ pub(super) fn check_change(definition: &Definition, object: &Object, old: &Objec
     causes
 }
 
-/// Objects are stored under what these fields say (apiextensions `requireImmutableNames`).
+/// Group, scope and names are part of every object's key, so they are immutable (apiextensions `requireImmutableNames`).
 fn check_crd_change(object: &Object, old: &Object) -> Vec<Cause> {
     let value = |object: &Object, path: [&str; 2]| {
         let spec = object.body.get("spec")?;
@@ -129,7 +118,7 @@ fn complete_namespace(object: &mut Object) {
     }
 }
 
-/// A namespace that stays has at least the finalizer that empties it.
+/// Adds the finalizer `kubernetes`, which empties the namespace when it is deleted.
 fn keep_finalizer(spec: &mut Value) {
     let own = json!("kubernetes");
     match spec["finalizers"].as_array_mut() {
@@ -149,7 +138,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Coordinated election is off where nobody has turned it on.
+/// Drops the fields of coordinated leader election, a feature that kube-apiserver has off by default.
 fn complete_lease(object: &mut Object) {
     let spec = object.body.entry("spec").or_insert_with(|| json!({}));
     for field in ["strategy", "preferredHolder"] {
@@ -218,6 +207,23 @@ fn check_data(object: &Object, secret: bool) -> Vec<Cause> {
     causes
 }
 
+/// An Event is in the namespace of the object that it is about, or in `default` about a cluster-scoped one. Events with an
+/// `eventTime` may be elsewhere (kubernetes `pkg/apis/core/validation/events.go`).
+fn check_event(object: &Object) -> Vec<Cause> {
+    let about = object.body.get("involvedObject").and_then(|about| about["namespace"].as_str());
+    let (about, here) = (about.unwrap_or_default(), object.namespace());
+    let has_time = object.body.get("eventTime").is_some_and(|time| !time.is_null());
+    let fits = match about {
+        "" => here == "default" || has_time && here == "kube-system",
+        about => has_time || about == here,
+    };
+    if fits {
+        return Vec::new();
+    }
+    let why = "does not match event.namespace";
+    vec![Cause::invalid("involvedObject.namespace", &json!(about), why)]
+}
+
 fn check_lease(object: &Object) -> Vec<Cause> {
     let spec = object.body.get("spec");
     let number = |field: &str| spec.and_then(|spec| spec[field].as_i64());
@@ -231,21 +237,4 @@ fn check_lease(object: &Object) -> Vec<Cause> {
     let transitions = transitions
         .map(|value| cause("leaseTransitions", value, "must be greater than or equal to 0"));
     duration.into_iter().chain(transitions).collect()
-}
-
-/// Keys that a Secret of a type has (core `ValidateSecret`).
-fn required_data(object: &Object) -> Vec<Cause> {
-    let text = |field: &str| object.body.get(field).and_then(Value::as_str).unwrap_or_default();
-    let keys: &[&str] = match text("type") {
-        "kubernetes.io/tls" => &["tls.crt", "tls.key"],
-        "kubernetes.io/ssh-auth" => &["ssh-privatekey"],
-        "kubernetes.io/dockercfg" => &[".dockercfg"],
-        "kubernetes.io/dockerconfigjson" => &[".dockerconfigjson"],
-        _ => &[],
-    };
-    let data = object.body.get("data").and_then(Value::as_object);
-    keys.iter()
-        .filter(|key| data.is_none_or(|data| !data.contains_key(**key)))
-        .map(|key| Cause::required(format!("data[{key}]"), ""))
-        .collect()
 }

@@ -43,9 +43,7 @@ fn place(
                 return Err(other_uid(definition, &key, object.uid(), ""));
             }
             let revision = object.meta.resource_version.take().filter(|text| !text.is_empty());
-            if let Some(text) = revision.filter(|text| text.parse::<u64>().is_err()) {
-                return Err(Status::no_number(&text));
-            }
+            revision.as_deref().map(Status::read_revision).transpose()?;
             return create::insert(batch, target, resource, object, warnings);
         }
         return Err(Status::not_found(definition.subject(name)));
@@ -55,7 +53,7 @@ fn place(
     replace(batch, resource, target.subresource, &key, &stored, object, warnings)
 }
 
-/// An update must say of which state it is, where the kind wants that, and it must be the present one.
+/// The resourceVersion of an update must be the current one; some kinds may leave it out.
 pub(super) fn check_revision(
     definition: &Definition,
     stored: &Stored,
@@ -67,12 +65,13 @@ pub(super) fn check_revision(
         "" | "0" if !definition.unconditional_update => {
             let why = "must be specified for an update";
             let cause = Cause::invalid("metadata.resourceVersion", &json!(0), why);
-            // Where every other refusal has the kind, this one has the resource.
+            // kube-apiserver names the resource here, and the kind in every other refusal.
             Err(Status::invalid(subject.group, subject.plural, subject.name, &[cause]))
         }
         "" | "0" => Ok(()),
-        revision if revision.parse::<u64>().is_err() => Err(Status::no_number(revision)),
-        revision if revision != stored.revision.to_string() => Err(Status::stale(subject)),
+        revision if Status::read_revision(revision)? != stored.revision => {
+            Err(Status::stale(subject))
+        }
         _ => Ok(()),
     }
 }
@@ -104,7 +103,7 @@ pub(super) fn no_name(name: &str) -> Status {
     ))
 }
 
-/// Puts `wanted` in the place of a stored object; PUT and PATCH meet here.
+/// Replaces a stored object by `wanted`, for PUT and PATCH.
 pub(super) fn replace(
     batch: &mut Batch<'_>,
     resource: &Resource,
@@ -131,7 +130,7 @@ pub(super) fn replace(
         let objects = (Some(&old), Some(object));
         admit::ask(batch, resource, subresource, Operation::Update, objects)
     };
-    // Only what differs can be wrong or worth storing.
+    // An unchanged object is neither validated nor stored again.
     if object.same_content(&old) {
         ask(batch, &object)?;
         return Ok(Outcome::Stored { code: 200, stored: Arc::clone(stored), warnings });
@@ -152,7 +151,7 @@ pub(super) fn replace(
     };
     let mut after = delete::store_or_end(batch, definition, key, object)?;
     if batch.get(key).is_none() {
-        // The write that lets an object go shows the revision that the object had.
+        // This write removed the last finalizer: the answer shows the revision from before.
         after = Arc::new(definition.stored(&before, stored.revision));
     }
     Ok(Outcome::Stored { code: 200, stored: after, warnings })
@@ -181,7 +180,7 @@ fn other_uid(definition: &Definition, key: &Key, wanted: &str, uid: &str) -> Sta
     Status::conflict(definition.subject(&key.name), &why)
 }
 
-/// The parts of `wanted` that this write may change, over the old object.
+/// The old object with those parts of `wanted` that this request may change.
 fn merged(
     resource: &Resource,
     subresource: Option<Subresource>,
@@ -189,7 +188,7 @@ fn merged(
     old: &Object,
 ) -> Result<Object, Status> {
     match subresource {
-        // The status of a namespace comes with the metadata it has then.
+        // A status update of a namespace also writes its metadata, as in kube-apiserver.
         Some(Subresource::Status) if &*resource.definition.id == builtin::NAMESPACES => {
             let mut object = merged(resource, None, wanted.clone(), old)?;
             set(&mut object, "status", wanted.body.get("status"));

@@ -1,8 +1,8 @@
-//! A watch holds a place in the log, no queue: a client that reads slowly costs a piece of what it is to read next, and one
-//! that falls behind the log is told so (410) instead of missing something.
+//! A watch is a cursor into the log and has no queue: a slow client costs the memory of one chunk, and a client that falls
+//! behind the log gets 410 instead of missing events.
 
 use super::Target;
-use super::list::{Selection, check_revision, invalid_options, parse_revision};
+use super::list::{Selection, invalid_options};
 use crate::form::Form;
 use crate::object::Stored;
 use crate::registry::Resource;
@@ -16,9 +16,9 @@ use std::time::Duration;
 use tokio::sync::watch::Receiver;
 use tokio::time::Instant;
 
-/// Events looked at in a time.
+/// Events that one pass reads from the log.
 const LOOK: usize = 64;
-/// Bytes after which no further event is encoded until these have been taken.
+/// Bytes of encoded events after which a pass ends.
 const CHUNK: usize = 64 << 10;
 
 /// `metav1.ListOptions` of a watch.
@@ -50,9 +50,9 @@ struct Watch {
     bookmarks: bool,
     /// Everything up to here has been sent.
     cursor: u64,
-    /// What the client knows of `cursor`.
+    /// The latest revision that an event or bookmark has shown to the client.
     told: u64,
-    /// Why it cannot begin: told in the stream, which is open by then.
+    /// Why it cannot begin. The stream is open by then, so it is sent as an ERROR event.
     failure: Option<Status>,
     ended: bool,
 }
@@ -63,7 +63,7 @@ struct Next {
     events: Vec<Arc<Event>>,
     /// Of the latest change.
     revision: u64,
-    /// Whether what the client knows has come far on its way out of the log.
+    /// Whether the revision that the client knows will leave the log soon.
     aged: bool,
     /// Whether the kind is what it was when the watch began.
     same: bool,
@@ -123,13 +123,7 @@ pub(crate) fn watch(
 }
 
 fn start(options: &WatchOptions) -> Result<Start, Status> {
-    let revision = match options.revision.as_deref().unwrap_or_default() {
-        "" => None,
-        text => {
-            check_revision(text)?;
-            Some(parse_revision(text)?)
-        }
-    };
+    let revision = options.revision.as_deref().map(Status::read_revision).transpose()?;
     check_match(options)?;
     Ok(match (revision, options.send_initial) {
         (revision, Some(true)) => Start::Now { initial: true, least: revision.unwrap_or(0) },
@@ -142,29 +136,13 @@ fn start(options: &WatchOptions) -> Result<Start, Status> {
 /// # Errors
 /// 422 for a `resourceVersionMatch` that does not go with the other options of a watch.
 fn check_match(options: &WatchOptions) -> Result<(), Status> {
-    const FIELD: &str = "resourceVersionMatch";
-    const NEWER: &str = "NotOlderThan";
-    let wanted = options.revision_match.as_deref().unwrap_or_default();
-    let mut causes = Vec::new();
-    let mut forbid = |why: &str| causes.push(Cause::forbidden(FIELD, why));
-    match options.send_initial {
-        Some(_) if wanted != NEWER => {
-            forbid("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
+    let why = match (options.revision_match.as_deref(), options.send_initial) {
+        (None, None) | (Some("NotOlderThan"), Some(_)) if options.token.is_none() => return Ok(()),
+        _ => {
+            "a watch takes NotOlderThan with sendInitialEvents, nothing without it, and no continue"
         }
-        None if !wanted.is_empty() => {
-            forbid(
-                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-            );
-        }
-        _ => {}
-    }
-    if options.token.is_some() {
-        forbid("resourceVersionMatch is forbidden when continue is provided");
-    }
-    if !matches!(wanted, "" | NEWER) {
-        causes.push(Cause::unsupported(FIELD, &json!(wanted), &[json!(NEWER)]));
-    }
-    if causes.is_empty() { Ok(()) } else { Err(invalid_options(&causes)) }
+    };
+    Err(invalid_options(&[Cause::forbidden("resourceVersionMatch", why)]))
 }
 
 impl Watch {
@@ -230,7 +208,7 @@ impl Watch {
         (!text.is_empty()).then(|| text.into())
     }
 
-    /// Sends what has happened since the cursor; empty when nothing has that this watch shows.
+    /// Encodes what has happened since the cursor; empty when this watch shows none of it.
     fn advance(&mut self) -> Result<Bytes, Status> {
         loop {
             let Next { events, revision, aged, same } = self.read()?;
@@ -284,7 +262,7 @@ impl Watch {
         Ok(Next { events, revision: state.revision, aged, same })
     }
 
-    /// What a change looks like through the selection: an object that enters it is new, one that leaves it is gone.
+    /// The event that a selector makes of a change: an object that begins to match is ADDED, one that ceases to is DELETED.
     fn shows(&self, event: &Event) -> Result<Option<(&'static str, Arc<Stored>)>, Status> {
         if self.namespace.as_ref().is_some_and(|namespace| event.key.namespace != *namespace) {
             return Ok(None);
@@ -299,7 +277,7 @@ impl Watch {
         })
     }
 
-    /// What went, as it last was, at the revision at which it went.
+    /// The last state of a deleted object, with the revision of its deletion.
     fn as_of(&self, last: &Stored, revision: u64) -> Result<Arc<Stored>, Status> {
         let mut object = last.decode()?;
         object.meta.resource_version = Some(revision.to_string());
@@ -335,7 +313,7 @@ impl Watch {
         frame("BOOKMARK", object.to_string().as_bytes())
     }
 
-    /// The cells of an object that has nothing, not even a name.
+    /// The cells of an empty object, for the row of a bookmark.
     fn no_cells(&self) -> Vec<Value> {
         let nothing = json!({"metadata": {"name": ""}});
         let columns = self.resource.version().columns.iter();

@@ -44,13 +44,13 @@ struct Served {
 }
 
 impl Served {
-    fn start(connections: usize, newcomers: usize, first_request: Duration) -> Self {
+    fn start(connections: usize, pending: usize, first_request: Duration) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let api = Api::open(Config::new(directory.path().join("store"))).unwrap();
         let address = ([127, 0, 0, 1], 6443).into();
         let credentials = Credentials::load_or_create(directory.path(), address).unwrap();
         let (pipes, accepted) = unbounded_channel();
-        let limits = Limits { connections, newcomers, first_request, remedy: "end some" };
+        let limits = Limits { connections, pending, first_request, remedy: "end some" };
         let incoming = Incoming::new(Pipes(Mutex::new(accepted)), limits);
         let door = Door::new(api.clone(), &credentials).unwrap();
         tokio::spawn(door.serve(incoming, std::future::pending()));
@@ -120,7 +120,7 @@ async fn places_that_strangers_have_taken_keep_no_client_out() {
 async fn strangers_keep_no_places() {
     let served = Served::start(8, 8, FIRST_REQUEST);
     let mut strangers = Vec::new();
-    for said in [
+    for log in [
         "",
         "GET",
         "GET /version HTTP/1.1\r\nhost: x\r\n",
@@ -129,7 +129,7 @@ async fn strangers_keep_no_places() {
         "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0",
     ] {
         let mut stranger = served.connect().await.unwrap();
-        stranger.write_all(said.as_bytes()).await.unwrap();
+        stranger.write_all(log.as_bytes()).await.unwrap();
         strangers.push(stranger);
     }
     closed(&mut served.stranger()).await;
@@ -173,6 +173,6 @@ async fn a_client_that_never_reads_is_dropped() {
             }
         }
     };
-    let mut other = timeout(STALLED * 3, dropped).await.expect("it has no place any more");
+    let mut other = timeout(STALLED * 3, dropped).await.expect("it has no slot any more");
     assert!(served.answers(&mut other).await);
 }

@@ -20,7 +20,9 @@ async fn definitions() {
     let established = async || {
         let body = server.get(&path).await.body;
         let conditions = body["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        conditions.iter().any(|it| it["type"] == "Established" && it["status"] == "True")
+        conditions
+            .iter()
+            .any(|condition| condition["type"] == "Established" && condition["status"] == "True")
     };
     server.eventually("gadgets are established", established).await;
     server.eventually("gadgets are served", async || server.get("gadgets").await.code == 200).await;

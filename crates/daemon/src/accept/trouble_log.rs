@@ -1,4 +1,4 @@
-//! What the log is told of connections that cannot be had: when a trouble begins, and when it is over, once each.
+//! Logs once when a trouble with connections begins, and once when it is over.
 
 use std::io::{self, ErrorKind};
 use std::time::Duration;
@@ -7,33 +7,33 @@ use tokio::time::{Instant, sleep};
 
 use super::Limits;
 
-/// Pause when no connection can be accepted, as with no file descriptor left.
+/// Pause after accepting failed, as when no file descriptor is left.
 const EXHAUSTED: Duration = Duration::from_millis(200);
-/// Accepting works again when it has not failed for so long: short of file descriptors it fails every other time.
+/// Accepting counts as working again when it has not failed for so long: short of file descriptors it fails every other time.
 const WORKS_AGAIN: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct TroubleLog {
     limits: Limits,
-    /// When accepting failed last, since it was told.
+    /// When accepting failed last; `None` while that trouble is not logged.
     failed: Option<Instant>,
     full: bool,
-    crowded: bool,
+    too_many_pending: bool,
 }
 
-/// How many are well under a limit: at the limit itself one goes and one comes all the time.
+/// The number at which a trouble counts as over: at the limit itself connections come and go all the time.
 fn well_under(limit: usize) -> usize {
     limit / 4 * 3
 }
 
-impl Said {
+impl TroubleLog {
     pub(super) fn new(limits: Limits) -> Self {
-        Self { limits, failed: None, full: false, crowded: false }
+        Self { limits, failed: None, full: false, too_many_pending: false }
     }
 
     /// Accepting failed; returns when it may work again.
     pub(super) async fn failed(&mut self, error: &io::Error) {
-        // Of a peer that has hung up already: it says nothing of the next one (accept(2)).
+        // The peer has hung up already, which says nothing of the next connection (accept(2)).
         if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset) {
             return;
         }
@@ -49,7 +49,7 @@ impl Said {
         }
     }
 
-    /// There is no place left.
+    /// No slot is left.
     pub(super) fn full(&mut self) {
         let Limits { connections, remedy, .. } = self.limits;
         if !std::mem::replace(&mut self.full, true) {
@@ -57,7 +57,7 @@ impl Said {
         }
     }
 
-    /// There was a place; so many are open.
+    /// A connection got a slot; so many are open now.
     pub(super) fn admitted(&mut self, open: usize) {
         let limit = self.limits.connections;
         if open <= well_under(limit) && std::mem::take(&mut self.full) {
@@ -65,19 +65,19 @@ impl Said {
         }
     }
 
-    /// The oldest newcomer was sent away.
-    pub(super) fn crowded(&mut self) {
-        let newcomers = self.limits.newcomers;
-        if !std::mem::replace(&mut self.crowded, true) {
-            log::warn!(newcomers; "too many connections make no request: from now on the server closes the oldest of them for each that comes");
+    /// The oldest pending connection is closed to make room.
+    pub(super) fn too_many_pending(&mut self) {
+        let pending = self.limits.pending;
+        if !std::mem::replace(&mut self.too_many_pending, true) {
+            log::warn!(pending; "too many connections make no request: from now on the server closes the oldest of them for each that comes");
         }
     }
 
-    /// So many have made no request, and there may be more.
-    pub(super) fn roomy(&mut self, newcomers: usize) {
-        let limit = self.limits.newcomers;
-        if newcomers <= well_under(limit) && std::mem::take(&mut self.crowded) {
-            log::info!(newcomers, limit; "the server closes no connections any more to make room for others");
+    /// So many connections are pending, which is under the limit.
+    pub(super) fn few_pending(&mut self, pending: usize) {
+        let limit = self.limits.pending;
+        if pending <= well_under(limit) && std::mem::take(&mut self.too_many_pending) {
+            log::info!(pending, limit; "the server closes no connections any more to make room for others");
         }
     }
 }

@@ -1,11 +1,14 @@
-//! Tasks that run beside the one that starts them.
+//! Waits for the next thing to do while tasks run.
 
 use std::panic::resume_unwind;
 
 use tokio::task::JoinSet;
 
-/// Awaits `next`. A panic of any running task goes on in the caller, because nobody else awaits these tasks.
-pub(crate) async fn beside<T>(running: &mut JoinSet<()>, next: impl Future<Output = T>) -> T {
+/// Awaits `next` while tasks run. A panic in a task becomes a panic of the caller, because nobody else awaits the tasks.
+pub(crate) async fn next_while_running<T>(
+    running: &mut JoinSet<()>,
+    next: impl Future<Output = T>,
+) -> T {
     tokio::pin!(next);
     loop {
         tokio::select! {
@@ -31,7 +34,7 @@ mod tests {
         let mut running = JoinSet::new();
         running.spawn(async {});
         running.spawn(async { panic!("a bug") });
-        let passed_on = beside(&mut running, std::future::pending::<()>());
+        let passed_on = next_while_running(&mut running, std::future::pending::<()>());
         let _ = tokio::time::timeout(Duration::from_secs(60), passed_on).await;
     }
 }

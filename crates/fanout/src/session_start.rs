@@ -1,8 +1,8 @@
-//! Asks the API for a node's ClientMounts before the node is told what the watch knows of them.
+//! Starts sessions: the API lists a node's ClientMounts before the node receives what the watch knows of them.
 //!
-//! A node that comes may have been told more elsewhere, by a coordinator whose watch was further on: what is missing in a
-//! list from yesterday would be unmounted, and what was unmounted since would be mounted again. The list of one namespace,
-//! asked for after the node came, tells whether the watch has it all; until it has, the node is told nothing.
+//! The node may come from another coordinator, whose watch was further on. With an older list it would unmount what is missing
+//! there, and mount again what was unmounted since. So the coordinator lists the node's namespace after the node connected, and
+//! sends nothing to the node until the watch knows all of that list.
 
 use std::sync::Arc;
 
@@ -14,45 +14,45 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::beside::beside;
+use crate::backoff::{Backoff, REQUEST_TIMEOUT};
 use crate::exchange::Exchange;
 use crate::fanout::Listing;
 use crate::object::MountObject;
-use crate::pace::{PATIENCE, Pace};
+use crate::tasks::next_while_running;
 use crate::watch::resource;
 
-/// Lists asked for at a time: all nodes of a machine may come at once.
+/// How many lists run at the same time: all nodes of a machine may connect at once.
 const READERS: usize = 16;
 
-/// Lets every node in that comes, until dropped.
-pub async fn admit_newcomers(client: Client, exchange: Arc<Exchange>) {
+/// Starts the session of every node that connects, until dropped.
+pub async fn start_sessions(client: Client, exchange: Arc<Exchange>) {
     let turns = Arc::new(Semaphore::new(READERS));
     let mut readers = JoinSet::new();
     loop {
-        let node = beside(&mut readers, exchange.take_newcomer()).await;
+        let node = next_while_running(&mut readers, exchange.take_waiting_session()).await;
         let (client, exchange, turns) = (client.clone(), exchange.clone(), turns.clone());
-        readers.spawn(async move { admit(&client, &exchange, &turns, &node).await });
+        readers.spawn(async move { start_session(&client, &exchange, &turns, &node).await });
     }
 }
 
-async fn admit(client: &Client, exchange: &Exchange, turns: &Semaphore, node: &str) {
-    let (mut pace, mut ready) = (Pace::default(), exchange.ready());
-    while let Some(epoch) = exchange.newcomer(node) {
+async fn start_session(client: &Client, exchange: &Exchange, turns: &Semaphore, node: &str) {
+    let (mut backoff, mut ready) = (Backoff::default(), exchange.ready());
+    while let Some(epoch) = exchange.waiting_session(node) {
         let listed = {
             let _turn = turns.acquire().await;
             list(client, node).await
         };
         let problem = match listed {
-            Ok(listing) if exchange.admit(node, epoch, &listing) => continue,
+            Ok(listing) if exchange.start_session(node, epoch, &listing) => continue,
             Ok(_) => "the watch on ClientMounts is behind the API".to_owned(),
             Err(why) => format!("list ClientMounts of one node: {why}"),
         };
-        if exchange.is_news(&problem) {
-            log::warn!(node; "{problem}; nodes that connect wait, and it is looked again");
+        if exchange.is_new_problem(&problem) {
+            log::warn!(node; "{problem}; nodes that connect wait, and the coordinator tries again");
         }
         tokio::select! {
-            () = sleep(pace.next()) => {}
-            _ = ready.changed() => pace = Pace::default(),
+            () = sleep(backoff.next()) => {}
+            _ = ready.changed() => backoff = Backoff::default(),
         }
     }
 }
@@ -60,15 +60,19 @@ async fn admit(client: &Client, exchange: &Exchange, turns: &Semaphore, node: &s
 async fn list(client: &Client, node: &str) -> Result<Listing, String> {
     let api: Api<DynamicObject> =
         Api::namespaced_with(client.clone(), node, &resource::<ClientMount>());
-    // Without a resourceVersion the answer is as new as the question.
-    match timeout(PATIENCE, api.list(&ListParams::default())).await {
+    // Without a resourceVersion the API answers with its newest state.
+    match timeout(REQUEST_TIMEOUT, api.list(&ListParams::default())).await {
         Ok(Ok(list)) => Ok(Listing {
             version: list.metadata.resource_version.unwrap_or_default(),
-            // What cannot be read the watch has left out as well, and said so.
-            objects: list.items.into_iter().filter_map(|it| MountObject::read(it).ok()).collect(),
+            // The watch leaves out unreadable objects as well, and logs them.
+            objects: list
+                .items
+                .into_iter()
+                .filter_map(|object| MountObject::read(object).ok())
+                .collect(),
         }),
         Ok(Err(error)) => Err(plain(&error)),
-        Err(_) => Err(format!("no answer within {} s", PATIENCE.as_secs())),
+        Err(_) => Err(format!("no answer within {} s", REQUEST_TIMEOUT.as_secs())),
     }
 }
 
@@ -113,9 +117,9 @@ mod tests {
         let profile = ProfileObject { key, resource_version: "1".into(), json: Vec::new() };
         exchange.replace_profiles(vec![profile]);
         exchange.replace_mounts(vec![mount("n1", "a", 1, 5)]);
-        let bell = exchange.open("n1", 1, Audience::Compute);
+        let notify = exchange.open("n1", 1, Audience::Compute);
         let asked = Arc::new(tokio::sync::Notify::new());
-        let told = async {
+        let sent = async {
             asked.notified().await;
             // It was asked once more, so it has seen that the watch is behind.
             asked.notified().await;
@@ -125,13 +129,13 @@ mod tests {
                 match exchange.next("n1", 1).unwrap() {
                     Some(Message::Desired(desired)) => return desired.resource_version,
                     Some(other) => panic!("{other:?}"),
-                    None => bell.notified().await,
+                    None => notify.notified().await,
                 }
             }
         };
         tokio::select! {
-            () = admit_newcomers(client(&asked), exchange.clone()) => {}
-            told = timeout(SOON, told) => assert_eq!(told.unwrap(), "15"),
+            () = start_sessions(client(&asked), exchange.clone()) => {}
+            sent = timeout(SOON, sent) => assert_eq!(sent.unwrap(), "15"),
         }
     }
 }

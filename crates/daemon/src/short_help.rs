@@ -1,0 +1,10 @@
+//! `-h` on one screen.
+
+use clap::Arg;
+
+/// Leaves a flag to `--help` and the manual page, unless it is one of those that most sites set.
+#[must_use]
+pub fn short_help(flag: Arg, common: &[&str]) -> Arg {
+    let is_common = common.contains(&flag.get_id().as_str());
+    flag.hide_short_help(!is_common)
+}

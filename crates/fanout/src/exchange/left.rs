@@ -1,0 +1,50 @@
+//! ClientMounts of computes whose agent does not run, and the status before a node mounts again.
+//!
+//! After the last script of a job has run, its node may have no agent when somebody deletes the job's ClientMounts. If the status
+//! says that everything is unmounted, the coordinator removes the finalizer itself.
+//! [`MountObject::is_left_by_node`](crate::object::MountObject) says why that status is proof.
+
+use api::ClientMountStatus;
+use serde_json::Value;
+
+use super::{Exchange, State};
+use crate::object::Key;
+
+impl Exchange {
+    /// Takes the finalizer of a compute off an object that is deleted and of which its node, which is not connected here,
+    /// left nothing. A node that is connected to another coordinator does the same itself.
+    pub(super) fn let_go(&self, state: &mut State, key: &Key) {
+        let is_compute =
+            state.rabbits.as_ref().is_some_and(|rabbits| !rabbits.contains(&key.namespace));
+        if !is_compute || state.fanout.is_there(&key.namespace) {
+            return;
+        }
+        let Some(object) = state.fanout.mount(key).filter(|object| object.is_left_by_node()) else {
+            return;
+        };
+        let Some(status) = object.status.clone() else { return };
+        if state.writes.report(&object, status, true) {
+            log::info!(client_mount:% = key; "let go of a deleted object that its node has unmounted");
+            self.write_wanted.notify_one();
+        }
+    }
+
+    /// Looks at all objects of a node, or of all.
+    pub(super) fn let_go_of_all(&self, state: &mut State, node: Option<&str>) {
+        let concerned = |key: &Key| node.is_none_or(|node| key.namespace == node);
+        let keys = state.fanout.mounts().map(|object| object.key.clone());
+        let keys: Vec<Key> = keys.filter(concerned).collect();
+        for key in &keys {
+            self.let_go(state, key);
+        }
+    }
+
+    /// The node is told to mount it only once the object says so.
+    pub(super) fn take_back(&self, state: &mut State, key: &Key) {
+        let Some(object) = state.fanout.mount(key) else { return };
+        let status = serde_json::to_value(ClientMountStatus::taken_back(object.mounts));
+        if state.writes.report(&object, status.unwrap_or(Value::Null), false) {
+            self.write_wanted.notify_one();
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Sessions that wait for their start, because the watch may be behind what another coordinator sent to their node.
+
+use std::collections::BTreeSet;
+
+use super::{Entry, Fanout};
+use crate::object::{MountObject, precedes};
+
+/// The ClientMounts of one node in a list from the API.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    /// The list's resourceVersion.
+    pub(crate) version: String,
+    pub(crate) objects: Vec<MountObject>,
+}
+
+impl Fanout {
+    /// The session of a node that waits for its start.
+    pub(crate) fn waiting_session(&self, node: &str) -> Option<u64> {
+        self.queues.get(node).filter(|queue| queue.is_waiting).map(|queue| queue.epoch)
+    }
+
+    /// The nodes whose sessions wait for their start.
+    pub(crate) fn waiting_sessions(&self) -> impl Iterator<Item = &String> {
+        self.queues.iter().filter(|(_, queue)| queue.is_waiting).map(|(node, _)| node)
+    }
+
+    /// Starts a session with a list that was asked for after it opened; `false` while the watch does not know all of it.
+    pub(crate) fn start_session(&mut self, node: &str, epoch: u64, listing: &Listing) -> bool {
+        if !self.knows_all_of(node, listing) {
+            return false;
+        }
+        let names = self.names(node);
+        if let Some(queue) = self.queues.get_mut(node).filter(|queue| queue.epoch == epoch) {
+            queue.start_session(names, &listing.version);
+        }
+        true
+    }
+
+    fn knows_all_of(&self, node: &str, listing: &Listing) -> bool {
+        let known = self.mounts.get(node);
+        let is_known = |listed: &MountObject| {
+            let entry = known.and_then(|names| names.get(&listed.key.name));
+            entry.is_some_and(|entry| is_no_older(entry, listed, &listing.version))
+        };
+        let listed: BTreeSet<_> =
+            listing.objects.iter().map(|object| object.key.name.as_str()).collect();
+        let outlived = known.into_iter().flatten().any(|(name, entry)| {
+            !listed.contains(name.as_str())
+                && !precedes(&listing.version, &entry.object.resource_version)
+        });
+        !outlived && listing.objects.iter().all(is_known)
+    }
+}
+
+fn is_no_older(entry: &Entry, listed: &MountObject, list: &str) -> bool {
+    let known = &entry.object;
+    // A newer status changes nothing that the node receives.
+    let same = known.version == listed.version && known.has_finalizer() == listed.has_finalizer();
+    let of_one = known.version.uid == listed.version.uid;
+    same || precedes(list, &known.resource_version) || (of_one && !known.older_than(listed))
+}
