@@ -1,12 +1,13 @@
-//! What the coordinator refuses before the API stores it. Pure.
+//! Decides which changes of objects the coordinator refuses before the API stores them. Pure.
 //!
-//! The embedded API asks directly; a cluster's asks over HTTPS ([`crate::webhook`]).
+//! The embedded API calls [`admit`] directly; a cluster's API server asks over HTTPS ([`crate::webhook`]).
 
 use api::SystemConfiguration;
 use serde::Deserialize;
 use serde_json::Value;
+use workflow::Rules;
 
-use crate::roster::unfit;
+use crate::roster::invalid_name;
 
 /// A create or an update of an object.
 #[derive(Clone, Copy, Debug)]
@@ -15,33 +16,68 @@ pub(crate) struct Change<'a> {
     /// The plural, such as `clientmounts`.
     pub(crate) resource: &'a str,
     pub(crate) subresource: Option<&'a str>,
-    /// As it is stored; none for one that is created.
+    /// The object as it is stored; `None` for one that is created.
     pub(crate) old: Option<&'a Value>,
     pub(crate) new: &'a Value,
 }
 
+/// Why a change is not admitted.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The object cannot be as it is.
+    Invalid(String),
+    /// The change may not be made. Workload managers tell it from other errors by its code, and show the text to the user.
+    Forbidden(String),
+}
+
+impl Refusal {
+    /// HTTP code and Kubernetes' word for it.
+    pub(crate) fn code(&self) -> (u16, &'static str) {
+        match self {
+            Self::Invalid(_) => (422, "Invalid"),
+            Self::Forbidden(_) => (403, "Forbidden"),
+        }
+    }
+
+    /// For the person who made the change.
+    pub(crate) fn text(&self) -> &str {
+        match self {
+            Self::Invalid(text) | Self::Forbidden(text) => text,
+        }
+    }
+}
+
+/// Who is asked about Workflows: nobody where another engine drives them.
+pub(crate) type Workflows = Option<Rules>;
+
 /// Admits a change, or says what is wrong with it and how to put it right.
 ///
-/// What was stored before is not refused again: whoever takes a finalizer off such an object must be able to.
+/// A mistake that the stored object already has is not refused again: its finalizers must remain removable.
 ///
 /// # Errors
 /// The refusal, for the person who made the change.
-pub(crate) fn admit(change: Change<'_>) -> Result<(), String> {
+pub(crate) fn admit(change: Change<'_>, workflows: &Workflows) -> Result<(), Refusal> {
     let kind = (change.group, change.resource, change.subresource.filter(|of| !of.is_empty()));
     match kind {
         ("dataworkflowservices.github.io", "systemconfigurations", None) => {
-            system_configuration(change)
+            system_configuration(change).map_err(Refusal::Invalid)
+        }
+        ("dataworkflowservices.github.io", "workflows", None) => {
+            let Some(rules) = workflows else { return Ok(()) };
+            let rules = rules.get();
+            workflow::admit(change.old, change.new, rules.as_deref()).map_err(Refusal::Forbidden)
         }
         _ => Ok(()),
     }
 }
 
 fn system_configuration(change: Change<'_>) -> Result<(), String> {
-    // What does not read as one is refused by its schema.
-    let unfit_name =
-        |object: &Value| SystemConfiguration::deserialize(object).ok().as_ref().and_then(unfit);
-    match unfit_name(change.new) {
-        Some(why) if change.old.and_then(unfit_name).as_ref() != Some(&why) => Err(why),
+    // The schema refuses an object that cannot be read as a SystemConfiguration.
+    let invalid_name_of = |object: &Value| {
+        SystemConfiguration::deserialize(object).ok().as_ref().and_then(invalid_name)
+    };
+    match invalid_name_of(change.new) {
+        Some(why) if change.old.and_then(invalid_name_of).as_ref() != Some(&why) => Err(why),
         Some(_) | None => Ok(()),
     }
 }
@@ -70,20 +106,39 @@ mod tests {
     #[test]
     fn a_node_that_no_host_can_be_is_refused_with_its_field() {
         let (good, bad) = (configuration("compute-1"), configuration("compute 1"));
-        assert_eq!(admit(change(None, &good)), Ok(()));
-        let why = admit(change(None, &bad)).unwrap_err();
-        assert!(why.contains("spec.storageNodes[0].computesAccess[0].name"), "{why}");
-        assert!(admit(change(Some(&good), &bad)).is_err());
-        assert_eq!(admit(change(Some(&bad), &bad)), Ok(()), "it was there before");
-        assert_eq!(admit(change(Some(&bad), &good)), Ok(()));
+        assert_eq!(admit(change(None, &good), &None), Ok(()));
+        let why = admit(change(None, &bad), &None).unwrap_err();
+        assert!(why.text().contains("spec.storageNodes[0].computesAccess[0].name"), "{why:?}");
+        assert!(admit(change(Some(&good), &bad), &None).is_err());
+        assert_eq!(admit(change(Some(&bad), &bad), &None), Ok(()), "it was there before");
+        assert_eq!(admit(change(Some(&bad), &good), &None), Ok(()));
     }
 
     #[test]
     fn nothing_else_is_judged() {
         let bad = configuration("compute 1");
         let status = Change { subresource: Some("status"), ..change(None, &bad) };
-        assert_eq!(admit(status), Ok(()));
-        assert_eq!(admit(Change { resource: "workflows", ..change(None, &bad) }), Ok(()));
-        assert_eq!(admit(change(None, &json!({"spec": 3}))), Ok(()), "the schema refuses it");
+        assert_eq!(admit(status, &None), Ok(()));
+        let other = Change { resource: "storages", ..change(None, &bad) };
+        assert_eq!(admit(other, &None), Ok(()));
+        assert_eq!(
+            admit(change(None, &json!({"spec": 3})), &None),
+            Ok(()),
+            "the schema refuses it"
+        );
+    }
+
+    #[test]
+    fn a_workflow_is_judged_where_its_engine_runs() {
+        let skipping = json!({
+            "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "Workflow",
+            "metadata": {"name": "w", "namespace": "default"},
+            "spec": {"desiredState": "Setup", "wlmID": "w", "jobID": 1, "userID": 1, "groupID": 1, "dwDirectives": []},
+        });
+        let change = Change { resource: "workflows", ..change(None, &skipping) };
+        assert_eq!(admit(change, &None), Ok(()));
+        let why = admit(change, &Some(Rules::default())).unwrap_err();
+        assert_eq!(why.code(), (403, "Forbidden"));
+        assert!(why.text().contains("created in Proposal"), "{why:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! `Cluster`: operators and workload managers ask about the whole machine.
+//! The gRPC service `Cluster`, which tells operators and workload managers about the whole machine.
 
 use std::sync::Arc;
 
@@ -11,27 +11,27 @@ use crate::hub::Hub;
 use crate::list_limit::bounded;
 use crate::peer::Peer;
 
-/// The service.
+/// Implements `Cluster`.
 #[derive(Clone, Debug)]
-pub(crate) struct Machine {
+pub(crate) struct ClusterService {
     hub: Arc<Hub>,
     /// Names of certificates that may ask over TCP.
     operators: Arc<[String]>,
 }
 
-impl Machine {
+impl ClusterService {
     pub(crate) fn new(hub: Arc<Hub>, operators: &[String]) -> Self {
         Self { hub, operators: operators.into() }
     }
 }
 
 #[tonic::async_trait]
-impl Cluster for Machine {
+impl Cluster for ClusterService {
     async fn list_nodes(
         &self,
         request: Request<ListNodesRequest>,
     ) -> Result<Response<ListNodesResponse>, Status> {
-        Peer::of(&request)?.operates(&self.operators)?;
+        Peer::of(&request)?.check_operator(&self.operators)?;
         Ok(Response::new(bounded(self.hub.nodes(), ANSWER)))
     }
 }

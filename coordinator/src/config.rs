@@ -6,19 +6,34 @@ use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
 use apiclient::Address;
-use clap::{Args, Parser, Subcommand};
-use daemon::{LogArgs, Threads};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use daemon::{LogArgs, Threads, short_help};
 use thiserror::Error;
+use workflow::Settings;
 
-/// TLS and JSON of a whole machine keep no more busy.
+/// TLS and JSON for a whole machine keep no more threads busy.
 const MOST_THREADS: NonZeroUsize = NonZeroUsize::new(8).expect("8 is not 0");
+
+/// The flags that `-h` shows.
+const COMMON: [&str; 10] = [
+    "kubeconfig",
+    "in_cluster",
+    "data_dir",
+    "listen",
+    "certificate",
+    "key",
+    "ca",
+    "operator",
+    "http_listen",
+    "log_level",
+];
 
 /// The one place that talks for thousands of computes: serves the Kubernetes API of a box without a cluster, tells every
 /// node what to mount, and writes back what became of it.
 ///
 /// Exit status: 0 stopped by a signal, 1 failed, 2 bad usage.
 #[derive(Debug, Parser)]
-#[command(name = "coordinator", version)]
+#[command(name = "coordinator", version, mut_args(|flag| short_help(flag, &COMMON)))]
 pub struct CommandLine {
     #[command(flatten)]
     api: ApiArgs,
@@ -26,6 +41,8 @@ pub struct CommandLine {
     standalone: StandaloneArgs,
     #[command(flatten)]
     nodes: NodeArgs,
+    #[command(flatten)]
+    workflows: WorkflowArgs,
     /// Threads that work on what nodes and the API say [default: one per processor, 8 at most]
     #[arg(long, value_name = "COUNT", env = "WARREN_THREADS")]
     threads: Option<NonZeroUsize>,
@@ -35,7 +52,7 @@ pub struct CommandLine {
     pub task: Option<Task>,
 }
 
-/// What is done in the place of serving.
+/// A task that the program does instead of serving.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Task {
     /// Make a new store in --data-dir from a file that `warren backup` wrote. The coordinator must not run, and no store be
@@ -47,12 +64,12 @@ pub enum Task {
 }
 
 impl CommandLine {
-    /// Where the store of the embedded API is.
+    /// The directory of the embedded API's store.
     pub fn data_dir(&self) -> &Path {
         &self.standalone.data_dir
     }
 
-    /// On how many threads to work.
+    /// How many threads work on what nodes and the API send.
     #[must_use]
     pub fn threads(&self) -> Threads {
         let processors = || available_parallelism().unwrap_or(NonZeroUsize::MIN).min(MOST_THREADS);
@@ -145,6 +162,42 @@ struct NodeArgs {
     webhook_listen: Option<SocketAddr>,
 }
 
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Workflows")]
+struct WorkflowArgs {
+    /// Drive Workflows from Proposal to Teardown, and judge changes of them: `--workflows=false` leaves them to others
+    /// [default: only when we serve the API ourselves]
+    #[arg(long, value_name = "BOOL", env = "WARREN_WORKFLOWS", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    workflows: Option<bool>,
+    /// Beneath which jobs' storage appears on nodes; the agents must allow it (their --mount-root)
+    #[arg(long, value_name = "DIR", env = "WARREN_MOUNT_ROOT", default_value = "/mnt/nnf")]
+    mount_root: String,
+    /// How a rabbit names its computes' allocations
+    #[arg(long, value_name = "NAMES", env = "WARREN_INDEX_NAMES", default_value = "node")]
+    index_names: IndexNames,
+}
+
+/// How a rabbit names its computes' allocations.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum IndexNames {
+    /// node-0, node-1 and so on in the job's order, with a link called like each compute
+    Node,
+    /// RABBIT-0, RABBIT-1 and so on, as NNF's data movers expect it
+    Rabbit,
+}
+
+impl WorkflowArgs {
+    /// How the engine is set up, where it runs.
+    fn settings(self, is_standalone: bool) -> Option<Settings> {
+        let index_names = match self.index_names {
+            IndexNames::Node => workflow::IndexNames::Node,
+            IndexNames::Rabbit => workflow::IndexNames::Rabbit,
+        };
+        let mount_root = self.mount_root.trim_end_matches('/').to_owned();
+        self.workflows.unwrap_or(is_standalone).then_some(Settings { mount_root, index_names })
+    }
+}
+
 /// Which Kubernetes API the coordinator works on.
 #[derive(Clone, Debug)]
 pub enum Backend {
@@ -154,7 +207,7 @@ pub enum Backend {
     Cluster(Address),
 }
 
-/// Where the embedded API lives.
+/// Directory and listeners of the embedded API.
 #[derive(Clone, Debug)]
 pub struct Standalone {
     pub data_dir: PathBuf,
@@ -179,13 +232,15 @@ pub struct Config {
     pub backend: Backend,
     pub socket: PathBuf,
     pub tls: Option<Tls>,
-    /// Where probes and metrics are served.
+    /// Address of the listener for probes and metrics.
     pub http: Option<SocketAddr>,
-    /// Where a cluster's API server asks before it stores an object.
+    /// Address of the listener at which a cluster's API server asks before it stores an object.
     pub webhook: Option<Webhook>,
+    /// How the workflow engine is set up; `None` where it does not run.
+    pub workflows: Option<Settings>,
 }
 
-/// Where the validating webhook is served, and its PEM files.
+/// Address and PEM files of the validating webhook.
 #[derive(Clone, Debug)]
 pub struct Webhook {
     pub listen: SocketAddr,
@@ -212,7 +267,7 @@ impl TryFrom<CommandLine> for Config {
     type Error = InvalidConfig;
 
     fn try_from(line: CommandLine) -> Result<Self, InvalidConfig> {
-        let CommandLine { api, standalone, nodes, .. } = line;
+        let CommandLine { api, standalone, nodes, workflows, .. } = line;
         let backend = match api.kubeconfig {
             Some(kubeconfig) => Backend::Cluster(Address::Kubeconfig(Some(kubeconfig))),
             None if api.in_cluster => Backend::Cluster(Address::InCluster),
@@ -236,7 +291,8 @@ impl TryFrom<CommandLine> for Config {
                 operators: nodes.operator,
             },
         );
-        Ok(Self { backend, socket: nodes.socket, tls, http: nodes.http_listen, webhook })
+        let workflows = workflows.settings(matches!(backend, Backend::Standalone(_)));
+        Ok(Self { backend, socket: nodes.socket, tls, http: nodes.http_listen, webhook, workflows })
     }
 }
 
@@ -321,6 +377,16 @@ mod tests {
             let text = parse(arguments).unwrap_err();
             assert!(text.contains(part), "{text}");
         }
+    }
+
+    #[cfg(feature = "standalone")]
+    #[test]
+    fn workflows_are_driven_where_the_api_is_ours_or_where_it_is_asked_for() {
+        let driven = |arguments: &[&str]| parse(arguments).unwrap().workflows;
+        assert_eq!(driven(&["--mount-root", "/m/"]).unwrap().mount_root, "/m");
+        assert!(driven(&["--workflows=false"]).is_none());
+        assert!(driven(&["--in-cluster"]).is_none());
+        assert!(driven(&["--in-cluster", "--workflows"]).is_some());
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! The controllers that run in the coordinator beside the nodes' sessions: one line switches each on.
+//! The controllers that run in the coordinator beside the nodes' sessions; one line switches each on.
 //!
-//! A controller is a future without an end of its own. Whether it runs on a cluster too, where the site's own controllers may
-//! do the same, is said in its line.
+//! A controller is a future that never ends by itself. Its line also says whether it runs on a cluster, where the site's own
+//! controllers may do the same.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,24 +11,31 @@ use fanout::Exchange;
 use kube::Client;
 use tokio::sync::watch::Receiver;
 use tokio::task::JoinSet;
+use workflow::{Rules, Settings};
 
 use crate::namespaces;
 
-/// What controllers share.
+/// What the controllers have in common.
 #[derive(Debug)]
 pub(crate) struct Parts {
+    /// How the workflow engine is set up; `None` where another one drives workflows.
+    pub(crate) workflows: Option<Settings>,
+    /// Where the engine puts the rules that admission goes by.
+    pub(crate) rules: Rules,
     pub(crate) exchange: Arc<Exchange>,
     /// The nodes that the SystemConfiguration names.
     pub(crate) nodes: Receiver<BTreeSet<String>>,
-    /// The API is ours: nobody else's controllers work on it.
+    /// Whether the API is the embedded one, on which no other controllers work.
     pub(crate) is_standalone: bool,
 }
 
 /// Starts the controllers.
 pub(crate) fn start(client: &Client, parts: Parts, work: &mut JoinSet<()>) {
-    let Parts { exchange, nodes, is_standalone } = parts;
+    let Parts { exchange, nodes, is_standalone, workflows, rules } = parts;
     let kept = namespaces::keep(client.clone(), exchange, nodes);
     run(work, is_standalone, "the namespaces of nodes", kept);
+    let (is_on, settings) = (workflows.is_some(), workflows.unwrap_or_default());
+    run(work, is_on, "workflows", workflow::run(client.clone(), settings, rules));
 }
 
 fn run(

@@ -1,12 +1,12 @@
-//! How many files this process may have open: each node's connection is one.
+//! Limits of open files: each node's connection is one.
 
 use daemon::accept::Limits;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// More nodes than any machine has.
+/// Open files that are counted at most, more than any machine has nodes.
 const MOST: usize = 65_536;
 
-/// Raises the limit as far as an administrator lets us. The one that programs start with is for those that use select(2).
+/// Raises the soft limit to the hard one. The soft limit that programs start with is meant for those that use select(2).
 pub(crate) fn raise_limit() {
     let raised = getrlimit(Resource::RLIMIT_NOFILE)
         .and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
@@ -15,25 +15,25 @@ pub(crate) fn raise_limit() {
     }
 }
 
-/// Nodes and operators elsewhere. The process needs some files for its store, its API and its sockets.
+/// Limits for connections over TCP. The process needs some files for its store, its API and its sockets.
 pub(crate) fn tcp_connections() -> Limits {
     let files = limit();
     limits(files / 4 * 3, files / 4)
 }
 
-/// What runs on this host.
+/// Limits for connections from this host.
 pub(crate) fn local_connections() -> Limits {
     let files = limit();
     limits(files / 8, files / 16)
 }
 
-fn limits(connections: usize, newcomers: usize) -> Limits {
+fn limits(connections: usize, pending: usize) -> Limits {
     let remedy =
         "raise the limit of open files (LimitNOFILE), unless clients leave connections behind";
-    Limits { connections, newcomers, first_request: Limits::FIRST_REQUEST, remedy }
+    Limits { connections, pending, first_request: Limits::FIRST_REQUEST, remedy }
 }
 
-/// The limit as it is now.
+/// The soft limit of open files.
 fn limit() -> usize {
     // Of every Unix (POSIX, <limits.h>, _POSIX_OPEN_MAX is 20; the kernel starts programs with 1,024).
     let files = getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft);

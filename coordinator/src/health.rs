@@ -1,27 +1,27 @@
-//! What gRPC's own health service says of us.
+//! Status for gRPC's health service.
 //!
-//! `NodeLink` is served once everything was listed and while the ClientMounts are watched: another coordinator may be better
-//! off, and a node that comes waits here. The process as a whole (the empty name) and `Cluster` are well as long as they
-//! answer: to be started anew does not bring the API back.
+//! `NodeLink` is serving once all objects were listed and while the watch on ClientMounts works; until then nodes that connect
+//! wait here, and another coordinator may be better off. The process as a whole (the empty name) and `Cluster` are serving as
+//! long as they answer: a restart does not bring the API back.
 
 use proto::v1::cluster_server::ClusterServer;
 use proto::v1::node_link_server::NodeLinkServer;
 use tokio::sync::watch::Receiver;
 use tonic_health::server::HealthReporter;
 
-use crate::cluster::Machine;
+use crate::cluster::ClusterService;
 use crate::link::Link;
 
-/// What is said before anything was listed.
+/// The status before any object was listed.
 pub(crate) async fn reporter() -> HealthReporter {
     let health = HealthReporter::new();
-    health.set_serving::<ClusterServer<Machine>>().await;
+    health.set_serving::<ClusterServer<ClusterService>>().await;
     health.set_not_serving::<NodeLinkServer<Link>>().await;
     health
 }
 
-/// Tells whether nodes are served, until dropped.
-pub(crate) async fn tell(health: HealthReporter, mut ready: Receiver<bool>) {
+/// Keeps the status of `NodeLink` current, until dropped.
+pub(crate) async fn report(health: HealthReporter, mut ready: Receiver<bool>) {
     loop {
         if *ready.borrow_and_update() {
             health.set_serving::<NodeLinkServer<Link>>().await;

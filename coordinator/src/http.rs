@@ -1,4 +1,4 @@
-//! HTTP for a kubelet's probes and for Prometheus; off unless asked for.
+//! HTTP pages for a kubelet's probes and for Prometheus, off unless `--http-listen` is given.
 //!
 //! | page | says |
 //! |---|---|

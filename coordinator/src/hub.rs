@@ -1,6 +1,6 @@
-//! The one place where the nodes' sessions meet the machine: who may say what, and what is passed on.
+//! Connects the nodes' sessions with the roster and the exchange, and checks what each session may send.
 //!
-//! What is told to nodes and written to the API is the [`Exchange`]'s business.
+//! The [`Exchange`] decides what to send to nodes and what to write to the API.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -8,6 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use api::SystemConfiguration;
 use fanout::{Audience, Exchange, Key, UnfitStatus};
+use jobs::Jobs;
 use proto::limits::{self, TooLong};
 use proto::v1::{self, Health, Hello, ListNodesResponse, MountReport};
 use thiserror::Error;
@@ -18,31 +19,32 @@ use crate::roster::{RejectedHello, Roster};
 /// Shared by all tasks of the coordinator.
 #[derive(Debug)]
 pub(crate) struct Hub {
-    /// Held before the exchange's own lock, never after it.
+    /// Whoever needs this lock and the exchange's takes this one first.
     roster: Mutex<Roster>,
     exchange: Arc<Exchange>,
+    jobs: Arc<Jobs>,
 }
 
-/// A node's session, as its link holds it.
+/// One session of a node.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub node: String,
     pub epoch: u64,
-    /// Rings when [`Hub::next`] may have something to say.
+    /// Notified when [`Hub::next`] may have a message.
     pub bell: Arc<Notify>,
 }
 
 /// Why a session is over.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum SessionEnd {
-    /// By a newer agent of this node; its boot.
+    /// A newer agent of this node connected, of this boot.
     Superseded {
         boot: String,
     },
     Stopping,
 }
 
-/// A report that is not taken.
+/// Why a report is refused.
 #[derive(Debug, Error)]
 pub(crate) enum RejectedReport {
     #[error("a newer session of node {node} is open")]
@@ -69,20 +71,25 @@ pub(crate) enum RejectedReport {
 }
 
 impl Hub {
-    /// A hub that knows no node yet.
+    /// A hub without nodes.
     pub(crate) fn new() -> Self {
-        Self { roster: Mutex::default(), exchange: Arc::new(Exchange::default()) }
+        Self { roster: Mutex::default(), exchange: Arc::default(), jobs: Arc::default() }
     }
 
-    /// What is known of the objects.
+    /// The exchange, which knows the objects.
     pub(crate) fn exchange(&self) -> &Arc<Exchange> {
         &self.exchange
+    }
+
+    /// What is known of jobs.
+    pub(crate) fn jobs(&self) -> &Arc<Jobs> {
+        &self.jobs
     }
 
     /// Opens a session for a node.
     ///
     /// # Errors
-    /// When another agent has the better claim to the name.
+    /// When the hello is wrong, or a newer agent of the node is connected.
     pub(crate) fn hello(&self, hello: Hello) -> Result<Session, RejectedHello> {
         let mut roster = self.roster();
         let node = hello.node.clone();
@@ -90,7 +97,7 @@ impl Hub {
             if hello.role() == v1::Role::Rabbit { Audience::Rabbit } else { Audience::Compute };
         let was_rabbit = roster.is_rabbit(&node);
         let epoch = roster.hello(hello, now())?;
-        // Usually the layout names the rabbits already, so a whole machine that connects at once costs nothing here.
+        // Usually the layout names the rabbits, so that this is rare even when a whole machine connects at once.
         if roster.is_rabbit(&node) != was_rabbit {
             self.exchange.set_rabbits(roster.rabbits());
         }
@@ -104,7 +111,7 @@ impl Hub {
         self.exchange.close(&session.node, session.epoch);
     }
 
-    /// What the session has to tell its node; None until the bell rings.
+    /// The next message to the session's node; `None` until the session is notified.
     ///
     /// # Errors
     /// When the session is over.
@@ -120,10 +127,10 @@ impl Hub {
         (!self.exchange.serves(&session.node, session.epoch)).then(|| self.end(session))
     }
 
-    /// Takes a node's report; one on an earlier version of the object is dropped, as a newer answer is on its way.
+    /// Takes a node's report. One on an earlier version of the object is dropped, because a newer report follows.
     ///
     /// # Errors
-    /// When the session may not report this.
+    /// When the session may not send this report.
     pub(crate) fn report(
         &self,
         session: &Session,
@@ -133,7 +140,7 @@ impl Hub {
         limits::check_report(report)
             .map_err(|source| RejectedReport::TooLong { node: node.clone(), source })?;
         let key = Key::new(&report.namespace, &report.name);
-        // Held to the end: no newer session may open between the check and the report.
+        // The lock is held to the end, so that no newer session opens between the check and the report.
         let roster = self.roster();
         if !roster.is_newest(node, session.epoch) {
             return Err(RejectedReport::OldSession { node: node.clone() });
@@ -151,12 +158,12 @@ impl Hub {
         })
     }
 
-    /// Takes a node's word on its health.
+    /// Takes a node's health.
     pub(crate) fn health(&self, session: &Session, health: Health) {
         self.roster().health(&session.node, session.epoch, health);
     }
 
-    /// The machine's layout; returns the names of its nodes.
+    /// Takes the machine's layout, and returns the names of its nodes.
     pub(crate) fn configure(
         &self,
         configuration: Option<&SystemConfiguration>,
@@ -173,12 +180,12 @@ impl Hub {
         names
     }
 
-    /// What the SystemConfiguration leaves open, in words.
+    /// What is missing or wrong in the SystemConfiguration, as a text; `None` when nothing is.
     pub(crate) fn gap(&self) -> Option<String> {
         self.roster().gap()
     }
 
-    /// Every node, and what could not be looked up.
+    /// Every node, and what cannot be looked up.
     pub(crate) fn nodes(&self) -> ListNodesResponse {
         let roster = self.roster();
         let failing = self

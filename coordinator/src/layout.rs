@@ -1,4 +1,4 @@
-//! The machine's layout: one watch on the SystemConfiguration.
+//! The machine's layout, from a watch on the SystemConfiguration.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::sync::watch::Sender;
 
 use crate::hub::Hub;
 
-/// Watches the SystemConfiguration, until dropped; `nodes` hears the names of all nodes.
+/// Watches the SystemConfiguration, until dropped, and sends the names of all nodes to `nodes`.
 pub(crate) async fn watch(client: Client, hub: Arc<Hub>, nodes: Sender<BTreeSet<String>>) {
     let config =
         watcher::Config::default().fields(&format!("metadata.name={SYSTEM_CONFIGURATION}"));

@@ -1,22 +1,23 @@
-//! The one place that talks for thousands of computes.
+//! The coordinator watches and writes the Kubernetes API on behalf of thousands of computes.
 //!
 //! ```text
 //! API ─ watch ─► fanout ─ link ─► node's agent   one watch per kind, one stream per node
 //! API ◄─ writes ◄─ fanout ◄─ link ◄─ node's agent   one writer per object, newest status wins
 //! ```
 //!
-//! It keeps no state of its own that matters: what is wanted is in API objects, what is there is asked from the nodes,
-//! which tell everything they know whenever they connect. So it may be killed at any moment and any number of them may
-//! run side by side, each for the nodes connected to it.
+//! It keeps no state that it could lose: API objects say what to mount, and nodes report everything whenever they connect. So
+//! a coordinator may be killed at any moment, and any number of them may run, each for the nodes that are connected to it.
 //!
 //! Guarantees:
-//! * A node is told of a ClientMount only after the object carries the node's finalizer, and the finalizer is put on only
-//!   while the node's agent is connected: without an agent, the central controllers see that nobody took the object up.
-//! * The finalizer goes only on the word of the node's newest session that nothing of the mount is left.
-//! * `Synced` is said only when every object that existed was told, from lists that were read to their end.
-//! * A node that connects is told nothing before the API was asked since for its objects and the watch knows them all: what
-//!   another coordinator told it is not taken back by one that is behind.
-//! * A life cycle costs four writes: finalizer, mounted, unmounted, finalizer. Own writes are told to nobody.
+//! * A coordinator sends a ClientMount to a node only once the object carries the finalizer, and adds the finalizer only
+//!   while the node's agent is connected: without an agent, the central controllers see that nobody works on the object.
+//! * It removes the finalizer only when the node's newest session reports that nothing of the mount is left; for a node without
+//!   a session, only when the object's own status says so (`fanout`).
+//! * A node receives its own mounts only, also when it waits for a job.
+//! * It sends `Synced` only after every object that existed, from lists that were read to their end.
+//! * A node that connects receives nothing until the API has listed its objects after that and the watch knows them all: a
+//!   coordinator whose watch is behind takes back nothing that another one sent.
+//! * A life cycle costs four writes: finalizer, mounted, unmounted, finalizer. Its own writes wake no node.
 //! * A node speaks for itself only; a report of a replaced session, on another node's object, or on an earlier version of
 //!   the object changes nothing.
 //!
@@ -46,6 +47,7 @@ mod standalone;
 #[cfg(not(feature = "standalone"))]
 #[path = "without_standalone.rs"]
 mod standalone;
+mod waiting;
 mod webhook;
 
 pub use http::HttpError;

@@ -1,5 +1,5 @@
-//! `NodeLink`: one stream per node. What the node says is checked and passed on; what the hub has for it is sent as the
-//! node takes it.
+//! The gRPC service `NodeLink`: one stream per node. It checks the node's messages and passes them to the hub, and sends the
+//! hub's messages as fast as the node takes them.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -9,9 +9,9 @@ use std::time::Duration;
 use daemon::vital;
 use futures::FutureExt;
 use proto::limits;
-use proto::v1::from_node::Message as Said;
+use proto::v1::from_node::Message as NodeMessage;
 use proto::v1::node_link_server::NodeLink;
-use proto::v1::to_node::Message as Told;
+use proto::v1::to_node::Message as CoordinatorMessage;
 use proto::v1::{FromNode, Hello, ToNode, Welcome};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -20,17 +20,18 @@ use tonic::{Code, Request, Response, Status, Streaming};
 use crate::hub::{Hub, RejectedReport, Session, SessionEnd};
 use crate::peer::Peer;
 use crate::roster::RejectedHello;
+use crate::waiting::Waiting;
 
-/// Messages on their way to one node; what does not fit waits as a name in its queue.
+/// Messages that are sent to one node ahead; others wait as names of objects in the node's queue.
 const IN_FLIGHT: usize = 4;
-/// A peer that connects and says nothing is not kept.
+/// How long a node may take to send its hello.
 const HELLO_DEADLINE: Duration = Duration::from_secs(10);
 
-/// The service.
+/// Implements `NodeLink`.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     hub: Arc<Hub>,
-    /// Why nodes were refused that come again and again: told once for each reason.
+    /// Why each node was refused last; the log names each reason once.
     refused: Arc<Mutex<BTreeMap<String, RejectedHello>>>,
 }
 
@@ -39,11 +40,11 @@ impl Link {
         Self { hub, refused: Arc::default() }
     }
 
-    fn greet(&self, hello: Hello) -> Result<Session, Status> {
+    fn open_session(&self, hello: Hello) -> Result<Session, Status> {
         let node = hello.node.clone();
-        let greeted = self.hub.hello(hello);
+        let opened = self.hub.hello(hello);
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        let rejected = match greeted {
+        let rejected = match opened {
             Ok(session) => {
                 refused.remove(&node);
                 return Ok(session);
@@ -68,41 +69,50 @@ impl NodeLink for Link {
         request: Request<Streaming<FromNode>>,
     ) -> Result<Response<Self::OpenStream>, Status> {
         let peer = Peer::of(&request)?;
-        let mut said = request.into_inner();
-        let hello = hello(&mut said).await?;
-        peer.speaks_for(&hello.node)?;
+        let mut incoming = request.into_inner();
+        let hello = hello(&mut incoming).await?;
+        peer.check_node(&hello.node)?;
         let version = hello.version.clone();
-        let session = self.greet(hello)?;
+        let session = self.open_session(hello)?;
         log::info!(node = session.node.as_str(), epoch = session.epoch, version = version.as_str(); "node connected");
-        let (told, stream) = mpsc::channel(IN_FLIGHT);
-        tokio::spawn(vital("a node's session", serve(self.hub.clone(), session, said, told)));
+        let (outgoing, stream) = mpsc::channel(IN_FLIGHT);
+        tokio::spawn(vital(
+            "a node's session",
+            serve(self.hub.clone(), session, incoming, outgoing),
+        ));
         Ok(Response::new(ReceiverStream::new(stream)))
     }
 }
 
-async fn hello(said: &mut Streaming<FromNode>) -> Result<Hello, Status> {
-    let first = tokio::time::timeout(HELLO_DEADLINE, said.message()).await.map_err(|_| {
-        Status::deadline_exceeded(format!("no hello within {} s", HELLO_DEADLINE.as_secs()))
-    })??;
+async fn hello(incoming: &mut Streaming<FromNode>) -> Result<Hello, Status> {
+    let first =
+        tokio::time::timeout(HELLO_DEADLINE, incoming.message()).await.map_err(|_| {
+            Status::deadline_exceeded(format!("no hello within {} s", HELLO_DEADLINE.as_secs()))
+        })??;
     match first.and_then(|first| first.message) {
-        Some(Said::Hello(hello)) => match limits::check_hello(&hello) {
+        Some(NodeMessage::Hello(hello)) => match limits::check_hello(&hello) {
             Ok(()) => Ok(hello),
             Err(too_long) => Err(Status::invalid_argument(too_long.to_string())),
         },
-        Some(Said::Report(_) | Said::Health(_)) | None => {
-            Err(Status::invalid_argument("the first message of a node must be its hello"))
-        }
+        Some(
+            NodeMessage::Report(_)
+            | NodeMessage::Health(_)
+            | NodeMessage::WatchJob(_)
+            | NodeMessage::EndJobWatch(_),
+        )
+        | None => Err(Status::invalid_argument("the first message of a node must be its hello")),
     }
 }
 
 async fn serve(
     hub: Arc<Hub>,
     session: Session,
-    mut said: Streaming<FromNode>,
-    told: mpsc::Sender<Result<ToNode, Status>>,
+    mut incoming: Streaming<FromNode>,
+    outgoing: mpsc::Sender<Result<ToNode, Status>>,
 ) {
-    let talk = AssertUnwindSafe(converse(&hub, &session, &mut said, &told)).catch_unwind().await;
-    // A panic that left the roster half changed poisoned its lock: then `bye` panics too, and the process ends.
+    let talk =
+        AssertUnwindSafe(converse(&hub, &session, &mut incoming, &outgoing)).catch_unwind().await;
+    // If the panic left the roster half changed, its lock is poisoned: then `bye` panics too, and the process ends.
     hub.bye(&session);
     let defect = |_| Err(Status::internal("a defect of the coordinator; its log tells which"));
     let end = talk.unwrap_or_else(defect);
@@ -111,42 +121,51 @@ async fn serve(
         Ok(()) => log::info!(node, epoch = session.epoch; "node disconnected"),
         Err(status) => {
             log::info!(node, epoch = session.epoch, reason = status.message(); "session ended");
-            // A node that reads nothing does not hear why; its connection ends all the same.
-            let _ = told.try_send(Err(status));
+            // A node that reads nothing does not get the reason; its connection ends all the same.
+            let _ = outgoing.try_send(Err(status));
         }
     }
 }
 
-/// Serves until the node leaves (`Ok`) or must leave (`Err`, what it is told).
+/// Serves until the node disconnects (`Ok`) or the coordinator ends the session (`Err`, with the reason for the node).
 async fn converse(
     hub: &Hub,
     session: &Session,
-    said: &mut Streaming<FromNode>,
-    told: &mpsc::Sender<Result<ToNode, Status>>,
+    incoming: &mut Streaming<FromNode>,
+    outgoing: &mpsc::Sender<Result<ToNode, Status>>,
 ) -> Result<(), Status> {
-    let welcome = Told::Welcome(Welcome { epoch: session.epoch });
-    if told.send(Ok(ToNode { message: Some(welcome) })).await.is_err() {
+    let welcome = CoordinatorMessage::Welcome(Welcome { epoch: session.epoch });
+    if outgoing.send(Ok(ToNode { message: Some(welcome) })).await.is_err() {
         return Ok(());
     }
-    let mut idle = false;
+    let (mut idle, mut waiting) = (false, Waiting::new(hub.jobs()));
     loop {
         tokio::select! {
-            message = said.message() => match message {
+            message = incoming.message() => match message {
+                Ok(Some(FromNode { message: Some(NodeMessage::WatchJob(question)) })) => {
+                    waiting.ask(hub, session, question);
+                    idle = false;
+                }
+                Ok(Some(FromNode { message: Some(NodeMessage::EndJobWatch(question)) })) => {
+                    waiting.end(hub, session, question.id);
+                }
                 Ok(Some(FromNode { message })) => take(hub, session, message)?,
-                // Larger than any message may be.
+                // The message is larger than the limit.
                 Err(status) if status.code() == Code::OutOfRange => return Err(status),
-                // Without its connection a node says nothing more; which way it was lost makes no difference.
+                // The connection is lost; the reason makes no difference.
                 Ok(None) | Err(_) => return Ok(()),
             },
-            permit = told.reserve(), if !idle => {
+            permit = outgoing.reserve(), if !idle => {
                 let Ok(permit) = permit else { return Ok(()) };
-                match hub.next(session).map_err(|end| ended(session, &end))? {
+                let next = hub.next(session).map_err(|end| ended(session, &end))?;
+                match next.or_else(|| waiting.next(hub, session).map(CoordinatorMessage::Job)) {
                     Some(message) => permit.send(Ok(ToNode { message: Some(message) })),
                     None => idle = true,
                 }
             }
+            () = waiting.changed() => idle = false,
             () = session.bell.notified() => {
-                // Also a node that takes nothing off its stream must not keep a session that is over.
+                // A session that is over ends, even if the node reads nothing.
                 if let Some(end) = hub.over(session) {
                     return Err(ended(session, &end));
                 }
@@ -156,12 +175,12 @@ async fn converse(
     }
 }
 
-fn take(hub: &Hub, session: &Session, message: Option<Said>) -> Result<(), Status> {
+fn take(hub: &Hub, session: &Session, message: Option<NodeMessage>) -> Result<(), Status> {
     match message {
-        Some(Said::Report(report)) => match hub.report(session, &report) {
+        Some(NodeMessage::Report(report)) => match hub.report(session, &report) {
             Ok(()) => Ok(()),
             Err(rejected @ (RejectedReport::TooLong { .. } | RejectedReport::Unfit { .. })) => {
-                // One object's report is wrong; the node's others need not suffer.
+                // One report is wrong; the session goes on for the node's other objects.
                 let cause = std::error::Error::source(&rejected)
                     .map(ToString::to_string)
                     .unwrap_or_default();
@@ -179,13 +198,15 @@ fn take(hub: &Hub, session: &Session, message: Option<Said>) -> Result<(), Statu
                 Err(Status::permission_denied(rejected.to_string()))
             }
         },
-        Some(Said::Health(health)) => {
+        Some(NodeMessage::Health(health)) => {
             hub.health(session, limits::bounded(health));
             Ok(())
         }
-        Some(Said::Hello(_)) => Err(Status::invalid_argument("a second hello in one stream")),
-        // Of a newer agent: what we do not know, we need not know.
-        None => Ok(()),
+        Some(NodeMessage::Hello(_)) => {
+            Err(Status::invalid_argument("a second hello in one stream"))
+        }
+        // A newer agent sent a message of a kind that this coordinator does not know.
+        Some(NodeMessage::WatchJob(_) | NodeMessage::EndJobWatch(_)) | None => Ok(()),
     }
 }
 
@@ -194,10 +215,10 @@ fn rejected_hello(rejected: &RejectedHello) -> Status {
         RejectedHello::NoName
         | RejectedHello::NotHostName { .. }
         | RejectedHello::NoRole { .. } => Status::invalid_argument(rejected.to_string()),
-        // The layout may be wrong and not the agent: it comes again until one of them is another.
+        // The layout may be wrong, so the agent tries again until somebody corrects one of the two.
         RejectedHello::WrongRole { .. } => Status::permission_denied(rejected.to_string()),
         RejectedHello::Older { .. } => Status::failed_precondition(rejected.to_string()),
-        // The other may be dead, and not known to be.
+        // The connection of the other agent may be dead without the coordinator knowing it yet.
         RejectedHello::EarlierBoot { .. } => Status::already_exists(rejected.to_string()),
     }
 }
@@ -220,7 +241,11 @@ mod tests {
     #[test]
     fn only_an_older_agent_is_refused_for_good() {
         let node = || "compute-1".to_owned();
-        let role = RejectedHello::WrongRole { node: node(), configured: "rabbit", said: "compute" };
+        let role = RejectedHello::WrongRole {
+            node: node(),
+            configured: "rabbit",
+            connected_as: "compute",
+        };
         let boot = || "boot-2".to_owned();
         let older = RejectedHello::Older { node: node(), boot: boot(), started_at: 1 };
         let earlier = RejectedHello::EarlierBoot { node: node(), boot: boot(), booted_at: 1 };

@@ -1,14 +1,14 @@
-//! What is said of the machine, no larger than a client accepts.
+//! Limits the list of nodes to what a client accepts.
 
 use prost::Message;
 use proto::limits::{TEXT, shortened};
 use proto::v1::{ListNodesResponse, NodeRecord};
 
-/// For the gaps, which say what was left out.
+/// Bytes that are reserved for the gaps, which say what was left out.
 const GAPS: usize = 16 * TEXT;
 
-/// The answer in at most `limit` bytes. Texts are shortened first, all to one length; records that have no place even then
-/// are left out, and a gap says so.
+/// The answer in at most `limit` bytes. It shortens texts first, all to one length, and then leaves out records that still do
+/// not fit; a gap says so.
 pub(crate) fn bounded(mut answer: ListNodesResponse, limit: usize) -> ListNodesResponse {
     bound_gaps(&mut answer.gaps);
     let mut longest = TEXT;
@@ -20,7 +20,7 @@ pub(crate) fn bounded(mut answer: ListNodesResponse, limit: usize) -> ListNodesR
     answer
 }
 
-/// A watch fails for each kind at most; why is an API server's words.
+/// Gaps come from watches, at most one per kind, and quote messages of the API server.
 fn bound_gaps(gaps: &mut Vec<String>) {
     gaps.truncate(GAPS / TEXT - 1);
     for gap in gaps {
@@ -39,7 +39,7 @@ fn leave_out(answer: &mut ListNodesResponse, limit: usize) {
         return;
     }
     let (mut bytes, all) = (GAPS, answer.nodes.len());
-    // Of each record also its key and its length (Protocol Buffers, "Encoding").
+    // Each record also has its key and its length (Protocol Buffers, "Encoding").
     let size = |record: &NodeRecord| prost::length_delimiter_len(record.encoded_len()) + 1;
     let fit = answer.nodes.iter().take_while(|record| {
         bytes += size(record) + record.encoded_len();

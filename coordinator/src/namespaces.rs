@@ -1,6 +1,5 @@
-//! Namespaces of nodes. ClientMounts live in a namespace named like their node. At a site the central controller of
-//! SystemConfiguration makes those namespaces; standalone there is none, so the coordinator does, and makes anew what
-//! somebody deletes.
+//! Makes the nodes' Kubernetes namespaces, in which their ClientMounts are. At a site the central controller of
+//! SystemConfiguration makes them; standalone there is none, so the coordinator makes them, and again when somebody deletes one.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,10 +16,10 @@ use tokio::sync::watch::{Receiver, Sender};
 
 const RETRY: Duration = Duration::from_secs(5);
 
-/// Names of namespaces; None until they were listed.
+/// Names of the namespaces that exist; `None` until they were listed.
 type Known = Option<BTreeSet<String>>;
 
-/// Keeps the namespace of every node it hears of, until the sender is gone.
+/// Keeps a namespace for every node, until the sender of `nodes` is gone.
 pub(crate) async fn keep(
     client: Client,
     exchange: Arc<Exchange>,
@@ -30,14 +29,14 @@ pub(crate) async fn keep(
     let (resource, config) = (resource::<Namespace>(), watcher::Config::default());
     let watched = Watched { resource, namespace: None, config };
     let make = make(Api::all(client.clone()), nodes, known.subscribe());
-    let note = |event| known.send_modify(|known| note(known, event));
+    let update = |event| known.send_modify(|known| update(known, event));
     tokio::select! {
-        () = follow(client, watched, &exchange, note) => {}
+        () = follow(client, watched, &exchange, update) => {}
         () = make => {}
     }
 }
 
-fn note(known: &mut Known, event: Event) {
+fn update(known: &mut Known, event: Event) {
     if matches!(event, Event::Failing(_) | Event::Working) {
         return;
     }
@@ -56,7 +55,7 @@ fn note(known: &mut Known, event: Event) {
     }
 }
 
-/// Makes what is missing whenever something is said to be wanted, or to be there.
+/// Makes missing namespaces whenever the nodes or the known namespaces change.
 async fn make(
     api: Api<Namespace>,
     mut nodes: Receiver<BTreeSet<String>>,
@@ -103,13 +102,13 @@ async fn make_one(api: &Api<Namespace>, name: &str) -> kube::Result<()> {
     };
     match api.create(&PostParams::default(), &namespace).await {
         Ok(_) => Ok(()),
-        // Also while it is being deleted: its end is told, and it is missing then.
+        // It exists, or it is being deleted: the watch then tells when it is gone.
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-/// A name that can be no namespace stays so.
+/// Whether the name cannot be a namespace's, which no retry changes.
 fn is_refusal(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if matches!(status.code, 400 | 422))
 }

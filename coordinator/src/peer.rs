@@ -1,4 +1,4 @@
-//! Who is at the other end of a connection.
+//! The caller of a gRPC method, by its socket or its certificate.
 
 use daemon::accept::Caller;
 use proto::limits::{NAME, shortened};
@@ -6,9 +6,9 @@ use tonic::transport::server::{TcpConnectInfo, TlsConnectInfo, UdsConnectInfo};
 use tonic::{Request, Status};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-/// What tonic knows of a connection on the unix socket, which lets in only who may do everything.
+/// What tonic knows of a connection on the unix socket, to which only root and our own user may connect.
 type OnUnix = (Caller, UdsConnectInfo);
-/// And of one over TCP.
+/// What tonic knows of a connection over TCP.
 type OnTcp = TlsConnectInfo<(Caller, TcpConnectInfo)>;
 
 /// The caller of a gRPC method.
@@ -21,7 +21,7 @@ pub(crate) enum Peer {
 }
 
 impl Peer {
-    /// Finds out who made the request.
+    /// The caller of a request.
     ///
     /// # Errors
     /// `Unauthenticated` when the connection carries no identity.
@@ -45,13 +45,13 @@ impl Peer {
     ///
     /// # Errors
     /// `PermissionDenied`, naming who the caller is.
-    pub(crate) fn speaks_for(&self, node: &str) -> Result<(), Status> {
+    pub(crate) fn check_node(&self, node: &str) -> Result<(), Status> {
         match self {
             Self::Local => Ok(()),
             Self::Certificate(names) if names.iter().any(|name| name == node) => Ok(()),
             Self::Certificate(names) => Err(Status::permission_denied(format!(
                 "the certificate is for {}, not for node {node:?}: start the agent with --node as in its certificate",
-                shown(names)
+                quoted(names)
             ))),
         }
     }
@@ -60,20 +60,20 @@ impl Peer {
     ///
     /// # Errors
     /// `PermissionDenied` unless the caller is local or one of `operators`.
-    pub(crate) fn operates(&self, operators: &[String]) -> Result<(), Status> {
+    pub(crate) fn check_operator(&self, operators: &[String]) -> Result<(), Status> {
         match self {
             Self::Local => Ok(()),
             Self::Certificate(names) if names.iter().any(|name| operators.contains(name)) => Ok(()),
             Self::Certificate(names) => Err(Status::permission_denied(format!(
                 "the certificate is for {}, which is no operator: ask on the coordinator's host, or name the certificate with --operator there",
-                shown(names)
+                quoted(names)
             ))),
         }
     }
 }
 
-/// Names as a terminal and a journal may have them: whoever signed them may have looked at nothing.
-fn shown(names: &[String]) -> String {
+/// The names, quoted and shortened for terminals and journals: nobody may have checked them before they were signed.
+fn quoted(names: &[String]) -> String {
     if names.is_empty() {
         return "nobody: its subjectAltName has no DNS name".to_owned();
     }
@@ -81,11 +81,11 @@ fn shown(names: &[String]) -> String {
     shortened(all.join(", "), NAME)
 }
 
-/// The names of a certificate in DER; None of one that cannot be read.
+/// The names of a certificate in DER; `None` if it cannot be read.
 ///
-/// They are the DNS names of its subjectAltName. A common name counts only where there is no such extension (RFC 6125, 6.4.4):
-/// an authority that checks the one may copy the other unseen. An extension that is there twice or cannot be read does not
-/// make way for the common name.
+/// They are the DNS names of its subjectAltName. The common name counts only if there is no such extension (RFC 6125, 6.4.4),
+/// because an authority that checks the extension may copy the common name unchecked. An extension that is there twice or
+/// cannot be read makes the certificate unreadable.
 fn names(certificate: &[u8]) -> Option<Vec<String>> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     let Some(alternatives) = certificate.subject_alternative_name().ok()? else {
@@ -104,21 +104,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_certificate_speaks_for_its_own_names_only() {
+    fn a_certificate_counts_for_its_own_names_only() {
         let peer = Peer::Certificate(vec!["compute-1".to_owned(), "c1.hpc".to_owned()]);
-        assert!(peer.speaks_for("c1.hpc").is_ok());
-        let refused = peer.speaks_for("compute-2").unwrap_err();
+        assert!(peer.check_node("c1.hpc").is_ok());
+        let refused = peer.check_node("compute-2").unwrap_err();
         assert_eq!(refused.code(), tonic::Code::PermissionDenied);
         assert!(refused.message().contains("compute-1"));
-        assert!(Peer::Local.speaks_for("compute-2").is_ok());
+        assert!(Peer::Local.check_node("compute-2").is_ok());
     }
 
     #[test]
     fn only_operators_ask_about_the_machine() {
         let operators = ["ops".to_owned()];
-        assert!(Peer::Local.operates(&[]).is_ok());
-        assert!(Peer::Certificate(vec!["ops".to_owned()]).operates(&operators).is_ok());
-        assert!(Peer::Certificate(vec!["compute-1".to_owned()]).operates(&operators).is_err());
+        assert!(Peer::Local.check_operator(&[]).is_ok());
+        assert!(Peer::Certificate(vec!["ops".to_owned()]).check_operator(&operators).is_ok());
+        assert!(
+            Peer::Certificate(vec!["compute-1".to_owned()]).check_operator(&operators).is_err()
+        );
     }
 
     fn certificate(
@@ -174,8 +176,8 @@ mod tests {
         let refused = |names: &[&str]| {
             let names = names.iter().map(|&name| name.to_owned()).collect();
             let peer = Peer::Certificate(names);
-            let asked = peer.operates(&[]).unwrap_err();
-            [peer.speaks_for("compute-2").unwrap_err(), asked]
+            let asked = peer.check_operator(&[]).unwrap_err();
+            [peer.check_node("compute-2").unwrap_err(), asked]
         };
         for refused in refused(&["a\u{1b}[2J\nb"]) {
             assert!(refused.message().contains(r#""a\u{1b}[2J\nb""#), "{}", refused.message());

@@ -1,4 +1,4 @@
-//! A new store from a backup, while nothing is served.
+//! Makes a new store from a backup, while nothing is served.
 
 use std::fs::File;
 use std::io::{self, BufReader};

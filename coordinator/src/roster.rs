@@ -1,11 +1,11 @@
-//! Which nodes exist, and who speaks for each of them.
+//! Which nodes exist, and the newest session of each.
 //!
-//! One name, one session. Of two agents that claim a name, the one of the later boot wins, and within one boot the one
-//! that started later; the loser is told who won. A boot whose agent is not connected keeps no other out: when a node
-//! booted is by its clock, and a clock may be wrong. A node that never said hello is known from the SystemConfiguration
-//! only, and a SystemConfiguration that could not be read is a gap, never an empty machine.
+//! Each node has one session. Of two agents with one node's name, the one of the later boot wins, and within one boot the one
+//! that started later; the other is refused with the reason. An agent that is not connected any more keeps out none of an
+//! earlier boot: boot times come from the node's clock, which may be wrong. A node that never sent a hello is known from the
+//! SystemConfiguration only. A SystemConfiguration that could not be read is a gap, never an empty machine.
 
-mod places;
+mod locations;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,18 +13,18 @@ use api::SystemConfiguration;
 use proto::v1::{self, Health, Hello, NodeRecord};
 use thiserror::Error;
 
-pub(crate) use places::Place;
-pub(crate) use places::unfit;
-use places::{is_node_name, places};
+pub(crate) use locations::Location;
+pub(crate) use locations::invalid_name;
+use locations::{is_node_name, locations};
 
-/// Sessions and places of all nodes.
+/// Sessions and locations of all nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Roster {
     sessions: BTreeMap<String, Session>,
-    /// None until a SystemConfiguration was read.
-    places: Option<BTreeMap<String, Place>>,
-    /// What the SystemConfiguration names that is no node.
-    unfit: Option<String>,
+    /// Where each node is in the machine; `None` until a SystemConfiguration was read.
+    locations: Option<BTreeMap<String, Location>>,
+    /// A text about names in the SystemConfiguration that no node can have.
+    invalid_name: Option<String>,
     last_epoch: u64,
 }
 
@@ -50,17 +50,17 @@ pub(crate) enum RejectedHello {
     #[error("hello of {node} has no role: this agent is not of this version of Warren")]
     NoRole { node: String },
     #[error(
-        "{node} is a {configured} by the SystemConfiguration, but this agent is for a {said}: \
+        "{node} is a {configured} by the SystemConfiguration, but this agent is for a {connected_as}: \
          run the other agent there, or correct the SystemConfiguration"
     )]
-    WrongRole { node: String, configured: &'static str, said: &'static str },
-    /// For good: within a boot the order in which agents start is certain.
+    WrongRole { node: String, configured: &'static str, connected_as: &'static str },
+    /// A newer agent of the same boot is known. This is final: within a boot the order of starts is certain.
     #[error(
         "a newer agent speaks for node {node} (boot {boot}, started {started_at} ns after boot): \
          stop this agent, or give it a name of its own with --node"
     )]
     Older { node: String, boot: String, started_at: u64 },
-    /// As long as the other is connected.
+    /// An agent of a later boot is connected. This holds until that agent disconnects.
     #[error(
         "an agent of another boot speaks for node {node} (boot {boot}, booted at {booted_at} by its clock, which is later): \
          if that is another machine, stop this agent, or give it a name of its own with --node; if it is this node's \
@@ -70,7 +70,7 @@ pub(crate) enum RejectedHello {
 }
 
 impl Roster {
-    /// Opens a session; it becomes the node's newest and ends the one before.
+    /// Opens a session, which replaces the node's session before.
     ///
     /// # Errors
     /// When a newer agent speaks for this node, or the hello is incomplete.
@@ -96,7 +96,7 @@ impl Roster {
         Ok(epoch)
     }
 
-    /// Ends a session; nothing happens when a newer one took over.
+    /// Ends a session, unless a newer one replaced it.
     pub(crate) fn bye(&mut self, node: &str, epoch: u64, now: i64) {
         if let Some(session) = self.sessions.get_mut(node)
             && session.epoch == epoch
@@ -111,12 +111,12 @@ impl Roster {
         self.sessions.get(node).is_some_and(|session| session.epoch == epoch)
     }
 
-    /// The boot of the agent that speaks for `node`.
+    /// The boot ID of the newest session of `node`.
     pub(crate) fn boot(&self, node: &str) -> Option<&str> {
         self.sessions.get(node).map(|session| session.hello.boot_id.as_str())
     }
 
-    /// Takes a node's own word on its health, if it comes from the newest session.
+    /// Takes a node's health, if it comes from the newest session.
     pub(crate) fn health(&mut self, node: &str, epoch: u64, health: Health) {
         if let Some(session) = self.sessions.get_mut(node)
             && session.epoch == epoch
@@ -125,69 +125,71 @@ impl Roster {
         }
     }
 
-    /// Learns the machine's layout; returns the names of all its nodes.
+    /// Takes the machine's layout; returns the names of all its nodes.
     pub(crate) fn configure(&mut self, configuration: &SystemConfiguration) -> BTreeSet<String> {
-        let places = places(configuration);
-        let names = places.keys().cloned().collect();
-        self.places = Some(places);
-        self.unfit = unfit(configuration);
+        let locations = locations(configuration);
+        let names = locations.keys().cloned().collect();
+        self.locations = Some(locations);
+        self.invalid_name = invalid_name(configuration);
         names
     }
 
     /// The SystemConfiguration is gone: the layout is unknown again.
     pub(crate) fn forget_configuration(&mut self) {
-        self.places = None;
-        self.unfit = None;
+        self.locations = None;
+        self.invalid_name = None;
     }
 
-    /// Whether `name` is a rabbit, a compute, or no node; None while the machine's layout is unknown.
-    pub(crate) fn place(&self, name: &str) -> Option<Option<&Place>> {
-        self.places.as_ref().map(|places| places.get(name))
+    /// Where `name` is in the machine, `Some(None)` if it is no node; `None` while the machine's layout is unknown.
+    pub(crate) fn location(&self, name: &str) -> Option<Option<&Location>> {
+        self.locations.as_ref().map(|locations| locations.get(name))
     }
 
-    /// Every rabbit, of the layout or by its agent's word; None while the machine's layout is unknown.
+    /// Every rabbit, by the layout or by its agent's hello; `None` while the machine's layout is unknown.
     pub(crate) fn rabbits(&self) -> Option<BTreeSet<String>> {
-        let places = self.places.as_ref()?;
-        let names = places.keys().chain(self.sessions.keys());
+        let locations = self.locations.as_ref()?;
+        let names = locations.keys().chain(self.sessions.keys());
         Some(names.filter(|name| self.is_rabbit(name)).cloned().collect())
     }
 
-    /// Whether an agent in the role of a rabbit speaks for `name`, or the layout calls it a rabbit.
+    /// Whether the layout or the agent's hello calls `name` a rabbit.
     pub(crate) fn is_rabbit(&self, name: &str) -> bool {
-        matches!(self.place(name), Some(Some(Place::Rabbit)))
+        matches!(self.location(name), Some(Some(Location::Rabbit)))
             || self
                 .sessions
                 .get(name)
                 .is_some_and(|session| session.hello.role() == v1::Role::Rabbit)
     }
 
-    /// Every node that is configured or has said hello, by name.
+    /// Every node that is configured or has sent a hello, by name.
     pub(crate) fn records(&self) -> Vec<NodeRecord> {
-        let configured = self.places.iter().flat_map(BTreeMap::keys);
+        let configured = self.locations.iter().flat_map(BTreeMap::keys);
         let names: BTreeSet<&String> = configured.chain(self.sessions.keys()).collect();
         names.into_iter().map(|name| self.record(name)).collect()
     }
 
-    /// What the records leave open, in words.
+    /// What is missing or wrong in the SystemConfiguration, as a text; `None` when nothing is.
     pub(crate) fn gap(&self) -> Option<String> {
-        if self.places.is_some() {
-            return self.unfit.clone();
+        if self.locations.is_some() {
+            return self.invalid_name.clone();
         }
         Some("SystemConfiguration default/default was not read: nodes that never connected are missing, and no node has a place".to_owned())
     }
 
-    /// Two kinds of agent acting on one node's ClientMounts would undo each other's work.
+    /// Refuses an agent of the wrong kind: two kinds of agent on one node's ClientMounts would undo each other's work.
     fn check_role(&self, hello: &Hello) -> Result<(), RejectedHello> {
         let rabbit = hello.role() == v1::Role::Rabbit;
-        let (configured, said) = match self.place(&hello.node).flatten() {
-            Some(Place::Rabbit) if !rabbit => ("rabbit", "compute"),
-            Some(Place::Compute { .. } | Place::External) if rabbit => ("compute", "rabbit"),
-            Some(Place::Rabbit | Place::Compute { .. } | Place::External) | None => return Ok(()),
+        let (configured, connected_as) = match self.location(&hello.node).flatten() {
+            Some(Location::Rabbit) if !rabbit => ("rabbit", "compute"),
+            Some(Location::Compute { .. } | Location::External) if rabbit => ("compute", "rabbit"),
+            Some(Location::Rabbit | Location::Compute { .. } | Location::External) | None => {
+                return Ok(());
+            }
         };
-        Err(RejectedHello::WrongRole { node: hello.node.clone(), configured, said })
+        Err(RejectedHello::WrongRole { node: hello.node.clone(), configured, connected_as })
     }
 
-    /// Whether `hello` is not of an agent that another one has replaced.
+    /// Refuses an agent that is older than the node's session.
     fn check_newest(&self, hello: &Hello) -> Result<(), RejectedHello> {
         let Some(Session { hello: other, connected, .. }) = self.sessions.get(&hello.node) else {
             return Ok(());
@@ -204,14 +206,14 @@ impl Roster {
     }
 
     fn record(&self, name: &str) -> NodeRecord {
-        let place = self.place(name).flatten();
-        let (rabbit, index) = match place {
-            Some(Place::Compute { rabbit, index }) => (rabbit.clone(), *index),
-            Some(Place::Rabbit | Place::External) | None => (String::new(), None),
+        let location = self.location(name).flatten();
+        let (rabbit, index) = match location {
+            Some(Location::Compute { rabbit, index }) => (rabbit.clone(), *index),
+            Some(Location::Rabbit | Location::External) | None => (String::new(), None),
         };
-        let configured_role = match place {
-            Some(Place::Rabbit) => v1::Role::Rabbit,
-            Some(Place::Compute { .. } | Place::External) => v1::Role::Compute,
+        let configured_role = match location {
+            Some(Location::Rabbit) => v1::Role::Rabbit,
+            Some(Location::Compute { .. } | Location::External) => v1::Role::Compute,
             None => v1::Role::Unspecified,
         };
         let mut record = NodeRecord {

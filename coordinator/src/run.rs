@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiclient::{ConnectError, connect};
-use daemon::{End, ListenError, Signals, StopError, listen, tell_ready, tell_stopping};
+use daemon::{End, ListenError, Signals, StopError, listen, notify_ready, notify_stopping};
 use kube::Client;
 use thiserror::Error;
 use tokio::sync::watch as signal;
 use tokio::task::JoinSet;
+use workflow::Rules;
 
-use crate::cluster::Machine;
+use crate::cluster::ClusterService;
 use crate::config::{Backend, Config};
 use crate::engine::Parts;
 use crate::http::HttpError;
@@ -21,7 +22,7 @@ use crate::standalone::{Embedded, StandaloneError};
 use crate::webhook::WebhookError;
 use crate::{engine, files, health, http, layout, webhook};
 
-/// Streams that do not end when asked are cut after this.
+/// How long streams may take to end when the coordinator stops.
 const STOP_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Why the coordinator cannot start.
@@ -39,6 +40,8 @@ pub enum StartError {
     Webhook(#[from] WebhookError),
     #[error("serve nodes over TCP")]
     Tcp(#[source] ServeError),
+    #[error("install the rules and the profile of workflows")]
+    Shipped(#[source] Box<kube::Error>),
 }
 
 /// Why the coordinator stopped.
@@ -63,12 +66,12 @@ pub async fn run(config: Config) -> Result<End, RunError> {
     let api =
         coordinator.api_address().map_or_else(|| "the cluster's".to_owned(), |at| at.to_string());
     log::info!(socket:% = config.socket.display(), api; "serve");
-    tell_ready();
+    notify_ready();
     let mut signal = "";
     coordinator
         .run_until(async {
             signal = signals.stopped().await;
-            tell_stopping();
+            notify_stopping();
         })
         .await?;
     log::info!(signal; "stop");
@@ -81,7 +84,7 @@ pub struct Coordinator {
     hub: Arc<Hub>,
     stop: signal::Sender<bool>,
     servers: JoinSet<Result<(), ServeError>>,
-    /// Watches and writers. What a writer leaves undone, the node's next report brings back.
+    /// Watches and writers. A write that a stop interrupts is repeated when the node reports again.
     work: JoinSet<()>,
     api_address: Option<SocketAddr>,
     node_address: Option<SocketAddr>,
@@ -107,10 +110,16 @@ impl Coordinator {
             Some(address) => Some(http::listen(address).await?),
             None => None,
         };
+        let rules = config.workflows.is_some().then(Rules::default);
         let (client, embedded) = match &config.backend {
             Backend::Standalone(standalone) => {
-                let embedded = Embedded::open(standalone).await?;
-                (embedded.client(), Some(embedded))
+                let embedded = Embedded::open(standalone, rules.clone()).await?;
+                let client = embedded.client();
+                if rules.is_some() {
+                    let installed = workflow::shipped::install(&client).await;
+                    installed.map_err(|error| StartError::Shipped(Box::new(error)))?;
+                }
+                (client, Some(embedded))
             }
             Backend::Cluster(address) => (connect(address).await?, None),
         };
@@ -135,20 +144,21 @@ impl Coordinator {
         }
         if let Some(listener) = webhook {
             coordinator.webhook_address = listener.address();
-            coordinator.work.spawn(async { match listener.serve().await {} });
+            let serving = listener.serve(rules.clone());
+            coordinator.work.spawn(async { match serving.await {} });
         }
-        coordinator.begin(&client, embedded.is_some());
+        coordinator.begin(&client, embedded.is_some(), config, rules.unwrap_or_default());
         if let Some(embedded) = embedded {
             coordinator.serve_api(embedded);
         }
         let operators = tls.as_ref().map(|(_, operators)| operators.clone()).unwrap_or_default();
         let services = Services {
             link: Link::new(coordinator.hub.clone()),
-            machine: Machine::new(coordinator.hub.clone(), &operators),
+            machine: ClusterService::new(coordinator.hub.clone(), &operators),
             health: health::reporter().await,
         };
         let ready = coordinator.hub.exchange().ready();
-        coordinator.work.spawn(health::tell(services.health.clone(), ready));
+        coordinator.work.spawn(health::report(services.health.clone(), ready));
         let (limits, stopped) = (files::local_connections(), coordinator.stopped());
         coordinator.servers.spawn(services.clone().on_unix(socket, limits, stopped));
         if let Some((listener, _)) = tls {
@@ -157,22 +167,22 @@ impl Coordinator {
         Ok(coordinator)
     }
 
-    /// Where kubectl finds the embedded API.
+    /// The TCP address of the embedded API.
     pub fn api_address(&self) -> Option<SocketAddr> {
         self.api_address
     }
 
-    /// Where nodes find us over TCP.
+    /// The TCP address for nodes.
     pub fn node_address(&self) -> Option<SocketAddr> {
         self.node_address
     }
 
-    /// Where probes and metrics are served.
+    /// The TCP address of probes and metrics.
     pub fn http_address(&self) -> Option<SocketAddr> {
         self.http_address
     }
 
-    /// Where a cluster's API server asks before it stores an object.
+    /// The TCP address of the validating webhook.
     pub fn webhook_address(&self) -> Option<SocketAddr> {
         self.webhook_address
     }
@@ -188,7 +198,7 @@ impl Coordinator {
                 Some(Ok(Err(error))) => Err(error),
                 Some(Ok(Ok(())) | Err(_)) | None => Err(ServeError::Ended),
             },
-            // Watches and writers have no end of their own: one that ended has panicked.
+            // Watches and writers never end by themselves: one that ended has panicked.
             _ = self.work.join_next() => Err(ServeError::Ended),
         };
         self.hub.stop();
@@ -201,16 +211,22 @@ impl Coordinator {
         result
     }
 
-    fn begin(&mut self, client: &Client, is_standalone: bool) {
+    fn begin(&mut self, client: &Client, is_standalone: bool, config: &Config, rules: Rules) {
         let exchange = self.hub.exchange();
         let (nodes, heard) = signal::channel(BTreeSet::new());
         self.work.spawn(fanout::client_mounts(client.clone(), exchange.clone()));
         self.work.spawn(fanout::profiles(client.clone(), exchange.clone()));
-        self.work.spawn(fanout::admit_newcomers(client.clone(), exchange.clone()));
+        self.work.spawn(fanout::start_sessions(client.clone(), exchange.clone()));
         self.work.spawn(fanout::write_back(client.clone(), exchange.clone()));
-        self.work.spawn(fanout::ask_profiles(client.clone(), exchange.clone()));
+        self.work.spawn(fanout::read_profiles(client.clone(), exchange.clone()));
         self.work.spawn(layout::watch(client.clone(), self.hub.clone(), nodes));
-        let parts = Parts { exchange: exchange.clone(), nodes: heard, is_standalone };
+        let jobs = self.hub.jobs();
+        self.work.spawn(jobs::workflows(client.clone(), None, jobs.clone()));
+        self.work.spawn(jobs::computes(client.clone(), None, jobs.clone()));
+        self.work.spawn(jobs::look(client.clone(), None, jobs.clone()));
+        let workflows = config.workflows.clone();
+        let parts =
+            Parts { workflows, rules, exchange: exchange.clone(), nodes: heard, is_standalone };
         engine::start(client, parts, &mut self.work);
     }
 
@@ -226,7 +242,7 @@ impl Coordinator {
     fn stopped(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut stop = self.stop.subscribe();
         async move {
-            // A sender that is gone means the same.
+            // If the sender is gone the coordinator stops as well.
             let _ = stop.wait_for(|stop| *stop).await;
         }
     }

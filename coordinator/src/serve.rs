@@ -18,17 +18,17 @@ use tonic::{Request, Status};
 use tonic_health::pb::health_server::HealthServer;
 use tonic_health::server::{HealthReporter, HealthService};
 
-use crate::cluster::Machine;
+use crate::cluster::ClusterService;
 use crate::config::Tls;
 use crate::files;
 use crate::link::Link;
 
-/// A dead node's connection is found out by the kernel. Nothing of ours wakes a living one. Seconds without a word.
+/// Seconds of silence after which the kernel probes a node's connection. The coordinator itself sends nothing to a silent node.
 const KEEPALIVE_IDLE: u32 = 60;
-/// And how fast, once it does not answer: seconds between probes, and how many.
+/// Seconds between the kernel's probes, and how many go unanswered before the connection ends.
 const KEEPALIVE_PROBES: (u32, u32) = (10, 3);
-/// Milliseconds after which a message that a node did not acknowledge ends its connection: while one is on its way the kernel
-/// does not probe, and would try for a quarter of an hour (tcp(7), `TCP_USER_TIMEOUT`).
+/// Milliseconds after which an unacknowledged message ends the connection. While a message is unacknowledged the kernel does not
+/// probe, and by default it would try for a quarter of an hour (tcp(7), `TCP_USER_TIMEOUT`).
 const UNACKNOWLEDGED: u32 = 30_000;
 
 /// Why gRPC cannot be served.
@@ -58,7 +58,7 @@ pub enum ServeError {
 #[derive(Clone, Debug)]
 pub(crate) struct Services {
     pub link: Link,
-    pub machine: Machine,
+    pub machine: ClusterService,
     pub health: HealthReporter,
 }
 
@@ -79,13 +79,13 @@ impl TlsListener {
         let identity = pem::identity(&tls.certificate, &tls.key)?;
         let authority = pem::authority(&tls.authority)?;
         let config = ServerTlsConfig::new().identity(identity).client_ca_root(authority);
-        // Certificates that do not work are told before the port is taken.
+        // Certificates are checked before the port is taken.
         Server::builder().tls_config(config.clone()).map_err(ServeError::Tls)?;
         let address = tls.listen;
         let listener = TcpListener::bind(address)
             .await
             .map_err(|source| ServeError::Listen { address, source })?;
-        notice_the_dead(&listener).map_err(|source| ServeError::Listen { address, source })?;
+        set_keepalive(&listener).map_err(|source| ServeError::Listen { address, source })?;
         Ok(Self { listener, config, limits: files::tcp_connections() })
     }
 
@@ -95,8 +95,8 @@ impl TlsListener {
     }
 }
 
-/// What is accepted has it from its listener.
-fn notice_the_dead(listener: &TcpListener) -> io::Result<()> {
+/// Has the kernel notice dead nodes; accepted connections inherit these options from their listener.
+fn set_keepalive(listener: &TcpListener) -> io::Result<()> {
     setsockopt(listener, sockopt::KeepAlive, &true)?;
     setsockopt(listener, sockopt::TcpKeepIdle, &KEEPALIVE_IDLE)?;
     setsockopt(listener, sockopt::TcpKeepInterval, &KEEPALIVE_PROBES.0)?;
@@ -104,11 +104,11 @@ fn notice_the_dead(listener: &TcpListener) -> io::Result<()> {
     Ok(setsockopt(listener, sockopt::TcpUserTimeout, &UNACKNOWLEDGED)?)
 }
 
-/// Every request passes here first.
+/// Every request passes here first: its connection is not closed as one without a request.
 #[expect(clippy::unnecessary_wraps, reason = "an interceptor may refuse")]
 fn hear<I: Clone + Send + Sync + 'static>(request: Request<()>) -> Result<Request<()>, Status> {
     if let Some((caller, _)) = request.extensions().get::<(Caller, I)>() {
-        caller.is_heard();
+        caller.made_request();
     }
     Ok(request)
 }

@@ -12,12 +12,12 @@ use kubeapi::{Admission, Api, Credentials, CredentialsError, Identity, OpenError
 use thiserror::Error;
 use tokio::net::{TcpListener, UnixListener};
 
-use crate::admission::{Change, admit};
+use crate::admission::{Change, Workflows, admit};
 use crate::config::Standalone;
 
-/// The name our own writes are made under.
+/// The user name of the coordinator's own writes.
 const USER: &str = "system:warren:coordinator";
-/// How far back a watch may resume, in events.
+/// How many events back a watch may resume.
 const HISTORY: usize = 20_000;
 
 /// Why the embedded API cannot be served.
@@ -54,14 +54,16 @@ pub enum StandaloneError {
     },
 }
 
-/// A refusal reads as one of a cluster's webhook does.
-fn admitted(change: kubeapi::Change<'_>) -> Result<(), Status> {
+/// Admits a change; a refusal reads like that of a webhook on a cluster.
+fn admitted(change: kubeapi::Change<'_>, workflows: &Workflows) -> Result<(), Status> {
     let kubeapi::Change { group, resource, subresource, old, .. } = change;
-    // Nothing is refused to go.
+    // Deletions are never refused.
     let Some(new) = change.new else { return Ok(()) };
-    admit(Change { group, resource, subresource, old, new }).map_err(|why| {
-        let message = format!("admission webhook \"coordinator\" denied the request: {why}");
-        Status::new(422, "Invalid", message)
+    admit(Change { group, resource, subresource, old, new }, workflows).map_err(|why| {
+        let text = why.text();
+        let message = format!("admission webhook \"coordinator\" denied the request: {text}");
+        let (code, reason) = why.code();
+        Status::new(code, reason, message)
     })
 }
 
@@ -80,7 +82,10 @@ impl Embedded {
     ///
     /// # Errors
     /// Names what of this did not work.
-    pub(crate) async fn open(config: &Standalone) -> Result<Self, StandaloneError> {
+    pub(crate) async fn open(
+        config: &Standalone,
+        workflows: Workflows,
+    ) -> Result<Self, StandaloneError> {
         let socket = listen(&config.socket)?;
         let address = config.listen;
         let bind = async {
@@ -93,7 +98,7 @@ impl Embedded {
         let api = Api::open(kubeapi::Config {
             crds: api::crd::crd_values(),
             history: HISTORY,
-            admission: Admission::new(admitted),
+            admission: Admission::new(move |change| admitted(change, &workflows)),
             ..kubeapi::Config::new(&config.data_dir)
         })
         .map_err(|error| match error {
@@ -115,7 +120,7 @@ impl Embedded {
         self.address
     }
 
-    /// A client that needs no socket.
+    /// A client that calls the API within this process.
     pub(crate) fn client(&self) -> Client {
         Client::new(self.api.service(Identity { user: USER.to_owned() }), "default")
     }

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use axum::extract::DefaultBodyLimit;
+use axum::extract::{DefaultBodyLimit, State};
 use axum::routing::post;
 use axum::{Json, Router};
 use kube::core::DynamicObject;
@@ -21,10 +21,10 @@ use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use crate::admission::{Change, admit};
+use crate::admission::{Change, Workflows, admit};
 use crate::config::Webhook;
 
-/// Bytes of a review: the object before and after, each of 1.5 MiB at most (etcd's limit of a request), and who asks.
+/// Bytes of the largest review: the object before and after, each of 1.5 MiB at most (etcd's limit of a request), and the user.
 const LONGEST: usize = 4 << 20;
 
 /// Why the webhook cannot be served.
@@ -70,9 +70,11 @@ impl Listener {
     }
 
     /// Answers reviews for ever.
-    pub(crate) async fn serve(self) -> Infallible {
-        let router =
-            Router::new().route("/admit", post(review)).layer(DefaultBodyLimit::max(LONGEST));
+    pub(crate) async fn serve(self, workflows: Workflows) -> Infallible {
+        let router = Router::new()
+            .route("/admit", post(review))
+            .layer(DefaultBodyLimit::max(LONGEST))
+            .with_state(workflows);
         daemon::pages::serve_tls(self.tcp, self.acceptor, router).await
     }
 }
@@ -95,14 +97,16 @@ fn acceptor(webhook: &Webhook) -> Result<TlsAcceptor, WebhookError> {
 }
 
 async fn review(
+    State(workflows): State<Workflows>,
     Json(review): Json<AdmissionReview<DynamicObject>>,
 ) -> Json<AdmissionReview<DynamicObject>> {
     let request: Result<AdmissionRequest<_>, _> = review.try_into();
+    let answer = |request: &AdmissionRequest<_>| answer(request, &workflows);
     let answer = request.as_ref().map_or_else(AdmissionResponse::invalid, answer);
     Json(answer.into_review())
 }
 
-fn answer(request: &AdmissionRequest<DynamicObject>) -> AdmissionResponse {
+fn answer(request: &AdmissionRequest<DynamicObject>, workflows: &Workflows) -> AdmissionResponse {
     let admitted = AdmissionResponse::from(request);
     let value = |object: &Option<DynamicObject>| {
         object.as_ref().and_then(|object| serde_json::to_value(object).ok())
@@ -119,12 +123,13 @@ fn answer(request: &AdmissionRequest<DynamicObject>) -> AdmissionResponse {
         old: old.as_ref(),
         new,
     };
-    match admit(change) {
+    match admit(change, workflows) {
         Ok(()) => admitted,
         Err(why) => {
-            let mut denied = admitted.deny(why);
-            // As the embedded API refuses; without a code it would be 400.
-            (denied.result.code, denied.result.reason) = (422, "Invalid".to_owned());
+            let mut denied = admitted.deny(why.text());
+            // The code and reason of the embedded API's refusal; the default would be 400.
+            let (code, reason) = why.code();
+            (denied.result.code, denied.result.reason) = (code, reason.to_owned());
             denied
         }
     }

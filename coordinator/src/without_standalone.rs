@@ -1,4 +1,4 @@
-//! In the place of `standalone` and `restore`, in a coordinator that was built without the embedded API.
+//! Replaces `standalone` and `restore` in a coordinator that was built without the embedded API.
 
 use std::convert::Infallible;
 use std::future::Ready;
@@ -9,16 +9,17 @@ use daemon::End;
 use kube::Client;
 use thiserror::Error;
 
+use crate::admission::Workflows;
 use crate::config::{InvalidConfig, Standalone};
 
 pub(crate) use std::convert::Infallible as TlsError;
 
-/// Nothing can be served standalone.
+/// This coordinator cannot serve the API itself.
 #[derive(Debug, Error)]
 #[error(transparent)]
 pub struct StandaloneError(InvalidConfig);
 
-/// Nothing was restored.
+/// This coordinator cannot restore a store.
 #[derive(Debug, Error)]
 #[error(transparent)]
 pub struct RestoreFailed(InvalidConfig);
@@ -36,7 +37,7 @@ pub fn restore(_: &Path, _: &Path) -> Result<End, RestoreFailed> {
 pub(crate) struct Embedded(Infallible);
 
 impl Embedded {
-    pub(crate) async fn open(_: &Standalone) -> Result<Self, StandaloneError> {
+    pub(crate) async fn open(_: &Standalone, _: Workflows) -> Result<Self, StandaloneError> {
         Err(StandaloneError(InvalidConfig::NotStandalone))
     }
 

@@ -1,5 +1,7 @@
 //! The command line. Its help is documentation: what each verb does, in which units, with which defaults.
 
+pub(crate) mod workflow;
+
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,13 +10,13 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::client::{CoordinatorArgs, ServerArgs};
-use crate::exit::{EXIT_STATUS_HELP, Exit};
 use crate::failure::Failure;
-use crate::output::Output;
+use nodeclient::Output;
+use nodeclient::{EXIT_STATUS_HELP, EXIT_STATUS_SHORT, Exit};
 
 /// Near-node flash at hand: what is mounted where, what is stuck and why.
 #[derive(Debug, Parser)]
-#[command(name = "warren", version, after_help = EXIT_STATUS_HELP, max_term_width = 110, arg_required_else_help = true)]
+#[command(name = "warren", version, after_help = EXIT_STATUS_SHORT, after_long_help = EXIT_STATUS_HELP, max_term_width = 110, arg_required_else_help = true)]
 pub(crate) struct CommandLine {
     #[command(flatten)]
     pub global: Global,
@@ -28,13 +30,23 @@ pub(crate) struct Global {
     pub server: ServerArgs,
     #[command(flatten)]
     pub coordinator: CoordinatorArgs,
-    /// Print JSON instead of tables and prose: results to standard output; errors and notes to standard error, an object a line
+    /// Print JSON instead of tables and prose
+    ///
+    /// Results go to standard output, errors and notes to standard error, an object a line.
     #[arg(long, global = true, help_heading = "Output")]
     pub json: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
+    /// Run a command with storage that is made before and removed after it
+    Run(workflow::Run),
+    /// Drive and examine workflows
+    #[command(subcommand)]
+    Workflow(workflow::WorkflowVerb),
+    /// Make, show and destroy storage that outlives its job
+    #[command(subcommand)]
+    Persistent(workflow::PersistentVerb),
     /// Create or change the objects in files
     Apply(Apply),
     /// Show objects of any kind the API serves
@@ -43,13 +55,19 @@ pub(crate) enum Verb {
     Nodes,
     /// Show every mount of every node: what is wanted, what is there, what failed
     Mounts(Mounts),
-    /// Show the steps this node's agent would take for the ClientMounts in files; changes nothing
+    /// Ask this node's agent: wait for a job's mounts, show them, show what it would do
+    Node(Node),
+    /// Show the steps that this node's agent would take for ClientMounts in files
+    ///
+    /// It changes nothing.
     Plan(Plan),
     /// Wait until objects are mounted, unmounted, ready or deleted
     Wait(Wait),
     /// Delete objects, and wait until they are gone
     Delete(Delete),
-    /// Write all objects of a coordinator's own API to a file, for `coordinator restore`; a file that is there is replaced
+    /// Write all objects of a coordinator's own API to a file
+    ///
+    /// `coordinator restore` reads it. A file that is there is replaced.
     Backup {
         /// Where to write it, with mode 0600
         file: PathBuf,
@@ -59,9 +77,28 @@ pub(crate) enum Verb {
         #[arg(value_enum)]
         shell: Shell,
     },
-    /// Write the manual pages into a directory
-    #[command(hide = true)]
-    Man { directory: PathBuf },
+}
+
+impl Verb {
+    /// It makes what it has to remove, and so takes signals itself.
+    pub(crate) fn ends_by_itself(&self) -> bool {
+        use workflow::PersistentVerb::{Create, Destroy};
+        matches!(self, Self::Run(_) | Self::Persistent(Create(_) | Destroy { .. }))
+    }
+}
+
+/// What is asked of this node's agent.
+#[derive(Debug, Args)]
+pub(crate) struct Node {
+    #[command(subcommand)]
+    pub verb: nodeclient::Verb,
+}
+
+impl CommandLine {
+    /// Whether JSON is wanted, wherever that was said.
+    pub(crate) fn is_json(&self) -> bool {
+        self.global.json || matches!(&self.verb, Verb::Node(node) if node.verb.is_json())
+    }
 }
 
 /// Ends with help or a version, or says what is wrong with the command line; in JSON when that was asked for.

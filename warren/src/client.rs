@@ -1,5 +1,4 @@
-//! Clients: of the Kubernetes API, and of gRPC services. This file alone
-//! connects.
+//! Clients of the Kubernetes API and of gRPC services. No other file connects.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -9,16 +8,13 @@ use apiclient::{Address, AddressError, ConnectError, connect, connect_to_server}
 use clap::Args;
 use http::HeaderValue;
 use http::header::WARNING;
-use hyper_util::rt::TokioIo;
 use kube::Client;
 use proto::pem::{self, PemError};
-use tokio::net::UnixStream;
-use tonic::transport::{Channel, ClientTlsConfig, Endpoint, Uri};
+use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
 use tower::service_fn;
 
-use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::Output;
+use nodeclient::{Exit, Output, channel_over_unix, probe};
 
 /// Where the Kubernetes API is.
 #[derive(Clone, Debug, Args)]
@@ -60,10 +56,10 @@ pub(crate) struct CoordinatorArgs {
 const API_SOCKET: &str = "/run/warren/api.sock";
 
 impl ServerArgs {
-    /// A client of the API; what the API warns of is told.
+    /// A client of the API, which prints the API's warnings.
     ///
     /// # Errors
-    /// When the address cannot be meant, or nobody answers on the socket.
+    /// When the address cannot be used, or nothing listens on the socket.
     pub(crate) async fn client(&self, output: Output) -> Result<Client, Failure> {
         Ok(warning(self.connect().await?, output))
     }
@@ -111,16 +107,16 @@ impl ServerArgs {
     }
 }
 
-/// The client, with each warning of the API told once.
+/// The client, which prints each warning of the API once.
 fn warning(client: Client, output: Output) -> Client {
-    let told = Arc::new(Mutex::new(HashSet::new()));
+    let printed = Arc::new(Mutex::new(HashSet::new()));
     let namespace = client.default_namespace().to_owned();
     let service = service_fn(move |request| {
-        let (client, told) = (client.clone(), told.clone());
+        let (client, printed) = (client.clone(), printed.clone());
         async move {
             let response = client.send(request).await?;
             for text in response.headers().get_all(WARNING).iter().filter_map(warning_text) {
-                let is_new = told.lock().is_ok_and(|mut told| told.insert(text.clone()));
+                let is_new = printed.lock().is_ok_and(|mut printed| printed.insert(text.clone()));
                 if is_new {
                     output.note(&format!("warning: {text}"));
                 }
@@ -178,32 +174,6 @@ impl CoordinatorArgs {
                 .remedy("is the coordinator up, and are --ca, --certificate and --key right?")
         })
     }
-}
-
-/// A gRPC channel over a unix socket.
-///
-/// # Errors
-/// When nobody answers there; `remedy` says what to do then.
-pub(crate) async fn channel_over_unix(path: &Path, remedy: &str) -> Result<Channel, Failure> {
-    probe(path, remedy).await?;
-    let path = path.to_owned();
-    // The address is not used: the connector knows its socket.
-    let endpoint = Endpoint::from_static("http://warren");
-    let connector = service_fn(move |_: Uri| {
-        let path = path.clone();
-        async move { UnixStream::connect(path).await.map(TokioIo::new) }
-    });
-    endpoint
-        .connect_with_connector(connector)
-        .await
-        .map_err(|error| Failure::unreachable("open a gRPC channel", &error, remedy))
-}
-
-/// Finds out early and in plain words whether anybody listens.
-async fn probe(path: &Path, remedy: &str) -> Result<(), Failure> {
-    UnixStream::connect(path).await.map(drop).map_err(|error| {
-        Failure::unreachable(format!("connect {}", path.display()), &error, remedy)
-    })
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it maps errors")]

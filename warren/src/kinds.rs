@@ -1,13 +1,15 @@
 //! Which kinds the API serves, by discovery: whatever CRD is installed can be named by plural, singular, short name or
 //! Kind.
 
+use std::collections::HashSet;
+
 use futures::future::try_join_all;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject};
 
-use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
+use nodeclient::Exit;
 
 /// One kind.
 #[derive(Clone, Debug)]
@@ -27,7 +29,7 @@ impl Kinds {
     /// # Errors
     /// When it does not answer.
     pub(crate) async fn discover(client: &Client) -> Result<Self, Failure> {
-        let failed = |error: kube::Error| Failure::api("ask the API which kinds it serves", &error);
+        let failed = |error: kube::Error| failure::api("ask the API which kinds it serves", &error);
         let groups = client.list_api_groups().await.map_err(failed)?;
         let versions: Vec<String> = groups
             .groups
@@ -66,6 +68,16 @@ impl Kinds {
                     .remedy(format!("say {}", full.join(" or "))))
             }
         }
+    }
+
+    /// The kinds of these groups, each in the version that the API prefers.
+    pub(crate) fn of_groups(&self, groups: &[&str]) -> impl Iterator<Item = &Kind> {
+        let mut seen = HashSet::new();
+        self.0.iter().filter(move |kind| {
+            let resource = &kind.resource;
+            groups.contains(&resource.group.as_str())
+                && seen.insert((&resource.group, &resource.kind))
+        })
     }
 
     /// The kind an object says it is.

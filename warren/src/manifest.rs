@@ -20,9 +20,9 @@ const LIMIT: u64 = 3 << 20;
 pub(crate) struct Document {
     /// Such as `mounts.yaml, document 2`.
     pub place: String,
-    /// As far as its fields have names: what it is called, where it belongs.
+    /// Its type and metadata.
     pub object: DynamicObject,
-    /// All of it, with the fields that nobody knows.
+    /// The whole object, with fields that are not known.
     pub value: Value,
 }
 

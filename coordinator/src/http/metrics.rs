@@ -1,4 +1,4 @@
-//! What Prometheus is told, made anew for each request.
+//! The metrics page, made anew for each request.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -14,7 +14,7 @@ struct Labels {
     state: &'static str,
 }
 
-/// The nodes by role and state, and how much of the machine cannot be looked up.
+/// The number of nodes by role and state, and of things that cannot be looked up.
 pub(super) fn text(nodes: &ListNodesResponse) -> String {
     let (by_state, gaps) = (Family::<Labels, Gauge>::default(), Gauge::<i64>::default());
     for role in ["compute", "rabbit", "unknown"] {
@@ -88,7 +88,7 @@ mod tests {
             r#"warren_nodes{role="rabbit",state="ok"} 0"#,
             "warren_gaps 1",
         ] {
-            assert!(told.lines().any(|it| it == line), "{line} is not in\n{told}");
+            assert!(told.lines().any(|found| found == line), "{line} is not in\n{told}");
         }
     }
 }

@@ -129,11 +129,11 @@ fn end_of_a_replaced_session_changes_nothing() {
 fn unread_configuration_is_a_gap_not_an_empty_machine() {
     let mut roster = Roster::default();
     assert!(roster.gap().is_some());
-    assert_eq!(roster.place("compute-1"), None);
+    assert_eq!(roster.location("compute-1"), None);
     let names = roster.configure(&configuration());
     assert_eq!(names.len(), 4);
     assert!(roster.gap().is_none());
-    assert_eq!(roster.place("unheard-of"), Some(None));
+    assert_eq!(roster.location("unheard-of"), Some(None));
     assert!(roster.is_rabbit("rabbit-1"));
     roster.forget_configuration();
     assert!(roster.gap().is_some());
@@ -191,7 +191,7 @@ fn the_wrong_kind_of_agent_is_rejected_once_the_layout_is_known() {
     rabbit.role = v1::Role::Rabbit.into();
     assert!(matches!(
         roster.hello(rabbit, 0),
-        Err(RejectedHello::WrongRole { said: "rabbit", .. })
+        Err(RejectedHello::WrongRole { connected_as: "rabbit", .. })
     ));
     roster.hello(hello("stranger", "a", 1, 1), 0).unwrap();
 }

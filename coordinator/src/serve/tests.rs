@@ -29,7 +29,7 @@ struct Served {
 }
 
 impl Served {
-    async fn start(connections: usize, newcomers: usize, first_request: Duration) -> Self {
+    async fn start(connections: usize, pending: usize, first_request: Duration) -> Self {
         let key = KeyPair::generate().unwrap();
         let mut parameters = CertificateParams::new(Vec::new()).unwrap();
         parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -44,11 +44,11 @@ impl Served {
             ServerTlsConfig::new().identity(identity.clone()).client_ca_root(authority.clone());
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let limits = Limits { connections, newcomers, first_request, remedy: "end some" };
+        let limits = Limits { connections, pending, first_request, remedy: "end some" };
         let hub = Arc::new(Hub::new());
         let services = Services {
             link: Link::new(hub.clone()),
-            machine: Machine::new(hub, &[]),
+            machine: ClusterService::new(hub, &[]),
             health: health::reporter().await,
         };
         let listener = TlsListener { listener, config, limits };
@@ -142,10 +142,10 @@ async fn the_unix_socket_has_so_many_places_too() {
     let hub = Arc::new(Hub::new());
     let services = Services {
         link: Link::new(hub.clone()),
-        machine: Machine::new(hub, &[]),
+        machine: ClusterService::new(hub, &[]),
         health: health::reporter().await,
     };
-    let limits = Limits { connections: 2, newcomers: 2, first_request: NEVER, remedy: "end some" };
+    let limits = Limits { connections: 2, pending: 2, first_request: NEVER, remedy: "end some" };
     let listener = UnixListener::bind(&path).unwrap();
     tokio::spawn(services.on_unix(listener, limits, std::future::pending()));
     let silent =
@@ -168,7 +168,7 @@ async fn the_unix_socket_has_so_many_places_too() {
 #[tokio::test]
 async fn a_node_without_power_is_noticed_also_while_a_message_is_on_its_way() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-    notice_the_dead(&listener).unwrap();
+    set_keepalive(&listener).unwrap();
     let _node = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let (accepted, _) = listener.accept().await.unwrap();
     assert_eq!(getsockopt(&accepted, sockopt::TcpUserTimeout).unwrap(), UNACKNOWLEDGED);

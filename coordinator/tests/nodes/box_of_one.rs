@@ -50,6 +50,7 @@ impl BoxOfOne {
             tls,
             http: None,
             webhook: None,
+            workflows: None,
         };
         let coordinator = Coordinator::start(&config).await.unwrap();
         let node_address = coordinator.node_address();
@@ -68,8 +69,14 @@ impl BoxOfOne {
         let socket = directory.path().join("replica.sock");
         let kubeconfig = Address::Kubeconfig(Some(directory.path().join("kubeconfig")));
         let backend = Backend::Cluster(kubeconfig);
-        let config =
-            Config { backend, socket: socket.clone(), tls: None, http: None, webhook: None };
+        let config = Config {
+            backend,
+            socket: socket.clone(),
+            tls: None,
+            http: None,
+            webhook: None,
+            workflows: None,
+        };
         let replica = Coordinator::start(&config).await.unwrap();
         tokio::spawn(replica.run_until(std::future::pending()));
         socket

@@ -1,12 +1,11 @@
-//! JSON in which no key of an object comes twice: of two, the parser would drop the first unseen. Our YAML parser refuses them
-//! itself.
+//! Reads JSON and refuses duplicate keys, of which serde_json would silently drop the first. The YAML parser refuses them itself.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// A value that says all that its text says.
+/// A JSON value without duplicate keys.
 pub(super) struct Unique(pub(super) Value);
 
 impl<'de> Deserialize<'de> for Unique {

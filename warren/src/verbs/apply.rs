@@ -12,11 +12,11 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::args::Apply;
 use crate::client::ServerArgs;
-use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::kinds::{Kind, Kinds};
 use crate::manifest::{self, Document};
-use crate::output::Output;
+use nodeclient::Exit;
+use nodeclient::Output;
 
 /// The coordinator makes the namespaces of a new SystemConfiguration within this time, all of them.
 const NAMESPACE_DEADLINE: Duration = Duration::from_secs(10);
@@ -95,7 +95,7 @@ async fn apply(
     let api = kind.api(client, &namespace(document, &kind, args));
     let name = document.object.name_any();
     let failed = |verb: &str, error: &kube::Error| {
-        Failure::api(format!("{}: {verb} {}", document.place, kind.label(&name)), error)
+        failure::api(format!("{}: {verb} {}", document.place, kind.label(&name)), error)
     };
     let existing = api.get_opt(&name).await.map_err(|error| failed("look up", &error))?;
     if let Some(existing) = existing {

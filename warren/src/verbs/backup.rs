@@ -11,9 +11,9 @@ use serde_json::json;
 use tempfile::NamedTempFile;
 
 use crate::client::ServerArgs;
-use crate::exit::Exit;
-use crate::failure::Failure;
-use crate::output::Output;
+use crate::failure::{self, Failure};
+use nodeclient::Exit;
+use nodeclient::Output;
 
 /// What the first line of a backup says of it.
 #[derive(Debug, Deserialize)]
@@ -26,7 +26,7 @@ struct Header {
 pub(crate) async fn run(server: &ServerArgs, file: &Path, output: Output) -> Result<Exit, Failure> {
     refuse_other_than_files(file)?;
     let answer = ask(&server.client(output).await?).await?;
-    // Secrets are in there: the draft is for its owner alone, and goes when it is not finished.
+    // A backup contains Secrets: only the owner may read the draft, and it is removed if it is not finished.
     let draft = NamedTempFile::new_in(directory(file)).map_err(|error| unwritten(file, &error))?;
     let header = copy(answer, draft.as_file(), file).await?;
     finish(draft, file).map_err(|error| unwritten(file, &error))?;
@@ -43,7 +43,7 @@ pub(crate) async fn run(server: &ServerArgs, file: &Path, output: Output) -> Res
     Ok(if header.unread.is_empty() { Exit::Done } else { Exit::Failed })
 }
 
-/// What is at the place is replaced, which a device or a link would not outlive.
+/// Refuses a path at which something else than a file is: the backup would replace a device or a link.
 fn refuse_other_than_files(file: &Path) -> Result<(), Failure> {
     match file.symlink_metadata() {
         Ok(there) if !there.is_file() => {
@@ -63,7 +63,7 @@ async fn ask(client: &Client) -> Result<impl AsyncBufRead + use<>, Failure> {
         Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => {
             Err(gives_none(client).await)
         }
-        Err(error) => Err(Failure::api(what, &error)),
+        Err(error) => Err(failure::api(what, &error)),
     }
 }
 
@@ -103,7 +103,7 @@ async fn copy(answer: impl AsyncBufRead, draft: &File, file: &Path) -> Result<He
     header.filter(|header| lines == header.objects + 2).ok_or_else(broken)
 }
 
-/// Puts a finished draft in its place, so that neither outlives the other over a power cut.
+/// Moves a finished draft to its final name, so that after a power cut there is the old file or the whole new one.
 fn finish(draft: NamedTempFile, file: &Path) -> io::Result<()> {
     draft.as_file().sync_all()?;
     draft.persist(file)?;

@@ -2,9 +2,9 @@ use clap::CommandFactory;
 use clap_complete::Shell;
 
 use crate::args::CommandLine;
-use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::Output;
+use nodeclient::Exit;
+use nodeclient::Output;
 
 pub(crate) fn run(shell: Shell, output: Output) -> Result<Exit, Failure> {
     let mut script = Vec::new();

@@ -1,4 +1,4 @@
-//! Deletes, and waits for the end: an object with finalizers is gone only when everybody who holds it has cleaned up.
+//! Deletes objects and waits until they are gone: one with finalizers is gone only after every controller has cleaned up.
 
 use kube::api::DeleteParams;
 use kube::{Client, ResourceExt};
@@ -7,11 +7,11 @@ use serde_json::json;
 use super::wait::{Select, Target, until};
 use crate::args::{Condition, Delete};
 use crate::client::ServerArgs;
-use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::kinds::{Kind, Kinds};
 use crate::manifest;
-use crate::output::Output;
+use nodeclient::Exit;
+use nodeclient::Output;
 
 /// One object to delete.
 #[derive(Clone, Debug)]
@@ -71,7 +71,7 @@ async fn delete(
         Err(kube::Error::Api(status)) if status.code == 404 && args.ignore_not_found => {
             return Ok(None);
         }
-        Err(error) => return Err(Failure::api(format!("delete {label}"), &error)),
+        Err(error) => return Err(failure::api(format!("delete {label}"), &error)),
     };
     if !output.is_json() {
         output.line(&format!("{label} deleted"))?;

@@ -10,10 +10,10 @@ use tokio::time::sleep;
 
 use crate::args::{Format, Get};
 use crate::client::ServerArgs;
-use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::kinds::{Kind, Kinds};
-use crate::output::Output;
+use nodeclient::Exit;
+use nodeclient::Output;
 
 mod columns;
 use columns::Columns;
@@ -63,7 +63,7 @@ impl Query<'_> {
             .client
             .request_text(self.accepting(request))
             .await
-            .map_err(|error| Failure::api(what(), &error))?;
+            .map_err(|error| failure::api(what(), &error))?;
         serde_json::from_str(&text)
             .map_err(|error| Failure::new(Exit::Failed, what()).because(&error))
     }
@@ -97,7 +97,7 @@ impl Query<'_> {
 
     async fn watch(&self, answer: &Value, mut columns: Columns) -> Result<(), Failure> {
         let failed = |error: &kube::Error| {
-            Failure::api(format!("watch {}", self.kind.resource.plural), error)
+            failure::api(format!("watch {}", self.kind.resource.plural), error)
         };
         let mut version = resource_version(answer);
         let mut backoff = WatchBackoff::default();

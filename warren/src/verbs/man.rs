@@ -3,9 +3,9 @@ use std::path::Path;
 use clap::CommandFactory;
 
 use crate::args::CommandLine;
-use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::Output;
+use nodeclient::Exit;
+use nodeclient::Output;
 
 pub(crate) fn run(directory: &Path, output: Output) -> Result<Exit, Failure> {
     let failed = |error: std::io::Error| {

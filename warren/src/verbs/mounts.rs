@@ -9,11 +9,11 @@ use serde::Serialize;
 
 use crate::args::Mounts;
 use crate::client::ServerArgs;
-use crate::exit::Exit;
-use crate::failure::Failure;
-use crate::output::Output;
+use crate::failure::{self, Failure};
+use nodeclient::Exit;
+use nodeclient::Output;
 
-/// What is short comes first, so that it is seen on a narrow terminal however long paths and errors are.
+/// Short columns come first, so that a narrow terminal shows them however long paths and errors are.
 const HEADER: [&str; 8] = ["NODE", "DESIRED", "STATE", "READY", "TYPE", "PATH", "OBJECT", "ERROR"];
 const PAGE: u32 = 500;
 
@@ -67,7 +67,7 @@ async fn list(api: &Api<ClientMount>, args: &Mounts) -> Result<Vec<Mount>, Failu
         let page = api
             .list(&parameters)
             .await
-            .map_err(|error| Failure::api("list ClientMounts", &error))?;
+            .map_err(|error| failure::api("list ClientMounts", &error))?;
         mounts.extend(page.items.iter().flat_map(of));
         parameters.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
         if parameters.continue_token.is_none() {
@@ -82,10 +82,10 @@ fn of(object: &ClientMount) -> Vec<Mount> {
     let error = error.map(|error| {
         // Whoever runs this command can act on nodes: the owner's text leaves out what only they can do.
         let debug = Some(error.debug_message.as_str()).filter(|message| !message.is_empty());
-        let told = debug.or(error.user_message.as_deref()).unwrap_or_default();
-        format!("{}: {told}", error.severity)
+        let text = debug.or(error.user_message.as_deref()).unwrap_or_default();
+        format!("{}: {text}", error.severity)
     });
-    // An error while every mount is as wanted is about the object as a whole.
+    // If every mount is ready, an error is about the object as a whole.
     let of_object = status.is_some_and(|status| status.mounts.iter().all(|mount| mount.ready));
     let one = |(index, mount): (usize, &ClientMountInfo)| {
         let reported = status.and_then(|status| status.mounts.get(index));
@@ -109,7 +109,7 @@ fn of(object: &ClientMount) -> Vec<Mount> {
     object.spec.mounts.iter().enumerate().map(one).collect()
 }
 
-/// What is wrong with a whole object is said in the first of its rows.
+/// The rows of a table; an error of a whole object is only in the first of its rows.
 fn rows(mounts: &[Mount]) -> Vec<Vec<String>> {
     let mut rows: Vec<_> = mounts.iter().map(row).collect();
     for (pair, row) in mounts.windows(2).zip(rows.iter_mut().skip(1)) {
@@ -124,7 +124,7 @@ fn rows(mounts: &[Mount]) -> Vec<Vec<String>> {
     rows
 }
 
-/// The status tells the state that is on its way, too; people take it for one that is reached.
+/// The state that people should read: the status has the desired state even before it is reached.
 fn state(mount: &Mount) -> &str {
     if mount.ready {
         &mount.state

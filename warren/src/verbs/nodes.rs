@@ -7,11 +7,11 @@ use proto::v1::{Health, ListNodesRequest, ListNodesResponse, NodeRecord, Role};
 use serde_json::{Value, json};
 
 use crate::client::CoordinatorArgs;
-use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::Output;
+use nodeclient::Exit;
+use nodeclient::Output;
 
-/// Thousands of nodes, each with what is wrong with it.
+/// Bytes of the largest answer: thousands of nodes, each with its problems.
 const LARGEST_ANSWER: usize = 64 << 20;
 const HEADER: [&str; 8] =
     ["NODE", "ROLE", "RABBIT", "INDEX", "CONNECTED", "SINCE", "HEALTH", "MESSAGE"];
@@ -112,12 +112,12 @@ fn json(answer: &ListNodesResponse) -> Value {
         .nodes
         .iter()
         .map(|record| {
-            let told = record.health.clone().unwrap_or_default();
+            let health_record = record.health.clone().unwrap_or_default();
             json!({
                 "node": record.node, "role": role(record), "rabbit": record.rabbit, "index": record.index,
                 "connected": record.connected, "since": record.since, "version": record.version,
-                "bootId": record.boot_id, "epoch": record.epoch, "health": health(record), "message": told.message,
-                "capacityBytes": told.capacity_total, "capacityAllocatedBytes": told.capacity_allocated,
+                "bootId": record.boot_id, "epoch": record.epoch, "health": health(record), "message": health_record.message,
+                "capacityBytes": health_record.capacity_total, "capacityAllocatedBytes": health_record.capacity_allocated,
             })
         })
         .collect();

@@ -12,18 +12,18 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use crate::args::Plan;
-use crate::client::{ServerArgs, channel_over_unix};
-use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::client::ServerArgs;
+use crate::failure::{self, Failure};
 use crate::manifest::{self, Document};
-use crate::output::Output;
+use nodeclient::Exit;
+use nodeclient::{Output, channel_over_unix};
 
 const REMEDY: &str = "is the agent of this node running? Start it with `systemctl start warren-clientmount-agent`, or name its socket with --agent";
 
 /// The uid of an object that is not known to exist. It only keys what a node keeps for an object: mounts, trees, hooks.
 const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
-/// A plan needs no API if the files hold its profile, so it does not wait long for one.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the API may take: a plan needs no API if the files contain its profile.
+const API_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) async fn run(server: &ServerArgs, args: &Plan, output: Output) -> Result<Exit, Failure> {
     let documents = manifest::read(&args.files.files)
@@ -43,7 +43,7 @@ pub(crate) async fn run(server: &ServerArgs, args: &Plan, output: Output) -> Res
         let mut object = mount.object.clone();
         object.metadata.namespace.get_or_insert_with(|| args.files.namespace.clone());
         live.identify(&mut object).await;
-        let request = PlanRequest { client_mount: bytes(&object), profile };
+        let request = PlanRequest { client_mount: bytes(&object), profile, job: None };
         let answer = agent.plan(request).await.map_err(|status| {
             Failure::grpc(format!("{}: ask the agent for a plan", mount.place), &status)
         })?;
@@ -81,10 +81,10 @@ impl Live<'_> {
     }
 
     async fn find(&mut self, object: &DynamicObject) -> Option<String> {
-        let why = match timeout(PATIENCE, uid(self.server, object, self.output)).await {
+        let why = match timeout(API_TIMEOUT, uid(self.server, object, self.output)).await {
             Ok(Ok(uid)) => return uid,
             Ok(Err(failure)) => failure.text(),
-            Err(_) => format!("the API gave no answer within {} s", PATIENCE.as_secs()),
+            Err(_) => format!("the API gave no answer within {} s", API_TIMEOUT.as_secs()),
         };
         self.away = true;
         let why = why.lines().next().unwrap_or_default();
@@ -106,7 +106,7 @@ async fn uid(
     let found = api
         .get_metadata_opt(&name)
         .await
-        .map_err(|error| Failure::api(format!("get the ClientMount {namespace}/{name}"), &error))?;
+        .map_err(|error| failure::api(format!("get the ClientMount {namespace}/{name}"), &error))?;
     Ok(found.and_then(|found| found.metadata.uid))
 }
 
@@ -148,7 +148,7 @@ async fn profile(
     let found = api
         .get_opt(name)
         .await
-        .map_err(|error| Failure::api(format!("get the profile {namespace}/{name}"), &error))?;
+        .map_err(|error| failure::api(format!("get the profile {namespace}/{name}"), &error))?;
     Ok(found.map(|profile| bytes(&profile)).unwrap_or_default())
 }
 

@@ -17,16 +17,16 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::args::{Condition, Wait};
 use crate::client::ServerArgs;
-use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::kinds::{Kind, Kinds};
-use crate::output::Output;
+use nodeclient::Exit;
+use nodeclient::Output;
 use watched::Watched;
 
-/// A fatal error is believed when it stands this long: it may be older than the change that cures it.
+/// How long a fatal error must last to count: it may be older than a change that corrects it.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// For ever, as a clock can still tell it.
+/// The longest timeout, so that the deadline still fits the clock.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 /// Objects to wait for: one by name, or all that a selector matches.
@@ -40,7 +40,7 @@ pub(crate) struct Target {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Select {
-    /// With a uid, a namesake made later is another object.
+    /// One object; with a uid, a later object of the same name does not count.
     Name {
         name: String,
         uid: Option<String>,
@@ -137,7 +137,7 @@ fn take(
             Ok(())
         }
         Err(watcher::Error::InitialListFailed(error)) => {
-            Err(Failure::api(format!("list {}", watched.target().kind.resource.plural), &error))
+            Err(failure::api(format!("list {}", watched.target().kind.resource.plural), &error))
         }
         Err(error) => Err(Failure::new(Exit::Retryable, "watch").because(&error)),
     }

@@ -45,6 +45,7 @@ impl BoxOfOne {
             tls: None,
             http: None,
             webhook: None,
+            workflows: None,
         };
         let (stop, stopped) = oneshot::channel();
         let (started, ready) = std::sync::mpsc::channel();

@@ -51,7 +51,7 @@ fn is_listening(child: &std::process::Child) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
     let caught = u64::from_str_radix(caught.trim(), 16).unwrap();
-    [Signal::SIGINT, Signal::SIGTERM].iter().all(|it| caught & (1 << (*it as i32 - 1)) != 0)
+    [Signal::SIGINT, Signal::SIGTERM].iter().all(|signal| caught & (1 << (*signal as i32 - 1)) != 0)
 }
 
 #[test]

@@ -4,10 +4,12 @@
 
 mod backup;
 mod box_of_one;
+mod centre;
 mod interrupted;
 mod outsider;
 mod planning;
 mod reading;
 mod usage;
 mod waiting;
+mod workflows;
 mod writing;

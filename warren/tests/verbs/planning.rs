@@ -1,11 +1,14 @@
 use std::path::PathBuf;
 
 use proto::v1::node_server::{Node, NodeServer};
-use proto::v1::{Health, HealthRequest, PlanRequest, PlanResponse, StatusRequest, StatusResponse};
+use proto::v1::{
+    Health, HealthRequest, JobNews, MountRequest, PlanRequest, PlanResponse, StatusRequest,
+    StatusResponse, UnmountRequest, WaitRequest,
+};
 use serde_json::{Value, json};
 use tokio::net::UnixListener;
 use tokio::sync::oneshot;
-use tokio_stream::wrappers::UnixListenerStream;
+use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
 use tonic::{Request, Response, Status};
 
 use crate::box_of_one::{BoxOfOne, configuration, mount};
@@ -15,6 +18,25 @@ struct Agent;
 
 #[tonic::async_trait]
 impl Node for Agent {
+    type MountStream = ReceiverStream<Result<JobNews, Status>>;
+    type UnmountStream = ReceiverStream<Result<JobNews, Status>>;
+    type WaitStream = ReceiverStream<Result<JobNews, Status>>;
+
+    async fn mount(&self, _: Request<MountRequest>) -> Result<Response<Self::MountStream>, Status> {
+        Err(Status::unimplemented("nobody waits here"))
+    }
+
+    async fn unmount(
+        &self,
+        _: Request<UnmountRequest>,
+    ) -> Result<Response<Self::UnmountStream>, Status> {
+        Err(Status::unimplemented("nobody waits here"))
+    }
+
+    async fn wait(&self, _: Request<WaitRequest>) -> Result<Response<Self::WaitStream>, Status> {
+        Err(Status::unimplemented("nobody waits here"))
+    }
+
     async fn status(&self, _: Request<StatusRequest>) -> Result<Response<StatusResponse>, Status> {
         Err(Status::unimplemented("not asked"))
     }
@@ -24,12 +46,12 @@ impl Node for Agent {
         let mount: Value = serde_json::from_slice(&request.client_mount).unwrap();
         if request.profile.is_empty() {
             let rejection = "no profile: pin one".to_owned();
-            return Ok(Response::new(PlanResponse { steps: Vec::new(), rejection }));
+            return Ok(Response::new(PlanResponse { rejection, ..PlanResponse::default() }));
         }
         let profile: Value = serde_json::from_slice(&request.profile).unwrap();
         let (name, uid) = (&mount["metadata"]["name"], &mount["metadata"]["uid"]);
         let step = format!("mount {name} {uid} by {}", profile["metadata"]["name"]);
-        Ok(Response::new(PlanResponse { steps: vec![step], rejection: String::new() }))
+        Ok(Response::new(PlanResponse { steps: vec![step], ..PlanResponse::default() }))
     }
 
     async fn get_health(&self, _: Request<HealthRequest>) -> Result<Response<Health>, Status> {

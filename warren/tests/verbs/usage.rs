@@ -70,13 +70,9 @@ fn an_object_the_schema_refuses_names_file_and_field() {
 }
 
 #[test]
-fn completions_and_manual_pages_are_made_from_the_same_command_line() {
+fn completions_are_made_from_the_command_line() {
     for shell in ["bash", "zsh", "fish"] {
         let assert = warren(&["completions", shell]).assert().success();
         assert!(String::from_utf8_lossy(&assert.get_output().stdout).contains("mounts"));
     }
-    let directory = tempfile::tempdir().unwrap();
-    warren(&["man", &directory.path().display().to_string()]).assert().success();
-    let page = std::fs::read_to_string(directory.path().join("warren-wait.1")).unwrap();
-    assert!(page.contains("Wait until objects"));
 }

@@ -151,7 +151,7 @@ fn what_a_file_holds_does_not_steer_the_terminal() {
             for stream in [&output.stdout, &output.stderr] {
                 let text = String::from_utf8(stream.clone()).unwrap();
                 assert!(
-                    !text.contains(|it: char| it.is_control() && it != '\n'),
+                    !text.contains(|char: char| char.is_control() && char != '\n'),
                     "{field} {text:?}"
                 );
             }

@@ -30,12 +30,12 @@ pub(super) fn judge(object: &DynamicObject, condition: Condition) -> Verdict {
     };
     let field = |name| error.get(name).and_then(Value::as_str).unwrap_or_default();
     // Whoever runs this command can act on nodes: the owner's text leaves out what only they can do.
-    let told =
+    let text =
         if field("debugMessage").is_empty() { field("userMessage") } else { field("debugMessage") };
     if field("severity") == "Fatal" {
-        Verdict::Fatal(told.to_owned())
+        Verdict::Fatal(text.to_owned())
     } else {
-        Verdict::Pending(format!("{}: {told}", field("severity")))
+        Verdict::Pending(format!("{}: {text}", field("severity")))
     }
 }
 
@@ -73,10 +73,10 @@ fn is_ready(object: &DynamicObject) -> bool {
         condition.get("type").and_then(Value::as_str) == Some("Ready")
             && condition.get("status").and_then(Value::as_str) == Some("True")
     };
-    let says = status.get("ready") == Some(&Value::Bool(true))
+    let is_marked_ready = status.get("ready") == Some(&Value::Bool(true))
         || status.get("status").and_then(Value::as_str) == Some("Ready")
         || conditions.is_some_and(|conditions| conditions.iter().any(ready));
-    says && !has_error(object)
+    is_marked_ready && !has_error(object)
 }
 
 fn has_error(object: &DynamicObject) -> bool {
@@ -97,7 +97,7 @@ fn pending(object: &DynamicObject, condition: Condition) -> String {
     }
 }
 
-/// Who has to act before a deleted object goes.
+/// Who has to act before a deleted object is gone.
 fn holders(object: &DynamicObject) -> String {
     let finalizers = object.metadata.finalizers.clone().unwrap_or_default();
     if object.metadata.deletion_timestamp.is_none() {

@@ -1,4 +1,4 @@
-//! What is known of the objects of one target. Pure but for the clock it is told.
+//! What is known of the objects of one target. Pure: the clock comes in as an argument.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use tokio::time::Instant;
 use super::judge::{Verdict, judge};
 use super::{Select, Target};
 use crate::args::Condition;
-use crate::exit::Exit;
 use crate::failure::Failure;
+use nodeclient::Exit;
 
 /// The objects of one target, each with its verdict.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(super) struct Watched {
     target: Target,
     condition: Condition,
     objects: BTreeMap<String, Verdict>,
-    /// A list on its way in.
+    /// The list that is being received.
     incoming: Option<BTreeMap<String, Verdict>>,
     listed: bool,
     /// How many objects were there and are gone.
@@ -49,7 +49,7 @@ impl Watched {
         self.listed
     }
 
-    /// Takes an event in; returns news for people.
+    /// Takes in an event; returns lines about what changed.
     pub(super) fn take(&mut self, event: Event<DynamicObject>, now: Instant) -> Vec<String> {
         let before = self.objects.clone();
         match event {
@@ -90,7 +90,7 @@ impl Watched {
         self.objects.len() + self.gone
     }
 
-    /// Since when an object says that it waits for a change, and what it says.
+    /// Since when an object has a fatal error, and the failure to report.
     pub(super) fn fatal(&self) -> Option<(Instant, Failure)> {
         let since = self.fatal_since?;
         let (name, why) = self.objects.iter().find_map(|(name, verdict)| match verdict {
@@ -130,7 +130,7 @@ impl Watched {
         }
     }
 
-    /// A namesake made later.
+    /// Whether it is a later object of the same name.
     fn is_other(&self, object: &DynamicObject) -> bool {
         match &self.target.select {
             Select::Name { uid: Some(uid), .. } => object.metadata.uid.as_ref() != Some(uid),

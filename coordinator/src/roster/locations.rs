@@ -1,4 +1,4 @@
-//! What the SystemConfiguration says of the nodes. A name that no agent could say hello with is no node's.
+//! The nodes of the SystemConfiguration. A name that is no host name belongs to no node.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use proto::limits::{NAME, shortened};
 
 /// Where a node is in the machine, by the SystemConfiguration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Location {
     Rabbit,
     Compute {
         rabbit: String,
@@ -21,17 +21,17 @@ pub(super) fn is_node_name(name: &str) -> bool {
     hostname_validator::is_valid(name)
 }
 
-/// Where each node is that has the name of one.
-pub(super) fn places(configuration: &SystemConfiguration) -> BTreeMap<String, Place> {
+/// Where each node is; names that are no host names are left out.
+pub(super) fn locations(configuration: &SystemConfiguration) -> BTreeMap<String, Location> {
     let named = named(configuration).filter(|(_, name, _)| is_node_name(name));
-    named.map(|(_, name, place)| (name.to_owned(), place)).collect()
+    named.map(|(_, name, location)| (name.to_owned(), location)).collect()
 }
 
-/// Which names are no node's, and what to do about them.
-pub(crate) fn unfit(configuration: &SystemConfiguration) -> Option<String> {
-    let mut unfit = named(configuration).filter(|(_, name, _)| !is_node_name(name));
-    let (field, name, _) = unfit.next()?;
-    let others = match unfit.count() {
+/// A text about names that are no host names, with the remedy; `None` when there are none.
+pub(crate) fn invalid_name(configuration: &SystemConfiguration) -> Option<String> {
+    let mut invalid_names = named(configuration).filter(|(_, name, _)| !is_node_name(name));
+    let (field, name, _) = invalid_names.next()?;
+    let others = match invalid_names.count() {
         0 => String::new(),
         others => format!(" (nor are {others} other names)"),
     };
@@ -41,19 +41,19 @@ pub(crate) fn unfit(configuration: &SystemConfiguration) -> Option<String> {
     ))
 }
 
-/// All names with their fields; of one that is there twice the later place counts.
-fn named(configuration: &SystemConfiguration) -> impl Iterator<Item = (String, &str, Place)> {
+/// All names with their fields; of a name that is there twice the later location counts.
+fn named(configuration: &SystemConfiguration) -> impl Iterator<Item = (String, &str, Location)> {
     let external = configuration.spec.external_compute_nodes.iter().enumerate();
     let external = external.map(|(at, node)| {
-        (format!("spec.externalComputeNodes[{at}].name"), node.name.as_str(), Place::External)
+        (format!("spec.externalComputeNodes[{at}].name"), node.name.as_str(), Location::External)
     });
     let rabbits = configuration.spec.storage_nodes.iter().enumerate().flat_map(|(at, rabbit)| {
         let field = format!("spec.storageNodes[{at}]");
-        let name = (format!("{field}.name"), rabbit.name.as_str(), Place::Rabbit);
+        let name = (format!("{field}.name"), rabbit.name.as_str(), Location::Rabbit);
         let computes = rabbit.computes_access.iter().enumerate().map(move |(at, compute)| {
             let index = u32::try_from(compute.index).ok();
-            let place = Place::Compute { rabbit: rabbit.name.clone(), index };
-            (format!("{field}.computesAccess[{at}].name"), compute.name.as_str(), place)
+            let location = Location::Compute { rabbit: rabbit.name.clone(), index };
+            (format!("{field}.computesAccess[{at}].name"), compute.name.as_str(), location)
         });
         [name].into_iter().chain(computes)
     });

@@ -1,0 +1,36 @@
+//! The operators' and prolog scripts' command.
+//!
+//! One file per verb under `verbs/`. A verb talks to the API, the coordinator or an agent through `client`, prints
+//! through `nodeclient::Output`, and ends with a `nodeclient::Exit` that scripts may rely on.
+
+mod args;
+mod client;
+mod failure;
+mod kinds;
+mod manifest;
+mod verbs;
+mod workflow;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+use nodeclient::{Output, run_to_end, run_to_exit};
+
+use args::CommandLine;
+
+/// The command line, for manual pages and completions.
+#[must_use]
+pub fn command() -> clap::Command {
+    CommandLine::command()
+}
+
+/// Runs the command.
+#[must_use]
+pub fn main() -> ExitCode {
+    let line = CommandLine::try_parse().unwrap_or_else(|error| args::refuse(&error));
+    let output = Output::new(line.is_json());
+    if line.verb.ends_by_itself() {
+        return run_to_end(output, move || verbs::run(line, output));
+    }
+    run_to_exit(output, move || verbs::run(line, output))
+}

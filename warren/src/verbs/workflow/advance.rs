@@ -1,0 +1,84 @@
+//! Takes a workflow to the next state, or to a later one through all between.
+
+use api::{Workflow, WorkflowState};
+use kube::{Client, ResourceExt};
+use serde_json::json;
+
+use crate::args::workflow::{Advance, Owner};
+use crate::failure::Failure;
+use crate::workflow::life::Life;
+use nodeclient::Exit;
+use nodeclient::Output;
+
+pub(super) async fn run(client: Client, args: &Advance, output: Output) -> Result<Exit, Failure> {
+    let named = &args.workflow;
+    let owner = Owner {
+        namespace: named.namespace.clone(),
+        name: Some(named.name.clone()),
+        user: None,
+        group: None,
+    };
+    let life = Life::new(client, &owner, named.timeout, output);
+    let workflow = life.drive.get().await?;
+    let ahead = ahead(&workflow.spec.desired_state, args.to.as_ref())?;
+    // One that is not ready yet is waited for, not refused.
+    let mut workflow = life.drive.reach(&workflow.spec.desired_state, named.timeout).await?;
+    if let Some(nodes) = &args.nodes {
+        life.place(&workflow, &nodes.0).await?;
+    }
+    for state in &ahead {
+        workflow = life.go_to(state).await?;
+    }
+    tell(&workflow, output)
+}
+
+/// The states to go through.
+fn ahead(now: &WorkflowState, to: Option<&WorkflowState>) -> Result<Vec<WorkflowState>, Failure> {
+    let next = now.next().cloned();
+    let Some(to) = to else {
+        return next.map(|state| vec![state]).ok_or_else(|| {
+            Failure::new(Exit::Usage, format!("no state follows {now}"))
+                .remedy("`warren workflow delete` removes it")
+        });
+    };
+    let later: Vec<_> = std::iter::successors(next, |state| state.next().cloned()).collect();
+    match later.iter().position(|state| state == to) {
+        Some(last) => Ok(later.into_iter().take(last + 1).collect()),
+        None => Err(Failure::new(
+            Exit::Usage,
+            format!("--to {to}: the workflow is in {now}, and states do not go back"),
+        )),
+    }
+}
+
+/// The state that it is in.
+pub(super) fn tell(workflow: &Workflow, output: Output) -> Result<Exit, Failure> {
+    let status = workflow.status.clone().unwrap_or_default();
+    let state = status.state.map(|state| state.to_string()).unwrap_or_default();
+    if output.is_json() {
+        output.json(&json!({"workflow": workflow.name_any(), "state": state, "ready": status.ready, "env": status.env}))?;
+    } else {
+        output.line(&format!("workflow/{} {state}", workflow.name_any()))?;
+    }
+    Ok(Exit::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_go_ahead_one_by_one() {
+        let words = |now: &str, to: Option<&str>| {
+            let states = ahead(&now.into(), to.map(WorkflowState::from).as_ref());
+            states
+                .map(|states| states.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "))
+                .map_err(|failure| failure.text())
+        };
+        assert_eq!(words("Proposal", None).unwrap(), "Setup");
+        assert_eq!(words("Setup", Some("PostRun")).unwrap(), "DataIn PreRun PostRun");
+        assert!(words("Teardown", None).unwrap_err().contains("no state follows Teardown"));
+        assert!(words("PreRun", Some("Setup")).unwrap_err().contains("do not go back"));
+        assert!(words("PreRun", Some("PreRun")).unwrap_err().contains("do not go back"));
+    }
+}

@@ -1,0 +1,95 @@
+//! Everything of one workflow, with what it waits for.
+
+use jiff::Timestamp;
+use kube::{Client, ResourceExt};
+use serde_json::{Value, json};
+
+use crate::args::workflow::Named;
+use crate::failure::Failure;
+use crate::workflow::gather::{Member, Objects, gather};
+use crate::workflow::waits::{age, waits};
+use nodeclient::Exit;
+use nodeclient::Output;
+
+pub(super) async fn run(client: &Client, args: &Named, output: Output) -> Result<Exit, Failure> {
+    let objects = gather(client, &args.namespace, &args.name).await?;
+    if objects.is_empty() {
+        return Err(super::show::missing(&args.namespace, &args.name));
+    }
+    let now = Timestamp::now();
+    let waits = waits(&objects);
+    if output.is_json() {
+        let members: Vec<_> = objects.others.iter().map(|member| &member.object).collect();
+        output
+            .json(&json!({"workflow": objects.workflow, "objects": members, "waitsFor": waits}))?;
+        return Ok(Exit::Done);
+    }
+    let header =
+        ["OBJECT", "NAMESPACE", "DIRECTIVE", "AGE", "STATE", "FINALIZERS"].map(str::to_owned);
+    output.table(&header, &rows(&objects, now))?;
+    let lines: Vec<_> = waits.iter().map(|waiting| format!("  {}", waiting.line(now))).collect();
+    let told = if lines.is_empty() {
+        "it waits for nothing".to_owned()
+    } else {
+        format!("it waits for\n{}", lines.join("\n"))
+    };
+    output.text(&format!("\n{told}\n"))?;
+    Ok(Exit::Done)
+}
+
+fn rows(objects: &Objects, now: Timestamp) -> Vec<Vec<String>> {
+    let workflow = objects.workflow.iter().map(|workflow| {
+        let status = workflow.status.clone().unwrap_or_default();
+        let state = status.state.unwrap_or_default();
+        let ready = if status.ready { "ready" } else { "not ready" };
+        vec![
+            format!("workflow/{}", workflow.name_any()),
+            workflow.namespace().unwrap_or_default(),
+            String::new(),
+            workflow.creation_timestamp().map(|moment| age(moment.0, now)).unwrap_or_default(),
+            format!("{state}, {ready}"),
+            workflow.finalizers().join(" "),
+        ]
+    });
+    workflow.chain(objects.others.iter().map(|member| row(member, now))).collect()
+}
+
+fn row(member: &Member, now: Timestamp) -> Vec<String> {
+    vec![
+        member.label(),
+        member.object.namespace().unwrap_or_default(),
+        member.directive().map(|index| index.to_string()).unwrap_or_default(),
+        member.object.creation_timestamp().map(|moment| age(moment.0, now)).unwrap_or_default(),
+        state(&member.object.data, member.object.metadata.deletion_timestamp.is_some()),
+        member.object.finalizers().join(" "),
+    ]
+}
+
+/// What any kind's status has of readiness.
+fn state(data: &Value, is_deleted: bool) -> String {
+    let status = &data["status"];
+    let ready = [&status["ready"], &status["allReady"]].into_iter().find_map(Value::as_bool);
+    let ready = match ready {
+        Some(true) => "ready",
+        Some(false) => "not ready",
+        None => "",
+    };
+    let state = status["state"].as_str().unwrap_or_default();
+    let words = [if is_deleted { "deleting" } else { "" }, state, ready];
+    words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_kind_tells_its_readiness() {
+        assert_eq!(
+            state(&json!({"status": {"state": "mounted", "ready": true}}), false),
+            "mounted, ready"
+        );
+        assert_eq!(state(&json!({"status": {"allReady": false}}), true), "deleting, not ready");
+        assert_eq!(state(&json!({}), false), "");
+    }
+}

@@ -1,0 +1,139 @@
+//! Gets rid of a workflow: shows the plan, and with `--yes` carries it out, looking again after each step.
+
+use api::WorkflowState;
+use kube::Client;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::json;
+
+use crate::args::workflow::Purge;
+use crate::failure::{self, Failure};
+use crate::kinds::Kinds;
+use crate::workflow::drive::Drive;
+use crate::workflow::gather::gather;
+use crate::workflow::purge::{Step, plan};
+use nodeclient::Exit;
+use nodeclient::Output;
+
+pub(super) async fn run(client: Client, args: &Purge, output: Output) -> Result<Exit, Failure> {
+    let named = &args.workflow;
+    let objects = gather(&client, &named.namespace, &named.name).await?;
+    let steps = plan(&objects, args.force);
+    if !args.yes {
+        return show(&steps, objects.is_empty(), output);
+    }
+    let purger = Purger {
+        drive: Drive::new(client.clone(), &named.namespace, &named.name, output),
+        client,
+        args,
+    };
+    let mut taken: Vec<Step> = Vec::new();
+    loop {
+        let objects = gather(&purger.client, &named.namespace, &named.name).await?;
+        // A step that was taken and changed nothing is not taken again.
+        let next = plan(&objects, args.force).into_iter().find(|step| !taken.contains(step));
+        let Some(step) = next else { break };
+        output.note(&step.to_string());
+        purger.take(&step, output).await?;
+        taken.push(step);
+    }
+    left(&purger, &taken, output).await
+}
+
+fn show(steps: &[Step], is_gone: bool, output: Output) -> Result<Exit, Failure> {
+    if output.is_json() {
+        output.json(&steps)?;
+    } else if is_gone {
+        output.line("nothing of it is there")?;
+    } else if steps.is_empty() {
+        output.line("everything of it is being deleted; --force takes finalizers off")?;
+    } else {
+        for (index, step) in steps.iter().enumerate() {
+            output.line(&format!("{}. {step}", index + 1))?;
+        }
+        output.note("nothing is done yet; --yes does it");
+    }
+    Ok(Exit::Done)
+}
+
+struct Purger<'a> {
+    client: Client,
+    drive: Drive,
+    args: &'a Purge,
+}
+
+impl Purger<'_> {
+    async fn take(&self, step: &Step, output: Output) -> Result<(), Failure> {
+        let patience = self.args.workflow.timeout;
+        let taken = match step {
+            Step::TearDown { .. } => match self.drive.ask_for(&WorkflowState::Teardown, true).await
+            {
+                Ok(()) => self.drive.reach(&WorkflowState::Teardown, patience).await.map(drop),
+                Err(failure) => Err(failure),
+            },
+            Step::DeleteWorkflow { .. } if self.args.force => {
+                self.delete("workflow", &self.args.workflow.name, &self.args.workflow.namespace)
+                    .await
+            }
+            Step::DeleteWorkflow { .. } => self.drive.delete(patience).await,
+            Step::Delete { object, namespace } => {
+                let (kind, name) = object.split_once('/').unwrap_or_default();
+                self.delete(kind, name, namespace).await
+            }
+            Step::Release { object, namespace, .. } => self.release(object, namespace).await,
+        };
+        match taken {
+            // What does not end by itself is what force is for.
+            Err(failure) if self.args.force => {
+                output.note(&format!("{}; going on", failure.text()));
+                Ok(())
+            }
+            taken => taken,
+        }
+    }
+
+    async fn delete(&self, kind: &str, name: &str, namespace: &str) -> Result<(), Failure> {
+        let kinds = Kinds::discover(&self.client).await?;
+        let api = kinds.named(kind)?.api(&self.client, namespace);
+        match api.delete(name, &DeleteParams::default()).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            answer => answer
+                .map(drop)
+                .map_err(|error| failure::api(format!("delete {kind}/{name}"), &error)),
+        }
+    }
+
+    async fn release(&self, object: &str, namespace: &str) -> Result<(), Failure> {
+        let (kind, name) = object.split_once('/').unwrap_or_default();
+        let kinds = Kinds::discover(&self.client).await?;
+        let api = kinds.named(kind)?.api(&self.client, namespace);
+        let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+        match api.patch_metadata(name, &PatchParams::default(), &patch).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            answer => answer
+                .map(drop)
+                .map_err(|error| failure::api(format!("take the finalizers off {object}"), &error)),
+        }
+    }
+}
+
+/// What is left after all steps.
+async fn left(purger: &Purger<'_>, taken: &[Step], output: Output) -> Result<Exit, Failure> {
+    let named = &purger.args.workflow;
+    let objects = gather(&purger.client, &named.namespace, &named.name).await?;
+    let left: Vec<String> =
+        objects.others.iter().map(crate::workflow::gather::Member::label).collect();
+    if output.is_json() {
+        output.json(
+            &json!({"steps": taken, "left": left, "workflowIsGone": objects.workflow.is_none()}),
+        )?;
+    }
+    if objects.is_empty() {
+        if !output.is_json() {
+            output.line("nothing of it is left")?;
+        }
+        return Ok(Exit::Done);
+    }
+    let what = format!("still there: {}", left.join(", "));
+    Err(Failure::new(Exit::Retryable, what)
+        .remedy("`warren workflow investigate` shows what holds it; --force takes finalizers off"))
+}

@@ -1,0 +1,32 @@
+//! When what happened to a workflow.
+
+use kube::Client;
+
+use crate::args::workflow::TimelineArgs;
+use crate::failure::Failure;
+use crate::verbs::run::write_svg;
+use crate::workflow::gather::gather;
+use crate::workflow::timeline::{Timeline, gantt};
+use nodeclient::Exit;
+use nodeclient::Output;
+
+pub(super) async fn run(
+    client: &Client,
+    args: &TimelineArgs,
+    output: Output,
+) -> Result<Exit, Failure> {
+    let named = &args.workflow;
+    let objects = gather(client, &named.namespace, &named.name).await?;
+    let Some(timeline) = Timeline::of(&objects) else {
+        return Err(super::show::missing(&named.namespace, &named.name));
+    };
+    if let Some(file) = &args.svg {
+        write_svg(file, &timeline)?;
+    }
+    if output.is_json() {
+        output.json(&timeline)?;
+    } else {
+        output.text(&format!("{}\n", gantt(&timeline, jiff::Timestamp::now())))?;
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,12 @@
+//! Workflows from a client's side: driving one, gathering what belongs to it, and telling how it comes along.
+
+pub(crate) mod drive;
+pub(crate) mod gather;
+pub(crate) mod launch;
+pub(crate) mod life;
+pub(crate) mod place;
+pub(crate) mod purge;
+pub(crate) mod recorder;
+pub(crate) mod signals;
+pub(crate) mod timeline;
+pub(crate) mod waits;

@@ -1,0 +1,185 @@
+//! How a job's command gets to its computes: by a line of the site's, or on this host. This file alone starts programs.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use futures::future::join_all;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use thiserror::Error;
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+/// How long a command has to end after SIGTERM.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// A launcher line in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Launcher(Vec<String>);
+
+/// A line that is no launcher.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub(crate) enum LauncherError {
+    #[error("quotes do not match")]
+    Quotes,
+    #[error("the line is empty")]
+    Empty,
+    #[error(
+        "{{node}} starts the command once on each node and {{nodes}} once in all; write one of them"
+    )]
+    Both,
+}
+
+/// For whom and where a command runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    pub nodes: Vec<String>,
+    pub environment: BTreeMap<String, String>,
+    pub user: u32,
+    pub group: u32,
+    pub command: Vec<String>,
+}
+
+/// One program to start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Launch {
+    /// `None` for all nodes together.
+    pub node: Option<String>,
+    pub words: Vec<String>,
+}
+
+impl std::str::FromStr for Launcher {
+    type Err = LauncherError;
+
+    fn from_str(line: &str) -> Result<Self, LauncherError> {
+        let words = shell_words::split(line).map_err(|_| LauncherError::Quotes)?;
+        let launcher = Self(words);
+        if launcher.0.is_empty() {
+            return Err(LauncherError::Empty);
+        }
+        if launcher.names("{node}") && launcher.names("{nodes}") {
+            return Err(LauncherError::Both);
+        }
+        Ok(launcher)
+    }
+}
+
+impl Launcher {
+    fn names(&self, variable: &str) -> bool {
+        self.0.iter().any(|word| word.contains(variable))
+    }
+
+    /// The line for a node or for all, with the command after it.
+    fn words(&self, job: &Job, node: Option<&str>) -> Vec<String> {
+        let nodes = directive::hostlist::compress(&job.nodes);
+        let mut words = Vec::new();
+        for word in &self.0 {
+            if word == "{env}" {
+                words.extend(job.environment.iter().map(|(name, value)| format!("{name}={value}")));
+                continue;
+            }
+            let word = word.replace("{nodes}", &nodes).replace("{node}", node.unwrap_or_default());
+            words.push(
+                word.replace("{user}", &job.user.to_string())
+                    .replace("{group}", &job.group.to_string()),
+            );
+        }
+        words.extend(job.command.iter().cloned());
+        words
+    }
+}
+
+/// What to start: with `{node}` in the line once for each node, else once.
+pub(crate) fn launches(launcher: Option<&Launcher>, job: &Job) -> Vec<Launch> {
+    match launcher {
+        None => vec![Launch { node: None, words: job.command.clone() }],
+        Some(launcher) if launcher.names("{node}") => {
+            let one = |node: &String| Launch {
+                node: Some(node.clone()),
+                words: launcher.words(job, Some(node)),
+            };
+            job.nodes.iter().map(one).collect()
+        }
+        Some(launcher) => vec![Launch { node: None, words: launcher.words(job, None) }],
+    }
+}
+
+/// A program that runs.
+#[derive(Debug)]
+pub(crate) struct Running {
+    launch: Launch,
+    child: Child,
+}
+
+impl Running {
+    /// Why it is no success, for people.
+    pub(crate) fn failure(&self, ended: &io::Result<ExitStatus>) -> Option<String> {
+        let program = self.launch.words.first().map_or("the command", String::as_str);
+        let place = self.launch.node.as_ref().map(|node| format!("{node}: ")).unwrap_or_default();
+        match ended {
+            Ok(status) if status.success() => None,
+            Ok(status) => Some(format!("{place}{program}: {status}")),
+            Err(error) => Some(format!("{place}{program}: {error}")),
+        }
+    }
+}
+
+/// Starts a program with the job's environment; as the job's user when there is no launcher, which changes user itself.
+///
+/// # Errors
+/// When it does not start.
+pub(crate) fn start(launch: Launch, job: &Job, is_local: bool) -> io::Result<Running> {
+    let (program, arguments) = launch.words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .envs(&job.environment)
+        .envs(launch.node.as_ref().map(|node| ("WARREN_NODE", node)));
+    command.kill_on_drop(true);
+    if is_local && nix::unistd::geteuid().is_root() && job.user != 0 {
+        command.uid(job.user).gid(job.group);
+    }
+    let child = command.spawn()?;
+    Ok(Running { launch, child })
+}
+
+/// Waits for all of them; the status of each, in their order.
+pub(crate) async fn wait(running: &mut [Running]) -> Vec<io::Result<ExitStatus>> {
+    join_all(running.iter_mut().map(|running| running.child.wait())).await
+}
+
+/// Tells them to end, and kills those that do not.
+pub(crate) async fn stop(running: &mut [Running]) {
+    for running in running.iter() {
+        let id = running.child.id().and_then(|id| i32::try_from(id).ok());
+        if let Some(id) = id {
+            // One that has just ended needs no signal.
+            let _ = kill(Pid::from_raw(id), Signal::SIGTERM);
+        }
+    }
+    if timeout(GRACE, wait(running)).await.is_err() {
+        for running in running.iter_mut() {
+            // The same: what cannot be killed has ended.
+            let _ = running.child.kill().await;
+        }
+    }
+}
+
+/// The status to hand on: the first that is not success, in the order of the nodes; 128 and its number for a signal, as shells
+/// have it.
+pub(crate) fn handed_on(ended: &[io::Result<ExitStatus>]) -> u8 {
+    let of = |status: &io::Result<ExitStatus>| match status {
+        Ok(status) => {
+            status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1)
+        }
+        Err(_) => 1,
+    };
+    let failed = ended.iter().map(of).find(|code| *code != 0).unwrap_or(0);
+    u8::try_from(failed).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests;

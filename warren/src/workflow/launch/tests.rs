@@ -1,0 +1,90 @@
+use super::*;
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+
+fn job(nodes: &[&str]) -> Job {
+    Job {
+        nodes: nodes.iter().map(|node| (*node).to_owned()).collect(),
+        environment: [("A".to_owned(), "1".to_owned()), ("B".to_owned(), "x y".to_owned())].into(),
+        user: 7,
+        group: 8,
+        command: vec!["app".to_owned(), "-v {node}".to_owned()],
+    }
+}
+
+fn shown(line: Option<&str>) -> Vec<String> {
+    let launcher = line.map(|line| line.parse::<Launcher>().unwrap());
+    let launches = launches(launcher.as_ref(), &job(&["c1", "c2", "c4"]));
+    launches
+        .iter()
+        .map(|launch| {
+            format!("{} {}", launch.node.as_deref().unwrap_or("-"), launch.words.join("|"))
+        })
+        .collect()
+}
+
+#[test]
+fn a_line_starts_the_command_once_or_for_each_node() {
+    assert_eq!(shown(None), ["- app|-v {node}"]);
+    assert_eq!(
+        shown(Some("srun -w {nodes} --uid={user}")),
+        ["- srun|-w|c[1-2,4]|--uid=7|app|-v {node}"]
+    );
+    assert_eq!(
+        shown(Some("ssh '{node}' env {env}")),
+        ["c1", "c2", "c4"].map(|node| format!("{node} ssh|{node}|env|A=1|B=x y|app|-v {{node}}"))
+    );
+}
+
+#[test]
+fn a_line_that_cannot_be_meant_is_refused() {
+    for (line, error) in [
+        ("ssh '{node}", LauncherError::Quotes),
+        ("  ", LauncherError::Empty),
+        ("run {node} {nodes}", LauncherError::Both),
+    ] {
+        assert_eq!(line.parse::<Launcher>(), Err(error), "{line}");
+    }
+}
+
+fn sh(script: &str) -> Launch {
+    Launch { node: None, words: ["sh", "-c", script].map(str::to_owned).to_vec() }
+}
+
+fn statuses(scripts: &[&str]) -> u8 {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let started = scripts.iter().map(|script| start(sh(script), &job(&[]), false).unwrap());
+        let mut running: Vec<_> = started.collect();
+        handed_on(&wait(&mut running).await)
+    })
+}
+
+#[test]
+fn the_first_failure_is_handed_on() {
+    assert_eq!(statuses(&["exit 0", "true"]), 0);
+    assert_eq!(statuses(&["exit 0", "exit 42", "exit 7"]), 42);
+    assert_eq!(statuses(&["kill -9 $$"]), 137);
+    assert_eq!(statuses(&["test \"$A$B\" = '1x y'"]), 0);
+}
+
+#[test]
+fn what_is_stopped_gets_to_clean_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let (ready, cleaned) = (directory.path().join("ready"), directory.path().join("cleaned"));
+    mkfifo(&ready, Mode::S_IRWXU).unwrap();
+    let script = format!(
+        "trap 'touch {}; exit 3' TERM; echo > {}; while :; do sleep 0.1; done",
+        cleaned.display(),
+        ready.display()
+    );
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut running = vec![start(sh(&script), &job(&[]), false).unwrap()];
+        // The pipe opens when the script has set its trap.
+        tokio::fs::read(&ready).await.unwrap();
+        stop(&mut running).await;
+        assert_eq!(handed_on(&wait(&mut running).await), 3);
+    });
+    assert!(cleaned.exists());
+}

@@ -1,0 +1,256 @@
+//! The life of a workflow that this command makes: from Proposal to its end, whatever happens in between.
+//!
+//! What was made is removed: after a failure, and after a signal. Only a command that is killed outright leaves its workflow,
+//! and says nothing; `warren workflow show` lists it.
+
+use std::time::Duration;
+
+use api::{
+    Computes, DirectiveBreakdown, Servers, SystemConfiguration, Workflow, WorkflowSpec,
+    WorkflowState,
+};
+use futures::future::try_join_all;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::api::{Api, Patch, PatchParams};
+use kube::{Client, ResourceExt};
+use serde_json::json;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::drive::{Drive, computes_of};
+use super::place;
+use crate::args::workflow::Owner;
+use crate::failure::{self, Failure};
+use nodeclient::Exit;
+use nodeclient::Output;
+
+/// Annotation of a workflow that a command of ours made.
+const MARK: &str = "warren/made-by";
+/// Between two attempts to reach an API that is away while a workflow is to end.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// One workflow of ours.
+pub(crate) struct Life {
+    pub client: Client,
+    pub drive: Drive,
+    pub namespace: String,
+    /// For each state.
+    pub patience: Duration,
+    /// What is ours carries it: another workflow of the same name is never ended.
+    mark: String,
+    pub output: Output,
+}
+
+impl Life {
+    /// Of a name that the caller chose or one of our own.
+    pub(crate) fn new(client: Client, owner: &Owner, patience: Duration, output: Output) -> Self {
+        let name =
+            owner.name.clone().unwrap_or_else(|| format!("warren-{:08x}", fastrand::u32(..)));
+        let drive = Drive::new(client.clone(), &owner.namespace, &name, output);
+        let mark = format!("{:016x}", fastrand::u64(..));
+        Self { client, drive, namespace: owner.namespace.clone(), patience, mark, output }
+    }
+
+    /// Creates it, marked as ours. No signal cuts this short: what may be made after all could not be removed.
+    ///
+    /// # Errors
+    /// When the API refuses it or does not answer, or one of that name is there.
+    pub(crate) async fn begin(&self, mut workflow: Workflow) -> Result<(), Failure> {
+        workflow.annotations_mut().insert(MARK.to_owned(), self.mark.clone());
+        match timeout(self.patience, self.drive.create(&workflow)).await {
+            Ok(created) => created.map(drop),
+            Err(_) => Err(Failure::new(Exit::Unreachable, "the API does not answer")),
+        }
+    }
+
+    /// Asks for a state, waits for it, and tells how long it took.
+    ///
+    /// # Errors
+    /// When it is not reached.
+    pub(crate) async fn go_to(&self, state: &WorkflowState) -> Result<Workflow, Failure> {
+        if *state != WorkflowState::Proposal {
+            self.drive.ask_for(state, false).await?;
+        }
+        let workflow = self.drive.reach(state, self.patience).await?;
+        self.tell(state, &workflow);
+        Ok(workflow)
+    }
+
+    /// How long a state took.
+    fn tell(&self, state: &WorkflowState, workflow: &Workflow) {
+        let took = workflow.status.as_ref().map(|status| status.elapsed_time_last_state.as_str());
+        let took = took
+            .filter(|text| !text.is_empty())
+            .map(|text| format!(" after {text}"))
+            .unwrap_or_default();
+        self.output.note(&format!("{}: {state}{took}", self.drive.name()));
+    }
+
+    /// Names the job's computes, and rabbits for every allocation that has none.
+    ///
+    /// # Errors
+    /// When no rabbit serves a compute, or the API refuses it.
+    pub(crate) async fn place(&self, workflow: &Workflow, nodes: &[String]) -> Result<(), Failure> {
+        let system: Api<SystemConfiguration> =
+            Api::namespaced(self.client.clone(), api::names::STORAGE_NAMESPACE);
+        let system = system
+            .get(api::names::SYSTEM_CONFIGURATION)
+            .await
+            .map_err(|error| failure::api("get the SystemConfiguration default", &error))?;
+        let served = place::served(&system, nodes)?;
+        let data: Vec<_> = nodes.iter().map(|name| json!({"name": name})).collect();
+        self.patch::<Computes>("Computes", &computes_of(workflow), json!({"data": data})).await?;
+        let references = workflow.status.iter().flat_map(|status| &status.directive_breakdowns);
+        let names = references.filter_map(|reference| reference.name.as_deref());
+        try_join_all(names.map(|name| self.place_breakdown(name, &served))).await.map(drop)
+    }
+
+    async fn place_breakdown(
+        &self,
+        name: &str,
+        served: &[directive::placement::Served],
+    ) -> Result<(), Failure> {
+        let breakdowns: Api<DirectiveBreakdown> =
+            Api::namespaced(self.client.clone(), &self.namespace);
+        let what = |kind: &str, name: &str| format!("get the {kind} {}/{name}", self.namespace);
+        let breakdown = breakdowns
+            .get(name)
+            .await
+            .map_err(|error| failure::api(what("DirectiveBreakdown", name), &error))?;
+        let storage = breakdown.status.and_then(|status| status.storage);
+        let Some(storage) = storage else { return Ok(()) };
+        let Some(name) = storage.reference.as_ref().and_then(|reference| reference.name.clone())
+        else {
+            return Ok(());
+        };
+        let servers: Api<Servers> = Api::namespaced(self.client.clone(), &self.namespace);
+        let known = servers
+            .get(&name)
+            .await
+            .map_err(|error| failure::api(what("Servers", &name), &error))?;
+        if !known.spec.allocation_sets.is_empty() {
+            return Ok(());
+        }
+        // Whoever placed it in the meantime was first: the patch is of the version that was read.
+        let sets = place::sets(&storage, served)?;
+        let patch = json!({"metadata": {"resourceVersion": known.resource_version()}, "spec": {"allocationSets": sets}});
+        self.patch::<Servers>("Servers", &name, patch).await
+    }
+
+    async fn patch<K>(
+        &self,
+        kind: &str,
+        name: &str,
+        patch: serde_json::Value,
+    ) -> Result<(), Failure>
+    where
+        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+            + Clone
+            + std::fmt::Debug
+            + serde::de::DeserializeOwned,
+    {
+        let api: Api<K> = Api::namespaced(self.client.clone(), &self.namespace);
+        let answer = api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
+        answer.map(drop).map_err(|error| {
+            failure::api(format!("fill the {kind} {}/{name}", self.namespace), &error)
+        })
+    }
+
+    /// Tears it down and deletes it, and tells whether it was there; an API that is away is tried again.
+    ///
+    /// # Errors
+    /// When it is still there in time, with what holds it and how to get rid of it.
+    pub(crate) async fn end(&self) -> Result<bool, Failure> {
+        let deadline = Instant::now() + self.patience;
+        let remedy = |failure: Failure| {
+            let name = self.drive.name();
+            self.output.note(&format!(
+                "the workflow {name} is still there: `warren workflow investigate {name}` shows what it waits for, `warren workflow purge {name}` how to get rid of it"
+            ));
+            failure
+        };
+        loop {
+            match self.try_to_end().await {
+                Err(failure)
+                    if matches!(failure.exit, Exit::Unreachable) && Instant::now() < deadline =>
+                {
+                    self.output.progress(&format!("{}; trying again", failure.text()));
+                    // It has nothing that could wake us.
+                    sleep(AGAIN).await;
+                }
+                ended => return ended.map_err(remedy),
+            }
+        }
+    }
+
+    async fn try_to_end(&self) -> Result<bool, Failure> {
+        let found = self.drive.find().await?;
+        let Some(workflow) =
+            found.filter(|workflow| workflow.annotations().get(MARK) == Some(&self.mark))
+        else {
+            return Ok(false);
+        };
+        if workflow.spec.desired_state != WorkflowState::Teardown {
+            self.drive.ask_for(&WorkflowState::Teardown, false).await?;
+        }
+        let ended = self.drive.reach(&WorkflowState::Teardown, self.patience).await?;
+        self.tell(&WorkflowState::Teardown, &ended);
+        self.drive.delete(self.patience).await?;
+        self.output.note(&format!("{}: removed", self.drive.name()));
+        Ok(true)
+    }
+}
+
+/// What a life gave, when neither it nor its end failed; what failed first is returned, and the other told.
+pub(crate) fn both<T>(
+    output: Output,
+    lived: Result<T, Failure>,
+    ended: Result<bool, Failure>,
+) -> Result<T, Failure> {
+    match (lived, ended) {
+        (Ok(lived), Ok(_)) => Ok(lived),
+        (Err(failure), Ok(_)) | (Ok(_), Err(failure)) => Err(failure),
+        (Err(first), Err(second)) => {
+            output.failure(&second);
+            Err(first)
+        }
+    }
+}
+
+/// A new workflow in Proposal.
+pub(crate) fn proposal(
+    name: &str,
+    owner: &Owner,
+    wlm: &str,
+    job: &str,
+    directives: Vec<String>,
+) -> Workflow {
+    let user = owner.user.unwrap_or_else(|| nix::unistd::geteuid().as_raw());
+    let group = owner.group.unwrap_or_else(|| nix::unistd::getegid().as_raw());
+    let spec = WorkflowSpec {
+        desired_state: WorkflowState::Proposal,
+        wlm_id: wlm.to_owned(),
+        job_id: IntOrString::String(job.to_owned()),
+        user_id: i64::from(user),
+        group_id: i64::from(group),
+        hurry: false,
+        force_ready: false,
+        directives,
+    };
+    let mut workflow = Workflow::new(name, spec);
+    workflow.metadata.namespace = Some(owner.namespace.clone());
+    workflow
+}
+
+/// The directives in texts of which each may hold several.
+///
+/// # Errors
+/// When one is no directive.
+pub(crate) fn directives(texts: &[String]) -> Result<Vec<String>, Failure> {
+    let lines: Vec<String> = texts.iter().flat_map(|text| directive::split(text)).collect();
+    for line in &lines {
+        line.parse::<directive::Directive>().map_err(|error| {
+            Failure::new(Exit::Usage, format!("directive `{line}`")).because(&error)
+        })?;
+    }
+    Ok(lines)
+}

@@ -1,0 +1,96 @@
+#![expect(clippy::needless_pass_by_value, reason = "json! makes values")]
+
+use super::*;
+use serde_json::{Value, json};
+
+fn member(kind: &str, metadata: Value) -> Member {
+    let mut object =
+        json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": "w-0", "namespace": "n1"}});
+    let known = object["metadata"].as_object_mut().unwrap();
+    known.extend(metadata.as_object().unwrap().clone());
+    Member { kind: kind.to_owned(), object: serde_json::from_value(object).unwrap() }
+}
+
+fn objects(workflow: Option<(&str, Value)>, others: Vec<Member>) -> Objects {
+    let workflow = workflow.map(|(state, mut metadata)| {
+        metadata["name"] = json!("w");
+        metadata["namespace"] = json!("default");
+        serde_json::from_value(json!({"metadata": metadata, "spec": {
+            "desiredState": state, "wlmID": "w", "jobID": 1, "userID": 0, "groupID": 0, "dwDirectives": []}}))
+        .unwrap()
+    });
+    Objects { workflow, others }
+}
+
+fn told(objects: &Objects, force: bool) -> Vec<String> {
+    plan(objects, force).iter().map(ToString::to_string).collect()
+}
+
+const DELETED: &str = "2026-11-24T12:00:00Z";
+
+#[test]
+fn without_force_only_the_workflow_is_ended() {
+    let others = || vec![member("ClientMount", json!({"finalizers": ["f"]}))];
+    assert_eq!(
+        told(&objects(Some(("PreRun", json!({}))), others()), false),
+        ["ask the workflow w for Teardown, and wait for it", "delete the workflow w"]
+    );
+    assert_eq!(
+        told(&objects(Some(("Teardown", json!({}))), others()), false),
+        ["delete the workflow w"]
+    );
+    assert_eq!(
+        told(
+            &objects(
+                Some(("Teardown", json!({"deletionTimestamp": DELETED, "finalizers": ["f"]}))),
+                others()
+            ),
+            false
+        ),
+        [""; 0]
+    );
+}
+
+#[test]
+fn orphans_are_deleted_when_nothing_uses_them_any_more() {
+    let mut others = vec![
+        member("NnfNodeBlockStorage", json!({})),
+        member("NnfNodeStorage", json!({})),
+        member("ClientMount", json!({})),
+    ];
+    for next in ["clientmount", "nnfnodestorage", "nnfnodeblockstorage"] {
+        let planned = told(&objects(None, others.clone()), false);
+        assert_eq!(planned, [format!("delete {next}/w-0 in n1")]);
+        others.pop();
+    }
+}
+
+#[test]
+fn what_is_used_waits_while_its_user_goes() {
+    let going = json!({"deletionTimestamp": DELETED, "finalizers": ["f"]});
+    let others = vec![member("NnfNodeBlockStorage", json!({})), member("ClientMount", going)];
+    assert_eq!(told(&objects(None, others), false), [""; 0]);
+}
+
+#[test]
+fn force_says_what_it_may_leave_behind() {
+    let others = vec![
+        member("NnfNodeBlockStorage", json!({"finalizers": ["b"], "deletionTimestamp": DELETED})),
+        member("ClientMount", json!({"finalizers": ["a", "c"]})),
+    ];
+    let workflow = ("Teardown", json!({"finalizers": ["w"], "deletionTimestamp": DELETED}));
+    assert_eq!(
+        told(&objects(Some(workflow), others), true),
+        [
+            "delete clientmount/w-0 in n1",
+            "take a, c off clientmount/w-0 in n1; this may leave behind: mounts on n1, until its agent starts again and cleans up",
+            "take b off nnfnodeblockstorage/w-0 in n1; this may leave behind: namespaces on the drives of n1, and their capacity",
+            "take w off workflow/w in default; this may leave behind: nothing, when all objects above are gone",
+        ]
+    );
+}
+
+#[test]
+fn nothing_needs_no_steps() {
+    assert_eq!(told(&objects(None, Vec::new()), true), [""; 0]);
+}

@@ -1,0 +1,132 @@
+//! Records a workflow's timeline while it happens: both ends of each state as its status tells them, and what each node does
+//! when it is seen.
+
+use api::client_mount::MountState;
+use api::workflow::WorkflowStatusKind;
+use api::{ClientMount, NnfNodeStorage, RabbitLabels, Workflow, WorkflowState};
+use jiff::Timestamp;
+use kube::{Resource, ResourceExt};
+
+use super::timeline::{Outcome, Row, Subject, Timeline, command, ordered, outcome};
+
+/// What was seen so far.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Recorder {
+    workflow: String,
+    state: WorkflowState,
+    rows: Vec<Row>,
+}
+
+impl Recorder {
+    /// A version of the workflow.
+    pub(crate) fn workflow(&mut self, workflow: &Workflow) {
+        self.workflow = workflow.name_any();
+        let Some(status) = &workflow.status else { return };
+        let (Some(state), Some(begin)) =
+            (&status.state, status.desired_state_change.map(|moment| moment.0))
+        else {
+            return;
+        };
+        self.state = state.clone();
+        let end = status.ready_change.filter(|_| status.ready).map(|moment| moment.0);
+        let is_error = status.status == Some(WorkflowStatusKind::Error);
+        self.put(Subject::State, begin, end, outcome(status.ready, is_error));
+        for driver in status.drivers.iter().filter(|driver| driver.watch_state == *state) {
+            let subject = Subject::Directive(driver.dwd_index, command(workflow, driver.dwd_index));
+            let is_error = driver.status == api::workflow::DriverStatus::Error;
+            let end = driver.complete_time.map(|moment| moment.0);
+            self.put(subject, begin, end, outcome(driver.completed, is_error));
+        }
+    }
+
+    /// A version of a mount.
+    pub(crate) fn mount(&mut self, mount: &ClientMount, now: Timestamp) {
+        let wanted = &mount.spec.desired_state;
+        let what = if *wanted == MountState::Mounted { "mount" } else { "unmount" };
+        let status = mount.status.as_ref();
+        let is_there = status.is_some_and(|status| {
+            status.all_ready && status.mounts.iter().all(|mount| mount.state == *wanted)
+        });
+        let is_error = status.is_some_and(|status| status.error.is_some());
+        self.node(mount, what, is_there, is_error, now);
+    }
+
+    /// A version of a rabbit's file systems.
+    pub(crate) fn file_systems(&mut self, storage: &NnfNodeStorage, now: Timestamp) {
+        let is_deleted = storage.meta().deletion_timestamp.is_some();
+        let what = if is_deleted { "remove storage" } else { "make storage" };
+        let status = storage.status.as_ref();
+        let is_ready = !is_deleted && status.is_some_and(|status| status.ready);
+        self.node(
+            storage,
+            what,
+            is_ready,
+            status.is_some_and(|status| status.error.is_some()),
+            now,
+        );
+    }
+
+    /// An object of a node is gone.
+    pub(crate) fn gone(&mut self, node: &str, now: Timestamp) {
+        let lasting = self.rows.iter_mut().filter(|row| {
+            row.end.is_none() && matches!(&row.subject, Subject::Node(name, what) if name == node && what.starts_with("remove"))
+        });
+        lasting.for_each(|row| (row.end, row.outcome) = (Some(now), Outcome::Done));
+    }
+
+    /// All rows, ordered. A node may be seen at work before the state that it works for is: its rows go by time.
+    pub(crate) fn timeline(&self) -> Timeline {
+        let mut rows = self.rows.clone();
+        for row in rows.iter_mut().filter(|row| matches!(row.subject, Subject::Node(..))) {
+            let states = self.rows.iter().filter(|state| state.subject == Subject::State);
+            let begun =
+                states.filter(|state| state.begin <= row.begin).max_by_key(|state| state.begin);
+            begun.iter().for_each(|state| row.state.clone_from(&state.state));
+        }
+        Timeline { workflow: self.workflow.clone(), rows: ordered(rows) }
+    }
+
+    fn node<K: Resource<DynamicType = ()>>(
+        &mut self,
+        object: &K,
+        what: &str,
+        is_done: bool,
+        is_error: bool,
+        now: Timestamp,
+    ) {
+        let index = object.directive_index().map(|index| format!(" {index}")).unwrap_or_default();
+        let subject =
+            Subject::Node(object.namespace().unwrap_or_default(), format!("{what}{index}"));
+        // What was done already is not begun again by being seen again.
+        if is_done && !self.rows.iter().any(|row| row.subject == subject && row.end.is_none()) {
+            return;
+        }
+        self.put(subject, now, is_done.then_some(now), outcome(is_done, is_error));
+    }
+
+    /// Begins a row, or brings the one that lasts up to date; an end stays.
+    fn put(
+        &mut self,
+        subject: Subject,
+        begin: Timestamp,
+        end: Option<Timestamp>,
+        outcome: Outcome,
+    ) {
+        let of_state = |row: &&mut Row| match subject {
+            Subject::Node(..) => row.end.is_none(),
+            Subject::State | Subject::Directive(..) => {
+                row.state == self.state.as_str() && row.begin == begin
+            }
+        };
+        let known = self.rows.iter_mut().filter(|row| row.subject == subject).find(of_state);
+        if let Some(row) = known {
+            (row.end, row.outcome) = (row.end.or(end), outcome);
+            return;
+        }
+        let state = self.state.to_string();
+        self.rows.push(Row { state, subject, begin, begin_is_taken: false, end, outcome });
+    }
+}
+
+#[cfg(test)]
+mod tests;

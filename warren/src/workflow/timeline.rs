@@ -1,0 +1,185 @@
+//! When what happened to a workflow: by state, directive and node. Built from its objects, or while somebody watches
+//! ([`super::recorder`]).
+//!
+//! The objects keep only part of the past: when each driver was done, and both ends of the last state. A begin that nobody
+//! recorded is taken from the end before it, and marked.
+
+mod gantt;
+mod svg;
+
+use std::collections::BTreeMap;
+
+use api::{Workflow, WorkflowState};
+use jiff::Timestamp;
+use kube::ResourceExt;
+use serde::Serialize;
+
+use super::gather::Objects;
+pub(crate) use gantt::gantt;
+pub(crate) use svg::svg;
+
+/// The whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Timeline {
+    pub workflow: String,
+    pub rows: Vec<Row>,
+}
+
+/// What is told of one state, or of a directive or node in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Row {
+    pub state: String,
+    pub subject: Subject,
+    pub begin: Timestamp,
+    /// Nobody recorded the begin: it is the end of what came before.
+    pub begin_is_taken: bool,
+    /// `None` while it lasts, or when it is not known.
+    pub end: Option<Timestamp>,
+    pub outcome: Outcome,
+}
+
+/// What a row is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Subject {
+    /// The state itself.
+    State,
+    /// A directive's share of it, by index and command.
+    Directive(i64, String),
+    /// A node's share: its name, and what it does.
+    Node(String, String),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Outcome {
+    Done,
+    Lasts,
+    Failed,
+}
+
+impl Row {
+    pub(crate) fn label(&self) -> String {
+        match &self.subject {
+            Subject::State => self.state.clone(),
+            Subject::Directive(index, command) => format!("  {index} {command}"),
+            Subject::Node(node, what) => format!("  {node} {what}"),
+        }
+    }
+}
+
+impl Timeline {
+    /// What the objects themselves tell.
+    pub(crate) fn of(objects: &Objects) -> Option<Self> {
+        let workflow = objects.workflow.as_ref()?;
+        let mut rows = Vec::new();
+        let mut begin = workflow.creation_timestamp()?.0;
+        for state in &WorkflowState::ORDER {
+            let of_state = rows_of(workflow, state, begin);
+            begin = of_state.iter().filter_map(|row| row.end).max().unwrap_or(begin);
+            rows.extend(of_state);
+        }
+        Some(Self { workflow: workflow.name_any(), rows })
+    }
+
+    /// From the first begin to the last end, or to `now` while something lasts.
+    pub(crate) fn extent(&self, now: Timestamp) -> Option<(Timestamp, Timestamp)> {
+        let begin = self.rows.iter().map(|row| row.begin).min()?;
+        let end = self.rows.iter().map(|row| row.end.unwrap_or(now)).max()?;
+        Some((begin, end.max(begin)))
+    }
+}
+
+/// A state that began: with a row for it and one for each directive that takes part.
+fn rows_of(workflow: &Workflow, state: &WorkflowState, begin: Timestamp) -> Vec<Row> {
+    let Some(status) = &workflow.status else { return Vec::new() };
+    let is_current = status.state.as_ref() == Some(state);
+    let begin_recorded = status.desired_state_change.filter(|_| is_current).map(|moment| moment.0);
+    let drivers = status.drivers.iter().filter(|driver| driver.watch_state == *state);
+    let mut rows: Vec<Row> = Vec::new();
+    for driver in drivers {
+        let end = driver.complete_time.map(|moment| moment.0);
+        if end.is_none() && !is_current {
+            continue;
+        }
+        let subject = Subject::Directive(driver.dwd_index, command(workflow, driver.dwd_index));
+        let outcome =
+            outcome(driver.completed, driver.status == api::workflow::DriverStatus::Error);
+        rows.push(row(state, subject, begin_recorded, begin, end, outcome));
+    }
+    let end = if is_current {
+        status.ready_change.filter(|_| status.ready).map(|moment| moment.0)
+    } else {
+        rows.iter().filter_map(|row| row.end).max()
+    };
+    if rows.is_empty() && !is_current {
+        return rows;
+    }
+    let is_error = is_current && status.status == Some(api::workflow::WorkflowStatusKind::Error);
+    let outcome = outcome(end.is_some(), is_error);
+    rows.insert(0, row(state, Subject::State, begin_recorded, begin, end, outcome));
+    rows
+}
+
+fn row(
+    state: &WorkflowState,
+    subject: Subject,
+    recorded: Option<Timestamp>,
+    taken: Timestamp,
+    end: Option<Timestamp>,
+    outcome: Outcome,
+) -> Row {
+    // Objects have whole seconds, statuses microseconds: nothing ends before it begins.
+    let begin = recorded.unwrap_or(taken).min(end.unwrap_or(Timestamp::MAX));
+    Row {
+        state: state.to_string(),
+        subject,
+        begin,
+        begin_is_taken: recorded.is_none(),
+        end,
+        outcome,
+    }
+}
+
+pub(super) fn outcome(is_done: bool, is_error: bool) -> Outcome {
+    match (is_done, is_error) {
+        (true, _) => Outcome::Done,
+        (false, true) => Outcome::Failed,
+        (false, false) => Outcome::Lasts,
+    }
+}
+
+/// The word and name of a directive, as far as it reads as one.
+pub(super) fn command(workflow: &Workflow, index: i64) -> String {
+    let line = usize::try_from(index).ok().and_then(|index| workflow.spec.directives.get(index));
+    let directive = line.and_then(|line| line.parse::<directive::Directive>().ok());
+    let Some(directive) = directive else { return "directive".to_owned() };
+    match directive.value("name") {
+        Some(name) => format!("{} {name}", directive.command),
+        None => directive.command,
+    }
+}
+
+/// Rows in the order of states, and in a state by subject.
+pub(super) fn ordered(mut rows: Vec<Row>) -> Vec<Row> {
+    let places: BTreeMap<&str, usize> = WorkflowState::VALUES.iter().copied().zip(0..).collect();
+    rows.sort_by(|one, other| {
+        let place = |row: &Row| places.get(row.state.as_str()).copied();
+        (place(one), &one.subject, one.begin).cmp(&(place(other), &other.subject, other.begin))
+    });
+    rows
+}
+
+/// A duration as short as it reads well.
+fn shown(begin: Timestamp, end: Timestamp) -> String {
+    let micros = u64::try_from(end.as_microsecond() - begin.as_microsecond()).unwrap_or_default();
+    match micros {
+        0..10_000 => format!("{}.{} ms", micros / 1000, micros % 1000 / 100),
+        10_000..1_000_000 => format!("{} ms", micros / 1000),
+        _ => format!("{}.{:02} s", micros / 1_000_000, micros % 1_000_000 / 10_000),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,112 @@
+#![expect(clippy::needless_pass_by_value, reason = "json! makes values")]
+
+use super::*;
+use serde_json::{Value, json};
+
+fn at(seconds: u32, micros: u32) -> String {
+    format!("2026-11-24T12:00:{seconds:02}.{micros:06}Z")
+}
+
+fn moment(seconds: u32, micros: u32) -> Timestamp {
+    at(seconds, micros).parse().unwrap()
+}
+
+fn objects(status: Value) -> Objects {
+    let workflow = serde_json::from_value(json!({
+        "metadata": {"name": "w<1>", "namespace": "default", "creationTimestamp": "2026-11-24T12:00:00Z"},
+        "spec": {"desiredState": "Setup", "wlmID": "w", "jobID": 1, "userID": 0, "groupID": 0,
+                 "dwDirectives": ["#DW jobdw type=xfs capacity=1GiB name=foo"]},
+        "status": status,
+    }));
+    Objects { workflow: Some(workflow.unwrap()), others: Vec::new() }
+}
+
+fn driver(state: &str, done: Option<String>) -> Value {
+    json!({"driverID": "nnf", "taskID": "", "dwdIndex": 0, "watchState": state, "lastHB": 0, "completed": done.is_some(),
+           "status": if done.is_some() { "Completed" } else { "Pending" }, "completeTime": done})
+}
+
+fn in_setup() -> Timeline {
+    let status = json!({"state": "Setup", "ready": true, "status": "Completed", "desiredStateChange": at(2, 0), "readyChange": at(4, 500_000),
+        "drivers": [driver("Proposal", Some(at(1, 0))), driver("Setup", Some(at(4, 0))), driver("PreRun", None)]});
+    Timeline::of(&objects(status)).unwrap()
+}
+
+#[test]
+fn the_objects_tell_what_they_recorded() {
+    let timeline = in_setup();
+    let rows: Vec<_> = timeline
+        .rows
+        .iter()
+        .map(|row| {
+            format!(
+                "{} {} {} {:?}",
+                row.label(),
+                row.begin_is_taken,
+                shown(row.begin, row.end.unwrap()),
+                row.outcome
+            )
+        })
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            "Proposal true 1.00 s Done",
+            "  0 jobdw foo true 1.00 s Done",
+            "Setup false 2.50 s Done",
+            "  0 jobdw foo false 2.00 s Done"
+        ]
+    );
+    assert_eq!(timeline.extent(moment(9, 0)), Some((moment(0, 0), moment(4, 500_000))));
+}
+
+#[test]
+fn what_lasts_and_what_failed_is_told() {
+    let status = json!({"state": "Setup", "ready": false, "status": "Error", "desiredStateChange": at(2, 0),
+        "drivers": [driver("Proposal", Some(at(1, 0))), driver("Setup", None)]});
+    let timeline = Timeline::of(&objects(status)).unwrap();
+    let outcomes: Vec<_> = timeline.rows.iter().map(|row| row.outcome).collect();
+    assert_eq!(outcomes, [Outcome::Done, Outcome::Done, Outcome::Failed, Outcome::Lasts]);
+    assert_eq!(timeline.extent(moment(9, 0)).unwrap().1, moment(9, 0));
+}
+
+#[test]
+fn a_chart_has_a_bar_for_each_row() {
+    let chart = gantt(&in_setup(), moment(9, 0));
+    let lines: Vec<&str> = chart.lines().collect();
+    assert_eq!(lines.len(), 5);
+    assert_eq!(lines[0], format!("Proposal      │{}{}│ ≤ 1.00 s", "█".repeat(11), " ".repeat(37)));
+    assert_eq!(lines[2], format!("Setup         │{}{}│   2.50 s", " ".repeat(21), "█".repeat(27)));
+    assert!(lines[4].ends_with("4.50 s"), "{}", lines[4]);
+}
+
+#[test]
+fn an_image_is_xml_with_a_bar_for_each_row() {
+    let image = svg(&in_setup(), moment(9, 0));
+    assert!(image.starts_with("<svg ") && image.ends_with("</svg>\n"), "{image}");
+    assert!(image.contains("<title>w&lt;1&gt;</title>"), "{image}");
+    assert_eq!(image.matches("rx=\"2\"").count(), 4);
+    assert_eq!(image.matches("fill-opacity").count(), 2, "begins that nobody recorded are pale");
+}
+
+#[test]
+fn an_empty_timeline_is_empty() {
+    let nothing = Timeline { workflow: "w".to_owned(), rows: Vec::new() };
+    assert_eq!(gantt(&nothing, moment(0, 0)), "");
+    assert!(svg(&nothing, moment(0, 0)).ends_with("</svg>\n"));
+}
+
+#[test]
+fn durations_are_short() {
+    let shown = |micros: i64| {
+        super::shown(
+            moment(0, 0),
+            Timestamp::from_microsecond(moment(0, 0).as_microsecond() + micros).unwrap(),
+        )
+    };
+    assert_eq!(
+        [0, 1_250, 12_345, 1_234_567, 61_000_000].map(shown),
+        ["0.0 ms", "1.2 ms", "12 ms", "1.23 s", "61.00 s"]
+    );
+    assert_eq!(super::shown(moment(1, 0), moment(0, 0)), "0.0 ms");
+}

@@ -1,0 +1,277 @@
+//! What a workflow waits for: where, since when, why, and what to do about it. Pure; the moment is an argument.
+
+use api::client_mount::MountState;
+use api::workflow::DriverStatus;
+use api::{
+    ClientMount, Computes, DirectiveBreakdown, NnfNodeBlockStorage, NnfNodeStorage, RabbitLabels,
+    ResourceError, Servers, Workflow, WorkflowState,
+};
+use jiff::Timestamp;
+use kube::{Resource, ResourceExt};
+use serde::Serialize;
+
+use super::gather::Objects;
+
+/// One thing that a workflow waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Waiting {
+    /// `kind/name`
+    pub object: String,
+    /// The node that has to act.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub directive: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    pub why: String,
+    pub remedy: String,
+}
+
+const AGENT: &str = "is its agent running? `warren nodes` shows it; its log tells more";
+
+/// Everything that keeps the workflow from its desired state or from going; the cause before the effect.
+pub(crate) fn waits(objects: &Objects) -> Vec<Waiting> {
+    let mut waits = Vec::new();
+    if let Some(workflow) = &objects.workflow {
+        waits.extend(unplaced(workflow, objects));
+    }
+    waits.extend(
+        objects
+            .of::<DirectiveBreakdown>("DirectiveBreakdown")
+            .filter_map(|object| breakdown(&object)),
+    );
+    waits.extend(
+        objects
+            .of::<NnfNodeBlockStorage>("NnfNodeBlockStorage")
+            .filter_map(|object| blocks(&object)),
+    );
+    waits.extend(
+        objects.of::<NnfNodeStorage>("NnfNodeStorage").filter_map(|object| file_systems(&object)),
+    );
+    waits.extend(objects.of::<ClientMount>("ClientMount").filter_map(|object| mounts(&object)));
+    if let Some(workflow) = &objects.workflow {
+        waits.extend(drivers(workflow));
+    }
+    waits.extend(held(objects));
+    waits
+}
+
+/// A driver of the workflow's state that is not done.
+fn drivers(workflow: &Workflow) -> Vec<Waiting> {
+    let Some(status) = workflow.status.as_ref().filter(|status| !status.ready) else {
+        return Vec::new();
+    };
+    let since = status.desired_state_change.map(|moment| moment.0);
+    let waiting = |directive, why: String, remedy: &str| Waiting {
+        object: label(workflow, "workflow"),
+        node: None,
+        directive,
+        since,
+        why,
+        remedy: remedy.to_owned(),
+    };
+    let state = status.state.clone().unwrap_or_default();
+    let open =
+        status.drivers.iter().filter(|driver| driver.watch_state == state && !driver.completed);
+    let mut waits: Vec<_> = open
+        .map(|driver| {
+            let is_error = driver.status == DriverStatus::Error;
+            let told = [&driver.error, &driver.message].into_iter().find(|text| !text.is_empty());
+            let told = told.map(|text| format!(": {text}")).unwrap_or_default();
+            let remedy = if is_error {
+                "end it with `warren workflow teardown`; what went wrong is above or in the coordinator's log"
+            } else {
+                "what it waits for is above, or in the coordinator's log"
+            };
+            let why = format!("{state} of driver {} is {}{told}", driver.driver_id, driver.status);
+            waiting(u32::try_from(driver.dwd_index).ok(), why, remedy)
+        })
+        .collect();
+    if waits.is_empty() {
+        let told =
+            if status.message.is_empty() { String::new() } else { format!(": {}", status.message) };
+        waits.push(waiting(
+            None,
+            format!("{state} is not ready{told}"),
+            "is a workflow engine running? See `coordinator --help`",
+        ));
+    }
+    waits
+}
+
+/// Nobody said where.
+fn unplaced(workflow: &Workflow, objects: &Objects) -> Vec<Waiting> {
+    let status = workflow.status.as_ref();
+    let is_waiting = status.is_some_and(|status| !status.ready);
+    let state = status.and_then(|status| status.state.clone()).unwrap_or_default();
+    let since = status.and_then(|status| status.desired_state_change).map(|moment| moment.0);
+    let mut waits = Vec::new();
+    if is_waiting && state == WorkflowState::Setup {
+        let empty = objects
+            .of::<Servers>("Servers")
+            .filter(|servers| servers.spec.allocation_sets.is_empty());
+        waits.extend(empty.map(|servers| Waiting {
+            object: label(&servers, "servers"),
+            node: None,
+            directive: directive(&servers),
+            since,
+            why: "no rabbit is named for its allocations".to_owned(),
+            remedy: "the workload manager fills spec.allocationSets".to_owned(),
+        }));
+    }
+    if is_waiting && state == WorkflowState::PreRun {
+        let empty =
+            objects.of::<Computes>("Computes").filter(|computes| computes.names().next().is_none());
+        waits.extend(empty.map(|computes| Waiting {
+            object: label(&computes, "computes"),
+            node: None,
+            directive: None,
+            since,
+            why: "no compute is named".to_owned(),
+            remedy: "the workload manager fills data".to_owned(),
+        }));
+    }
+    waits
+}
+
+fn breakdown(object: &DirectiveBreakdown) -> Option<Waiting> {
+    let status = object.status.as_ref();
+    if status.is_some_and(|status| status.ready && status.error.is_none()) {
+        return None;
+    }
+    let (why, remedy) = told(
+        status.and_then(|status| status.error.as_ref()),
+        "not broken down yet",
+        "is a workflow engine running?",
+    );
+    Some(of(object, "directivebreakdown", None, why, &remedy))
+}
+
+fn blocks(object: &NnfNodeBlockStorage) -> Option<Waiting> {
+    let status = object.status.as_ref();
+    let is_ready = status.is_some_and(|status| status.ready && status.error.is_none());
+    on_node(
+        object,
+        "nnfnodeblockstorage",
+        is_ready,
+        status.and_then(|status| status.error.as_ref()),
+        "its namespaces are not made or attached",
+    )
+}
+
+fn file_systems(object: &NnfNodeStorage) -> Option<Waiting> {
+    let status = object.status.as_ref();
+    let is_ready = status.is_some_and(|status| status.ready && status.error.is_none());
+    on_node(
+        object,
+        "nnfnodestorage",
+        is_ready,
+        status.and_then(|status| status.error.as_ref()),
+        "its file systems are not made",
+    )
+}
+
+fn mounts(object: &ClientMount) -> Option<Waiting> {
+    let wanted = &object.spec.desired_state;
+    let status = object.status.as_ref();
+    let is_there = status.is_some_and(|status| {
+        status.all_ready
+            && status.error.is_none()
+            && status.mounts.iter().all(|mount| mount.state == *wanted)
+    });
+    let why = if *wanted == MountState::Mounted { "not mounted" } else { "not unmounted" };
+    on_node(object, "clientmount", is_there, status.and_then(|status| status.error.as_ref()), why)
+}
+
+/// An object that the agent of the node in its namespace works on.
+fn on_node<K: Resource<DynamicType = ()>>(
+    object: &K,
+    kind: &str,
+    is_ready: bool,
+    error: Option<&ResourceError>,
+    pending: &str,
+) -> Option<Waiting> {
+    if is_ready {
+        return None;
+    }
+    let seen = !object.finalizers().is_empty();
+    let pending = if seen { pending } else { "the node's agent has not taken it up" };
+    let (why, remedy) = told(error, pending, AGENT);
+    Some(of(object, kind, object.namespace(), why, &remedy))
+}
+
+/// The error and its advice, else what is pending.
+fn told(error: Option<&ResourceError>, pending: &str, remedy: &str) -> (String, String) {
+    let Some(error) = error else { return (pending.to_owned(), remedy.to_owned()) };
+    let advice = error.user_message.clone().filter(|text| !text.is_empty());
+    (
+        format!("{}: {}", error.severity, error.debug_message),
+        advice.unwrap_or_else(|| remedy.to_owned()),
+    )
+}
+
+/// What is being deleted and waits for somebody.
+fn held(objects: &Objects) -> Vec<Waiting> {
+    let held =
+        objects.others.iter().filter(|member| member.object.metadata.deletion_timestamp.is_some());
+    held.map(|member| Waiting {
+        object: member.label(),
+        node: member.node(),
+        directive: member.directive(),
+        since: member.object.metadata.deletion_timestamp.as_ref().map(|moment| moment.0),
+        why: format!("being deleted, and held by {}", member.object.finalizers().join(", ")),
+        remedy: if member.node().is_some() {
+            AGENT.to_owned()
+        } else {
+            "the coordinator's log tells more".to_owned()
+        },
+    })
+    .collect()
+}
+
+fn of<K: Resource<DynamicType = ()>>(
+    object: &K,
+    kind: &str,
+    node: Option<String>,
+    why: String,
+    remedy: &str,
+) -> Waiting {
+    Waiting {
+        object: label(object, kind),
+        node,
+        directive: directive(object),
+        since: object.creation_timestamp().map(|moment| moment.0),
+        why,
+        remedy: remedy.to_owned(),
+    }
+}
+
+fn label<K: Resource>(object: &K, kind: &str) -> String {
+    format!("{kind}/{}", object.name_any())
+}
+
+fn directive<K: Resource>(object: &K) -> Option<u32> {
+    object.directive_index().and_then(|index| index.parse().ok())
+}
+
+impl Waiting {
+    /// A line for people.
+    pub(crate) fn line(&self, now: Timestamp) -> String {
+        let node = self.node.as_ref().map(|node| format!("{node}: ")).unwrap_or_default();
+        let directive =
+            self.directive.map(|index| format!(" (directive {index})")).unwrap_or_default();
+        let since = self.since.map(|since| format!(" for {}", age(since, now))).unwrap_or_default();
+        format!("{node}{}{directive}{since}: {}; {}", self.object, self.why, self.remedy)
+    }
+}
+
+/// How long ago, in whole seconds.
+pub(crate) fn age(since: Timestamp, now: Timestamp) -> String {
+    let seconds = u64::try_from(now.as_second() - since.as_second()).unwrap_or_default();
+    humantime::format_duration(std::time::Duration::from_secs(seconds)).to_string()
+}
+
+#[cfg(test)]
+mod tests;

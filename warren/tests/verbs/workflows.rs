@@ -1,0 +1,266 @@
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::json;
+
+use crate::box_of_one::{BoxOfOne, configuration};
+use crate::centre::Centre;
+
+const DIRECTIVE: &str = "#DW jobdw type=xfs capacity=1GiB name=foo";
+
+/// A box with two computes and an engine.
+fn site() -> (BoxOfOne, Centre) {
+    let here = BoxOfOne::start();
+    let file = here.file("system.yaml", &[configuration()]);
+    here.warren(&["apply", "-f", &file]).assert().success();
+    let centre = Centre::start(&here);
+    (here, centre)
+}
+
+fn workflows(here: &BoxOfOne) -> usize {
+    here.json(&["workflow", "show", "--json"]).as_array().unwrap().len()
+}
+
+fn stderr(assert: &assert_cmd::assert::Assert) -> String {
+    String::from_utf8(assert.get_output().stderr.clone()).unwrap()
+}
+
+#[test]
+fn a_command_runs_with_its_storage_and_leaves_nothing() {
+    let (here, _centre) = site();
+    let image = here.path("timeline.svg");
+    let image = image.display().to_string();
+    let assert = here
+        .warren(&[
+            "run",
+            DIRECTIVE,
+            "--nodes",
+            "compute-[1-2]",
+            "--name",
+            "job",
+            "--timeline",
+            "--svg",
+            &image,
+            "--",
+        ])
+        .args(["sh", "-c", "echo $DW_JOB_foo on $WARREN_NODES; exit 42"])
+        .assert()
+        .code(42)
+        .stdout("/mnt/nnf/u-0 on compute-[1-2]\n");
+    let told = stderr(&assert);
+    for state in ["Proposal", "Setup", "DataIn", "PreRun", "PostRun", "DataOut"] {
+        assert!(told.contains(&format!("job: {state} after 1ms")), "{told}");
+    }
+    assert!(told.contains("job: removed") && told.contains('█'), "{told}");
+    assert_eq!(workflows(&here), 0);
+    assert!(std::fs::read_to_string(image).unwrap().contains("<title>job</title>"));
+    here.warren(&["get", "servers", "job-0"]).assert().failure();
+}
+
+#[test]
+fn a_launcher_starts_the_command_on_each_node() {
+    let (here, _centre) = site();
+    let assert = here
+        .warren(&[
+            "run",
+            DIRECTIVE,
+            "--nodes",
+            "compute-[1-2]",
+            "--launcher",
+            "env NODE={node}",
+            "--",
+            "sh",
+            "-c",
+        ])
+        .arg("echo $NODE; test $NODE = compute-1")
+        .assert()
+        .code(1);
+    let output = String::from_utf8(assert.get_output().stdout.clone()).unwrap();
+    let mut lines: Vec<_> = output.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["compute-1", "compute-2"]);
+    assert!(stderr(&assert).contains("compute-2: env: exit status: 1"), "{}", stderr(&assert));
+}
+
+#[test]
+fn computes_and_rabbits_are_named_before_setup() {
+    let (here, _centre) = site();
+    here.warren(&[
+        "workflow", "create", DIRECTIVE, "--name", "w", "--job", "f2Dd", "--wlm", "flux",
+    ])
+    .assert()
+    .success()
+    .stdout("w\n");
+    here.warren(&["workflow", "advance", "w", "--nodes", "compute-[1-2]"])
+        .assert()
+        .success()
+        .stdout("workflow/w Setup\n");
+    let servers = here.json(&["get", "servers", "w-0", "-o", "json"]);
+    let storage = json!([{"name": "rabbit-1", "allocationCount": 2}]);
+    assert_eq!(
+        servers["spec"]["allocationSets"],
+        json!([{"label": "xfs", "allocationSize": 1 << 30, "storage": storage}])
+    );
+    let computes = here.json(&["get", "computes", "w", "-o", "json"]);
+    assert_eq!(computes["data"], json!([{"name": "compute-1"}, {"name": "compute-2"}]));
+    let page = here.output(&["workflow", "show", "w"]);
+    assert!(page.contains("has   xfs of 1.0 GiB each on rabbit-1×2"), "{page}");
+    here.warren(&["workflow", "advance", "w", "--to", "PreRun"]).assert().success();
+    let timeline = here.json(&["workflow", "timeline", "w", "--json"]);
+    assert_eq!(timeline["workflow"], "w");
+    let investigated = here.output(&["workflow", "investigate", "w"]);
+    for object in [
+        "workflow/w",
+        "computes/w",
+        "servers/w-0",
+        "directivebreakdown/w-0",
+        "it waits for nothing",
+    ] {
+        assert!(investigated.contains(object), "{investigated}");
+    }
+    here.warren(&["workflow", "delete", "w"]).assert().success();
+    assert_eq!(workflows(&here), 0);
+}
+
+#[test]
+fn what_fails_says_why_and_is_removed() {
+    let (here, _centre) = site();
+    let broken = format!("{DIRECTIVE} profile=broken");
+    let assert = here
+        .warren(&["run", &broken, "--nodes", "compute-1", "--name", "job", "--", "true"])
+        .assert()
+        .code(5);
+    let told = stderr(&assert);
+    assert!(
+        told.contains("the workflow job failed in Setup: DW Directive 0: no drive has room"),
+        "{told}"
+    );
+    assert_eq!(workflows(&here), 0);
+}
+
+#[test]
+fn patience_ends_with_what_is_missing() {
+    let (here, _centre) = site();
+    let stuck = format!("{DIRECTIVE} profile=stuck");
+    let assert = here
+        .warren(&[
+            "run",
+            &stuck,
+            "--nodes",
+            "compute-1",
+            "--name",
+            "job",
+            "--timeout",
+            "1s",
+            "--",
+            "true",
+        ])
+        .assert()
+        .code(3);
+    let told = stderr(&assert);
+    assert!(
+        told.contains("the workflow job is not in Setup after 1s")
+            && told.contains("a rabbit is away"),
+        "{told}"
+    );
+    assert_eq!(workflows(&here), 0);
+}
+
+#[test]
+fn strangers_and_mistakes_make_nothing() {
+    let (here, _centre) = site();
+    let refused = |arguments: &[&str], expected: &str| {
+        let assert = here.warren(arguments).args(["--", "true"]).assert().code(2);
+        assert!(stderr(&assert).contains(expected), "{}", stderr(&assert));
+    };
+    refused(&["run", "#DW", "--nodes", "compute-1"], "no command follows #DW");
+    refused(&["run", DIRECTIVE, "--nodes", "compute-[1-"], "is no host list");
+    refused(&["run", DIRECTIVE, "--nodes", "compute-1,compute-1"], "names compute-1 twice");
+    refused(&["run", DIRECTIVE, "--nodes", "login"], "no rabbit serves login");
+    refused(
+        &["run", DIRECTIVE, "--nodes", "compute-1", "--launcher", "a {node} {nodes}"],
+        "write one of them",
+    );
+    assert_eq!(workflows(&here), 0);
+}
+
+/// Somebody else's workflow of the same name is not ours to end.
+#[test]
+fn a_name_that_is_taken_is_left_alone() {
+    let (here, _centre) = site();
+    here.warren(&["workflow", "create", DIRECTIVE, "--name", "taken"]).assert().success();
+    let assert = here
+        .warren(&["run", DIRECTIVE, "--nodes", "compute-1", "--name", "taken", "--", "true"])
+        .assert()
+        .failure();
+    assert!(stderr(&assert).contains("create the workflow taken"), "{}", stderr(&assert));
+    assert_eq!(workflows(&here), 1);
+    let shown = here.json(&["workflow", "show", "taken", "--json"]);
+    assert_eq!(shown["workflow"]["spec"]["desiredState"], "Proposal");
+}
+
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "test harness: the child must be signalled while it runs"
+)]
+fn an_interrupted_run_ends_its_command_and_removes_its_storage() {
+    let (here, _centre) = site();
+    let script = "trap 'echo cleaned; exit 0' TERM; echo running; while :; do sleep 0.05; done";
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_warren"))
+        .args(["run", DIRECTIVE, "--nodes", "compute-1", "--", "sh", "-c", script])
+        .env("WARREN_API", format!("unix://{}", here.path("api.sock").display()))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "running");
+    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGTERM).unwrap();
+    assert_eq!(lines.next().unwrap().unwrap(), "cleaned");
+    assert_eq!(child.wait().unwrap().code(), Some(6));
+    assert_eq!(workflows(&here), 0);
+}
+
+#[test]
+fn purge_shows_its_plan_before_it_does_anything() {
+    let (here, _centre) = site();
+    here.warren(&["workflow", "create", DIRECTIVE, "--name", "w"]).assert().success();
+    let held = json!({"apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "Servers", "spec": {},
+        "metadata": {"name": "w-held", "namespace": "default", "finalizers": ["example.com/held"], "labels": {
+            "dataworkflowservices.github.io/workflow.name": "w", "dataworkflowservices.github.io/workflow.namespace": "default"}}});
+    let file = here.file("held.yaml", &[held]);
+    here.warren(&["apply", "-f", &file]).assert().success();
+    let plan = here.output(&["workflow", "purge", "w"]);
+    assert!(plan.starts_with("1. ask the workflow w for Teardown"), "{plan}");
+    assert_eq!(workflows(&here), 1);
+    here.warren(&["workflow", "purge", "w", "--yes", "--force", "--timeout", "20s"])
+        .assert()
+        .success()
+        .stdout("nothing of it is left\n");
+    assert_eq!(workflows(&here), 0);
+}
+
+#[test]
+fn persistent_storage_is_made_by_a_workflow_of_its_own() {
+    let (here, _centre) = site();
+    here.warren(&[
+        "persistent",
+        "create",
+        "shared",
+        "--type",
+        "xfs",
+        "--capacity",
+        "1GiB",
+        "--nodes",
+        "compute-1",
+    ])
+    .assert()
+    .success()
+    .stdout("made\n");
+    here.warren(&["persistent", "destroy", "shared"]).assert().success().stdout("destroyed\n");
+    here.warren(&["persistent", "list"]).assert().success().stdout("");
+    assert_eq!(workflows(&here), 0);
+}
