@@ -1,7 +1,7 @@
 # `make` alone lists what there is. Everything installs what it lacks; root only where the kernel demands it.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
-.PHONY: help demo test kube lab lint bench
+.PHONY: help demo test kube lab lint bench package
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -21,5 +21,8 @@ lab: ## scenarios in guests with emulated NVMe drives and kernels of their own; 
 lint: ## formatting, clippy, licences and advisories, shell scripts, units
 	@tests/lint
 
-bench: ## our share of the work, as ratios to the bare system calls in the same run (root)
+bench: ## our share of the work, and what a job loses beside it, as ratios measured in one run (root)
 	@tests/bench
+
+package: ## deb and rpm of each program, for glibc 2.28 and newer; CHECK=1 proves that they are reproducible
+	@packaging/build

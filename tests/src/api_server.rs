@@ -9,8 +9,8 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, ensure};
-use control_plane::{ControlPlane, Login, Settings, client as admin};
+use anyhow::{Context, bail, ensure};
+use control_plane::{AuditEvent, ControlPlane, Login, Settings, client as admin};
 use kube::{
     Api, Client, ResourceExt,
     api::{
@@ -128,6 +128,19 @@ impl ApiServer {
             Kind::Embedded(..) => Ok(embedded(&self.directory)?.0),
             Kind::Real(plane) => block_on(plane.token(SYSTEM, ACCOUNT, Duration::from_secs(3600))),
         }
+    }
+
+    /// What the computes' identity has asked a real server so far, in the order in which the server received it.
+    ///
+    /// # Errors
+    /// When the server is not a real one, or its audit log cannot be read.
+    pub fn asked_by_computes(&self) -> anyhow::Result<Vec<AuditEvent>> {
+        let Kind::Real(plane) = &self.kind else { bail!("the embedded server has no audit log") };
+        let user = format!("system:serviceaccount:{SYSTEM}:{ACCOUNT}");
+        let mut asked = plane.audit()?;
+        asked.retain(|event| event.user == user);
+        asked.sort_by(|one, other| one.received.cmp(&other.received));
+        Ok(asked)
     }
 
     /// Makes every token and every CA of the computes so far worthless; a real server keeps its CA.
@@ -377,7 +390,11 @@ fn resource(
     namespace: Option<&str>,
 ) -> Api<DynamicObject> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+    let mut resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+    // These names are plurals already, which the guess does not know.
+    if ["Computes", "Servers"].contains(&kind) {
+        resource.plural = kind.to_lowercase();
+    }
     match namespace {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
         None => Api::all_with(client.clone(), &resource),

@@ -2,11 +2,12 @@
 
 pub mod agent;
 pub mod life;
+pub mod noise;
 pub mod row;
 
 use std::{path::Path, process::ExitCode, time::Duration};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 
 use crate::{
     centre::{Chassis, Job},
@@ -24,9 +25,12 @@ const AT_ONCE: usize = 50;
 /// Mounts one after another.
 const IN_TURN: usize = 30;
 
-/// Runs every measurement beneath `directory` and prints the table.
-pub async fn run(directory: &Path) -> ExitCode {
-    match measured(directory).await {
+/// How long each mode of the noise is measured, twice.
+const NOISE: Duration = Duration::from_secs(60);
+
+/// Runs every measurement beneath `directory` and prints the table; with `noise` only that part, for so many seconds.
+pub async fn run(directory: &Path, words: &[String]) -> ExitCode {
+    match measured(directory, words).await {
         Ok(rows) => {
             print(&rows);
             ExitCode::SUCCESS
@@ -41,7 +45,11 @@ pub async fn run(directory: &Path) -> ExitCode {
     }
 }
 
-async fn measured(directory: &Path) -> anyhow::Result<Vec<Row>> {
+async fn measured(directory: &Path, words: &[String]) -> anyhow::Result<Vec<Row>> {
+    let noise_alone = words.first().is_some_and(|word| word == "noise");
+    ensure!(noise_alone || words.is_empty(), "usage: bench [noise [SECONDS]]");
+    let seconds = words.get(1).map(|word| word.parse()).transpose().context("SECONDS")?;
+    let noise = seconds.map_or(NOISE, Duration::from_secs);
     clear(directory).context("clear away what an earlier run left")?;
     let drives = ["--file-drives", "4", "--file-drive-capacity", "64GiB"];
     let cluster = Cluster::start_with(directory, Chassis::new(1), &drives)?;
@@ -51,11 +59,15 @@ async fn measured(directory: &Path) -> anyhow::Result<Vec<Row>> {
     say(&format!("carving {AT_ONCE} file systems"));
     let lives = Lives::carve(&mut run, AT_ONCE).await?;
     let mut rows = Vec::new();
-    say(&format!("watching the agent at rest for {} s", REST.as_secs()));
-    rows.extend(agent::at_rest(run.cluster.node("compute-1")?.pid()?, REST).await?);
-    say(&format!("{IN_TURN} mounts in turn, then {AT_ONCE} at once"));
-    rows.extend(lives.in_turn(IN_TURN).await?);
-    rows.extend(lives.at_once().await?);
+    if !noise_alone {
+        say(&format!("watching the agent at rest for {} s", REST.as_secs()));
+        rows.extend(agent::at_rest(run.cluster.node("compute-1")?.pid()?, REST).await?);
+        say(&format!("{IN_TURN} mounts in turn, then {AT_ONCE} at once"));
+        rows.extend(lives.in_turn(IN_TURN).await?);
+    }
+    let at_once = lives.at_once().await?;
+    rows.extend(at_once.into_iter().filter(|_| !noise_alone));
+    rows.extend(noise::measure(&mut run.cluster, noise)?);
     drop(run);
     clear(directory)?;
     Ok(rows)

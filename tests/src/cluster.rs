@@ -16,7 +16,7 @@ use anyhow::{Context, ensure};
 use crate::{
     centre::Chassis,
     leftovers::{leftovers, release_drives},
-    program::{Program, binary, command, until},
+    program::{Program, binary, command, plant, until},
     run::Machines,
     server::{RealServer, Server},
 };
@@ -70,6 +70,15 @@ impl Link {
     }
 }
 
+/// Who turns Workflows into the objects of nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Centre {
+    /// The coordinator's engine, where it runs unless told otherwise.
+    Engine,
+    /// The test, in the place of a site's controllers.
+    Test,
+}
+
 /// The programs of one chassis and the directory that holds everything of theirs.
 #[derive(Debug)]
 pub struct Cluster {
@@ -80,6 +89,7 @@ pub struct Cluster {
     rabbit_arguments: Vec<String>,
     server: Server,
     link: Link,
+    centre: Centre,
 }
 
 impl Cluster {
@@ -115,6 +125,21 @@ impl Cluster {
         server: Server,
         link: Link,
     ) -> anyhow::Result<Self> {
+        Self::start_under(directory, chassis, rabbit_arguments, server, link, Centre::Engine)
+    }
+
+    /// The same, with a say in who turns Workflows into objects of nodes.
+    ///
+    /// # Errors
+    /// As for `start`.
+    pub fn start_under(
+        directory: &Path,
+        chassis: Chassis,
+        rabbit_arguments: &[&str],
+        server: Server,
+        link: Link,
+        centre: Centre,
+    ) -> anyhow::Result<Self> {
         for name in ["run", "logs", "mnt", "pool", "coordinator", "fence"] {
             fs::create_dir_all(directory.join(name)).with_context(|| format!("create {name}"))?;
         }
@@ -130,6 +155,7 @@ impl Cluster {
             rabbit_arguments,
             server,
             link,
+            centre,
         };
         cluster.server.prepare(&cluster.node_names())?;
         cluster.start_coordinator()?;
@@ -228,6 +254,10 @@ impl Cluster {
         let mut argv = command(binary("coordinator")?);
         argv.envs(environment.iter().copied());
         argv.arg("--socket").arg(self.coordinator_socket());
+        argv.arg("--mount-root").arg(self.mount_root());
+        if self.centre == Centre::Test {
+            argv.arg("--workflows=false");
+        }
         match self.server.real() {
             Some(real) => argv.arg("--kubeconfig").arg(&real.roles.coordinator),
             None => argv
@@ -402,6 +432,40 @@ impl Cluster {
         let mut argv = self.warren()?;
         argv.args(words);
         output(argv).with_context(|| format!("warren {}", words.join(" ")))
+    }
+
+    /// A launcher line for `warren run`: a node is a mount namespace here, and no machine that ssh reaches.
+    ///
+    /// # Errors
+    /// When the nodes do not run, or its script cannot be written.
+    pub fn launcher(&self) -> anyhow::Result<String> {
+        let mut nodes = String::new();
+        for (name, _) in &self.chassis.computes {
+            nodes.push_str(&format!("{name}) node={};;\n", self.node(name)?.node_pid()));
+        }
+        let script = self.directory.join("run/on-node");
+        let text = format!(
+            "#!/bin/sh\n# on-node NODE USER GROUP COMMAND...\ncase $1 in\n{nodes}esac\nuser=$2 group=$3\nshift 3\n\
+             exec nsenter --mount --target \"$node\" setpriv --reuid \"$user\" --regid \"$group\" --clear-groups \"$@\"\n"
+        );
+        plant(&script, &text)?;
+        Ok(format!("{} {{node}} {{user}} {{group}}", script.display()))
+    }
+
+    /// Waits until the rabbit's Storage tells that its drives may be used.
+    ///
+    /// # Errors
+    /// When it does not in time.
+    pub fn wait_for_drives(&self) -> anyhow::Result<()> {
+        until("the rabbit's Storage to be Ready", PATIENCE, || {
+            let words = ["get", "storage", &self.chassis.rabbit, "-n", "default", "--json"];
+            let storage = self.warren_prints(&words)?;
+            ensure!(storage.contains("\"capacity\""), "no capacity yet: {storage}");
+            let storage: serde_json::Value =
+                serde_json::from_str(&storage).context("decode the Storage")?;
+            ensure!(storage["status"]["status"] == "Ready", "not yet: {}", storage["status"]);
+            Ok(())
+        })
     }
 
     /// Stops a node's agent, or the coordinator, as systemd would.

@@ -1,5 +1,7 @@
-//! The main job on one box, told as it happens: carve, mount on computes, write, unmount, read on the rabbit, tear down.
+//! The main job on one box, told as it happens: `warren run` makes storage, mounts it on three computes, runs a command there, and
+//! removes everything; meanwhile the rabbit shows all allocations as one tree.
 
+pub mod job;
 pub mod screen;
 pub mod story;
 
@@ -16,7 +18,7 @@ use crate::{
     centre::{Chassis, Job},
     cluster::Cluster,
     leftovers::{clear, leftovers},
-    program::{interrupt, kill_children},
+    program::{adopt_orphans, end_children, interrupt, kill_children},
     run::Run,
 };
 use screen::Screen;
@@ -30,6 +32,7 @@ pub fn run(directory: &Path) -> anyhow::Result<()> {
         geteuid().is_root(),
         "root is needed: loop devices and block device mounts are the kernel's privilege (CAP_SYS_ADMIN); use sudo"
     );
+    adopt_orphans()?;
     let mut screen = Screen::new();
     clear(directory).context("clear away what an earlier run left")?;
     let chassis = Chassis::new(3);
@@ -96,6 +99,8 @@ pub async fn interrupted(
         kill_children();
         sleep(Duration::from_millis(20)).await;
     }
+    // The job's commands outlive the `warren run` that started them.
+    end_children();
     match clear(directory) {
         Ok(()) => ExitCode::from(130),
         Err(error) => {

@@ -259,11 +259,11 @@ impl Direct {
         for object in [&self.job.profile(), &block_storage, &file_systems] {
             self.server.create(object)?;
         }
-        self.until_object(&file_systems, "ready", |it| it["status"]["ready"] == true)?;
+        self.until_object(&file_systems, "ready", |object| object["status"]["ready"] == true)?;
         let granted = self.job.block_storage(&self.chassis, true);
         self.server.patch(&granted, &json!({"spec": granted["spec"]}), false)?;
-        let carved = self.until_object(&granted, "granted", |it| {
-            it["status"]["allocations"][0]["accesses"][COMPUTE].is_object()
+        let carved = self.until_object(&granted, "granted", |object| {
+            object["status"]["allocations"][0]["accesses"][COMPUTE].is_object()
         })?;
         Ok(self.job.compute_mount(&self.chassis, 0, &carved))
     }
@@ -304,8 +304,8 @@ impl Direct {
     /// # Errors
     /// As for [`Direct::until_object`].
     pub fn until_state(&self, like: &Value, state: &str) -> anyhow::Result<Value> {
-        self.until_object(like, state, |it| {
-            let status = &it["status"];
+        self.until_object(like, state, |object| {
+            let status = &object["status"];
             let entries = status["mounts"].as_array().map(Vec::as_slice).unwrap_or_default();
             entries.len() == 1
                 && (&entries[0]["state"], &entries[0]["ready"]) == (&json!(state), &json!(true))

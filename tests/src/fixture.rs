@@ -5,7 +5,7 @@ use tempfile::TempDir;
 
 use crate::{
     centre::{Chassis, Job},
-    cluster::{Cluster, DRIVES, Link, on_nvme},
+    cluster::{Centre, Cluster, DRIVES, Link, on_nvme},
     run::{Run, Silent},
     server::Server,
 };
@@ -25,6 +25,17 @@ impl Fixture {
     /// When a program does not start or connect.
     pub fn new(computes: u8, file_system: &'static str) -> anyhow::Result<Self> {
         Self::on(Server::of_this_run(), Link::of_this_run(), computes, file_system)
+    }
+
+    /// The same, and the test plays the controllers that write Workflows' states.
+    ///
+    /// # Errors
+    /// When a program does not start or connect.
+    pub fn without_engine(computes: u8, file_system: &'static str) -> anyhow::Result<Self> {
+        let (server, link) = (Server::of_this_run(), Link::of_this_run());
+        let mut fixture = Self::started_under(server, link, computes, file_system, Centre::Test)?;
+        fixture.run.describe_system()?;
+        Ok(fixture)
     }
 
     /// The same, on a server of the caller's.
@@ -52,11 +63,22 @@ impl Fixture {
         computes: u8,
         file_system: &'static str,
     ) -> anyhow::Result<Self> {
+        Self::started_under(server, link, computes, file_system, Centre::Engine)
+    }
+
+    fn started_under(
+        server: Server,
+        link: Link,
+        computes: u8,
+        file_system: &'static str,
+        centre: Centre,
+    ) -> anyhow::Result<Self> {
         // On a disk: loop devices over a tmpfs would test another path of the kernel.
         let directory =
             TempDir::with_prefix_in("warren-test-", "/var/tmp").context("make a directory")?;
+        let chassis = Chassis::new(computes);
         let cluster =
-            Cluster::start_on(directory.path(), Chassis::new(computes), &DRIVES, server, link)?;
+            Cluster::start_under(directory.path(), chassis, &DRIVES, server, link, centre)?;
         let job = Job::new(1, file_system, &cluster.mount_root());
         let run = Run { cluster, job, narrator: Silent, patient: false };
         Ok(Self { run, directory })
@@ -94,7 +116,7 @@ impl Fixture {
         let mut found = Vec::new();
         for ledger in std::fs::read_dir(ledgers).context("list the ledgers")? {
             let path = ledger.context("list the ledgers")?.path();
-            if path.extension().is_none_or(|it| it != "json") {
+            if path.extension().is_none_or(|extension| extension != "json") {
                 continue;
             }
             let text = std::fs::read(&path).context("read a ledger")?;

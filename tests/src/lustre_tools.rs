@@ -151,5 +151,5 @@ fn asked(name: &str, words: &[&str]) -> anyhow::Result<String> {
 
 fn state_directory() -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path).map(|it| it.join(STATE)).find(|it| it.is_dir())
+    env::split_paths(&path).map(|path| path.join(STATE)).find(|path| path.is_dir())
 }

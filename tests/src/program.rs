@@ -18,7 +18,11 @@ use std::{
 
 use anyhow::{Context, bail, ensure};
 use nix::{
-    sys::signal::{Signal, kill, killpg},
+    sys::{
+        prctl::set_child_subreaper,
+        signal::{Signal, kill, killpg},
+        wait::waitpid,
+    },
     unistd::Pid,
 };
 
@@ -57,6 +61,25 @@ pub fn kill_children() {
         for pid in children.split_whitespace().filter_map(|pid| pid.parse().ok()) {
             // One that ended in between is what we want.
             let _ = signal(pid, Signal::SIGKILL);
+        }
+    }
+}
+
+/// Makes this process the parent of those that its children leave behind (prctl(2), `PR_SET_CHILD_SUBREAPER`).
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn adopt_orphans() -> anyhow::Result<()> {
+    set_child_subreaper(true).context("become the parent of orphans")
+}
+
+/// Kills all children, those that were adopted too, and waits for their end. No other thread may wait for a child.
+pub fn end_children() {
+    loop {
+        kill_children();
+        // The kernel says ECHILD when there are none.
+        if waitpid(None, None).is_err() {
+            return;
         }
     }
 }

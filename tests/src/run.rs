@@ -14,6 +14,17 @@ use crate::{
 /// `warren`'s exit code when the coordinator cannot be reached.
 const UNREACHABLE: i32 = 7;
 
+/// `warren delete`'s option for what may be gone already.
+const GONE_IS_WELL: &str = "--ignore-not-found";
+
+/// Makes a command one that is repeated, since nobody knows whether it worked.
+pub fn repeated(words: &mut Vec<&str>) {
+    // What is to be deleted may be gone, and only the answer was lost.
+    if words.first() == Some(&"delete") && words.last() != Some(&GONE_IS_WELL) {
+        words.push(GONE_IS_WELL);
+    }
+}
+
 /// Who hears of the commands that are typed and what they print.
 pub trait Narrator {
     /// A command line, as one would type it.
@@ -331,8 +342,9 @@ impl<N: Narrator, M: Machines> Run<N, M> {
     /// When it fails.
     pub fn prints(&self, words: &[&str]) -> anyhow::Result<String> {
         let end = Instant::now() + PATIENCE;
+        let mut words = words.to_vec();
         loop {
-            let outcome = self.cluster.warren_prints(words);
+            let outcome = self.cluster.warren_prints(&words);
             let unreachable =
                 outcome.as_ref().err().and_then(|error| error.downcast_ref::<CommandFailed>());
             let repeat = self.patient
@@ -340,6 +352,7 @@ impl<N: Narrator, M: Machines> Run<N, M> {
             if !repeat || Instant::now() > end {
                 return outcome;
             }
+            repeated(&mut words);
             pause(Duration::from_millis(20));
         }
     }
@@ -362,4 +375,20 @@ fn connected(nodes: &str, node: &str) -> bool {
     let Ok(listed) = serde_json::from_str::<Value>(nodes) else { return false };
     let Some(nodes) = listed["nodes"].as_array() else { return false };
     nodes.iter().any(|record| record["node"] == node && record["connected"] == true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_delete_that_is_repeated_may_find_nothing() {
+        let mut words = vec!["delete", "clientmount", "a"];
+        repeated(&mut words);
+        repeated(&mut words);
+        assert_eq!(words, ["delete", "clientmount", "a", GONE_IS_WELL]);
+        let mut words = vec!["get", "clientmount", "a"];
+        repeated(&mut words);
+        assert_eq!(words.len(), 3);
+    }
 }

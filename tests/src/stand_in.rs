@@ -43,11 +43,11 @@ async fn reconcile(
     pool: &Path,
 ) -> anyhow::Result<()> {
     let name = object.name_any();
-    let held = object.finalizers().iter().any(|it| it == FINALIZER);
+    let held = object.finalizers().iter().any(|name| name == FINALIZER);
     if object.metadata.deletion_timestamp.is_some() {
         if held {
             every(&object.data["spec"], "unmounted", pool)?;
-            object.finalizers_mut().retain(|it| it != FINALIZER);
+            object.finalizers_mut().retain(|name| name != FINALIZER);
             api.replace(&name, &PostParams::default(), &object).await.context("release")?;
         }
         return Ok(());

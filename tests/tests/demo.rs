@@ -14,7 +14,7 @@ use tests::{
 };
 
 /// Milliseconds after its start: from before its first file to after its last mount.
-const MOMENTS: [u64; 10] = [1, 20, 60, 120, 200, 300, 450, 600, 750, 900];
+const MOMENTS: [u64; 12] = [1, 20, 60, 200, 450, 700, 900, 1100, 1300, 1600, 2000, 2400];
 
 #[test]
 fn an_interrupt_at_any_moment_leaves_nothing() -> anyhow::Result<()> {

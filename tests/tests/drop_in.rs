@@ -2,7 +2,7 @@
 //! controllers, and a switch from it and back with file systems mounted. On the embedded API server, and on a real one
 //! with `make kube`.
 
-use std::io::Write;
+use std::{collections::BTreeSet, io::Write};
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ fn unchanged(_: &mut Value) {}
 
 fn held(object: &Value) -> bool {
     let finalizers = object["metadata"]["finalizers"].as_array();
-    finalizers.is_some_and(|finalizers| finalizers.iter().any(|it| it == FINALIZER))
+    finalizers.is_some_and(|finalizers| finalizers.iter().any(|name| name == FINALIZER))
 }
 
 fn error_of(object: &Value) -> &str {
@@ -103,10 +103,48 @@ fn a_mount_lives_its_life_without_a_coordinator_and_keeps_newer_fields() -> anyh
     desire(&fixture, &mount, "unmounted")?;
     fixture.until_state(&mount, "unmounted")?;
     fixture.server.delete(&mount)?;
-    fixture.until_object(&mount, "let go", |it| {
-        it["metadata"]["finalizers"] == json!(["example.org/another"])
+    fixture.until_object(&mount, "let go", |object| {
+        object["metadata"]["finalizers"] == json!(["example.org/another"])
     })?;
     fixture.server.patch(&mount, &json!({"metadata": {"finalizers": null}}), false)?;
+    fixture.until_gone(&mount)?;
+    fixture.tear_down()?;
+    fixture.end()
+}
+
+/// A mount waits for two answers one after the other, by the server's own audit log: the finalizer, with the profile read beside
+/// it, and the status.
+#[test]
+fn a_mount_asks_the_server_for_nothing_that_it_need_not() -> anyhow::Result<()> {
+    if !gate::loop_devices() || !gate::real_server() {
+        return Ok(());
+    }
+    let mut fixture = Direct::new(unchanged)?;
+    fixture.start_agent()?;
+    let mount = fixture.carve()?;
+    let before = until("the compute's watch", PATIENCE, || {
+        let asked = fixture.server.asked_by_computes()?;
+        ensure!(asked.iter().any(|event| event.verb == "watch" && event.code == 200));
+        Ok(asked.len())
+    })?;
+    fixture.server.create(&mount)?;
+    fixture.until_state(&mount, "mounted")?;
+    let asked = until("the status in the audit log", PATIENCE, || {
+        let asked = fixture.server.asked_by_computes()?.split_off(before);
+        let asked: Vec<_> =
+            asked.iter().map(|event| format!("{} {}", event.verb, event.resource)).collect();
+        ensure!(
+            asked.iter().any(|request| request == "patch clientmounts/status"),
+            "so far {asked:?}"
+        );
+        Ok(asked)
+    })?;
+    let (last, first) = asked.split_last().context("nothing")?;
+    let first: BTreeSet<_> = first.iter().map(String::as_str).collect();
+    let beside = BTreeSet::from(["get nnfstorageprofiles", "patch clientmounts"]);
+    ensure!(last == "patch clientmounts/status" && first == beside, "{asked:?}");
+    ensure!(asked.len() == 3, "{asked:?}");
+    fixture.server.delete(&mount)?;
     fixture.until_gone(&mount)?;
     fixture.tear_down()?;
     fixture.end()
@@ -138,17 +176,17 @@ fn the_finalizer_comes_whatever_is_wrong_and_foreign_objects_are_never_executed(
     for object in [&elsewhere, &foreign, &nonsense, &early] {
         fixture.server.create(object)?;
     }
-    let told = fixture.until_object(&nonsense, "refused", |it| !error_of(it).is_empty())?;
+    let told = fixture.until_object(&nonsense, "refused", |object| !error_of(object).is_empty())?;
     ensure!(held(&told) && error_of(&told).contains("pinned_storage_profile"), "{told}");
-    let told = fixture.until_object(&early, "waiting", |it| !error_of(it).is_empty())?;
+    let told = fixture.until_object(&early, "waiting", |object| !error_of(object).is_empty())?;
     ensure!(held(&told) && error_of(&told).contains("NnfStorageProfile"), "{told}");
-    let told = fixture.until_object(&foreign, "refused", |it| !error_of(it).is_empty())?;
+    let told = fixture.until_object(&foreign, "refused", |object| !error_of(object).is_empty())?;
     ensure!(!held(&told) && error_of(&told).contains("spec.node is \"compute-2\""), "{told}");
     ensure!(told["status"]["mounts"] == json!([{"state": "mounted", "ready": false}]), "{told}");
 
     fixture.server.create(&fixture.job.profile())?;
-    let found = fixture.until_object(&early, "taken up", |it| {
-        !error_of(it).is_empty() && !error_of(it).contains("NnfStorageProfile")
+    let found = fixture.until_object(&early, "taken up", |object| {
+        !error_of(object).is_empty() && !error_of(object).contains("NnfStorageProfile")
     })?;
     ensure!(
         error_of(&found).contains("no device") || error_of(&found).contains("not visible"),
@@ -235,7 +273,7 @@ fn tokens_rotate_and_an_api_that_is_away_takes_nothing_away() -> anyhow::Result<
     until("a watch that stands again", PATIENCE, || {
         let said = fixture.said()?;
         let words = ["the API answers", "ClientMount is watched", "this program's credentials"];
-        let is_over = |line: &str| words.iter().any(|it| line.contains(&format!("{it} again")));
+        let is_over = |line: &str| words.iter().any(|word| line.contains(&format!("{word} again")));
         ensure!(said.lines().any(is_over), "so far:\n{said}");
         Ok(())
     })?;
@@ -313,15 +351,15 @@ fn a_right_that_is_missing_is_named_and_waited_for() -> anyhow::Result<()> {
         "grant it get, list and watch on clientmounts.dataworkflowservices.github.io",
     )?;
     grant(&fixture, json!([mounts, status]))?;
-    let told = fixture.until_object(&mount, "told why", |it| !error_of(it).is_empty())?;
+    let told = fixture.until_object(&mount, "told why", |object| !error_of(object).is_empty())?;
     ensure!(
         held(&told) && error_of(&told).contains("grant this agent get on nnfstorageprofiles"),
         "{told}"
     );
     fixture.server.create(&fixture.job.profile())?;
     grant(&fixture, json!([mounts, status, profiles]))?;
-    fixture.until_object(&mount, "the profile to be read", |it| {
-        !error_of(it).is_empty() && !error_of(it).contains("NnfStorageProfile")
+    fixture.until_object(&mount, "the profile to be read", |object| {
+        !error_of(object).is_empty() && !error_of(object).contains("NnfStorageProfile")
     })?;
     fixture.server.delete(&mount)?;
     fixture.until_gone(&mount)?;

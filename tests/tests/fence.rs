@@ -53,9 +53,10 @@ impl Shared {
             let object = self.fixture.run.block_storage()?;
             let allocations = object["status"]["allocations"].as_array().cloned();
             let given = allocations.unwrap_or_default();
-            let all = |it: &Value| nodes.iter().all(|node| it["accesses"][node].is_object());
+            let all =
+                |record: &Value| nodes.iter().all(|node| record["accesses"][node].is_object());
             ensure!(given.len() == 2 && given.iter().all(all), "{}", object["status"]);
-            ensure!(nodes.iter().all(|node| self.reach(node).is_ok_and(|it| it == 2)));
+            ensure!(nodes.iter().all(|node| self.reach(node).is_ok_and(|count| count == 2)));
             Ok(())
         })
     }
@@ -64,7 +65,10 @@ impl Shared {
     fn reach(&self, node: &str) -> anyhow::Result<usize> {
         let pool = self.fixture.run.cluster.node_mounts().with_file_name("pool");
         let namespaces = self.fixture.namespaces()?;
-        Ok(namespaces.iter().filter(|it| pool.join(it).join("access").join(node).exists()).count())
+        Ok(namespaces
+            .iter()
+            .filter(|namespace| pool.join(namespace).join("access").join(node).exists())
+            .count())
     }
 
     /// Asks as the sites' agent does; where the answer will be.
@@ -97,7 +101,7 @@ impl Shared {
 
     fn told_dlm(&self) -> usize {
         let told = fs::read_to_string(self.fixture.run.cluster.fence().join("told"));
-        told.unwrap_or_default().lines().filter(|it| *it == "fence_ack 2").count()
+        told.unwrap_or_default().lines().filter(|line| *line == "fence_ack 2").count()
     }
 
     fn shown(&self) -> anyhow::Result<Value> {
@@ -105,7 +109,7 @@ impl Shared {
             self.fixture.run.prints(&["get", "nnfnode", "nnf-nlc", "-n", "rabbit-1", "--json"])?;
         let node: Value = serde_json::from_str(&text)?;
         let servers = node["status"]["servers"].as_array().cloned().unwrap_or_default();
-        let server = servers.into_iter().find(|it| it["hostname"] == NODE);
+        let server = servers.into_iter().find(|server| server["hostname"] == NODE);
         server.context("it is not among the servers")
     }
 

@@ -1,4 +1,4 @@
-//! Every flag that the documents, units and manifests name is one that a program's `--help` has, and every link of a document
+//! Every flag that the documents, manual pages, scripts, units and manifests name is one that a program's `--help` has, and every link of a document
 //! leads somewhere.
 
 use std::{
@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, ensure};
 use regex::Regex;
-use tests::program::{binary, command};
+use tests::{help::commands as commands_of, program::command};
 
 const PROGRAMS: [&str; 4] = ["clientmount-agent", "rabbit-agent", "coordinator", "warren"];
 
@@ -17,7 +17,7 @@ const SCRIPTS: [&str; 2] =
     ["packaging/kubernetes/node-identities", "packaging/kubernetes/renew-token"];
 
 /// Flags of others' programs that the documents name.
-const THEIRS: [(&str, &str); 23] = [
+const THEIRS: [(&str, &str); 28] = [
     ("--cli", "nnf-node-manager"),
     ("--direct", "nnf-node-manager"),
     ("--initializeAndExit", "nnf-node-manager"),
@@ -25,6 +25,11 @@ const THEIRS: [(&str, &str); 23] = [
     ("--persistence", "nnf-node-manager"),
     ("--purge", "nnf-node-manager"),
     ("--zap-", "nnf-node-manager"),
+    ("--default", "flux"),
+    ("--update", "flux"),
+    ("--quiet", "systemctl"),
+    ("--path", "systemd-escape"),
+    ("--reference", "chown"),
     ("--locked", "cargo"),
     ("--release", "cargo"),
     ("--clusterrole", "kubectl"),
@@ -56,25 +61,24 @@ fn flags_in(text: &str) -> Flags {
 
 /// Those of a program and of all its verbs.
 fn flags_of(program: &str) -> anyhow::Result<Flags> {
-    let help = |words: &[&str]| -> anyhow::Result<String> {
-        let told = command(binary(program)?).args(words).arg("--help").output()?;
-        ensure!(told.status.success(), "{program} {words:?} --help: {told:?}");
-        Ok(String::from_utf8(told.stdout)?)
-    };
-    let text = help(&[])?;
-    let mut flags = flags_in(&text);
-    let verbs = text.lines().skip_while(|line| *line != "Commands:").skip(1);
-    for verb in verbs.take_while(|line| !line.is_empty()) {
-        // A verb's description may go on in lines that are indented deeper.
-        let Some(verb) = verb.strip_prefix("  ").filter(|it| !it.starts_with(' ')) else {
-            continue;
-        };
-        let verb = verb.split_whitespace().next().context("a verb")?;
-        if verb != "help" {
-            flags.extend(flags_in(&help(&[verb])?));
+    let commands = commands_of(program, "--help")?;
+    Ok(commands.iter().flat_map(|(_, text)| flags_in(text)).collect())
+}
+
+#[test]
+fn short_help_fits_a_screen_of_80_by_50() -> anyhow::Result<()> {
+    let mut long = Vec::new();
+    for program in PROGRAMS {
+        for (typed, text) in commands_of(program, "-h")? {
+            // The terminal breaks what clap does not, which is the usage line.
+            let lines: usize = text.lines().map(|line| line.len().div_ceil(80).max(1)).sum();
+            if lines > 50 {
+                long.push(format!("{typed}: {lines} lines"));
+            }
         }
     }
-    Ok(flags)
+    ensure!(long.is_empty(), "too long: {long:#?}");
+    Ok(())
 }
 
 /// Files below a place of the tree whose names end so.
@@ -98,10 +102,17 @@ fn files(place: &str, endings: &[&str]) -> anyhow::Result<Vec<PathBuf>> {
 fn documents() -> anyhow::Result<BTreeMap<PathBuf, String>> {
     let mut found = vec![root().join("README.md"), root().join("ARCHITECTURE.md")];
     found.extend(files("docs", &[".md"])?);
-    found.extend(files("systemd", &[".service", ".timer"])?);
+    found.extend(files("docs/man", &[".5", ".7", ".last"])?);
+    found.extend(
+        ["prolog", "epilog", "job.bash", "flux.conf"]
+            .map(|file| root().join("packaging/flux").join(file)),
+    );
+    found.extend(files("systemd", &[".service", ".socket", ".timer"])?);
     found.extend(files("packaging/kubernetes", &[".yaml", ".tpl", ".md"])?);
     ensure!(found.len() > 20, "only {found:?}");
-    found.into_iter().map(|path| Ok((path.clone(), fs::read_to_string(path)?))).collect()
+    // A hyphen of roff is one of the others.
+    let text = |path: &Path| fs::read_to_string(path).map(|text| text.replace("\\-", "-"));
+    found.into_iter().map(|path| Ok((path.clone(), text(&path)?))).collect()
 }
 
 /// What is to be typed: units' ExecStart, indented lines with those they go on in, and what stands between backticks.
@@ -132,15 +143,19 @@ fn every_flag_that_is_named_is_one_that_help_has() -> anyhow::Result<()> {
     let (mut wrong, mut named) = (Vec::new(), Flags::new());
     for (path, text) in documents()? {
         let flags = flags_in(&text);
-        let known = |flag: &&String| all.contains(*flag) || THEIRS.iter().any(|it| it.0 == *flag);
+        let known =
+            |flag: &&String| all.contains(*flag) || THEIRS.iter().any(|theirs| theirs.0 == *flag);
         wrong.extend(
-            flags.iter().filter(|it| !known(it)).map(|it| format!("{}: {it}", path.display())),
+            flags
+                .iter()
+                .filter(|flag| !known(flag))
+                .map(|flag| format!("{}: {flag}", path.display())),
         );
         for typed in commands(&text) {
             let Some(found) = of.captures(&typed) else { continue };
             let (program, words) = (&found[1], &found[2]);
-            let not_its = flags_in(words).into_iter().filter(|it| !ours[program].contains(it));
-            wrong.extend(not_its.map(|it| format!("{}: {program} {it}", path.display())));
+            let not_its = flags_in(words).into_iter().filter(|flag| !ours[program].contains(flag));
+            wrong.extend(not_its.map(|flag| format!("{}: {program} {flag}", path.display())));
         }
         named.extend(flags);
     }
@@ -153,10 +168,10 @@ fn every_flag_that_is_named_is_one_that_help_has() -> anyhow::Result<()> {
 
 /// The anchors that GitHub makes of a page's headings.
 fn anchors(page: &str) -> BTreeSet<String> {
-    let kept = |it: &char| it.is_alphanumeric() || matches!(it, '-' | '_' | ' ');
+    let kept = |char: &char| char.is_alphanumeric() || matches!(char, '-' | '_' | ' ');
     let headings = page.lines().filter(|line| line.starts_with('#'));
     let text = headings.map(|line| line.trim_start_matches('#').trim().to_lowercase());
-    text.map(|it| it.chars().filter(kept).collect::<String>().replace(' ', "-")).collect()
+    text.map(|heading| heading.chars().filter(kept).collect::<String>().replace(' ', "-")).collect()
 }
 
 #[test]
@@ -164,13 +179,13 @@ fn every_link_leads_to_a_file_and_a_heading() -> anyhow::Result<()> {
     let link = Regex::new(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")?;
     let (mut followed, mut wrong) = (0, Vec::new());
     for (path, text) in documents()? {
-        for found in link.captures_iter(&text).filter(|it| !it[1].starts_with("https://")) {
+        for found in link.captures_iter(&text).filter(|found| !found[1].starts_with("https://")) {
             let target =
                 if found[1].is_empty() { path.clone() } else { path.with_file_name(&found[1]) };
-            let heading = found.get(2).map(|it| it.as_str());
+            let heading = found.get(2).map(|heading| heading.as_str());
             let leads = target.exists()
-                && heading.is_none_or(|it| {
-                    fs::read_to_string(&target).is_ok_and(|page| anchors(&page).contains(it))
+                && heading.is_none_or(|heading| {
+                    fs::read_to_string(&target).is_ok_and(|page| anchors(&page).contains(heading))
                 });
             if !leads {
                 wrong.push(format!("{}: {}", path.display(), &found[0]));

@@ -48,7 +48,7 @@ impl Tools {
         let owner = format!("pool-{}-", fixture.job.storage_uid);
         let lines = lustre_tools::log(&self.directory)?;
         let short = |line: &String| {
-            let words = line.split(' ').filter(|it| !it.starts_with('/'));
+            let words = line.split(' ').filter(|word| !word.starts_with('/'));
             words.collect::<Vec<_>>().join(" ").replace(&owner, "")
         };
         Ok(lines.iter().map(short).collect())
@@ -92,8 +92,8 @@ fn the_whole_life_of_a_file_systems_targets() -> anyhow::Result<()> {
     fixture.start_rabbit_with(&[("PATH", &tools.path)])?;
     let node = json!({"apiVersion": "nnf.cray.hpe.com/v1alpha11", "kind": "NnfNode",
         "metadata": {"name": "nnf-nlc", "namespace": fixture.chassis.rabbit}});
-    fixture.until_object(&node, "the LNet address", |it| {
-        it["status"]["lnetNid"] == lustre_tools::NID
+    fixture.until_object(&node, "the LNet address", |object| {
+        object["status"]["lnetNid"] == lustre_tools::NID
     })?;
     fixture.server.create(&fixture.job.lustre_profile())?;
     let [mdt_block, mdt] = fixture.job.lustre_targets(&fixture.chassis, "mgtmdt", 1);
@@ -110,7 +110,7 @@ fn the_whole_life_of_a_file_systems_targets() -> anyhow::Result<()> {
     ensure!(told["status"]["allocations"] == json!([healthy, healthy]), "{told}");
     let log = tools.log(&fixture)?;
     for (kind, index) in [("mgtmdt", 0), ("ost", 0), ("ost", 1)] {
-        let at = made_of(kind, index).map(|wanted| log.iter().position(|it| *it == wanted));
+        let at = made_of(kind, index).map(|wanted| log.iter().position(|line| *line == wanted));
         ensure!(
             at.iter().all(Option::is_some) && at.is_sorted(),
             "{kind}-{index}: {at:?} in {log:#?}"
@@ -137,7 +137,7 @@ fn the_whole_life_of_a_file_systems_targets() -> anyhow::Result<()> {
         fixture.until_gone(object)?;
     }
     let log = tools.log(&fixture)?;
-    let at = |wanted: &str| log.iter().rposition(|it| it == wanted);
+    let at = |wanted: &str| log.iter().rposition(|line| line == wanted);
     let order = [
         at(&client),
         at("zpool destroy ost-0"),
@@ -170,12 +170,12 @@ fn restarted(fixture: &Direct, tools: &Tools, serving: &[[String; 3]]) -> anyhow
     until("the targets to serve again", PATIENCE, || {
         let now = mounts(fixture)?;
         let said = || fs::read_to_string(fixture.at("logs/rabbit-1.log")).unwrap_or_default();
-        ensure!(serving.iter().all(|it| now.contains(it)), "{now:#?}\n{}", said());
+        ensure!(serving.iter().all(|name| now.contains(name)), "{now:#?}\n{}", said());
         Ok(())
     })?;
     let log = tools.log(fixture)?;
     let since = &log[before..];
-    let count = |start: &str| since.iter().filter(|it| it.starts_with(start)).count();
+    let count = |start: &str| since.iter().filter(|line| line.starts_with(start)).count();
     ensure!(count("zpool import -N -o cachefile=none -d") == 3, "{since:#?}");
     ensure!(count("mkfs.lustre") + count("zpool create") + count("lfs") == 0, "{since:#?}");
     Ok(())

@@ -22,6 +22,8 @@ pub struct AuditEvent {
     pub code: u64,
     /// `ResponseStarted` of a watch that goes on, else `ResponseComplete`.
     pub stage: String,
+    /// When the server received it, in a form that sorts: `2026-01-31T12:00:00.000000Z`.
+    pub received: String,
     /// Program, as it names itself.
     pub agent: String,
     /// Bytes of the request's body, as JSON without white space.
@@ -49,6 +51,7 @@ impl AuditEvent {
             uri: text("/requestURI"),
             code: event.pointer("/responseStatus/code").and_then(Value::as_u64).unwrap_or_default(),
             stage: text("/stage"),
+            received: text("/requestReceivedTimestamp"),
             agent: text("/userAgent"),
             request_bytes: bytes("requestObject"),
             response_bytes: bytes("responseObject"),

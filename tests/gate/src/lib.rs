@@ -17,16 +17,19 @@ use nix::unistd::geteuid;
 const REQUIRE: &str = "WARREN_TEST_REQUIRE";
 
 /// All there are.
-const SUITES: [&str; 11] = [
+const SUITES: [&str; 14] = [
     "clock",
     "cuts",
+    "jq",
     "kubectl",
     "loop",
     "lvm",
     "lvmlockd",
+    "mandoc",
     "namespace",
     "real-server",
     "root",
+    "socket-activation",
     "systemd",
     "uevents",
 ];
@@ -50,6 +53,24 @@ pub fn kubectl() -> bool {
     open("kubectl", missing)
 }
 
+/// Whether the jq is here that the scripts for Flux use.
+///
+/// # Panics
+/// When it was asked for and is not.
+#[must_use]
+pub fn jq() -> bool {
+    open("jq", (!on_path("jq")).then_some("jq is missing: install jq"))
+}
+
+/// Whether manual pages can be checked here.
+///
+/// # Panics
+/// When it was asked for and cannot.
+#[must_use]
+pub fn mandoc() -> bool {
+    open("mandoc", (!on_path("mandoc")).then_some("mandoc is missing: install mandoc"))
+}
+
 /// Whether a program can be given a clock of its own here.
 ///
 /// # Panics
@@ -57,6 +78,16 @@ pub fn kubectl() -> bool {
 #[must_use]
 pub fn clock() -> bool {
     open("clock", (!on_path("faketime")).then_some("faketime is missing: install faketime"))
+}
+
+/// Whether a program can be started as systemd's socket units start it.
+///
+/// # Panics
+/// When it was asked for and cannot.
+#[must_use]
+pub fn socket_activation() -> bool {
+    const MISSING: &str = "systemd-socket-activate is missing: install systemd";
+    open("socket-activation", (!on_path("systemd-socket-activate")).then_some(MISSING))
 }
 
 /// Whether this is root, for tests that need nothing else.

@@ -36,7 +36,7 @@ fn resident(pid: u32) -> anyhow::Result<f64> {
     Ok(field(&status, "VmRSS:").context("VmRSS")? / 1000.0)
 }
 
-fn switches(pid: u32) -> anyhow::Result<f64> {
+pub(super) fn switches(pid: u32) -> anyhow::Result<f64> {
     let mut sum = 0.0;
     for thread in fs::read_dir(format!("/proc/{pid}/task")).context("list the agent's threads")? {
         let status =

@@ -1,10 +1,23 @@
-//! `make bench`: what Warren adds to the bare system calls, measured in one run.
+//! `make bench`: what Warren adds to the bare system calls, measured in one run, and what it takes from a job. The words
+//! `rank` and `poller` are for processes that the measurement starts.
 
 use std::{path::Path, process::ExitCode};
 
-use tests::bench;
+use tests::bench::{self, noise, row::say};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    bench::run(Path::new("/var/tmp/warren-bench")).await
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let part = match words.first().map(String::as_str) {
+        Some("rank") => noise::rank::run(&words[1..]),
+        Some("poller") => noise::poller::run(&words[1..]),
+        _ => return bench::run(Path::new("/var/tmp/warren-bench"), &words).await,
+    };
+    match part {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&format!("{}: {error:#}", words[0]));
+            ExitCode::FAILURE
+        }
+    }
 }

@@ -73,9 +73,9 @@ fn carve(words: &[String]) -> anyhow::Result<()> {
     let desire: fn(Allocation) -> Desired = match words.first().map(String::as_str) {
         Some("allocate") => Desired::Allocated,
         Some("allocate-on-one") => {
-            |it| Desired::Allocated(Allocation { spread: Spread::ONE, ..it })
+            |allocation| Desired::Allocated(Allocation { spread: Spread::ONE, ..allocation })
         }
-        Some("release") => |it| Desired::Released(it.id),
+        Some("release") => |allocation| Desired::Released(allocation.id),
         _ => anyhow::bail!("usage: carve allocate|allocate-on-one|release FIRST COUNT [STEPS]"),
     };
     let all = (first..first + count).map(|index| Ok(desire(allocation(u32::try_from(index)?)?)));

@@ -13,7 +13,7 @@ fn main() -> ExitCode {
     let words: Vec<String> = env::args().collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let Some((program, rest)) = words.split_first() else { return ExitCode::FAILURE };
-    let name = Path::new(program).file_name().and_then(|it| it.to_str()).unwrap_or(program);
+    let name = Path::new(program).file_name().and_then(|name| name.to_str()).unwrap_or(program);
     match lustre_tools::run(name, rest) {
         Ok(said) => {
             print!("{said}");

@@ -1,7 +1,10 @@
 //! The chapters of the demo.
 
-use super::Screen;
-use crate::run::Run;
+use anyhow::{Context, ensure};
+use serde_json::Value;
+
+use super::{Screen, job::RunningJob};
+use crate::run::{Narrator, Run};
 
 /// Everything from the first object to the last.
 ///
@@ -10,33 +13,46 @@ use crate::run::Run;
 pub fn tell(run: &mut Run<Screen>) -> anyhow::Result<()> {
     run.narrator.chapter("describe the system: rabbit-1 and the computes of its chassis");
     run.describe_system()?;
+    run.cluster.wait_for_drives()?;
     run.warren(&["nodes"])?;
-    run.narrator.chapter("carve three allocations and make a file system on each");
-    run.carve()?;
-    run.wait_for_file_systems()?;
-    run.narrator.chapter("give each compute access to its allocation, and mount there");
-    run.mount_on_computes()?;
-    run.wait_for_computes("mounted")?;
-    run.warren(&["mounts"])?;
-    run.narrator.chapter("write on each compute as an ordinary user");
-    run.write()?;
-    run.narrator.chapter("unmount from the computes and withdraw their access");
-    run.unmount_from_computes()?;
-    run.wait_for_computes("unmounted")?;
-    run.withdraw_from_computes()?;
-    run.narrator.chapter("show all allocations as one tree on the rabbit");
-    run.mount_on_rabbit()?;
+    run.narrator.chapter("run a command with storage: make it, mount it on three computes, start");
+    let mut job = RunningJob::start(run)?;
+    job.until_written(run)?;
+    run.warren(&["workflow", "show", "demo"])?;
+    run.narrator.chapter("meanwhile the rabbit shows all allocations as one tree");
     tree(run)?;
-    run.narrator.chapter("read what compute-2 wrote, by its host name and by its index");
-    run.read_on_rabbit(1)?;
-    run.narrator.chapter("tear down: unmount, remove the file systems, free the drives");
-    run.tear_down()
+    run.narrator
+        .chapter("the command reads and ends; unmount, remove the file systems, free the drives");
+    job.finish(run)?;
+    nothing_left(run)
 }
 
-fn tree(run: &mut Run<Screen>) -> anyhow::Result<()> {
-    let rabbit = run.cluster.chassis().rabbit.clone();
-    let script = format!("ls -l --time-style=+ {}", run.job.mount_path());
-    let shown = run.cluster.run_on(&rabbit, run.job.user, &script)?;
-    run.narrator.told(&format!("{rabbit}$ {script}\n{shown}"));
+/// The tree of the second directive, and what compute-2 wrote, by its host name and by its index.
+fn tree(run: &Run<Screen>) -> anyhow::Result<()> {
+    let workflow = run.prints(&["get", "workflow", "demo", "--json"])?;
+    let workflow: Value = serde_json::from_str(&workflow).context("decode the workflow")?;
+    let uid = workflow["metadata"]["uid"].as_str().context("the workflow has no uid")?;
+    let path = format!("{}/{uid}-1", run.job.mount_root);
+    on_rabbit(run, &format!("ls -l --time-style=+ {path}"))?;
+    for name in ["compute-2", "node-1"] {
+        let read = on_rabbit(run, &format!("head -n 1 {path}/{name}"))?;
+        ensure!(read == "hello from compute-2\n", "{name} holds {read:?}");
+    }
     Ok(())
+}
+
+fn on_rabbit(run: &Run<Screen>, script: &str) -> anyhow::Result<String> {
+    let rabbit = run.cluster.chassis().rabbit.clone();
+    let shown = run.cluster.run_on(&rabbit, run.job.user, script)?;
+    run.narrator.note(&format!("{rabbit}$ {script}\n{shown}"));
+    Ok(shown)
+}
+
+fn nothing_left(run: &mut Run<Screen>) -> anyhow::Result<()> {
+    for kind in ["workflows", "clientmounts", "nnfnodestorages", "nnfnodeblockstorages", "servers"]
+    {
+        let left = run.prints(&["get", kind, "-A", "-o", "name"])?;
+        ensure!(left.is_empty(), "left in the API: {left}");
+    }
+    run.warren(&["workflow", "show"])
 }

@@ -23,7 +23,7 @@ impl Assets {
     /// # Errors
     /// When it names none, or something is missing there.
     pub fn given() -> anyhow::Result<Self> {
-        let zfs = env::var_os(ZFS).filter(|it| !it.is_empty()).map(PathBuf::from);
+        let zfs = env::var_os(ZFS).filter(|path| !path.is_empty()).map(PathBuf::from);
         let assets = Self { zfs, ..Self::of(directory(QEMU)?, directory(GUEST)?) };
         for file in [assets.qemu(), assets.kernel(), assets.initramfs(), assets.root()] {
             ensure!(

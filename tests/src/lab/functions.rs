@@ -63,7 +63,8 @@ pub fn bring_up(guest: &mut Guest, drive: usize) -> anyhow::Result<()> {
     let states = guest.run(&(on_drive(drive) + BRING_UP), Duration::from_secs(120))?;
     let functions = guest.machine().drives[drive].virtual_functions;
     ensure!(
-        states.lines().count() == usize::from(functions) && states.lines().all(|it| it == "live"),
+        states.lines().count() == usize::from(functions)
+            && states.lines().all(|state| state == "live"),
         "of {functions} functions of drive {drive} only these came alive: {states}"
     );
     Ok(())

@@ -34,6 +34,8 @@ pub struct Machine {
     pub shared: Vec<SharedDisk>,
     /// The network, if it has one.
     pub network: Option<Network>,
+    /// Whether systemd is its first process, as on real nodes; without, it boots sooner.
+    pub systemd: bool,
 }
 
 impl Machine {
@@ -47,6 +49,7 @@ impl Machine {
             drives: Vec::new(),
             shared: Vec::new(),
             network: None,
+            systemd: false,
         }
     }
 
@@ -131,9 +134,10 @@ impl Machine {
             format!("-kernel {}", assets.kernel().display()),
             format!("-initrd {}", assets.initramfs().display()),
             format!(
-                "-append console=ttyS0 quiet loglevel=4 panic=-1 lab.name={}{}",
+                "-append console=ttyS0 quiet loglevel=4 panic=-1 lab.name={}{}{}",
                 self.name,
-                address.unwrap_or_default()
+                address.unwrap_or_default(),
+                if self.systemd { " lab.init=systemd" } else { "" }
             ),
             format!(
                 "-drive if=none,id=root,file={},format=raw,readonly=on,file.locking=off",

@@ -9,13 +9,14 @@ use super::{
     job::{Job, Output},
     system::{STEP_TAKEN, warren},
 };
-use crate::{centre::Chassis, program::until, run::Machines};
+use crate::{
+    centre::Chassis,
+    program::until,
+    run::{Machines, repeated},
+};
 
 /// For one command of the workload manager's, whatever befalls the nodes meanwhile.
 const COMMAND: Duration = Duration::from_secs(3600);
-
-/// `warren delete`'s option for what may be gone already.
-const GONE_IS_WELL: &str = "--ignore-not-found";
 
 /// `warren`'s exit code for what may hold later.
 const NOT_YET: i32 = 3;
@@ -181,10 +182,7 @@ impl Machines for Afflicted {
             if let Some(printed) = self.attempt(&words)? {
                 return Ok(printed);
             }
-            // It may be gone, and only the answer was lost.
-            if words.first() == Some(&"delete") && words.last() != Some(&GONE_IS_WELL) {
-                words.push(GONE_IS_WELL);
-            }
+            repeated(&mut words);
         }
     }
 

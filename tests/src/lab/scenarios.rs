@@ -13,6 +13,7 @@ mod jobs;
 mod main_job;
 mod mishaps;
 mod nvme;
+mod packages;
 mod power;
 mod raid;
 mod raid_job;
@@ -73,19 +74,24 @@ pub const ALL: &[Scenario] = &[
     zpool_job::SCENARIO,
 ];
 
+/// Those that run only when they are named: they need more than the lab makes.
+const NAMED: &[Scenario] = &[packages::SCENARIO];
+
 /// Those with a name; all, if none is named.
 ///
 /// # Errors
 /// When there is no scenario of a name.
 pub fn named(names: &[String]) -> anyhow::Result<Vec<Scenario>> {
-    let known = || ALL.iter().map(|scenario| scenario.name).collect::<Vec<_>>().join(", ");
+    let all = || ALL.iter().chain(NAMED);
+    let known = || all().map(|scenario| scenario.name).collect::<Vec<_>>().join(", ");
     for name in names {
-        let exists = ALL.iter().any(|scenario| scenario.name == name);
+        let exists = all().any(|scenario| scenario.name == name);
         ensure!(exists, "scenario {name:?} does not exist; there are: {}", known());
     }
-    let wanted =
-        |scenario: &Scenario| names.is_empty() || names.iter().any(|it| it == scenario.name);
-    Ok(ALL.iter().copied().filter(wanted).collect())
+    if names.is_empty() {
+        return Ok(ALL.to_vec());
+    }
+    Ok(all().filter(|scenario| names.iter().any(|name| name == scenario.name)).copied().collect())
 }
 
 /// Runs scenarios one after another, prints the table, and says whether all passed.

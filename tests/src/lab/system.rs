@@ -72,8 +72,9 @@ impl System {
     /// # Errors
     /// When one cannot be started.
     pub fn start(cluster: Cluster) -> anyhow::Result<Self> {
-        let names =
-            (0..).zip(&cluster.computes).map(|(slot, it)| (it.machine().name.clone(), slot));
+        let names = (0..)
+            .zip(&cluster.computes)
+            .map(|(slot, compute)| (compute.machine().name.clone(), slot));
         let chassis =
             Chassis { rabbit: cluster.rabbit.machine().name.clone(), computes: names.collect() };
         let guests = cluster.computes.into_iter().chain([cluster.rabbit]);
@@ -238,7 +239,8 @@ pub(super) fn warren(words: &[&str]) -> String {
     format!("{at}\n/programs/warren{}", quoted(words))
 }
 
-fn quoted(words: &[&str]) -> String {
+/// Words of a shell, each with a blank before it.
+pub(super) fn quoted(words: &[&str]) -> String {
     words.iter().map(|word| format!(" '{}'", word.replace('\'', r"'\''"))).collect()
 }
 

@@ -30,7 +30,7 @@ impl Datasets for RealZfs {
     fn service(&self, dataset: &str) -> Option<String> {
         let value = Self::run("zfs", &["get", "-H", "-o", "value", "lustre:svname", dataset]);
         let value = value.ok()?.trim_end().to_owned();
-        Some(value).filter(|it| it != "-")
+        Some(value).filter(|value| value != "-")
     }
 
     /// mkfs.lustre makes no difference whether its wishes for the pool and for speed are granted; that the dataset is made
@@ -40,7 +40,7 @@ impl Datasets for RealZfs {
         for wish in ["multihost=on", "feature@userobj_accounting=enabled"] {
             let _ = Self::run("zpool", &["set", wish, pool]);
         }
-        let more = target.options.map_or(Vec::new(), |it| vec!["-o", it]);
+        let more = target.options.map_or(Vec::new(), |options| vec!["-o", options]);
         let words = [&["create", "-o", "canmount=off"][..], &more, &[device]].concat();
         Self::run("zfs", &words)
             .with_context(|| mkfs::fatal(&format!("Unable to create filesystem {device}")))?;

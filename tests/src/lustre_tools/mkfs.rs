@@ -43,7 +43,10 @@ fn read<'a>(words: &[&'a str]) -> anyhow::Result<Target<'a>> {
     let has = |option: &str| options.contains(&option);
     let value = |option: &str| {
         let start = format!("{option}=");
-        options.iter().find_map(|it| it.strip_prefix(&start)).filter(|it| !it.is_empty())
+        options
+            .iter()
+            .find_map(|option| option.strip_prefix(&start))
+            .filter(|value| !value.is_empty())
     };
     let (mgs, mdt, ost) = (has("--mgs"), has("--mdt"), has("--ost"));
     ensure!(mgs || mdt || ost, fatal("must set target type: MDT,OST,MGS"));

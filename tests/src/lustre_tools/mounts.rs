@@ -36,7 +36,9 @@ pub(super) fn sources() -> anyhow::Result<Vec<String>> {
 fn table() -> anyhow::Result<Vec<(String, String)>> {
     let table = fs::read_to_string("/proc/self/mounts").context("read the mounts")?;
     let words = table.lines().map(|line| line.split(' '));
-    Ok(words.filter_map(|mut it| Some((it.next()?.to_owned(), it.next()?.to_owned()))).collect())
+    Ok(words
+        .filter_map(|mut words| Some((words.next()?.to_owned(), words.next()?.to_owned())))
+        .collect())
 }
 
 pub(super) fn mount(datasets: &impl Datasets, words: &[&str]) -> anyhow::Result<String> {
@@ -52,7 +54,8 @@ pub(super) fn mount(datasets: &impl Datasets, words: &[&str]) -> anyhow::Result<
     let mounted = table()?;
     match source.split_once(":/") {
         Some((_, name)) => {
-            let serves = |kind: &str| mounted.iter().any(|(it, _)| is_of(datasets, it, name, kind));
+            let serves =
+                |kind: &str| mounted.iter().any(|(source, _)| is_of(datasets, source, name, kind));
             ensure!(
                 ["MDT", "OST"].iter().all(|kind| serves(kind)),
                 failed(
@@ -65,7 +68,7 @@ pub(super) fn mount(datasets: &impl Datasets, words: &[&str]) -> anyhow::Result<
                 datasets.service(source).is_some(),
                 "mount.lustre: {source} has not been formatted with mkfs.lustre or the backend filesystem type is not supported by this tool"
             );
-            let twice = mounted.iter().any(|(it, _)| it == source);
+            let twice = mounted.iter().any(|(other, _)| other == source);
             ensure!(
                 !twice,
                 failed(
@@ -81,8 +84,10 @@ pub(super) fn mount(datasets: &impl Datasets, words: &[&str]) -> anyhow::Result<
 
 /// Whether a mounted dataset is a target of this kind of the file system.
 fn is_of(datasets: &impl Datasets, dataset: &str, name: &str, kind: &str) -> bool {
-    let service = Some(dataset).filter(|it| it.contains('/')).and_then(|it| datasets.service(it));
-    service.is_some_and(|it| it.starts_with(&format!("{name}:{kind}")))
+    let service = Some(dataset)
+        .filter(|dataset| dataset.contains('/'))
+        .and_then(|dataset| datasets.service(dataset));
+    service.is_some_and(|service| service.starts_with(&format!("{name}:{kind}")))
 }
 
 pub(super) fn set_stripe(words: &[&str]) -> anyhow::Result<String> {

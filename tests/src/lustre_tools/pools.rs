@@ -30,7 +30,9 @@ impl Datasets for State {
 
 /// Words of a configuration that are no devices (zpoolconcepts(7)).
 fn is_layout(word: &str) -> bool {
-    ["mirror", "raidz", "draid", "spare", "log", "cache"].iter().any(|it| word.starts_with(it))
+    ["mirror", "raidz", "draid", "spare", "log", "cache"]
+        .iter()
+        .any(|layout| word.starts_with(layout))
 }
 
 /// Options and the rest; these take a value.
@@ -52,7 +54,7 @@ fn split<'a>(words: &[&'a str], valued: &[&str]) -> (Vec<(&'a str, &'a str)>, Ve
 pub(super) fn create(state: &mut State, words: &[&str]) -> anyhow::Result<String> {
     let (_, rest) = split(words, &["-o", "-O", "-m", "-R"]);
     let (name, devices) = rest.split_first().context("missing pool name argument")?;
-    let devices: BTreeSet<_> = devices.iter().filter(|it| !is_layout(it)).collect();
+    let devices: BTreeSet<_> = devices.iter().filter(|device| !is_layout(device)).collect();
     ensure!(!devices.is_empty(), "missing vdev specification");
     let begins = name.starts_with(|first: char| first.is_ascii_alphabetic());
     ensure!(begins && !is_layout(name), "cannot create '{name}': invalid pool name");
@@ -63,7 +65,7 @@ pub(super) fn create(state: &mut State, words: &[&str]) -> anyhow::Result<String
     for device in &devices {
         is_free(state, device)?;
     }
-    let devices = devices.into_iter().map(|it| (*it).to_owned()).collect();
+    let devices = devices.into_iter().map(|device| (*device).to_owned()).collect();
     let pool = Pool { devices, imported: true, ..Pool::default() };
     state.pools.insert((*name).to_owned(), pool);
     Ok(String::new())
@@ -109,10 +111,10 @@ pub(super) fn export(state: &mut State, name: &str) -> anyhow::Result<String> {
 pub(super) fn import(state: &mut State, words: &[&str]) -> anyhow::Result<String> {
     let (options, rest) = split(words, &["-o", "-d"]);
     let searched: BTreeSet<_> =
-        options.iter().filter(|(name, _)| *name == "-d").map(|(_, it)| *it).collect();
+        options.iter().filter(|(name, _)| *name == "-d").map(|(_, value)| *value).collect();
     ensure!(!searched.is_empty(), "this stand-in searches no directories: name devices with -d");
     let seen = |pool: &&mut Pool| {
-        !pool.imported && pool.devices.iter().any(|it| searched.contains(it.as_str()))
+        !pool.imported && pool.devices.iter().any(|device| searched.contains(device.as_str()))
     };
     if let [name] = rest[..] {
         let is_there = state.pools.get(name).is_some_and(|pool| pool.imported);
@@ -133,14 +135,16 @@ pub(super) fn import(state: &mut State, words: &[&str]) -> anyhow::Result<String
         text.push_str(&format!(
             "   pool: {name}\n     id: 3589532515861118860\n  state: ONLINE\n action: The pool can be imported using its name or numeric identifier.\n config:\n\n\t{name}  ONLINE\n"
         ));
-        pool.devices.iter().for_each(|it| text.push_str(&format!("\t  {}  ONLINE\n", base(it))));
+        pool.devices
+            .iter()
+            .for_each(|device| text.push_str(&format!("\t  {}  ONLINE\n", base(device))));
         text.push('\n');
     }
     Ok(text)
 }
 
 fn base(device: &str) -> &str {
-    Path::new(device).file_name().and_then(|it| it.to_str()).unwrap_or(device)
+    Path::new(device).file_name().and_then(|name| name.to_str()).unwrap_or(device)
 }
 
 pub(super) fn replace(
@@ -165,12 +169,12 @@ pub(super) fn status(state: &mut State, name: &str) -> anyhow::Result<String> {
     let pool = imported(state, name)?;
     let is_there = |device: &str| Path::new(device).exists();
     let state = |device: &str| if is_there(device) { "ONLINE" } else { "UNAVAIL" };
-    let whole = pool.devices.iter().all(|it| is_there(it));
+    let whole = pool.devices.iter().all(|device| is_there(device));
     let all = if whole { "ONLINE" } else { "DEGRADED" };
     let row = |depth: &str, name: &str, state: &str| {
         format!("\t{depth}{name}  {state}       0     0     0\n")
     };
-    let rows: String = pool.devices.iter().map(|it| row("  ", it, state(it))).collect();
+    let rows: String = pool.devices.iter().map(|device| row("  ", device, state(device))).collect();
     Ok(format!(
         "  pool: {name}\n state: {all}\nconfig:\n\n\tNAME  STATE     READ WRITE CKSUM\n{}{rows}\nerrors: No known data errors\n",
         row("", name, all)

@@ -64,9 +64,9 @@ fn a_storm_of_429_is_sat_out() -> anyhow::Result<()> {
 
 /// A schema counts some time after it was stored; once it does, the server has looked for its level.
 fn is_taken_up(schema: &FlowSchema) -> bool {
-    let conditions = schema.status.iter().flat_map(|it| it.conditions.iter().flatten());
-    let mut known = conditions.filter(|it| it.type_.as_deref() == Some("Dangling"));
-    known.any(|it| it.status.as_deref() == Some("False"))
+    let conditions = schema.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let mut known = conditions.filter(|condition| condition.type_.as_deref() == Some("Dangling"));
+    known.any(|condition| condition.status.as_deref() == Some("False"))
 }
 
 /// A level without any share of the server, that rejects who does not fit in.

@@ -72,6 +72,7 @@ pub(crate) fn compute(node: &'static str) -> Vec<Need> {
         need(&own, "list watch patch", DWS_GROUP, "clientmounts"),
         need(&own, "patch", DWS_GROUP, "clientmounts/status"),
         need(&Place::In("default"), "get", NNF_GROUP, "nnfstorageprofiles"),
+        need(&Place::In("default"), "list watch", DWS_GROUP, "workflows computes"),
         named(node, need(&renewal, "create", "", "serviceaccounts/token")),
     ]
     .concat()
@@ -104,7 +105,8 @@ fn rabbit(own: &Place) -> Vec<Need> {
 fn rabbit_by_systemd(node: &'static str) -> Vec<Need> {
     let renewal = need(&Place::In("warren-nodes"), "create", "", "serviceaccounts/token");
     let profile = need(&Place::In("default"), "get", NNF_GROUP, "nnfstorageprofiles");
-    [rabbit(&Place::In(node)), named(node, renewal), profile].concat()
+    let jobs = need(&Place::In("default"), "list watch", DWS_GROUP, "workflows computes");
+    [rabbit(&Place::In(node)), named(node, renewal), profile, jobs].concat()
 }
 
 fn coordinator() -> Vec<Need> {
@@ -113,6 +115,7 @@ fn coordinator() -> Vec<Need> {
         need(&all, "get list watch patch", DWS_GROUP, "clientmounts"),
         need(&all, "patch", DWS_GROUP, "clientmounts/status"),
         need(&all, "list watch", NNF_GROUP, "nnfstorageprofiles"),
+        need(&all, "list watch", DWS_GROUP, "workflows computes"),
         named("default", need(&all, "list watch", DWS_GROUP, "systemconfigurations")),
     ]
     .concat()
@@ -200,6 +203,10 @@ fn a_compute_lives_within_the_rights_that_sites_give_already() {
         })
         .map(|need| need.resource)
         .collect();
-    // The sites' token never ends, so that nobody renews it.
-    assert_eq!(beyond, ["/serviceaccounts/token"]);
+    // The sites' token never ends, so that nobody renews it. Without the two others the agent mounts as before; its verbs for
+    // scripts say that they cannot tell.
+    let workflows = |plural: &str| format!("{DWS_GROUP}/{plural}");
+    let jobs = ["workflows", "computes"].map(workflows);
+    let expected: Vec<_> = [&jobs[..], &jobs[..], &["/serviceaccounts/token".to_owned()]].concat();
+    assert_eq!(beyond, expected);
 }

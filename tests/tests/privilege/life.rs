@@ -13,6 +13,7 @@ use tests::{
     run::{Run, Silent},
     secrets::{Secret, connections, found_in},
     server::{RealServer, Roles, Server},
+    verbs::Caller,
 };
 
 use crate::{
@@ -142,11 +143,20 @@ fn so_does_one_with_computes_that_use_the_api_themselves() -> anyhow::Result<()>
         let token = runtime.block_on(installed.plane.token(namespace, account, HOUR))?;
         roles.computes.insert(node.to_owned(), as_the_go_daemon(&installed, node, &token)?);
     }
-    live(&installed, roles, Link::Api, |_| Ok(()))?;
+    live(&installed, roles, Link::Api, a_prolog_asks)?;
     let audit = installed.plane.audit()?;
     let shared = audit.iter().filter(|event| event.user == COMPUTES_OF_SITES);
     ensure!(shared.count() > 0, "nobody used the sites' account");
     judge(&audit, &[(COMPUTE, compute("compute-1"))])
+}
+
+/// A job that the API does not know, asked about at an agent that looks there itself.
+fn a_prolog_asks(cluster: &Cluster) -> anyhow::Result<()> {
+    let run = cluster.coordinator_socket();
+    let socket = run.parent().context("a directory")?.join("compute-1.sock");
+    let mount = ["mount", "--workflow", "nobodys", "--deadline", "60s"];
+    Caller::at(&socket)?.call(&mount)?.with(0)?.saying("no Workflow")?;
+    Ok(())
 }
 
 fn as_the_go_daemon(

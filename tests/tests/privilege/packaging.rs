@@ -78,8 +78,9 @@ fn the_chart_tells_the_api_server_to_ask_the_coordinator() -> anyhow::Result<()>
     let words = ["--set", "mode=coordinator,coordinator.webhookCaBundle=Q0E="];
     let made = objects(&helm(&words)?)?;
     let named = |kind: &str, name: &str| {
-        let is_it = |it: &&Value| it["kind"] == kind && it["metadata"]["name"] == name;
-        made.values().find(is_it).with_context(|| format!("{kind} {name} in {:?}", made.keys()))
+        let is_named =
+            |object: &&Value| object["kind"] == kind && object["metadata"]["name"] == name;
+        made.values().find(is_named).with_context(|| format!("{kind} {name} in {:?}", made.keys()))
     };
     let webhook = &named("ValidatingWebhookConfiguration", "warren")?["webhooks"][0];
     ensure!(webhook["clientConfig"]["caBundle"] == "Q0E=", "{webhook}");
@@ -87,7 +88,7 @@ fn the_chart_tells_the_api_server_to_ask_the_coordinator() -> anyhow::Result<()>
     let port = &named("Service", "warren-webhook")?["spec"]["ports"][0];
     let pod = &named("Deployment", "warren-coordinator")?["spec"]["template"]["spec"];
     let ports = pod["containers"][0]["ports"].as_array().context("ports")?;
-    ensure!(ports.iter().any(|it| it["name"] == port["targetPort"]), "{ports:?}");
+    ensure!(ports.iter().any(|named| named["name"] == port["targetPort"]), "{ports:?}");
     Ok(())
 }
 
@@ -95,7 +96,8 @@ fn the_chart_tells_the_api_server_to_ask_the_coordinator() -> anyhow::Result<()>
 fn sites_tools_find_the_rabbits_pods_by_their_label() -> anyhow::Result<()> {
     let path = tree("packaging/kubernetes/base/rabbit-agent.yaml");
     let objects = objects(&std::fs::read_to_string(path)?)?;
-    let daemon_set = objects.values().find(|it| it["kind"] == "DaemonSet").context("DaemonSet")?;
+    let daemon_set =
+        objects.values().find(|object| object["kind"] == "DaemonSet").context("DaemonSet")?;
     for metadata in ["/metadata", "/spec/template/metadata"] {
         let labels = daemon_set.pointer(&format!("{metadata}/labels")).context("labels")?;
         ensure!(labels["cray.nnf.node"] == "true", "{metadata} has {labels}");
@@ -128,7 +130,8 @@ fn values_of_a_site_reach_every_place_that_names_them() -> anyhow::Result<()> {
     ensure!(made.matches("image: \"site/warren:v2\"").count() == 2, "{made}");
     let direct =
         helm(&["--set", "nodesNamespace=identities,profileNamespaces={default,projects}"])?;
-    ensure!(direct.matches("system:serviceaccounts:identities").count() == 2, "{direct}");
+    // Profiles and jobs, in each of the two namespaces.
+    ensure!(direct.matches("system:serviceaccounts:identities").count() == 4, "{direct}");
     let wrong = helm(&["--set", "mode=sideways"]).unwrap_err();
     ensure!(format!("{wrong:#}").contains("'direct', 'coordinator'"), "{wrong:#}");
     Ok(())

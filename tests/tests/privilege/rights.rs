@@ -17,7 +17,9 @@ use crate::{
 const NAMESPACES: [&str; 7] =
     ["compute-1", "compute-2", "rabbit-1", "rabbit-2", "default", "warren-nodes", "nnf-system"];
 
-const IN_NAMESPACES: [&str; 27] = [
+const IN_NAMESPACES: [&str; 29] = [
+    "dataworkflowservices.github.io/workflows",
+    "dataworkflowservices.github.io/computes",
     "dataworkflowservices.github.io/clientmounts",
     "dataworkflowservices.github.io/clientmounts/status",
     "dataworkflowservices.github.io/servers",

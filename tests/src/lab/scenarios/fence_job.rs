@@ -103,7 +103,8 @@ fn shown_as_fenced(run: &Run<Silent, System>) -> anyhow::Result<()> {
         let text = run.prints(&["get", "nnfnode", "nnf-nlc", "-n", "rabbit", "--json"])?;
         let node: Value = serde_json::from_str(&text)?;
         let servers = node["status"]["servers"].as_array().cloned().unwrap_or_default();
-        let dead = servers.iter().find(|it| it["hostname"] == DEAD).context("no such server")?;
+        let dead =
+            servers.iter().find(|server| server["hostname"] == DEAD).context("no such server")?;
         ensure!(dead["status"] == "Fenced", "{dead}");
         Ok(())
     })

@@ -77,7 +77,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     rabbit.lateness("a compute's link", &link, offline)?;
     rabbit.told_of("compute-1 (index 0): its PCIe link is down")?;
     // The kernel's event comes before the emulator has let its name go.
-    rabbit.guest.qmp().event("DEVICE_DELETED", STEP, |it| it["device"] == "compute")?;
+    rabbit.guest.qmp().event("DEVICE_DELETED", STEP, |event| event["device"] == "compute")?;
     rabbit.plug_compute()?;
     rabbit.until("with its compute", |node| compute(node) == "Ready")?;
 
@@ -205,7 +205,7 @@ impl Rabbit {
     fn told(&mut self) -> anyhow::Result<(String, String)> {
         let nodes: Value = serde_json::from_str(&self.guest.run(TOLD, STEP)?)?;
         let all = nodes["nodes"].as_array().cloned().unwrap_or_default();
-        let rabbit = all.iter().find(|it| it["node"] == "rabbit-1").context("no rabbit")?;
+        let rabbit = all.iter().find(|record| record["node"] == "rabbit-1").context("no rabbit")?;
         let word = |name: &str| rabbit[name].as_str().unwrap_or_default().to_owned();
         Ok((word("health"), word("message")))
     }

@@ -59,7 +59,10 @@ pub(super) fn serve(run: &Run<Silent, System>) -> anyhow::Result<()> {
             let (pool, target) = (pool(run, kind, index), run.job.lustre_target(kind, index));
             let mount = format!("{pool}/{kind} {MOUNT_ROOT}/{target}");
             let all = [mount, format!("{pool}\tONLINE")];
-            ensure!(all.iter().all(|it| seen.lines().any(|line| line == it)), "{all:?}: {seen}");
+            ensure!(
+                all.iter().all(|target| seen.lines().any(|line| line == target)),
+                "{all:?}: {seen}"
+            );
         }
         Ok(())
     })

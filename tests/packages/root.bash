@@ -1,0 +1,73 @@
+# shellcheck shell=bash
+# A clean Debian system for a story of packages, and what stories check. The disk of the lab's guests is its lower layer, what
+# the story does is in memory above it; all is gone with the story's mount namespace.
+
+fail() { echo "FAILED: $*" >&2; exit 1; }
+step() { echo "-- $*"; }
+
+# clean_root DISK: sets root.
+clean_root() {
+    local at
+    at=$(mktemp -d /tmp/warren-root.XXXXXX)
+    mount -t tmpfs tmpfs "$at"
+    mkdir "$at"/{below,above,work,root}
+    mount -o ro,noload,loop "$1" "$at/below"
+    mount -t overlay -o "lowerdir=$at/below,upperdir=$at/above,workdir=$at/work" overlay "$at/root"
+    root=$at/root
+    mount -t proc proc "$root/proc"
+    mount -t tmpfs tmpfs "$root/run"
+    mount --rbind /dev "$root/dev"
+    # The guests' disk leaves the manual out; here it is what is looked for.
+    rm -f "$root"/etc/dpkg/dpkg.cfg.d/*
+}
+
+inside() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C "$@"; }
+
+# Every file with its mode, owner and size; not the databases of packages and users' backups, nor what they log.
+listing() {
+    (cd "$root" && find . -xdev \( -path ./proc -o -path ./dev -o -path ./run -o -path ./var/lib/dpkg -o -path ./var/lib/rpm -o -path ./var/log -o -path ./var/cache -o -path ./tmp \) -prune \
+        -o ! -path './etc/*-' ! -name .pwd.lock ! -type d -printf '%p %y %m %U:%G %s %l\n' -o -type d -printf '%p %y %m %U:%G\n' | sort)
+}
+
+there() { local file; for file in "$@"; do [ -e "$root$file" ] || [ -L "$root$file" ] || fail "$file is not there"; done; }
+gone() { local file; for file in "$@"; do [ ! -e "$root$file" ] && [ ! -L "$root$file" ] || fail "$file is there"; done; }
+holds() { grep -qF -- "$2" "$root$1" || fail "$1 does not hold $2: $(cat "$root$1")"; }
+enabled() { [ "$(inside systemctl is-enabled "$1" 2>&1 || true)" = "$2" ] || fail "$1 is not $2: $(inside systemctl is-enabled "$1" 2>&1)"; }
+
+# What an installation must have, whatever the format.
+installed() {
+    local program
+    for program in clientmount-agent rabbit-agent coordinator warren; do
+        inside "$program" --version | grep -q "^$program " || fail "$program does not start"
+    done
+    there /usr/share/warren/kubernetes/chart/Chart.yaml /usr/libexec/warren/renew-token /usr/share/bash-completion/completions/warren \
+        /usr/share/man/man1/warren.1.gz /usr/lib/systemd/system/mnt-nnf-.mount.d/50-warren-{clientmount,rabbit}-agent.conf \
+        /usr/share/doc/warren-coordinator/{examples/credentials.conf,CHANGELOG.md} /etc/warren/{coordinator,rabbit-agent,clientmount-agent}
+    inside getent passwd warren | grep -q nologin || fail "there is no user warren, or it can log in"
+    # With the programs there, not one complaint.
+    local told
+    told=$(inside bash -c 'systemd-analyze verify /usr/lib/systemd/system/warren-*.{service,socket,timer}' 2>&1 | grep warren || true)
+    [ -z "$told" ] || fail "systemd-analyze verify: $told"
+}
+
+# What a site and the programs write. The records are those of a mount and of a namespace.
+site_works() {
+    echo "WARREN_API_LISTEN=127.0.0.1:7777" >> "$root/etc/warren/coordinator"
+    echo certificate > "$root/etc/warren/ca"
+    mkdir -p "$root"/etc/systemd/system/warren-coordinator.service.d "$root"/var/lib/warren/{pool,coordinator,clientmount-agent/mounts,rabbit-agent/drives}
+    echo '[Service]' > "$root/etc/systemd/system/warren-coordinator.service.d/site.conf"
+    echo objects > "$root/var/lib/warren/coordinator/objects.redb"
+    echo '{}' > "$root/var/lib/warren/clientmount-agent/mounts/11111111-2222-4333-8444-555555555555.json"
+    echo '{"namespaces":[{"nsid":1,"nguid":"00"}]}' > "$root/var/lib/warren/rabbit-agent/drives/nqn.json"
+    echo data > "$root/var/lib/warren/pool/drive"
+    inside systemctl --quiet enable warren-coordinator.service
+    inside systemctl --quiet disable warren-clientmount-agent.socket
+}
+sites_files_are_there() {
+    holds /etc/warren/ca certificate
+    holds /etc/systemd/system/warren-coordinator.service.d/site.conf '[Service]'
+    holds /var/lib/warren/pool/drive data
+}
+jobs_records_are_there() {
+    there /var/lib/warren/clientmount-agent/mounts/11111111-2222-4333-8444-555555555555.json /var/lib/warren/rabbit-agent/drives/nqn.json
+}

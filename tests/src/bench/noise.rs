@@ -1,0 +1,217 @@
+//! What a job's own work loses on a compute with mounts in place, beside an empty machine and beside a daemon that polls.
+//!
+//! One core is measured. What belongs on other hosts, the coordinator and the rabbit, is stopped (SIGSTOP) meanwhile.
+
+mod beside;
+pub mod counters;
+pub mod poller;
+pub mod rank;
+
+use std::{
+    fs::File,
+    num::NonZeroUsize,
+    os::fd::AsRawFd,
+    path::{Path, PathBuf},
+    process::Stdio,
+    thread::available_parallelism,
+    time::Duration,
+};
+
+use anyhow::{Context, ensure};
+
+use super::row::{Row, say};
+use crate::{
+    cluster::{Cluster, PATIENCE},
+    program::{Program, command, pause},
+};
+use beside::{Beside, Frozen};
+use counters::Counted;
+use rank::Spread;
+
+/// The compute that is measured.
+const COMPUTE: &str = "compute-1";
+/// More ranks than this tell nothing new.
+const MOST_RANKS: usize = 16;
+/// Threads that worked before end when they have idled for ten seconds; only then is an agent at rest.
+const SETTLE: Duration = Duration::from_secs(15);
+
+/// By then the stand-in is past what only its start costs.
+const STARTED: Duration = Duration::from_secs(2);
+
+/// What runs on the compute beside the job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// The agent, at rest; file systems are mounted.
+    Resident,
+    /// Nothing: the agent has ended because it was idle (`--idle-exit`); file systems are mounted.
+    OnDemand,
+    /// In the agent's place a stand-in that wakes as often as the Go agent was recorded to; file systems are mounted.
+    Polling,
+    /// Nothing, and nothing is mounted.
+    Empty,
+}
+
+impl Mode {
+    /// In an order in which each needs only one step from the one before.
+    const ALL: [Self; 4] = [Self::Resident, Self::OnDemand, Self::Polling, Self::Empty];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Resident => "resident",
+            Self::OnDemand => "on demand",
+            Self::Polling => "polling stand-in",
+            Self::Empty => "empty machine",
+        }
+    }
+}
+
+/// What was measured in one mode.
+#[derive(Debug)]
+struct Figures {
+    mode: Mode,
+    counted: Counted,
+    alone: Spread,
+    barrier: Option<Spread>,
+}
+
+/// Measures every mode for `length`, with what is mounted on the compute now, and leaves the compute without agent and
+/// mounts.
+///
+/// # Errors
+/// When something cannot be started, stopped or read.
+pub fn measure(cluster: &mut Cluster, length: Duration) -> anyhow::Result<Vec<Row>> {
+    let mut compute = Compute::of(cluster)?;
+    let mut figures = Vec::new();
+    for mode in Mode::ALL {
+        say(&format!("{}: {} s of a loop, as long of a barrier", mode.name(), length.as_secs()));
+        let beside = compute.arrange(cluster, mode)?;
+        figures.push(compute.figures(cluster, mode, beside.pid(), length)?);
+    }
+    Ok(rows(&figures))
+}
+
+/// The compute under measurement.
+#[derive(Debug)]
+struct Compute {
+    /// Keeps the mounts when the agent is gone; until the machine is to be empty.
+    mounts: Option<File>,
+    /// The core that is measured: the last one, since the first serves interrupts.
+    core: usize,
+    cores: usize,
+    directory: PathBuf,
+}
+
+impl Compute {
+    fn of(cluster: &Cluster) -> anyhow::Result<Self> {
+        let namespace = format!("/proc/{}/ns/mnt", cluster.node(COMPUTE)?.node_pid());
+        let cores = available_parallelism().map_or(1, NonZeroUsize::get);
+        Ok(Self {
+            mounts: Some(File::open(namespace).context("hold the compute's mounts")?),
+            core: cores - 1,
+            cores,
+            directory: cluster.logs(),
+        })
+    }
+
+    /// Brings the compute into a mode, from the one before it in [`Mode::ALL`].
+    fn arrange(&mut self, cluster: &mut Cluster, mode: Mode) -> anyhow::Result<Beside> {
+        match mode {
+            Mode::Resident => {
+                let pid = cluster.node(COMPUTE)?.pid()?;
+                rank::pin_all(pid, self.core)?;
+                pause(SETTLE);
+                Ok(Beside::Agent(pid))
+            }
+            Mode::OnDemand => {
+                cluster.node_mut(COMPUTE)?.stop(PATIENCE)?;
+                self.start_on_demand(cluster)?;
+                Ok(Beside::Nobody)
+            }
+            Mode::Polling => {
+                let mut poller = command(std::env::current_exe()?);
+                let poller = poller.arg("poller").arg(self.core.to_string());
+                let poller = Beside::Poller(poller.spawn().context("start the stand-in")?);
+                pause(STARTED);
+                Ok(poller)
+            }
+            Mode::Empty => {
+                self.mounts = None;
+                Ok(Beside::Nobody)
+            }
+        }
+    }
+
+    /// Starts the agent once more beside its mounts, as a script's call would. It finds everything as it should be, and ends.
+    fn start_on_demand(&self, cluster: &Cluster) -> anyhow::Result<()> {
+        let mounts = self.mounts.as_ref().context("the mounts are gone")?.as_raw_fd();
+        let agent = cluster.agent(COMPUTE)?;
+        let mut argv = command("nsenter");
+        argv.arg(format!("--mount=/proc/{}/fd/{mounts}", std::process::id())).arg("--");
+        argv.arg(agent.get_program()).args(agent.get_args()).args(["--idle-exit", "1"]);
+        let code = Program::start("on-demand", &argv, &cluster.logs())?.wait(PATIENCE)?;
+        ensure!(code == 0, "the agent ended with {code}, and not because it was idle");
+        Ok(())
+    }
+
+    fn figures(
+        &self,
+        cluster: &Cluster,
+        mode: Mode,
+        beside: Option<u32>,
+        length: Duration,
+    ) -> anyhow::Result<Figures> {
+        let _frozen = Frozen::of(cluster)?;
+        let counting = counters::Counting::start(beside, length * 2)?;
+        let alone = self.ranks(&self.directory, 1, length)?;
+        let ranks = self.cores.min(MOST_RANKS);
+        let barrier =
+            (ranks > 1).then(|| self.ranks(&self.directory, ranks, length)).transpose()?;
+        Ok(Figures { mode, counted: counting.ended()?, alone, barrier })
+    }
+
+    /// Runs so many ranks, the first on the measured core, and gives what the first saw.
+    fn ranks(&self, directory: &Path, ranks: usize, length: Duration) -> anyhow::Result<Spread> {
+        let mut started = Vec::new();
+        for index in 0..ranks {
+            let core = (self.core + index) % self.cores;
+            let mut rank = command(std::env::current_exe()?);
+            rank.arg("rank").arg(directory).stdout(Stdio::piped());
+            let numbers = [index, ranks, core, usize::try_from(length.as_millis())?];
+            rank.args(numbers.map(|number| number.to_string()));
+            started.push(rank.spawn().context("start a rank")?);
+        }
+        let mut first = None;
+        for rank in started {
+            let output = rank.wait_with_output().context("wait for a rank")?;
+            ensure!(output.status.success(), "a rank failed: {}", output.status);
+            first = first.or(Some(output.stdout));
+        }
+        serde_json::from_slice(&first.context("no rank")?).context("read what a rank saw")
+    }
+}
+
+fn rows(figures: &[Figures]) -> Vec<Row> {
+    let of = |mode| figures.iter().find(|figures| figures.mode == mode);
+    let (Some(polling), Some(empty)) = (of(Mode::Polling), of(Mode::Empty)) else {
+        return Vec::new();
+    };
+    let mut rows = Vec::new();
+    for ours in [of(Mode::OnDemand), of(Mode::Resident)].into_iter().flatten() {
+        rows.extend(ours.counted.beside(&polling.counted, ours.mode.name(), polling.mode.name()));
+    }
+    for ours in figures.iter().filter(|figures| figures.mode != Mode::Empty) {
+        rows.extend(times("loop", ours.mode, &ours.alone, &empty.alone));
+        if let (Some(ours_at), Some(empty_at)) = (&ours.barrier, &empty.barrier) {
+            rows.extend(times("barrier", ours.mode, ours_at, empty_at));
+        }
+    }
+    rows
+}
+
+fn times(what: &str, mode: Mode, ours: &Spread, empty: &Spread) -> [Row; 3] {
+    [("p50", ours.p50, empty.p50), ("p99", ours.p99, empty.p99), ("p99.9", ours.p999, empty.p999)]
+        .map(|(share, ours, empty)| {
+            let what = format!("{what} {share}, {}", mode.name());
+            Row::ratio(&what, ours, Mode::Empty.name(), empty, "us")
+        })
+}

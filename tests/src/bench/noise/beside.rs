@@ -1,0 +1,60 @@
+//! What runs beside a measurement, and what must not.
+
+use std::process::Child;
+
+use nix::sys::signal::Signal;
+
+use crate::{cluster::Cluster, program::signal};
+
+/// What runs beside the job, for as long as this lives.
+#[derive(Debug)]
+pub(super) enum Beside {
+    Nobody,
+    Agent(u32),
+    Poller(Child),
+}
+
+impl Beside {
+    pub(super) fn pid(&self) -> Option<u32> {
+        match self {
+            Self::Nobody => None,
+            Self::Agent(pid) => Some(*pid),
+            Self::Poller(child) => Some(child.id()),
+        }
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        if let Self::Poller(child) = self {
+            // One that is gone is what we want.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// The programs of other hosts, stopped as long as this lives.
+#[derive(Debug)]
+pub(super) struct Frozen(Vec<u32>);
+
+impl Frozen {
+    pub(super) fn of(cluster: &Cluster) -> anyhow::Result<Self> {
+        let rabbit = cluster.chassis().rabbit.clone();
+        let pids = vec![cluster.coordinator()?.pid()?, cluster.node(&rabbit)?.pid()?];
+        let frozen = Self(pids);
+        for pid in &frozen.0 {
+            signal(*pid, Signal::SIGSTOP)?;
+        }
+        Ok(frozen)
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        for pid in &self.0 {
+            // One that is gone needs nothing.
+            let _ = signal(*pid, Signal::SIGCONT);
+        }
+    }
+}

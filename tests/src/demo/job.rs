@@ -1,0 +1,110 @@
+//! `warren run` while somebody looks on: its command waits at a gate until the story opens it.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    os::unix::fs::PermissionsExt,
+    path::PathBuf,
+    process::{Child, ChildStderr, Stdio},
+};
+
+use anyhow::{Context, ensure};
+
+use super::Screen;
+use crate::{
+    cluster::PATIENCE,
+    program::until,
+    run::{Narrator, Run},
+};
+
+/// What each compute does: it writes, waits at the gate, and reads.
+const SCRIPT: &str = "echo \"hello from $WARREN_NODE\" > $DW_JOB_scratch/hello
+echo \"hello from $WARREN_NODE\" | dd of=$DW_JOB_blocks conv=notrunc,fsync status=none
+touch $0/$WARREN_NODE
+while [ ! -e $0/open ]; do sleep 0.05; done
+echo \"$WARREN_NODE reads: $(cat $DW_JOB_scratch/hello)\"";
+
+const DIRECTIVES: [&str; 2] = [
+    "#DW jobdw type=xfs capacity=320MiB name=scratch",
+    "#DW jobdw type=raw capacity=64MiB name=blocks",
+];
+
+/// The job.
+#[derive(Debug)]
+pub struct RunningJob {
+    warren: Child,
+    stderr: BufReader<ChildStderr>,
+    gate: PathBuf,
+}
+
+impl RunningJob {
+    /// Starts it on all computes.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn start(run: &Run<Screen>) -> anyhow::Result<Self> {
+        let cluster = &run.cluster;
+        let gate = cluster.logs().with_file_name("gate");
+        fs::create_dir_all(&gate).context("make the gate")?;
+        fs::set_permissions(&gate, fs::Permissions::from_mode(0o777))
+            .context("open the gate's directory to the job")?;
+        let computes: Vec<&str> =
+            cluster.chassis().computes.iter().map(|(name, _)| name.as_str()).collect();
+        let hosts = format!("compute-[1-{}]", computes.len());
+        let user = run.job.user.to_string();
+        let mut argv = cluster.warren()?;
+        argv.arg("run")
+            .args(DIRECTIVES)
+            .args(["--nodes", &hosts, "--user", &user, "--group", &user, "--name", "demo"]);
+        argv.args(["--timeline", "--launcher", &cluster.launcher()?]);
+        argv.args(["--", "sh", "-ec", SCRIPT]).arg(&gate);
+        let typed = format!(
+            "warren run '{}' \\\n    '{}' \\\n    --nodes {hosts} --timeline -- sh -c 'write, wait, read'",
+            DIRECTIVES[0], DIRECTIVES[1]
+        );
+        run.narrator.typed(&typed);
+        argv.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut warren = argv.spawn().context("start warren run")?;
+        let stderr = BufReader::new(warren.stderr.take().context("its stderr")?);
+        Ok(Self { warren, stderr, gate })
+    }
+
+    /// Tells what it says until its storage is mounted and every compute has written.
+    ///
+    /// # Errors
+    /// When it ends before.
+    pub fn until_written(&mut self, run: &Run<Screen>) -> anyhow::Result<()> {
+        let mut line = String::new();
+        while !line.contains("PreRun") {
+            line.clear();
+            let length = self.stderr.read_line(&mut line).context("read what warren run says")?;
+            ensure!(length > 0, "warren run ended early: {:?}", self.warren.wait());
+            run.narrator.note(&line);
+        }
+        let computes = run.cluster.chassis().computes.clone();
+        until("every compute to have written", PATIENCE, || {
+            let missing = computes.iter().find(|(name, _)| !self.written(name).exists());
+            ensure!(missing.is_none(), "{missing:?} has not");
+            Ok(())
+        })
+    }
+
+    fn written(&self, compute: &str) -> PathBuf {
+        self.gate.join(compute)
+    }
+
+    /// Opens the gate, and tells the rest.
+    ///
+    /// # Errors
+    /// When the job fails.
+    pub fn finish(self, run: &Run<Screen>) -> anyhow::Result<()> {
+        fs::write(self.gate.join("open"), "").context("open the gate")?;
+        for line in self.stderr.lines() {
+            run.narrator.note(&line.context("read what warren run says")?);
+        }
+        let output = self.warren.wait_with_output().context("wait for warren run")?;
+        run.narrator.note(&String::from_utf8_lossy(&output.stdout));
+        ensure!(output.status.success(), "warren run ended with {}", output.status);
+        Ok(())
+    }
+}

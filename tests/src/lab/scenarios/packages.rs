@@ -1,0 +1,141 @@
+//! Debs on a node with systemd: installed, configured, a job, an upgrade in the middle of it, removed, purged.
+
+mod node;
+
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+
+use crate::{
+    centre::Job,
+    lab::{Bench, Guest, Machine},
+    run::{Machines, Run, Silent},
+};
+
+use node::Node;
+
+use super::Scenario;
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    name: "packages",
+    about: "a job under systemd, from packages that are upgraded and removed while it writes",
+    run,
+};
+
+/// Longest time for a step under systemd.
+const STEP: Duration = Duration::from_secs(240);
+
+/// Beneath which the compute mounts.
+const MOUNT_ROOT: &str = "/mnt/nnf";
+
+/// Prints a line for each that it has written to the mount and the disk, until it is told to stop.
+const WRITER: &str = "cd \"$MOUNT\"
+for line in $(seq 1000000); do
+    [ ! -e /run/stop ] || break
+    echo $line >> written
+    sync -f written
+    echo \"line $line.\"
+    sleep 0.2
+done
+wc -l < written";
+
+fn run(bench: &Bench) -> anyhow::Result<()> {
+    let machine = Machine { memory: 3072, systemd: true, ..Machine::plain("node") };
+    let node = Node::of(Guest::boot(bench, machine)?)?;
+    node.install("before")?;
+    node.configure()?;
+    node.start()?;
+    let job = Job::new(1, "xfs", MOUNT_ROOT);
+    let mut job = Run { cluster: node, job, narrator: Silent, patient: false };
+    let told = whole_life(&mut job);
+    told.map_err(|failure| job.cluster.explained(failure))
+}
+
+fn whole_life(job: &mut Run<Silent, Node>) -> anyhow::Result<()> {
+    job.describe_system()?;
+    job.carve_and_mount()?;
+    job.write()?;
+    stops_in_order(job)?;
+    upgrade_while_written(job)?;
+    removed_while_mounted(job)?;
+    job.unmount_from_computes()?;
+    job.wait_for_computes("unmounted")?;
+    job.withdraw_from_computes()?;
+    job.tear_down_storage()?;
+    job.cluster.purge()
+}
+
+/// systemd stops the mount after the agent, and before what it may lie on; the boot's own order would be a cycle.
+fn stops_in_order(job: &Run<Silent, Node>) -> anyhow::Result<()> {
+    let unit = format!("unit=$(systemd-escape --path --suffix=mount {})\n", job.job.mount_path());
+    let of = |what: &str| {
+        let told = job.cluster.run(&format!("{unit}systemctl show --value -p {what} $unit"))?;
+        anyhow::Ok(told.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    };
+    let (before, after) = (of("Before")?, of("After")?);
+    for agent in
+        ["warren-clientmount-agent.service", "warren-rabbit-agent.service", "umount.target"]
+    {
+        ensure!(
+            before.iter().any(|unit| unit == agent),
+            "{agent} is not among what it is before: {before:?}"
+        );
+    }
+    ensure!(
+        before.iter().all(|unit| unit != "local-fs.target"),
+        "a cycle with what starts later: {before:?}"
+    );
+    for below in ["dlm.service", "lvmlockd.service", "corosync.service", "pacemaker.service"] {
+        ensure!(
+            after.iter().any(|unit| unit == below),
+            "{below} is not among what it is after: {after:?}"
+        );
+    }
+    ensure!(
+        of("Conflicts")?.iter().any(|unit| unit == "umount.target"),
+        "nothing unmounts it at shutdown"
+    );
+    Ok(())
+}
+
+fn upgrade_while_written(job: &Run<Silent, Node>) -> anyhow::Result<()> {
+    let node = &job.cluster;
+    let path = job.job.mount_path();
+    let mounted = || node.run(&format!("findmnt --noheadings --output ID,SOURCE {path}"));
+    let processes = || {
+        node.run(
+            "systemctl show --value -p MainPID warren-{coordinator,rabbit-agent,clientmount-agent}",
+        )
+    };
+    let (mount, old) = (mounted()?, processes()?);
+    let writer = node.background(&format!("MOUNT={path}\n{WRITER}"))?;
+    node.wait_for_print(writer, "line 3.")?;
+    node.install("now")?;
+    ensure!(mounted()? == mount, "the upgrade mounted anew");
+    let new = processes()?;
+    let kept: Vec<_> = old
+        .split_whitespace()
+        .filter(|process| new.split_whitespace().any(|id| id == *process))
+        .collect();
+    ensure!(kept.is_empty() && !new.contains("\n0"), "before the upgrade ran {old}, now {new}");
+    let so_far = node.lines_written(writer)?;
+    node.wait_for_print(writer, &format!("line {}.", so_far + 3))?;
+    node.run("touch /run/stop")?;
+    let written = node.finish(writer)?;
+    let last = written.lines().rev().nth(1).context("the writer's last line")?;
+    let count = written.lines().next_back().context("how many lines there are")?;
+    ensure!(
+        last == format!("line {}.", count.trim()),
+        "the file has {count} lines, and it wrote {last}"
+    );
+    Ok(())
+}
+
+fn removed_while_mounted(job: &Run<Silent, Node>) -> anyhow::Result<()> {
+    let node = &job.cluster;
+    let path = job.job.mount_path();
+    node.run("dpkg -r warren-clientmount-agent >/dev/null; ! pgrep -x clientmount-age")?;
+    let hello = node.run_on("compute-1", job.job.user, &format!("cat {path}/hello"))?;
+    ensure!(hello.contains("written on compute-1"), "the job's data after the removal: {hello:?}");
+    node.install_one("warren-clientmount-agent")
+}

@@ -1,0 +1,196 @@
+use std::{cell::RefCell, env, fs, path::PathBuf};
+
+use anyhow::{Context, ensure};
+use control_plane::{Authority, Certified};
+
+use super::{MOUNT_ROOT, STEP};
+use crate::{
+    centre::Chassis,
+    lab::{Guest, job::Job, system::quoted},
+    run::Machines,
+};
+
+/// Names the directory of what `tests/packages/run` built: `before` and `now`.
+const PACKAGES: &str = "WARREN_LAB_PACKAGES";
+
+/// Puts a file in its place only when what it holds has come to its end.
+const FILES: &str =
+    "file() { mkdir -p \"$(dirname \"$1\")\"; cat > \"$1\"; chmod \"$2\" \"$1\"; }\n";
+
+/// Settings as a site writes them behind what the packages' examples say. Coordinator, rabbit and compute are one computer here,
+/// and each is told by its own road: the rabbit by the socket, the compute over TLS.
+const SETTINGS: &str = "
+echo WARREN_COORDINATOR_LISTEN=127.0.0.1:7443 >> /etc/warren/coordinator
+cat >> /etc/warren/rabbit-agent <<'END'
+WARREN_NODE=rabbit-1
+WARREN_COORDINATOR=unix:///run/warren/coordinator.sock
+WARREN_FILE_POOL=/var/tmp/pool
+WARREN_MOUNT_ROOT=/mnt/rabbit
+END
+cat >> /etc/warren/clientmount-agent <<'END'
+WARREN_IDLE_EXIT=0
+WARREN_NODE=compute-1
+WARREN_COORDINATOR=https://127.0.0.1:7443
+WARREN_CA=/etc/warren/ca
+WARREN_CERTIFICATE=/etc/warren/compute/certificate
+WARREN_KEY=/etc/warren/compute/key
+WARREN_FILE_POOL=/var/tmp/pool
+END
+mkdir -p /etc/systemd/system/warren-coordinator.service.d
+cp /usr/share/doc/warren-coordinator/examples/credentials.conf /etc/systemd/system/warren-coordinator.service.d/
+";
+
+/// The agent as it runs all the time, which a site chooses in the place of its socket.
+const START: &str = "
+systemctl --quiet disable --now warren-clientmount-agent.socket
+systemctl --quiet enable --now warren-coordinator warren-rabbit-agent warren-clientmount-agent
+systemctl is-active warren-coordinator warren-rabbit-agent warren-clientmount-agent
+ps -o user= -C coordinator
+stat -c %U:%a /etc/warren/key
+";
+
+/// What is left of packages, processes and units, and of what a job had.
+const LEFT: &str = "
+dpkg -P warren-clientmount-agent warren-rabbit-agent warren-coordinator warren warren-kubernetes >/dev/null 2>&1
+# The store stays, with its owner: what is left beside it counts.
+test -s /var/lib/warren/coordinator/objects.redb && rm -r /var/lib/warren/coordinator && userdel warren && rmdir /var/lib/warren
+ps -e -o comm= | grep -E '^(coordinator|rabbit-agent|clientmount-age)' || true
+# One that only a drop-in of the site's names is not there.
+systemctl list-units --all --plain --no-legend 'warren*' | grep -v ' not-found ' || true
+systemctl list-unit-files --no-legend 'warren*' || true
+getent passwd warren || true
+ls -d /var/lib/warren /usr/share/warren /usr/libexec/warren 2>/dev/null || true
+find /run/warren -type s -o -type l 2>/dev/null || true
+losetup --list --noheadings
+findmnt --list --noheadings --types xfs || true
+";
+
+/// One computer with systemd that is coordinator, rabbit and compute.
+#[derive(Debug)]
+pub(super) struct Node {
+    guest: RefCell<Guest>,
+    chassis: Chassis,
+}
+
+impl Node {
+    /// Hands it the packages.
+    pub(super) fn of(guest: Guest) -> anyhow::Result<Self> {
+        let packages = env::var_os(PACKAGES).map(PathBuf::from).with_context(|| {
+            format!(
+                "{PACKAGES} is not set: run tests/packages/run lab, which builds them and sets it"
+            )
+        })?;
+        for age in ["before", "now"] {
+            let to = guest.exchange().join(age);
+            fs::create_dir_all(&to).context("make a directory for packages")?;
+            for package in fs::read_dir(packages.join(age)).context("list the packages")? {
+                let package = package.context("list the packages")?;
+                fs::copy(package.path(), to.join(package.file_name())).context("copy a package")?;
+            }
+        }
+        let node = Self { guest: RefCell::new(guest), chassis: Chassis::new(1) };
+        // The guests' disk leaves documentation out, and the example in it is used here.
+        node.run("rm -f /etc/dpkg/dpkg.cfg.d/*")?;
+        Ok(node)
+    }
+
+    /// Installs all packages, or upgrades to them.
+    pub(super) fn install(&self, age: &str) -> anyhow::Result<()> {
+        self.run(&format!("dpkg -i /lab/{age}/*.deb </dev/null")).map(drop)
+    }
+
+    /// Installs one package again and starts its service, which is still enabled.
+    pub(super) fn install_one(&self, name: &str) -> anyhow::Result<()> {
+        self.run(&format!("dpkg -i /lab/now/{name}_*.deb </dev/null; systemctl start {name}"))
+            .map(drop)
+    }
+
+    /// Does what docs/install.md tells a site to do.
+    pub(super) fn configure(&self) -> anyhow::Result<()> {
+        let socket = self.run("systemctl is-active warren-clientmount-agent.socket")?;
+        ensure!(socket.trim() == "active", "after the installation the socket is {socket}");
+        let authority = Authority::new("the site")?;
+        let server = authority.server_at(&["127.0.0.1"])?;
+        let compute = authority.client("compute-1", None)?;
+        let files = [
+            file("ca", "0644", authority.certificate()),
+            certified("", &server),
+            certified("compute/", &compute),
+        ];
+        self.run(&format!("{FILES}{}{SETTINGS}systemctl daemon-reload", files.concat())).map(drop)
+    }
+
+    /// Starts the three as services, and looks who they are.
+    pub(super) fn start(&self) -> anyhow::Result<()> {
+        let told = self.run(&format!("mkdir -p {MOUNT_ROOT} /mnt/rabbit\n{START}"))?;
+        ensure!(told == "active\nactive\nactive\nwarren\nroot:600\n", "under systemd: {told}");
+        Ok(())
+    }
+
+    /// Purges all packages; nothing may be left but what the site wrote.
+    pub(super) fn purge(&self) -> anyhow::Result<()> {
+        let left = self.run(LEFT)?;
+        ensure!(left.trim().is_empty(), "left after the purge: {left}");
+        self.run("test -s /etc/warren/ca && test -s /etc/warren/compute/key").map(drop)
+    }
+
+    pub(super) fn run(&self, script: &str) -> anyhow::Result<String> {
+        self.guest.borrow_mut().run(script, STEP)
+    }
+
+    pub(super) fn background(&self, script: &str) -> anyhow::Result<Job> {
+        self.guest.borrow_mut().start(script)
+    }
+
+    pub(super) fn wait_for_print(&self, job: Job, text: &str) -> anyhow::Result<String> {
+        self.guest.borrow().wait_for_print(job, text, STEP)
+    }
+
+    pub(super) fn lines_written(&self, job: Job) -> anyhow::Result<usize> {
+        Ok(self.guest.borrow().printed(job)?.lines().count())
+    }
+
+    pub(super) fn finish(&self, job: Job) -> anyhow::Result<String> {
+        self.guest.borrow().finish(job, STEP)
+    }
+
+    /// A failure, with what the units logged last.
+    pub(super) fn explained(&self, failure: anyhow::Error) -> anyhow::Error {
+        let log = self.run("journalctl --no-pager -q -n 60 -u 'warren-*'");
+        failure.context(log.unwrap_or_default())
+    }
+}
+
+fn file(name: &str, mode: &str, text: &str) -> String {
+    format!("file /etc/warren/{name} {mode} <<'END'\n{}\nEND\n", text.trim_end())
+}
+
+fn certified(directory: &str, own: &Certified) -> String {
+    file(&format!("{directory}certificate"), "0644", &own.certificate)
+        + &file(&format!("{directory}key"), "0600", &own.key)
+}
+
+impl Machines for Node {
+    fn chassis(&self) -> &Chassis {
+        &self.chassis
+    }
+
+    fn connected_nodes(&self) -> Vec<String> {
+        vec!["rabbit-1".to_owned(), "compute-1".to_owned()]
+    }
+
+    fn hand_over(&self, name: &str, bytes: &[u8]) -> anyhow::Result<String> {
+        fs::write(self.guest.borrow().exchange().join(name), bytes)
+            .with_context(|| format!("write {name}"))?;
+        Ok(format!("/lab/{name}"))
+    }
+
+    fn warren_prints(&self, words: &[&str]) -> anyhow::Result<String> {
+        self.run(&format!("warren{}", quoted(words)))
+    }
+
+    fn run_on(&self, _node: &str, id: u32, script: &str) -> anyhow::Result<String> {
+        let user = format!("setpriv --reuid {id} --regid {id} --clear-groups /bin/sh -ec");
+        self.run(&format!("{user}{}", quoted(&[script])))
+    }
+}

@@ -1,0 +1,217 @@
+//! The verbs that prologs and epilogs call, on one compute of a cluster; and the objects of a job that a workload manager writes.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use anyhow::{Context, ensure};
+use kube::{
+    Api,
+    api::{ApiResource, DynamicObject, Patch, PatchParams},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    centre::{Chassis, Job},
+    fixture::Fixture,
+    program::{binary, command},
+};
+
+const DWS: &str = "dataworkflowservices.github.io/v1alpha7";
+
+/// How a verb ended, and what it printed.
+#[derive(Debug)]
+pub struct Ended {
+    /// Its exit status; none when a signal ended it.
+    pub code: Option<i32>,
+    /// Results.
+    pub stdout: String,
+    /// Failures and notes.
+    pub stderr: String,
+}
+
+impl Ended {
+    fn of(output: &Output) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let code = output.status.code();
+        Self { code, stdout: text(&output.stdout), stderr: text(&output.stderr) }
+    }
+
+    /// Checks the exit status.
+    ///
+    /// # Errors
+    /// When it is another.
+    pub fn with(self, code: i32) -> anyhow::Result<Self> {
+        ensure!(self.code == Some(code), "not exit status {code}: {self:?}");
+        Ok(self)
+    }
+
+    /// Checks that it printed this, wherever.
+    ///
+    /// # Errors
+    /// When it did not.
+    pub fn saying(self, text: &str) -> anyhow::Result<Self> {
+        ensure!(self.stdout.contains(text) || self.stderr.contains(text), "no {text:?}: {self:?}");
+        Ok(self)
+    }
+
+    /// The JSON object that it printed.
+    ///
+    /// # Errors
+    /// When it printed none.
+    pub fn json(&self) -> anyhow::Result<Value> {
+        serde_json::from_str(&self.stdout).with_context(|| format!("no JSON object: {self:?}"))
+    }
+}
+
+/// Where verbs are called.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    socket: PathBuf,
+    /// The program and the words before the verb.
+    program: Vec<String>,
+}
+
+/// A verb that runs.
+#[derive(Debug)]
+pub struct Running {
+    pid: u32,
+    waiting: JoinHandle<std::io::Result<Output>>,
+}
+
+impl Running {
+    /// Sends it a signal.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub fn signal(&self, signal: nix::sys::signal::Signal) -> anyhow::Result<()> {
+        crate::program::signal(self.pid, signal)
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// When it cannot be waited for.
+    pub fn wait(self) -> anyhow::Result<Ended> {
+        let output = self.waiting.join().map_err(|_| anyhow::anyhow!("the waiter panicked"))?;
+        Ok(Ended::of(&output.context("wait for a verb")?))
+    }
+}
+
+impl Caller {
+    /// On this compute, by the agent's own program.
+    ///
+    /// # Errors
+    /// When it was not built.
+    pub fn on(fixture: &Fixture, compute: &str) -> anyhow::Result<Self> {
+        let run = fixture.run.cluster.coordinator_socket();
+        let run = run.parent().context("a directory")?;
+        Self::at(&run.join(format!("{compute}.sock")))
+    }
+
+    /// At this socket.
+    ///
+    /// # Errors
+    /// When the program was not built.
+    pub fn at(socket: &Path) -> anyhow::Result<Self> {
+        let program = vec![binary("clientmount-agent")?.display().to_string()];
+        Ok(Self { socket: socket.to_owned(), program })
+    }
+
+    /// The same by `warren node`.
+    ///
+    /// # Errors
+    /// When it was not built.
+    pub fn by_warren(&self) -> anyhow::Result<Self> {
+        let program = vec![binary("warren")?.display().to_string(), "node".to_owned()];
+        Ok(Self { program, ..self.clone() })
+    }
+
+    fn command(&self, words: &[&str], environment: &[(&str, &str)]) -> Command {
+        let mut argv = command(&self.program[0]);
+        argv.args(&self.program[1..]).args(words).arg("--listen").arg(&self.socket);
+        argv.envs(environment.iter().copied());
+        argv
+    }
+
+    /// Calls a verb and waits for its end.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn call(&self, words: &[&str]) -> anyhow::Result<Ended> {
+        self.call_with(words, &[])
+    }
+
+    /// The same with these environment variables.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn call_with(&self, words: &[&str], environment: &[(&str, &str)]) -> anyhow::Result<Ended> {
+        let output = self.command(words, environment).output();
+        Ok(Ended::of(&output.with_context(|| words.join(" "))?))
+    }
+
+    /// Begins a verb.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn begin(&self, words: &[&str]) -> anyhow::Result<Running> {
+        let mut argv = self.command(words, &[]);
+        argv.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child: Child = argv.spawn().with_context(|| words.join(" "))?;
+        let pid = child.id();
+        Ok(Running { pid, waiting: std::thread::spawn(move || child.wait_with_output()) })
+    }
+}
+
+/// A Workflow of the job `f2`, which is number 1, in this state.
+#[must_use]
+pub fn workflow(job: &Job, state: &str) -> Value {
+    json!({
+        "apiVersion": DWS, "kind": "Workflow",
+        "metadata": {"name": job.name, "namespace": "default"},
+        "spec": {
+            "desiredState": state, "wlmID": "flux", "jobID": "f2", "userID": job.user,
+            "groupID": job.user, "hurry": false, "forceReady": false,
+            "dwDirectives": [format!("#DW jobdw type={} capacity=320MiB name=my-scratch", job.file_system)],
+        },
+    })
+}
+
+/// Writes what the controllers of a Workflow report of it: it has no status of its own that `warren apply` would write.
+///
+/// # Errors
+/// When the API refuses it.
+pub fn report(fixture: &Fixture, status: &Value) -> anyhow::Result<()> {
+    let (name, kubeconfig) = (&fixture.run.job.name, fixture.run.cluster.kubeconfig());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let client = control_plane::client(&kubeconfig).await?;
+        let resource = ApiResource::erase::<api::Workflow>(&());
+        let workflows: Api<DynamicObject> = Api::namespaced_with(client, "default", &resource);
+        let patch = Patch::Merge(json!({"status": status}));
+        workflows
+            .patch(name, &PatchParams::default(), &patch)
+            .await
+            .context("report a Workflow")?;
+        Ok(())
+    })
+}
+
+/// The computes of a Workflow.
+#[must_use]
+pub fn computes(job: &Job, chassis: &Chassis) -> Value {
+    let data: Vec<_> = chassis.computes.iter().map(|(name, _)| json!({"name": name})).collect();
+    json!({
+        "apiVersion": DWS, "kind": "Computes",
+        "metadata": {"name": job.name, "namespace": "default"}, "data": data,
+    })
+}
+
+/// For a verb that is to be out of time.
+pub const SHORT: &str = "2s";
+/// For one that is not.
+pub const LONG: Duration = Duration::from_secs(60);

@@ -1,0 +1,222 @@
+//! One workflow driven through its states as a workload manager drives it, with nothing but `warren apply` and `warren get`.
+
+use anyhow::{Context, ensure};
+use serde_json::{Value, json};
+
+use crate::{
+    cluster::{PATIENCE, patience},
+    fixture::Fixture,
+    program::until,
+    run::{Run, Silent},
+};
+
+const DWS: &str = "dataworkflowservices.github.io/v1alpha7";
+
+/// The states after Proposal.
+pub const AFTER_PROPOSAL: [&str; 6] =
+    ["Setup", "DataIn", "PreRun", "PostRun", "DataOut", "Teardown"];
+
+/// Kinds of which nothing may be left of a workflow that is gone.
+const KINDS: [&str; 8] = [
+    "workflow",
+    "computes",
+    "directivebreakdown",
+    "servers",
+    "clientmount",
+    "nnfnodestorage",
+    "nnfnodeblockstorage",
+    "nnfstorageprofile",
+];
+
+/// A workflow on a cluster.
+#[derive(Debug)]
+pub struct Flow {
+    /// The cluster; its job is not used.
+    pub fixture: Fixture,
+    /// The workflow's name.
+    pub name: String,
+    /// Who owns the job.
+    pub user: u32,
+}
+
+impl Flow {
+    /// A chassis with so many computes, every node connected and known to have free drives, and no workflow yet.
+    ///
+    /// # Errors
+    /// When a program does not start or connect.
+    pub fn new(computes: u8, name: &str) -> anyhow::Result<Self> {
+        let fixture = Fixture::new(computes, "xfs")?;
+        let flow = Self { fixture, name: name.to_owned(), user: 1050 };
+        let rabbit = flow.run().cluster.chassis().rabbit.clone();
+        until("the rabbit's Storage to be Ready", PATIENCE, || {
+            let storage = flow.object("storage", &rabbit, "default")?;
+            ensure!(storage["status"]["status"] == "Ready", "not yet: {}", storage["status"]);
+            Ok(())
+        })?;
+        Ok(flow)
+    }
+
+    fn run(&self) -> &Run<Silent> {
+        &self.fixture.run
+    }
+
+    /// An object as the API shows it.
+    ///
+    /// # Errors
+    /// When it is not there.
+    pub fn object(&self, kind: &str, name: &str, namespace: &str) -> anyhow::Result<Value> {
+        let text = self.run().prints(&["get", kind, name, "-n", namespace, "--json"])?;
+        serde_json::from_str(&text).with_context(|| format!("decode {kind} {namespace}/{name}"))
+    }
+
+    /// The workflow.
+    ///
+    /// # Errors
+    /// When it is not there.
+    pub fn workflow(&self) -> anyhow::Result<Value> {
+        self.object("workflow", &self.name, "default")
+    }
+
+    /// Creates the workflow.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub fn create(&mut self, directives: &[&str]) -> anyhow::Result<()> {
+        let workflow = json!({
+            "apiVersion": DWS, "kind": "Workflow",
+            "metadata": {"name": self.name, "namespace": "default"},
+            "spec": {
+                "desiredState": "Proposal", "wlmID": "test", "jobID": 7, "userID": self.user, "groupID": self.user,
+                "dwDirectives": directives,
+            },
+        });
+        self.fixture.run.apply("workflow", &[workflow])
+    }
+
+    /// Names the job's computes: all of the chassis.
+    ///
+    /// # Errors
+    /// When that is refused.
+    pub fn fill_computes(&mut self) -> anyhow::Result<()> {
+        let computes = &self.run().cluster.chassis().computes;
+        let data: Vec<Value> = computes.iter().map(|(name, _)| json!({"name": name})).collect();
+        let computes = json!({
+            "apiVersion": DWS, "kind": "Computes",
+            "metadata": {"name": self.name, "namespace": "default"}, "data": data,
+        });
+        self.fixture.run.apply("computes", &[computes])
+    }
+
+    /// Asks for a state.
+    ///
+    /// # Errors
+    /// When that is refused.
+    pub fn ask(&mut self, state: &str) -> anyhow::Result<()> {
+        self.patch(&json!({"desiredState": state}))
+    }
+
+    /// Changes the workflow's spec.
+    ///
+    /// # Errors
+    /// When that is refused.
+    pub fn patch(&mut self, spec: &Value) -> anyhow::Result<()> {
+        let change = json!({
+            "apiVersion": DWS, "kind": "Workflow",
+            "metadata": {"name": self.name, "namespace": "default"}, "spec": spec,
+        });
+        self.fixture.run.apply("state", &[change])
+    }
+
+    /// Waits until the workflow is in a state and `status` of it is as said.
+    ///
+    /// # Errors
+    /// When it is not in time; the whole status is in the message.
+    pub fn wait(&self, state: &str, status: &str) -> anyhow::Result<Value> {
+        until(&format!("{state} to be {status}"), patience(), || {
+            let workflow = self.workflow()?;
+            let told = &workflow["status"];
+            let ready = status == "Completed";
+            let is_there =
+                told["state"] == state && told["status"] == status && told["ready"] == ready;
+            ensure!(is_there, "not yet: {told:#}");
+            Ok(workflow)
+        })
+    }
+
+    /// Kills the coordinator at once; its supervisor starts it again.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn kill_coordinator(&mut self) -> anyhow::Result<()> {
+        let cluster = &mut self.fixture.run.cluster;
+        cluster.coordinator()?.kill()?;
+        self.fixture.run.patient = true;
+        Ok(())
+    }
+
+    /// Brings the workflow to the end of a state.
+    ///
+    /// # Errors
+    /// When it does not get there.
+    pub fn reach(&mut self, state: &str) -> anyhow::Result<Value> {
+        self.ask(state)?;
+        self.wait(state, "Completed")
+    }
+
+    /// Deletes the workflow and waits until nothing of it is left: no object, no namespace on a drive, no mount.
+    ///
+    /// # Errors
+    /// When something is left.
+    pub fn delete(&mut self) -> anyhow::Result<()> {
+        let name = self.name.clone();
+        self.fixture.run.warren(&["delete", "workflow", &name, "-n", "default"])?;
+        self.nothing_is_left()
+    }
+
+    /// Checks that nothing of the workflow is left.
+    ///
+    /// # Errors
+    /// When something is.
+    pub fn nothing_is_left(&self) -> anyhow::Result<()> {
+        until("nothing to be left", patience(), || {
+            let left = self.left()?;
+            ensure!(left.is_empty(), "left: {left:?}");
+            let namespaces = self.fixture.namespaces()?;
+            ensure!(namespaces.is_empty(), "namespaces are left: {namespaces:?}");
+            Ok(())
+        })
+    }
+
+    /// Objects that are there, templates of profiles apart.
+    fn left(&self) -> anyhow::Result<Vec<String>> {
+        let mut left = Vec::new();
+        for kind in KINDS {
+            let text = self.run().prints(&["get", kind, "--all-namespaces", "--json"])?;
+            let listed: Value = serde_json::from_str(&text).context("decode a list")?;
+            let items = listed["items"].as_array().or_else(|| listed.as_array());
+            for item in items.context("a list")? {
+                let (namespace, name) = (&item["metadata"]["namespace"], &item["metadata"]["name"]);
+                if namespace != "nnf-system" {
+                    left.push(format!("{kind} {namespace}/{name}"));
+                }
+            }
+        }
+        Ok(left)
+    }
+
+    /// Stops the programs and checks that nothing is left but their files.
+    ///
+    /// # Errors
+    /// When a program does not stop cleanly, or something is left.
+    pub fn end(self) -> anyhow::Result<()> {
+        self.fixture.end()
+    }
+
+    /// Runs a script on a node as the job's user.
+    ///
+    /// # Errors
+    /// When it fails.
+    pub fn run_on(&self, node: &str, script: &str) -> anyhow::Result<String> {
+        self.run().cluster.run_on(node, self.user, script)
+    }
+}

@@ -1,0 +1,264 @@
+//! What nobody recorded: cancelled jobs, odd and hostile input, a coordinator or a broker that is away.
+
+use anyhow::{Context, ensure};
+
+use super::stage::{Ended, ORDINARY_JOB, RABBIT_JOB, Stage};
+
+fn prolog() -> anyhow::Result<Stage> {
+    Stage::new("prolog")?.with("F_JOBSPEC", RABBIT_JOB).with_settings("WARREN_UNREACHABLE=0\n")
+}
+
+fn epilog() -> anyhow::Result<Stage> {
+    Stage::new("epilog")?.with("F_JOBSPEC", RABBIT_JOB).with_settings("WARREN_UNREACHABLE=0\n")
+}
+
+/// As the agent prints it: a table, the holders, what failed.
+const HELD: &str = "PATH          STATE\\n/mnt/nnf/a-0  mounted\\n/mnt/nnf/a-1  unmounted\\n\
+    /mnt/nnf/a-0 is held by process 4711 (cat)\\nerror: not in time";
+
+/// The last argument of the only call that begins so.
+fn text_of(ended: &Ended, words: &str) -> anyhow::Result<String> {
+    let calls = ended.calls_of(words);
+    ensure!(calls.len() == 1, "{words}: {:#?}\n{}", ended.calls, ended.stderr);
+    Ok(calls[0][words.len()..].to_owned())
+}
+
+#[test]
+fn a_job_without_storage_never_meets_the_agent() -> anyhow::Result<()> {
+    if !gate::jq() {
+        return Ok(());
+    }
+    for script in ["prolog", "epilog"] {
+        let stage = Stage::new(script)?
+            .with("F_JOBSPEC", ORDINARY_JOB)
+            .with("F_AGENT", "7")
+            .with("F_GETRABBIT", "1")
+            .with_settings("nonsense\n")?;
+        let ended = stage.run()?;
+        ensure!(ended.exit == Some(0), "{script}: {ended:?}");
+        ensure!(ended.calls == ["flux job info f2AVx5nQsoRy jobspec"], "{script}: {ended:?}");
+        ensure!(stage.is_quiet() == (script == "prolog"), "{script}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_key_that_is_there_makes_a_job_one_with_storage() -> anyhow::Result<()> {
+    if !gate::jq() {
+        return Ok(());
+    }
+    for (system, asked) in [
+        (r#"{"dw": ""}"#, true),
+        (r#"{"dw": []}"#, true),
+        (r#"{"dw": ["", "\n"]}"#, true),
+        (r#"{"dw": null}"#, false),
+        ("{}", false),
+        ("null", false),
+        // Not a jobspec that Flux writes: nobody but the coordinator knows.
+        (r#""dw""#, true),
+    ] {
+        let jobspec = format!(r#"{{"attributes": {{"system": {system}}}}}"#);
+        let ended = prolog()?.with("F_JOBSPEC", &jobspec).run()?;
+        ensure!(ended.exit == Some(0), "{system}: {ended:?}");
+        ensure!(
+            ended.calls_of("clientmount-agent mount").len() == usize::from(asked),
+            "{system}: {ended:?}"
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn a_jobspec_that_cannot_be_read_leaves_the_question_to_the_coordinator() -> anyhow::Result<()> {
+    let odd = [
+        ("an empty answer", prolog()?.with("F_JOBSPEC", "")),
+        ("half an answer", prolog()?.with("F_JOBSPEC", r#"{"attributes": {"sys"#)),
+        ("two answers", prolog()?.with("F_JOBSPEC", r#"{"attributes":{}} {"attributes":{}}"#)),
+        ("a list", prolog()?.with("F_JOBSPEC", "[]")),
+        ("a broker that is down", prolog()?.with("F_JOBINFO", "1")),
+        // As jq 1.6 with -e, and as a node without jq.
+        ("a jq that calls nothing a success", prolog()?.with_program("jq", "#!/bin/sh\nexit 0\n")?),
+        ("no jq", prolog()?.with_program("jq", "#!/bin/sh\nexit 127\n")?),
+    ];
+    for (what, stage) in odd {
+        let known = stage.run()?;
+        ensure!(known.exit == Some(0), "{what}: {known:?}");
+        ensure!(known.calls_of("clientmount-agent status").len() == 1, "{what}: {known:?}");
+        ensure!(known.calls_of("clientmount-agent mount").len() == 1, "{what}: {known:?}");
+        // With a coordinator that does not answer either, and a Flux that takes no exception, nothing starts.
+        let unknown = stage.with("F_AGENT", "7").with("F_RAISE", "1").run()?;
+        ensure!(unknown.exit == Some(7), "{what}: {unknown:?}");
+        let asked = &unknown.calls[known.calls.len()..];
+        ensure!(asked.iter().all(|call| !call.contains(" mount ")), "{what}: {asked:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn each_exit_code_of_the_agent_has_one_consequence_in_the_prolog() -> anyhow::Result<()> {
+    for (code, exit, consequence) in [
+        (1, 1, "flux resource drain --update "),
+        (2, 2, "flux resource drain --update "),
+        (3, 0, "flux job raise -s 0 -t prolog-timeout "),
+        (4, 4, "flux resource drain --update "),
+        (5, 0, "flux job raise -s 0 -t prolog-storage "),
+        (6, 6, ""),
+        (7, 0, "flux job raise -s 0 -t prolog-unreachable "),
+        (127, 127, "flux resource drain --update "),
+        (137, 137, "flux resource drain --update "),
+    ] {
+        let stage = prolog()?.with("F_AGENT", &code.to_string());
+        let ended = stage.run()?;
+        ensure!(ended.exit == Some(exit), "{code}: {ended:?}");
+        let last = ended.calls.last().context("no call")?;
+        let nothing_more = consequence.is_empty() && last.starts_with("clientmount-agent");
+        ensure!(nothing_more || last.starts_with(consequence), "{code}: {ended:?}");
+        ensure!(!stage.is_quiet(), "{code}");
+        // No exception that Flux did not take lets a job start.
+        let ended = stage.with("F_RAISE", "1").with("F_DRAIN", "1").run()?;
+        ensure!(ended.exit == Some(code), "{code}: {ended:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn the_epilog_ends_as_the_agent_did_and_raises_nothing() -> anyhow::Result<()> {
+    for code in [0, 1, 2, 3, 4, 5, 6, 7, 137] {
+        let ended =
+            epilog()?.with("F_AGENT", &code.to_string()).with("F_AGENT_SAYS", HELD).run()?;
+        ensure!(ended.exit == Some(code), "{code}: {ended:?}");
+        ensure!(ended.calls_of("flux job raise").is_empty(), "{code}: {ended:?}");
+        ensure!(ended.calls_of("clientmount-agent").len() == 1, "{code}: {ended:?}");
+        if matches!(code, 0 | 6) {
+            ensure!(ended.calls_of("flux resource").is_empty(), "{code}: {ended:?}");
+            continue;
+        }
+        let reason = text_of(&ended, "flux resource drain --update ")?;
+        let node = nix::unistd::gethostname()?.to_string_lossy().into_owned();
+        for part in [&*node, "f2AVx5nQsoRy", "/mnt/nnf/a-0", "4711 (cat)", "error: not in time"] {
+            ensure!(reason.contains(part), "{code}: no {part} in {reason}");
+        }
+        ensure!(!reason.contains("/mnt/nnf/a-1"), "{code}: what is well is in {reason}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_coordinator_that_comes_back_is_asked_again() -> anyhow::Result<()> {
+    for script in ["prolog", "epilog"] {
+        let ended =
+            Stage::new(script)?.with("F_JOBSPEC", RABBIT_JOB).with("F_AGENT_FIRST", "7").run()?;
+        ensure!(ended.exit == Some(0), "{script}: {ended:?}");
+        ensure!(ended.calls_of("clientmount-agent").len() == 2, "{script}: {ended:?}");
+        ensure!(ended.calls.iter().all(|call| !call.starts_with("flux job raise")), "{ended:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_signal_to_the_script_ends_the_agent() -> anyhow::Result<()> {
+    for script in ["prolog", "epilog"] {
+        let stage = Stage::new(script)?.with("F_JOBSPEC", RABBIT_JOB).with("F_AGENT_HANGS", "1");
+        let ended = stage.run_and_cancel("waiting")?;
+        ensure!(ended.exit == Some(6), "{script}: {ended:?}");
+        ensure!(ended.calls_of("clientmount-agent").len() == 1, "{script}: {ended:?}");
+        ensure!(ended.calls_of("flux resource").is_empty(), "{script}: {ended:?}");
+        ensure!(!stage.is_quiet(), "{script}");
+    }
+    Ok(())
+}
+
+#[test]
+fn nothing_of_a_user_is_evaluated() -> anyhow::Result<()> {
+    let hostile = |stage: &Stage| {
+        let mark = stage.path().join("mark").display().to_string();
+        format!("$(touch {mark}) `touch {mark}` '; touch {mark}; \" \\033[31m | touch {mark}")
+    };
+    let stage = prolog()?;
+    let text = hostile(&stage);
+    let jobspec = serde_json::json!({"attributes": {"system": {"dw": text}}}).to_string();
+    let stage = stage.with("F_JOBSPEC", &jobspec).with("F_AGENT", "4").with("F_AGENT_SAYS", &text);
+    let ended = stage.run()?;
+    ensure!(ended.exit == Some(4), "{ended:?}");
+    ensure!(!stage.path().join("mark").exists(), "it was evaluated: {ended:?}");
+    let reason = text_of(&ended, "flux resource drain --update ")?;
+    ensure!(reason.contains("$(touch") && !reason.contains('\u{1b}'), "{reason:?}");
+    ensure!(!ended.stderr.contains('\u{1b}'), "{:?}", ended.stderr);
+
+    for id in ["", "-f", "f1 f2", "$(touch mark)", "f1;true", "../x", "f1\nf2"] {
+        for script in ["prolog", "epilog"] {
+            let ended = Stage::new(script)?.with("FLUX_JOB_ID", id).run()?;
+            ensure!(ended.exit == Some(2) && ended.calls.is_empty(), "{script} {id:?}: {ended:?}");
+            ensure!(ended.stderr.contains("FLUX_JOB_ID"), "{script} {id:?}: {ended:?}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_job_id_with_the_florin_sign_is_handed_on_in_ascii() -> anyhow::Result<()> {
+    let ended = prolog()?.with("FLUX_JOB_ID", "ƒ2AVx5nQsoRy").run()?;
+    ensure!(ended.exit == Some(0), "{ended:?}");
+    ensure!(
+        ended.calls.last().is_some_and(|call| call.contains(" --job f2AVx5nQsoRy ")),
+        "{ended:?}"
+    );
+    Ok(())
+}
+
+#[test]
+fn no_token_and_no_list_of_rabbits_reaches_a_log() -> anyhow::Result<()> {
+    for script in ["prolog", "epilog"] {
+        for code in ["0", "3", "4", "7"] {
+            let ended = Stage::new(script)?
+                .with("F_JOBSPEC", RABBIT_JOB)
+                .with_settings("WARREN_UNREACHABLE=0\n")?
+                .with("F_AGENT", code)
+                .run()?;
+            let printed = format!("{}{}{:?}", ended.stdout, ended.stderr, ended.calls);
+            for word in ["secret", "rabbit[1-2]", "wait-event", "getrabbit", "--env-file"] {
+                ensure!(!printed.contains(word), "{script} {code}: {word} in {printed}");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn settings_reach_the_agent() -> anyhow::Result<()> {
+    let settings = "# ours\n\nWARREN_PROLOG_DEADLINE=20m\nWARREN_EPILOG_DEADLINE=90\nWARREN_ON_TIMEOUT=lazy\nWARREN_UNREACHABLE=0";
+    let ended = prolog()?.with_settings(settings)?.run()?;
+    ensure!(ended.calls_of("flux config").is_empty(), "{ended:?}");
+    ensure!(ended.calls.last().is_some_and(|call| call.ends_with("--deadline 1200s")), "{ended:?}");
+    let ended = epilog()?.with_settings(settings)?.run()?;
+    let flags = "--deadline 90s --on-timeout lazy";
+    ensure!(ended.calls.last().is_some_and(|call| call.ends_with(flags)), "{ended:?}");
+    for (flux, seconds) in [("30m", 1800), ("45", 45), ("2h", 7200), ("infinity", 1800), ("", 1800)]
+    {
+        let ended = prolog()?.with("F_TIMEOUT", flux).run()?;
+        let flags = format!("--deadline {seconds}s");
+        ensure!(ended.calls.last().is_some_and(|call| call.ends_with(&flags)), "{flux}: {ended:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_setting_that_cannot_be_used_is_named_and_starts_nothing() -> anyhow::Result<()> {
+    for (line, named) in [
+        ("WARREN_PROLOG_DEADLINE=soon", "WARREN_PROLOG_DEADLINE: 'soon'"),
+        ("WARREN_EPILOG_DEADLINE=-1s", "WARREN_EPILOG_DEADLINE: '-1s'"),
+        ("WARREN_ON_TIMEOUT=kill", "WARREN_ON_TIMEOUT: 'kill'"),
+        ("WARREN_UNREACHABLE=$(id)", "WARREN_UNREACHABLE: '$(id)'"),
+        ("WARREN_TYPO=1", "'WARREN_TYPO=1' sets nothing"),
+        ("nonsense", "'nonsense' sets nothing"),
+    ] {
+        for stage in [prolog()?, epilog()?] {
+            let ended = stage.with_settings(line)?.run()?;
+            ensure!(ended.exit == Some(2), "{line}: {ended:?}");
+            ensure!(ended.calls_of("clientmount-agent").is_empty(), "{line}: {ended:?}");
+            let reason = text_of(&ended, "flux resource drain --update ")?;
+            ensure!(reason.contains(named), "{line}: {reason}");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,174 @@
+//! The programs that a script finds, what they were asked, and how the script ended.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read},
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use anyhow::Context;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use tempfile::TempDir;
+use tests::program::{binary, command, plant};
+
+/// Stands in for `flux` as the recording's did: F_* are its exit statuses and its output.
+const FLUX: &str = r#"#!/bin/sh
+printf '%s\n' "flux $*" >>"$CALLS"
+case "$1 $2" in
+"getrabbit "*) echo 'rabbit[1-2]'; exit "${F_GETRABBIT:-0}" ;;
+"job info") [ "${F_JOBINFO:-0}" = 0 ] || exit "$F_JOBINFO"; printf '%s\n' "$F_JOBSPEC" ;;
+"config get") printf '%s\n' "${F_TIMEOUT:-1800}" ;;
+"job wait-event") echo 'dws_environment {"variables":{"DW_WORKFLOW_TOKEN":"secret"}}'; exit "${F_WAIT:-0}" ;;
+"job raise") exit "${F_RAISE:-0}" ;;
+"resource drain") exit "${F_DRAIN:-0}" ;;
+esac
+"#;
+
+const SYSTEMCTL: &str = r#"#!/bin/sh
+printf '%s\n' "systemctl $*" >>"$CALLS"
+exit "${F_SYSTEMCTL:-0}"
+"#;
+
+/// Stands in for the agent: ends with F_AGENT, the first time with F_AGENT_FIRST, or when F_AGENT_HANGS with SIGTERM.
+const AGENT: &str = r#"#!/bin/bash
+printf '%s\n' "clientmount-agent $*" >>"$CALLS"
+[ -z "${F_AGENT_SAYS-}" ] || printf '%b\n' "$F_AGENT_SAYS"
+if [ -n "${F_AGENT_HANGS-}" ]; then
+    sleep infinity >/dev/null 2>&1 &
+    trap 'kill $!; exit 6' TERM
+    echo waiting
+    wait
+fi
+if [ -n "${F_AGENT_FIRST-}" ] && [ ! -e "$CALLS.first" ]; then : >"$CALLS.first"; exit "$F_AGENT_FIRST"; fi
+exit "${F_AGENT:-0}"
+"#;
+
+pub(crate) const RABBIT_JOB: &str =
+    r##"{"attributes": {"system": {"dw": "#DW jobdw type=xfs capacity=1GiB name=a"}}}"##;
+pub(crate) const ORDINARY_JOB: &str = r#"{"attributes": {"system": {}}}"#;
+
+/// A directory with the programs, for one run of one script.
+pub(crate) struct Stage {
+    directory: TempDir,
+    script: PathBuf,
+    environment: Vec<(String, String)>,
+}
+
+/// How a script ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) exit: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    /// How the programs were called, in order.
+    pub(crate) calls: Vec<String>,
+}
+
+impl Stage {
+    /// `script` is `prolog` or `epilog`.
+    pub(crate) fn new(script: &str) -> anyhow::Result<Self> {
+        let directory = TempDir::new()?;
+        let bin = directory.path().join("bin");
+        fs::create_dir_all(&bin)?;
+        fs::create_dir_all(directory.path().join("run"))?;
+        for (name, text) in [("flux", FLUX), ("systemctl", SYSTEMCTL), ("clientmount-agent", AGENT)]
+        {
+            plant(&bin.join(name), text)?;
+        }
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/flux").join(script);
+        Ok(Self { directory, script, environment: Vec::new() })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Sets a condition, or any other variable.
+    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Puts another program first in PATH.
+    pub(crate) fn with_program(self, name: &str, text: &str) -> anyhow::Result<Self> {
+        plant(&self.path().join("bin").join(name), text)?;
+        Ok(self)
+    }
+
+    /// Puts the agent itself in the stand-in's place.
+    pub(crate) fn with_real_agent(self) -> anyhow::Result<Self> {
+        let found = self.path().join("bin/clientmount-agent");
+        fs::remove_file(&found)?;
+        symlink(binary("clientmount-agent")?, &found)?;
+        Ok(self)
+    }
+
+    /// Writes the site's settings.
+    pub(crate) fn with_settings(self, text: &str) -> anyhow::Result<Self> {
+        fs::write(self.path().join("settings"), text)?;
+        Ok(self)
+    }
+
+    /// Whether the file is there that keeps the token's timer quiet.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.path().join("run/quiet").exists()
+    }
+
+    fn command(&self) -> Command {
+        let mut path = self.path().join("bin").into_os_string();
+        path.push(":");
+        path.push(std::env::var_os("PATH").unwrap_or_default());
+        let mut script = command(&self.script);
+        script
+            .env("PATH", path)
+            .env("CALLS", self.path().join("calls"))
+            .env("FLUX_JOB_ID", "f2AVx5nQsoRy")
+            .env("WARREN_FLUX_FILE", self.path().join("settings"))
+            .env("WARREN_RUN", self.path().join("run"))
+            .envs(self.environment.iter().cloned())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        script
+    }
+
+    pub(crate) fn run(&self) -> anyhow::Result<Ended> {
+        self.ended(self.command().spawn().context("start the script")?, String::new())
+    }
+
+    /// Sends SIGTERM to the script alone, as soon as it has printed a line with `marker`.
+    pub(crate) fn run_and_cancel(&self, marker: &str) -> anyhow::Result<Ended> {
+        let mut child = self.command().spawn().context("start the script")?;
+        let mut stderr = BufReader::new(child.stderr.take().context("stderr")?);
+        let mut printed = String::new();
+        while !printed.contains(marker) {
+            anyhow::ensure!(stderr.read_line(&mut printed)? > 0, "it ended: {printed}");
+        }
+        kill(Pid::from_raw(child.id().try_into()?), Signal::SIGTERM)?;
+        stderr.read_to_string(&mut printed)?;
+        self.ended(child, printed)
+    }
+
+    fn ended(&self, child: Child, printed: String) -> anyhow::Result<Ended> {
+        let output = child.wait_with_output()?;
+        let calls = fs::read_to_string(self.path().join("calls")).unwrap_or_default();
+        Ok(Ended {
+            exit: output.status.code(),
+            stdout: String::from_utf8(output.stdout)?,
+            stderr: printed + &String::from_utf8(output.stderr)?,
+            calls: calls.lines().map(str::to_owned).collect(),
+        })
+    }
+}
+
+impl Ended {
+    /// The calls of one program whose first words are these.
+    pub(crate) fn calls_of(&self, words: &str) -> Vec<&str> {
+        self.calls.iter().map(String::as_str).filter(|call| call.starts_with(words)).collect()
+    }
+}

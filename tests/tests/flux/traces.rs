@@ -1,0 +1,170 @@
+//! Every recorded case of the scripts that sites run today, and what ours do in its place.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use anyhow::{Context, ensure};
+use serde::Deserialize;
+
+use super::stage::{RABBIT_JOB, Stage};
+
+const INFO: &str = "flux job info f2AVx5nQsoRy jobspec";
+const CONFIG: &str = "flux config get --default=1800 rabbit.prolog_timeout";
+const MOUNT: &str = "clientmount-agent mount --job f2AVx5nQsoRy --deadline 1800s";
+const STATUS: &str = "clientmount-agent status --job f2AVx5nQsoRy";
+const UNMOUNT: &str = "clientmount-agent unmount --job f2AVx5nQsoRy --deadline 300s";
+const ACTIVE: &str =
+    "systemctl is-active --quiet warren-clientmount-agent.socket warren-clientmount-agent.service";
+
+enum Verdict {
+    /// The job and the node fare as they did.
+    Agrees,
+    /// They fare differently, for this reason.
+    Differs(&'static str),
+}
+use Verdict::{Agrees, Differs};
+
+/// Case, verdict, the calls that ours makes (the last argument of some is free text and left out), exit status.
+const VERDICTS: [(&str, Verdict, &[&str], i32); 10] = [
+    ("rabbit job, mounts arrive", Agrees, &[INFO, CONFIG, MOUNT], 0),
+    (
+        "rabbit job, wait-event times out",
+        Agrees,
+        &[INFO, CONFIG, MOUNT, "flux job raise -s 0 -t prolog-timeout f2AVx5nQsoRy "],
+        0,
+    ),
+    ("ordinary job", Agrees, &[INFO], 0),
+    ("dw is JSON null -> treated as ordinary", Agrees, &[INFO], 0),
+    ("dw is empty list -> treated as rabbit job", Agrees, &[INFO, CONFIG, MOUNT], 0),
+    (
+        "jobspec lookup fails (jq 1.6: -e on empty input exits 0 -> handled as a RABBIT job; jq >=1.7 exits 4 -> ordinary)",
+        Agrees,
+        &[INFO, STATUS, CONFIG, MOUNT],
+        0,
+    ),
+    ("systemctl fails", Agrees, &[INFO, CONFIG, MOUNT, ACTIVE, "flux resource drain --update "], 7),
+    (
+        "ordinary job, systemctl fails",
+        Differs(
+            "a job without storage has nothing to do with our units: its node stays in service",
+        ),
+        &[INFO],
+        0,
+    ),
+    (
+        "epilog, getrabbit fails",
+        Differs(
+            "the epilog does not ask which rabbits there are: what is mounted goes all the same",
+        ),
+        &[INFO, UNMOUNT],
+        0,
+    ),
+    ("epilog, systemctl fails", Agrees, &[INFO, UNMOUNT, "flux resource drain --update "], 7),
+];
+
+#[derive(Deserialize)]
+struct Recording {
+    cases: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+struct Case {
+    name: String,
+    script: String,
+    conditions: BTreeMap<String, String>,
+    commands: Vec<String>,
+    exit: i32,
+}
+
+/// What a script's run means to the job and its node.
+#[derive(Debug, PartialEq, Eq)]
+struct Outcome {
+    /// Something of the daemon's, or the agent's, was set to work for the job.
+    works: bool,
+    /// The exception that was raised on the job.
+    exception: Option<String>,
+    /// Flux drains the node.
+    fails: bool,
+}
+
+impl Outcome {
+    fn of(commands: &[String], exit: i32) -> Self {
+        let works = |command: &String| {
+            command.starts_with("systemctl start") || command.starts_with("clientmount-agent")
+        };
+        let kind = |command: &String| {
+            let words: Vec<&str> =
+                command.strip_prefix("flux job raise ")?.split_whitespace().collect();
+            let flag = words.iter().position(|word| *word == "-t")?;
+            words.get(flag + 1).map(|word| (*word).to_owned())
+        };
+        Self {
+            works: commands.iter().any(works),
+            exception: commands.iter().find_map(kind),
+            fails: exit != 0,
+        }
+    }
+}
+
+/// What the recorded conditions are to the agent: no mounts in time, no unit that starts.
+fn agents_exit(conditions: &BTreeMap<String, String>) -> &'static str {
+    if conditions.contains_key("F_SYSTEMCTL") {
+        "7"
+    } else if conditions.contains_key("F_WAIT") {
+        "3"
+    } else {
+        "0"
+    }
+}
+
+fn play(case: &Case) -> anyhow::Result<(Vec<String>, i32)> {
+    let script = match case.script.as_str() {
+        "zstop_nnf_clientmount.sh" => "prolog",
+        "start_nnf_clientmount.sh" => "epilog",
+        other => anyhow::bail!("{other} is neither their prolog nor their epilog"),
+    };
+    let mut stage = Stage::new(script)?
+        .with_settings("WARREN_UNREACHABLE=0\n")?
+        .with("F_AGENT", agents_exit(&case.conditions));
+    if !case.conditions.contains_key("F_JOBSPEC") {
+        stage = stage.with("F_JOBSPEC", RABBIT_JOB);
+    }
+    for (name, value) in &case.conditions {
+        stage = stage.with(name, value);
+    }
+    let ended = stage.run()?;
+    ensure!(ended.stdout.is_empty(), "it prints {}", ended.stdout);
+    Ok((ended.calls, ended.exit.context("no exit status")?))
+}
+
+fn judge(case: &Case) -> anyhow::Result<()> {
+    let (_, verdict, commands, exit) = VERDICTS
+        .iter()
+        .find(|(name, ..)| *name == case.name)
+        .context("the recording has this case, and VERDICTS has none for it")?;
+    let (calls, status) = play(case)?;
+    ensure!(status == *exit, "it exits with {status}, not {exit}: {calls:?}");
+    let as_told = calls.len() == commands.len()
+        && calls.iter().zip(*commands).all(|(call, told)| call.starts_with(told));
+    ensure!(as_told, "it calls {calls:#?}\nand not {commands:#?}");
+    let (theirs, ours) = (Outcome::of(&case.commands, case.exit), Outcome::of(&calls, status));
+    match verdict {
+        Agrees => ensure!(theirs == ours, "agrees? {theirs:?}\nours {ours:?}"),
+        Differs(why) => ensure!(theirs != ours, "it does not differ any more ({why}): {ours:?}"),
+    }
+    Ok(())
+}
+
+#[test]
+fn every_recorded_case_has_a_verdict_that_holds() -> anyhow::Result<()> {
+    if !gate::jq() {
+        return Ok(());
+    }
+    let file =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/flux/prolog_epilog_traces.json");
+    let recording: Recording = serde_json::from_str(&fs::read_to_string(file)?)?;
+    for case in &recording.cases {
+        judge(case).with_context(|| format!("case {:?}", case.name))?;
+    }
+    ensure!(recording.cases.len() == VERDICTS.len(), "VERDICTS has cases that nobody recorded");
+    Ok(())
+}

@@ -1,0 +1,61 @@
+//! What the verbs say when the coordinator is not there, or says nothing.
+
+use anyhow::ensure;
+use nix::sys::signal::Signal;
+use tests::{gate, program::signal, verbs::SHORT};
+
+use crate::{end, end_job, is_mounted, mounted};
+
+#[test]
+fn without_a_coordinator_nothing_is_called_done_and_what_is_here_is_shown() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let (mut fixture, caller) = mounted()?;
+    let path = fixture.run.job.mount_path();
+    fixture.run.cluster.stop_one("coordinator")?;
+    let away =
+        caller.call(&["mount", "--job", "1", "--deadline", SHORT, "--json"])?.with(7)?.json()?;
+    ensure!(away["mounts"][0]["path"] == path.as_str() && away["job"].is_null(), "{away}");
+    ensure!(away["mounts"][0]["state"] == "mounted", "{away}");
+    caller.call(&["unmount", "--job", "1", "--deadline", SHORT])?.with(7)?;
+    caller.call(&["mount", "--job", "4711", "--deadline", SHORT])?.with(7)?;
+    caller.call(&["status", "--job", "1"])?.with(7)?.saying(&path)?;
+    let waiting = caller.begin(&["mount", "--job", "1", "--deadline", "60s"])?;
+    fixture.run.cluster.start_coordinator()?;
+    waiting.wait()?.with(0)?;
+    end_job(&mut fixture)?;
+    caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    end(fixture)
+}
+
+#[test]
+fn a_coordinator_that_says_nothing_is_one_that_cannot_be_reached() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let (mut fixture, caller) = mounted()?;
+    let coordinator = fixture.run.cluster.coordinator()?.pid()?;
+    signal(coordinator, Signal::SIGSTOP)?;
+    let words = ["mount", "--job", "1", "--deadline", SHORT];
+    let slow = caller.call(&words)?.with(7).and_then(|ended| ended.saying("has not answered"));
+    let waiting = caller.begin(&["mount", "--job", "1", "--deadline", "60s"])?;
+    signal(coordinator, Signal::SIGCONT)?;
+    slow?;
+    waiting.wait()?.with(0)?;
+    ensure!(is_mounted(&fixture)?, "it is not mounted");
+    end_job(&mut fixture)?;
+    caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    end(fixture)
+}
+
+#[test]
+fn an_agent_that_is_not_there_is_another_thing_than_a_job_that_is_not() -> anyhow::Result<()> {
+    let directory = tempfile::tempdir()?;
+    let caller = tests::verbs::Caller::at(&directory.path().join("agent.sock"))?;
+    caller
+        .call(&["mount", "--job", "1", "--deadline", SHORT])?
+        .with(7)?
+        .saying("systemctl start")?;
+    Ok(())
+}

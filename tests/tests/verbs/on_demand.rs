@@ -1,0 +1,149 @@
+//! An agent that systemd starts when a script connects to its socket, and that ends when it has nothing to do.
+
+use std::{path::Path, process::Command};
+
+use anyhow::{Context, ensure};
+use serde_json::Value;
+use tests::{
+    cluster::PATIENCE,
+    fixture::Fixture,
+    gate,
+    program::{Program, command, until},
+    verbs::Caller,
+};
+
+use crate::{COMPUTE, enter};
+
+/// systemd's own stand-in for a socket unit.
+const ACTIVATE: &str = "systemd-socket-activate";
+
+/// The compute's agent on demand; the node itself is a process that only holds its mounts.
+struct OnDemand {
+    fixture: Fixture,
+    node: Program,
+    caller: Caller,
+    log: std::path::PathBuf,
+}
+
+impl OnDemand {
+    fn new(mut fixture: Fixture) -> anyhow::Result<Self> {
+        fixture.run.cluster.stop_one(COMPUTE)?;
+        let cluster = &fixture.run.cluster;
+        let mut idle = command("tail");
+        idle.args(["-f", "/dev/null"]);
+        let node = Program::start_on_node("node", &idle, &cluster.node_mounts(), &cluster.logs())?;
+        let socket = cluster.logs().join("agent.sock");
+        let log = cluster.logs().join("on-demand.log");
+        let caller = Caller::at(&socket)?;
+        Ok(Self { fixture, node, caller, log })
+    }
+
+    /// One life of the agent: it begins with the first connection.
+    fn life(&self) -> anyhow::Result<std::process::Child> {
+        let socket = self.fixture.run.cluster.logs().join("agent.sock");
+        drop(std::fs::remove_file(&socket));
+        let agent = self.fixture.run.cluster.agent(COMPUTE)?;
+        let log = std::fs::File::options().create(true).append(true).open(&self.log)?;
+        let mut argv = command("nsenter");
+        argv.args(["--mount", "--target", &self.node.node_pid().to_string(), "--", ACTIVATE, "-l"]);
+        argv.arg(&socket).arg(agent.get_program()).args(agent.get_args());
+        argv.args(["--idle-exit", "1"]).stderr(log.try_clone()?).stdout(log);
+        let activator = Command::spawn(&mut argv).context("start the activator")?;
+        until("the socket", PATIENCE, || {
+            ensure!(Path::new(&socket).exists(), "not yet");
+            Ok(())
+        })?;
+        Ok(activator)
+    }
+
+    /// The agent ends by itself, and well.
+    fn ends(&self, mut agent: std::process::Child) -> anyhow::Result<()> {
+        let status = until("the agent to end", PATIENCE, || agent.try_wait()?.context("it runs"))?;
+        ensure!(status.code() == Some(0), "{status}: {}", std::fs::read_to_string(&self.log)?);
+        Ok(())
+    }
+
+    fn is_mounted(&self) -> anyhow::Result<bool> {
+        let table = std::fs::read_to_string(format!("/proc/{}/mountinfo", self.node.node_pid()))?;
+        Ok(table.contains(&format!(" {} ", self.fixture.run.job.mount_path())))
+    }
+
+    fn object(&self) -> anyhow::Result<Value> {
+        let name = self.fixture.run.job.computes_mount();
+        let text =
+            self.fixture.run.prints(&["get", "clientmount", &name, "-n", COMPUTE, "--json"])?;
+        serde_json::from_str(&text).context("decode")
+    }
+}
+
+#[test]
+fn the_agent_runs_for_prolog_and_epilog_only_and_its_finalizer_goes_without_it()
+-> anyhow::Result<()> {
+    if !gate::loop_devices() || !gate::socket_activation() {
+        return Ok(());
+    }
+    let mut fixture = Fixture::without_engine(1, "xfs")?;
+    fixture.run.carve()?;
+    fixture.run.wait_for_file_systems()?;
+    enter(&mut fixture, "PreRun")?;
+    let mut compute = OnDemand::new(fixture)?;
+    compute.fixture.run.mount_on_computes()?;
+    let agent = compute.life()?;
+    compute.caller.call(&["mount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    ensure!(compute.is_mounted()?, "it is not mounted");
+    compute.ends(agent)?;
+    ensure!(compute.is_mounted()?, "it was unmounted with its agent");
+
+    enter(&mut compute.fixture, "PostRun")?;
+    compute.fixture.run.unmount_from_computes()?;
+    let agent = compute.life()?;
+    compute.caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    ensure!(!compute.is_mounted()?, "it is mounted");
+    compute.ends(agent)?;
+    // Deletes the ClientMount, and waits until it is gone: nobody but the coordinator is there.
+    compute.fixture.run.withdraw_from_computes()?;
+    compute.fixture.run.tear_down_storage()?;
+    drop(compute.node);
+    compute.fixture.end()
+}
+
+#[test]
+fn an_object_that_is_mounted_waits_for_its_node_however_long_that_is_away() -> anyhow::Result<()> {
+    if !gate::loop_devices() || !gate::socket_activation() {
+        return Ok(());
+    }
+    let mut fixture = Fixture::without_engine(1, "xfs")?;
+    fixture.run.carve()?;
+    fixture.run.wait_for_file_systems()?;
+    enter(&mut fixture, "PreRun")?;
+    let mut compute = OnDemand::new(fixture)?;
+    compute.fixture.run.mount_on_computes()?;
+    let agent = compute.life()?;
+    compute.caller.call(&["mount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    compute.ends(agent)?;
+    // Unmounted and mounted again: what was said in between must not count.
+    for (state, stage, verb) in
+        [("unmounted", "PostRun", "unmount"), ("mounted", "PreRun", "mount")]
+    {
+        enter(&mut compute.fixture, stage)?;
+        compute.fixture.run.desire(COMPUTE, state)?;
+        let agent = compute.life()?;
+        compute.caller.call(&[verb, "--job", "1", "--deadline", "60s"])?.with(0)?;
+        compute.ends(agent)?;
+    }
+    ensure!(compute.is_mounted()?, "it is not mounted");
+    enter(&mut compute.fixture, "Teardown")?;
+    compute.fixture.run.desire(COMPUTE, "unmounted")?;
+    let name = compute.fixture.run.job.computes_mount();
+    compute.fixture.run.warren(&["delete", "clientmount", &name, "-n", COMPUTE, "--wait=false"])?;
+    let object = compute.object()?;
+    ensure!(object["metadata"]["deletionTimestamp"].is_string(), "{object}");
+    ensure!(object["metadata"]["finalizers"][0] == "nnf.cray.hpe.com/nnf_clientmount", "{object}");
+    let agent = compute.life()?;
+    compute.caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    ensure!(!compute.is_mounted()?, "it is mounted");
+    compute.ends(agent)?;
+    compute.fixture.run.tear_down_storage()?;
+    drop(compute.node);
+    compute.fixture.end()
+}

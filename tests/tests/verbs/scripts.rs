@@ -1,0 +1,181 @@
+//! What workload managers do to the scripts that call the verbs.
+
+use anyhow::ensure;
+use nix::sys::signal::Signal;
+use std::time::Duration;
+use tests::{
+    cluster::PATIENCE,
+    gate,
+    program::{pause, until},
+    verbs::SHORT,
+};
+
+use crate::{COMPUTE, end, end_job, enter, is_mounted, mounted, ready};
+
+#[test]
+fn two_prologs_for_one_job_both_get_what_they_wait_for() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let (mut fixture, caller) = ready()?;
+    let words = ["mount", "--job", "1", "--deadline", "60s"];
+    let two = [caller.begin(&words)?, caller.by_warren()?.begin(&words)?];
+    fixture.run.mount_on_computes()?;
+    for one in two {
+        one.wait()?.with(0)?;
+    }
+    let words = ["unmount", "--job", "1", "--deadline", "60s"];
+    let two = [caller.begin(&words)?, caller.begin(&words)?];
+    end_job(&mut fixture)?;
+    for one in two {
+        one.wait()?.with(0)?;
+    }
+    end(fixture)
+}
+
+#[test]
+fn an_epilog_that_begins_before_the_prolog_has_ended_ends_both() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let (mut fixture, caller) = ready()?;
+    let prolog = caller.begin(&["mount", "--job", "1", "--deadline", "10m"])?;
+    let epilog = caller.begin(&["unmount", "--job", "1", "--deadline", "10m"])?;
+    enter(&mut fixture, "Teardown")?;
+    prolog.wait()?.with(6)?.saying("is over")?;
+    epilog.wait()?.with(0)?;
+    fixture.run.tear_down_storage()?;
+    fixture.end()
+}
+
+/// With and without mounts already there; by the signals that workload managers send.
+#[test]
+fn a_prolog_that_is_killed_at_any_moment_changes_nothing_and_the_next_one_goes_on()
+-> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let (mut fixture, caller) = ready()?;
+    let words = ["mount", "--job", "1", "--deadline", "60s"];
+    for (signal, code) in
+        [(Signal::SIGTERM, Some(6)), (Signal::SIGINT, Some(6)), (Signal::SIGKILL, None)]
+    {
+        let prolog = caller.begin(&words)?;
+        pause(Duration::from_millis(300));
+        prolog.signal(signal)?;
+        let ended = prolog.wait()?;
+        ensure!(ended.code == code, "{signal}: {ended:?}");
+    }
+    let killed = caller.begin(&words)?;
+    fixture.run.mount_on_computes()?;
+    // At one moment or another of the mount; it may have ended already.
+    for delay in [0, 5, 20, 60, 150] {
+        let prolog = caller.begin(&words)?;
+        pause(Duration::from_millis(delay));
+        drop(prolog.signal(Signal::SIGKILL));
+        prolog.wait()?;
+    }
+    drop(killed.signal(Signal::SIGKILL));
+    killed.wait()?;
+    caller.call(&words)?.with(0)?;
+    ensure!(is_mounted(&fixture)?, "it is not mounted");
+    end_job(&mut fixture)?;
+    let epilog = caller.begin(&["unmount", "--job", "1", "--deadline", "60s"])?;
+    drop(epilog.signal(Signal::SIGKILL));
+    epilog.wait()?;
+    caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    end(fixture)
+}
+
+#[test]
+fn a_file_system_without_room_for_the_environment_keeps_what_was_there() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let (mut fixture, caller) = mounted()?;
+    let run = fixture.run.cluster.logs().join("full");
+    std::fs::create_dir_all(&run)?;
+    let full = Full::over(&run)?;
+    let file = run.join("job.env");
+    std::fs::write(&file, "before\n")?;
+    full.fill()?;
+    let file = file.display().to_string();
+    caller
+        .call(&["mount", "--job", "1", "--env-file", &file, "--deadline", "60s"])?
+        .with(1)?
+        .saying("make room")?;
+    ensure!(std::fs::read_to_string(&file)? == "before\n", "it was damaged");
+    ensure!(is_mounted(&fixture)?, "that is no reason to unmount");
+    drop(full);
+    end_job(&mut fixture)?;
+    caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    end(fixture)
+}
+
+/// A small tmpfs.
+struct Full(std::path::PathBuf);
+
+impl Full {
+    fn over(path: &std::path::Path) -> anyhow::Result<Self> {
+        let mut argv = tests::program::command("mount");
+        argv.args(["-t", "tmpfs", "-o", "size=64k", "full"]).arg(path);
+        tests::cluster::output(argv)?;
+        Ok(Self(path.to_owned()))
+    }
+
+    fn fill(&self) -> anyhow::Result<()> {
+        let written = std::fs::write(self.0.join("ballast"), vec![0; 1 << 20]);
+        ensure!(written.is_err(), "there was room");
+        Ok(())
+    }
+}
+
+impl Drop for Full {
+    fn drop(&mut self) {
+        let mut argv = tests::program::command("umount");
+        argv.arg(&self.0);
+        drop(tests::cluster::output(argv));
+    }
+}
+
+/// Its calendar jumps, as that of a machine whose clock is set; what is waited for is counted by another clock.
+#[test]
+fn a_clock_that_jumps_shortens_and_lengthens_no_deadline() -> anyhow::Result<()> {
+    if !gate::loop_devices() || !gate::clock() {
+        return Ok(());
+    }
+    let (mut fixture, caller) = ready()?;
+    let mut argv = tests::program::command("faketime");
+    argv.args(["-f", "+0s", "printenv", "LD_PRELOAD"]);
+    let library = tests::cluster::output(argv)?.trim().to_owned();
+    let clock = |by: &'static str| {
+        [
+            ("LD_PRELOAD", library.clone()),
+            ("FAKETIME", by.to_owned()),
+            ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
+        ]
+    };
+    for (agents, scripts) in [("+400d", "-26h"), ("-400d x1000", "+3y")] {
+        let (agents, scripts) = (clock(agents), clock(scripts));
+        let pairs =
+            |of: &[(&'static str, String); 3]| of.clone().map(|(name, value)| (name, value));
+        let owned = pairs(&agents);
+        let environment: Vec<_> =
+            owned.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        fixture.run.cluster.stop_one(COMPUTE)?;
+        fixture.run.cluster.start_node_with(COMPUTE, &environment)?;
+        let owned = pairs(&scripts);
+        let environment: Vec<_> =
+            owned.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        until("the agent to serve", PATIENCE, || caller.call(&["status"])?.with(0).map(drop))?;
+        caller
+            .call_with(&["mount", "--job", "1", "--deadline", SHORT], &environment)?
+            .with(3)?
+            .saying("directive 0")?;
+    }
+    fixture.run.mount_on_computes()?;
+    caller.call(&["mount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    end_job(&mut fixture)?;
+    caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    end(fixture)
+}

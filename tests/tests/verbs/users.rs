@@ -1,0 +1,179 @@
+//! What a job's user does with the volume.
+
+use std::{fs::File, time::Duration};
+
+use anyhow::{Context, ensure};
+use tests::{
+    cluster::PATIENCE,
+    fixture::Fixture,
+    gate,
+    program::{command, until},
+    verbs::SHORT,
+};
+
+use crate::{COMPUTE, end, end_job, is_mounted, mounted};
+
+/// A process on the compute, killed when dropped.
+struct Stray(std::process::Child);
+
+impl Stray {
+    /// In this directory, as this user; with `extra` words of nsenter's command before the program.
+    fn new(fixture: &Fixture, user: u32, script: &str) -> anyhow::Result<Self> {
+        let pid = fixture.run.cluster.node(COMPUTE)?.node_pid().to_string();
+        let (user, marker) =
+            (user.to_string(), fixture.run.cluster.logs().join(format!("stray-{user}")));
+        let mut argv = command("nsenter");
+        argv.args([
+            "--mount",
+            "--target",
+            &pid,
+            "--",
+            "setpriv",
+            "--reuid",
+            &user,
+            "--regid",
+            &user,
+            "--clear-groups",
+        ]);
+        argv.args(["/bin/sh", "-ec", &format!("{script}; echo there; exec tail -f /dev/null")]);
+        argv.stdout(File::create(&marker)?);
+        let stray = Self(argv.spawn().context("start a stray process")?);
+        until("the stray process", PATIENCE, || {
+            ensure!(std::fs::read_to_string(&marker)?.contains("there"), "not yet");
+            Ok(())
+        })?;
+        Ok(stray)
+    }
+
+    fn has_ended(&mut self) -> anyhow::Result<bool> {
+        Ok(self.0.try_wait()?.is_some())
+    }
+}
+
+impl Drop for Stray {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn processes_that_a_user_leaves_are_named_and_signalled_only_when_that_is_asked_for()
+-> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let (mut fixture, caller) = mounted()?;
+    let path = fixture.run.job.mount_path();
+    let mut stray = Stray::new(&fixture, 1050, &format!("cd {path}"))?;
+    end_job(&mut fixture)?;
+    let held =
+        caller.call(&["unmount", "--job", "1", "--deadline", SHORT, "--json"])?.with(3)?.json()?;
+    let holder = &held["mounts"][0]["holders"][0];
+    ensure!(holder["pid"] == stray.0.id() && holder["userId"] == 1050, "{held}");
+    ensure!(holder["command"] == "tail" && holder["since"].is_string(), "{held}");
+    ensure!(!stray.has_ended()? && is_mounted(&fixture)?, "it was told to report");
+    let words = ["unmount", "--job", "1", "--deadline", SHORT, "--on-timeout", "signal"];
+    caller.call(&words)?.with(0)?;
+    ensure!(stray.has_ended()? && !is_mounted(&fixture)?, "it is there still");
+    end(fixture)
+}
+
+#[test]
+fn a_process_that_ignores_sigterm_is_killed_and_one_of_root_never_is() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let (mut fixture, caller) = mounted()?;
+    let path = fixture.run.job.mount_path();
+    let mut deaf = Stray::new(&fixture, 1050, &format!("trap '' TERM; cd {path}"))?;
+    let mut roots = Stray::new(&fixture, 0, &format!("cd {path}"))?;
+    end_job(&mut fixture)?;
+    let words = ["unmount", "--job", "1", "--deadline", SHORT, "--on-timeout", "signal"];
+    let held = caller.call(&words)?.with(3)?;
+    ensure!(deaf.has_ended()?, "it ignores SIGTERM: {held:?}");
+    ensure!(!roots.has_ended()? && is_mounted(&fixture)?, "it is root's");
+    held.saying(&format!("process {} (tail, user 0", roots.0.id()))?;
+    drop(roots);
+    caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    end(fixture)
+}
+
+#[test]
+fn a_mount_that_is_detached_is_not_unmounted_before_its_device_is_free() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let (mut fixture, caller) = mounted()?;
+    let path = fixture.run.job.mount_path();
+    let stray = Stray::new(&fixture, 1050, &format!("exec 5> {path}/open"))?;
+    end_job(&mut fixture)?;
+    let words = ["unmount", "--job", "1", "--deadline", SHORT, "--on-timeout", "lazy"];
+    let held = caller.call(&words)?.with(3)?;
+    ensure!(!is_mounted(&fixture)?, "it was to be detached: {held:?}");
+    let held = caller.call(&["unmount", "--job", "1", "--deadline", SHORT])?.with(3)?;
+    held.saying(&format!("process {}", stray.0.id()))?;
+    let name = fixture.run.job.computes_mount();
+    let object = fixture.run.prints(&["get", "clientmount", &name, "-n", COMPUTE, "--json"])?;
+    let object: serde_json::Value = serde_json::from_str(&object)?;
+    ensure!(object["status"]["allReady"] == false, "{}", object["status"]);
+    drop(stray);
+    caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    end(fixture)
+}
+
+#[test]
+fn a_mount_that_lives_on_in_another_mount_namespace_is_named() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let (mut fixture, caller) = mounted()?;
+    let path = fixture.run.job.mount_path();
+    // As a user's container has it: a namespace of its own, with the volume bound to another place.
+    let aside = fixture.run.cluster.node_mounts().join("aside");
+    let aside = aside.display();
+    let script = format!(
+        "mkdir {aside}; exec unshare --mount --propagation private /bin/sh -ec 'mount --bind {path} {aside}; cd {aside}; echo there; exec tail -f /dev/null'"
+    );
+    let holder = Stray::new(&fixture, 0, &script)?;
+    end_job(&mut fixture)?;
+    let held =
+        caller.call(&["unmount", "--job", "1", "--deadline", SHORT, "--json"])?.with(3)?.json()?;
+    let holders = held["mounts"][0]["holders"].as_array().context("holders")?;
+    ensure!(holders.iter().any(|holder| holder["elsewhere"] == true), "{held}");
+    drop(holder);
+    until("the namespace to be gone", Duration::from_secs(60), || {
+        caller.call(&["unmount", "--job", "1", "--deadline", SHORT])?.with(0).map(drop)
+    })?;
+    end(fixture)
+}
+
+#[test]
+fn a_full_volume_with_links_in_it_is_mounted_again_and_unmounted_and_no_link_is_followed()
+-> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let (mut fixture, caller) = mounted()?;
+    let path = fixture.run.job.mount_path();
+    let cluster = &fixture.run.cluster;
+    let outside = cluster.logs().join("outside");
+    std::fs::create_dir(&outside)?;
+    std::fs::write(outside.join("kept"), "kept")?;
+    let outside = outside.display();
+    cluster.run_on(
+        COMPUTE,
+        1050,
+        &format!(
+            "cd {path}; mkdir directory; rmdir directory; ln -s {outside} directory; ln -s / root; ln -s . loop; \
+             dd if=/dev/zero of=ballast bs=1M 2> /dev/null || true; if cat /dev/zero > more 2> /dev/null; then exit 1; fi"
+        ),
+    )?;
+    caller.call(&["mount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    fixture.run.cluster.node(COMPUTE)?.kill()?;
+    caller.call(&["mount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    end_job(&mut fixture)?;
+    caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    ensure!(std::fs::read_to_string(format!("{outside}/kept"))? == "kept", "a link was followed");
+    end(fixture)
+}

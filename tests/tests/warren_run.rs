@@ -1,0 +1,113 @@
+//! `warren run` through all programs, on real loop devices and a real file system.
+
+use std::process::Stdio;
+
+use anyhow::{Context, ensure};
+use nix::sys::signal::Signal;
+use tests::{
+    cluster::patience,
+    gate,
+    program::{signal, until},
+    workflow::Flow,
+};
+
+const XFS: &str = "#DW jobdw type=xfs capacity=320MiB name=scratch";
+
+/// A command that writes and reads on each compute.
+const HELLO: &str = "test ! -e $DW_JOB_scratch/hello; echo $WARREN_NODE > $DW_JOB_scratch/hello; cat $DW_JOB_scratch/hello";
+
+/// `warren run` with the directive, the computes and the launcher; then what is said.
+fn warren_run(flow: &Flow, rest: &[&str]) -> anyhow::Result<std::process::Command> {
+    let cluster = &flow.fixture.run.cluster;
+    let user = flow.user.to_string();
+    let mut argv = cluster.warren()?;
+    argv.args([
+        "run",
+        XFS,
+        "--nodes",
+        "compute-[1-3]",
+        "--name",
+        &flow.name,
+        "--user",
+        &user,
+        "--group",
+        &user,
+    ]);
+    argv.args(["--launcher", &cluster.launcher()?, "--timeline", "--"]).args(rest);
+    Ok(argv)
+}
+
+#[test]
+fn each_compute_runs_with_its_own_xfs_and_nothing_is_left() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let flow = Flow::new(3, "run")?;
+    let output = warren_run(&flow, &["sh", "-ec", HELLO])?.output().context("warren run")?;
+    let (said, told) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    ensure!(output.status.success(), "{}: {told}", output.status);
+    let mut lines: Vec<&str> = said.lines().collect();
+    lines.sort_unstable();
+    ensure!(lines == ["compute-1", "compute-2", "compute-3"], "{said}");
+    for row in ["Setup", "rabbit-1 make storage", "compute-2 mount", "Teardown"] {
+        ensure!(told.contains(row), "no {row} in the timeline: {told}");
+    }
+    flow.nothing_is_left()?;
+    let failed =
+        warren_run(&flow, &["sh", "-c", "test $WARREN_NODE != compute-3 || exit 7"])?.output()?;
+    ensure!(failed.status.code() == Some(7), "{failed:?}");
+    flow.nothing_is_left()?;
+    flow.end()
+}
+
+#[test]
+fn what_cannot_be_given_says_why_and_leaves_nothing() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let flow = Flow::new(1, "refused")?;
+    let told = |directive: &str, code: i32| {
+        let mut argv = flow.fixture.run.cluster.warren()?;
+        argv.args(["run", directive, "--nodes", "compute-1", "--", "true"]);
+        let output = argv.output().context("warren run")?;
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        ensure!(output.status.code() == Some(code), "{}: {told}", output.status);
+        Ok(told)
+    };
+    let unknown = told("#DW jobdw type=ext4 capacity=1GiB name=scratch", 2)?;
+    ensure!(
+        unknown.contains("argument type=ext4") && unknown.contains("raw|xfs|gfs2|lustre"),
+        "{unknown}"
+    );
+    let large = told("#DW jobdw type=xfs capacity=100TiB name=scratch", 5)?;
+    ensure!(large.contains("failed in Setup") && large.contains("rabbit-1"), "{large}");
+    let profile = told("#DW jobdw type=xfs capacity=320MiB name=scratch profile=fast", 5)?;
+    ensure!(profile.contains("no such NnfStorageProfile"), "{profile}");
+    flow.nothing_is_left()?;
+    flow.end()
+}
+
+#[test]
+fn an_interrupted_run_leaves_nothing() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let flow = Flow::new(3, "interrupted")?;
+    // As soon as it is there, and while its command runs, which stays in PreRun.
+    for state in [None, Some("PreRun")] {
+        let mut argv = warren_run(&flow, &["sleep", "1000"])?;
+        let mut child =
+            argv.stdout(Stdio::null()).stderr(Stdio::null()).spawn().context("warren run")?;
+        until("the workflow to be there", patience(), || {
+            let told = &flow.workflow()?["status"]["state"];
+            ensure!(state.is_none_or(|state| told == state), "not yet: {told}");
+            Ok(())
+        })?;
+        signal(child.id(), Signal::SIGINT)?;
+        let status = child.wait().context("wait for warren run")?;
+        ensure!(status.code() == Some(6), "{status} in {state:?}");
+        flow.nothing_is_left()?;
+    }
+    flow.end()
+}

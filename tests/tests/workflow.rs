@@ -1,0 +1,130 @@
+//! Workflows from Proposal to Teardown through all programs, on real loop devices and real file systems.
+
+use anyhow::{Context, ensure};
+use tests::{
+    gate,
+    workflow::{AFTER_PROPOSAL, Flow},
+};
+
+const XFS: &str = "#DW jobdw type=xfs capacity=320MiB name=scratch";
+
+#[test]
+fn an_xfs_workflow_lives_from_proposal_to_teardown_and_leaves_nothing() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let mut flow = Flow::new(3, "life")?;
+    flow.create(&[XFS])?;
+    let workflow = flow.wait("Proposal", "Completed")?;
+    let breakdown = &workflow["status"]["directiveBreakdowns"][0];
+    ensure!(breakdown["name"] == "life-0", "{workflow:#}");
+    flow.fill_computes()?;
+    for state in AFTER_PROPOSAL {
+        let workflow = flow.reach(state)?;
+        ensure!(workflow["status"]["elapsedTimeLastState"].is_string(), "{workflow:#}");
+        if state == "PreRun" {
+            each_compute_has_its_own(&flow, &workflow["status"]["env"])?;
+        }
+    }
+    flow.delete()?;
+    flow.end()
+}
+
+/// Every compute writes and reads in what the environment names, and finds what nobody else wrote.
+fn each_compute_has_its_own(flow: &Flow, env: &serde_json::Value) -> anyhow::Result<()> {
+    let path = env["DW_JOB_scratch"].as_str().context("DW_JOB_scratch")?;
+    ensure!(env["DW_JOB_XFS"] == path && env["DW_WORKFLOW_NAME"] == "life", "{env:#}");
+    for (compute, _) in &flow.fixture.run.cluster.chassis().computes {
+        let script =
+            format!("test ! -e {path}/hello; echo {compute} > {path}/hello; cat {path}/hello");
+        ensure!(flow.run_on(compute, &script)?.trim() == compute, "{compute}");
+    }
+    Ok(())
+}
+
+#[test]
+fn raw_volumes_are_shown_on_the_rabbit_in_the_jobs_order() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let mut flow = Flow::new(2, "raw")?;
+    flow.create(&["#DW jobdw type=raw capacity=64MiB name=scratch"])?;
+    flow.wait("Proposal", "Completed")?;
+    flow.fill_computes()?;
+    for state in AFTER_PROPOSAL {
+        let workflow = flow.reach(state)?;
+        if state == "PreRun" {
+            let path = workflow["status"]["env"]["DW_JOB_scratch"].as_str().context("path")?;
+            for (compute, _) in flow.fixture.run.cluster.chassis().computes.clone() {
+                let write = format!(
+                    "printf %-4096s {compute} | dd of={path} bs=4096 iflag=fullblock oflag=direct status=none"
+                );
+                flow.run_on(&compute, &write)?;
+            }
+            let chassis = flow.fixture.run.cluster.chassis().clone();
+            for (place, (compute, _)) in chassis.computes.iter().enumerate() {
+                let direct =
+                    format!("dd if={path}/node-{place} bs=4096 count=1 iflag=direct status=none");
+                let read = flow.run_on(&chassis.rabbit, &direct)?;
+                ensure!(read.trim() == compute, "node-{place} holds {read:?}");
+                let link = flow.run_on(&chassis.rabbit, &format!("readlink {path}/{compute}"))?;
+                ensure!(link.trim() == format!("node-{place}"), "{compute} leads to {link:?}");
+            }
+        }
+    }
+    flow.delete()?;
+    flow.end()
+}
+
+#[test]
+fn a_coordinator_that_is_killed_in_each_state_goes_on_from_the_objects() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let mut flow = Flow::new(2, "killed")?;
+    flow.create(&[XFS, "#DW jobdw type=xfs capacity=320MiB name=other"])?;
+    flow.wait("Proposal", "Completed")?;
+    flow.fill_computes()?;
+    for state in AFTER_PROPOSAL {
+        flow.ask(state)?;
+        flow.kill_coordinator()?;
+        flow.wait(state, "Completed")?;
+    }
+    flow.delete()?;
+    flow.end()
+}
+
+#[test]
+fn a_workflow_that_is_deleted_while_it_is_mounted_leaves_nothing() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let mut flow = Flow::new(2, "deleted")?;
+    flow.create(&[XFS])?;
+    flow.wait("Proposal", "Completed")?;
+    flow.fill_computes()?;
+    for state in ["Setup", "DataIn", "PreRun"] {
+        flow.reach(state)?;
+    }
+    flow.delete()?;
+    flow.end()
+}
+
+#[test]
+fn what_the_rules_and_the_states_do_not_allow_is_refused_with_its_remedy() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let mut flow = Flow::new(1, "refused")?;
+    let why = flow.create(&["#DW jobdw type=ext4 capacity=1GiB name=scratch"]).unwrap_err();
+    ensure!(format!("{why:#}").contains("type=ext4"), "{why:#}");
+    flow.create(&[XFS])?;
+    flow.wait("Proposal", "Completed")?;
+    let why = flow.ask("PreRun").unwrap_err();
+    ensure!(format!("{why:#}").contains("after Proposal comes Setup"), "{why:#}");
+    flow.reach("Teardown")?;
+    let why = flow.ask("Setup").unwrap_err();
+    ensure!(format!("{why:#}").contains("nothing follows Teardown"), "{why:#}");
+    flow.delete()?;
+    flow.end()
+}
