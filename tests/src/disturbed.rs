@@ -1,6 +1,6 @@
 //! A job on a control plane of its own, which a test may disturb.
 
-use std::future::Future;
+use std::{future::Future, path::PathBuf};
 
 use anyhow::Context;
 use control_plane::{ControlPlane, Login, Settings};
@@ -21,6 +21,8 @@ use crate::{
 
 /// The user that the daemons are: no member of `system:masters`, whom no server ever puts off.
 pub const DAEMONS: &str = "warren-daemons";
+/// Another user with their rights, for a test that keeps the server busy.
+pub const BUSY: &str = "busy";
 
 /// A control plane and, beside it, what a test starts on it.
 #[derive(Debug)]
@@ -58,14 +60,24 @@ impl Disturbed {
     /// # Errors
     /// When it cannot be written.
     pub fn write_daemons_kubeconfig(&self) -> anyhow::Result<()> {
-        let login = Login::Certificate(self.plane.client_certificate(DAEMONS, None)?);
-        self.plane.kubeconfig_for(&self.directory.path().join("daemons.kubeconfig"), &login)
+        self.kubeconfig_of(DAEMONS).map(drop)
+    }
+
+    /// Writes a kubeconfig with a new certificate for this user, and says where.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn kubeconfig_of(&self, user: &str) -> anyhow::Result<PathBuf> {
+        let login = Login::Certificate(self.plane.client_certificate(user, None)?);
+        let path = self.directory.path().join(format!("{user}.kubeconfig"));
+        self.plane.kubeconfig_for(&path, &login)?;
+        Ok(path)
     }
 
     /// The server, for a fixture.
     #[must_use]
     pub fn server(&self) -> Server {
-        let daemons = self.directory.path().join("daemons.kubeconfig");
+        let daemons = self.directory.path().join(format!("{DAEMONS}.kubeconfig"));
         Server::Real(RealServer::own(self.plane.kubeconfig(), daemons))
     }
 
@@ -105,8 +117,11 @@ impl Disturbed {
 }
 
 fn everything_for_daemons() -> ClusterRoleBinding {
-    let subject =
-        Subject { kind: "User".to_owned(), name: DAEMONS.to_owned(), ..Subject::default() };
+    let user = |name: &str| Subject {
+        kind: "User".to_owned(),
+        name: name.to_owned(),
+        ..Subject::default()
+    };
     ClusterRoleBinding {
         metadata: ObjectMeta { name: Some(DAEMONS.to_owned()), ..ObjectMeta::default() },
         role_ref: RoleRef {
@@ -114,6 +129,6 @@ fn everything_for_daemons() -> ClusterRoleBinding {
             kind: "ClusterRole".to_owned(),
             name: "cluster-admin".to_owned(),
         },
-        subjects: Some(vec![subject]),
+        subjects: Some(vec![user(DAEMONS), user(BUSY)]),
     }
 }

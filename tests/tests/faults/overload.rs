@@ -1,17 +1,25 @@
 //! A server that puts everybody off: real 429 answers, by priority and fairness.
 
-use std::time::Duration;
+use std::{
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
+};
 
 use anyhow::ensure;
-use k8s_openapi::api::flowcontrol::v1::{FlowSchema, PriorityLevelConfiguration};
+use k8s_openapi::api::{
+    core::v1::Namespace,
+    flowcontrol::v1::{FlowSchema, PriorityLevelConfiguration},
+};
 use kube::{
     Api,
-    api::{DeleteParams, PostParams},
+    api::{DeleteParams, ListParams, PostParams, VersionMatch},
 };
 use serde_json::json;
 use tests::{
     cluster::PATIENCE,
-    disturbed::{DAEMONS, Disturbed},
+    disturbed::{BUSY, DAEMONS, Disturbed},
     program::{pause, until},
 };
 
@@ -45,12 +53,22 @@ fn a_storm_of_429_is_sat_out() -> anyhow::Result<()> {
         let audit = disturbed.plane.audit()?;
         Ok(audit.iter().filter(|event| event.user == DAEMONS && event.code == 429).count())
     };
-    fixture.run.unmount_from_computes()?;
-    until("the storm", PATIENCE, || {
-        ensure!(refused()? > 0, "nobody was refused yet");
-        Ok(())
+    let busy = disturbed.kubeconfig_of(BUSY)?;
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let place = scope.spawn(|| keep_the_place_taken(&busy, &over));
+        let sat_out = (|| {
+            fixture.run.unmount_from_computes()?;
+            until("the storm", PATIENCE, || {
+                ensure!(refused()? > 0, "nobody was refused yet");
+                Ok(())
+            })?;
+            pause(STORM);
+            anyhow::Ok(())
+        })();
+        over.store(true, Ordering::Relaxed);
+        sat_out.and(place.join().expect("the thread panicked"))
     })?;
-    pause(STORM);
     let told = refused()?;
     ensure!(told < 2 * PER_DAEMON, "two daemons asked {told} times in {STORM:?}");
     disturbed.wait(schemas.delete("storm", &DeleteParams::default()))?;
@@ -69,6 +87,23 @@ fn is_taken_up(schema: &FlowSchema) -> bool {
     known.any(|condition| condition.status.as_deref() == Some("False"))
 }
 
+/// Asks, one request after the other, for a list newer than the server will ever be, for which it waits 3 s: a level without a
+/// share still lets one request in while no other is carried out (`canAccommodateSeatsLocked` in apiserver's `queueset.go`).
+fn keep_the_place_taken(kubeconfig: &Path, over: &AtomicBool) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let namespaces: Api<Namespace> = Api::all(control_plane::client(kubeconfig).await?);
+        let never = ListParams::default().at("999999999999").matching(VersionMatch::NotOlderThan);
+        while !over.load(Ordering::Relaxed) {
+            if namespaces.list(&never).await.is_ok() {
+                anyhow::bail!("the server knows a version that it cannot have");
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        Ok(())
+    })
+}
+
 /// A level without any share of the server, that rejects who does not fit in.
 fn nobody_gets_in() -> serde_json::Result<PriorityLevelConfiguration> {
     serde_json::from_value(json!({
@@ -80,6 +115,7 @@ fn nobody_gets_in() -> serde_json::Result<PriorityLevelConfiguration> {
     }))
 }
 
+/// The daemons, and who keeps them out.
 fn the_daemons() -> serde_json::Result<FlowSchema> {
     let everything = [
         json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"], "clusterScope": true}),
@@ -89,7 +125,7 @@ fn the_daemons() -> serde_json::Result<FlowSchema> {
         "spec": {
             "matchingPrecedence": 2, "priorityLevelConfiguration": {"name": "storm"},
             "rules": [{
-                "subjects": [{"kind": "User", "user": {"name": DAEMONS}}],
+                "subjects": [DAEMONS, BUSY].map(|name| json!({"kind": "User", "user": {"name": name}})),
                 "resourceRules": everything,
                 "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
             }],
