@@ -7,7 +7,7 @@ pub mod row;
 
 use std::{path::Path, process::ExitCode, time::Duration};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail};
 
 use crate::{
     centre::{Chassis, Job},
@@ -28,7 +28,8 @@ const IN_TURN: usize = 30;
 /// How long each mode of the noise is measured, twice.
 const NOISE: Duration = Duration::from_secs(60);
 
-/// Runs every measurement beneath `directory` and prints the table; with `noise` only that part, for so many seconds.
+/// Runs every measurement beneath `directory` and prints the table; with `noise` only that part, for so many seconds; with
+/// `direct` only the lives of mounts, on the server and by the link that the environment names.
 pub async fn run(directory: &Path, words: &[String]) -> ExitCode {
     match measured(directory, words).await {
         Ok(rows) => {
@@ -45,11 +46,32 @@ pub async fn run(directory: &Path, words: &[String]) -> ExitCode {
     }
 }
 
+/// What of it is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Whole,
+    /// What a job loses: each mode for so long.
+    Noise(Duration),
+    /// One mount after another.
+    Direct,
+}
+
+impl Part {
+    fn of(words: &[String]) -> anyhow::Result<Self> {
+        match words {
+            [] => Ok(Self::Whole),
+            [part] if part == "noise" => Ok(Self::Noise(NOISE)),
+            [part, seconds] if part == "noise" => {
+                Ok(Self::Noise(Duration::from_secs(seconds.parse().context("SECONDS")?)))
+            }
+            [part] if part == "direct" => Ok(Self::Direct),
+            _ => bail!("usage: bench [noise [SECONDS] | direct]"),
+        }
+    }
+}
+
 async fn measured(directory: &Path, words: &[String]) -> anyhow::Result<Vec<Row>> {
-    let noise_alone = words.first().is_some_and(|word| word == "noise");
-    ensure!(noise_alone || words.is_empty(), "usage: bench [noise [SECONDS]]");
-    let seconds = words.get(1).map(|word| word.parse()).transpose().context("SECONDS")?;
-    let noise = seconds.map_or(NOISE, Duration::from_secs);
+    let part = Part::of(words)?;
     clear(directory).context("clear away what an earlier run left")?;
     let drives = ["--file-drives", "4", "--file-drive-capacity", "64GiB"];
     let cluster = Cluster::start_with(directory, Chassis::new(1), &drives)?;
@@ -58,17 +80,28 @@ async fn measured(directory: &Path, words: &[String]) -> anyhow::Result<Vec<Row>
     run.describe_system()?;
     say(&format!("carving {AT_ONCE} file systems"));
     let lives = Lives::carve(&mut run, AT_ONCE).await?;
-    let mut rows = Vec::new();
-    if !noise_alone {
-        say(&format!("watching the agent at rest for {} s", REST.as_secs()));
-        rows.extend(agent::at_rest(run.cluster.node("compute-1")?.pid()?, REST).await?);
-        say(&format!("{IN_TURN} mounts in turn, then {AT_ONCE} at once"));
-        rows.extend(lives.in_turn(IN_TURN).await?);
-    }
-    let at_once = lives.at_once().await?;
-    rows.extend(at_once.into_iter().filter(|_| !noise_alone));
-    rows.extend(noise::measure(&mut run.cluster, noise)?);
+    let rows = match part {
+        Part::Direct => in_turn(&lives).await?,
+        Part::Noise(duration) => {
+            lives.at_once().await?;
+            noise::measure(&mut run.cluster, duration)?
+        }
+        Part::Whole => {
+            say(&format!("watching the agent at rest for {} s", REST.as_secs()));
+            let mut rows = agent::at_rest(run.cluster.node("compute-1")?.pid()?, REST).await?;
+            rows.extend(in_turn(&lives).await?);
+            say(&format!("{AT_ONCE} mounts at once"));
+            rows.extend(lives.at_once().await?);
+            rows.extend(noise::measure(&mut run.cluster, NOISE)?);
+            rows
+        }
+    };
     drop(run);
     clear(directory)?;
     Ok(rows)
+}
+
+async fn in_turn(lives: &Lives) -> anyhow::Result<Vec<Row>> {
+    say(&format!("{IN_TURN} mounts in turn"));
+    lives.in_turn(IN_TURN).await
 }

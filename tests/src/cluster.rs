@@ -19,6 +19,7 @@ use crate::{
     program::{Program, binary, command, plant, until},
     run::Machines,
     server::{RealServer, Server},
+    webhook::Webhook,
 };
 
 /// How long anything on one box may take before a test gives up on it.
@@ -73,7 +74,9 @@ impl Link {
 /// Who turns Workflows into the objects of nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Centre {
-    /// The coordinator's engine, where it runs unless told otherwise.
+    /// The coordinator's engine where it runs unless told otherwise: on the embedded API.
+    Default,
+    /// The coordinator's engine, on a cluster too; its API server asks the coordinator about changes of Workflows.
     Engine,
     /// The test, in the place of a site's controllers.
     Test,
@@ -90,6 +93,7 @@ pub struct Cluster {
     server: Server,
     link: Link,
     centre: Centre,
+    webhook: Option<Webhook>,
 }
 
 impl Cluster {
@@ -125,7 +129,7 @@ impl Cluster {
         server: Server,
         link: Link,
     ) -> anyhow::Result<Self> {
-        Self::start_under(directory, chassis, rabbit_arguments, server, link, Centre::Engine)
+        Self::start_under(directory, chassis, rabbit_arguments, server, link, Centre::Default)
     }
 
     /// The same, with a say in who turns Workflows into objects of nodes.
@@ -156,8 +160,14 @@ impl Cluster {
             server,
             link,
             centre,
+            webhook: None,
         };
         cluster.server.prepare(&cluster.node_names())?;
+        if let (Centre::Engine, Server::Real(real)) = (centre, &cluster.server) {
+            let webhook = Webhook::new(&directory.join("coordinator"))?;
+            real.prepare_for_engine(&webhook)?;
+            cluster.webhook = Some(webhook);
+        }
         cluster.start_coordinator()?;
         for name in cluster.node_names() {
             cluster.start_node(&name)?;
@@ -255,9 +265,12 @@ impl Cluster {
         argv.envs(environment.iter().copied());
         argv.arg("--socket").arg(self.coordinator_socket());
         argv.arg("--mount-root").arg(self.mount_root());
-        if self.centre == Centre::Test {
-            argv.arg("--workflows=false");
+        match self.centre {
+            Centre::Default => {}
+            Centre::Engine => drop(argv.arg("--workflows")),
+            Centre::Test => drop(argv.arg("--workflows=false")),
         }
+        argv.args(self.webhook.iter().flat_map(Webhook::arguments));
         match self.server.real() {
             Some(real) => argv.arg("--kubeconfig").arg(&real.roles.coordinator),
             None => argv

@@ -38,6 +38,25 @@ impl Fixture {
         Ok(fixture)
     }
 
+    /// The same, and the coordinator drives Workflows, on a real server too.
+    ///
+    /// # Errors
+    /// When a program does not start or connect.
+    pub fn with_engine(computes: u8) -> anyhow::Result<Self> {
+        Self::with_engine_on(Server::of_this_run(), computes)
+    }
+
+    /// The same, on a server of the caller's.
+    ///
+    /// # Errors
+    /// When a program does not start or connect.
+    pub fn with_engine_on(server: Server, computes: u8) -> anyhow::Result<Self> {
+        let link = Link::of_this_run();
+        let mut fixture = Self::started_under(server, link, computes, "xfs", Centre::Engine)?;
+        fixture.run.describe_system()?;
+        Ok(fixture)
+    }
+
     /// The same, on a server of the caller's.
     ///
     /// # Errors
@@ -63,7 +82,7 @@ impl Fixture {
         computes: u8,
         file_system: &'static str,
     ) -> anyhow::Result<Self> {
-        Self::started_under(server, link, computes, file_system, Centre::Engine)
+        Self::started_under(server, link, computes, file_system, Centre::Default)
     }
 
     fn started_under(

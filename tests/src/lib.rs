@@ -23,4 +23,5 @@ pub mod secrets;
 pub mod server;
 pub mod stand_in;
 pub mod verbs;
+pub mod webhook;
 pub mod workflow;

@@ -11,7 +11,9 @@ use std::{
 
 use anyhow::Context;
 use k8s_openapi::{
-    api::core::v1::Namespace,
+    api::{
+        admissionregistration::v1::ValidatingWebhookConfiguration as Webhooks, core::v1::Namespace,
+    },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition as Crd,
 };
 use kube::{
@@ -23,6 +25,8 @@ use kube::{
     runtime::{conditions::is_crd_established, wait::await_condition},
 };
 use serde_json::{Value, json};
+
+use crate::webhook::{CONFIGURATION, Webhook};
 
 /// A real server takes a definition in milliseconds; one that needs this long never does.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -84,9 +88,29 @@ impl RealServer {
         Self { turn: Some(turn), ..Self::own(kubeconfig.clone(), kubeconfig) }
     }
 
+    /// Installs what the engine needs of a site, and has the API server ask the coordinator about changes of Workflows.
+    ///
+    /// # Errors
+    /// When the server refuses something.
+    pub fn prepare_for_engine(&self, webhook: &Webhook) -> anyhow::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let client = control_plane::client(&self.administrator).await?;
+            workflow::shipped::install(&client).await.context("install rules and a profile")?;
+            let asks: Webhooks = serde_json::from_value(webhook.configuration(&["workflows"]))?;
+            let webhooks = Api::all(client);
+            webhooks.create(&PostParams::default(), &asks).await.context("register the webhook")?;
+            Ok(())
+        })
+    }
+
     async fn prepare(&self, nodes: &[String]) -> anyhow::Result<()> {
         let client = control_plane::client(&self.administrator).await?;
         if self.turn.is_some() {
+            // That of an earlier test asks a coordinator that is no more.
+            let webhooks: Api<Webhooks> = Api::all(client.clone());
+            let gone = webhooks.delete(CONFIGURATION, &DeleteParams::default()).await;
+            gone_or(gone.map(drop)).context("remove the webhook")?;
             install_crds(&client, &api::crd_values()).await.context("install the CRDs")?;
             clear(&client).await.context("clear away what a test before this one left")?;
         }

@@ -45,7 +45,14 @@ impl Flow {
     /// # Errors
     /// When a program does not start or connect.
     pub fn new(computes: u8, name: &str) -> anyhow::Result<Self> {
-        let fixture = Fixture::new(computes, "xfs")?;
+        Self::on(Fixture::with_engine(computes)?, name)
+    }
+
+    /// The same, on a cluster of the caller's.
+    ///
+    /// # Errors
+    /// When its rabbit does not become ready.
+    pub fn on(fixture: Fixture, name: &str) -> anyhow::Result<Self> {
         let flow = Self { fixture, name: name.to_owned(), user: 1050 };
         let rabbit = flow.run().cluster.chassis().rabbit.clone();
         until("the rabbit's Storage to be Ready", PATIENCE, || {

@@ -1,10 +1,9 @@
 //! What the coordinator refuses before an object is stored: asked by its own API directly, by a cluster over HTTPS.
 
-use std::{fs, net::TcpListener, path::Path};
+use std::path::Path;
 
 use anyhow::{Context, ensure};
-use base64::{Engine, prelude::BASE64_STANDARD};
-use control_plane::{Authority, client};
+use control_plane::client;
 use kube::{
     Api, Client,
     api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams},
@@ -15,6 +14,7 @@ use tests::{
     cluster::PATIENCE,
     gate,
     program::{Program, binary, command},
+    webhook::Webhook,
 };
 
 fn configuration(compute: &str) -> Value {
@@ -93,12 +93,9 @@ fn a_cluster_asks_the_coordinator_over_https() -> anyhow::Result<()> {
     let at = directory.path();
     let server = ApiServer::real(&at.join("server"))?;
     server.install_crds(|_| ())?;
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    let port = listener.local_addr()?.port();
-    drop(listener);
-    let authority = Authority::new("warren")?;
-    let _coordinator = on_cluster(at, &server, &authority, port)?;
-    server.create(&webhook(&authority, port))?;
+    let webhook = Webhook::new(at)?;
+    let _coordinator = on_cluster(at, &server, &webhook)?;
+    server.create(&webhook.configuration(&["systemconfigurations"]))?;
     block_on(async {
         until_ok("the webhook counts", async || {
             let api = configurations(client(&server.kubeconfig()).await?);
@@ -109,48 +106,12 @@ fn a_cluster_asks_the_coordinator_over_https() -> anyhow::Result<()> {
     })
 }
 
-fn on_cluster(
-    at: &Path,
-    server: &ApiServer,
-    authority: &Authority,
-    port: u16,
-) -> anyhow::Result<Program> {
-    let certified = authority.server()?;
-    for (name, text) in [
-        ("tls.crt", certified.certificate.as_str()),
-        ("tls.key", &certified.key),
-        ("ca.crt", authority.certificate()),
-    ] {
-        fs::write(at.join(name), text)?;
-    }
+fn on_cluster(at: &Path, server: &ApiServer, webhook: &Webhook) -> anyhow::Result<Program> {
     let mut argv = command(binary("coordinator")?);
     argv.arg("--kubeconfig").arg(server.kubeconfig());
     argv.arg("--socket").arg(at.join("coordinator.sock"));
-    argv.args(["--listen", "127.0.0.1:0", "--webhook-listen", &format!("127.0.0.1:{port}")]);
-    for (flag, name) in [("--certificate", "tls.crt"), ("--key", "tls.key"), ("--ca", "ca.crt")] {
-        argv.arg(flag).arg(at.join(name));
-    }
+    argv.args(webhook.arguments());
     Program::start("coordinator", &argv, at)
-}
-
-/// As an administrator tells the API server to ask us.
-fn webhook(authority: &Authority, port: u16) -> Value {
-    json!({
-        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
-        "metadata": {"name": "warren"},
-        "webhooks": [{
-            "name": "systemconfigurations.dataworkflowservices.github.io", "admissionReviewVersions": ["v1"], "sideEffects": "None",
-            "failurePolicy": "Ignore",
-            "clientConfig": {
-                "url": format!("https://127.0.0.1:{port}/admit"),
-                "caBundle": BASE64_STANDARD.encode(authority.certificate())
-            },
-            "rules": [{
-                "apiGroups": ["dataworkflowservices.github.io"], "apiVersions": ["*"],
-                "operations": ["CREATE", "UPDATE"], "resources": ["systemconfigurations"]
-            }]
-        }]
-    })
 }
 
 async fn until_ok(

@@ -62,7 +62,7 @@ fn named(name: &'static str, needs: Vec<Need>) -> Vec<Need> {
     needs.into_iter().map(|need| Need { name: Some(name), ..need }).collect()
 }
 
-const DWS_KINDS: &str = "clientmounts storages systemconfigurations";
+const DWS_APPLIED: &str = "clientmounts computes servers storages systemconfigurations workflows";
 const NNF_APPLIED: &str = "nnfnodestorages nnfnodeblockstorages nnflustremgts nnfstorageprofiles";
 
 /// A compute that watches the API itself.
@@ -124,7 +124,7 @@ fn coordinator() -> Vec<Need> {
 fn viewer() -> Vec<Need> {
     let (all, read) = (Place::Everywhere, "get list watch");
     [
-        need(&all, read, DWS_GROUP, DWS_KINDS),
+        need(&all, read, DWS_GROUP, &format!("{DWS_APPLIED} directivebreakdowns systemstatuses")),
         need(&all, read, NNF_GROUP, &format!("{NNF_APPLIED} nnfnodes")),
         need(&all, read, "", "namespaces"),
     ]
@@ -134,7 +134,7 @@ fn viewer() -> Vec<Need> {
 fn applier() -> Vec<Need> {
     let (all, write) = (Place::Everywhere, "create patch delete");
     let written =
-        [need(&all, write, DWS_GROUP, DWS_KINDS), need(&all, write, NNF_GROUP, NNF_APPLIED)];
+        [need(&all, write, DWS_GROUP, DWS_APPLIED), need(&all, write, NNF_GROUP, NNF_APPLIED)];
     [viewer(), written.concat()].concat()
 }
 

@@ -23,7 +23,7 @@ use crate::{
 };
 
 const PEOPLE: &str = "system:serviceaccount:default:applier";
-const COORDINATOR: &str = "system:serviceaccount:nnf-system:warren-coordinator";
+pub(crate) const COORDINATOR: &str = "system:serviceaccount:nnf-system:warren-coordinator";
 const RABBIT: &str = "system:serviceaccount:nnf-system:warren-rabbit";
 const COMPUTE: &str = "system:serviceaccount:warren-nodes:compute-1";
 const COMPUTES_OF_SITES: &str = "system:serviceaccount:nnf-system:nnf-clientmount";
@@ -42,13 +42,13 @@ const IN_OTHER_LIVES: [(&str, &str, &str); 7] = [
 ];
 
 /// Everybody's tokens, as kubeconfigs and as what must be on no compute.
-struct Credentials {
-    roles: Roles,
+pub(crate) struct Credentials {
+    pub(crate) roles: Roles,
     secrets: Vec<Secret>,
     rabbits: Secret,
 }
 
-async fn credentials(installed: &Installed) -> anyhow::Result<Credentials> {
+pub(crate) async fn credentials(installed: &Installed) -> anyhow::Result<Credentials> {
     installed.account("default", "applier", Some("warren-view"))?;
     installed.bind("default", "applier", "warren-apply")?;
     let operator = installed.plane.token("default", "applier", HOUR).await?;
@@ -202,13 +202,23 @@ fn computes_hold_nothing(
     Ok(())
 }
 
-fn judge(audit: &[AuditEvent], rights: &[(&str, Vec<Need>)]) -> anyhow::Result<()> {
-    let everybody = [PEOPLE, COORDINATOR, RABBIT, COMPUTE, COMPUTES_OF_SITES];
-    let ours = || audit.iter().filter(|event| everybody.contains(&event.user.as_str()));
-    let refused: Vec<_> = ours().filter(|event| event.code == 403).map(told).collect();
+fn is_ours(event: &&AuditEvent) -> bool {
+    [PEOPLE, COORDINATOR, RABBIT, COMPUTE, COMPUTES_OF_SITES].contains(&event.user.as_str())
+}
+
+/// Nobody of ours asked for what it has no right to.
+pub(crate) fn judge_refusals(audit: &[AuditEvent]) -> anyhow::Result<()> {
+    let refused: Vec<_> =
+        audit.iter().filter(is_ours).filter(|event| event.code == 403).map(told).collect();
     ensure!(refused.is_empty(), "refused:\n{}", refused.join("\n"));
+    Ok(())
+}
+
+fn judge(audit: &[AuditEvent], rights: &[(&str, Vec<Need>)]) -> anyhow::Result<()> {
+    judge_refusals(audit)?;
     for (user, needs) in rights {
-        let used: BTreeSet<_> = ours()
+        let used: BTreeSet<_> = audit
+            .iter()
             .filter(|event| event.user == *user)
             .map(|event| (event.verb.as_str(), event.resource.as_str()))
             .collect();

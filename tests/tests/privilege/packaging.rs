@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tests::program::command;
 
 use crate::installed::{Installed, run, tree};
@@ -58,9 +58,16 @@ fn helm(words: &[&str]) -> anyhow::Result<String> {
 
 #[test]
 fn the_chart_makes_the_objects_of_the_kustomizations() -> anyhow::Result<()> {
-    for (variant, mode) in [("direct", "direct"), ("through-coordinator", "coordinator")] {
-        let (ours, theirs) =
-            (kustomized(variant)?, objects(&helm(&["--set", &format!("mode={mode}")])?)?);
+    for (variant, values) in [
+        ("direct", "mode=direct"),
+        ("through-coordinator", "mode=coordinator"),
+        (
+            "with-engine",
+            "mode=coordinator,coordinator.workflows=true,coordinator.webhookCaBundle=Q0E=",
+        ),
+    ] {
+        let (ours, mut theirs) = (kustomized(variant)?, objects(&helm(&["--set", values])?)?);
+        leave_the_authority_to_cert_manager(&mut theirs);
         ensure!(ours.len() > 12, "{variant} has only {:?}", ours.keys());
         for key in ours.keys().chain(theirs.keys()) {
             let (ours, theirs) = (ours.get(key), theirs.get(key));
@@ -71,6 +78,19 @@ fn the_chart_makes_the_objects_of_the_kustomizations() -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// The chart is given the authority of the webhooks; in the kustomization cert-manager fills it in, asked by an annotation.
+fn leave_the_authority_to_cert_manager(objects: &mut Objects) {
+    let is_webhook = |object: &&mut Value| object["kind"] == "ValidatingWebhookConfiguration";
+    for object in objects.values_mut().filter(is_webhook) {
+        let secret = "nnf-system/warren-coordinator-tls";
+        object["metadata"]["annotations"] =
+            json!({"cert-manager.io/inject-ca-from-secret": secret});
+        for webhook in object["webhooks"].as_array_mut().into_iter().flatten() {
+            webhook["clientConfig"].as_object_mut().map(|client| client.remove("caBundle"));
+        }
+    }
 }
 
 #[test]
@@ -132,6 +152,8 @@ fn values_of_a_site_reach_every_place_that_names_them() -> anyhow::Result<()> {
         helm(&["--set", "nodesNamespace=identities,profileNamespaces={default,projects}"])?;
     // Profiles and jobs, in each of the two namespaces.
     ensure!(direct.matches("system:serviceaccounts:identities").count() == 4, "{direct}");
+    let unasked = helm(&["--set", "mode=coordinator,coordinator.workflows=true"]).unwrap_err();
+    ensure!(format!("{unasked:#}").contains("needs coordinator.webhookCaBundle"), "{unasked:#}");
     let wrong = helm(&["--set", "mode=sideways"]).unwrap_err();
     ensure!(format!("{wrong:#}").contains("'direct', 'coordinator'"), "{wrong:#}");
     Ok(())

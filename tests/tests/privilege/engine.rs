@@ -1,0 +1,77 @@
+//! A workflow on a real API server, by a coordinator that has the packaged rights of the engine and no others.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, ensure};
+use serde_json::Value;
+use tests::{
+    fixture::Fixture,
+    gate,
+    server::{RealServer, Server},
+    webhook::CONFIGURATION,
+    workflow::{AFTER_PROPOSAL, Flow},
+};
+
+use crate::{
+    installed::{Installed, tree},
+    life::{COORDINATOR, credentials, judge_refusals},
+};
+
+#[test]
+fn the_engine_has_the_rights_that_a_workflow_takes_and_uses_each() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let installed = Installed::start("with-engine", &["compute-1", "compute-2"])?;
+    // The packaged one names a Service, and no pod runs here: the same is asked at an address.
+    installed.kubectl(&["delete", "validatingwebhookconfiguration", CONFIGURATION])?;
+    let roles = runtime.block_on(credentials(&installed))?.roles;
+    let server = Server::Real(RealServer::with_roles(installed.plane.kubeconfig(), roles));
+    let mut flow = Flow::on(Fixture::with_engine_on(server, 2)?, "life")?;
+    flow.create(&["#DW jobdw type=xfs capacity=320MiB name=scratch"])?;
+    flow.wait("Proposal", "Completed")?;
+    flow.fill_computes()?;
+    for state in AFTER_PROPOSAL {
+        flow.reach(state)?;
+    }
+    flow.delete()?;
+    flow.end()?;
+    let audit = installed.plane.audit()?;
+    judge_refusals(&audit)?;
+    let used: BTreeSet<(&str, &str)> = audit
+        .iter()
+        .filter(|event| event.user == COORDINATOR)
+        .map(|event| (event.verb.as_str(), event.resource.as_str()))
+        .collect();
+    let granted = granted()?;
+    let unused: Vec<_> = granted
+        .iter()
+        .map(|(verb, resource)| (verb.as_str(), resource.as_str()))
+        .filter(|right| !used.contains(right))
+        .collect();
+    ensure!(unused.is_empty(), "the engine has and does not use: {unused:?}; it used {used:?}");
+    Ok(())
+}
+
+/// Verbs and resources of the engine's role. Of an owner's finalizers nobody reads or writes: the server asks whether one might.
+fn granted() -> anyhow::Result<Vec<(String, String)>> {
+    let text = std::fs::read_to_string(tree("packaging/kubernetes/engine/engine-access.yaml"))?;
+    let documents: Vec<Value> = serde_saphyr::from_multiple(&text).context("decode YAML")?;
+    let rules = documents[0]["rules"].as_array().context("rules")?;
+    let words = |rule: &Value, field: &str| -> Vec<String> {
+        let list = rule[field].as_array().cloned().unwrap_or_default();
+        list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let mut granted = Vec::new();
+    for rule in rules {
+        for resource in words(rule, "resources") {
+            if !resource.ends_with("/finalizers") {
+                granted
+                    .extend(words(rule, "verbs").into_iter().map(|verb| (verb, resource.clone())));
+            }
+        }
+    }
+    ensure!(granted.len() > 20, "the role has only {granted:?}");
+    Ok(granted)
+}
