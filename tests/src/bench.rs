@@ -4,6 +4,7 @@ pub mod agent;
 pub mod life;
 pub mod noise;
 pub mod row;
+pub mod workflows;
 
 use std::{path::Path, process::ExitCode, time::Duration};
 
@@ -24,12 +25,14 @@ const REST: Duration = Duration::from_secs(60);
 const AT_ONCE: usize = 50;
 /// Mounts one after another.
 const IN_TURN: usize = 30;
+/// Workflows one after another.
+const WORKFLOWS: usize = 10;
 
 /// How long each mode of the noise is measured, twice.
 const NOISE: Duration = Duration::from_secs(60);
 
 /// Runs every measurement beneath `directory` and prints the table; with `noise` only that part, for so many seconds; with
-/// `direct` only the lives of mounts, on the server and by the link that the environment names.
+/// `direct` only the lives of mounts, on the server and by the link that the environment names; with `workflows` only the engine.
 pub async fn run(directory: &Path, words: &[String]) -> ExitCode {
     match measured(directory, words).await {
         Ok(rows) => {
@@ -54,6 +57,8 @@ enum Part {
     Noise(Duration),
     /// One mount after another.
     Direct,
+    /// The workflow engine.
+    Workflows,
 }
 
 impl Part {
@@ -65,7 +70,8 @@ impl Part {
                 Ok(Self::Noise(Duration::from_secs(seconds.parse().context("SECONDS")?)))
             }
             [part] if part == "direct" => Ok(Self::Direct),
-            _ => bail!("usage: bench [noise [SECONDS] | direct]"),
+            [part] if part == "workflows" => Ok(Self::Workflows),
+            _ => bail!("usage: bench [noise [SECONDS] | direct | workflows]"),
         }
     }
 }
@@ -78,9 +84,25 @@ async fn measured(directory: &Path, words: &[String]) -> anyhow::Result<Vec<Row>
     let job = Job::new(1, "xfs", &cluster.mount_root());
     let mut run = Run { cluster, job, narrator: Silent, patient: false };
     run.describe_system()?;
+    let mut rows = Vec::new();
+    if matches!(part, Part::Whole | Part::Workflows) {
+        say(&format!("{WORKFLOWS} workflows in turn, then many on a machine of simulated nodes"));
+        rows.extend(workflows::on_this_box(&run.cluster, WORKFLOWS).await?);
+        rows.extend(workflows::at_scale(directory).await?);
+    }
+    if part != Part::Workflows {
+        rows.extend(of_mounts(&mut run, part).await?);
+    }
+    drop(run);
+    clear(directory)?;
+    Ok(rows)
+}
+
+async fn of_mounts(run: &mut Run<Silent>, part: Part) -> anyhow::Result<Vec<Row>> {
     say(&format!("carving {AT_ONCE} file systems"));
-    let lives = Lives::carve(&mut run, AT_ONCE).await?;
-    let rows = match part {
+    let lives = Lives::carve(run, AT_ONCE).await?;
+    Ok(match part {
+        Part::Workflows => Vec::new(),
         Part::Direct => in_turn(&lives).await?,
         Part::Noise(duration) => {
             lives.at_once().await?;
@@ -95,10 +117,7 @@ async fn measured(directory: &Path, words: &[String]) -> anyhow::Result<Vec<Row>
             rows.extend(noise::measure(&mut run.cluster, NOISE)?);
             rows
         }
-    };
-    drop(run);
-    clear(directory)?;
-    Ok(rows)
+    })
 }
 
 async fn in_turn(lives: &Lives) -> anyhow::Result<Vec<Row>> {

@@ -30,7 +30,7 @@ pub async fn at_rest(pid: u32, rest: Duration) -> anyhow::Result<Vec<Row>> {
     ])
 }
 
-fn resident(pid: u32) -> anyhow::Result<f64> {
+pub(super) fn resident(pid: u32) -> anyhow::Result<f64> {
     let status =
         fs::read_to_string(format!("/proc/{pid}/status")).context("read the agent's status")?;
     Ok(field(&status, "VmRSS:").context("VmRSS")? / 1000.0)

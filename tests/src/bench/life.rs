@@ -254,11 +254,11 @@ fn is(object: &DynamicObject, state: &str) -> bool {
     mount["state"] == state && mount["ready"] == true
 }
 
-fn median(values: &mut [f64]) -> f64 {
+pub(super) fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
-fn millis(duration: Duration) -> f64 {
+pub(super) fn millis(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1000.0
 }

@@ -19,6 +19,12 @@ impl Row {
             ratio: if other == 0.0 { "-".to_owned() } else { format!("{:.3}", ours / other) },
         }
     }
+
+    /// A number that is compared with nothing.
+    pub fn plain(what: &str, ours: f64, unit: &str) -> Self {
+        let ours = format!("{ours:.2} {unit}");
+        Self { what: what.to_owned(), ours, other: String::new(), ratio: String::new() }
+    }
 }
 
 /// Prints the rows in columns.

@@ -117,6 +117,7 @@ fn nobody_gets_in() -> serde_json::Result<PriorityLevelConfiguration> {
 
 /// The daemons, and who keeps them out.
 fn the_daemons() -> serde_json::Result<FlowSchema> {
+    let subjects = [DAEMONS, BUSY].map(|name| json!({"kind": "User", "user": {"name": name}}));
     let everything = [
         json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"], "clusterScope": true}),
     ];
@@ -125,7 +126,7 @@ fn the_daemons() -> serde_json::Result<FlowSchema> {
         "spec": {
             "matchingPrecedence": 2, "priorityLevelConfiguration": {"name": "storm"},
             "rules": [{
-                "subjects": [DAEMONS, BUSY].map(|name| json!({"kind": "User", "user": {"name": name}})),
+                "subjects": subjects,
                 "resourceRules": everything,
                 "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
             }],

@@ -1,0 +1,187 @@
+//! What the workflow engine takes: one workflow on this box with real storage, and many on a machine whose nodes are simulated.
+
+mod driver;
+mod nodes;
+
+use std::{fs, path::Path, time::Instant};
+
+use anyhow::Context;
+use driver::Driver;
+use kube::Client;
+use nodes::Machine;
+
+use super::{Row, row::say};
+use crate::{
+    cluster::{Cluster, PATIENCE},
+    program::{Program, binary, command, until},
+};
+
+/// From Proposal to the end of Teardown under the sites' Go controllers with storage that is mocked, the best of what was
+/// recorded (4.4 to 6.7 s): milliseconds.
+const GO_LIFE: f64 = 4400.0;
+/// What the engine may write for an object that must exist.
+const WRITES: f64 = 3.0;
+const XFS: &str = "#DW jobdw type=xfs capacity=320MiB name=scratch";
+
+/// Lives of one workflow after another, on the cluster of the other measurements.
+///
+/// # Errors
+/// When one does not get to its end.
+pub async fn on_this_box(cluster: &Cluster, count: usize) -> anyhow::Result<Vec<Row>> {
+    let client = control_plane::client(&cluster.kubeconfig()).await?;
+    let computes: Vec<String> =
+        cluster.chassis().computes.iter().map(|(name, _)| name.clone()).collect();
+    let driver = Driver::new(client, XFS);
+    let mut lives = Vec::new();
+    for number in 0..count {
+        let begun = Instant::now();
+        driver.live(&format!("bench-{number}"), &computes).await?;
+        lives.push(super::life::millis(begun.elapsed()));
+        driver.delete(&format!("bench-{number}")).await?;
+    }
+    let life = super::life::median(&mut lives);
+    Ok(vec![Row::ratio("Proposal to Teardown, median", life, "Go, mocked storage", GO_LIFE, "ms")])
+}
+
+/// So many workflows of 16 computes each on so many rabbits, at most one on a rabbit at a time.
+#[derive(Debug, Clone, Copy)]
+struct Load {
+    rabbits: usize,
+    workflows: usize,
+    /// Rabbits of each workflow.
+    each: usize,
+}
+
+/// What a load took of the coordinator.
+#[derive(Debug)]
+struct Taken {
+    seconds: f64,
+    /// Processor time of the coordinator: engine, API and store together.
+    processor: f64,
+    writes: f64,
+    objects: f64,
+    resident: f64,
+}
+
+/// The growth with the number of workflows, and with the width of one.
+///
+/// # Errors
+/// When the coordinator does not start, or a workflow does not get to its end.
+pub async fn at_scale(directory: &Path) -> anyhow::Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    let mut first: Option<Taken> = None;
+    for workflows in [125, 250, 500, 1000] {
+        let load = Load { rabbits: 64, workflows, each: 1 };
+        let taken = measured(directory, load).await?;
+        let count = f64::from(u32::try_from(workflows)?);
+        let what = format!("{workflows} workflows of 16 computes:");
+        say(&format!("{what} {taken:?}"));
+        let base = first.as_ref().map_or(taken.processor / count, |first| first.processor / 125.0);
+        let per = taken.processor / count * 1000.0;
+        rows.push(Row::ratio(
+            &format!("{what} processor time of each"),
+            per,
+            "of 125",
+            base * 1000.0,
+            "ms",
+        ));
+        rows.push(Row::ratio(
+            &format!("{what} writes per object"),
+            taken.writes / taken.objects,
+            "aim",
+            WRITES,
+            "",
+        ));
+        rows.push(Row::plain(&format!("{what} finished"), count / taken.seconds, "/s"));
+        rows.push(Row::plain(&format!("{what} resident set"), taken.resident, "MB"));
+        first = first.or(Some(taken));
+    }
+    rows.extend(wide(directory).await?);
+    Ok(rows)
+}
+
+/// One workflow over half of a machine, and over all of it.
+async fn wide(directory: &Path) -> anyhow::Result<Vec<Row>> {
+    let half = measured(directory, Load { rabbits: 348, workflows: 1, each: 348 }).await?;
+    let whole = measured(directory, Load { rabbits: 696, workflows: 1, each: 696 }).await?;
+    say(&format!("5,568 computes: {half:?}\n11,136 computes: {whole:?}"));
+    Ok(vec![
+        Row::ratio(
+            "one workflow over 11,136 computes: processor time",
+            whole.processor,
+            "over 5,568",
+            half.processor,
+            "s",
+        ),
+        Row::ratio(
+            "one workflow over 11,136 computes: writes per object",
+            whole.writes / whole.objects,
+            "aim",
+            WRITES,
+            "",
+        ),
+        Row::plain("one workflow over 11,136 computes: all states", whole.seconds, "s"),
+    ])
+}
+
+async fn measured(directory: &Path, load: Load) -> anyhow::Result<Taken> {
+    let directory = directory.join("scale");
+    let _ = fs::remove_dir_all(&directory);
+    fs::create_dir_all(&directory).context("make a directory")?;
+    let mut coordinator = coordinator(&directory)?;
+    let client = client(&directory).await?;
+    let machine = Machine::new(client.clone(), load.rabbits);
+    machine.describe().await?;
+    let nodes = machine.start();
+    let driver = Driver::new(client.clone(), "#DW jobdw type=xfs capacity=1GiB name=scratch");
+    let (before, used) = (revision(&client).await?, processor(coordinator.pid()?)?);
+    let begun = Instant::now();
+    driver
+        .many(load.workflows, load.rabbits / load.each, |lane| {
+            machine.computes(lane * load.each, load.each)
+        })
+        .await?;
+    let seconds = begun.elapsed().as_secs_f64();
+    let writes = revision(&client).await? - before - driver.writes() - machine.writes();
+    let taken = Taken {
+        seconds,
+        processor: processor(coordinator.pid()?)? - used,
+        writes,
+        objects: machine.objects() + driver.objects(),
+        resident: super::agent::resident(coordinator.pid()?)?,
+    };
+    nodes.abort();
+    coordinator.stop(PATIENCE)?;
+    Ok(taken)
+}
+
+fn coordinator(directory: &Path) -> anyhow::Result<Program> {
+    let mut argv = command(binary("coordinator")?);
+    argv.arg("--data-dir").arg(directory.join("data")).args(["--api-listen", "127.0.0.1:0"]);
+    argv.arg("--socket").arg(directory.join("coordinator.sock"));
+    argv.arg("--api-socket").arg(directory.join("api.sock"));
+    Program::start("coordinator", &argv, directory)
+}
+
+async fn client(directory: &Path) -> anyhow::Result<Client> {
+    let kubeconfig = directory.join("data/kubeconfig");
+    until("the coordinator's kubeconfig", PATIENCE, || {
+        fs::metadata(&kubeconfig).context("not there yet").map(drop)
+    })?;
+    control_plane::client(&kubeconfig).await
+}
+
+/// The number of writes that the store has seen.
+async fn revision(client: &Client) -> anyhow::Result<f64> {
+    let workflows: kube::Api<api::Workflow> = kube::Api::all(client.clone());
+    let listed = workflows.list(&kube::api::ListParams::default()).await.context("list")?;
+    let version = listed.metadata.resource_version.context("a version")?;
+    version.parse().context("a version that is a number")
+}
+
+/// Seconds of processor time that a process has used (proc_pid_stat(5), fields 14 and 15).
+fn processor(pid: u32) -> anyhow::Result<f64> {
+    let stat = procfs::process::Process::new(i32::try_from(pid)?)?.stat()?;
+    let ticks = u32::try_from(stat.utime + stat.stime)?;
+    Ok(f64::from(ticks) / f64::from(u32::try_from(procfs::ticks_per_second())?))
+}
