@@ -308,9 +308,22 @@ impl ControlPlane {
 /// # Errors
 /// When it is not usable.
 pub async fn client(kubeconfig: &Path) -> anyhow::Result<kube::Client> {
-    let file = Kubeconfig::read_from(kubeconfig).context("read the kubeconfig")?;
-    let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
+    Ok(kube::Client::try_from(config(kubeconfig).await?)?)
+}
+
+/// The same, but it gives every answer to its caller: kube's own retries requests that the server puts off.
+///
+/// # Errors
+/// When it is not usable.
+pub async fn client_without_retry(kubeconfig: &Path) -> anyhow::Result<kube::Client> {
+    let mut config = config(kubeconfig).await?;
+    config.default_retry = false;
     Ok(kube::Client::try_from(config)?)
+}
+
+async fn config(kubeconfig: &Path) -> anyhow::Result<kube::Config> {
+    let file = Kubeconfig::read_from(kubeconfig).context("read the kubeconfig")?;
+    Ok(kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?)
 }
 
 async fn post(client: &Client, path: &str, body: &Value) -> anyhow::Result<Value> {

@@ -92,7 +92,8 @@ fn is_taken_up(schema: &FlowSchema) -> bool {
 fn keep_the_place_taken(kubeconfig: &Path, over: &AtomicBool) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let namespaces: Api<Namespace> = Api::all(control_plane::client(kubeconfig).await?);
+        let client = control_plane::client_without_retry(kubeconfig).await?;
+        let namespaces: Api<Namespace> = Api::all(client);
         let never = ListParams::default().at("999999999999").matching(VersionMatch::NotOlderThan);
         while !over.load(Ordering::Relaxed) {
             if namespaces.list(&never).await.is_ok() {

@@ -1,6 +1,4 @@
-//! What a mount costs the API server, counted by the server's own audit log and by a watch beside ours.
-//!
-//! Prints one table. Counts are asserted, times are not measured here. `make kube` runs it.
+//! What a mount costs the API server, counted by the audit log and by a watch beside ours.
 
 use std::{collections::BTreeSet, sync::mpsc, thread};
 
