@@ -21,8 +21,8 @@ use crate::{
 
 /// The user that the daemons are: no member of `system:masters`, whom no server ever puts off.
 pub const DAEMONS: &str = "warren-daemons";
-/// Another user with their rights, for a test that keeps the server busy.
-pub const BUSY: &str = "busy";
+/// Another user with their rights, for a test that keeps the server busy, or that tells the coordinator from the others.
+pub const ANOTHER: &str = "another";
 
 /// A control plane and, beside it, what a test starts on it.
 #[derive(Debug)]
@@ -129,6 +129,6 @@ fn everything_for_daemons() -> ClusterRoleBinding {
             kind: "ClusterRole".to_owned(),
             name: "cluster-admin".to_owned(),
         },
-        subjects: Some(vec![user(DAEMONS), user(BUSY)]),
+        subjects: Some(vec![user(DAEMONS), user(ANOTHER)]),
     }
 }

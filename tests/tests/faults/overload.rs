@@ -19,7 +19,7 @@ use kube::{
 use serde_json::json;
 use tests::{
     cluster::PATIENCE,
-    disturbed::{BUSY, DAEMONS, Disturbed},
+    disturbed::{ANOTHER, DAEMONS, Disturbed},
     program::{pause, until},
 };
 
@@ -53,7 +53,7 @@ fn a_storm_of_429_is_sat_out() -> anyhow::Result<()> {
         let audit = disturbed.plane.audit()?;
         Ok(audit.iter().filter(|event| event.user == DAEMONS && event.code == 429).count())
     };
-    let busy = disturbed.kubeconfig_of(BUSY)?;
+    let busy = disturbed.kubeconfig_of(ANOTHER)?;
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         let place = scope.spawn(|| keep_the_place_taken(&busy, &over));
@@ -118,7 +118,7 @@ fn nobody_gets_in() -> serde_json::Result<PriorityLevelConfiguration> {
 
 /// The daemons, and who keeps them out.
 fn the_daemons() -> serde_json::Result<FlowSchema> {
-    let subjects = [DAEMONS, BUSY].map(|name| json!({"kind": "User", "user": {"name": name}}));
+    let subjects = [DAEMONS, ANOTHER].map(|name| json!({"kind": "User", "user": {"name": name}}));
     let everything = [
         json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"], "clusterScope": true}),
     ];

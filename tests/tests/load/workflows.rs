@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context, ensure};
 use control_plane::AuditEvent;
 use tests::{
-    disturbed::{DAEMONS, Disturbed},
+    disturbed::{ANOTHER, DAEMONS, Disturbed},
     fixture::Fixture,
     gate,
+    server::{RealServer, Roles, Server},
     workflow::{AFTER_PROPOSAL, Flow},
 };
 
@@ -35,7 +36,15 @@ fn a_workflow_costs_few_requests_for_each_of_its_objects() -> anyhow::Result<()>
 /// All that the engine asks for one workflow from its creation until it is gone; watches are held anyway.
 fn requests_of_a_life(computes: u8) -> anyhow::Result<Vec<AuditEvent>> {
     let disturbed = Disturbed::new(&api::crd_values())?;
-    let fixture = Fixture::with_engine_on(disturbed.server(), computes)?;
+    let daemons = disturbed.kubeconfig_of(DAEMONS)?;
+    let roles = Roles {
+        operator: disturbed.plane.kubeconfig(),
+        coordinator: disturbed.kubeconfig_of(ANOTHER)?,
+        rabbit: daemons,
+        ..Roles::default()
+    };
+    let server = Server::Real(RealServer::with_roles(disturbed.plane.kubeconfig(), roles));
+    let fixture = Fixture::with_engine_on(server, computes)?;
     let mut flow = Flow::on(fixture, "cost")?;
     let before = disturbed.plane.audit()?.len();
     flow.create(&["#DW jobdw type=raw capacity=4MiB name=scratch"])?;
@@ -53,11 +62,7 @@ fn requests_of_a_life(computes: u8) -> anyhow::Result<Vec<AuditEvent>> {
 
 /// Of the coordinator, but not what it reports for computes, nor its watches.
 fn is_the_engines(event: &AuditEvent) -> bool {
-    let reports = ["clientmounts/status"].contains(&event.resource.as_str());
-    event.user == DAEMONS
-        && event.agent.starts_with("coordinator")
-        && event.verb != "watch"
-        && !reports
+    event.user == ANOTHER && event.verb != "watch" && event.resource != "clientmounts/status"
 }
 
 fn kind(event: &AuditEvent) -> &str {

@@ -29,9 +29,11 @@ const COMPUTE: &str = "system:serviceaccount:warren-nodes:compute-1";
 const COMPUTES_OF_SITES: &str = "system:serviceaccount:nnf-system:nnf-clientmount";
 
 /// Rights that one life without mishap does not use: reading an object again after a lost race, asking for one that a watch has
-/// not brought, reading what a Lustre file system is made of, telling that another pod speaks for the rabbit, and renewing a
-/// token, which is not the agent's work.
-const IN_OTHER_LIVES: [(&str, &str, &str); 7] = [
+/// not brought, reading what a Lustre file system is made of, telling that another pod speaks for the rabbit, renewing a
+/// token, which is not the agent's work, and watching a job: a prolog that the list can answer may end before the watch begins.
+const IN_OTHER_LIVES: [(&str, &str, &str); 9] = [
+    (COMPUTE, "watch", "dataworkflowservices.github.io/workflows"),
+    (COMPUTE, "watch", "dataworkflowservices.github.io/computes"),
     (COORDINATOR, "get", "dataworkflowservices.github.io/clientmounts"),
     (COMPUTE, "get", "dataworkflowservices.github.io/clientmounts"),
     (COMPUTE, "create", "/serviceaccounts/token"),
