@@ -15,14 +15,20 @@ impl Exchange {
     /// Takes the finalizer of a compute off an object that is deleted and of which its node, which is not connected here,
     /// left nothing. A node that is connected to another coordinator does the same itself.
     pub(super) fn let_go(&self, state: &mut State, key: &Key) {
-        let nodes = state.nodes.as_ref();
-        let is_compute = nodes.is_some_and(|nodes| nodes.computes.contains(&key.namespace));
-        if !is_compute || state.fanout.is_there(&key.namespace) {
+        let node = &key.namespace;
+        let Some(nodes) = &state.nodes else { return };
+        if nodes.rabbits.contains(node) || state.fanout.is_there(node) {
             return;
         }
         let Some(object) = state.fanout.mount(key).filter(|object| object.is_left_by_node()) else {
             return;
         };
+        if !nodes.computes.contains(node) {
+            log::warn!(
+                "ClientMount {key} is deleted and unmounted, and its finalizer stays: the SystemConfiguration names no compute {node}; add it there, or start the node's agent"
+            );
+            return;
+        }
         let Some(status) = object.status.clone() else { return };
         if state.writes.report(&object, status, true) {
             log::info!(client_mount:% = key; "let go of a deleted object that its node has unmounted");
