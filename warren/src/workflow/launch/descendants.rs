@@ -67,7 +67,9 @@ async fn ended(process: OwnedFd) {
         reason = "its successor is unsafe for types that may change their descriptor, which an OwnedFd does not"
     )]
     let process = AsyncFd::new(process);
-    if let Ok(process) = process {
-        drop(process.readable().await);
+    match process {
+        Ok(process) => drop(process.readable().await),
+        // Whoever waits has a deadline.
+        Err(_) => std::future::pending().await,
     }
 }
