@@ -62,8 +62,8 @@ pub struct Agent {
     view: Arc<View>,
     /// What scripts ask for; none when nobody serves them.
     requests: Option<mpsc::Receiver<Request>>,
-    /// Objects whose next pass detaches what it cannot unmount.
-    detaching: BTreeSet<String>,
+    /// Objects whose next pass detaches what it cannot unmount, if it begins before that time.
+    detaching: BTreeMap<String, Instant>,
 }
 
 impl Agent {
@@ -92,7 +92,7 @@ impl Agent {
             holders: Holders::default(),
             view: Arc::default(),
             requests: None,
-            detaching: BTreeSet::new(),
+            detaching: BTreeMap::new(),
         }
     }
 
@@ -218,7 +218,7 @@ impl Agent {
                 self.worker_finished(WorkerResult::Mounts { uid: uid.to_owned(), worked }, now);
             }
             Some(work) => {
-                let work = self.detached(uid, work);
+                let work = self.detached(uid, work, now);
                 let (uid, converger) = (uid.to_owned(), Arc::clone(&self.converger));
                 let records = Arc::clone(&self.records);
                 let refused = work.refusal();

@@ -99,7 +99,7 @@ impl Hub {
         let epoch = roster.hello(hello, now())?;
         // Usually the layout names the rabbits, so that this is rare even when a whole machine connects at once.
         if roster.is_rabbit(&node) != was_rabbit {
-            self.exchange.set_rabbits(roster.rabbits());
+            self.exchange.set_nodes(roster.nodes());
         }
         let bell = self.exchange.open(&node, epoch, audience);
         Ok(Session { node, epoch, bell })
@@ -176,7 +176,7 @@ impl Hub {
                 BTreeSet::new()
             }
         };
-        self.exchange.set_rabbits(roster.rabbits());
+        self.exchange.set_nodes(roster.nodes());
         names
     }
 

@@ -10,6 +10,7 @@ mod locations;
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::SystemConfiguration;
+use fanout::Nodes;
 use proto::v1::{self, Health, Hello, NodeRecord};
 use thiserror::Error;
 
@@ -145,11 +146,13 @@ impl Roster {
         self.locations.as_ref().map(|locations| locations.get(name))
     }
 
-    /// Every rabbit, by the layout or by its agent's hello; `None` while the machine's layout is unknown.
-    pub(crate) fn rabbits(&self) -> Option<BTreeSet<String>> {
+    /// Which nodes are rabbits and computes; `None` while the machine's layout is unknown.
+    pub(crate) fn nodes(&self) -> Option<Nodes> {
         let locations = self.locations.as_ref()?;
-        let names = locations.keys().chain(self.sessions.keys());
-        Some(names.filter(|name| self.is_rabbit(name)).cloned().collect())
+        let names = locations.keys().chain(self.sessions.keys()).cloned();
+        let rabbits = names.filter(|name| self.is_rabbit(name)).collect();
+        let computes = locations.keys().filter(|name| !self.is_rabbit(name)).cloned().collect();
+        Some(Nodes { rabbits, computes })
     }
 
     /// Whether the layout or the agent's hello calls `name` a rabbit.

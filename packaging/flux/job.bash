@@ -107,14 +107,14 @@ once() {
     agent=
 }
 
-# verb WORD SECONDS FLAGS: once, and again while nobody answers, for as long as the site allows. SECONDS may be empty.
+# verb WORD SECONDS FLAGS: once, and again while coordinator or agent do not answer, for as long as the site allows. SECONDS may be empty.
 verb() {
     local word=$1 deadline=$2 begun=$SECONDS left=()
     shift 2
     while :; do
         [ -z "$deadline" ] || left=(--deadline "$((deadline > SECONDS - begun ? deadline - (SECONDS - begun) : 1))s")
         once "$word" --job "$job" "${left[@]}" "$@"
-        [ "$code" = 7 ] && [ -z "$cancelled" ] && ((SECONDS - begun < unreachable)) || return 0
+        [[ $code = [78] && -z $cancelled ]] && ((SECONDS - begun < unreachable)) || return 0
         sleep "$PAUSE"
         [ -z "$cancelled" ] || return 0
     done

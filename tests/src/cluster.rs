@@ -234,6 +234,12 @@ impl Cluster {
         self.directory.join("logs")
     }
 
+    /// The directory in which a node's agent records what it must know after a restart.
+    #[must_use]
+    pub fn state_of(&self, node: &str) -> PathBuf {
+        self.directory.join("state").join(node)
+    }
+
     /// Rabbit first, then the computes.
     #[must_use]
     pub fn node_names(&self) -> Vec<String> {
@@ -332,7 +338,7 @@ impl Cluster {
         if !on_nvme() {
             argv.arg("--file-pool").arg(self.directory.join("pool"));
         }
-        argv.arg("--state-dir").arg(self.directory.join("state").join(own));
+        argv.arg("--state-dir").arg(self.state_of(own));
         if rabbit {
             let api = self.api(|real| &real.roles.rabbit);
             argv.args(["--api", &api, "--coordinator", &coordinator]);

@@ -1,6 +1,6 @@
 //! What scripts see of the agent, and what they ask of it.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
 use storage::template::SiteCommand;
 use tokio::sync::mpsc;
@@ -36,8 +36,8 @@ impl Agent {
     pub(super) fn requested(&mut self, request: Request) {
         let uids = match request {
             Request::Look(uids) => uids,
-            Request::Detach(uids) => {
-                self.detaching.extend(uids.iter().cloned());
+            Request::Detach { uids, until } => {
+                self.detaching.extend(uids.iter().map(|uid| (uid.clone(), until)));
                 uids
             }
         };
@@ -46,9 +46,9 @@ impl Agent {
         }
     }
 
-    /// The work on an object; once after that was asked for, it detaches instead of unmounting.
-    pub(super) fn detached(&mut self, uid: &str, work: Work) -> Work {
-        if !self.detaching.remove(uid) {
+    /// The work on an object; once after that was requested, and in time, it detaches instead of unmounting.
+    pub(super) fn detached(&mut self, uid: &str, work: Work, now: Instant) -> Work {
+        if self.detaching.remove(uid).is_none_or(|until| now > until) {
             return work;
         }
         let now = work.now.map(|units| Arc::new(detaching(&units)));

@@ -20,6 +20,7 @@ use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
 use tonic::{Request, Response, Status, Streaming, transport::Server};
 
 mod changed;
+mod foreign;
 mod held;
 
 use super::*;

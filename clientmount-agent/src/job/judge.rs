@@ -40,7 +40,7 @@ pub struct Scene<'a> {
     pub rest: Rest,
 }
 
-/// What is to be told.
+/// What is to be reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Judged {
     /// As wanted; why, where it was nothing to do.

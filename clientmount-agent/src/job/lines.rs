@@ -17,20 +17,20 @@ use agent::{
     site::Site,
 };
 
-/// The lines of these objects, and of those that the API has and the agent was not told of.
+/// The lines of these objects, and of those that the API has and the agent did not receive.
 #[must_use]
 pub fn lines(seen: &[(String, Viewed)], state: Option<&JobState>, site: &Site) -> Vec<MountLine> {
     let known: BTreeSet<_> = seen.iter().map(|(uid, _)| uid.as_str()).collect();
     let mounts = state.map(|state| state.mounts.as_slice()).unwrap_or_default();
-    let untold = mounts.iter().filter(|mount| !known.contains(mount.uid.as_str()));
-    let untold = untold.map(|mount| MountLine {
+    let unreceived = mounts.iter().filter(|mount| !known.contains(mount.uid.as_str()));
+    let unreceived = unreceived.map(|mount| MountLine {
         namespace: mount.namespace.clone(),
         name: mount.name.clone(),
         desired: mount.desired_state.clone(),
         why: "the agent was not told of it yet".to_owned(),
         ..MountLine::default()
     });
-    seen.iter().flat_map(|(_, viewed)| of_object(viewed, site)).chain(untold).collect()
+    seen.iter().flat_map(|(_, viewed)| of_object(viewed, site)).chain(unreceived).collect()
 }
 
 fn of_object(viewed: &Viewed, site: &Site) -> Vec<MountLine> {
@@ -79,7 +79,7 @@ fn state(viewed: &Viewed, place: usize, goal: Goal) -> &'static str {
     }
 }
 
-/// What can be told of processes that have not ended.
+/// What is known of processes that have not ended.
 fn holders(processes: impl IntoIterator<Item = i32>) -> Vec<Holder> {
     let own = namespace("self");
     let all: BTreeSet<i32> = processes.into_iter().collect();

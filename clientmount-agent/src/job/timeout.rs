@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::{Goal, Judged, Request, wait::Watching};
 
-/// For a pass that an agent was asked for: it may run already, or wait for another.
+/// For a pass that the agent was requested to begin: another may run.
 const PASS: Duration = Duration::from_secs(5);
 /// From SIGTERM to SIGKILL, and from SIGKILL to the end of a process.
 const SIGNAL: Duration = Duration::from_secs(5);
@@ -35,7 +35,9 @@ pub(super) async fn act(watching: &mut Watching<'_>) -> Option<Judged> {
         }
         OnTimeout::Lazy => {
             let uids = unmounting(watching);
-            passed(watching, Request::Detach(uids.clone()), &uids).await;
+            let end = Instant::now() + PASS;
+            let request = Request::Detach { uids: uids.clone(), until: end.into_std() };
+            passed(watching, request, &uids, end).await;
         }
     }
     Some(watching.judge())
@@ -58,8 +60,13 @@ fn unmounting(watching: &mut Watching<'_>) -> Vec<String> {
     seen.into_iter().filter(|(_, viewed)| is_open(viewed)).map(|(uid, _)| uid).collect()
 }
 
-/// Has the agent look again, and waits until it has; false when it has not in time.
-async fn passed(watching: &mut Watching<'_>, request: Request, uids: &[String]) -> bool {
+/// Has the agent look again, and waits until it has; false when it has not by `end`.
+async fn passed(
+    watching: &mut Watching<'_>,
+    request: Request,
+    uids: &[String],
+    end: Instant,
+) -> bool {
     let passes = |watching: &Watching<'_>| -> BTreeMap<String, u64> {
         let view = &watching.shared.view;
         let seen = uids.iter().filter_map(|uid| Some((uid.clone(), view.get(uid)?.passes)));
@@ -69,7 +76,6 @@ async fn passed(watching: &mut Watching<'_>, request: Request, uids: &[String]) 
     if watching.shared.requests.send(request).await.is_err() {
         return false;
     }
-    let end = Instant::now() + PASS;
     loop {
         let now = passes(watching);
         if before.iter().all(|(uid, count)| now.get(uid).is_none_or(|now| now > count)) {
@@ -96,7 +102,8 @@ async fn signal(watching: &mut Watching<'_>, signal: Signal) -> Option<()> {
     // opened, and not a later one with its number.
     let held: Vec<_> =
         holders(watching, &uids).into_iter().filter_map(|pid| held(pid, user)).collect();
-    if held.is_empty() || !passed(watching, Request::Look(uids.clone()), &uids).await {
+    let (look, end) = (Request::Look(uids.clone()), Instant::now() + PASS);
+    if held.is_empty() || !passed(watching, look, &uids, end).await {
         return None;
     }
     let now = holders(watching, &uids);

@@ -1,4 +1,4 @@
-//! Waits until a job's mounts are where a script wants them, and tells what it waits for.
+//! Waits until a job's mounts are where a script wants them, and reports what it waits for.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,9 +24,9 @@ pub struct Shared {
     pub site: Site,
     /// What the agent knows.
     pub view: Arc<View>,
-    /// Where the coordinator is asked.
+    /// Where requests go to the coordinator.
     pub outbox: Arc<Outbox>,
-    /// Where the agent's main loop is asked.
+    /// Where requests go to the agent's main loop.
     pub requests: mpsc::Sender<Request>,
     /// What becomes of a mount that is in use at the end, where a script does not say.
     pub on_timeout: OnTimeout,
@@ -64,16 +64,16 @@ async fn outcome(
     news: &mpsc::Sender<Result<JobNews, Status>>,
 ) -> JobOutcome {
     let mut watching = Watching::new(ask, shared);
-    let mut told = String::new();
+    let mut last = String::new();
     let judged = loop {
         let judged = watching.judge();
         let why = match &judged {
             Judged::Done(_) | Judged::Over(..) => break judged,
             Judged::Waiting(_, why) | Judged::Failing(_, why) => why,
         };
-        if *why != told {
-            told.clone_from(why);
-            send(news, News::Waiting(told.clone())).await;
+        if *why != last {
+            last.clone_from(why);
+            send(news, News::Waiting(last.clone())).await;
         }
         if !watching.changed(&judged).await {
             break judged;
@@ -85,7 +85,7 @@ async fn outcome(
         }
         other => other,
     };
-    watching.told(judged)
+    watching.report(judged)
 }
 
 /// Everything that one call looks at.
@@ -164,7 +164,7 @@ impl<'a> Watching<'a> {
         }
     }
 
-    fn told(&mut self, judged: Judged) -> JobOutcome {
+    fn report(&mut self, judged: Judged) -> JobOutcome {
         let job = self.state();
         let seen = self.shared.view.of_job(&self.ask.job, job.as_ref());
         let mounts = lines(&seen, job.as_ref(), &self.shared.site);

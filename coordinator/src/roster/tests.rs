@@ -159,6 +159,24 @@ fn what_the_configuration_names_that_is_no_node_is_a_gap() {
 }
 
 #[test]
+fn a_node_is_a_compute_by_the_layout_alone_and_a_rabbit_by_its_hello_too() {
+    let mut roster = Roster::default();
+    assert_eq!(roster.nodes(), None);
+    roster.configure(&configuration());
+    let compute = |node: &str| hello(node, "a", 1, 1);
+    let rabbit = |node: &str| Hello { role: v1::Role::Rabbit.into(), ..compute(node) };
+    for hello in [compute("unnamed-compute"), rabbit("unnamed-rabbit")] {
+        roster.hello(hello, 0).unwrap();
+    }
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    let nodes = Nodes {
+        rabbits: names(&["rabbit-1", "unnamed-rabbit"]),
+        computes: names(&["compute-1", "compute-3", "login-1"]),
+    };
+    assert_eq!(roster.nodes(), Some(nodes));
+}
+
+#[test]
 fn records_join_places_and_sessions() {
     let mut roster = Roster::default();
     roster.configure(&configuration());

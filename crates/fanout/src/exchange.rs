@@ -43,8 +43,8 @@ struct State {
     pending_reads: PendingReads<Key>,
     /// Nodes whose session waits for its start.
     waiting_sessions: PendingReads<String>,
-    /// Namespaces of rabbits, whose agents write the status of their objects themselves; `None` while they are unknown.
-    rabbits: Option<BTreeSet<String>>,
+    /// Which nodes are rabbits and computes; `None` while that is unknown.
+    nodes: Option<Nodes>,
     /// Nodes whose session is notified of every change of their objects, their status included.
     attentive: BTreeSet<String>,
     /// Kinds whose watch fails now, and why.
@@ -62,6 +62,15 @@ impl State {
             self.fanout.check_status(key);
         }
     }
+}
+
+/// The nodes of the machine by kind. One that is in neither set is of unknown kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Nodes {
+    /// By the machine's layout, or by their agent's hello. Their agents write the status of their objects themselves.
+    pub rabbits: BTreeSet<String>,
+    /// By the machine's layout; no rabbit is among them.
+    pub computes: BTreeSet<String>,
 }
 
 /// A queue of keys to read about, in which each key is once.
@@ -184,12 +193,12 @@ impl Exchange {
         Ok(())
     }
 
-    /// Sets the namespaces of rabbits, whose agents refuse objects themselves; `None` while they are unknown. In all other
-    /// namespaces the coordinator refuses objects that it sends to no node.
-    pub fn set_rabbits(&self, namespaces: Option<BTreeSet<String>>) {
+    /// Sets which nodes are rabbits, whose agents refuse objects themselves, and which are computes; `None` while that is unknown.
+    /// In all namespaces but those of rabbits the coordinator refuses objects that it sends to no node.
+    pub fn set_nodes(&self, nodes: Option<Nodes>) {
         let mut state = self.lock();
-        if state.rabbits != namespaces {
-            state.rabbits = namespaces;
+        if state.nodes != nodes {
+            state.nodes = nodes;
             self.refuse_all(&mut state);
             self.let_go_of_all(&mut state, None);
         }
@@ -377,7 +386,8 @@ impl Exchange {
     fn refuse(&self, state: &mut State, key: &Key) {
         let Some(object) = state.fanout.mount(key) else { return };
         let Some(why) = refusal(&object) else { return };
-        let ours = state.rabbits.as_ref().is_some_and(|rabbits| !rabbits.contains(&key.namespace));
+        let nodes = state.nodes.as_ref();
+        let ours = nodes.is_some_and(|nodes| !nodes.rabbits.contains(&key.namespace));
         if object.version.deleting || !ours {
             return;
         }

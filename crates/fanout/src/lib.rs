@@ -28,7 +28,7 @@ mod tasks;
 mod watch;
 mod write_back;
 
-pub use exchange::{Ended, Exchange};
+pub use exchange::{Ended, Exchange, Nodes};
 pub use fanout::Audience;
 pub use object::{Key, MountObject, ProfileObject};
 pub use pending::UnfitStatus;

@@ -15,17 +15,17 @@ use crate::workflow::{Computes, Place, Workflow, has_reached};
 /// The state in which a Workflow's mounts are made; before it the Computes may still be missing.
 const PRE_RUN: &str = "PreRun";
 
-/// When a question was asked: what the API answered to a look since then is certain.
+/// When a question was opened: what the API answers to a list requested after that is certain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(u64);
 
-/// Shared by the watches, by whoever looks, and by whoever asks.
+/// Shared by the watches, the task that requests lists, and the nodes' sessions.
 #[derive(Debug, Default)]
 pub struct Jobs {
     state: Mutex<State>,
-    /// Tells whoever waits that an answer may be another.
+    /// Changes whenever an answer may have changed.
     changed: watch::Sender<()>,
-    /// Rings when the API is to be asked.
+    /// Notified when a list is to be requested from the API.
     wanted: Notify,
 }
 
@@ -33,8 +33,8 @@ pub struct Jobs {
 struct State {
     workflows: BTreeMap<Place, Arc<Workflow>>,
     computes: BTreeMap<Place, Computes>,
-    /// Questions so far.
-    asked: u64,
+    /// Number of questions so far.
+    questions: u64,
     /// Questions up to this one were followed by a list of all Workflows.
     listed: u64,
     /// And by a look at the Computes of this Workflow.
@@ -46,7 +46,7 @@ struct State {
     failing: Option<String>,
 }
 
-/// What the API is to be asked.
+/// What is to be requested from the API.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Look {
     upto: u64,
@@ -57,8 +57,8 @@ impl Jobs {
     /// A new question.
     pub fn ask(&self) -> Ticket {
         let mut state = self.lock();
-        state.asked += 1;
-        Ticket(state.asked)
+        state.questions += 1;
+        Ticket(state.questions)
     }
 
     /// Returns what changes whenever an answer may be another.
@@ -66,7 +66,7 @@ impl Jobs {
         self.changed.subscribe()
     }
 
-    /// What is known of a job on a node, without its ClientMounts. What must be asked of the API first is asked for.
+    /// What is known of a job on a node, without its ClientMounts. What is missing is requested from the API.
     pub fn state(&self, job: &JobName, node: &str, ticket: Ticket) -> JobState {
         let mut state = self.lock();
         let (answer, is_wanted) = state.answer(job, node, ticket);
@@ -124,7 +124,7 @@ impl Jobs {
         });
     }
 
-    /// What the API is to be asked next; waits for a question that needs it.
+    /// What is to be requested from the API next; waits for a question that needs it.
     pub(crate) async fn wanted(&self) -> Look {
         loop {
             if let Some(look) = self.lock().take_look() {
@@ -156,22 +156,22 @@ impl Jobs {
         });
     }
 
-    /// The API did not answer; it is asked again.
+    /// The API did not answer; the request is repeated. Returns whether the reason is new.
     pub(crate) fn look_failed(&self, look: Look, why: String) -> bool {
-        let mut is_news = false;
+        let mut is_new = false;
         self.change(|state| {
-            is_news = state.failing.as_ref() != Some(&why);
+            is_new = state.failing.as_ref() != Some(&why);
             state.failing = Some(why);
             state.wants_list = true;
             state.wants_computes.extend(look.computes);
-            is_news
+            is_new
         });
-        is_news
+        is_new
     }
 
     fn change(&self, change: impl FnOnce(&mut State) -> bool) {
-        let is_news = change(&mut self.lock());
-        if is_news {
+        let is_changed = change(&mut self.lock());
+        if is_changed {
             self.changed.send_replace(());
         }
     }
@@ -211,7 +211,7 @@ impl State {
         true
     }
 
-    /// A list that was asked for beside the watch: what is newer is taken in, and what it lacks is left to the watch, which
+    /// A list that was requested beside the watch: what is newer is taken in, and what it lacks is left to the watch, which
     /// may know of what was made since.
     fn take_list(&mut self, workflows: Vec<Workflow>) {
         for workflow in workflows {
@@ -224,10 +224,10 @@ impl State {
             return None;
         }
         self.looked.retain(|place, _| self.workflows.contains_key(place));
-        Some(Look { upto: self.asked, computes: std::mem::take(&mut self.wants_computes) })
+        Some(Look { upto: self.questions, computes: std::mem::take(&mut self.wants_computes) })
     }
 
-    /// The answer, and whether the API is to be asked for a better one.
+    /// The answer, and whether the API is needed for a better one.
     fn answer(&mut self, job: &JobName, node: &str, ticket: Ticket) -> (JobState, bool) {
         let meant = self.workflows.values().filter(|known| known.identity().is(job));
         let meant: Vec<_> = meant.cloned().collect();

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! API ─ watch ─► Jobs ─ state ─► whoever waits on a node
-//! API ─ look ──►   (before anybody hears that a job does not exist, or has no mounts here)
+//! API ─ look ──►   (before anything reports that a job does not exist, or has no mounts here)
 //! ```
 //! Whether the sites' controllers write these objects or an engine of ours makes no difference.
 //!
 //! # Guarantees
-//! * Nobody hears that a job does not exist, or that a node is none of its computes, before the API was asked since the
-//!   question: a watch that is behind must not let a job start without its storage.
+//! * No answer says that a job does not exist, or that a node is none of its computes, before a list that was requested after
+//!   the question: a watch that is behind must not let a job start without its storage.
 //! * What the API does not answer is said to be uncertain.
 //!
 //! # Assumptions

@@ -1,4 +1,4 @@
-//! Asks the API itself, where what the watches know is not certain enough.
+//! Lists from the API itself, where what the watches know is not certain enough.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::workflow::{Computes, Place, Workflow};
 
 /// An API server that took a request and answers nothing.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Between two looks: all nodes of a machine may ask in one second, and one list answers all that asked before it.
+/// Between two looks: all nodes of a machine may have a question in one second, and one list answers all earlier questions.
 const REST: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(15);
 

@@ -17,17 +17,19 @@ pub enum Exit {
     Retryable = 3,
     /// A node failed and waits for a change.
     NodeFault = 4,
-    /// Storage failed, or an agent refuses what is asked of it, and waits for a change.
+    /// Storage failed, or an agent refuses what is requested, and waits for a change.
     StorageFault = 5,
-    /// Interrupted, or told to end; or the job that was waited for is over.
+    /// Ended by SIGINT or SIGTERM; or the job that was waited for is over.
     Cancelled = 6,
-    /// Coordinator, API or agent cannot be reached.
+    /// Coordinator or API cannot be reached.
     Unreachable = 7,
+    /// The agent of this node cannot be reached, or does not answer. No [`Verdict`]: an agent does not say this.
+    NoAgent = 8,
 }
 
 /// The same for `-h`, which is one screen.
 pub const EXIT_STATUS_SHORT: &str = "\
-Exit status: 0 done, 1 failed, 2 usage, 3 not yet, 4 node failed, 5 storage failed, 6 cancelled, 7 unreachable";
+Exit status: 0 done, 1 failed, 2 usage, 3 not yet, 4 node failed, 5 storage failed, 6 cancelled, 7 unreachable, 8 no agent";
 
 /// The same for `--help`.
 pub const EXIT_STATUS_HELP: &str = "\
@@ -39,7 +41,8 @@ Exit status:
   4  a node failed and waits for a change
   5  storage failed, or an agent refuses what is asked of it, and waits for a change
   6  interrupted, told to end (SIGINT, SIGTERM), or the job is over
-  7  coordinator, API or agent cannot be reached";
+  7  coordinator or API cannot be reached
+  8  this node's agent cannot be reached, or does not answer";
 
 impl From<Verdict> for Exit {
     fn from(verdict: Verdict) -> Self {
@@ -86,6 +89,7 @@ mod tests {
             Exit::StorageFault,
             Exit::Cancelled,
             Exit::Unreachable,
+            Exit::NoAgent,
         ];
         let lines: Vec<_> = EXIT_STATUS_HELP.lines().skip(1).collect();
         assert_eq!(lines.len(), all.len());

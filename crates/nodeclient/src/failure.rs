@@ -73,6 +73,15 @@ impl Failure {
         Self::new(exit, format!("{}: {}", what.into(), status.message()))
     }
 
+    /// The same of a request to this node's agent: the agent is out of reach, and not the coordinator.
+    #[must_use]
+    pub fn of_agent(mut self) -> Self {
+        if self.exit == Exit::Unreachable {
+            self.exit = Exit::NoAgent;
+        }
+        self
+    }
+
     /// A message for people, without colour; causes said already are left out. All lines but the first are indented, so
     /// that what others wrote cannot pass for a message of its own.
     pub fn text(&self) -> String {

@@ -18,6 +18,7 @@ mod power;
 mod raid;
 mod raid_job;
 mod shared;
+mod shutdown;
 mod unplug;
 mod unplug_job;
 mod volumes;
@@ -66,6 +67,7 @@ pub const ALL: &[Scenario] = &[
     raid::SCENARIO,
     raid_job::SCENARIO,
     power::SCENARIO,
+    shutdown::SCENARIO,
     gfs2::SCENARIO,
     shared::SCENARIO,
     fence::SCENARIO,

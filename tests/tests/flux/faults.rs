@@ -104,6 +104,7 @@ fn each_exit_code_of_the_agent_has_one_consequence_in_the_prolog() -> anyhow::Re
         (5, 0, "flux job raise -s 0 -t prolog-storage "),
         (6, 6, ""),
         (7, 0, "flux job raise -s 0 -t prolog-unreachable "),
+        (8, 8, "flux resource drain --update "),
         (127, 127, "flux resource drain --update "),
         (137, 137, "flux resource drain --update "),
     ] {
@@ -123,7 +124,7 @@ fn each_exit_code_of_the_agent_has_one_consequence_in_the_prolog() -> anyhow::Re
 
 #[test]
 fn the_epilog_ends_as_the_agent_did_and_raises_nothing() -> anyhow::Result<()> {
-    for code in [0, 1, 2, 3, 4, 5, 6, 7, 137] {
+    for code in [0, 1, 2, 3, 4, 5, 6, 7, 8, 137] {
         let ended =
             epilog()?.with("F_AGENT", &code.to_string()).with("F_AGENT_SAYS", HELD).run()?;
         ensure!(ended.exit == Some(code), "{code}: {ended:?}");
@@ -144,12 +145,12 @@ fn the_epilog_ends_as_the_agent_did_and_raises_nothing() -> anyhow::Result<()> {
 }
 
 #[test]
-fn a_coordinator_that_comes_back_is_asked_again() -> anyhow::Result<()> {
-    for script in ["prolog", "epilog"] {
+fn a_coordinator_or_an_agent_that_comes_back_is_asked_again() -> anyhow::Result<()> {
+    for (script, first) in [("prolog", "7"), ("prolog", "8"), ("epilog", "7"), ("epilog", "8")] {
         let ended =
-            Stage::new(script)?.with("F_JOBSPEC", RABBIT_JOB).with("F_AGENT_FIRST", "7").run()?;
-        ensure!(ended.exit == Some(0), "{script}: {ended:?}");
-        ensure!(ended.calls_of("clientmount-agent").len() == 2, "{script}: {ended:?}");
+            Stage::new(script)?.with("F_JOBSPEC", RABBIT_JOB).with("F_AGENT_FIRST", first).run()?;
+        ensure!(ended.exit == Some(0), "{script} {first}: {ended:?}");
+        ensure!(ended.calls_of("clientmount-agent").len() == 2, "{script} {first}: {ended:?}");
         ensure!(ended.calls.iter().all(|call| !call.starts_with("flux job raise")), "{ended:?}");
     }
     Ok(())
@@ -165,6 +166,39 @@ fn a_signal_to_the_script_ends_the_agent() -> anyhow::Result<()> {
         ensure!(ended.calls_of("flux resource").is_empty(), "{script}: {ended:?}");
         ensure!(!stage.is_quiet(), "{script}");
     }
+    Ok(())
+}
+
+/// The agent may have ended in another way when Flux cancelled the job: the node is not to blame.
+#[test]
+fn a_cancelled_prolog_drains_nothing_whatever_the_agent_says() -> anyhow::Result<()> {
+    for code in ["1", "3", "4", "5", "7", "8", "143"] {
+        let stage = prolog()?.with("F_AGENT_HANGS", "1").with("F_AGENT_CANCELLED", code);
+        let ended = stage.run_and_cancel("waiting")?;
+        ensure!(ended.exit == Some(6), "{code}: {ended:?}");
+        ensure!(ended.calls_of("flux resource").is_empty(), "{code}: {ended:?}");
+        ensure!(ended.calls_of("flux job raise").is_empty(), "{code}: {ended:?}");
+        ensure!(!stage.is_quiet(), "{code}");
+    }
+    Ok(())
+}
+
+/// To the agent a job without a Workflow is one without storage. Flux knows better, unless it did not show the jobspec.
+#[test]
+fn a_job_with_storage_and_without_a_workflow_does_not_start() -> anyhow::Result<()> {
+    let says = "nothing to do: no Workflow is that of job f2AVx5nQsoRy";
+    let known = prolog()?.with("F_AGENT_SAYS", says);
+    let ended = known.run()?;
+    ensure!(ended.exit == Some(0) && !known.is_quiet(), "{ended:?}");
+    let raised = text_of(&ended, "flux job raise -s 0 -t prolog-storage ")?;
+    ensure!(raised.contains("no Workflow is that of"), "{raised}");
+    // An exception that Flux does not take does not let it start either.
+    let ended = known.with("F_RAISE", "1").run()?;
+    ensure!(ended.exit == Some(5), "{ended:?}");
+    let unknown = prolog()?.with("F_AGENT_SAYS", says).with("F_JOBINFO", "1");
+    let ended = unknown.run()?;
+    ensure!(ended.exit == Some(0) && unknown.is_quiet(), "{ended:?}");
+    ensure!(ended.calls_of("flux job raise").is_empty(), "{ended:?}");
     Ok(())
 }
 

@@ -29,18 +29,14 @@ case "$1 $2" in
 esac
 "#;
 
-const SYSTEMCTL: &str = r#"#!/bin/sh
-printf '%s\n' "systemctl $*" >>"$CALLS"
-exit "${F_SYSTEMCTL:-0}"
-"#;
-
-/// Stands in for the agent: ends with F_AGENT, the first time with F_AGENT_FIRST, or when F_AGENT_HANGS with SIGTERM.
+/// Stands in for the agent: ends with F_AGENT, the first time with F_AGENT_FIRST, or, when F_AGENT_HANGS, with
+/// F_AGENT_CANCELLED at SIGTERM.
 const AGENT: &str = r#"#!/bin/bash
 printf '%s\n' "clientmount-agent $*" >>"$CALLS"
 [ -z "${F_AGENT_SAYS-}" ] || printf '%b\n' "$F_AGENT_SAYS"
 if [ -n "${F_AGENT_HANGS-}" ]; then
     sleep infinity >/dev/null 2>&1 &
-    trap 'kill $!; exit 6' TERM
+    trap 'kill $!; exit "${F_AGENT_CANCELLED:-6}"' TERM
     echo waiting
     wait
 fi
@@ -76,8 +72,7 @@ impl Stage {
         let bin = directory.path().join("bin");
         fs::create_dir_all(&bin)?;
         fs::create_dir_all(directory.path().join("run"))?;
-        for (name, text) in [("flux", FLUX), ("systemctl", SYSTEMCTL), ("clientmount-agent", AGENT)]
-        {
+        for (name, text) in [("flux", FLUX), ("clientmount-agent", AGENT)] {
             plant(&bin.join(name), text)?;
         }
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/flux").join(script);

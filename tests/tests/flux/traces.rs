@@ -12,8 +12,6 @@ const CONFIG: &str = "flux config get --default=1800 rabbit.prolog_timeout";
 const MOUNT: &str = "clientmount-agent mount --job f2AVx5nQsoRy --deadline 1800s";
 const STATUS: &str = "clientmount-agent status --job f2AVx5nQsoRy";
 const UNMOUNT: &str = "clientmount-agent unmount --job f2AVx5nQsoRy --deadline 300s";
-const ACTIVE: &str =
-    "systemctl is-active --quiet warren-clientmount-agent.socket warren-clientmount-agent.service";
 
 enum Verdict {
     /// The job and the node fare as they did.
@@ -41,7 +39,7 @@ const VERDICTS: [(&str, Verdict, &[&str], i32); 10] = [
         &[INFO, STATUS, CONFIG, MOUNT],
         0,
     ),
-    ("systemctl fails", Agrees, &[INFO, CONFIG, MOUNT, ACTIVE, "flux resource drain --update "], 7),
+    ("systemctl fails", Agrees, &[INFO, CONFIG, MOUNT, "flux resource drain --update "], 8),
     (
         "ordinary job, systemctl fails",
         Differs(
@@ -58,7 +56,7 @@ const VERDICTS: [(&str, Verdict, &[&str], i32); 10] = [
         &[INFO, UNMOUNT],
         0,
     ),
-    ("epilog, systemctl fails", Agrees, &[INFO, UNMOUNT, "flux resource drain --update "], 7),
+    ("epilog, systemctl fails", Agrees, &[INFO, UNMOUNT, "flux resource drain --update "], 8),
 ];
 
 #[derive(Deserialize)]
@@ -108,7 +106,7 @@ impl Outcome {
 /// What the recorded conditions are to the agent: no mounts in time, no unit that starts.
 fn agents_exit(conditions: &BTreeMap<String, String>) -> &'static str {
     if conditions.contains_key("F_SYSTEMCTL") {
-        "7"
+        "8"
     } else if conditions.contains_key("F_WAIT") {
         "3"
     } else {

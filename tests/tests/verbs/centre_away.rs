@@ -55,7 +55,7 @@ fn an_agent_that_is_not_there_is_another_thing_than_a_job_that_is_not() -> anyho
     let caller = tests::verbs::Caller::at(&directory.path().join("agent.sock"))?;
     caller
         .call(&["mount", "--job", "1", "--deadline", SHORT])?
-        .with(7)?
+        .with(8)?
         .saying("systemctl start")?;
     Ok(())
 }

@@ -100,6 +100,7 @@ fn a_certificate_that_expired_or_is_another_nodes_lets_nobody_in() -> anyhow::Re
     let authority = Authority::new(fixture.run.cluster.logs())?;
     authority.issue("centre", "localhost", 4096)?;
     authority.issue("centre-expired", "localhost", 2001)?;
+    authority.issue("centre-elsewhere", "elsewhere.example", 4096)?;
     authority.issue("good", COMPUTE, 4096)?;
     authority.issue("expired", COMPUTE, 2001)?;
     authority.issue("other", "compute-9", 4096)?;
@@ -108,6 +109,7 @@ fn a_certificate_that_expired_or_is_another_nodes_lets_nobody_in() -> anyhow::Re
         ("centre", "expired", "xpired"),
         ("centre", "other", "compute-9"),
         ("centre-expired", "good", "xpired"),
+        ("centre-elsewhere", "good", "elsewhere.example"),
     ] {
         serve(&mut fixture, &authority, port, centre)?;
         let (program, caller) = agent(&fixture, &authority, port, file)?;

@@ -1,5 +1,14 @@
 //! What a prolog and an epilog call on a compute, with a real coordinator and real XFS: the verbs from first to last, and what a
 //! job, a workload manager and a machine do to them.
+//!
+//! | bad input or fault | module |
+//! |---|---|
+//! | unknown job; job whose objects are half there | `life` |
+//! | coordinator gone, or slow | `centre_away` |
+//! | coordinator that lies about another node's mounts | the agent's own `agent::tests::foreign`, `agent::questions` |
+//! | expired certificate; host name that does not match | `certificates` |
+//! | full `/run`, full state directory; two prologs; epilog before the prolog's end; killed prolog; clock jumps | `scripts` |
+//! | a user who fills the volume, leaves processes, binds it elsewhere, makes links | `users` |
 
 mod centre_away;
 mod certificates;

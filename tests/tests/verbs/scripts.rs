@@ -112,6 +112,35 @@ fn a_file_system_without_room_for_the_environment_keeps_what_was_there() -> anyh
     end(fixture)
 }
 
+/// Nothing is mounted that the next start would not know of.
+#[test]
+fn a_state_directory_without_room_mounts_nothing_until_there_is_room() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let (mut fixture, caller) = ready()?;
+    let state = fixture.run.cluster.state_of(COMPUTE).join("mounts");
+    fixture.run.cluster.stop_one(COMPUTE)?;
+    let full = Full::over(&state)?;
+    fixture.run.cluster.start_node_with(COMPUTE, &[])?;
+    until("the agent to serve", PATIENCE, || caller.call(&["status"])?.with(0).map(drop))?;
+    full.fill()?;
+    fixture.run.mount_on_computes()?;
+    caller
+        .call(&["mount", "--job", "1", "--deadline", SHORT])?
+        .with(4)?
+        .saying("No space left on device")?;
+    ensure!(!is_mounted(&fixture)?, "it was mounted without a record");
+    std::fs::remove_file(state.join("ballast"))?;
+    caller.call(&["mount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    end_job(&mut fixture)?;
+    caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    fixture.run.cluster.stop_one(COMPUTE)?;
+    drop(full);
+    fixture.run.cluster.start_node_with(COMPUTE, &[])?;
+    end(fixture)
+}
+
 /// A small tmpfs.
 struct Full(std::path::PathBuf);
 

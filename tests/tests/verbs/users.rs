@@ -148,6 +148,32 @@ fn a_mount_that_lives_on_in_another_mount_namespace_is_named() -> anyhow::Result
     end(fixture)
 }
 
+/// Without any privilege on the node: a user namespace is enough for a mount namespace.
+#[test]
+fn a_mount_that_a_user_binds_in_a_user_namespace_is_named() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let (mut fixture, caller) = mounted()?;
+    let path = fixture.run.job.mount_path();
+    let script = format!(
+        "exec unshare -Urm /bin/sh -ec 'mount --bind {path} /tmp; cd /tmp; echo there; exec tail -f /dev/null'"
+    );
+    let holder = Stray::new(&fixture, 1050, &script)?;
+    end_job(&mut fixture)?;
+    let held =
+        caller.call(&["unmount", "--job", "1", "--deadline", SHORT, "--json"])?.with(3)?.json()?;
+    let holders = held["mounts"][0]["holders"].as_array().context("holders")?;
+    let is_named = |holder: &serde_json::Value| {
+        holder["elsewhere"] == true && holder["userId"] == 1050 && holder["command"] == "tail"
+    };
+    ensure!(holders.iter().any(is_named), "{held}");
+    let words = ["unmount", "--job", "1", "--deadline", SHORT, "--on-timeout", "signal"];
+    caller.call(&words)?.with(0)?;
+    drop(holder);
+    end(fixture)
+}
+
 #[test]
 fn a_full_volume_with_links_in_it_is_mounted_again_and_unmounted_and_no_link_is_followed()
 -> anyhow::Result<()> {

@@ -34,7 +34,8 @@ pub(crate) async fn run(server: &ServerArgs, args: &Plan, output: Output) -> Res
         return Err(Failure::new(Exit::Usage, "the files hold no ClientMount")
             .remedy("only ClientMounts can be planned"));
     }
-    let mut agent = NodeClient::new(channel_over_unix(&args.agent, REMEDY).await?);
+    let mut agent =
+        NodeClient::new(channel_over_unix(&args.agent, REMEDY).await.map_err(Failure::of_agent)?);
     let mut live = Live { server, output, away: false };
     let mut results = Vec::new();
     let mut exit = Exit::Done;
@@ -45,7 +46,7 @@ pub(crate) async fn run(server: &ServerArgs, args: &Plan, output: Output) -> Res
         live.identify(&mut object).await;
         let request = PlanRequest { client_mount: bytes(&object), profile, job: None };
         let answer = agent.plan(request).await.map_err(|status| {
-            Failure::grpc(format!("{}: ask the agent for a plan", mount.place), &status)
+            Failure::grpc(format!("{}: ask the agent for a plan", mount.place), &status).of_agent()
         })?;
         let plan = answer.into_inner();
         if !plan.rejection.is_empty() {

@@ -1,5 +1,6 @@
 //! Runs a command with storage, from the first directive to the last byte removed.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -82,15 +83,10 @@ async fn command(
     signals: &mut Signals,
     output: Output,
 ) -> Result<u8, Failure> {
-    let mut environment =
-        ready.status.as_ref().map(|status| status.env.clone()).unwrap_or_default();
-    // A status is not guarded as a spec is, and the launcher may run as root: nobody else's LD_PRELOAD.
-    environment.retain(|name, _| ["DW_", "NNF_"].iter().any(|prefix| name.starts_with(prefix)));
-    environment.insert("WARREN_NODES".to_owned(), directive::hostlist::compress(nodes));
     let id = |id: i64| u32::try_from(id).unwrap_or_default();
     let job = Job {
         nodes: nodes.to_vec(),
-        environment,
+        environment: environment(ready, nodes),
         user: id(ready.spec.user_id),
         group: id(ready.spec.group_id),
         command: args.command.clone(),
@@ -101,7 +97,7 @@ async fn command(
         match launch::start(launch, &job, args.launcher.is_none()) {
             Ok(started) => running.push(started),
             Err(error) => {
-                launch::stop(&mut running).await;
+                launch::stop(&mut running, launch::GRACE).await;
                 return Err(Failure::new(Exit::Usage, what).because(&error));
             }
         }
@@ -114,10 +110,21 @@ async fn command(
             Ok(launch::handed_on(&ended))
         }
         failure = signals.next() => {
-            launch::stop(&mut running).await;
+            launch::stop(&mut running, launch::GRACE).await;
             Err(failure)
         }
     }
+}
+
+/// What the command finds in its environment.
+fn environment(ready: &Workflow, nodes: &[String]) -> BTreeMap<String, String> {
+    let published = ready.status.iter().flat_map(|status| &status.env);
+    // A status is not guarded as a spec is, and the launcher may run as root: nobody else's LD_PRELOAD.
+    let of_storage =
+        published.filter(|(name, _)| ["DW_", "NNF_"].iter().any(|prefix| name.starts_with(prefix)));
+    let of_storage = of_storage.map(|(name, value)| (name.clone(), value.clone()));
+    let own = ("WARREN_NODES".to_owned(), directive::hostlist::compress(nodes));
+    of_storage.chain([own]).collect()
 }
 
 /// Ends with the command's own status, of which [`Exit`] knows nothing.
@@ -221,5 +228,32 @@ async fn states(drive: Drive, record: Record) {
         if let Seen::Workflow(workflow) = seen {
             with(&record, |record| record.workflow(&workflow));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_finds_its_storage_in_its_environment_and_nothing_that_changes_the_launcher() {
+        let workflow: Workflow = serde_json::from_value(json!({
+            "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "Workflow",
+            "metadata": {"name": "w", "namespace": "default"},
+            "spec": {"desiredState": "PreRun", "wlmID": "w", "jobID": 1, "userID": 1, "groupID": 1, "dwDirectives": []},
+            "status": {"ready": true, "env": {
+                "DW_JOB_scratch": "/mnt/nnf/a", "NNF_CONTAINER_PORTS": "4000", "LD_PRELOAD": "/tmp/a.so", "PATH": "/tmp",
+                "BASH_ENV": "/tmp/a", "xDW_JOB_a": "b", "WARREN_NODES": "elsewhere"
+            }}
+        }))
+        .unwrap();
+        let nodes = ["c1", "c2"].map(str::to_owned);
+        let environment: Vec<_> = environment(&workflow, &nodes).into_iter().collect();
+        let own = [
+            ("DW_JOB_scratch", "/mnt/nnf/a"),
+            ("NNF_CONTAINER_PORTS", "4000"),
+            ("WARREN_NODES", "c[1-2]"),
+        ];
+        assert_eq!(environment, own.map(|(name, value)| (name.to_owned(), value.to_owned())));
     }
 }

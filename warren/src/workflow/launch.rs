@@ -1,5 +1,7 @@
 //! How a job's command gets to its computes: by a line of the site's, or on this host. This file alone starts programs.
 
+mod descendants;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -7,14 +9,13 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use futures::future::join_all;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use rustix::process::Signal;
 use thiserror::Error;
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-/// How long a command has to end after SIGTERM.
-const GRACE: Duration = Duration::from_secs(10);
+/// How long commands have to end after SIGTERM, and after SIGKILL.
+pub(crate) const GRACE: Duration = Duration::from_secs(10);
 
 /// A launcher line in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,6 +143,7 @@ pub(crate) fn start(launch: Launch, job: &Job, is_local: bool) -> io::Result<Run
     if is_local && nix::unistd::geteuid().is_root() && job.user != 0 {
         command.uid(job.user).gid(job.group);
     }
+    descendants::adopt()?;
     let child = command.spawn()?;
     Ok(Running { launch, child })
 }
@@ -151,19 +153,16 @@ pub(crate) async fn wait(running: &mut [Running]) -> Vec<io::Result<ExitStatus>>
     join_all(running.iter_mut().map(|running| running.child.wait())).await
 }
 
-/// Tells them to end, and kills those that do not.
-pub(crate) async fn stop(running: &mut [Running]) {
-    for running in running.iter() {
-        let id = running.child.id().and_then(|id| i32::try_from(id).ok());
-        if let Some(id) = id {
-            // One that has just ended needs no signal.
-            let _ = kill(Pid::from_raw(id), Signal::SIGTERM);
-        }
-    }
-    if timeout(GRACE, wait(running)).await.is_err() {
-        for running in running.iter_mut() {
-            // The same: what cannot be killed has ended.
-            let _ = running.child.kill().await;
+/// Ends them and everything that they have started: with SIGTERM, and after `grace` with SIGKILL. What hangs in the kernel is
+/// left behind.
+pub(crate) async fn stop(running: &mut [Running], grace: Duration) {
+    for signal in [Signal::TERM, Signal::KILL] {
+        let ended = async {
+            descendants::end(signal).await;
+            wait(running).await
+        };
+        if timeout(grace, ended).await.is_ok() {
+            return;
         }
     }
 }

@@ -167,7 +167,7 @@ fn without_an_agent_or_a_mount_there_is_no_plan() {
     let here = BoxOfOne::start();
     let file = here.file("alone.yaml", &[pinned_mount()]);
     let agent = here.path("agent.sock").display().to_string();
-    let assert = here.warren(&["plan", "-f", &file, "--agent", &agent]).assert().code(7);
+    let assert = here.warren(&["plan", "-f", &file, "--agent", &agent]).assert().code(8);
     let text = String::from_utf8(assert.get_output().stderr.clone()).unwrap();
     assert!(text.contains("agent.sock") && text.contains("--agent"), "{text}");
     let file = here.file("profile.yaml", &[profile()]);

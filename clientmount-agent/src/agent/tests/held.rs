@@ -67,3 +67,27 @@ async fn a_mount_is_tried_again_at_once_when_its_holder_ends() {
     assert!(agent.failing.is_empty(), "{:?}", agent.failing);
     assert!(agent.outbox.reports()[0].released);
 }
+
+/// Whether a pass that begins at this time, of all that were requested to detach by `until`, detaches.
+fn detaches(agent: &mut Agent, begins: Instant, until: Instant) -> bool {
+    let uid = agent.objects.uids().remove(0);
+    agent.requested(crate::job::Request::Detach { uids: vec![uid.clone()], until });
+    let work = agent.objects.work(&uid).unwrap();
+    let units = agent.detached(&uid, work, begins).now.unwrap();
+    format!("{:?}", units.mounts).contains("--lazy")
+}
+
+#[test]
+fn nothing_is_detached_once_whoever_wanted_it_has_had_another_answer() {
+    let chassis = Chassis::new(1);
+    let (object, now) = (chassis.object(0), Instant::now());
+    let later = now + Duration::from_millis(1);
+    let mut agent = told(&chassis, &unmounted(&object));
+    assert!(detaches(&mut agent, now, now));
+    let uid = agent.objects.uids().remove(0);
+    let work = agent.objects.work(&uid).unwrap();
+    let again = agent.detached(&uid, work, now).now.unwrap();
+    assert!(!format!("{:?}", again.mounts).contains("--lazy"), "a request is for one pass");
+    assert!(!detaches(&mut agent, later, now));
+    assert!(!detaches(&mut told(&chassis, &object), now, later), "it is to be mounted");
+}

@@ -1,7 +1,8 @@
 //! ClientMounts of computes whose agent does not run, and the status before a node mounts again.
 //!
 //! After the last script of a job has run, its node may have no agent when somebody deletes the job's ClientMounts. If the status
-//! says that everything is unmounted, the coordinator removes the finalizer itself.
+//! says that everything is unmounted, the coordinator removes the finalizer itself. It does so only for nodes that the machine's
+//! layout calls computes: a rabbit's agent does not take the statement back before it mounts again.
 //! [`MountObject::is_left_by_node`](crate::object::MountObject) says why that status is proof.
 
 use api::ClientMountStatus;
@@ -14,14 +15,20 @@ impl Exchange {
     /// Takes the finalizer of a compute off an object that is deleted and of which its node, which is not connected here,
     /// left nothing. A node that is connected to another coordinator does the same itself.
     pub(super) fn let_go(&self, state: &mut State, key: &Key) {
-        let is_compute =
-            state.rabbits.as_ref().is_some_and(|rabbits| !rabbits.contains(&key.namespace));
-        if !is_compute || state.fanout.is_there(&key.namespace) {
+        let node = &key.namespace;
+        let Some(nodes) = &state.nodes else { return };
+        if nodes.rabbits.contains(node) || state.fanout.is_there(node) {
             return;
         }
         let Some(object) = state.fanout.mount(key).filter(|object| object.is_left_by_node()) else {
             return;
         };
+        if !nodes.computes.contains(node) {
+            log::warn!(
+                "ClientMount {key} is deleted and unmounted, and its finalizer stays: the SystemConfiguration names no compute {node}; add it there, or start the node's agent"
+            );
+            return;
+        }
         let Some(status) = object.status.clone() else { return };
         if state.writes.report(&object, status, true) {
             log::info!(client_mount:% = key; "let go of a deleted object that its node has unmounted");

@@ -21,10 +21,18 @@ fn pinned() -> ProfileObject {
     ProfileObject { key, resource_version: "1".to_owned(), json: Vec::new() }
 }
 
+fn computes() -> Option<Nodes> {
+    Some(Nodes { computes: BTreeSet::from(["n1".to_owned()]), ..Nodes::default() })
+}
+
+fn rabbits(name: &str) -> Option<Nodes> {
+    Some(Nodes { rabbits: BTreeSet::from([name.to_owned()]), ..Nodes::default() })
+}
+
 /// One that serves n1, which has this object, by these profiles.
 fn serving(object: MountObject, profiles: Vec<ProfileObject>) -> Exchange {
     let exchange = Exchange::default();
-    exchange.set_rabbits(Some(BTreeSet::new()));
+    exchange.set_nodes(computes());
     exchange.open("n1", 1, Audience::Compute);
     exchange.replace_profiles(profiles);
     assert!(sent(&exchange).is_empty(), "nothing before the list");
@@ -190,9 +198,9 @@ fn a_machine_refuses_only_once_it_knows_who_speaks_for_himself() {
     let key = foreign.key.clone();
     exchange.replace_mounts(vec![foreign]);
     assert_eq!(exchange.next_write(&key), None);
-    exchange.set_rabbits(Some(BTreeSet::from(["r1".to_owned()])));
+    exchange.set_nodes(rabbits("r1"));
     assert_eq!(exchange.next_write(&key), None);
-    exchange.set_rabbits(Some(BTreeSet::new()));
+    exchange.set_nodes(Some(Nodes::default()));
     assert!(exchange.next_write(&key).is_some());
 }
 
@@ -242,7 +250,7 @@ fn unmounting(version: u64, is_deleted: bool, status: &serde_json::Value) -> Mou
 /// Knows one object, and no session of its node.
 fn alone(object: MountObject) -> Exchange {
     let exchange = Exchange::default();
-    exchange.set_rabbits(Some(BTreeSet::new()));
+    exchange.set_nodes(computes());
     exchange.replace_mounts(vec![object]);
     exchange
 }
@@ -295,13 +303,15 @@ fn a_node_that_is_there_lets_go_itself_and_one_that_leaves_is_spoken_for() {
 }
 
 #[test]
-fn nobody_speaks_for_a_rabbit_or_before_the_rabbits_are_known() {
+fn the_coordinator_lets_go_only_for_what_the_layout_calls_a_compute() {
     let exchange = Exchange::default();
     exchange.replace_mounts(vec![unmounting(5, true, &state("unmounted"))]);
     assert!(!is_released(&exchange));
-    exchange.set_rabbits(Some(BTreeSet::from(["n1".to_owned()])));
-    assert!(!is_released(&exchange));
-    exchange.set_rabbits(Some(BTreeSet::new()));
+    for nodes in [None, rabbits("n1"), rabbits("n2"), Some(Nodes::default())] {
+        exchange.set_nodes(nodes.clone());
+        assert!(!is_released(&exchange), "{nodes:?}");
+    }
+    exchange.set_nodes(computes());
     assert!(is_released(&exchange));
 }
 

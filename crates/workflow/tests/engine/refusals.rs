@@ -194,6 +194,59 @@ fn admission_goes_by_the_rules_of_states() {
     assert!(admit(Some(&asked), &next, None).unwrap_err().contains("DataIn is not ready"));
 }
 
+/// Whatever is wrong with what is stored, its finalizers must come off.
+#[test]
+fn admission_does_not_judge_again_what_is_stored() {
+    let mut site = Site::new(1, 100 * GIB);
+    site.bring("w", &[directive("xfs", "scratch")], "Setup", &["c1"]);
+    let stored = site.workflow("w").clone();
+    let mut unreadable = stored.clone();
+    unreadable["spec"]["userID"] = json!("root");
+    assert_eq!(admit(Some(&unreadable), &stored, None), Ok(()), "it may be corrected");
+    let wrong: [&Edit; 4] = [
+        &|old| old["spec"]["hurry"] = json!(true),
+        &|old| old["spec"]["dwDirectives"] = json!(["#DW nonsense"]),
+        &|old| old["status"]["drivers"][0]["status"] = json!("Error"),
+        &|old| old["status"]["drivers"][0]["error"] = json!("why"),
+    ];
+    let rules = ruleset([&shipped::rules()]);
+    for edit in wrong {
+        let mut old = stored.clone();
+        edit(&mut old);
+        let mut new = old.clone();
+        new["metadata"]["finalizers"] = json!([]);
+        assert_eq!(admit(Some(&old), &new, Some(&rules)), Ok(()), "{old}");
+    }
+}
+
+#[test]
+fn admission_keeps_the_shares_of_drivers_and_the_end() {
+    let mut site = Site::new(1, 100 * GIB);
+    site.bring("w", &[directive("xfs", "scratch")], "Setup", &["c1"]);
+    let old = site.workflow("w").clone();
+    let refused: [(&Edit, &str); 3] = [
+        (&|new| new["status"]["drivers"] = json!([]), "no share may be added or taken away"),
+        (
+            &|new| {
+                let share = new["status"]["drivers"][0].clone();
+                new["status"]["drivers"].as_array_mut().unwrap().push(share);
+            },
+            "no share",
+        ),
+        (&|new| new["status"]["drivers"][0]["watchState"] = json!("DataIn"), "in that state only"),
+    ];
+    for (edit, part) in refused {
+        let mut new = old.clone();
+        edit(&mut new);
+        let why = admit(Some(&old), &new, None).unwrap_err();
+        assert!(why.contains(part), "{part}: {why}");
+    }
+    let (mut over, mut again) = (old.clone(), old);
+    over["spec"]["desiredState"] = json!("Teardown");
+    again["spec"]["desiredState"] = json!("Proposal");
+    assert!(admit(Some(&over), &again, None).unwrap_err().contains("nothing follows Teardown"));
+}
+
 #[test]
 fn admission_judges_the_directives_of_a_new_workflow() {
     let rules = ruleset([&shipped::rules()]);

@@ -1,3 +1,5 @@
+use std::sync::Mutex;
+
 use super::*;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
@@ -51,6 +53,9 @@ fn sh(script: &str) -> Launch {
     Launch { node: None, words: ["sh", "-c", script].map(str::to_owned).to_vec() }
 }
 
+/// Whoever stops commands ends every process that this one has started.
+static ALONE: Mutex<()> = Mutex::new(());
+
 fn statuses(scripts: &[&str]) -> u8 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -62,6 +67,7 @@ fn statuses(scripts: &[&str]) -> u8 {
 
 #[test]
 fn the_first_failure_is_handed_on() {
+    let _alone = ALONE.lock();
     assert_eq!(statuses(&["exit 0", "true"]), 0);
     assert_eq!(statuses(&["exit 0", "exit 42", "exit 7"]), 42);
     assert_eq!(statuses(&["kill -9 $$"]), 137);
@@ -70,6 +76,7 @@ fn the_first_failure_is_handed_on() {
 
 #[test]
 fn what_is_stopped_gets_to_clean_up() {
+    let _alone = ALONE.lock();
     let directory = tempfile::tempdir().unwrap();
     let (ready, cleaned) = (directory.path().join("ready"), directory.path().join("cleaned"));
     mkfifo(&ready, Mode::S_IRWXU).unwrap();
@@ -83,8 +90,38 @@ fn what_is_stopped_gets_to_clean_up() {
         let mut running = vec![start(sh(&script), &job(&[]), false).unwrap()];
         // The pipe opens when the script has set its trap.
         tokio::fs::read(&ready).await.unwrap();
-        stop(&mut running).await;
+        stop(&mut running, GRACE).await;
         assert_eq!(handed_on(&wait(&mut running).await), 3);
     });
     assert!(cleaned.exists());
+}
+
+/// One in the background, one whose parent has ended, one in a terminal session of its own, and one that ignores SIGTERM.
+#[test]
+fn what_a_command_has_started_ends_with_it() {
+    let _alone = ALONE.lock();
+    let directory = tempfile::tempdir().unwrap();
+    let (ready, alive) = (directory.path().join("ready"), directory.path().join("alive"));
+    mkfifo(&ready, Mode::S_IRWXU).unwrap();
+    mkfifo(&alive, Mode::S_IRWXU).unwrap();
+    // Each of them holds the pipe open for writing as long as it lives.
+    let script = format!(
+        "exec 3> {}
+         sleep 1000 &
+         (sleep 1000 &)
+         setsid -f sleep 1000
+         (trap '' TERM; echo > {}; exec sleep 1000) &
+         wait",
+        alive.display(),
+        ready.display()
+    );
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut running = vec![start(sh(&script), &job(&[]), false).unwrap()];
+        let read = tokio::task::spawn_blocking(move || std::fs::read(alive));
+        tokio::fs::read(&ready).await.unwrap();
+        stop(&mut running, Duration::from_secs(1)).await;
+        let all_ended = timeout(Duration::from_secs(60), read).await;
+        assert!(all_ended.expect("a process of the command runs").unwrap().unwrap().is_empty());
+    });
 }

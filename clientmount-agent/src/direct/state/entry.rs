@@ -1,0 +1,188 @@
+//! One ClientMount: what the agent received of it, and what to write to it. Pure.
+
+use api::{
+    ClientMount, ClientMountStatus, NnfStorageProfile, RabbitLabels,
+    client_mount::MountState,
+    names::{finalizer, label},
+};
+use controller::{Fingerprint, ObjectKey, has_finalizer};
+use kube::ResourceExt;
+use storage::desired::NodeName;
+
+use agent::{
+    desired::{Goal, ObjectError},
+    error::Failure,
+    received::NoProfile,
+    reconcile::Outcome,
+};
+
+/// A profile as the API gave it, or why there is none.
+pub(in crate::direct) type Profile = Result<NnfStorageProfile, NoProfile>;
+
+/// What is to be written to an object next.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::direct) enum Write {
+    Finalizer,
+    Status(ClientMountStatus),
+    /// Takes the finalizer off.
+    Release,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Entry {
+    /// For which version of the object the profile was read, and what it was.
+    pub(super) profile: Option<(Fingerprint, Profile)>,
+    pub(super) sent: Option<Sent>,
+    /// Whether somebody overwrote the reported status: then the agent receives the object again.
+    pub(super) overwritten: bool,
+    pub(super) wanted: Option<WantedStatus>,
+}
+
+/// What was last sent to the agent.
+#[derive(Debug, PartialEq)]
+pub(super) struct Sent {
+    pub(super) uid: String,
+    pub(super) fingerprint: Fingerprint,
+    /// resourceVersion of the profile, or why there is none.
+    pub(super) profile: Result<Option<String>, NoProfile>,
+    pub(super) resource_version: String,
+}
+
+/// The status that an object should have.
+#[derive(Debug)]
+pub(super) struct WantedStatus {
+    pub(super) status: ClientMountStatus,
+    pub(super) released: bool,
+    pub(super) resource_version: String,
+    /// Fingerprint of the object that the agent reported on; `None` for a refusal, which needs no agent.
+    pub(super) fingerprint: Option<Fingerprint>,
+    /// Whether the API accepted it. It is not sent twice, even if the API stored it without fields that its schema lacks.
+    pub(super) accepted: bool,
+}
+
+/// How far this node is with an object, by the object's finalizer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Its `spec.node` names another node, and it lacks the finalizer.
+    OtherNode,
+    /// It is being deleted and lacks the finalizer: nothing of it is on this node.
+    Released,
+    /// It lacks the finalizer, so it may be deleted at any time: the finalizer comes first.
+    WithoutFinalizer,
+    WithFinalizer,
+}
+
+impl Phase {
+    pub(super) fn of(object: &ClientMount) -> Self {
+        let is_deleted = object.metadata.deletion_timestamp.is_some();
+        let is_foreign = object.namespace().as_ref() != Some(&object.spec.node);
+        match has_finalizer(object, finalizer::CLIENT_MOUNT) {
+            true => Self::WithFinalizer,
+            false if is_deleted => Self::Released,
+            false if is_foreign => Self::OtherNode,
+            false => Self::WithoutFinalizer,
+        }
+    }
+}
+
+/// The fields that a node acts on: two versions with one fingerprint ask the same of the node.
+pub(super) fn fingerprint_of(object: &ClientMount) -> Fingerprint {
+    Fingerprint::of(object).without_finalizers()
+}
+
+fn profile_of(object: &ClientMount) -> Option<ObjectKey> {
+    let name = object.label(label::PINNED_PROFILE_NAME)?;
+    Some((object.label(label::PINNED_PROFILE_NAMESPACE)?.to_owned(), name.to_owned()))
+}
+
+impl Sent {
+    pub(super) fn covers(&self, news: &Self) -> bool {
+        (&self.uid, &self.fingerprint, &self.profile)
+            == (&news.uid, &news.fingerprint, &news.profile)
+    }
+}
+
+impl Entry {
+    /// The profile of this version of the object; `None` until it was looked for.
+    pub(super) fn profile(&self, object: &ClientMount) -> Option<Profile> {
+        if profile_of(object).is_none() {
+            // The agent names the missing label.
+            return Some(Err(NoProfile::Missing(String::new())));
+        }
+        let known =
+            self.profile.as_ref().filter(|(fingerprint, _)| *fingerprint == fingerprint_of(object));
+        known.map(|(_, profile)| profile.clone())
+    }
+
+    /// The profile to look for. A missing one may still appear, unless its object is being deleted: unmounting does without.
+    pub(super) fn read(&self, object: &ClientMount) -> Option<ObjectKey> {
+        let is_wanted = match Phase::of(object) {
+            Phase::OtherNode | Phase::Released => false,
+            Phase::WithoutFinalizer | Phase::WithFinalizer => match self.profile(object) {
+                None | Some(Err(NoProfile::Forbidden(_))) => true,
+                Some(Err(NoProfile::Missing(_))) => object.metadata.deletion_timestamp.is_none(),
+                Some(Ok(_)) => false,
+            },
+        };
+        profile_of(object).filter(|_| is_wanted)
+    }
+
+    pub(super) fn write(&mut self, object: &ClientMount) -> Option<Write> {
+        match Phase::of(object) {
+            Phase::Released => return None,
+            Phase::WithoutFinalizer => return Some(Write::Finalizer),
+            Phase::OtherNode | Phase::WithFinalizer => {}
+        }
+        let wanted = self.wanted.as_mut()?;
+        // The report is on an earlier version; the agent receives this one once its profile was read.
+        if wanted
+            .fingerprint
+            .as_ref()
+            .is_some_and(|fingerprint| *fingerprint != fingerprint_of(object))
+        {
+            return None;
+        }
+        let is_deleted = object.metadata.deletion_timestamp.is_some();
+        let is_release = wanted.released && is_deleted;
+        // Removing the last finalizer deletes the object: nobody could read that status.
+        let is_last = object.finalizers().iter().all(|name| name == finalizer::CLIENT_MOUNT);
+        wanted.accepted |= object.status.as_ref() == Some(&wanted.status);
+        if wanted.accepted || is_release && is_last {
+            return is_release.then_some(Write::Release);
+        }
+        Some(Write::Status(wanted.status.clone()))
+    }
+}
+
+/// Whether its status says that everything is unmounted, and it asks for mounts.
+pub(super) fn promises_too_much(object: &ClientMount) -> bool {
+    let status = object.status.as_ref();
+    object.metadata.deletion_timestamp.is_none()
+        && object.spec.desired_state == MountState::Mounted
+        && status.is_some_and(|status| status.says_unmounted(object.spec.mounts.len()))
+}
+
+pub(super) fn taken_back(object: &ClientMount) -> WantedStatus {
+    WantedStatus {
+        status: ClientMountStatus::taken_back(object.spec.mounts.len()),
+        released: false,
+        resource_version: String::new(),
+        fingerprint: Some(fingerprint_of(object)),
+        accepted: false,
+    }
+}
+
+/// The refusal of an object whose `spec.node` names another node.
+pub(super) fn refusal(node: &NodeName, object: &ClientMount) -> WantedStatus {
+    let namespace = object.namespace().unwrap_or_default();
+    let error = ObjectError::OtherNode { node: object.spec.node.clone(), namespace };
+    let (goal, count) = (Goal::of(object).unwrap_or(Goal::Unmounted), object.spec.mounts.len());
+    let outcome = Outcome::refused(goal, count, Failure::from(&error));
+    WantedStatus {
+        status: agent::report::status(node, &outcome),
+        released: false,
+        resource_version: String::new(),
+        fingerprint: None,
+        accepted: false,
+    }
+}

@@ -1,0 +1,93 @@
+//! The verbs that show what is, and what the agent would do.
+
+use std::path::Path;
+
+use jobs::shown;
+use proto::v1::{JobName, ObjectPlan, PlanRequest, StatusRequest};
+use serde_json::json;
+
+use super::agent::ask;
+use super::{Plan, Status};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::result;
+
+impl Status {
+    pub(super) async fn run(self, socket: &Path, output: Output) -> Result<Exit, Failure> {
+        let job = Option::<JobName>::from(self.job);
+        let request = StatusRequest { job: job.clone() };
+        let status = ask(socket, async |mut agent| agent.status(request.clone()).await).await?;
+        let is_answered = job.is_none() || status.job.is_some();
+        let exit = if is_answered { Exit::Done } else { Exit::Unreachable };
+        if output.is_json() {
+            output.json(&json!({
+                "exitStatus": exit as u8, "node": status.node, "version": status.version,
+                "connected": status.connected, "job": status.job.as_ref().map(result::job_json),
+                "mounts": result::mounts_json(&status.lines),
+            }))?;
+            return Ok(exit);
+        }
+        let connected = if status.connected { "connected" } else { "not connected" };
+        output.line(&format!("{}: agent {}, {connected}", status.node, status.version))?;
+        result::table(output, &status.lines)?;
+        match (&job, &status.job) {
+            (Some(job), None) => {
+                let what = format!("{}: the coordinator does not answer", shown(job));
+                return Err(
+                    Failure::new(exit, what).remedy("what is shown is this node's own view")
+                );
+            }
+            (Some(_), Some(state)) if state.workflow.is_empty() => output.line(&state.why)?,
+            (_, Some(state)) => output.line(&format!(
+                "Workflow {}/{}: {} {} {}",
+                state.namespace, state.workflow, state.desired_state, state.status, state.message
+            ))?,
+            (None, None) => {}
+        }
+        Ok(exit)
+    }
+}
+
+impl Plan {
+    pub(super) async fn run(self, socket: &Path, output: Output) -> Result<Exit, Failure> {
+        let job = Option::<JobName>::from(self.job).unwrap_or_default();
+        let request = PlanRequest { job: Some(job), ..PlanRequest::default() };
+        let plans = ask(socket, async |mut agent| agent.plan(request.clone()).await).await?.plans;
+        let is_refused = plans.iter().any(|plan| !plan.rejection.is_empty());
+        let exit = if is_refused { Exit::StorageFault } else { Exit::Done };
+        if output.is_json() {
+            let plan = |plan: &ObjectPlan| {
+                json!({
+                    "namespace": plan.namespace, "object": plan.name, "steps": plan.steps,
+                    "rejection": plan.rejection,
+                })
+            };
+            let plans: Vec<_> = plans.iter().map(plan).collect();
+            output.json(&json!({"exitStatus": exit as u8, "plans": plans}))?;
+            return Ok(exit);
+        }
+        for plan in &plans {
+            show(output, plan)?;
+        }
+        if plans.is_empty() {
+            output.line("nothing to do: the agent knows no such ClientMount")?;
+        }
+        Ok(exit)
+    }
+}
+
+fn show(output: Output, plan: &ObjectPlan) -> Result<(), Failure> {
+    let ObjectPlan { name, steps, rejection, .. } = plan;
+    if !rejection.is_empty() {
+        return output.line(&format!("clientmount/{name}: refused: {rejection}"));
+    }
+    if steps.is_empty() {
+        return output.line(&format!("clientmount/{name}: nothing to do"));
+    }
+    output.line(&format!("clientmount/{name}:"))?;
+    for (index, step) in steps.iter().enumerate() {
+        output.line(&format!("  {}. {step}", index + 1))?;
+    }
+    Ok(())
+}

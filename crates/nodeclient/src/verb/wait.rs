@@ -1,0 +1,75 @@
+//! The verbs that wait until a job's mounts are where a script wants them.
+
+use std::path::Path;
+
+use jobs::shown;
+use proto::v1::{self, Goal, JobName, JobOutcome, MountRequest, UnmountRequest, WaitRequest};
+
+use super::agent::outcome;
+use super::{Condition, Mount, Unmount, Wait};
+use crate::env_file::{self, Owner};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::result;
+
+impl Mount {
+    pub(super) async fn run(self, socket: &Path, output: Output) -> Result<Exit, Failure> {
+        let (job, with_env) = (JobName::from(self.job), self.env_file.is_some());
+        let outcome = outcome(socket, self.deadline, output, async |mut agent, left| {
+            let request = MountRequest { job: Some(job.clone()), deadline_ms: left, with_env };
+            agent.mount(request).await
+        })
+        .await?;
+        if let (Some(path), Exit::Done) = (&self.env_file, Exit::from(outcome.verdict())) {
+            write_env(path, &outcome, output)?;
+        }
+        result::print(output, &outcome, &format!("{}: mounted", shown(&job)))
+    }
+}
+
+/// Of a job without a Workflow the file is empty: what an earlier job left must not pass for this one's.
+fn write_env(path: &Path, outcome: &JobOutcome, output: Output) -> Result<(), Failure> {
+    let job = outcome.job.clone().unwrap_or_default();
+    let owner =
+        (!job.workflow.is_empty()).then_some(Owner { user: job.user_id, group: job.group_id });
+    let left_out = env_file::write(path, &job.env.into_iter().collect(), owner).map_err(|error| {
+        Failure::new(Exit::Failed, format!("write the environment to {}", path.display()))
+            .because(&error)
+            .remedy("everything is mounted: make room there or name another --env-file, and call it again")
+    })?;
+    for name in left_out {
+        output.note(&format!("left out of the environment: {name:?} is no name of a variable"));
+    }
+    Ok(())
+}
+
+impl Unmount {
+    pub(super) async fn run(self, socket: &Path, output: Output) -> Result<Exit, Failure> {
+        let job = JobName::from(self.job);
+        let asked = self.on_timeout.map_or(v1::OnTimeout::Unspecified, Into::into);
+        let outcome = outcome(socket, self.deadline, output, async |mut agent, left| {
+            let on_timeout = asked.into();
+            let request = UnmountRequest { job: Some(job.clone()), deadline_ms: left, on_timeout };
+            agent.unmount(request).await
+        })
+        .await?;
+        result::print(output, &outcome, &format!("{}: unmounted", shown(&job)))
+    }
+}
+
+impl Wait {
+    pub(super) async fn run(self, socket: &Path, output: Output) -> Result<Exit, Failure> {
+        let job = JobName::from(self.job);
+        let (goal, word) = match self.condition {
+            Condition::Mounted => (Goal::Mounted, "mounted"),
+            Condition::Unmounted => (Goal::Unmounted, "unmounted"),
+        };
+        let outcome = outcome(socket, self.deadline, output, async |mut agent, left| {
+            let goal = goal.into();
+            agent.wait(WaitRequest { job: Some(job.clone()), deadline_ms: left, goal }).await
+        })
+        .await?;
+        result::print(output, &outcome, &format!("{}: {word}", shown(&job)))
+    }
+}
