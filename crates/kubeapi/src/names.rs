@@ -1,7 +1,6 @@
 //! What Kubernetes lets names, labels and annotations look like (apimachinery `validation`), with its own words for what is wrong.
 
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
-const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const QUALIFIED: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const QUALIFIED_PARTS: &str = "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')";
@@ -14,15 +13,6 @@ pub(crate) fn dns_label(name: &str) -> Vec<String> {
     if !is_dns_label(name) {
         let dotted = name.split('.').all(is_dns_label);
         faults.push(if dotted { "must not contain dots" } else { LABEL }.to_owned());
-    }
-    faults
-}
-
-/// What is wrong with an RFC 1035 label: the names of a kind and of its versions.
-pub(crate) fn dns_1035_label(name: &str) -> Vec<String> {
-    let mut faults = too_long(name, 63, "characters");
-    if !is_dns_label(name) || !name.starts_with(|first: char| first.is_ascii_lowercase()) {
-        faults.push(LABEL_1035.to_owned());
     }
     faults
 }

@@ -162,7 +162,7 @@ impl Version {
         Ok(object.to_json())
     }
 
-    /// The object that rules and schemas of this version look at.
+    /// The object that the schema of this version looks at.
     pub(crate) fn view(object: &Object) -> Value {
         let mut body = object.body.clone();
         body.insert("apiVersion".to_owned(), object.api_version.clone().into());
