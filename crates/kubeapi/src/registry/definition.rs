@@ -72,7 +72,7 @@ pub(crate) enum NameRule {
 }
 
 impl Definition {
-    pub(crate) fn check_name(&self, name: &str) -> Vec<String> {
+    pub(crate) fn check_name(&self, name: &str) -> Option<&'static str> {
         match self.name_rule {
             NameRule::Label => names::dns_label(name),
             NameRule::Subdomain => names::dns_subdomain(name),

@@ -171,7 +171,7 @@ fn check_data(object: &Object, secret: bool) -> Vec<Cause> {
     for field in ["data", "binaryData"] {
         for (key, value) in members(field).into_iter().flatten() {
             let at = format!("{field}[{key}]");
-            for why in names::data_key(key) {
+            if let Some(why) = names::data_key(key) {
                 causes.push(Cause::invalid(at.as_str(), &json!(key), why));
             }
             let other = members("binaryData").filter(|_| field == "data" && !secret);
