@@ -50,7 +50,7 @@ pub(crate) struct Version {
     pub(crate) selectable: Vec<Selectable>,
     /// Fields called differently here than in storage: (here, stored).
     pub(crate) renames: &'static [(&'static str, &'static str)],
-    /// What to tell clients that still use this version.
+    /// The warning for clients that still use this version.
     pub(crate) deprecation: Option<String>,
 }
 

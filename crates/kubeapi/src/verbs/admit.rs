@@ -180,7 +180,7 @@ fn all_causes(
 ) -> Vec<Cause> {
     let definition = &resource.definition;
     let mut causes = metadata::check(definition, object);
-    // The schema is that of the version that the client spoke, which is the stored one in all but mixed-version clusters.
+    // The schema of the version that the client uses, which is the stored one in all but mixed-version clusters.
     let version = resource.version();
     let shown = |object: &Object| {
         let mut object = object.clone();
