@@ -1,4 +1,4 @@
-//! Where to listen, as Go's `net.Listen` is told it.
+//! The address to listen on, in the form of Go's `net.Listen`.
 
 use std::{fmt, io, str::FromStr};
 

@@ -138,7 +138,7 @@ pub async fn work<E>(
         records: Arc::new(records),
         gated: Arc::new(gated),
         fences,
-        // Chosen anew once it is known what earlier agents told; no pass begins before that.
+        // Replaced once the reports of earlier agents are known; no pass begins before that.
         started: Time(Timestamp::now()),
         site: rabbit.site,
         temporary: rabbit.temporary,

@@ -7,9 +7,9 @@
 //! coordinator ─ link ─► received ─► agent ─► report ─ outbox ─► coordinator
 //! ```
 //! # Guarantees
-//! * Every mistake in an object is found before anything is touched, and told with the field, the value and the remedy.
+//! * Every mistake in an object is found before anything is touched, and reported with the field, the value and the remedy.
 //! * An object that is to be mounted is mounted whole or, when part of it is invalid, not at all.
-//! * Every mount's own failure is told; one failing mount does not stop the others.
+//! * Every mount's own failure is reported; one failing mount does not stop the others.
 //!
 //! # Assumptions
 //! It runs as root in the mount namespace that jobs see. The objects given to it are those of this node; it trusts

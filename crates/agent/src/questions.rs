@@ -1,7 +1,7 @@
 //! What this node asks of its coordinator about jobs: each question as long as somebody waits for its answer.
 //!
-//! A question is asked again on every new connection. Without one there is no answer: what was said before a loss may not be
-//! so any more.
+//! A question is asked again on every new connection. Without one there is no answer: an answer from before the loss
+//! of a connection may be out of date.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,7 +23,7 @@ pub struct Questions {
 struct Inner {
     last: u64,
     open: BTreeMap<u64, Open>,
-    /// What this connection was not told yet: to ask what is open, and to wait no more for what is not.
+    /// Ids not sent on this connection yet: of open questions, to ask them, and of closed ones, to withdraw them.
     pending: BTreeSet<u64>,
 }
 

@@ -16,17 +16,14 @@
 //!
 //! Members are written by `add`, which replaces: a member may be on the server although decoding saw only its default.
 //! Elements of an array that keeps its length are matched by position, as `status` lists are parallel to `spec` lists; when
-//! the length changes, equal elements are matched first, so that removing one does not shift the unknown members of the
-//! others. Change an element and remove another in two writes: in one, nothing tells which is which.
+//! the length changes, the equal elements at its beginning and end are matched, so that removing one does not shift the
+//! unknown members of the others. Change an element and remove another in two writes: in one, nothing shows which is which.
 
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation};
 use kube::{Resource, ResourceExt};
 use serde::Serialize;
 use serde_json::{Map, Value};
-
-/// Above this many pairs of elements, only what arrays begin and end with in common is matched.
-const MAX_PAIRS: usize = 1 << 20;
 
 /// The JSON patch (RFC 6902) that turns `before` into `after` and leaves alone what `T` does not model; `None` if they
 /// are equal.
@@ -131,49 +128,15 @@ fn diff_elements(
     }
 }
 
-/// Positions of a longest common subsequence, in order.
+/// Positions of the elements that both arrays begin with and end with, in order.
 fn common(before: &[Value], after: &[Value]) -> Vec<(usize, usize)> {
     let prefix = before.iter().zip(after).take_while(|(old, new)| old == new).count();
-    let (old, new) =
-        (before.get(prefix..).unwrap_or_default(), after.get(prefix..).unwrap_or_default());
-    let suffix = old.iter().rev().zip(new.iter().rev()).take_while(|(old, new)| old == new).count();
-    let (old, new) = (&old[..old.len() - suffix], &new[..new.len() - suffix]);
-
-    let mut pairs: Vec<_> = (0..prefix).map(|at| (at, at)).collect();
-    pairs.extend(
-        longest_common(old, new).into_iter().map(|(from, to)| (prefix + from, prefix + to)),
-    );
-    pairs.extend((0..suffix).map(|at| (before.len() - suffix + at, after.len() - suffix + at)));
-    pairs
-}
-
-fn longest_common(old: &[Value], new: &[Value]) -> Vec<(usize, usize)> {
-    if old.len().saturating_mul(new.len()) > MAX_PAIRS {
-        return Vec::new();
-    }
-    // lengths[i][j]: how much old[i..] and new[j..] have in common
-    let mut lengths = vec![vec![0_usize; new.len() + 1]; old.len() + 1];
-    for i in (0..old.len()).rev() {
-        for j in (0..new.len()).rev() {
-            lengths[i][j] = if old[i] == new[j] {
-                lengths[i + 1][j + 1] + 1
-            } else {
-                lengths[i + 1][j].max(lengths[i][j + 1])
-            };
-        }
-    }
-    let (mut i, mut j, mut pairs) = (0, 0, Vec::new());
-    while i < old.len() && j < new.len() {
-        if old[i] == new[j] {
-            pairs.push((i, j));
-            (i, j) = (i + 1, j + 1);
-        } else if lengths[i + 1][j] >= lengths[i][j + 1] {
-            i += 1;
-        } else {
-            j += 1;
-        }
-    }
-    pairs
+    let rest = before.len().min(after.len()) - prefix;
+    let ends = before.iter().rev().zip(after.iter().rev()).take(rest);
+    let suffix = ends.take_while(|(old, new)| old == new).count();
+    let (from, to) = (before.len() - suffix, after.len() - suffix);
+    let begin = (0..prefix).map(|at| (at, at));
+    begin.chain((0..suffix).map(|at| (from + at, to + at))).collect()
 }
 
 fn add(path: &PointerBuf, value: &Value) -> PatchOperation {

@@ -137,7 +137,7 @@ impl Watch {
             };
             let event = tokio::select! {
                 biased;
-                // Missed events come first, so that what is known is current when the watch is said to work.
+                // Missed events come first, so that the store is current when the watch is reported to work.
                 event = events.next() => event,
                 () = begun.notified() => return Event::Working,
             };

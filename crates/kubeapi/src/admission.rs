@@ -13,7 +13,7 @@ pub enum Operation {
     Delete,
 }
 
-/// A change that is right otherwise, as a validating webhook is told of it.
+/// A change that is right otherwise, as a validating webhook gets it.
 #[derive(Debug, Clone, Copy)]
 pub struct Change<'a> {
     pub operation: Operation,

@@ -8,11 +8,12 @@ use rcgen::{
     KeyUsagePurpose,
 };
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use tempfile::NamedTempFile;
 use thiserror::Error;
 use uuid::Uuid;
 
@@ -33,8 +34,6 @@ pub enum CredentialsError {
     Read { path: PathBuf, source: io::Error },
     #[error("{} is damaged; remove it to have new credentials made", path.display())]
     Parse { path: PathBuf, source: serde_json::Error },
-    #[error("a certificate in {} is damaged; remove the file to have new credentials made", path.display())]
-    ParseCertificate { path: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
     #[error("{} cannot be written", path.display())]
     Write { path: PathBuf, source: io::Error },
     #[error("a certificate cannot be made")]
@@ -57,8 +56,8 @@ pub struct Credentials {
 
 impl Credentials {
     /// Reads the credentials kept in `directory`, or makes them. They stay the same across restarts; a certificate that is for
-    /// another address, that expires within two years, or that is not valid yet is replaced under the same CA, so that
-    /// kubeconfig files stay good, unless the CA itself is not good any more, or not yet.
+    /// another address, or that expires within two years, is replaced under the same CA, so that kubeconfig files stay good,
+    /// unless the CA itself expires.
     ///
     /// # Errors
     /// [`CredentialsError`] when the file cannot be read or written; a damaged file is left alone.
@@ -69,15 +68,18 @@ impl Credentials {
                 let kept: Self = serde_json::from_slice(&bytes)
                     .map_err(|source| CredentialsError::Parse { path: path.clone(), source })?;
                 let now = Timestamp::now().as_second();
-                let fault = kept.fault(now);
-                let fault = fault.map_err(|source| CredentialsError::ParseCertificate {
-                    path: path.clone(),
-                    source,
-                })?;
-                match fault {
-                    None if kept.server == server => return Ok(kept),
-                    None => kept.reissued(server)?,
-                    Some(fault) => kept.replaced(server, fault)?,
+                if now + RENEW >= kept.ca_expires {
+                    log::warn!(
+                        "the API server's authority expires soon and was replaced, with its token: a kubeconfig that was copied from here has to be copied again"
+                    );
+                    Self::create(server)?
+                } else if now + RENEW >= kept.expires || kept.server != server {
+                    log::info!(
+                        "the API server's certificate was replaced, under the same authority"
+                    );
+                    kept.reissued(server)?
+                } else {
+                    return Ok(kept);
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Self::create(server)?,
@@ -87,40 +89,6 @@ impl Credentials {
             .expect("a struct of strings and numbers always encodes");
         write_private(&path, &text)?;
         Ok(credentials)
-    }
-
-    /// Why the certificates are not used as they are at `now`, in unix time.
-    fn fault(&self, now: i64) -> Result<Option<Fault>, Box<dyn std::error::Error + Send + Sync>> {
-        // A certificate that begins today is right then, and the clock is not.
-        let begun = |from: i64| from <= now || now < THIS_PROGRAM;
-        Ok(if !begun(not_before(&self.ca_certificate)?) {
-            Some(Fault {
-                of_authority: true,
-                why: "is not valid yet: the clock was ahead when it was made",
-            })
-        } else if self.ca_expires - now <= RENEW {
-            Some(Fault { of_authority: true, why: "expires soon" })
-        } else if !begun(not_before(&self.certificate)?) {
-            Some(Fault {
-                of_authority: false,
-                why: "is not valid yet: the clock was ahead when it was made",
-            })
-        } else if self.expires - now <= RENEW {
-            Some(Fault { of_authority: false, why: "expires soon" })
-        } else {
-            None
-        })
-    }
-
-    /// New certificates in the place of those that have a fault.
-    fn replaced(self, server: SocketAddr, fault: Fault) -> Result<Self, CredentialsError> {
-        let why = fault.why;
-        if !fault.of_authority {
-            log::info!(why; "the API server's certificate was replaced, under the same authority");
-            return self.reissued(server);
-        }
-        log::warn!(why; "the API server's authority was replaced, with its token: a kubeconfig that was copied from here has to be copied again");
-        Self::create(server)
     }
 
     fn create(server: SocketAddr) -> Result<Self, CredentialsError> {
@@ -228,20 +196,6 @@ fn reachable(ip: IpAddr) -> IpAddr {
     }
 }
 
-/// What is wrong with a certificate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Fault {
-    /// Of the CA's, not of the server's.
-    of_authority: bool,
-    why: &'static str,
-}
-
-/// When a certificate begins to be valid, in unix time.
-fn not_before(pem: &str) -> Result<i64, Box<dyn std::error::Error + Send + Sync>> {
-    let (_, pem) = x509_parser::pem::parse_x509_pem(pem.as_bytes())?;
-    Ok(pem.parse_x509()?.validity().not_before.timestamp())
-}
-
 /// Valid from [`FIRST_YEAR`] for [`YEARS`] from now; answers when that ends, in unix time. A clock that is far behind does not
 /// make a certificate that has expired when it is put right.
 fn set_validity(params: &mut CertificateParams) -> i64 {
@@ -265,20 +219,15 @@ fn write_private(path: &Path, text: &str) -> Result<(), CredentialsError> {
     let directory =
         path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}", Uuid::new_v4().simple()));
-    let draft = directory.join(name);
     let write = || -> io::Result<()> {
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&draft, path)?;
+        // A temporary file has mode 0600.
+        let mut draft = NamedTempFile::new_in(directory)?;
+        draft.write_all(text.as_bytes())?;
+        draft.as_file().sync_all()?;
+        draft.persist(path)?;
         File::open(directory)?.sync_all()
     };
-    write().map_err(|error| {
-        drop(fs::remove_file(&draft));
-        failed(error)
-    })
+    write().map_err(failed)
 }
 
 #[cfg(test)]

@@ -252,7 +252,7 @@ fn finish_namespace(batch: &mut Batch<'_>, name: &str) -> Result<(), Status> {
     }
 }
 
-/// The status that tells an operator what keeps a namespace, in the words of the namespace controller.
+/// The status that shows an operator what is left in a namespace, in the words of the namespace controller.
 fn terminating(remaining: &BTreeMap<String, usize>, finalizers: &BTreeMap<String, usize>) -> Value {
     let list = |counts: &BTreeMap<String, usize>, what: &str, joint: &str| {
         let parts: Vec<String> =

@@ -9,7 +9,7 @@
 //! Guarantees
 //! * A write that was answered is on stable storage; a write that failed changed nothing that anybody can see.
 //! * Every change has its own resourceVersion. A watch that resumes from one sees each later change once, across restarts
-//!   too; when the log no longer reaches back that far it is told 410.
+//!   too; when the log no longer reaches back that far, the watch gets a 410.
 //! * Owners, namespaces and CRDs take what depends on them along in the same commit.
 //! * A store file that is not what was written, or that lost a write that was answered, is refused by name. An object that
 //!   cannot be read in a file that is whole costs that object, which the log names.
@@ -21,7 +21,7 @@
 //! * All objects fit into memory, a few times over.
 //!
 //! What is not implemented answers a `Status` that says so: server-side apply, the scale subresource, webhooks, conversion
-//! between versions other than by name, CEL functions outside of the language's standard library and string functions.
+//! between versions other than by name, and in CRDs every keyword of a schema that Warren's own do not use, CEL rules among them.
 
 mod admission;
 mod body;

@@ -27,14 +27,13 @@ pub(crate) fn check(definition: &Definition, object: &Object) -> Vec<Cause> {
     let name = object.name();
     if let Some(prefix) = object.meta.generate_name.as_deref().filter(|prefix| !prefix.is_empty()) {
         // A prefix may end in a dash, because the generated part follows.
-        for why in definition.check_name(prefix.strip_suffix('-').unwrap_or(prefix)) {
+        if let Some(why) = definition.check_name(prefix.strip_suffix('-').unwrap_or(prefix)) {
             causes.push(Cause::invalid("metadata.generateName", &json!(prefix), why));
         }
     }
     if name.is_empty() {
         causes.push(Cause::required("metadata.name", "name or generateName is required"));
-    }
-    for why in definition.check_name(name).into_iter().filter(|_| !name.is_empty()) {
+    } else if let Some(why) = definition.check_name(name) {
         causes.push(Cause::invalid("metadata.name", &json!(name), why));
     }
     if let Some(generation) = object.meta.generation.filter(|generation| *generation < 0) {
@@ -42,10 +41,10 @@ pub(crate) fn check(definition: &Definition, object: &Object) -> Vec<Cause> {
         causes.push(Cause::invalid("metadata.generation", &json!(generation), why));
     }
     for (key, value) in object.meta.labels.iter().flatten() {
-        for why in names::qualified_name(key) {
+        if let Some(why) = names::qualified_name(key) {
             causes.push(Cause::invalid("metadata.labels", &json!(key), why));
         }
-        for why in names::label_value(value) {
+        if let Some(why) = names::label_value(value) {
             causes.push(Cause::invalid("metadata.labels", &json!(value), why));
         }
     }
@@ -60,7 +59,7 @@ fn check_annotations(object: &Object, causes: &mut Vec<Cause>) {
     for (key, value) in object.meta.annotations.iter().flatten() {
         size += (key.len() + value.len()) as u64;
         // Keys of annotations are compared in lower case, as kube-apiserver does.
-        for why in names::qualified_name(&key.to_lowercase()) {
+        if let Some(why) = names::qualified_name(&key.to_lowercase()) {
             causes.push(Cause::invalid("metadata.annotations", &json!(key), why));
         }
     }
@@ -109,7 +108,7 @@ fn check_owners(object: &Object, causes: &mut Vec<Cause>) {
 fn check_finalizers(definition: &Definition, object: &Object, causes: &mut Vec<Cause>) {
     let finalizers = object.finalizers();
     for finalizer in finalizers {
-        for why in names::qualified_name(finalizer) {
+        if let Some(why) = names::qualified_name(finalizer) {
             causes.push(Cause::invalid("metadata.finalizers", &json!(finalizer), why));
         }
     }

@@ -1,123 +1,102 @@
-//! What Kubernetes lets names, labels and annotations look like (apimachinery `validation`), with its own words for what is wrong.
+//! What Kubernetes lets names, labels and annotations look like (apimachinery `validation`).
 
-const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
-const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
-const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
-const QUALIFIED: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
-const QUALIFIED_PARTS: &str = "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')";
-const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
-const DATA_KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
+use regex::Regex;
+use std::sync::LazyLock;
 
-/// What is wrong with an RFC 1123 label: a namespace's name.
-pub(crate) fn dns_label(name: &str) -> Vec<String> {
-    let mut faults = too_long(name, 63, "characters");
-    if !is_dns_label(name) {
-        let dotted = name.split('.').all(is_dns_label);
-        faults.push(if dotted { "must not contain dots" } else { LABEL }.to_owned());
-    }
-    faults
+/// The form of a text.
+struct Form {
+    pattern: LazyLock<Regex>,
+    /// Bytes that it may have.
+    most: usize,
+    wanted: &'static str,
 }
 
-/// What is wrong with an RFC 1035 label: the names of a kind and of its versions.
-pub(crate) fn dns_1035_label(name: &str) -> Vec<String> {
-    let mut faults = too_long(name, 63, "characters");
-    if !is_dns_label(name) || !name.starts_with(|first: char| first.is_ascii_lowercase()) {
-        faults.push(LABEL_1035.to_owned());
+/// A form of texts without line breaks.
+macro_rules! form {
+    ($pattern:literal, $most:expr, $wanted:literal) => {
+        Form {
+            pattern: LazyLock::new(|| {
+                Regex::new(concat!(r"\A(?:", $pattern, r")\z"))
+                    .expect("the patterns in this file are well formed")
+            }),
+            most: $most,
+            wanted: $wanted,
+        }
+    };
+}
+
+static LABEL: Form = form!(
+    "[a-z0-9]([-a-z0-9]*[a-z0-9])?",
+    63,
+    "at most 63 lower case letters, digits and '-', with a letter or digit at both ends"
+);
+static SUBDOMAIN: Form = form!(
+    r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*",
+    253,
+    "a lowercase RFC 1123 subdomain of at most 253 characters: lower case letters, digits and '-', in parts between dots, with a letter or digit at both ends of each part"
+);
+static KEY: Form = form!(
+    "[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?",
+    63,
+    "[prefix/]name: the prefix a lowercase RFC 1123 subdomain, the name at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends"
+);
+static LABEL_VALUE: Form = form!(
+    "([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?",
+    63,
+    "empty, or at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends"
+);
+static DATA_KEY: Form = form!(
+    r"[-_a-zA-Z0-9][-._a-zA-Z0-9]*|\.[-_a-zA-Z0-9][-._a-zA-Z0-9]*",
+    253,
+    "at most 253 letters, digits, '-', '_' and '.', and must not be '.' nor start with '..'"
+);
+/// kube-apiserver also takes control characters, which no program gives a name on purpose, and which whoever lists the objects
+/// would have to disarm.
+static SEGMENT: Form =
+    form!(r"[^/%\p{Cc}]*", usize::MAX, "a part of a path: without '/', '%' and control characters");
+
+impl Form {
+    fn fits(&self, text: &str) -> bool {
+        text.len() <= self.most && self.pattern.is_match(text)
     }
-    faults
+
+    fn fault(&self, text: &str) -> Option<&'static str> {
+        (!self.fits(text)).then_some(self.wanted)
+    }
+}
+
+/// What is wrong with an RFC 1123 label: a namespace's name.
+pub(crate) fn dns_label(name: &str) -> Option<&'static str> {
+    LABEL.fault(name)
 }
 
 /// What is wrong with an RFC 1123 subdomain: the name of almost every object.
-pub(crate) fn dns_subdomain(name: &str) -> Vec<String> {
-    let mut faults = too_long(name, 253, "characters");
-    if !name.split('.').all(is_dns_label) {
-        faults.push(SUBDOMAIN.to_owned());
-    }
-    faults
+pub(crate) fn dns_subdomain(name: &str) -> Option<&'static str> {
+    SUBDOMAIN.fault(name)
 }
 
-/// What is wrong with a part of a path. kube-apiserver also takes control characters, which no program gives a name on
-/// purpose, and which whoever lists the objects would have to disarm.
-pub(crate) fn path_segment(name: &str) -> Vec<String> {
-    if matches!(name, "." | "..") {
-        return vec![format!("may not be '{name}'")];
-    }
-    let odd = ["/", "%"].into_iter().filter(|odd| name.contains(odd));
-    let mut faults: Vec<String> = odd.map(|odd| format!("may not contain '{odd}'")).collect();
-    if name.chars().any(char::is_control) {
-        faults.push("may not contain control characters".to_owned());
-    }
-    faults
+/// What is wrong with a part of a path.
+pub(crate) fn path_segment(name: &str) -> Option<&'static str> {
+    if matches!(name, "." | "..") { Some("must not be '.' or '..'") } else { SEGMENT.fault(name) }
 }
 
 /// What is wrong with a label key, annotation key or finalizer: `[prefix/]name`.
-pub(crate) fn qualified_name(key: &str) -> Vec<String> {
-    let parts: Vec<&str> = key.split('/').collect();
-    let (prefix, name) = match parts.as_slice() {
-        [name] => (None, *name),
-        [prefix, name] => (Some(*prefix), *name),
-        _ => return vec![QUALIFIED_PARTS.to_owned()],
-    };
-    let mut faults = Vec::new();
-    match prefix {
-        None => {}
-        Some("") => faults.push("prefix part must be non-empty".to_owned()),
-        Some(prefix) => {
-            faults.extend(dns_subdomain(prefix).iter().map(|why| format!("prefix part {why}")));
-        }
+pub(crate) fn qualified_name(key: &str) -> Option<&'static str> {
+    match key.split_once('/') {
+        Some((prefix, name)) if SUBDOMAIN.fits(prefix) => KEY.fault(name),
+        Some(_) => Some(KEY.wanted),
+        None => KEY.fault(key),
     }
-    if name.is_empty() {
-        faults.push("name part must be non-empty".to_owned());
-    }
-    faults.extend(too_long(name, 63, "bytes").iter().map(|why| format!("name part {why}")));
-    if !is_word(name) {
-        faults.push(QUALIFIED.to_owned());
-    }
-    faults
 }
 
 /// What is wrong with the value of a label.
-pub(crate) fn label_value(value: &str) -> Vec<String> {
-    let mut faults = too_long(value, 63, "bytes");
-    if !value.is_empty() && !is_word(value) {
-        faults.push(LABEL_VALUE.to_owned());
-    }
-    faults
+pub(crate) fn label_value(value: &str) -> Option<&'static str> {
+    LABEL_VALUE.fault(value)
 }
 
 /// What is wrong with a key of a ConfigMap's or Secret's data: it may become the name of a file.
-pub(crate) fn data_key(key: &str) -> Vec<String> {
-    let mut faults = too_long(key, 253, "characters");
-    let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
-    if key.is_empty() || !key.bytes().all(inner) {
-        faults.push(DATA_KEY.to_owned());
-    }
-    match key {
-        "." => faults.push("must not be '.'".to_owned()),
-        ".." => faults.push("must not be '..'".to_owned()),
-        _ if key.starts_with("..") => faults.push("must not start with '..'".to_owned()),
-        _ => {}
-    }
-    faults
-}
-
-/// Both units mean bytes; which one is said depends on the rule.
-fn too_long(text: &str, most: usize, unit: &str) -> Vec<String> {
-    if text.len() > most { vec![format!("must be no more than {most} {unit}")] } else { Vec::new() }
-}
-
-fn is_dns_label(label: &str) -> bool {
-    let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    !label.is_empty()
-        && label.bytes().all(inner)
-        && !label.starts_with('-')
-        && !label.ends_with('-')
-}
-
-fn is_word(word: &str) -> bool {
-    let edge = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_alphanumeric());
-    let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
-    edge(word.bytes().next()) && edge(word.bytes().last()) && word.bytes().all(inner)
+pub(crate) fn data_key(key: &str) -> Option<&'static str> {
+    DATA_KEY.fault(key)
 }
 
 #[cfg(test)]
@@ -127,31 +106,31 @@ mod tests {
     #[test]
     fn names_as_kubernetes_takes_them() {
         for good in ["a", "rabbit-1", "x9000c3s0b0n0", "1.2"] {
-            assert!(dns_subdomain(good).is_empty(), "{good}");
+            assert!(dns_subdomain(good).is_none(), "{good}");
         }
         for bad in ["", "-a", "a-", "A", "a..b", "a_b", ".a", &"a".repeat(254)] {
-            assert!(!dns_subdomain(bad).is_empty(), "{bad}");
+            assert!(dns_subdomain(bad).is_some(), "{bad}");
         }
-        assert!(!dns_label("a.b").is_empty());
-        assert!(!dns_label(&"a".repeat(64)).is_empty());
+        assert!(dns_label("a.b").is_some());
+        assert!(dns_label(&"a".repeat(64)).is_some());
     }
 
     #[test]
     fn label_keys_and_values() {
         for good in ["a", "nnf.cray.hpe.com/job_id", "A.b_c"] {
-            assert!(qualified_name(good).is_empty(), "{good}");
+            assert!(qualified_name(good).is_none(), "{good}");
         }
         for bad in ["", "/a", "a/", "a/b/c", "-a", "UPPER.com/a", &"a".repeat(64)] {
-            assert!(!qualified_name(bad).is_empty(), "{bad}");
+            assert!(qualified_name(bad).is_some(), "{bad}");
         }
-        assert!(label_value("").is_empty());
-        assert!(!label_value("a b").is_empty());
+        assert!(label_value("").is_none());
+        assert!(label_value("a b").is_some());
         for good in ["a", "A_b-c.d", ".hidden", "a..b"] {
-            assert!(data_key(good).is_empty(), "{good}");
+            assert!(data_key(good).is_none(), "{good}");
         }
         for bad in ["", ".", "..", "..a", "a b", "a/b", &"a".repeat(254)] {
-            assert!(!data_key(bad).is_empty(), "{bad}");
+            assert!(data_key(bad).is_some(), "{bad}");
         }
-        assert!(!label_value(&"a".repeat(64)).is_empty());
+        assert!(label_value(&"a".repeat(64)).is_some());
     }
 }

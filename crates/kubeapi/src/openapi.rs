@@ -120,7 +120,7 @@ fn operation(definition: &Definition, version: &Version, verb: &str) -> Value {
     })
 }
 
-/// ObjectMeta and what it refers to, by name: Kubernetes' own words, so that `explain` tells what it tells everywhere.
+/// ObjectMeta and what it refers to, by name: Kubernetes' own words, so that `explain` prints what it prints everywhere.
 fn metadata_schemas(definitions: &'static str) -> Map<String, Value> {
     let settings = SchemaSettings::openapi3().with(|settings| {
         settings.definitions_path = definitions.into();

@@ -1,39 +1,44 @@
 //! A CRD's OpenAPI schema, compiled once: what prunes, defaults and validates every object that is written.
 
-mod cel;
 mod compile;
 mod default;
 mod fit;
 mod formats;
-mod lists;
 mod numbers;
 mod prune;
-mod rules;
 mod validate;
 
 use regex::Regex;
+use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// One node of a structural schema (apiextensions `Structural`).
+/// One node of a structural schema (apiextensions `Structural`): what values it allows.
 #[derive(Debug, Default)]
 pub(crate) struct Schema {
     kind: Option<Type>,
     nullable: bool,
     int_or_string: bool,
     preserve_unknown: bool,
-    embedded_resource: bool,
     properties: BTreeMap<String, Schema>,
     additional: Option<Box<Schema>>,
     items: Option<Box<Schema>>,
     default: Option<Value>,
-    rules: Vec<cel::Rule>,
-    /// Whether there are rules here or further down.
-    has_rules: bool,
-    constraints: Constraints,
+    required: Vec<String>,
+    /// The values of `enum`; none when any value will do.
+    choices: Vec<Value>,
+    pattern: Option<Regex>,
+    format: Option<String>,
+    /// Least and greatest number.
+    value: (Option<f64>, Option<f64>),
+    /// Fewest and most characters.
+    length: (Option<u64>, Option<u64>),
+    /// Fewest and most items.
+    count: (Option<u64>, Option<u64>),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 enum Type {
     Object,
     Array,
@@ -44,18 +49,6 @@ enum Type {
 }
 
 impl Type {
-    fn parse(name: &str) -> Option<Self> {
-        Some(match name {
-            "object" => Self::Object,
-            "array" => Self::Array,
-            "string" => Self::String,
-            "integer" => Self::Integer,
-            "number" => Self::Number,
-            "boolean" => Self::Boolean,
-            _ => return None,
-        })
-    }
-
     fn name(self) -> &'static str {
         match self {
             Self::Object => "object",
@@ -73,41 +66,6 @@ impl Type {
 pub(crate) enum Part {
     Whole,
     Status,
-}
-
-/// What a value must satisfy beyond its type.
-#[derive(Debug, Default)]
-struct Constraints {
-    required: Vec<String>,
-    enumeration: Vec<Value>,
-    pattern: Option<Regex>,
-    format: Option<String>,
-    minimum: Option<(f64, bool)>,
-    maximum: Option<(f64, bool)>,
-    multiple_of: Option<f64>,
-    length: Range,
-    items: Range,
-    properties: Range,
-    unique_items: bool,
-    list_type: ListType,
-    all_of: Vec<Schema>,
-    any_of: Vec<Schema>,
-    one_of: Vec<Schema>,
-    not: Option<Box<Schema>>,
-}
-
-#[derive(Debug, Default, Clone, Copy)]
-struct Range {
-    least: Option<u64>,
-    most: Option<u64>,
-}
-
-#[derive(Debug, Default, PartialEq)]
-enum ListType {
-    #[default]
-    Atomic,
-    Set,
-    Map(Vec<String>),
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The objects: in memory for readers, on disk before anybody is told, with a log of what happened for watchers.
+//! The objects: in memory for readers, on disk before any answer, with a log of changes for watchers.
 //!
 //! One thread writes. Readers and watchers share [`State`] under a lock that is held for moments only.
 
@@ -68,7 +68,7 @@ pub(crate) struct Store {
 
 impl Store {
     /// Opens the store in `directory`, which exists, and starts its writer. `crds` describe the objects of kinds whose
-    /// stored definitions cannot be read. `rules` hold for each job.
+    /// stored definitions cannot be read. `rules` apply to each job.
     pub(crate) fn open(
         directory: &Path,
         history: usize,
@@ -159,7 +159,7 @@ impl Shared {
         }
     }
 
-    /// Wakes every watch, so that it can tell its client how far the server has come.
+    /// Wakes every watch, so that it can send its client the latest revision.
     fn signal_all(&self, revision: u64) {
         for sender in lock(&self.signals).by_resource.values() {
             sender.send_replace(revision);

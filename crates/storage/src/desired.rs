@@ -35,7 +35,8 @@ use crate::observed::Attached;
 pub enum Desired {
     /// Namespaces of the asked capacity exist and exactly these hosts reach them.
     Allocated(Allocation),
-    /// What it was told to have is recorded as its own again, where records were lost; nothing else is done for it.
+    /// The namespaces that its status reports are recorded as its own again, where records were lost; nothing else is done for
+    /// it.
     Adopted(Allocation),
     /// No namespace of this allocation exists.
     Released(AllocationId),

@@ -186,7 +186,7 @@ pub struct TooSmall {
     pub size: u64,
     /// Bytes that the file system needs.
     pub least: u64,
-    /// What mkfs said.
+    /// The message of mkfs.
     pub why: String,
 }
 

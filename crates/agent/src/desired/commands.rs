@@ -74,8 +74,8 @@ pub(super) struct SiteLines {
 }
 
 impl Commands {
-    /// The lines for unmounting without a profile: a plain umount, the volume deactivated, and no hooks. Only the profile said
-    /// whether the group was shared and how it is called, so the agent looks at what lies on the namespaces.
+    /// The lines for unmounting without a profile: a plain umount, the volume deactivated, and no hooks. Only the profile
+    /// names the group and says whether it is shared, so the agent looks at what lies on the namespaces.
     pub(super) fn without_profile(side: Side) -> Self {
         Self {
             shared_vg: true,

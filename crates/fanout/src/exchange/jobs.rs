@@ -19,7 +19,7 @@ impl Exchange {
         }
     }
 
-    /// The node's ClientMounts with these labels; None as long as the session `epoch` was not told of everything that exists.
+    /// The node's ClientMounts with these labels; None until the session `epoch` has been sent everything that exists.
     pub fn job_mounts(
         &self,
         node: &str,

@@ -46,7 +46,7 @@ impl Exchange {
         }
     }
 
-    /// The node is told to mount it only once the object says so.
+    /// The node is asked to mount it only once the object says so.
     pub(super) fn take_back(&self, state: &mut State, key: &Key) {
         let Some(object) = state.fanout.mount(key) else { return };
         let status = serde_json::to_value(ClientMountStatus::taken_back(object.mounts));

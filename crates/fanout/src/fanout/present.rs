@@ -12,7 +12,7 @@ impl Fanout {
         self.queues.contains_key(node)
     }
 
-    /// Whether the session `epoch` was told of everything that exists.
+    /// Whether the session `epoch` has been sent everything that exists.
     pub(crate) fn is_synced(&self, node: &str, epoch: u64) -> bool {
         self.queues.get(node).is_some_and(|queue| queue.epoch == epoch && queue.synced)
     }

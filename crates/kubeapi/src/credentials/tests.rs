@@ -30,53 +30,29 @@ fn only_the_owner_reads_them() {
 
 const DAY: i64 = 24 * 3600;
 
-/// What an earlier version left that was started with its clock ten days ahead.
-fn made_ahead(directory: &Path, authority_too: bool) -> Credentials {
-    let made = Credentials::load_or_create(directory, address(1)).unwrap();
-    let later = Timestamp::now() + jiff::SignedDuration::from_hours(240);
-    let later = later.to_zoned(TimeZone::UTC).date();
-    let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
-    let number = |number: i8| u8::try_from(number).unwrap();
-    params.not_before =
-        rcgen::date_time_ymd(later.year().into(), number(later.month()), number(later.day()));
-    let key = KeyPair::generate().unwrap();
-    let pem = params.self_signed(&key).unwrap().pem();
-    let ahead = match authority_too {
-        true => Credentials { ca_certificate: pem.clone(), certificate: pem, ..made },
-        false => Credentials { certificate: pem, ..made },
-    };
-    fs::write(directory.join(FILE), serde_json::to_vec(&ahead).unwrap()).unwrap();
-    ahead
-}
-
 #[test]
-fn a_certificate_that_is_not_valid_yet_is_replaced() {
-    for authority_too in [false, true] {
-        let directory = tempfile::tempdir().unwrap();
-        let ahead = made_ahead(directory.path(), authority_too);
-        let now = Timestamp::now().as_second();
+fn what_expires_soon_is_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let made = Credentials::load_or_create(directory.path(), address(1)).unwrap();
+    let soon = Timestamp::now().as_second() + RENEW - DAY;
+    for (ca_expires, keeps_authority) in [(made.ca_expires, true), (soon, false)] {
+        let kept = Credentials { ca_expires, expires: soon, ..made.clone() };
+        fs::write(directory.path().join(FILE), serde_json::to_vec(&kept).unwrap()).unwrap();
         let found = Credentials::load_or_create(directory.path(), address(1)).unwrap();
-        for pem in [&found.ca_certificate, &found.certificate] {
-            assert!(not_before(pem).unwrap() <= now);
-        }
-        assert_eq!(found.token == ahead.token, !authority_too);
-        assert_eq!(found.ca_certificate == ahead.ca_certificate, !authority_too);
+        assert_ne!(found.certificate, made.certificate);
+        assert_eq!(found.token == made.token, keeps_authority);
+        assert_eq!(found.ca_certificate == made.ca_certificate, keeps_authority);
         let again = Credentials::load_or_create(directory.path(), address(1)).unwrap();
         assert_eq!(again.certificate, found.certificate);
     }
 }
 
 #[test]
-fn a_clock_that_is_wrong_costs_no_authority() {
-    let directory = tempfile::tempdir().unwrap();
-    let made = Credentials::load_or_create(directory.path(), address(1)).unwrap();
-    let now = Timestamp::now().as_second();
-    let of_authority = |now: i64| made.fault(now).unwrap().map(|fault| fault.of_authority);
-    // Behind, as far as a clock without a battery; ahead, by what is left.
-    for now in [0, 1_600_000_000, now - 9 * 365 * DAY, now, now + 7 * 365 * DAY] {
-        assert_eq!(of_authority(now), None, "{now}");
-    }
-    assert_eq!(of_authority(now + 9 * 365 * DAY), Some(true));
+fn a_clock_that_is_wrong_makes_no_certificate_that_begins_later_or_expires_early() {
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    let expires = set_validity(&mut params);
+    assert_eq!(params.not_before, rcgen::date_time_ymd(FIRST_YEAR, 1, 1));
+    assert!(expires > THIS_PROGRAM + 9 * 365 * DAY);
 }
 
 #[test]

@@ -1,8 +1,5 @@
 //! CustomResourceDefinition objects: checked, completed with the status that says they are served, compiled into definitions.
 
-pub(crate) mod check;
-mod schemas;
-
 use super::{Column, Definition, NameRule, Registry, Selectable, Version, builtin};
 use crate::object::{Object, now};
 use crate::schema::Schema;
@@ -22,7 +19,12 @@ pub(crate) fn compile(crd: &Object) -> Result<Definition, Vec<Cause>> {
     let group = reader.text(&spec, "/group");
     let plural = reader.text(&spec, "/names/plural");
     let kind = reader.text(&spec, "/names/kind");
-    let namespaced = reader.text(&spec, "/scope") == "Namespaced";
+    let namespaced = reader.scope(&spec);
+    let wanted = format!("{plural}.{group}");
+    if crd.name() != wanted {
+        let why = format!("must be {wanted}: spec.names.plural, a dot, and spec.group");
+        reader.causes.push(Cause::invalid("metadata.name", &json!(crd.name()), why));
+    }
     if spec
         .pointer("/conversion/strategy")
         .and_then(Value::as_str)
@@ -62,6 +64,32 @@ pub(crate) fn compile(crd: &Object) -> Result<Definition, Vec<Cause>> {
         plural,
         kind,
     })
+}
+
+/// What is wrong with the change of a CRD. Group, scope and names are part of every object's key, so they are immutable
+/// (apiextensions `requireImmutableNames`); a version that objects may be stored under cannot go.
+pub(crate) fn check_change(crd: &Object, old: &Object) -> Vec<Cause> {
+    let value = |object: &Object, pointer: &str| {
+        object.body.get("spec").and_then(|spec| spec.pointer(pointer)).cloned()
+    };
+    let mut causes = Vec::new();
+    for pointer in ["/group", "/scope", "/names/kind", "/names/plural"] {
+        let now = value(crd, pointer);
+        if now != value(old, pointer) {
+            let field = format!("spec{}", pointer.replace('/', "."));
+            causes.push(Cause::invalid(field, &json!(now), "field is immutable"));
+        }
+    }
+    let versions = value(crd, "/versions").unwrap_or_default();
+    let versions = versions.as_array().map(Vec::as_slice).unwrap_or_default();
+    let stored = old.body.get("status").and_then(|status| status["storedVersions"].as_array());
+    for (index, name) in stored.into_iter().flatten().enumerate() {
+        if !versions.iter().any(|version| version["name"] == *name) {
+            let why = "objects may be stored in this version: it must remain in spec.versions";
+            causes.push(Cause::invalid(format!("status.storedVersions[{index}]"), name, why));
+        }
+    }
+    causes
 }
 
 /// Refuses names that another kind of the same group already has.
@@ -192,6 +220,15 @@ impl Reader {
         text.to_owned()
     }
 
+    fn scope(&mut self, spec: &Value) -> bool {
+        let scope = self.text(spec, "/scope");
+        if !matches!(&*scope, "" | "Cluster" | "Namespaced") {
+            let supported = [json!("Cluster"), json!("Namespaced")];
+            self.causes.push(Cause::unsupported("spec.scope", &json!(scope), &supported));
+        }
+        scope == "Namespaced"
+    }
+
     /// The served versions, and the name of the one that is stored.
     fn versions(&mut self, spec: &Value, group: &str, kind: &str) -> (Vec<Version>, String) {
         let mut served = Vec::new();
@@ -208,6 +245,10 @@ impl Reader {
             {
                 served.push(version);
             }
+        }
+        if storage.len() != 1 {
+            let why = "must have exactly one version marked as storage version";
+            self.causes.push(Cause::invalid_without_value("spec.versions", why));
         }
         served.sort_by_key(|version| std::cmp::Reverse(priority(&version.name)));
         (served, storage.pop().unwrap_or_default())

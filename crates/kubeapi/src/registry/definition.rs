@@ -50,7 +50,7 @@ pub(crate) struct Version {
     pub(crate) selectable: Vec<Selectable>,
     /// Fields called differently here than in storage: (here, stored).
     pub(crate) renames: &'static [(&'static str, &'static str)],
-    /// What to tell clients that still use this version.
+    /// The warning for clients that still use this version.
     pub(crate) deprecation: Option<String>,
 }
 
@@ -72,7 +72,7 @@ pub(crate) enum NameRule {
 }
 
 impl Definition {
-    pub(crate) fn check_name(&self, name: &str) -> Vec<String> {
+    pub(crate) fn check_name(&self, name: &str) -> Option<&'static str> {
         match self.name_rule {
             NameRule::Label => names::dns_label(name),
             NameRule::Subdomain => names::dns_subdomain(name),
@@ -162,7 +162,7 @@ impl Version {
         Ok(object.to_json())
     }
 
-    /// The object that rules and schemas of this version look at.
+    /// The object that the schema of this version looks at.
     pub(crate) fn view(object: &Object) -> Value {
         let mut body = object.body.clone();
         body.insert("apiVersion".to_owned(), object.api_version.clone().into());

@@ -22,13 +22,13 @@ impl Schema {
                 return items.iter().find_map(|item| schema.misfit_at(item, path));
             }
             (Some(Type::String), Value::String(text)) => {
-                let format = self.constraints.format.as_deref();
+                let format = self.format.as_deref();
                 format.is_none_or(|format| formats::fits(text, format))
             }
             (Some(Type::Integer), Value::Number(number)) => number.is_i64() && self.holds(number),
             _ => false,
         };
-        let wanted = self.constraints.format.as_deref().or(self.kind.map(Type::name));
+        let wanted = self.format.as_deref().or(self.kind.map(Type::name));
         (!fits).then(|| format!("{path} must be of type {}, not {value}", wanted.unwrap_or("any")))
     }
 
@@ -41,7 +41,7 @@ impl Schema {
                     *value = Value::from("");
                 }
                 Value::String(text) => {
-                    let format = schema.constraints.format.as_deref();
+                    let format = schema.format.as_deref();
                     if let Some(time) = format.and_then(|format| formats::canonical(text, format)) {
                         *text = time;
                     }

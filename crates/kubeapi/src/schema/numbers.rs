@@ -25,32 +25,19 @@ pub(super) fn is_choice(value: &Value, choice: &Value) -> bool {
 
 /// Checks the bounds of a number, and that its type and format can hold it.
 pub(super) fn check(schema: &Schema, number: &Number, path: &str, causes: &mut Vec<Cause>) {
-    let constraints = &schema.constraints;
     let value = Value::Number(number.clone());
     let float = number.as_f64().unwrap_or_default();
     let mut refuse = |field: &str, detail: String| {
         causes.push(Cause::invalid(field, &value, format!("{path} in body should be {detail}")));
     };
-    if let Some(factor) = constraints.multiple_of {
-        let ratio = if factor < 1.0 { 1.0 / factor * float } else { float / factor };
-        if !is_whole(ratio) {
-            refuse(at(path), format!("a multiple of {factor}"));
-        }
+    if let Some(least) = schema.value.0.filter(|least| float < *least) {
+        refuse(at(path), format!("at least {least}"));
     }
-    if let Some((least, exclusive)) = constraints.minimum
-        && (float < least || exclusive && float <= least)
-    {
-        let bound = if exclusive { "greater than" } else { "at least" };
-        refuse(at(path), format!("{bound} {least}"));
-    }
-    if let Some((most, exclusive)) = constraints.maximum
-        && (float > most || exclusive && float >= most)
-    {
-        let bound = if exclusive { "less than" } else { "at most" };
-        refuse(at(path), format!("{bound} {most}"));
+    if let Some(most) = schema.value.1.filter(|most| float > *most) {
+        refuse(at(path), format!("at most {most}"));
     }
     if !schema.holds(number) {
-        let format = constraints.format.as_deref().unwrap_or("int64");
+        let format = schema.format.as_deref().unwrap_or("int64");
         // kube-apiserver does not name the field here.
         refuse("<nil>", format!("a number that {format} can hold"));
     }
@@ -60,7 +47,7 @@ impl Schema {
     /// Whether the type and format of a number can hold it.
     pub(super) fn holds(&self, number: &Number) -> bool {
         let float = number.as_f64().unwrap_or_default();
-        let format = self.constraints.format.as_deref();
+        let format = self.format.as_deref();
         match (self.kind, format) {
             (Some(Type::Integer), _) if float.fract() != 0.0 => false,
             (Some(Type::Integer), Some("int32")) => {

@@ -30,8 +30,6 @@ impl Schema {
         path: &mut String,
         unknown: &mut Vec<String>,
     ) {
-        let of_embedded =
-            |key: &str| self.embedded_resource && matches!(key, "apiVersion" | "kind" | "metadata");
         map.retain(|key, value| {
             let step = if path.is_empty() { key.clone() } else { format!(".{key}") };
             let child = self.properties.get(key).or(self.additional.as_deref());
@@ -40,7 +38,7 @@ impl Schema {
                     schema.prune_value(value, path, unknown);
                     true
                 }
-                None if self.preserve_unknown || of_embedded(key) => true,
+                None if self.preserve_unknown => true,
                 None => {
                     unknown.push(path.clone());
                     false

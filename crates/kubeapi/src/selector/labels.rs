@@ -79,7 +79,7 @@ impl Requirement {
         };
         let faults = values.iter().flat_map(|value| names::label_value(value));
         if let Some(why) = names::qualified_name(&key).into_iter().chain(faults).next() {
-            return Err(why);
+            return Err(why.to_owned());
         }
         let number = |values: &[String]| {
             let number = values.first().and_then(|value| value.parse().ok());

@@ -50,10 +50,6 @@ impl Cause {
         Self::new(field, "FieldValueForbidden", format!("Forbidden: {detail}"))
     }
 
-    pub(crate) fn duplicate(field: impl Into<String>, value: &Value) -> Self {
-        Self::new(field, "FieldValueDuplicate", format!("Duplicate value: {value}"))
-    }
-
     pub(crate) fn unsupported(
         field: impl Into<String>,
         value: &Value,

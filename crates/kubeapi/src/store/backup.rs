@@ -1,4 +1,4 @@
-//! Everything that a store holds as one text, and a new store made of it.
+//! A backup: all objects of a store as one text, and a new store made from it.
 //!
 //! ```text
 //! {"backup":1,"revision":…,"taken":"…","objects":…,"unread":[…]}
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A restored store begins at a revision that no client of the old one can have seen, with an empty log: whoever resumes a
-//! watch, or changes what was read before, is told so. The objects are as they were, uids, finalizers and status with them.
+//! watch gets 410, and whoever changes what was read before gets 409. The objects keep their uids, finalizers and status.
 
 use super::load::{self, key_text};
 use super::place::{Directory, Place};
@@ -151,7 +151,7 @@ pub fn restore(directory: &Path, backup: impl BufRead) -> Result<Restored, Resto
     if file.try_exists().map_err(|error| failed(DiskError::Create(error)))? {
         return Err(RestoreError::Exists { file });
     }
-    // What the lost store told after the backup counts too.
+    // The lost store may have acknowledged writes after the backup.
     rows.revision = header.revision.max(place.acknowledged().unwrap_or_default());
     rows.begin_anew();
     let revision = rows.revision;

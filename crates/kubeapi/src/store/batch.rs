@@ -22,7 +22,7 @@ pub(crate) struct Batch<'a> {
     registry: Arc<Registry>,
     staged: HashMap<Key, Staged>,
     events: Vec<Arc<Event>>,
-    /// Undoes the running job: what `staged` held before each of its changes.
+    /// Undoes the running job: the entries of `staged` before each of its changes.
     undo: Vec<(Key, Option<Staged>)>,
     undo_registry: Option<Arc<Registry>>,
     dry_run: bool,

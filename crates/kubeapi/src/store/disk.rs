@@ -2,24 +2,24 @@
 //!
 //! A commit costs one fdatasync, however many writes are in it. redb never overwrites a page that the last commit uses; the
 //! new pages, and in the file's header the new root with the checksums of its tree, go to the disk in any order. After a
-//! power cut in between, the checksums of the new root do not hold and redb goes back to the root before it. That the
-//! header is written before the sync and not in a second one after it (redb's two-phase commit) opens one door only: to
-//! somebody who chooses the contents of pages and the order in which a dying disk stores them, so that the checksums hold.
-//! Whoever could do that writes objects here anyway.
+//! power cut in between, the checksums of the new root do not match and redb goes back to the root before it. The header is
+//! written before the sync and not in a second one after it (redb's two-phase commit). That helps only an attacker who
+//! chooses the contents of pages and the order in which a failing disk stores them, so that the checksums match. Whoever could
+//! do that may write objects here anyway.
 //!
-//! Going back is right for a commit that nobody was told of. Which revision was told is in a file of its own, see
-//! [`super::acknowledged`]: a store that is behind it has lost what it promised, and is not opened. Where that file is
+//! Going back is right for a commit that was not acknowledged. A file of its own has the last acknowledged revision, see
+//! [`super::acknowledged`]: a store that is behind it has lost acknowledged writes, and is not opened. Where that file is
 //! missing, because an older program wrote the store or somebody removed it, a store that goes back while it is opened is not
-//! opened either, and any other one goes on far above all revisions that may have been told.
+//! opened either, and any other one goes on far above all revisions that may have been acknowledged.
 //!
-//! At opening every checksum is looked at, and all rows are read. redb goes back inside of its `open`; it says so in a call
-//! before, and the file is copied then. A commit whose own entry in the header is damaged it passes over without a call.
+//! At opening every checksum is verified, and all rows are read. redb goes back inside of its `open`. It calls us before it
+//! does, and we copy the file then. It skips a commit whose own entry in the header is damaged, without a call.
 //!
-//! redb may panic over pages that are not what it wrote: that too is damage, and not a bug to end the process with.
+//! redb may panic over pages that it did not write: that too is damage, and not a bug that ends the process.
 //!
-//! After a commit that failed nobody knows what the file holds: a failed fdatasync lets the kernel forget pages that were
-//! never stored, and reads them back from its cache as if they had been. Memory still has everything, so that the next
-//! commit begins with a new file.
+//! After a commit that failed the contents of the file are unknown: a failed fdatasync lets the kernel forget pages that were
+//! never stored, and the kernel reads them back from its cache as if they had been. Memory still has everything, so that the
+//! next commit begins with a new file.
 
 use super::State;
 use super::load::{Unread, key_text};
@@ -120,7 +120,7 @@ impl Disk {
         // What is half read is dropped in there as well: closing a damaged file may panic too.
         let opened = catch_unwind(AssertUnwindSafe(|| read(&*place)));
         let (database, rows) =
-            opened.unwrap_or_else(|panic| Err(DiskError::Damaged(said(&*panic))))?;
+            opened.unwrap_or_else(|panic| Err(DiskError::Damaged(text_of(&*panic))))?;
         Ok((Self { place, database: Some(database), unread: Vec::new() }, rows))
     }
 
@@ -228,8 +228,8 @@ fn begin_anew(database: &Database, rows: &mut Rows) -> Result<(), DiskError> {
     Ok(())
 }
 
-/// What a panic said.
-fn said(panic: &(dyn std::any::Any + Send)) -> String {
+/// The text of a panic.
+fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("redb panicked").to_owned()
 }

@@ -80,7 +80,7 @@ fn registry(rows: Vec<Row>, crds: &[Value], unread: &mut Vec<Unread>) -> (Regist
     (registry, sound)
 }
 
-/// The text that names a row. A namespace and the name of a kind hold no NUL, so that whatever a name holds is its own.
+/// The text that names a row. Namespaces and names of kinds have no NUL, so that any NUL after the second is part of the name.
 pub(super) fn key_text(key: &Key) -> String {
     format!("{}\0{}\0{}", key.resource, key.namespace, key.name)
 }

@@ -1,4 +1,4 @@
-//! What the store's file holds: tables of redb, read whole and written change by change.
+//! The contents of the store's file: tables of redb, read whole and written change by change.
 
 use super::State;
 use super::load::{Unread, key_text};
@@ -18,7 +18,7 @@ pub(super) const FORMAT: u64 = 1;
 /// that no client has seen the ones that follow.
 const GAP: u64 = 1_000_000_000;
 
-/// What a file holds.
+/// The contents of a file.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     pub(super) revision: u64,

@@ -128,7 +128,7 @@ fn check_type(definition: &Definition, version: &Version, object: &Object) -> Re
     Ok(())
 }
 
-/// Validates an object: metadata, schema, CEL rules and the checks of its built-in kind.
+/// Validates an object: metadata, schema and the checks of its built-in kind.
 /// `old` is the object that it replaces. What was already wrong with `old`, and has not changed, is let through: an object
 /// that became invalid when its CRD changed can still be finalized.
 ///
@@ -180,7 +180,7 @@ fn all_causes(
 ) -> Vec<Cause> {
     let definition = &resource.definition;
     let mut causes = metadata::check(definition, object);
-    // Rules look at the version that the client spoke, which is the stored one in all but mixed-version clusters.
+    // The schema of the version that the client uses, which is the stored one in all but mixed-version clusters.
     let version = resource.version();
     let shown = |object: &Object| {
         let mut object = object.clone();

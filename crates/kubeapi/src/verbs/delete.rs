@@ -102,7 +102,7 @@ pub(crate) fn refused(causes: &[Cause]) -> Status {
 /// Deletes one object for a client.
 ///
 /// # Errors
-/// 403 for a namespace that must stay, 404, 409 for preconditions that do not hold.
+/// 403 for a namespace that must stay, 404, 409 for a precondition that the object does not meet.
 pub(crate) fn one(
     batch: &mut Batch<'_>,
     target: &Target,
@@ -192,11 +192,11 @@ pub(crate) fn collection(
 #[derive(Debug)]
 pub(crate) enum Deletion {
     Gone,
-    /// Something holds the object: it is marked, and goes when its last finalizer does.
+    /// The object has finalizers: it is marked, and is removed with the last of them.
     Pending(Arc<Stored>),
 }
 
-/// Deletes an object, or marks it when finalizers hold it. Deleting a marked object again changes nothing, unless it names
+/// Deletes an object, or marks it when it has finalizers. Deleting a marked object again changes nothing, unless it names
 /// another policy.
 pub(crate) fn delete(
     batch: &mut Batch<'_>,
@@ -228,7 +228,7 @@ pub(crate) fn delete(
     }
     object.mark_deleting();
     if is_namespace {
-        // One that has been emptied is deleted like any other object, should finalizers of its own still hold it.
+        // An emptied namespace that still has finalizers in its metadata is deleted like any other object.
         let emptied = before.is_deleting() && is_emptied(&before);
         object.meta.deletion_grace_period_seconds = emptied.then_some(0);
     }

@@ -37,8 +37,7 @@ pub(super) fn complete(
             let refused = |causes: Vec<Cause>| {
                 Status::invalid(&definition.group, &definition.kind, object.name(), &causes)
             };
-            let mut causes = crd::check::check(object, old);
-            causes.extend(old.into_iter().flat_map(|old| check_crd_change(object, old)));
+            let causes = old.map(|old| crd::check_change(object, old)).unwrap_or_default();
             if !causes.is_empty() {
                 return Err(refused(causes));
             }
@@ -53,7 +52,6 @@ pub(super) fn complete(
 /// What is wrong with an object by itself.
 pub(super) fn check(definition: &Definition, object: &Object) -> Vec<Cause> {
     match &*definition.id {
-        builtin::CRDS => crd::compile(object).err().unwrap_or_default(),
         builtin::CONFIG_MAPS => check_data(object, false),
         builtin::SECRETS => check_data(object, true),
         builtin::EVENTS => check_event(object),
@@ -80,22 +78,6 @@ pub(super) fn check_change(definition: &Definition, object: &Object, old: &Objec
             }));
     }
     causes
-}
-
-/// Group, scope and names are part of every object's key, so they are immutable (apiextensions `requireImmutableNames`).
-fn check_crd_change(object: &Object, old: &Object) -> Vec<Cause> {
-    let value = |object: &Object, path: [&str; 2]| {
-        let spec = object.body.get("spec")?;
-        path.iter().filter(|part| !part.is_empty()).try_fold(spec, |at, part| at.get(part)).cloned()
-    };
-    [["group", ""], ["scope", ""], ["names", "kind"], ["names", "plural"]]
-        .into_iter()
-        .filter(|path| value(object, *path) != value(old, *path))
-        .map(|path| {
-            let field = format!("spec.{}", path.join(".").trim_end_matches('.'));
-            Cause::invalid(field, &json!(value(object, path)), "field is immutable")
-        })
-        .collect()
 }
 
 /// A namespace carries its name as a label, a finalizer of its own and a phase.
@@ -189,7 +171,7 @@ fn check_data(object: &Object, secret: bool) -> Vec<Cause> {
     for field in ["data", "binaryData"] {
         for (key, value) in members(field).into_iter().flatten() {
             let at = format!("{field}[{key}]");
-            for why in names::data_key(key) {
+            if let Some(why) = names::data_key(key) {
                 causes.push(Cause::invalid(at.as_str(), &json!(key), why));
             }
             let other = members("binaryData").filter(|_| field == "data" && !secret);

@@ -84,7 +84,7 @@ enum Start {
 ///
 /// # Errors
 /// 400 and 422 for options that make no sense, 504 when the client has seen a later state than there is; a revision that
-/// has expired is told in the stream.
+/// has expired is answered in the stream, by an ERROR event.
 pub(crate) fn watch(
     shared: &Arc<Shared>,
     target: &Target,

@@ -87,9 +87,15 @@ async fn a_crd_that_asks_for_too_much_is_refused() {
     let server = Server::alone().await;
     let schema = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
     let cases = [
-        (format!("{schema}/x-kubernetes-validations/0/rule"), json!("self.node.url() == ''")),
-        (format!("{schema}/x-kubernetes-validations/0/rule"), json!("self.node =")),
-        (format!("{schema}/x-kubernetes-validations/0/rule"), json!("other.node == ''")),
+        (
+            schema.to_owned(),
+            json!({"type": "object", "x-kubernetes-validations": [{"rule": "true"}]}),
+        ),
+        (format!("{schema}/type"), json!("thing")),
+        (format!("{schema}/properties/node"), json!({"type": "string", "format": "ipv4"})),
+        (format!("{schema}/properties/node"), json!({"type": "string", "pattern": "("})),
+        ("/spec/versions/0/schema".to_owned(), Value::Null),
+        ("/spec/versions/0/additionalPrinterColumns/0/jsonPath".to_owned(), json!("spec.node")),
         ("/spec/names/plural".to_owned(), json!("gizmos")),
         ("/spec/versions/0/storage".to_owned(), json!(false)),
         ("/spec/scope".to_owned(), json!("World")),

@@ -19,10 +19,6 @@ pub(crate) fn crd(group: &str) -> Value {
             "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
             "note": {"type": "string", "nullable": true},
         },
-        "x-kubernetes-validations": [
-            {"rule": "self.node != 'bad'", "message": "node may not be bad"},
-            {"rule": "self.node == oldSelf.node", "message": "node is immutable"},
-        ],
     });
     let status = json!({"type": "object", "properties": {"ready": {"type": "boolean"}, "since": {"type": "string", "format": "date-time"}}});
     json!({

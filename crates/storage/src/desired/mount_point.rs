@@ -99,7 +99,7 @@ impl MountPoint {
     /// Checks a path from an object.
     ///
     /// # Errors
-    /// As told by [`MountPointError`].
+    /// See [`MountPointError`].
     pub fn parse(text: &str, roots: &AllowedRoots) -> Result<Self, MountPointError> {
         let path = normal(text)?;
         for root in roots.iter() {

@@ -1,4 +1,4 @@
-//! What is said to switches, written down, and said again.
+//! A record of every command to the switches and its reply; tests replay it.
 //!
 //! ```text
 //! switchtec0 007c0081 - 4 = 00000000 01000000        device, word, request, bytes asked for, code, reply
@@ -110,8 +110,8 @@ fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 pub(super) mod replay {
-    //! A record as devices: whoever says anything else than what was said is told so. Only for its PAX id a device may be asked
-    //! at any time, because whoever looks for another switch does.
+    //! A record as devices: a command that is not the next one of the record is an error. Only the PAX id may be read at any
+    //! time, because every search for another switch reads it.
 
     use std::collections::{BTreeMap, VecDeque};
 

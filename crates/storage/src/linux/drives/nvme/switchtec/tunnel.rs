@@ -46,7 +46,7 @@ pub(super) struct Tunnel {
     pdfid: u16,
     patience: Patience,
     open: AtomicBool,
-    /// A command was begun, and the switch could not be told to end it.
+    /// A command was begun, and the request to end it failed.
     unended: AtomicBool,
 }
 
