@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use api::{NnfLustreMgt, RabbitLabels};
+use api::{NnfLustreMgt, RabbitLabels, nnf_lustre_mgt::NnfLustreMgtStatusCommand};
 use controller::ObjectKey;
 use k8s_openapi::api::core::v1::ObjectReference;
 
@@ -21,27 +21,30 @@ pub struct Mgts {
 }
 
 impl Mgts {
-    /// Takes in a target as it is now, and says whose claims changed.
+    /// Takes in a target as it is now, and says for which storages something changed there.
     pub fn take(&mut self, at: &ObjectKey, new: Option<Arc<NnfLustreMgt>>) -> BTreeSet<ObjectKey> {
         let old = match new.clone() {
             Some(new) => self.all.insert(at.clone(), new),
             None => self.all.remove(at),
         };
-        let [before, after] = [&old, &new].map(|one| {
-            let claims = one.iter().flat_map(|one| claims(one));
-            claims.collect::<BTreeSet<ObjectKey>>()
-        });
-        for gone in before.difference(&after) {
+        let [before, after] = [&old, &new].map(|one| one.as_deref().map(told).unwrap_or_default());
+        for gone in before.keys().filter(|of| !after.contains_key(*of)) {
             let mut targets = self.claimed.remove(gone).unwrap_or_default();
             targets.remove(at);
             if !targets.is_empty() {
                 self.claimed.insert(gone.clone(), targets);
             }
         }
-        for claimed in &after {
+        for claimed in after.keys().filter(|of| !before.contains_key(*of)) {
             self.claimed.entry(claimed.clone()).or_default().insert(at.clone());
         }
-        before.union(&after).cloned().collect()
+        let error = |one: &Option<Arc<NnfLustreMgt>>| {
+            one.as_ref().and_then(|one| one.status.as_ref()).and_then(|status| status.error.clone())
+        };
+        let for_all = error(&old) != error(&new);
+        let all: BTreeSet<&ObjectKey> = before.keys().chain(after.keys()).collect();
+        let differs = |of: &&ObjectKey| for_all || before.get(*of) != after.get(*of);
+        all.into_iter().filter(differs).cloned().collect()
     }
 
     /// One of them.
@@ -95,11 +98,31 @@ pub fn has_claim(mgt: &NnfLustreMgt, claim: &ObjectReference) -> bool {
     mgt.spec.claim_list.contains(claim) || given.into_iter().any(|one| *one.reference == *claim)
 }
 
-/// The storages that a target has claims of.
-fn claims(mgt: &NnfLustreMgt) -> impl Iterator<Item = ObjectKey> {
-    let given = mgt.status.iter().flat_map(|status| &status.claim_list);
-    let given = given.map(|claim| &*claim.reference);
-    mgt.spec.claim_list.iter().chain(given).filter_map(storage_of)
+/// What a target has of one storage.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Told {
+    asked: usize,
+    names: Vec<String>,
+    commands: Vec<NnfLustreMgtStatusCommand>,
+}
+
+fn told(mgt: &NnfLustreMgt) -> BTreeMap<ObjectKey, Told> {
+    let mut all: BTreeMap<ObjectKey, Told> = BTreeMap::new();
+    for of in mgt.spec.claim_list.iter().filter_map(storage_of) {
+        all.entry(of).or_default().asked += 1;
+    }
+    let status = mgt.status.as_ref();
+    for claim in status.into_iter().flat_map(|status| &status.claim_list) {
+        if let Some(of) = storage_of(&claim.reference) {
+            all.entry(of).or_default().names.push(claim.fs_name.clone());
+        }
+    }
+    for command in status.into_iter().flat_map(|status| &status.command_list) {
+        if let Some(told) = storage_of(&command.reference).and_then(|of| all.get_mut(&of)) {
+            told.commands.push(command.clone());
+        }
+    }
+    all
 }
 
 fn storage_of(claim: &ObjectReference) -> Option<ObjectKey> {
@@ -139,11 +162,12 @@ mod tests {
             .iter()
             .map(|name| json!({"reference": reference(name), "fsname": "aaaaaaaa"}))
             .collect();
-        Some(from_value(json!({
+        let object: NnfLustreMgt = from_value(json!({
             "metadata": {"name": "m", "namespace": "nnf-system"},
             "spec": {"addresses": ["10.0.0.1@tcp0"], "claimList": spec}, "status": {"claimList": status},
         }))
-        .unwrap())
+        .unwrap();
+        Some(Arc::new(object))
     }
 
     #[test]
@@ -171,7 +195,7 @@ mod tests {
         assert_eq!(all.take(&at, mgt(&["b"], &["a"])), [a.clone(), b.clone()].into());
         assert_eq!((all.claimed_by(&a).count(), all.claimed_by(&b).count()), (1, 1));
         assert_eq!(all.with_address("10.0.0.1@tcp").count(), 1);
-        all.take(&at, mgt(&["b"], &[]));
+        assert_eq!(all.take(&at, mgt(&["b"], &[])), [a.clone()].into(), "b hears nothing");
         assert_eq!((all.claimed_by(&a).count(), all.claimed_by(&b).count()), (0, 1));
         all.take(&at, None);
         assert_eq!((all.claimed_by(&b).count(), all.external().count()), (0, 0));

@@ -56,16 +56,29 @@ pub fn servers(
     space(view, servers)
 }
 
+/// More allocations than any rabbit serves computes or has room for.
+const MOST: i64 = 4096;
+
+/// Whether all counts can be meant.
+///
+/// # Errors
+/// The first that cannot.
+pub fn counts(set: &ServersAllocationSet) -> Checked {
+    let is_bad = |count: i64| !(1..=MOST).contains(&count);
+    match set.storage.iter().find(|storage| is_bad(storage.allocation_count)) {
+        Some(bad) => Err(wlm(format!(
+            "Servers asks for {} allocations of {} on {}: ask for 1 to {MOST} (allocationCount)",
+            bad.allocation_count, set.label, bad.name
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// Sizes and counts.
 fn shape(wanted: &StorageAllocationSet, set: &ServersAllocationSet) -> Checked {
+    counts(set)?;
     let (label, minimum) = (&wanted.label, wanted.minimum_capacity);
     let count: i64 = set.storage.iter().map(|storage| storage.allocation_count).sum();
-    if let Some(bad) = set.storage.iter().find(|storage| storage.allocation_count < 1) {
-        return Err(wlm(format!(
-            "Servers asks for {} allocations of {label} on {}: ask for at least 1",
-            bad.allocation_count, bad.name
-        )));
-    }
     let is_each = wanted.allocation_strategy == AllocationStrategy::PerCompute;
     let bytes =
         if is_each { set.allocation_size } else { set.allocation_size.saturating_mul(count) };

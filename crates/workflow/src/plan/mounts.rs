@@ -17,6 +17,7 @@ use crate::{
     names::job_id,
     plan::{
         allocation::{Allocation, Slot, allocations, assigned},
+        checks,
         setup::lost,
     },
     profile::overrides,
@@ -31,6 +32,10 @@ pub fn mounted(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
     let Some(servers) = &group.servers else {
         return Progress::wait("its Servers, which is gone");
     };
+    let counts = servers.spec.allocation_sets.iter().try_for_each(checks::counts);
+    if let Err(error) = counts {
+        return Progress::failed(error);
+    }
     let all = allocations(servers);
     if let Some(error) = lost(group, &all) {
         return Progress::failed(error);

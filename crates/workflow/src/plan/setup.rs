@@ -20,7 +20,7 @@ use crate::{
         checks, lustre, place, proposal,
     },
     profile::lines,
-    progress::{Outcome, Progress, internal, some_of},
+    progress::{Outcome, Progress, internal, some_of, wlm},
     report::is_completed,
     view::{Group, View},
 };
@@ -62,6 +62,7 @@ pub fn storage(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
 }
 
 /// Makes the objects of a directive's storage.
+#[derive(Debug)]
 pub struct Maker<'a> {
     pub view: &'a View<'a>,
     pub index: usize,
@@ -181,16 +182,32 @@ pub fn lost(group: &Group, allocations: &[Allocation]) -> Option<ResourceError> 
         let stays = |metadata: &ObjectMeta| metadata.deletion_timestamp.is_none();
         !(block.is_some_and(stays) && file_system.is_some_and(stays))
     };
-    let one = allocations.iter().find(is_lost)?;
-    Some(internal(format!(
-        "storage {}/{} was deleted, and its data with it: tear the workflow down",
-        one.rabbit, one.name
+    if let Some(one) = allocations.iter().find(is_lost) {
+        return Some(internal(format!(
+            "storage {}/{} is gone, and its data with it, or Servers names it only since Setup: tear the workflow down",
+            one.rabbit, one.name
+        )));
+    }
+    changed(group, allocations)
+}
+
+/// A count in Servers that somebody changed after its storage was made.
+fn changed(group: &Group, allocations: &[Allocation]) -> Option<ResourceError> {
+    let made = |one: &Allocation| {
+        let at = (one.rabbit.clone(), one.name.clone());
+        group.file_systems.get(&at).map(|made| made.spec.count)
+    };
+    let mut differ = allocations.iter().filter_map(|one| Some((one, made(one)?)));
+    let (one, made) = differ.find(|(one, made)| one.count != *made)?;
+    Some(wlm(format!(
+        "Servers asks for {} allocations of {} on {}, where {made} were made: set allocationCount back, or tear the workflow down",
+        one.count, one.label, one.rabbit
     )))
 }
 
 /// How far the rabbits are.
 pub fn made(group: &Group, all: &[Allocation]) -> Progress {
-    if let Some(error) = group.error() {
+    if let Some(error) = changed(group, all).or_else(|| group.error()) {
         return Progress::failed(error);
     }
     let waited = all.iter().filter(|one| !is_ready(group, one)).map(|one| one.rabbit.as_str());

@@ -20,6 +20,7 @@ use crate::{
     names::{OWNER_KIND, reference},
     plan::{
         allocation::Allocation,
+        checks,
         mounts::{Maker, Waited},
         setup::{lost, made},
     },
@@ -37,6 +38,10 @@ pub fn mounted(view: &View<'_>, index: usize) -> Progress {
         return Progress::failed(wlm(format!(
             "Computes names {unknown}, which the system does not have: name computes that SystemConfiguration default/default lists, beneath a rabbit or in externalComputeNodes"
         )));
+    }
+    let counts = servers.spec.allocation_sets.iter().try_for_each(checks::counts);
+    if let Err(error) = counts {
+        return Progress::failed(error);
     }
     let all: Vec<Allocation> = targets(servers).into_iter().map(|one| one.allocation).collect();
     if let Some(error) = lost(group, &all) {
