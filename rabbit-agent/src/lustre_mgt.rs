@@ -18,7 +18,6 @@
 pub mod args;
 mod config_map;
 mod error;
-pub mod name;
 pub mod plan;
 mod reconcile;
 

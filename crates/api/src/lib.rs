@@ -23,6 +23,7 @@ pub mod computes;
 pub mod crd;
 pub mod directive_breakdown;
 pub mod dw_directive_rule;
+pub mod fs_name;
 pub mod micro_time;
 pub mod names;
 pub mod nested;

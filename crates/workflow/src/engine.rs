@@ -8,9 +8,9 @@ use std::{
 };
 
 use api::{
-    ClientMount, Computes, DWDirectiveRule, DirectiveBreakdown, NnfNode, NnfNodeBlockStorage,
-    NnfNodeStorage, NnfStorageProfile, PersistentStorageInstance, Servers, Storage,
-    SystemConfiguration, SystemStatus, Workflow,
+    ClientMount, Computes, DWDirectiveRule, DirectiveBreakdown, NnfLustreMgt, NnfNode,
+    NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile, PersistentStorageInstance, Servers,
+    Storage, SystemConfiguration, SystemStatus, Workflow,
 };
 use controller::{Queue, Retry, WatchHealth, Watched, watch};
 use futures::{
@@ -29,6 +29,7 @@ use crate::{
     admit::Rules,
     change::Change,
     execute::{Made, Stored, execute},
+    external_mgt,
     plan::{plan, plan_orphan},
     progress::Outcome,
     rabbit,
@@ -65,6 +66,7 @@ fn watch_all(client: &Client) -> BoxStream<'static, Update> {
         watch_one::<DirectiveBreakdown>(client, health),
         watch_one::<Servers>(client, health),
         watch_one::<ClientMount>(client, health),
+        watch_one::<NnfLustreMgt>(client, health),
         watch_one::<NnfNodeBlockStorage>(client, health),
         watch_one::<NnfNodeStorage>(client, health),
         watch_one::<NnfStorageProfile>(client, health),
@@ -199,6 +201,7 @@ impl Engine {
             Key::Rabbit(rabbit) => {
                 return rabbit::plan(&self.world.site, rabbit).into_iter().collect();
             }
+            Key::Mgt(at) => return external_mgt::plan(&self.world.site, at).into_iter().collect(),
             Key::Workflow(at) => at,
         };
         let (changes, outcomes) = match self.world.view(at) {
@@ -269,6 +272,8 @@ impl Engine {
             "DirectiveBreakdown" => take::<DirectiveBreakdown>(world, object, is_new),
             "Servers" => take::<Servers>(world, object, is_new),
             "ClientMount" => take::<ClientMount>(world, object, is_new),
+            "NnfLustreMGT" => take::<NnfLustreMgt>(world, object, is_new),
+            "PersistentStorageInstance" => take::<PersistentStorageInstance>(world, object, is_new),
             "NnfNodeBlockStorage" => take::<NnfNodeBlockStorage>(world, object, is_new),
             "NnfNodeStorage" => take::<NnfNodeStorage>(world, object, is_new),
             "NnfStorageProfile" => take::<NnfStorageProfile>(world, object, is_new),

@@ -11,13 +11,26 @@ use api::{NnfNode, NnfNodeBlockStorage, Servers};
 use controller::ObjectKey;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use crate::plan::allocation::{bytes_of, mgs_rabbit};
+
 /// What is promised on rabbits.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ledger {
-    /// By Servers: when it was created, and bytes by rabbit.
-    promised: BTreeMap<ObjectKey, (Option<Time>, BTreeMap<String, i64>)>,
+    /// By Servers.
+    promised: BTreeMap<ObjectKey, Promise>,
     /// By rabbit, by name of the NnfNodeBlockStorage: its Servers, if this engine made it, and bytes.
     allocated: BTreeMap<String, BTreeMap<String, (Option<ObjectKey>, i64)>>,
+}
+
+/// What a Servers names.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Promise {
+    /// When it was created.
+    since: Option<Time>,
+    /// Bytes by rabbit.
+    bytes: BTreeMap<String, i64>,
+    /// The rabbit with its Lustre management server.
+    mgs: Option<String>,
 }
 
 /// How much a rabbit has.
@@ -35,7 +48,7 @@ impl Ledger {
         let mut of: BTreeMap<String, i64> = BTreeMap::new();
         for set in servers.iter().flat_map(|servers| &servers.spec.allocation_sets) {
             for storage in &set.storage {
-                let bytes = set.allocation_size.saturating_mul(storage.allocation_count);
+                let bytes = bytes_of(set).saturating_mul(storage.allocation_count);
                 let sum = of.entry(storage.name.clone()).or_default();
                 *sum = sum.saturating_add(bytes);
             }
@@ -44,8 +57,23 @@ impl Ledger {
             self.promised.remove(place);
         } else {
             let since = servers.and_then(|servers| servers.metadata.creation_timestamp.clone());
-            self.promised.insert(place.clone(), (since, of));
+            let mgs = servers.and_then(mgs_rabbit).map(str::to_owned);
+            self.promised.insert(place.clone(), Promise { since, bytes: of, mgs });
         }
+    }
+
+    /// Whose management server a rabbit is promised to before `asking`: that of an older Servers, or one that is being made.
+    #[must_use]
+    pub fn mgs_of(&self, rabbit: &str, asking: &ObjectKey) -> Option<&ObjectKey> {
+        let mine = self.promised.get(asking).map(|promise| (&promise.since, asking));
+        let made = self.allocated.get(rabbit).into_iter().flat_map(BTreeMap::values);
+        let made: Vec<&ObjectKey> = made.filter_map(|(owner, _)| owner.as_ref()).collect();
+        let others = self.promised.iter().filter(|(place, promise)| {
+            let is_first = mine.is_none_or(|mine| (&promise.since, *place) < mine);
+            *place != asking && (is_first || made.contains(place))
+        });
+        let mut on = others.filter(|(_, promise)| promise.mgs.as_deref() == Some(rabbit));
+        on.next().map(|(place, _)| place)
     }
 
     /// Takes in what was allocated by an object.
@@ -84,8 +112,10 @@ impl Ledger {
             }
         }
         let mut taken = foreign.saturating_add(others);
-        let mine = self.promised.get(asking).map(|(since, _)| (since, asking));
-        for (place, (since, of)) in self.promised.iter().filter(|(place, _)| *place != asking) {
+        let mine = self.promised.get(asking).map(|promise| (&promise.since, asking));
+        for (place, Promise { since, bytes: of, .. }) in
+            self.promised.iter().filter(|(place, _)| *place != asking)
+        {
             let made = made.remove(place);
             if made.is_none() && mine.is_some_and(|mine| mine < (since, place)) {
                 continue;

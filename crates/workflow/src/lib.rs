@@ -18,7 +18,8 @@
 //! * At rest nothing is asked and no timer runs.
 //!
 //! # Fewer kinds than the sites' controllers
-//! There is no NnfStorage and no NnfAccess: what they hold follows from DirectiveBreakdown, Servers and Computes. Volumes are
+//! There is no NnfStorage and no NnfAccess: what they hold follows from DirectiveBreakdown, Servers and Computes, and of Lustre
+//! from the NnfLustreMGT that has a claim of the Servers. Volumes are
 //! named after the uid of the Servers. A Servers belongs to its Workflow, not to its breakdown, so that a breakdown that
 //! somebody deletes takes nothing with it.
 
@@ -26,7 +27,9 @@ pub mod admit;
 pub mod change;
 mod engine;
 pub mod execute;
+pub mod external_mgt;
 pub mod ledger;
+pub mod mgts;
 pub mod names;
 pub mod plan;
 pub mod profile;

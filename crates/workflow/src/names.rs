@@ -22,6 +22,9 @@ pub const SERVERS_FINALIZER: &str = "nnf.cray.hpe.com/nnf-servers";
 /// The owner that objects of this engine name in their labels. Other controllers name an NnfStorage.
 pub const OWNER_KIND: &str = "Servers";
 
+/// On a PersistentStorageInstance: the pool that its Lustre management target is in.
+pub const STANDALONE_MGT: &str = "nnf.cray.hpe.com/standalone_mgt";
+
 /// Name of what belongs to a directive: its breakdown, its Servers, its pinned profile.
 pub fn of_directive(workflow: &Workflow, index: usize) -> String {
     format!("{}-{index}", workflow.name_any())
@@ -77,6 +80,12 @@ pub fn of_storage(
     labels.insert(label::PINNED_PROFILE_NAME.to_owned(), name);
     labels.insert(label::PINNED_PROFILE_NAMESPACE.to_owned(), namespace);
     labels
+}
+
+/// What a storage is known by where it asks for something. With its uid: one of the same name inherits nothing.
+pub fn claim(servers: &Servers) -> ObjectReference {
+    let (name, namespace) = (servers.name_any(), servers.namespace().unwrap_or_default());
+    ObjectReference { uid: servers.uid(), ..reference(OWNER_KIND, &name, &namespace) }
 }
 
 /// Whether an object was made by this engine: no other controller's storage is ever touched.

@@ -6,6 +6,7 @@
 pub mod allocation;
 pub mod checks;
 pub mod jobdw;
+pub mod lustre;
 pub mod mounts;
 pub mod place;
 pub mod proposal;

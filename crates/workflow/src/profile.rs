@@ -1,5 +1,7 @@
 //! What the objects of the site say, in the words of `directive`.
 
+use std::collections::BTreeMap;
+
 use api::{
     DWDirectiveRule, NnfStorageProfile,
     nnf_storage_profile::{LustreProfile, LustreTargetOptions, StorageProfile as Local},
@@ -60,6 +62,15 @@ pub fn lines(profile: &NnfStorageProfile, file_system: FileSystem) -> Option<&Lo
         FileSystem::Gfs2 => Some(&data.gfs2_storage),
         FileSystem::Lustre => None,
     }
+}
+
+/// Values that a profile gives to variables of a client's command lines.
+pub fn overrides(
+    profile: &NnfStorageProfile,
+    file_system: FileSystem,
+) -> &BTreeMap<String, String> {
+    let lustre = &profile.data().lustre_storage.client_options.variable_override;
+    lines(profile, file_system).map_or(lustre, |local| &local.variable_override)
 }
 
 fn local(profile: &Local) -> LocalOptions {

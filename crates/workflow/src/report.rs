@@ -183,7 +183,7 @@ fn jobs(view: &View<'_>) -> Vec<(String, FileSystem, String)> {
     let lines = view.workflow.spec.directives.iter().enumerate();
     let jobs = lines.filter_map(|(index, line)| Some((index, jobdw(line)?)));
     jobs.map(|(index, jobdw)| {
-        let path = mounts::path(view, index, &jobdw);
+        let path = mounts::path(view, index, jobdw.file_system);
         (jobdw.name, jobdw.file_system, path)
     })
     .collect()

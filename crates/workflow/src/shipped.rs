@@ -107,6 +107,7 @@ pub fn profile() -> NnfStorageProfile {
             },
             "userCommands": owned,
         },
+        "lustreStorage": lustre(),
         "rawStorage": {
             "allocationPadding": PADDING,
             "blockDeviceCommands": volumes(false),
@@ -144,6 +145,34 @@ fn volumes(shared: bool) -> serde_json::Value {
             "lvRemove": "$VG_NAME/$LV_NAME", "lvChange": activation,
         },
         "computeCommands": {"vgChange": locks, "lvChange": activation},
+    })
+}
+
+/// One target for management and metadata, and object targets beside the computes, all on ZFS.
+fn lustre() -> serde_json::Value {
+    const SERVES: &str = "mountpoint $MOUNT_PATH";
+    let target = |mkfs: &str, hooks: &[&str]| {
+        json!({"colocateComputes": false, "commandlines": {
+            "zpoolCreate": "-O canmount=off -o cachefile=none $POOL_NAME $DEVICE_LIST",
+            "zpoolDestroy": "$POOL_NAME",
+            "mkfs": format!("{mkfs} --backfstype=$BACKFS --mkfsoptions=\"nnf:jobid=$JOBID\" $ZVOL_NAME"),
+            "mountTarget": "$ZVOL_NAME $MOUNT_PATH", "unmountTarget": "$MOUNT_PATH",
+            "postActivate": hooks,
+        }})
+    };
+    let serves =
+        |mkfs: &str| target(&format!("{mkfs} --fsname=$FS_NAME --index=$INDEX"), &[SERVES]);
+    let (mut mdt, mut combined) = (serves("--mdt --mgsnode=$MGS_NID"), serves("--mgs --mdt"));
+    let mut ost = serves("--ost --mgsnode=$MGS_NID");
+    (mdt["count"], combined["count"]) = (json!(1), json!(1));
+    ost["colocateComputes"] = json!(true);
+    json!({
+        "combinedMgtMdt": true,
+        "mgtOptions": target("--mgs", &[]), "mdtOptions": mdt, "mgtMdtOptions": combined, "ostOptions": ost,
+        "clientOptions": {"commandlines": {
+            "mountRabbit": "$MGS_NID:/$FS_NAME $MOUNT_PATH", "unmountRabbit": "$MOUNT_PATH",
+            "mountCompute": "$MGS_NID:/$FS_NAME $MOUNT_PATH", "unmountCompute": "$MOUNT_PATH",
+        }},
     })
 }
 

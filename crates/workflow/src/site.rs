@@ -6,14 +6,20 @@ use std::{
 };
 
 use api::{
-    NnfNode, NnfStorageProfile, PersistentStorageInstance, Storage, SystemConfiguration,
+    NnfNode, NnfStorageProfile, PersistentStorageInstance, Servers, Storage, SystemConfiguration,
     SystemStatus, names::STORAGE_LABEL_RABBIT, storage::ResourceStatus,
     system_status::SystemNodeStatus,
 };
 use controller::ObjectKey;
 use directive::Ruleset;
+use kube::ResourceExt;
 
-use crate::ledger::Ledger;
+use crate::{
+    ledger::Ledger,
+    mgts::{Mgts, has_claim},
+    names::{STANDALONE_MGT, claim},
+    view::Group,
+};
 
 /// How the engine is set up.
 #[derive(Clone, Debug)]
@@ -63,6 +69,8 @@ pub struct Site {
     pub rules: Arc<Ruleset>,
     /// What is promised on rabbits.
     pub ledger: Ledger,
+    /// Lustre management targets.
+    pub mgts: Mgts,
 }
 
 impl Default for Site {
@@ -86,6 +94,7 @@ impl Site {
             status: None,
             rules: Arc::new(Ruleset::new(Vec::new())),
             ledger: Ledger::default(),
+            mgts: Mgts::default(),
         }
     }
 
@@ -106,6 +115,29 @@ impl Site {
         let nodes = self.system.iter().flat_map(|system| &system.spec.storage_nodes);
         let rabbits = nodes.filter(|node| node.kind == STORAGE_LABEL_RABBIT);
         rabbits.map(|node| node.name.as_str()).collect()
+    }
+
+    /// Whether the system has a compute of this name, beneath a rabbit or outside.
+    #[must_use]
+    pub fn has_compute(&self, name: &str) -> bool {
+        let outside = self.system.iter().flat_map(|system| &system.spec.external_compute_nodes);
+        self.rabbit_of.contains_key(name) || outside.into_iter().any(|one| one.name == name)
+    }
+
+    /// Adds the management targets that a storage has a claim on, and the persistent ones that it holds.
+    pub fn claims_of(&self, servers: &Servers, group: &mut Group) {
+        let (namespace, name) = (servers.namespace().unwrap_or_default(), servers.name_any());
+        let claim = claim(servers);
+        let at = (namespace, name);
+        for mgt in self.mgts.claimed_by(&at).filter(|mgt| has_claim(mgt, &claim)) {
+            let at = (mgt.namespace().unwrap_or_default(), mgt.name_any());
+            group.mgts.insert(at, mgt.clone());
+        }
+        let held = self.persistent.iter().filter(|(_, one)| {
+            one.labels().contains_key(STANDALONE_MGT)
+                && one.spec.consumer_references.contains(&claim)
+        });
+        group.pools.extend(held.map(|(at, one)| (at.clone(), one.clone())));
     }
 
     /// Whether there is evidence that a node is down: its rabbit says that its link is, or the workload manager says so. Nobody

@@ -6,8 +6,8 @@ use std::{
 };
 
 use api::{
-    ClientMount, Computes, DirectiveBreakdown, NnfNodeBlockStorage, NnfNodeStorage,
-    NnfStorageProfile, Servers, Workflow, WorkflowState,
+    ClientMount, Computes, DirectiveBreakdown, NnfLustreMgt, NnfNodeBlockStorage, NnfNodeStorage,
+    NnfStorageProfile, PersistentStorageInstance, Servers, Workflow, WorkflowState,
 };
 use controller::ObjectKey;
 use kube::ResourceExt;
@@ -51,7 +51,11 @@ pub struct Group {
     pub file_systems: BTreeMap<ObjectKey, Arc<NnfNodeStorage>>,
     /// Mounts by node and name.
     pub mounts: BTreeMap<ObjectKey, Arc<ClientMount>>,
-    /// Blocks, file systems and mounts that exist and cannot be read. What they ask for is not known, so nothing may be
+    /// Lustre management targets: its own, and those that have a claim of it.
+    pub mgts: BTreeMap<ObjectKey, Arc<NnfLustreMgt>>,
+    /// Persistent management targets that it holds.
+    pub pools: BTreeMap<ObjectKey, Arc<PersistentStorageInstance>>,
+    /// Blocks, file systems, mounts and management targets that exist and cannot be read. What they ask for is not known, so nothing may be
     /// withdrawn or removed beside them.
     pub unreadable: BTreeSet<ObjectKey>,
 }
@@ -92,6 +96,8 @@ impl Group {
         self.blocks.is_empty()
             && self.file_systems.is_empty()
             && self.mounts.is_empty()
+            && self.mgts.is_empty()
+            && self.pools.is_empty()
             && self.unreadable.is_empty()
     }
 }

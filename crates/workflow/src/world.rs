@@ -1,26 +1,25 @@
 //! All objects that the engine acts on, as the API last sent them, and which workflow each belongs to.
 
+mod children;
+mod of_site;
+mod of_workflow;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    sync::Arc,
 };
 
 use api::{
-    ClientMount, Computes, DWDirectiveRule, DirectiveBreakdown, NnfNode, NnfNodeBlockStorage,
-    NnfNodeStorage, NnfStorageProfile, PersistentStorageInstance, RabbitLabels, Servers, Storage,
-    SystemConfiguration, SystemStatus, Workflow, WorkflowState,
-    names::{NNF_NODE, PROFILE_TEMPLATE_NAMESPACE, STORAGE_NAMESPACE, SYSTEM_CONFIGURATION, label},
+    ClientMount, Computes, DWDirectiveRule, DirectiveBreakdown, NnfLustreMgt, NnfNode,
+    NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile, PersistentStorageInstance,
+    RabbitLabels, Servers, Storage, SystemConfiguration, SystemStatus, Workflow,
+    names::STORAGE_NAMESPACE,
 };
 use controller::{Change, Event, Object, ObjectKey, Store};
 use kube::ResourceExt;
 
-use crate::{
-    names::{is_ours, of_directive},
-    profile::ruleset,
-    site::{Settings, Site},
-    view::{DirectiveView, Group, View},
-};
+use self::children::Children;
+use crate::site::{Settings, Site};
 
 /// What is planned by itself.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,12 +28,15 @@ pub enum Key {
     Workflow(ObjectKey),
     /// The Storage of a rabbit.
     Rabbit(String),
+    /// A Lustre management target that no rabbit holds.
+    Mgt(ObjectKey),
 }
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Workflow((namespace, name)) => write!(f, "Workflow {namespace}/{name}"),
+            Self::Mgt((namespace, name)) => write!(f, "NnfLustreMGT {namespace}/{name}"),
             Self::Rabbit(rabbit) => write!(f, "Storage {STORAGE_NAMESPACE}/{rabbit}"),
         }
     }
@@ -63,6 +65,7 @@ pub struct World {
     blocks: Store<NnfNodeBlockStorage>,
     file_systems: Store<NnfNodeStorage>,
     mounts: Store<ClientMount>,
+    mgts: Store<NnfLustreMgt>,
     profiles: Store<NnfStorageProfile>,
     storages: Store<Storage>,
     nodes: Store<NnfNode>,
@@ -75,24 +78,6 @@ pub struct World {
     seen: BTreeMap<String, u64>,
     /// How many lists the watches brought.
     lists: u64,
-}
-
-/// What a workflow has outside of its fixed names.
-#[derive(Debug, Default)]
-struct Children {
-    servers: BTreeSet<ObjectKey>,
-    blocks: BTreeSet<ObjectKey>,
-    file_systems: BTreeSet<ObjectKey>,
-    mounts: BTreeSet<ObjectKey>,
-}
-
-impl Children {
-    fn is_empty(&self) -> bool {
-        self.servers.is_empty()
-            && self.blocks.is_empty()
-            && self.file_systems.is_empty()
-            && self.mounts.is_empty()
-    }
 }
 
 /// A kind that the engine acts on.
@@ -121,6 +106,7 @@ impl World {
             && self.blocks.is_complete()
             && self.file_systems.is_complete()
             && self.mounts.is_complete()
+            && self.mgts.is_complete()
             && self.profiles.is_complete()
             && self.storages.is_complete()
             && self.nodes.is_complete()
@@ -182,98 +168,9 @@ impl World {
         let workflows = self.workflows.iter().map(|one| Key::Workflow(place(&**one)));
         let orphans = self.children.keys().cloned().map(Key::Workflow);
         let rabbits = self.site.rabbits().into_iter().map(|rabbit| Key::Rabbit(rabbit.to_owned()));
-        let all: BTreeSet<Key> = workflows.chain(orphans).chain(rabbits).collect();
+        let mgts = self.site.mgts.external().cloned().map(Key::Mgt);
+        let all: BTreeSet<Key> = workflows.chain(orphans).chain(rabbits).chain(mgts).collect();
         all.into_iter().collect()
-    }
-
-    /// A workflow with everything that is its.
-    #[must_use]
-    pub fn view(&self, (namespace, name): &ObjectKey) -> Option<View<'_>> {
-        let workflow = self.workflows.get(namespace, name)?.clone();
-        let uid = workflow.uid().unwrap_or_default();
-        let mut groups = self.groups(&(namespace.clone(), name.clone()));
-        let directive = |index: usize| {
-            let of = of_directive(&workflow, index);
-            let mut storage = groups.remove(&(uid.clone(), index.to_string())).unwrap_or_default();
-            storage.servers = own(self.servers.get(namespace, &of), &uid);
-            storage.profile = own(self.profiles.get(namespace, &of), &uid);
-            DirectiveView { breakdown: own(self.breakdowns.get(namespace, &of), &uid), storage }
-        };
-        let directives = (0..workflow.spec.directives.len()).map(directive).collect();
-        Some(View {
-            site: &self.site,
-            computes: own(self.computes.get(namespace, name), &uid),
-            directives,
-            leftovers: groups.into_values().collect(),
-            workflow,
-        })
-    }
-
-    /// The storage that names a workflow, by the workflow's uid and by directive.
-    #[must_use]
-    pub fn groups(&self, workflow: &ObjectKey) -> BTreeMap<(String, String), Group> {
-        let mut groups: BTreeMap<(String, String), Group> = BTreeMap::new();
-        let unreadable = self.blocks.unreadable().chain(self.file_systems.unreadable());
-        for metadata in unreadable.chain(self.mounts.unreadable()) {
-            let text = |key| metadata.labels.as_ref().and_then(|labels| labels.get(key)).cloned();
-            let of = text(label::WORKFLOW_NAMESPACE).zip(text(label::WORKFLOW_NAME));
-            if of.as_ref() != Some(workflow) {
-                continue;
-            }
-            let storage = [label::WORKFLOW_UID, label::DIRECTIVE_INDEX].map(text);
-            let [uid, index] = storage.map(Option::unwrap_or_default);
-            let at =
-                [&metadata.namespace, &metadata.name].map(|one| one.clone().unwrap_or_default());
-            groups.entry((uid, index)).or_default().unreadable.insert(at.into());
-        }
-        let Some(children) = self.children.get(workflow) else { return groups };
-        for at in &children.blocks {
-            if let Some(block) = self.blocks.get(&at.0, &at.1) {
-                let group = groups.entry(storage_of(&**block)).or_default();
-                group.blocks.insert(at.clone(), block.clone());
-            }
-        }
-        for at in &children.file_systems {
-            if let Some(one) = self.file_systems.get(&at.0, &at.1) {
-                let group = groups.entry(storage_of(&**one)).or_default();
-                group.file_systems.insert(at.clone(), one.clone());
-            }
-        }
-        for at in &children.mounts {
-            if let Some(one) = self.mounts.get(&at.0, &at.1) {
-                let group = groups.entry(storage_of(&**one)).or_default();
-                group.mounts.insert(at.clone(), one.clone());
-            }
-        }
-        for at in &children.servers {
-            if let Some(one) = self.servers.get(&at.0, &at.1) {
-                groups.entry(storage_of(&**one)).or_default().servers = Some(one.clone());
-            }
-        }
-        groups
-    }
-
-    fn child<K: Object>(
-        &mut self,
-        change: &Change<K>,
-        set: fn(&mut Children) -> &mut BTreeSet<ObjectKey>,
-    ) -> Vec<Wake> {
-        let mut wakes = Vec::new();
-        for (object, is_there) in [(&change.old, false), (&change.new, true)] {
-            let Some(object) = object else { continue };
-            let Some(workflow) = workflow_of(&**object) else { continue };
-            let children = self.children.entry(workflow.clone()).or_default();
-            if is_there {
-                set(children).insert(place(&**object));
-            } else {
-                set(children).remove(&place(&**object));
-            }
-            if children.is_empty() {
-                self.children.remove(&workflow);
-            }
-            wakes.push(Wake::Key(Key::Workflow(workflow)));
-        }
-        wakes
     }
 
     /// A Servers promises until its workflow is torn down.
@@ -301,16 +198,6 @@ fn place<K: Object>(object: &K) -> ObjectKey {
     (object.namespace().unwrap_or_default(), object.name_any())
 }
 
-/// The object, if it belongs to the workflow of this uid.
-fn own<K: Object>(object: Option<&Arc<K>>, uid: &str) -> Option<Arc<K>> {
-    object.filter(|one| one.label(label::WORKFLOW_UID) == Some(uid)).cloned()
-}
-
-fn storage_of<K: Object>(object: &K) -> (String, String) {
-    let text = |key| object.label(key).unwrap_or_default().to_owned();
-    (text(label::WORKFLOW_UID), text(label::DIRECTIVE_INDEX))
-}
-
 fn workflow_of<K: Object>(object: &K) -> Option<ObjectKey> {
     let workflow = object.workflow()?;
     Some((workflow.namespace.to_owned(), workflow.name.to_owned()))
@@ -318,252 +205,4 @@ fn workflow_of<K: Object>(object: &K) -> Option<ObjectKey> {
 
 fn wake_workflow(at: Option<ObjectKey>) -> Vec<Wake> {
     at.map(|at| Wake::Key(Key::Workflow(at))).into_iter().collect()
-}
-
-impl Kept for Workflow {
-    fn store(world: &mut World) -> &mut Store<Self> {
-        &mut world.workflows
-    }
-
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        let Some(object) = change.object() else { return Vec::new() };
-        let at = place(&**object);
-        let servers: Vec<Arc<Servers>> = (0..object.spec.directives.len())
-            .filter_map(|index| world.servers.get(&at.0, &of_directive(object, index)).cloned())
-            .collect();
-        servers.iter().for_each(|servers| world.promise(servers, true));
-        let mut wakes = vec![Wake::Key(Key::Workflow(at))];
-        if gives_back(change) {
-            wakes.push(Wake::Failing);
-        }
-        wakes
-    }
-}
-
-/// Whether a workflow that goes gives back what was promised to it.
-fn gives_back(change: &Change<Workflow>) -> bool {
-    let is_kept = |workflow: &Option<Arc<Workflow>>| {
-        workflow.as_ref().is_some_and(|one| one.spec.desired_state != WorkflowState::Teardown)
-    };
-    is_kept(&change.old) && !is_kept(&change.new)
-}
-
-impl Kept for Computes {
-    fn store(world: &mut World) -> &mut Store<Self> {
-        &mut world.computes
-    }
-
-    fn changed(_: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        wake_workflow(change.object().map(|object| place(&**object)))
-    }
-}
-
-impl Kept for DirectiveBreakdown {
-    fn store(world: &mut World) -> &mut Store<Self> {
-        &mut world.breakdowns
-    }
-
-    fn changed(_: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        wake_workflow(change.object().and_then(|object| workflow_of(&**object)))
-    }
-}
-
-impl Kept for Servers {
-    fn store(world: &mut World) -> &mut Store<Self> {
-        &mut world.servers
-    }
-
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        if let Some(object) = change.object() {
-            world.promise(object, change.new.is_some());
-        }
-        let is_ours =
-            change.object().is_some_and(|one| one.label(label::OWNER_KIND) == Some("Workflow"));
-        let mut wakes = if is_ours {
-            world.child(change, |children| &mut children.servers)
-        } else {
-            Vec::new()
-        };
-        if change.new.is_none() {
-            wakes.push(Wake::Failing);
-        }
-        wakes
-    }
-}
-
-impl Kept for NnfNodeBlockStorage {
-    fn store(world: &mut World) -> &mut Store<Self> {
-        &mut world.blocks
-    }
-
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        let Some(object) = change.object().cloned() else { return Vec::new() };
-        let ours = is_ours(&*object);
-        let owner = object.owner().filter(|_| ours);
-        let owner = owner.map(|owner| (owner.namespace.to_owned(), owner.name.to_owned()));
-        world.site.ledger.allocate(&place(&*object), owner, change.new.as_deref());
-        let mut wakes =
-            if ours { world.child(change, |children| &mut children.blocks) } else { Vec::new() };
-        // Who waits for bytes hears of the NnfNode's count by another watch, which may be ahead of this one.
-        if change.new.is_none() {
-            wakes.push(Wake::Failing);
-        }
-        wakes
-    }
-}
-
-impl Kept for NnfNodeStorage {
-    fn store(world: &mut World) -> &mut Store<Self> {
-        &mut world.file_systems
-    }
-
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        if change.object().is_some_and(|one| is_ours(&**one)) {
-            world.child(change, |children| &mut children.file_systems)
-        } else {
-            Vec::new()
-        }
-    }
-}
-
-impl Kept for ClientMount {
-    fn store(world: &mut World) -> &mut Store<Self> {
-        &mut world.mounts
-    }
-
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        if change.object().is_some_and(|one| is_ours(&**one)) {
-            world.child(change, |children| &mut children.mounts)
-        } else {
-            Vec::new()
-        }
-    }
-}
-
-impl Kept for NnfStorageProfile {
-    fn store(world: &mut World) -> &mut Store<Self> {
-        &mut world.profiles
-    }
-
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        let Some(object) = change.object() else { return Vec::new() };
-        let (namespace, name) = place(&**object);
-        if namespace != PROFILE_TEMPLATE_NAMESPACE {
-            return wake_workflow(workflow_of(&**object));
-        }
-        let template = change.new.clone().filter(|profile| !profile.data().pinned);
-        match template {
-            Some(template) => world.site.profiles.insert(name, template),
-            None => world.site.profiles.remove(&name),
-        };
-        vec![Wake::Waiting]
-    }
-}
-
-impl Kept for Storage {
-    fn store(world: &mut World) -> &mut Store<Self> {
-        &mut world.storages
-    }
-
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        let Some(object) = change.object() else { return Vec::new() };
-        let (namespace, name) = place(&**object);
-        if namespace != STORAGE_NAMESPACE {
-            return Vec::new();
-        }
-        match change.new.clone() {
-            Some(new) => world.site.storages.insert(name.clone(), new),
-            None => world.site.storages.remove(&name),
-        };
-        // Bytes change with every allocation of anybody: by those nobody goes.
-        let told = |one: &Option<Arc<Storage>>| {
-            one.as_ref().map(|one| {
-                let status = one.status.clone().unwrap_or_default();
-                (one.spec.clone(), one.labels().clone(), status.status, status.access)
-            })
-        };
-        let mut wakes = vec![Wake::Key(Key::Rabbit(name))];
-        if told(&change.old) != told(&change.new) {
-            wakes.push(Wake::Waiting);
-        }
-        wakes
-    }
-}
-
-impl Kept for NnfNode {
-    fn store(world: &mut World) -> &mut Store<Self> {
-        &mut world.nodes
-    }
-
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        let Some(object) = change.object() else { return Vec::new() };
-        let (rabbit, name) = place(&**object);
-        if name != NNF_NODE {
-            return Vec::new();
-        }
-        match change.new.clone() {
-            Some(new) => world.site.nodes.insert(rabbit.clone(), new),
-            None => world.site.nodes.remove(&rabbit),
-        };
-        vec![Wake::Key(Key::Rabbit(rabbit)), Wake::Failing]
-    }
-}
-
-impl Kept for SystemConfiguration {
-    fn store(world: &mut World) -> &mut Store<Self> {
-        &mut world.systems
-    }
-
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        let the_one = (STORAGE_NAMESPACE.to_owned(), SYSTEM_CONFIGURATION.to_owned());
-        if change.object().map(|object| place(&**object)) != Some(the_one) {
-            return Vec::new();
-        }
-        world.site.set_system(change.new.clone());
-        let rabbits = world.site.rabbits().into_iter();
-        let rabbits = rabbits.map(|rabbit| Wake::Key(Key::Rabbit(rabbit.to_owned())));
-        rabbits.chain([Wake::Waiting]).collect()
-    }
-}
-
-impl Kept for SystemStatus {
-    fn store(world: &mut World) -> &mut Store<Self> {
-        &mut world.statuses
-    }
-
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        let the_one = (STORAGE_NAMESPACE.to_owned(), SYSTEM_CONFIGURATION.to_owned());
-        if change.object().map(|object| place(&**object)) != Some(the_one) {
-            return Vec::new();
-        }
-        world.site.status.clone_from(&change.new);
-        vec![Wake::Waiting]
-    }
-}
-
-impl Kept for PersistentStorageInstance {
-    fn store(world: &mut World) -> &mut Store<Self> {
-        &mut world.persistent
-    }
-
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        let Some(object) = change.object() else { return Vec::new() };
-        let at = place(&**object);
-        match change.new.clone() {
-            Some(new) => world.site.persistent.insert(at, new),
-            None => world.site.persistent.remove(&at),
-        };
-        vec![Wake::Waiting]
-    }
-}
-
-impl Kept for DWDirectiveRule {
-    fn store(world: &mut World) -> &mut Store<Self> {
-        &mut world.rules
-    }
-
-    fn changed(world: &mut World, _: &Change<Self>) -> Vec<Wake> {
-        world.site.rules = Arc::new(ruleset(world.rules.iter().map(|rule| &**rule)));
-        vec![Wake::Waiting]
-    }
 }

@@ -25,7 +25,7 @@ const PREFIX: &str = "unable to dump servers resource to file on clientmount pat
 pub enum ServersError {
     /// The labels do not lead to a Servers object.
     #[error(
-        "metadata.labels: {} is {kind:?}: a Lustre mount with setPermissions must be owned by a NnfStorage, with its name and namespace in the labels beside it",
+        "metadata.labels: {} is {kind:?}: a Lustre mount with setPermissions must be owned by a NnfStorage or a Servers, with its name and namespace in the labels beside it",
         label::OWNER_KIND
     )]
     Owner {
@@ -149,12 +149,12 @@ async fn text(
     Ok(found.ok_or(ServersError::Missing(place)).and_then(|servers| written(object, &servers)))
 }
 
-/// Workflows and persistent storages alike: a NnfStorage has the name and namespace of its Servers.
+/// Warren's engine owns the mount by the Servers itself; the sites' controllers by a NnfStorage of its name and namespace.
 fn place(object: &ClientMount) -> Result<(&str, &str), ServersError> {
     let part = |key| object.label(key);
     let owner = (part(label::OWNER_NAMESPACE), part(label::OWNER_NAME), part(label::OWNER_KIND));
     match owner {
-        (Some(namespace), Some(name), Some("NnfStorage")) => Ok((namespace, name)),
+        (Some(namespace), Some(name), Some("NnfStorage" | "Servers")) => Ok((namespace, name)),
         (_, _, kind) => Err(ServersError::Owner { kind: kind.unwrap_or_default().to_owned() }),
     }
 }
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_mount_of_a_storage_leads_to_servers() {
+    fn only_a_mount_of_a_storage_or_of_servers_leads_to_servers() {
         let mut mount = samples::client_mount(1);
         for (key, value) in [
             (label::OWNER_KIND, "NnfStorage"),
@@ -272,6 +272,8 @@ mod tests {
         ] {
             mount.labels_mut().insert(key.into(), value.into());
         }
+        assert_eq!(place(&mount), Ok(("default", "job-7-0")));
+        mount.labels_mut().insert(label::OWNER_KIND.into(), "Servers".into());
         assert_eq!(place(&mount), Ok(("default", "job-7-0")));
         mount.labels_mut().insert(label::OWNER_KIND.into(), "NnfAccess".into());
         let error = place(&mount).unwrap_err().to_string();

@@ -4,16 +4,13 @@ use std::{collections::BTreeSet, fmt};
 
 use api::{
     Nested, NnfLustreMgt, NnfLustreMgtStatus, RabbitLabels, ResourceError,
+    fs_name::{FsName, can_be_erased},
     names::label,
     nnf_lustre_mgt::{NnfLustreMgtSpecCommand, NnfLustreMgtStatusClaim, NnfLustreMgtStatusCommand},
 };
 use k8s_openapi::api::core::v1::ObjectReference;
 
-use super::{
-    MgtError,
-    config_map::KEY,
-    name::{FsName, can_be_erased},
-};
+use super::{MgtError, config_map::KEY};
 
 /// The object's ConfigMap.
 #[derive(Debug, Clone, PartialEq, Eq)]

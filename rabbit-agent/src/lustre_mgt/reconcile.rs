@@ -3,6 +3,7 @@
 use agent::error::Failure;
 use api::{
     NnfLustreMgt, NnfLustreMgtStatus,
+    fs_name::{FsName, can_be_erased},
     names::finalizer,
     nnf_lustre_mgt::{NnfLustreMgtSpecCommand, NnfLustreMgtStatusClaim},
 };
@@ -16,7 +17,6 @@ use storage::{linux::mgs, template::SiteCommand};
 
 use super::{
     MgtError, config_map,
-    name::{FsName, can_be_erased},
     plan::{
         Action, Published, Work, goes_with_target, plan, with_commands_run, with_error,
         without_claim,

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::{ClientMount, Servers};
+use api::{ClientMount, Servers, servers::ServersAllocationSet};
+use directive::capacity::LUSTRE_LEAST;
 use kube::ResourceExt;
 
-use crate::{progress::wlm, site::Site, view::Group};
+use crate::{plan::lustre::place::is_lustre, progress::wlm, site::Site, view::Group};
 
 /// Like allocations on one rabbit: one NnfNodeBlockStorage and one NnfNodeStorage.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +36,19 @@ pub struct Slot {
     pub index: i64,
 }
 
+/// Bytes of each allocation of a set: no Lustre target formats with less than some.
+pub fn bytes_of(set: &ServersAllocationSet) -> i64 {
+    let least = i64::try_from(LUSTRE_LEAST).unwrap_or(i64::MAX);
+    if is_lustre(&set.label) { set.allocation_size.max(least) } else { set.allocation_size }
+}
+
+/// The rabbit that a Servers gives the management server of its Lustre.
+pub fn mgs_rabbit(servers: &Servers) -> Option<&str> {
+    let mut sets = servers.spec.allocation_sets.iter();
+    let set = sets.find(|set| matches!(set.label.as_str(), "mgt" | "mgtmdt"))?;
+    Some(&set.storage.first()?.name)
+}
+
 /// The allocations that a Servers asks for, in its order. A rabbit that stands twice in one set has two objects.
 pub fn allocations(servers: &Servers) -> Vec<Allocation> {
     let (namespace, name) = (servers.namespace().unwrap_or_default(), servers.name_any());
@@ -49,7 +63,7 @@ pub fn allocations(servers: &Servers) -> Vec<Allocation> {
                 rabbit: storage.name.clone(),
                 name: format!("{namespace}-{name}-{}-{repeat}", set.label),
                 label: set.label.clone(),
-                size: set.allocation_size,
+                size: bytes_of(set),
                 count: storage.allocation_count,
                 first: *first,
             });
@@ -82,14 +96,14 @@ pub fn assigned<'a>(
             assigned.insert(compute, slot.clone());
         }
     }
-    let mut free: BTreeMap<&str, std::vec::IntoIter<Slot>> = BTreeMap::new();
+    let mut free: BTreeMap<&str, std::vec::IntoIter<Slot>> = slots_of_rabbits(allocations);
     for compute in computes {
         if assigned.contains_key(compute) {
             continue;
         }
         let rabbit = site.rabbit_of.get(compute).ok_or_else(|| no_rabbit(compute))?;
-        let slots = free.entry(rabbit).or_insert_with(|| slots(allocations, rabbit).into_iter());
-        let slot = slots.find(|slot| !taken.contains(slot));
+        let slots = free.get_mut(rabbit.as_str());
+        let slot = slots.and_then(|slots| slots.find(|slot| !taken.contains(slot)));
         assigned.insert(compute, slot.ok_or_else(|| too_few(compute, rabbit, allocations))?);
     }
     Ok(assigned)
@@ -109,17 +123,18 @@ fn kept(mount: &ClientMount) -> Option<(String, Slot)> {
     Some((mount.spec.node.clone(), slot))
 }
 
-/// All allocations of a rabbit, in order.
-fn slots(allocations: &[Allocation], rabbit: &str) -> Vec<Slot> {
-    let here = allocations.iter().filter(|one| one.rabbit == rabbit);
-    let slots = here.flat_map(|one| {
-        (0..one.count).map(|index| Slot {
+/// All allocations of each rabbit, in order.
+fn slots_of_rabbits(allocations: &[Allocation]) -> BTreeMap<&str, std::vec::IntoIter<Slot>> {
+    let mut of: BTreeMap<&str, Vec<Slot>> = BTreeMap::new();
+    for one in allocations {
+        let slots = (0..one.count).map(|index| Slot {
             rabbit: one.rabbit.clone(),
             name: one.name.clone(),
             index,
-        })
-    });
-    slots.collect()
+        });
+        of.entry(&one.rabbit).or_default().extend(slots);
+    }
+    of.into_iter().map(|(rabbit, slots)| (rabbit, slots.into_iter())).collect()
 }
 
 fn no_rabbit(compute: &str) -> api::ResourceError {

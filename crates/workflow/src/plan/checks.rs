@@ -12,6 +12,7 @@ use controller::ObjectKey;
 use kube::ResourceExt;
 
 use crate::{
+    plan::{allocation::bytes_of, lustre},
     progress::{passing, wlm},
     view::{Group, View},
 };
@@ -48,19 +49,36 @@ pub fn servers(
         computes(view, wanted, set)?;
         rabbits(view, wanted, set)?;
     }
-    if group.blocks.is_empty() { space(view, servers) } else { Ok(()) }
+    if !group.blocks.is_empty() {
+        return Ok(());
+    }
+    lustre::place::colocation(view, servers, sets)?;
+    space(view, servers)
+}
+
+/// More allocations than any rabbit serves computes or has room for.
+const MOST: i64 = 4096;
+
+/// Whether all counts can be meant.
+///
+/// # Errors
+/// The first that cannot.
+pub fn counts(set: &ServersAllocationSet) -> Checked {
+    let is_bad = |count: i64| !(1..=MOST).contains(&count);
+    match set.storage.iter().find(|storage| is_bad(storage.allocation_count)) {
+        Some(bad) => Err(wlm(format!(
+            "Servers asks for {} allocations of {} on {}: ask for 1 to {MOST} (allocationCount)",
+            bad.allocation_count, set.label, bad.name
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// Sizes and counts.
 fn shape(wanted: &StorageAllocationSet, set: &ServersAllocationSet) -> Checked {
+    counts(set)?;
     let (label, minimum) = (&wanted.label, wanted.minimum_capacity);
     let count: i64 = set.storage.iter().map(|storage| storage.allocation_count).sum();
-    if let Some(bad) = set.storage.iter().find(|storage| storage.allocation_count < 1) {
-        return Err(wlm(format!(
-            "Servers asks for {} allocations of {label} on {}: ask for at least 1",
-            bad.allocation_count, bad.name
-        )));
-    }
     let is_each = wanted.allocation_strategy == AllocationStrategy::PerCompute;
     let bytes =
         if is_each { set.allocation_size } else { set.allocation_size.saturating_mul(count) };
@@ -121,13 +139,7 @@ fn rabbits(view: &View<'_>, wanted: &StorageAllocationSet, set: &ServersAllocati
                 one.name, one.name
             )));
         };
-        let labels = storage.labels();
-        let lacks = wanted.constraints.labels.iter().find(|label| {
-            label
-                .split_once('=')
-                .is_none_or(|(key, value)| labels.get(key).is_none_or(|has| has != value))
-        });
-        if let Some(label) = lacks {
+        if let Some(label) = lacking(storage, wanted) {
             return Err(wlm(format!(
                 "Servers names {}, whose Storage lacks the label {label}: name a rabbit that has it",
                 one.name
@@ -138,7 +150,21 @@ fn rabbits(view: &View<'_>, wanted: &StorageAllocationSet, set: &ServersAllocati
     Ok(())
 }
 
-fn serves(rabbit: &str, storage: &Storage) -> Checked {
+/// The label that a set asks for and a rabbit lacks.
+pub fn lacking<'a>(storage: &Storage, wanted: &'a StorageAllocationSet) -> Option<&'a String> {
+    let labels = storage.labels();
+    wanted.constraints.labels.iter().find(|label| {
+        label
+            .split_once('=')
+            .is_none_or(|(key, value)| labels.get(key).is_none_or(|has| has != value))
+    })
+}
+
+/// Whether a rabbit takes new storage.
+///
+/// # Errors
+/// Why not.
+pub fn serves(rabbit: &str, storage: &Storage) -> Checked {
     if storage.spec.state == StorageState::Disabled {
         return Err(passing(format!(
             "{rabbit} is disabled by an administrator (Storage default/{rabbit}, spec.state): enable it, or place the storage elsewhere"
@@ -165,7 +191,7 @@ pub fn space(view: &View<'_>, servers: &Servers) -> Checked {
     for set in &servers.spec.allocation_sets {
         for one in &set.storage {
             let sum = needed.entry(&one.name).or_default();
-            *sum = sum.saturating_add(set.allocation_size.saturating_mul(one.allocation_count));
+            *sum = sum.saturating_add(bytes_of(set).saturating_mul(one.allocation_count));
         }
     }
     for (rabbit, needed) in needed {

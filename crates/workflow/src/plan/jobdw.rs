@@ -1,11 +1,11 @@
 //! `jobdw`: storage that lives as long as its job.
 
 use api::WorkflowState;
-use directive::{Command, FileSystem, Jobdw};
+use directive::{Command, FileSystem};
 
 use crate::{
-    plan::{Driver, mounts, proposal, setup},
-    progress::{Progress, user},
+    plan::{Driver, lustre, mounts, proposal, setup},
+    progress::Progress,
     view::View,
 };
 
@@ -27,8 +27,11 @@ impl Driver for JobStorage {
     ) -> Progress {
         let Command::Jobdw(jobdw) = command else { return Progress::default() };
         match state {
-            WorkflowState::Proposal => propose(view, index, jobdw),
+            WorkflowState::Proposal => proposal::objects(view, index, jobdw),
             WorkflowState::Setup => setup::storage(view, index, jobdw),
+            WorkflowState::PreRun if jobdw.file_system == FileSystem::Lustre => {
+                lustre::mounts::mounted(view, index)
+            }
             WorkflowState::PreRun => mounts::mounted(view, index, jobdw),
             WorkflowState::PostRun => mounts::unmounted(view.site, &view.directives[index].storage),
             // Teardown asks no directive.
@@ -38,13 +41,4 @@ impl Driver for JobStorage {
             | WorkflowState::Other(_) => Progress::default(),
         }
     }
-}
-
-fn propose(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
-    if jobdw.file_system == FileSystem::Lustre {
-        return Progress::failed(user(
-            "argument type=lustre: this version of Warren's engine makes raw, xfs and gfs2; write one of them",
-        ));
-    }
-    proposal::objects(view, index, jobdw)
 }

@@ -3,31 +3,26 @@
 //! Each compute is on its way by itself: it has its mount as soon as its rabbit gave it access, whatever the others do.
 //! Access is withdrawn only from who has provably unmounted, or is down.
 
+mod maker;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::{
-    ClientMount, ClientMountSpec, NnfNodeBlockStorage,
-    client_mount::{
-        ClientMountDevice, ClientMountDeviceLvm, ClientMountDeviceReference, ClientMountInfo,
-        ClientMountNvmeInfo, DeviceType, FileSystemKind, LvmDeviceType, MountState, TargetType,
-    },
-    names::label,
-};
-use controller::ObjectKey;
+use api::{ClientMount, NnfNodeBlockStorage, client_mount::MountState};
 use directive::{FileSystem, Jobdw};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 
+pub use self::maker::{Maker, Waited};
 use crate::{
     change::Change,
-    names::{job_id, of_directive, of_storage, reference},
+    names::job_id,
     plan::{
         allocation::{Allocation, Slot, allocations, assigned},
+        checks,
         setup::lost,
     },
-    profile::lines,
-    progress::{Progress, passing, some_of},
-    site::{IndexNames, Site},
+    profile::overrides,
+    progress::{Progress, passing},
+    site::Site,
     view::{Group, View},
 };
 
@@ -37,6 +32,10 @@ pub fn mounted(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
     let Some(servers) = &group.servers else {
         return Progress::wait("its Servers, which is gone");
     };
+    let counts = servers.spec.allocation_sets.iter().try_for_each(checks::counts);
+    if let Err(error) = counts {
+        return Progress::failed(error);
+    }
     let all = allocations(servers);
     if let Some(error) = lost(group, &all) {
         return Progress::failed(error);
@@ -45,11 +44,12 @@ pub fn mounted(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
         Ok(slots) => slots,
         Err(error) => return Progress::failed(error),
     };
-    let maker = Maker { view, index, jobdw, group };
+    let maker = Maker { view, index, file_system: jobdw.file_system, group };
     let still = still_mounted(view.site, group);
+    let of: BTreeMap<&Slot, &str> = slots.iter().map(|(compute, slot)| (slot, *compute)).collect();
     let access = group.blocks.values().filter_map(|block| {
         access(block, |allocation| {
-            let mut of = granted(block, allocation, &slots);
+            let mut of = granted(block, allocation, &of);
             // Whoever is no more in Computes has it until it is unmounted.
             let others = kept(block, allocation, &still);
             of.extend(others.into_iter().filter(|node| !slots.contains_key(node.as_str())));
@@ -60,7 +60,7 @@ pub fn mounted(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
     // An XFS is mounted by one node at a time.
     let is_shared = jobdw.file_system != FileSystem::Xfs;
     let rabbits = rabbits(&all).into_iter().filter(|_| is_shared && !slots.is_empty());
-    let rabbits = rabbits.map(|rabbit| maker.rabbit(rabbit, &all, &slots));
+    let rabbits = rabbits.map(|(rabbit, here)| maker.rabbit(rabbit, &here, &of));
     let progress = computes.chain(rabbits).fold(Waited::default(), Waited::and);
     progress.told(group, "mount on").with(access)
 }
@@ -128,7 +128,8 @@ pub fn is_unmounted(site: &Site, mount: &ClientMount) -> bool {
     says_unmounted(mount) || site.is_down(&mount.spec.node)
 }
 
-fn says_unmounted(mount: &ClientMount) -> bool {
+/// Whether a node says that it has nothing of it mounted.
+pub fn says_unmounted(mount: &ClientMount) -> bool {
     let says_so = || {
         let status = mount.status.as_ref()?;
         let all = status.mounts.len() == mount.spec.mounts.len();
@@ -141,7 +142,8 @@ fn says_unmounted(mount: &ClientMount) -> bool {
     is_asked && says_so().unwrap_or(false)
 }
 
-fn is_mounted(mount: &ClientMount) -> bool {
+/// Whether everything of it is mounted.
+pub fn is_mounted(mount: &ClientMount) -> bool {
     let Some(status) = &mount.status else { return false };
     let each = |one: &api::client_mount::ClientMountInfoStatus| {
         one.ready && one.state == MountState::Mounted
@@ -152,7 +154,7 @@ fn is_mounted(mount: &ClientMount) -> bool {
 }
 
 /// Asks for a state; a mount that is deleted is unmounted by that already.
-fn desire(mount: &ClientMount, state: MountState) -> Option<Change> {
+pub fn desire(mount: &ClientMount, state: MountState) -> Option<Change> {
     if mount.metadata.deletion_timestamp.is_some() {
         return None;
     }
@@ -176,228 +178,33 @@ fn access(block: &NnfNodeBlockStorage, of: impl Fn(usize) -> Vec<String>) -> Opt
 fn granted(
     block: &NnfNodeBlockStorage,
     allocation: usize,
-    slots: &BTreeMap<&str, Slot>,
+    of: &BTreeMap<&Slot, &str>,
 ) -> Vec<String> {
-    let at = block_place(block);
-    let mut of: Vec<(&Slot, &str)> = slots
-        .iter()
-        .filter(|(_, slot)| slot.rabbit == at.0 && slot.name == at.1)
-        .filter(|(_, slot)| {
-            block.spec.shared_allocation || usize::try_from(slot.index) == Ok(allocation)
-        })
-        .map(|(compute, slot)| (slot, *compute))
-        .collect();
-    of.sort_unstable();
-    of.into_iter().map(|(_, compute)| compute.to_owned()).collect()
+    let (rabbit, name) = (block.namespace().unwrap_or_default(), block.name_any());
+    let slot = |index| Slot { rabbit: rabbit.clone(), name: name.clone(), index };
+    let (first, last) = if block.spec.shared_allocation {
+        (slot(i64::MIN), slot(i64::MAX))
+    } else {
+        let Ok(index) = i64::try_from(allocation) else { return Vec::new() };
+        (slot(index), slot(index))
+    };
+    of.range::<Slot, _>(&first..=&last).map(|(_, compute)| (*compute).to_owned()).collect()
 }
 
-fn block_place(block: &NnfNodeBlockStorage) -> ObjectKey {
-    (block.namespace().unwrap_or_default(), block.name_any())
-}
-
-fn rabbits(all: &[Allocation]) -> BTreeSet<&str> {
-    all.iter().map(|one| one.rabbit.as_str()).collect()
-}
-
-/// What is to be changed, and which nodes are waited for.
-#[derive(Debug, Default)]
-struct Waited {
-    changes: Vec<Change>,
-    nodes: BTreeSet<String>,
-}
-
-impl Waited {
-    fn and(mut self, other: Self) -> Self {
-        self.changes.extend(other.changes);
-        self.nodes.extend(other.nodes);
-        self
+/// The allocations of each rabbit.
+fn rabbits(all: &[Allocation]) -> BTreeMap<&str, Vec<&Allocation>> {
+    let mut of: BTreeMap<&str, Vec<&Allocation>> = BTreeMap::new();
+    for one in all {
+        of.entry(&one.rabbit).or_default().push(one);
     }
-
-    /// Waits for this node.
-    fn node(name: &str, changes: impl IntoIterator<Item = Change>) -> Self {
-        Self { changes: changes.into_iter().collect(), nodes: BTreeSet::from([name.to_owned()]) }
-    }
-
-    fn told(self, group: &Group, what: &str) -> Progress {
-        let progress = match group.error() {
-            _ if self.nodes.is_empty() => Progress::default(),
-            Some(error) => Progress::failed(error),
-            None => {
-                Progress::wait(format!("{what} {}", some_of(self.nodes.iter().map(String::as_str))))
-            }
-        };
-        progress.with(self.changes)
-    }
-}
-
-struct Maker<'a> {
-    view: &'a View<'a>,
-    index: usize,
-    jobdw: &'a Jobdw,
-    group: &'a Group,
-}
-
-impl Maker<'_> {
-    fn compute(&self, compute: &str, slot: &Slot) -> Waited {
-        let name = format!(
-            "{}-{}-computes",
-            self.view.namespace(),
-            of_directive(&self.view.workflow, self.index)
-        );
-        let at = (compute.to_owned(), name);
-        match self.group.mounts.get(&at) {
-            Some(mount) if is_mounted(mount) => Waited::default(),
-            Some(mount) => Waited::node(compute, desire(mount, MountState::Mounted)),
-            None => Waited::node(compute, self.new_compute(&at, slot)),
-        }
-    }
-
-    /// The mount of a compute, once its rabbit made the file system and gave access.
-    fn new_compute(&self, at: &ObjectKey, slot: &Slot) -> Option<Change> {
-        let block = self.group.blocks.get(&(slot.rabbit.clone(), slot.name.clone()))?;
-        let file_system = self.group.file_systems.get(&(slot.rabbit.clone(), slot.name.clone()))?;
-        if !file_system.status.as_ref().is_some_and(|status| status.ready) {
-            return None;
-        }
-        let place =
-            if block.spec.shared_allocation { 0 } else { usize::try_from(slot.index).ok()? };
-        let allocation = block.status.as_ref()?.allocations.get(place)?;
-        let access = allocation.accesses.get(&at.0)?;
-        if access.storage_group_id.is_empty() {
-            return None;
-        }
-        let namespaces = allocation.devices.iter().map(|device| ClientMountNvmeInfo {
-            device_serial: device.nqn.clone(),
-            namespace_id: device.namespace_id.clone(),
-            namespace_guid: String::new(),
-        });
-        let lvm = ClientMountDeviceLvm {
-            device_type: LvmDeviceType::Nvme,
-            nvme_info: namespaces.collect(),
-            volume_group: String::new(),
-            logical_volume: String::new(),
-        };
-        let device = ClientMountDevice { lvm: Some(lvm), ..self.device(DeviceType::Lvm, slot) };
-        let mount = self.mount(self.path(), device, None);
-        Some(Change::create(&self.object(at, vec![mount])?))
-    }
-
-    fn rabbit(&self, rabbit: &str, all: &[Allocation], slots: &BTreeMap<&str, Slot>) -> Waited {
-        let name = format!(
-            "{}-{}-servers",
-            self.view.namespace(),
-            of_directive(&self.view.workflow, self.index)
-        );
-        let at = (rabbit.to_owned(), name);
-        match self.group.mounts.get(&at) {
-            Some(mount) if is_mounted(mount) => Waited::default(),
-            Some(mount) => Waited::node(rabbit, desire(mount, MountState::Mounted)),
-            None => Waited::node(rabbit, self.new_rabbit(&at, all, slots)),
-        }
-    }
-
-    /// The mounts of a rabbit: all of its allocations as one tree.
-    fn new_rabbit(
-        &self,
-        at: &ObjectKey,
-        all: &[Allocation],
-        slots: &BTreeMap<&str, Slot>,
-    ) -> Option<Change> {
-        let here = all.iter().filter(|one| one.rabbit == at.0);
-        let here: Vec<(&Allocation, i64)> =
-            here.flat_map(|one| (0..one.count).map(move |index| (one, index))).collect();
-        let is_ready = |one: &Allocation| {
-            let made = self.group.file_systems.get(&(one.rabbit.clone(), one.name.clone()));
-            made.and_then(|made| made.status.as_ref()).is_some_and(|status| status.ready)
-        };
-        if !here.iter().all(|(one, _)| is_ready(one)) {
-            return None;
-        }
-        let mount = |(one, index): &(&Allocation, i64)| {
-            let slot = Slot { rabbit: one.rabbit.clone(), name: one.name.clone(), index: *index };
-            let compute =
-                slots.iter().find(|(_, of)| **of == slot).map(|(compute, _)| (*compute).to_owned());
-            let name = match self.view.site.settings.index_names {
-                IndexNames::Node => "node",
-                IndexNames::Rabbit => one.rabbit.as_str(),
-            };
-            let path = format!("{}/{name}-{}", self.path(), one.first + index);
-            self.mount(path, self.device(DeviceType::Reference, &slot), compute)
-        };
-        let mut object = self.object(at, here.iter().map(mount).collect())?;
-        object.labels_mut().insert(label::TEARDOWN_STATE.to_owned(), "PostRun".to_owned());
-        Some(Change::create(&object))
-    }
-
-    fn device(&self, kind: DeviceType, slot: &Slot) -> ClientMountDevice {
-        let reference = ClientMountDeviceReference {
-            object_reference: reference("NnfNodeStorage", &slot.name, &slot.rabbit),
-            data: (slot.index > 0).then_some(slot.index),
-        };
-        ClientMountDevice { kind, lustre: None, lvm: None, device_reference: Some(reference) }
-    }
-
-    fn mount(
-        &self,
-        mount_path: String,
-        device: ClientMountDevice,
-        compute: Option<String>,
-    ) -> ClientMountInfo {
-        let spec = &self.view.workflow.spec;
-        let raw = self.jobdw.file_system == FileSystem::Raw;
-        ClientMountInfo {
-            mount_path,
-            user_id: Some(spec.user_id),
-            group_id: Some(spec.group_id),
-            set_permissions: raw,
-            options: if raw { "bind" } else { "" }.to_owned(),
-            device,
-            kind: match self.jobdw.file_system {
-                FileSystem::Raw => FileSystemKind::Raw,
-                other => FileSystemKind::from(other.as_str()),
-            },
-            target_type: if raw { TargetType::File } else { TargetType::Directory },
-            compute,
-        }
-    }
-
-    fn object(
-        &self,
-        (node, name): &ObjectKey,
-        mounts: Vec<ClientMountInfo>,
-    ) -> Option<ClientMount> {
-        let servers = self.group.servers.as_ref()?;
-        let mut labels = of_storage(&self.view.workflow, self.index, servers);
-        labels.insert(label::TARGET_DIRECTIVE_INDEX.to_owned(), self.index.to_string());
-        labels.insert(label::TARGET_OWNER_UID.to_owned(), servers.uid()?);
-        Some(ClientMount {
-            metadata: ObjectMeta {
-                name: Some(name.clone()),
-                namespace: Some(node.clone()),
-                labels: Some(labels),
-                ..ObjectMeta::default()
-            },
-            spec: ClientMountSpec {
-                node: node.clone(),
-                desired_state: MountState::Mounted,
-                mounts,
-            },
-            status: None,
-        })
-    }
-
-    fn path(&self) -> String {
-        path(self.view, self.index, self.jobdw)
-    }
+    of
 }
 
 /// Where computes see the storage of a directive.
-pub fn path(view: &View<'_>, index: usize, jobdw: &Jobdw) -> String {
+pub fn path(view: &View<'_>, index: usize, file_system: FileSystem) -> String {
     let workflow = &view.workflow;
     let own = view.directives[index].storage.profile.as_ref();
-    let given = own.and_then(|profile| {
-        lines(profile, jobdw.file_system)?.variable_override.get("$MOUNT_PATH")
-    });
+    let given = own.and_then(|profile| overrides(profile, file_system).get("$MOUNT_PATH"));
     let Some(given) = given else {
         let uid = workflow.uid().unwrap_or_default();
         return format!("{}/{uid}-{index}", view.site.settings.mount_root);

@@ -14,7 +14,7 @@ use directive::{
 
 use crate::{
     change::Change,
-    plan::checks,
+    plan::{checks, lustre},
     progress::{Progress, wlm},
     view::View,
 };
@@ -41,14 +41,17 @@ fn placed(
     servers: &Servers,
     sets: &[StorageAllocationSet],
 ) -> Result<Vec<ServersAllocationSet>, ResourceError> {
-    let served = served(view)?;
-    if served.is_empty() {
+    if view.computes().next().is_none() {
         let (namespace, name) =
             (view.namespace(), servers.metadata.name.as_deref().unwrap_or_default());
         return Err(wlm(format!(
             "Servers {namespace}/{name} names no rabbit and Computes no compute: fill Servers, or fill Computes and the engine places the storage beside them"
         )));
     }
+    if sets.iter().any(|set| lustre::place::is_lustre(&set.label)) {
+        return lustre::place::placed(view, servers, sets);
+    }
+    let served = served(view)?;
     let wanted: Vec<Wanted> = sets.iter().map(wanted).collect();
     let placed = place(&wanted, &served, LEAST).map_err(|error| wlm(error.to_string()))?;
     Ok(placed.into_iter().map(set).collect())
@@ -77,7 +80,8 @@ fn served(view: &View<'_>) -> Result<Vec<Served>, ResourceError> {
     Ok(order.into_iter().map(one).collect())
 }
 
-fn wanted(set: &StorageAllocationSet) -> Wanted {
+/// A set as the strategies know it.
+pub fn wanted(set: &StorageAllocationSet) -> Wanted {
     Wanted {
         label: set.label.clone(),
         strategy: match set.allocation_strategy {
@@ -92,7 +96,8 @@ fn wanted(set: &StorageAllocationSet) -> Wanted {
     }
 }
 
-fn set(placed: PlacedSet) -> ServersAllocationSet {
+/// A set as it stands in Servers.
+pub fn set(placed: PlacedSet) -> ServersAllocationSet {
     let storage = placed
         .storage
         .into_iter()

@@ -8,7 +8,7 @@ use api::{
     nnf_node_storage::{CommandVariable, FileSystemType, LustreComponents, LustreStorageSpec},
     servers::{ServersStatusAllocationSet, ServersStatusStorage},
 };
-use directive::{Jobdw, capacity::Padding};
+use directive::{FileSystem, Jobdw, capacity::Padding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 
@@ -17,10 +17,10 @@ use crate::{
     names::{job_id, of_storage, reference},
     plan::{
         allocation::{Allocation, allocations},
-        checks, place, proposal,
+        checks, lustre, place, proposal,
     },
     profile::lines,
-    progress::{Outcome, Progress, internal, some_of},
+    progress::{Outcome, Progress, internal, some_of, wlm},
     report::is_completed,
     view::{Group, View},
 };
@@ -49,20 +49,25 @@ pub fn storage(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
         let padding = local.and_then(|local| local.allocation_padding.parse().ok());
         let shared = local.is_some_and(|local| local.block_device_commands.shared_vg);
         let maker = Maker { view, index, jobdw, servers, padding, shared };
-        let missing = maker.missing(&allocations(servers));
-        match missing {
-            Ok(changes) => made(&of.storage, servers).with(changes),
+        if jobdw.file_system == FileSystem::Lustre {
+            return lustre::setup::storage(&maker, profile);
+        }
+        let all = allocations(servers);
+        match maker.missing(&all) {
+            Ok(changes) => made(&of.storage, &all).with(changes),
             Err(error) => Progress::failed(error),
         }
-        .with(told(&of.storage, servers))
+        .with(told(&of.storage, servers, &all))
     })
 }
 
-struct Maker<'a> {
-    view: &'a View<'a>,
-    index: usize,
+/// Makes the objects of a directive's storage.
+#[derive(Debug)]
+pub struct Maker<'a> {
+    pub view: &'a View<'a>,
+    pub index: usize,
     jobdw: &'a Jobdw,
-    servers: &'a Servers,
+    pub servers: &'a Servers,
     padding: Option<Padding>,
     shared: bool,
 }
@@ -70,7 +75,7 @@ struct Maker<'a> {
 impl Maker<'_> {
     /// What is not there yet. What was there and is gone is never made again: a job must not find empty storage where its data was.
     fn missing(&self, allocations: &[Allocation]) -> Result<Vec<Change>, ResourceError> {
-        let group = &self.view.directives[self.index].storage;
+        let group = self.group();
         let mut changes = Vec::new();
         for one in allocations {
             let at = (one.rabbit.clone(), one.name.clone());
@@ -88,7 +93,12 @@ impl Maker<'_> {
         Ok(changes)
     }
 
-    fn metadata(&self, one: &Allocation) -> ObjectMeta {
+    /// What was made of it so far.
+    pub fn group(&self) -> &Group {
+        &self.view.directives[self.index].storage
+    }
+
+    pub fn metadata(&self, one: &Allocation) -> ObjectMeta {
         let mut labels = of_storage(&self.view.workflow, self.index, self.servers);
         labels.insert(label::ALLOCATION_SET.to_owned(), one.label.clone());
         ObjectMeta {
@@ -99,7 +109,7 @@ impl Maker<'_> {
         }
     }
 
-    fn block(&self, one: &Allocation) -> NnfNodeBlockStorage {
+    pub fn block(&self, one: &Allocation) -> NnfNodeBlockStorage {
         let of = |capacity: i64| NnfNodeBlockStorageAllocationSpec {
             capacity,
             access: vec![one.rabbit.clone()],
@@ -116,7 +126,7 @@ impl Maker<'_> {
         }
     }
 
-    fn file_system(&self, one: &Allocation) -> NnfNodeStorage {
+    pub fn file_system(&self, one: &Allocation) -> NnfNodeStorage {
         let spec = &self.view.workflow.spec;
         let size = u64::try_from(one.size).unwrap_or_default();
         let visible = self.padding.map_or(size, |padding| padding.removed_from(size));
@@ -172,19 +182,34 @@ pub fn lost(group: &Group, allocations: &[Allocation]) -> Option<ResourceError> 
         let stays = |metadata: &ObjectMeta| metadata.deletion_timestamp.is_none();
         !(block.is_some_and(stays) && file_system.is_some_and(stays))
     };
-    let one = allocations.iter().find(is_lost)?;
-    Some(internal(format!(
-        "storage {}/{} was deleted, and its data with it: tear the workflow down",
-        one.rabbit, one.name
+    if let Some(one) = allocations.iter().find(is_lost) {
+        return Some(internal(format!(
+            "storage {}/{} is gone, and its data with it, or Servers names it only since Setup: tear the workflow down",
+            one.rabbit, one.name
+        )));
+    }
+    changed(group, allocations)
+}
+
+/// A count in Servers that somebody changed after its storage was made.
+fn changed(group: &Group, allocations: &[Allocation]) -> Option<ResourceError> {
+    let made = |one: &Allocation| {
+        let at = (one.rabbit.clone(), one.name.clone());
+        group.file_systems.get(&at).map(|made| made.spec.count)
+    };
+    let mut differ = allocations.iter().filter_map(|one| Some((one, made(one)?)));
+    let (one, made) = differ.find(|(one, made)| one.count != *made)?;
+    Some(wlm(format!(
+        "Servers asks for {} allocations of {} on {}, where {made} were made: set allocationCount back, or tear the workflow down",
+        one.count, one.label, one.rabbit
     )))
 }
 
 /// How far the rabbits are.
-fn made(group: &Group, servers: &Servers) -> Progress {
-    if let Some(error) = group.error() {
+pub fn made(group: &Group, all: &[Allocation]) -> Progress {
+    if let Some(error) = changed(group, all).or_else(|| group.error()) {
         return Progress::failed(error);
     }
-    let all = allocations(servers);
     let waited = all.iter().filter(|one| !is_ready(group, one)).map(|one| one.rabbit.as_str());
     let waited: Vec<&str> = waited.collect();
     match waited.as_slice() {
@@ -193,7 +218,7 @@ fn made(group: &Group, servers: &Servers) -> Progress {
     }
 }
 
-fn is_ready(group: &Group, one: &Allocation) -> bool {
+pub fn is_ready(group: &Group, one: &Allocation) -> bool {
     let at = (one.rabbit.clone(), one.name.clone());
     let block = group.blocks.get(&at).and_then(|block| block.status.as_ref());
     let file_system = group.file_systems.get(&at).and_then(|one| one.status.as_ref());
@@ -202,8 +227,7 @@ fn is_ready(group: &Group, one: &Allocation) -> bool {
 
 /// What Servers tells of its allocations. It is written when they are begun, when all are made, and when something is wrong:
 /// not once for each rabbit, of which there may be hundreds.
-fn told(group: &Group, servers: &Servers) -> Option<Change> {
-    let all = allocations(servers);
+pub fn told(group: &Group, servers: &Servers, all: &[Allocation]) -> Option<Change> {
     let ready = all.iter().all(|one| is_ready(group, one));
     let known = servers.status.clone().unwrap_or_default();
     let is_begun = !known.allocation_sets.is_empty();
@@ -211,7 +235,7 @@ fn told(group: &Group, servers: &Servers) -> Option<Change> {
         return None;
     }
     let mut sets: Vec<ServersStatusAllocationSet> = Vec::new();
-    for one in &all {
+    for one in all {
         let of = match sets.iter_mut().find(|set| set.label == one.label) {
             Some(set) => set,
             None => {
@@ -275,7 +299,7 @@ impl Group {
 }
 
 /// An error of a node, with its name.
-fn of_node(node: &str, error: &ResourceError) -> ResourceError {
+pub fn of_node(node: &str, error: &ResourceError) -> ResourceError {
     let told = error.user_message.as_ref().map(|message| format!("Node: {node}: {message}"));
     ResourceError {
         debug_message: format!("Node: {node}: {}", error.debug_message),

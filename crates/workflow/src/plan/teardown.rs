@@ -3,15 +3,17 @@
 //! ClientMounts are unmounted and gone, or provably unmounted, before any access is withdrawn; storage goes only when its rabbit
 //! alone has it.
 
+use std::collections::BTreeSet;
+
 use api::{ClientMount, NnfNodeBlockStorage, names::finalizer};
-use controller::has_finalizer;
+use controller::{ObjectKey, has_finalizer};
 use kube::ResourceExt;
 
 use crate::{
     change::Change,
     names::SERVERS_FINALIZER,
     plan::{
-        is_held,
+        is_held, lustre,
         mounts::{is_alone, is_going, is_unmounted, withdrawn},
         without_finalizer,
     },
@@ -32,16 +34,24 @@ pub fn group(site: &Site, group: &Group) -> Progress {
         return withdrawn.with(changes);
     }
     if group.mounts.values().all(|mount| is_unmounted(site, mount)) {
-        for (at, block) in &group.blocks {
-            if is_going(block) || is_withdrawn(block, &at.0) {
-                changes.extend(Change::delete(&**block));
-                changes.extend(group.file_systems.get(at).and_then(|one| Change::delete(&**one)));
-            }
+        if lustre::teardown::is_needed(group) {
+            let next = lustre::teardown::next(group);
+            return gone(group).and(next).with(withdrawn.changes).with(changes);
         }
-        let lonely = group.file_systems.iter().filter(|(at, _)| !group.blocks.contains_key(*at));
-        changes.extend(lonely.filter_map(|(_, one)| Change::delete(&**one)));
+        let all = group.blocks.keys().chain(group.file_systems.keys()).collect::<BTreeSet<_>>();
+        changes.extend(all.into_iter().flat_map(|at| removed(group, at)));
     }
     gone(group).with(withdrawn.changes).with(changes)
+}
+
+/// What a rabbit made goes, file systems and their devices, once nobody else has access.
+pub fn removed(group: &Group, at: &ObjectKey) -> Vec<Change> {
+    let (block, file_system) = (group.blocks.get(at), group.file_systems.get(at));
+    if block.is_some_and(|block| !is_going(block) && !is_withdrawn(block, &at.0)) {
+        return Vec::new();
+    }
+    let block = block.and_then(|block| Change::delete(&**block));
+    block.into_iter().chain(file_system.and_then(|one| Change::delete(&**one))).collect()
 }
 
 /// Whether the rabbit alone may have it, and does.
@@ -57,11 +67,13 @@ fn gone(group: &Group) -> Progress {
     if let Some(error) = group.error() {
         return Progress::failed(error);
     }
-    let nodes: std::collections::BTreeSet<&str> = group
+    let nodes: BTreeSet<&str> = group
         .mounts
         .keys()
         .chain(group.file_systems.keys())
         .chain(group.blocks.keys())
+        .chain(group.mgts.keys())
+        .chain(group.pools.keys())
         .map(|(node, _)| node.as_str())
         .collect();
     Progress::wait(format!("removal on {}", some_of(nodes)))

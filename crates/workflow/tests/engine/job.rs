@@ -88,10 +88,11 @@ impl Site {
             .objects
             .keys()
             .filter(|(kind, namespace, _)| {
-                !shared.contains(&&**kind)
+                !shared.contains(&&**kind) && !self.is_lent(kind, namespace)
                     || (kind == "NnfStorageProfile" && namespace != "nnf-system")
             })
             .collect();
         assert!(left.is_empty(), "left: {left:?}");
+        self.nothing_is_claimed();
     }
 }

@@ -5,6 +5,7 @@
 mod faults;
 mod job;
 mod lives;
+mod lustre;
 mod matrix;
 mod placement;
 mod refusals;

@@ -7,7 +7,7 @@ use crate::{
     site::Site,
 };
 
-fn captured(name: &str) -> Value {
+pub(crate) fn captured(name: &str) -> Value {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../api/captured");
     serde_saphyr::from_str(&std::fs::read_to_string(format!("{folder}/{name}.yaml")).unwrap())
         .unwrap()
@@ -29,7 +29,7 @@ fn shape(value: &Value, at: &str, found: &mut std::collections::BTreeSet<String>
     }
 }
 
-fn same_shape(ours: &Value, theirs: &Value, apart: &[&str]) {
+pub(crate) fn same_shape(ours: &Value, theirs: &Value, apart: &[&str]) {
     let of = |object: &Value| {
         let mut found = std::collections::BTreeSet::new();
         shape(&object["spec"], "spec", &mut found);

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use api::{
-    ClientMount, Computes, DWDirectiveRule, DirectiveBreakdown, NnfNode, NnfNodeBlockStorage,
-    NnfNodeStorage, NnfStorageProfile, PersistentStorageInstance, Servers, Storage,
-    SystemConfiguration, SystemStatus, Workflow,
+    ClientMount, Computes, DWDirectiveRule, DirectiveBreakdown, NnfLustreMgt, NnfNode,
+    NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile, PersistentStorageInstance, Servers,
+    Storage, SystemConfiguration, SystemStatus, Workflow,
 };
 use controller::{Event, Unreadable};
 use k8s_openapi::jiff::Timestamp;
@@ -47,29 +47,39 @@ impl Site {
     /// One rabbit with so many computes, and these bytes on its drives.
     pub(crate) fn new(computes: usize, bytes: i64) -> Self {
         let mut site = Self::default();
-        let names: Vec<String> = (1..=computes).map(|number| format!("c{number}")).collect();
-        let access = names.iter().enumerate();
-        let access: Vec<Value> =
-            access.map(|(index, name)| json!({"name": name, "index": index})).collect();
         site.put(json!({
             "kind": "SystemConfiguration", "metadata": {"name": "default", "namespace": "default"},
-            "spec": {"storageNodes": [{"type": "Rabbit", "name": "r", "computesAccess": access}], "portsCooldownInSeconds": 0},
+            "spec": {"storageNodes": [], "portsCooldownInSeconds": 0},
         }));
-        let ports = names.iter().enumerate().map(|(index, name)| {
-            json!({"hostname": name, "id": (index + 1).to_string(), "status": "Ready"})
-        });
-        let ports: Vec<Value> = [json!({"hostname": "r", "id": "0", "status": "Ready"})]
-            .into_iter()
-            .chain(ports)
-            .collect();
-        site.put(json!({
-            "kind": "NnfNode", "metadata": {"name": "nnf-nlc", "namespace": "r"}, "spec": {"state": "Enable"},
-            "status": {"status": "Ready", "capacity": bytes, "servers": ports},
-        }));
+        let names: Vec<String> = (1..=computes).map(|number| format!("c{number}")).collect();
+        site.add_rabbit("r", &names, bytes);
         site.put(serde_json::to_value(shipped::rules()).unwrap());
         site.put(serde_json::to_value(shipped::profile()).unwrap());
         site.settle();
         site
+    }
+
+    /// One more rabbit.
+    pub(crate) fn add_rabbit(&mut self, rabbit: &str, names: &[String], bytes: i64) {
+        let access = names.iter().enumerate();
+        let access: Vec<Value> =
+            access.map(|(index, name)| json!({"name": name, "index": index})).collect();
+        let node = json!({"type": "Rabbit", "name": rabbit, "computesAccess": access});
+        self.edit("SystemConfiguration", "default", "default", |object| {
+            object["spec"]["storageNodes"].as_array_mut().unwrap().push(node);
+        });
+        let nid = self.objects.keys().filter(|at| at.0 == "NnfNode").count() + 1;
+        let ports = names.iter().enumerate().map(|(index, name)| {
+            json!({"hostname": name, "id": (index + 1).to_string(), "status": "Ready"})
+        });
+        let ports: Vec<Value> = [json!({"hostname": rabbit, "id": "0", "status": "Ready"})]
+            .into_iter()
+            .chain(ports)
+            .collect();
+        self.put(json!({
+            "kind": "NnfNode", "metadata": {"name": "nnf-nlc", "namespace": rabbit}, "spec": {"state": "Enable"},
+            "status": {"status": "Ready", "capacity": bytes, "servers": ports, "lnetNid": format!("10.0.0.{nid}@tcp")},
+        }));
     }
 
     /// Stores an object as a client would create it.
@@ -123,7 +133,7 @@ impl Site {
     }
 
     /// Removes what nothing holds, and what its owner left behind.
-    fn collect(&mut self) {
+    pub(crate) fn collect(&mut self) {
         loop {
             let is_free = |object: &Value| {
                 object["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty)
@@ -219,12 +229,13 @@ impl Site {
                 let mut after = self.objects[place].clone();
                 json_patch::patch(&mut after, patch).unwrap();
                 let access = after["spec"]["allocations"].to_string();
-                assert_eq!(after["spec"]["allocations"][0]["access"][0], "r");
+                assert_eq!(after["spec"]["allocations"][0]["access"][0], place.1);
                 let cut = mounted.iter().find(|node| !access.contains(&format!("{node:?}")));
                 assert_eq!(cut, None, "{change} while it is mounted there");
             }
             _ => {}
         }
+        self.check_lustre(change, place);
     }
 
     /// All there is, as the engine sees it after a start.
@@ -235,6 +246,7 @@ impl Site {
         self.list::<DirectiveBreakdown>(&mut world);
         self.list::<Servers>(&mut world);
         self.list::<ClientMount>(&mut world);
+        self.list::<NnfLustreMgt>(&mut world);
         self.list::<NnfNodeBlockStorage>(&mut world);
         self.list::<NnfNodeStorage>(&mut world);
         self.list::<NnfStorageProfile>(&mut world);
@@ -269,6 +281,9 @@ impl Site {
         let mut changes = Vec::new();
         for key in world.keys() {
             match key {
+                Key::Mgt(place) => {
+                    changes.extend(workflow::external_mgt::plan(&world.site, &place));
+                }
                 Key::Rabbit(rabbit) => changes.extend(workflow::rabbit::plan(&world.site, &rabbit)),
                 Key::Workflow(place) => {
                     let plan = match world.view(&place) {
@@ -337,6 +352,7 @@ impl Site {
                     let count = object["spec"]["count"].as_u64().unwrap();
                     json!({"ready": true, "health": "Healthy", "allocations": (0..count).map(|_| json!({"ready": true})).collect::<Vec<_>>()})
                 }),
+                "NnfLustreMGT" if place.1 != "nnf-system" => self.act_on_mgt(&place),
                 "ClientMount" => self.act_on(&place, "nnf_clientmount", |object| {
                     let state = &object["spec"]["desiredState"];
                     let mounts = object["spec"]["mounts"].as_array().unwrap();

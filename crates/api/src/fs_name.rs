@@ -1,4 +1,4 @@
-//! File system names, and how the agent counts through them.
+//! Names of Lustre file systems, and how a management target counts through them.
 
 use std::{collections::BTreeSet, fmt, str::FromStr};
 

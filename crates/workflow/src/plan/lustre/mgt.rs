@@ -1,0 +1,339 @@
+//! Which management target a file system has, its name there, and the site's commands on it.
+
+use std::sync::Arc;
+
+use api::{
+    NnfLustreMgt, NnfLustreMgtSpec, NnfStorageProfile, PersistentStorageInstance, RabbitLabels,
+    ResourceError,
+    nnf_lustre_mgt::NnfLustreMgtSpecCommand,
+    persistent_storage_instance::{PersistentStorageState, PersistentStorageStatusState},
+};
+use controller::ObjectKey;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::ResourceExt;
+
+use crate::{
+    change::Change,
+    mgts::{EXTERNAL_NAMESPACE, normalized},
+    names::{STANDALONE_MGT, claim, of_storage},
+    plan::{
+        allocation::mgs_rabbit,
+        checks,
+        setup::{Maker, of_node},
+    },
+    progress::{Outcome, Progress, internal, passing, wlm},
+    view::Group,
+};
+
+/// The first name that a job's own target gives out.
+const FIRST_NAME: &str = "aaaaaaaa";
+
+/// Before the name of a pool, where a profile would have addresses.
+const POOL: &str = "pool:";
+
+/// A file system's name, and where its clients and targets find the management server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// At most 8 characters.
+    pub name: String,
+    /// LNet addresses.
+    pub address: String,
+}
+
+/// The name that the targets were made with.
+#[must_use]
+pub fn made_with(group: &Group) -> Option<Named> {
+    let all = group.file_systems.values().map(|one| &one.spec.lustre_storage);
+    let named = all.filter(|one| !one.file_system_name.is_empty() && !one.mgs_address.is_empty());
+    let one = named.into_iter().next()?;
+    Some(Named { name: one.file_system_name.clone(), address: one.mgs_address.clone() })
+}
+
+/// Name and address, once a management target gave the name.
+///
+/// # Errors
+/// How far that is.
+pub fn named(maker: &Maker<'_>, profile: &NnfStorageProfile) -> Result<Named, Progress> {
+    let mgt = match target(maker, profile) {
+        Ok(Some(mgt)) => mgt,
+        Ok(None) => return Err(own(maker)),
+        Err(progress) => return Err(progress),
+    };
+    let claim = claim(maker.servers);
+    let (node, name) = (mgt.namespace().unwrap_or_default(), mgt.name_any());
+    if !mgt.spec.claim_list.contains(&claim) {
+        if mgt.metadata.deletion_timestamp.is_some() {
+            let why =
+                format!("NnfLustreMGT {node}/{name} is being deleted: tear the workflow down");
+            return Err(Progress::failed(internal(why)));
+        }
+        let mut after = NnfLustreMgt::clone(&mgt);
+        after.spec.claim_list.push(claim);
+        return Err(Progress::default().with(Change::patch(&*mgt, &after)));
+    }
+    let status = mgt.status.as_ref();
+    let mut given = status.into_iter().flat_map(|status| &status.claim_list);
+    let Some(given) = given.find(|given| *given.reference == claim) else {
+        let error = status.and_then(|status| status.error.as_ref());
+        return Err(error.map_or_else(
+            || Progress::wait(format!("a file system name from NnfLustreMGT {node}/{name}")),
+            |error| Progress::failed(of_node(&node, error)),
+        ));
+    };
+    let external = &profile.data().lustre_storage.mgt_options.external_mgs;
+    let is_address = !external.is_empty() && !external.starts_with(POOL);
+    let told = mgt.spec.addresses.first().filter(|_| !is_address).unwrap_or(external);
+    let named = Named { name: given.fs_name.clone(), address: normalized(told) };
+    match made_with(maker.group()) {
+        Some(made) if made.name != named.name => Err(Progress::failed(internal(format!(
+            "NnfLustreMGT {node}/{name} names the file system {}, and its targets were made as {}: tear the workflow down",
+            named.name, made.name
+        )))),
+        Some(made) => Ok(made),
+        None => Ok(named),
+    }
+}
+
+/// The management target to ask; none where the file system has one of its own, which does not exist yet.
+fn target(
+    maker: &Maker<'_>,
+    profile: &NnfStorageProfile,
+) -> Result<Option<Arc<NnfLustreMgt>>, Progress> {
+    // One that was chosen stays, whatever the profile says or others do.
+    if let Some(mgt) = maker.group().mgts.values().next() {
+        return Ok(Some(mgt.clone()));
+    }
+    let external = &profile.data().lustre_storage.mgt_options.external_mgs;
+    match external.strip_prefix(POOL) {
+        Some(pool) => pooled(maker, pool).map(Some),
+        None if !external.is_empty() => {
+            with_address(maker, external).map(Some).map_err(Progress::failed)
+        }
+        None => Ok(None),
+    }
+}
+
+fn with_address(maker: &Maker<'_>, external: &str) -> Result<Arc<NnfLustreMgt>, ResourceError> {
+    let mut found = maker.view.site.mgts.with_address(external);
+    match (found.next(), found.next()) {
+        (Some(mgt), None) => Ok(mgt.clone()),
+        (None, _) => Err(passing(format!(
+            "no NnfLustreMGT resource found for MGS address {external} (lustreStorage.mgtOptions.externalMgs of the profile): the administrator creates one in {EXTERNAL_NAMESPACE} with that address"
+        ))),
+        (Some(one), Some(other)) => Err(wlm(format!(
+            "multiple MGTs found for address {external}: NnfLustreMGT {}/{} and {}/{}: the administrator leaves one of them",
+            one.namespace().unwrap_or_default(),
+            one.name_any(),
+            other.namespace().unwrap_or_default(),
+            other.name_any()
+        ))),
+    }
+}
+
+/// The file system's own target: the object first, which gives the name that a combined target is formatted with.
+fn own(maker: &Maker<'_>) -> Progress {
+    let Some(rabbit) = mgs_rabbit(maker.servers) else {
+        return Progress::failed(wlm(
+            "Servers names no rabbit for the management target: fill the set with label mgt or mgtmdt",
+        ));
+    };
+    let at: ObjectKey = (rabbit.to_owned(), maker.servers.name_any());
+    if maker.view.site.mgts.get(&at).is_some() {
+        return Progress::wait(format!("NnfLustreMGT {rabbit}/{} of other storage to go", at.1));
+    }
+    let told = maker.view.site.nodes.get(rabbit).and_then(|node| node.status.as_ref());
+    let address = told.map(|status| normalized(&status.lnet_nid)).unwrap_or_default();
+    if address.is_empty() {
+        return Progress::failed(passing(format!(
+            "{rabbit} has told no LNet address (NnfNode {rabbit}/nnf-nlc, status.lnetNid): load Lustre's modules there, or place the management target elsewhere"
+        )));
+    }
+    let object = NnfLustreMgt {
+        metadata: ObjectMeta {
+            name: Some(at.1),
+            namespace: Some(at.0),
+            labels: Some(of_storage(&maker.view.workflow, maker.index, maker.servers)),
+            ..ObjectMeta::default()
+        },
+        spec: NnfLustreMgtSpec {
+            addresses: vec![address],
+            fs_name_start: FIRST_NAME.to_owned(),
+            claim_list: vec![claim(maker.servers)],
+            ..NnfLustreMgtSpec::default()
+        },
+        status: None,
+    };
+    Progress::default().with([Change::create(&object)])
+}
+
+/// A member of a pool of persistent targets. It is held before it is asked for a name, so that nobody destroys it meanwhile.
+fn pooled(maker: &Maker<'_>, pool: &str) -> Result<Arc<NnfLustreMgt>, Progress> {
+    let held = maker.group().pools.iter().next();
+    let (at, member) = match held {
+        Some((at, member)) => (at.clone(), member.clone()),
+        None => chosen(maker, pool).map_err(Progress::failed)?,
+    };
+    if held.is_none() {
+        let mut after = PersistentStorageInstance::clone(&member);
+        after.spec.consumer_references.push(claim(maker.servers));
+        return Err(Progress::default().with(Change::patch(&*member, &after)));
+    }
+    let mgt = maker.view.site.mgts.of_owner(&at).next();
+    mgt.cloned().ok_or_else(|| {
+        Progress::failed(passing(format!(
+            "persistent storage {} of pool {pool} has no NnfLustreMGT: see why its Setup did not end",
+            at.1
+        )))
+    })
+}
+
+/// The member with the fewest names of those that serve, a degraded one only if there is no other.
+fn chosen(
+    maker: &Maker<'_>,
+    pool: &str,
+) -> Result<(ObjectKey, Arc<PersistentStorageInstance>), ResourceError> {
+    let site = maker.view.site;
+    let members = site
+        .persistent
+        .iter()
+        .filter(|(_, one)| one.labels().get(STANDALONE_MGT).is_some_and(|label| label == pool));
+    let members: Vec<_> = members.collect();
+    if members.is_empty() {
+        return Err(passing(format!(
+            "no persistent storage is in the pool {pool} of management targets (lustreStorage.mgtOptions.externalMgs of the profile): the administrator creates one with create_persistent and a profile whose standaloneMgtPoolName is {pool}"
+        )));
+    }
+    let mut why = String::new();
+    let mut usable = Vec::new();
+    for (at, one) in members {
+        match is_usable(maker, at, one) {
+            Ok((is_degraded, claims)) => usable.push((is_degraded, claims, at, one)),
+            Err(reason) => why = format!("{}: {reason}", at.1),
+        }
+    }
+    let best = usable
+        .into_iter()
+        .min_by_key(|(is_degraded, claims, at, _)| (*is_degraded, *claims, (*at).clone()));
+    best.map(|(_, _, at, one)| (at.clone(), one.clone())).ok_or_else(|| {
+        passing(format!("no management target of the pool {pool} can be used now, such as {why}"))
+    })
+}
+
+/// Whether it is degraded, and how many names it gave; or why it cannot be used.
+fn is_usable(
+    maker: &Maker<'_>,
+    at: &ObjectKey,
+    one: &PersistentStorageInstance,
+) -> Result<(bool, usize), String> {
+    let is_going = one.metadata.deletion_timestamp.is_some()
+        || one.spec.state == PersistentStorageState::Destroying;
+    if is_going {
+        return Err("it is being destroyed".to_owned());
+    }
+    let state = one.status.as_ref().and_then(|status| status.state.as_ref());
+    let is_degraded = match state {
+        Some(PersistentStorageStatusState::Active) => false,
+        Some(PersistentStorageStatusState::Degraded) => true,
+        other => {
+            let how = other.map_or("not known", PersistentStorageStatusState::as_str);
+            return Err(format!("its state is {how}"));
+        }
+    };
+    let site = maker.view.site;
+    let mgt = site.mgts.of_owner(at).next().ok_or("it has no NnfLustreMGT")?;
+    let rabbit = mgt.namespace().unwrap_or_default();
+    let storage = site.storages.get(&rabbit).ok_or_else(|| format!("{rabbit} has no Storage"))?;
+    checks::serves(&rabbit, storage).map_err(|error| error.debug_message)?;
+    Ok((is_degraded, mgt.spec.claim_list.len()))
+}
+
+/// The site's commands on the management target, once all targets serve. The site's own targets run none: nobody of ours is
+/// on their hosts.
+pub fn commands(maker: &Maker<'_>, profile: &NnfStorageProfile, named: &Named) -> Progress {
+    let lines = &profile.data().lustre_storage.mgt_options.pre_mount_commands;
+    let Some(mgt) = maker.group().mgts.values().next().filter(|_| !lines.is_empty()) else {
+        return Progress::default();
+    };
+    let rabbit = mgt.namespace().unwrap_or_default();
+    if rabbit == EXTERNAL_NAMESPACE {
+        return Progress::default();
+    }
+    let claim = claim(maker.servers);
+    let mut asked = mgt.spec.command_list.iter();
+    if !asked.any(|entry| *entry.reference == claim) {
+        let commands = lines.iter().map(|line| expanded(maker, named, line)).collect();
+        let mut after = NnfLustreMgt::clone(mgt);
+        after.spec.command_list.push(NnfLustreMgtSpecCommand { reference: claim.into(), commands });
+        return Progress::default().with(Change::patch(&**mgt, &after));
+    }
+    let mut told = mgt.status.iter().flat_map(|status| &status.command_list);
+    match told.find(|told| *told.reference == claim) {
+        Some(told) if told.ready => Progress::default(),
+        Some(told) if told.error.is_some() => {
+            let error = told.error.as_ref().map(|error| of_node(&rabbit, error));
+            Progress {
+                outcome: error.map_or(Outcome::Working, Outcome::Failed),
+                ..Progress::default()
+            }
+        }
+        _ => Progress::wait(format!("the site's commands on the management target of {rabbit}")),
+    }
+}
+
+/// Values hold nothing that a shell reads.
+fn expanded(maker: &Maker<'_>, named: &Named, line: &str) -> String {
+    let spec = &maker.view.workflow.spec;
+    [
+        ("$MGS_NID", named.address.clone()),
+        ("$FS_NAME", named.name.clone()),
+        ("$GROUPID", spec.group_id.to_string()),
+        ("$USERID", spec.user_id.to_string()),
+    ]
+    .into_iter()
+    .fold(line.to_owned(), |line, (name, value)| line.replace(name, &value))
+}
+
+/// Withdraws claim and commands; done when the target has erased the name.
+pub fn released(group: &Group) -> Progress {
+    let Some(servers) = &group.servers else { return Progress::default() };
+    let claim = claim(servers);
+    let mut progress = Progress::default();
+    for ((node, name), mgt) in &group.mgts {
+        let mut after = NnfLustreMgt::clone(mgt);
+        after.spec.claim_list.retain(|other| *other != claim);
+        after.spec.command_list.retain(|other| *other.reference != claim);
+        let status = mgt.status.as_ref();
+        let mut given = status.into_iter().flat_map(|status| &status.claim_list);
+        let waits = given.any(|given| *given.reference == claim);
+        let error = status.and_then(|status| status.error.as_ref());
+        progress = progress.with(Change::patch(&**mgt, &after));
+        if waits {
+            progress = progress.and(match error {
+                Some(error) => Progress::failed(of_node(node, error)),
+                None => Progress::wait(format!(
+                    "NnfLustreMGT {node}/{name} to erase the file system's name"
+                )),
+            });
+        }
+    }
+    progress
+}
+
+/// Lets go of persistent targets.
+pub fn let_go(group: &Group) -> Vec<Change> {
+    let Some(servers) = &group.servers else { return Vec::new() };
+    let claim = claim(servers);
+    let without = |one: &Arc<PersistentStorageInstance>| {
+        let mut after = PersistentStorageInstance::clone(one);
+        after.spec.consumer_references.retain(|other| *other != claim);
+        Change::patch(&**one, &after)
+    };
+    group.pools.values().filter_map(without).collect()
+}
+
+/// Whether a management target is the storage's own.
+#[must_use]
+pub fn is_own(group: &Group, mgt: &NnfLustreMgt) -> bool {
+    let is_owner = |uid: String| mgt.owner().is_some_and(|owner| owner.uid == uid);
+    group.servers.as_ref().is_none_or(|servers| servers.uid().is_some_and(is_owner))
+}

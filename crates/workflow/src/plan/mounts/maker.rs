@@ -1,0 +1,225 @@
+//! Makes the ClientMounts of a directive's storage.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::{
+    ClientMount, ClientMountSpec,
+    client_mount::{
+        ClientMountDevice, ClientMountDeviceLvm, ClientMountDeviceReference, ClientMountInfo,
+        ClientMountNvmeInfo, DeviceType, FileSystemKind, LvmDeviceType, MountState, TargetType,
+    },
+    names::label,
+};
+use controller::ObjectKey;
+use directive::FileSystem;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::ResourceExt;
+
+use super::{desire, is_mounted, path};
+use crate::{
+    change::Change,
+    names::{of_directive, of_storage, reference},
+    plan::allocation::{Allocation, Slot},
+    progress::{Progress, some_of},
+    site::IndexNames,
+    view::{Group, View},
+};
+
+/// What is to be changed, and which nodes are waited for.
+#[derive(Debug, Default)]
+pub struct Waited {
+    pub changes: Vec<Change>,
+    pub nodes: BTreeSet<String>,
+}
+
+impl Waited {
+    pub fn and(mut self, other: Self) -> Self {
+        self.changes.extend(other.changes);
+        self.nodes.extend(other.nodes);
+        self
+    }
+
+    /// Waits for this node.
+    fn node(name: &str, changes: impl IntoIterator<Item = Change>) -> Self {
+        Self { changes: changes.into_iter().collect(), nodes: BTreeSet::from([name.to_owned()]) }
+    }
+
+    pub fn told(self, group: &Group, what: &str) -> Progress {
+        let progress = match group.error() {
+            _ if self.nodes.is_empty() => Progress::default(),
+            Some(error) => Progress::failed(error),
+            None => {
+                Progress::wait(format!("{what} {}", some_of(self.nodes.iter().map(String::as_str))))
+            }
+        };
+        progress.with(self.changes)
+    }
+}
+
+/// The ClientMounts of one directive.
+#[derive(Debug)]
+pub struct Maker<'a> {
+    pub view: &'a View<'a>,
+    pub index: usize,
+    pub file_system: FileSystem,
+    pub group: &'a Group,
+}
+
+impl Maker<'_> {
+    /// Where a node's mount of this directive is.
+    pub fn at(&self, node: &str, end: &str) -> ObjectKey {
+        let of = of_directive(&self.view.workflow, self.index);
+        (node.to_owned(), format!("{}-{of}-{end}", self.view.namespace()))
+    }
+
+    /// A mount on its way; `new` makes it when it is not there.
+    pub fn towards(&self, at: &ObjectKey, new: impl FnOnce() -> Option<Change>) -> Waited {
+        match self.group.mounts.get(at) {
+            Some(mount) if is_mounted(mount) => Waited::default(),
+            Some(mount) => Waited::node(&at.0, desire(mount, MountState::Mounted)),
+            None => Waited::node(&at.0, new()),
+        }
+    }
+
+    /// On a compute.
+    pub fn compute(&self, compute: &str, slot: &Slot) -> Waited {
+        let at = self.at(compute, "computes");
+        self.towards(&at, || self.new_compute(&at, slot))
+    }
+
+    /// The mount of a compute, once its rabbit made the file system and gave access.
+    fn new_compute(&self, at: &ObjectKey, slot: &Slot) -> Option<Change> {
+        let block = self.group.blocks.get(&(slot.rabbit.clone(), slot.name.clone()))?;
+        let file_system = self.group.file_systems.get(&(slot.rabbit.clone(), slot.name.clone()))?;
+        if !file_system.status.as_ref().is_some_and(|status| status.ready) {
+            return None;
+        }
+        let place =
+            if block.spec.shared_allocation { 0 } else { usize::try_from(slot.index).ok()? };
+        let allocation = block.status.as_ref()?.allocations.get(place)?;
+        let access = allocation.accesses.get(&at.0)?;
+        if access.storage_group_id.is_empty() {
+            return None;
+        }
+        let namespaces = allocation.devices.iter().map(|device| ClientMountNvmeInfo {
+            device_serial: device.nqn.clone(),
+            namespace_id: device.namespace_id.clone(),
+            namespace_guid: String::new(),
+        });
+        let lvm = ClientMountDeviceLvm {
+            device_type: LvmDeviceType::Nvme,
+            nvme_info: namespaces.collect(),
+            volume_group: String::new(),
+            logical_volume: String::new(),
+        };
+        let device = ClientMountDevice { lvm: Some(lvm), ..self.device(DeviceType::Lvm, slot) };
+        let mount = self.mount(self.path(), device, None);
+        Some(Change::create(&self.object(at, vec![mount])?))
+    }
+
+    /// On a rabbit, where `of` says which compute uses which allocation.
+    pub fn rabbit(&self, rabbit: &str, here: &[&Allocation], of: &BTreeMap<&Slot, &str>) -> Waited {
+        let at = self.at(rabbit, "servers");
+        self.towards(&at, || self.new_rabbit(&at, here, of))
+    }
+
+    /// The mounts of a rabbit: all of its allocations as one tree.
+    fn new_rabbit(
+        &self,
+        at: &ObjectKey,
+        here: &[&Allocation],
+        of: &BTreeMap<&Slot, &str>,
+    ) -> Option<Change> {
+        let here: Vec<(&Allocation, i64)> =
+            here.iter().flat_map(|one| (0..one.count).map(move |index| (*one, index))).collect();
+        let is_ready = |one: &Allocation| {
+            let made = self.group.file_systems.get(&(one.rabbit.clone(), one.name.clone()));
+            made.and_then(|made| made.status.as_ref()).is_some_and(|status| status.ready)
+        };
+        if !here.iter().all(|(one, _)| is_ready(one)) {
+            return None;
+        }
+        let mount = |(one, index): &(&Allocation, i64)| {
+            let slot = Slot { rabbit: one.rabbit.clone(), name: one.name.clone(), index: *index };
+            let compute = of.get(&slot).map(|compute| (*compute).to_owned());
+            let name = match self.view.site.settings.index_names {
+                IndexNames::Node => "node",
+                IndexNames::Rabbit => one.rabbit.as_str(),
+            };
+            let path = format!("{}/{name}-{}", self.path(), one.first + index);
+            self.mount(path, self.device(DeviceType::Reference, &slot), compute)
+        };
+        self.new_server(at, here.iter().map(mount).collect())
+    }
+
+    /// A rabbit's mounts, which go with the job's.
+    pub fn new_server(&self, at: &ObjectKey, mounts: Vec<ClientMountInfo>) -> Option<Change> {
+        let mut object = self.object(at, mounts)?;
+        object.labels_mut().insert(label::TEARDOWN_STATE.to_owned(), "PostRun".to_owned());
+        Some(Change::create(&object))
+    }
+
+    fn device(&self, kind: DeviceType, slot: &Slot) -> ClientMountDevice {
+        let reference = ClientMountDeviceReference {
+            object_reference: reference("NnfNodeStorage", &slot.name, &slot.rabbit),
+            data: (slot.index > 0).then_some(slot.index),
+        };
+        ClientMountDevice { kind, lustre: None, lvm: None, device_reference: Some(reference) }
+    }
+
+    /// What is mounted at a path.
+    pub fn mount(
+        &self,
+        mount_path: String,
+        device: ClientMountDevice,
+        compute: Option<String>,
+    ) -> ClientMountInfo {
+        let spec = &self.view.workflow.spec;
+        let raw = self.file_system == FileSystem::Raw;
+        ClientMountInfo {
+            mount_path,
+            user_id: Some(spec.user_id),
+            group_id: Some(spec.group_id),
+            set_permissions: raw,
+            options: if raw { "bind" } else { "" }.to_owned(),
+            device,
+            kind: match self.file_system {
+                FileSystem::Raw => FileSystemKind::Raw,
+                other => FileSystemKind::from(other.as_str()),
+            },
+            target_type: if raw { TargetType::File } else { TargetType::Directory },
+            compute,
+        }
+    }
+
+    /// A ClientMount, mounted from the beginning.
+    pub fn object(
+        &self,
+        (node, name): &ObjectKey,
+        mounts: Vec<ClientMountInfo>,
+    ) -> Option<ClientMount> {
+        let servers = self.group.servers.as_ref()?;
+        let mut labels = of_storage(&self.view.workflow, self.index, servers);
+        labels.insert(label::TARGET_DIRECTIVE_INDEX.to_owned(), self.index.to_string());
+        labels.insert(label::TARGET_OWNER_UID.to_owned(), servers.uid()?);
+        Some(ClientMount {
+            metadata: ObjectMeta {
+                name: Some(name.clone()),
+                namespace: Some(node.clone()),
+                labels: Some(labels),
+                ..ObjectMeta::default()
+            },
+            spec: ClientMountSpec {
+                node: node.clone(),
+                desired_state: MountState::Mounted,
+                mounts,
+            },
+            status: None,
+        })
+    }
+
+    /// Where a node sees the storage.
+    pub fn path(&self) -> String {
+        path(self.view, self.index, self.file_system)
+    }
+}

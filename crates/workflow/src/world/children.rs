@@ -1,0 +1,147 @@
+//! What belongs to one workflow.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use api::{RabbitLabels, names::label};
+use controller::{Change, Object, ObjectKey};
+use kube::ResourceExt;
+
+use super::{Key, Wake, World, place, workflow_of};
+use crate::{
+    names::of_directive,
+    view::{DirectiveView, Group, View},
+};
+
+/// What a workflow has outside of its fixed names.
+#[derive(Debug, Default)]
+pub(super) struct Children {
+    pub(super) servers: BTreeSet<ObjectKey>,
+    pub(super) blocks: BTreeSet<ObjectKey>,
+    pub(super) file_systems: BTreeSet<ObjectKey>,
+    pub(super) mounts: BTreeSet<ObjectKey>,
+    pub(super) mgts: BTreeSet<ObjectKey>,
+}
+
+impl Children {
+    fn is_empty(&self) -> bool {
+        self.servers.is_empty()
+            && self.blocks.is_empty()
+            && self.file_systems.is_empty()
+            && self.mounts.is_empty()
+            && self.mgts.is_empty()
+    }
+}
+
+impl World {
+    /// A workflow with everything that is its.
+    #[must_use]
+    pub fn view(&self, (namespace, name): &ObjectKey) -> Option<View<'_>> {
+        let workflow = self.workflows.get(namespace, name)?.clone();
+        let uid = workflow.uid().unwrap_or_default();
+        let mut groups = self.groups(&(namespace.clone(), name.clone()));
+        let directive = |index: usize| {
+            let of = of_directive(&workflow, index);
+            let mut storage = groups.remove(&(uid.clone(), index.to_string())).unwrap_or_default();
+            storage.servers = own(self.servers.get(namespace, &of), &uid);
+            storage.profile = own(self.profiles.get(namespace, &of), &uid);
+            DirectiveView { breakdown: own(self.breakdowns.get(namespace, &of), &uid), storage }
+        };
+        let directives = (0..workflow.spec.directives.len()).map(directive).collect();
+        Some(View {
+            site: &self.site,
+            computes: own(self.computes.get(namespace, name), &uid),
+            directives,
+            leftovers: groups.into_values().collect(),
+            workflow,
+        })
+    }
+
+    /// The storage that names a workflow, by the workflow's uid and by directive.
+    #[must_use]
+    pub fn groups(&self, workflow: &ObjectKey) -> BTreeMap<(String, String), Group> {
+        let mut groups: BTreeMap<(String, String), Group> = BTreeMap::new();
+        let unreadable = self.blocks.unreadable().chain(self.file_systems.unreadable());
+        let unreadable = unreadable.chain(self.mgts.unreadable());
+        for metadata in unreadable.chain(self.mounts.unreadable()) {
+            let text = |key| metadata.labels.as_ref().and_then(|labels| labels.get(key)).cloned();
+            let of = text(label::WORKFLOW_NAMESPACE).zip(text(label::WORKFLOW_NAME));
+            if of.as_ref() != Some(workflow) {
+                continue;
+            }
+            let storage = [label::WORKFLOW_UID, label::DIRECTIVE_INDEX].map(text);
+            let [uid, index] = storage.map(Option::unwrap_or_default);
+            let at =
+                [&metadata.namespace, &metadata.name].map(|one| one.clone().unwrap_or_default());
+            groups.entry((uid, index)).or_default().unreadable.insert(at.into());
+        }
+        let Some(children) = self.children.get(workflow) else { return groups };
+        for at in &children.blocks {
+            if let Some(block) = self.blocks.get(&at.0, &at.1) {
+                let group = groups.entry(storage_of(&**block)).or_default();
+                group.blocks.insert(at.clone(), block.clone());
+            }
+        }
+        for at in &children.file_systems {
+            if let Some(one) = self.file_systems.get(&at.0, &at.1) {
+                let group = groups.entry(storage_of(&**one)).or_default();
+                group.file_systems.insert(at.clone(), one.clone());
+            }
+        }
+        for at in &children.mounts {
+            if let Some(one) = self.mounts.get(&at.0, &at.1) {
+                let group = groups.entry(storage_of(&**one)).or_default();
+                group.mounts.insert(at.clone(), one.clone());
+            }
+        }
+        for at in &children.servers {
+            if let Some(one) = self.servers.get(&at.0, &at.1) {
+                let group = groups.entry(storage_of(&**one)).or_default();
+                group.servers = Some(one.clone());
+                self.site.claims_of(one, group);
+            }
+        }
+        for at in &children.mgts {
+            if let Some(one) = self.mgts.get(&at.0, &at.1) {
+                let group = groups.entry(storage_of(&**one)).or_default();
+                group.mgts.insert(at.clone(), one.clone());
+            }
+        }
+        groups
+    }
+
+    pub(super) fn child<K: Object>(
+        &mut self,
+        change: &Change<K>,
+        set: fn(&mut Children) -> &mut BTreeSet<ObjectKey>,
+    ) -> Vec<Wake> {
+        let mut wakes = Vec::new();
+        for (object, is_there) in [(&change.old, false), (&change.new, true)] {
+            let Some(object) = object else { continue };
+            let Some(workflow) = workflow_of(&**object) else { continue };
+            let children = self.children.entry(workflow.clone()).or_default();
+            if is_there {
+                set(children).insert(place(&**object));
+            } else {
+                set(children).remove(&place(&**object));
+            }
+            if children.is_empty() {
+                self.children.remove(&workflow);
+            }
+            wakes.push(Wake::Key(Key::Workflow(workflow)));
+        }
+        wakes
+    }
+}
+
+/// The object, if it belongs to the workflow of this uid.
+fn own<K: Object>(object: Option<&Arc<K>>, uid: &str) -> Option<Arc<K>> {
+    object.filter(|one| one.label(label::WORKFLOW_UID) == Some(uid)).cloned()
+}
+
+fn storage_of<K: Object>(object: &K) -> (String, String) {
+    let text = |key| object.label(key).unwrap_or_default().to_owned();
+    (text(label::WORKFLOW_UID), text(label::DIRECTIVE_INDEX))
+}

@@ -1,0 +1,142 @@
+//! Kinds that all workflows share.
+
+use std::sync::Arc;
+
+use api::{
+    DWDirectiveRule, NnfNode, NnfStorageProfile, PersistentStorageInstance, Storage,
+    SystemConfiguration, SystemStatus,
+    names::{NNF_NODE, PROFILE_TEMPLATE_NAMESPACE, STORAGE_NAMESPACE, SYSTEM_CONFIGURATION},
+};
+use controller::{Change, Store};
+use kube::ResourceExt;
+
+use super::{Kept, Key, Wake, World, place, wake_workflow, workflow_of};
+use crate::profile::ruleset;
+
+impl Kept for NnfStorageProfile {
+    fn store(world: &mut World) -> &mut Store<Self> {
+        &mut world.profiles
+    }
+
+    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        let Some(object) = change.object() else { return Vec::new() };
+        let (namespace, name) = place(&**object);
+        if namespace != PROFILE_TEMPLATE_NAMESPACE {
+            return wake_workflow(workflow_of(&**object));
+        }
+        let template = change.new.clone().filter(|profile| !profile.data().pinned);
+        match template {
+            Some(template) => world.site.profiles.insert(name, template),
+            None => world.site.profiles.remove(&name),
+        };
+        vec![Wake::Waiting]
+    }
+}
+
+impl Kept for Storage {
+    fn store(world: &mut World) -> &mut Store<Self> {
+        &mut world.storages
+    }
+
+    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        let Some(object) = change.object() else { return Vec::new() };
+        let (namespace, name) = place(&**object);
+        if namespace != STORAGE_NAMESPACE {
+            return Vec::new();
+        }
+        match change.new.clone() {
+            Some(new) => world.site.storages.insert(name.clone(), new),
+            None => world.site.storages.remove(&name),
+        };
+        // Bytes change with every allocation of anybody: by those nobody goes.
+        let told = |one: &Option<Arc<Storage>>| {
+            one.as_ref().map(|one| {
+                let status = one.status.clone().unwrap_or_default();
+                (one.spec.clone(), one.labels().clone(), status.status, status.access)
+            })
+        };
+        let mut wakes = vec![Wake::Key(Key::Rabbit(name))];
+        if told(&change.old) != told(&change.new) {
+            wakes.push(Wake::Waiting);
+        }
+        wakes
+    }
+}
+
+impl Kept for NnfNode {
+    fn store(world: &mut World) -> &mut Store<Self> {
+        &mut world.nodes
+    }
+
+    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        let Some(object) = change.object() else { return Vec::new() };
+        let (rabbit, name) = place(&**object);
+        if name != NNF_NODE {
+            return Vec::new();
+        }
+        match change.new.clone() {
+            Some(new) => world.site.nodes.insert(rabbit.clone(), new),
+            None => world.site.nodes.remove(&rabbit),
+        };
+        vec![Wake::Key(Key::Rabbit(rabbit)), Wake::Failing]
+    }
+}
+
+impl Kept for SystemConfiguration {
+    fn store(world: &mut World) -> &mut Store<Self> {
+        &mut world.systems
+    }
+
+    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        let the_one = (STORAGE_NAMESPACE.to_owned(), SYSTEM_CONFIGURATION.to_owned());
+        if change.object().map(|object| place(&**object)) != Some(the_one) {
+            return Vec::new();
+        }
+        world.site.set_system(change.new.clone());
+        let rabbits = world.site.rabbits().into_iter();
+        let rabbits = rabbits.map(|rabbit| Wake::Key(Key::Rabbit(rabbit.to_owned())));
+        rabbits.chain([Wake::Waiting]).collect()
+    }
+}
+
+impl Kept for SystemStatus {
+    fn store(world: &mut World) -> &mut Store<Self> {
+        &mut world.statuses
+    }
+
+    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        let the_one = (STORAGE_NAMESPACE.to_owned(), SYSTEM_CONFIGURATION.to_owned());
+        if change.object().map(|object| place(&**object)) != Some(the_one) {
+            return Vec::new();
+        }
+        world.site.status.clone_from(&change.new);
+        vec![Wake::Waiting]
+    }
+}
+
+impl Kept for PersistentStorageInstance {
+    fn store(world: &mut World) -> &mut Store<Self> {
+        &mut world.persistent
+    }
+
+    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        let Some(object) = change.object() else { return Vec::new() };
+        let at = place(&**object);
+        match change.new.clone() {
+            Some(new) => world.site.persistent.insert(at, new),
+            None => world.site.persistent.remove(&at),
+        };
+        vec![Wake::Waiting]
+    }
+}
+
+impl Kept for DWDirectiveRule {
+    fn store(world: &mut World) -> &mut Store<Self> {
+        &mut world.rules
+    }
+
+    fn changed(world: &mut World, _: &Change<Self>) -> Vec<Wake> {
+        world.site.rules = Arc::new(ruleset(world.rules.iter().map(|rule| &**rule)));
+        vec![Wake::Waiting]
+    }
+}

@@ -1,0 +1,124 @@
+//! Lustre: targets in their order, names on management targets, lives and mishaps.
+
+mod agents;
+mod faults;
+mod lives;
+mod names;
+mod pools;
+mod samples;
+
+use serde_json::{Value, json};
+
+use crate::{
+    job::GIB,
+    site::{Site, at},
+};
+
+pub(crate) const LUSTRE: &str = "#DW jobdw type=lustre capacity=20GB name=lus";
+
+/// The site's default profile with this of Lustre changed.
+pub(crate) fn with_profile(site: &mut Site, change: &Value) {
+    site.edit("NnfStorageProfile", "nnf-system", "default", |object| {
+        json_patch::merge(&mut object["data"]["lustreStorage"], change);
+    });
+}
+
+/// Two rabbits with two computes each.
+pub(crate) fn two_rabbits() -> Site {
+    let mut site = Site::new(2, 1000 * GIB);
+    site.add_rabbit("s", &["d1", "d2"].map(str::to_owned), 1000 * GIB);
+    site.settle();
+    site
+}
+
+/// A management target of the site's own.
+pub(crate) fn put_external(site: &mut Site, address: &str) {
+    site.put(json!({
+        "kind": "NnfLustreMGT", "metadata": {"name": "outside", "namespace": "nnf-system"},
+        "spec": {"addresses": [address], "fsNameStart": "bbbbbbbb"},
+    }));
+    site.settle();
+}
+
+/// A persistent management target in a pool, as a `create_persistent` leaves it.
+pub(crate) fn put_persistent(site: &mut Site, name: &str, rabbit: &str, state: &str) {
+    site.put(json!({
+        "kind": "PersistentStorageInstance",
+        "metadata": {"name": name, "namespace": "default", "labels": {"nnf.cray.hpe.com/standalone_mgt": "pool"}},
+        "spec": {"name": name, "fsType": "lustre", "dwDirective": "#DW create_persistent", "userID": 1, "state": "Active"},
+        "status": {"state": state},
+    }));
+    let labels = json!({
+        "dataworkflowservices.github.io/owner.kind": "NnfStorage", "dataworkflowservices.github.io/owner.name": name,
+        "dataworkflowservices.github.io/owner.namespace": "default", "dataworkflowservices.github.io/owner.uid": name,
+    });
+    let address = site.get("NnfNode", rabbit, "nnf-nlc")["status"]["lnetNid"].clone();
+    site.put(json!({
+        "kind": "NnfLustreMGT", "metadata": {"name": name, "namespace": rabbit, "labels": labels},
+        "spec": {"addresses": [address], "fsNameStart": "aaaaaaaa"},
+    }));
+    site.settle();
+}
+
+impl Site {
+    /// Everything of the targets of a workflow's first directive: rabbit, name, kind, first index.
+    fn targets(&self, workflow: &str) -> Vec<String> {
+        let uid = &self.workflow(workflow)["metadata"]["uid"];
+        let of = self.objects.iter().filter(|((kind, ..), object)| {
+            kind == "NnfNodeStorage"
+                && object["metadata"]["labels"]["dataworkflowservices.github.io/workflow.uid"]
+                    == *uid
+        });
+        let told = of.map(|((_, rabbit, name), object)| {
+            let lustre = &object["spec"]["lustreStorage"];
+            let (kind, first) = (lustre["targetType"].as_str().unwrap(), &lustre["startIndex"]);
+            format!("{rabbit}/{name} {kind} {}", first.as_i64().unwrap_or(0))
+        });
+        told.collect()
+    }
+
+    /// The name and the address that a workflow's targets were made with.
+    fn named(&self, workflow: &str) -> (String, String) {
+        let uid = &self.workflow(workflow)["metadata"]["uid"];
+        let mut of = self.objects.iter().filter(|((kind, ..), object)| {
+            kind == "NnfNodeStorage"
+                && object["metadata"]["labels"]["dataworkflowservices.github.io/workflow.uid"]
+                    == *uid
+        });
+        let lustre = &of.next().unwrap().1["spec"]["lustreStorage"];
+        let text = |field: &str| lustre[field].as_str().unwrap().to_owned();
+        (text("fileSystemName"), text("mgsAddress"))
+    }
+
+    fn ask_and_settle(&mut self, name: &str, state: &str) {
+        self.ask(name, state);
+        self.settle();
+    }
+
+    /// To the end of Proposal, with these computes.
+    fn propose(&mut self, name: &str, directive: &str, computes: &[&str]) {
+        self.create(name, &[directive.to_owned()]);
+        self.settle();
+        assert!(self.is_ready(name, "Proposal"), "{:?}", self.told(name));
+        self.fill_computes(name, computes);
+    }
+
+    fn fill_servers(&mut self, name: &str, sets: &[(&str, &[(&str, i64)])]) {
+        let set = |(label, on): &(&str, &[(&str, i64)])| {
+            let storage: Vec<Value> = on
+                .iter()
+                .map(|(rabbit, count)| json!({"name": rabbit, "allocationCount": count}))
+                .collect();
+            json!({"label": label, "allocationSize": 20_000_000_000_i64, "storage": storage})
+        };
+        let sets: Vec<Value> = sets.iter().map(set).collect();
+        self.edit("Servers", "default", &format!("{name}-0"), |object| {
+            object["spec"]["allocationSets"] = json!(sets);
+        });
+    }
+
+    fn remove_mgt(&mut self, namespace: &str, name: &str) {
+        self.delete(&at("NnfLustreMGT", namespace, name));
+        self.settle();
+    }
+}

@@ -1,0 +1,203 @@
+//! Lives with mishaps.
+
+use std::cell::RefCell;
+
+use serde_json::json;
+
+use super::{LUSTRE, put_external, put_persistent, two_rabbits, with_profile};
+use crate::{
+    job::STATES,
+    site::{Site, at},
+};
+
+/// A site for each way to a management target.
+fn sites() -> Vec<(&'static str, Site)> {
+    let commands = json!({"preMountCommands": ["lctl conf_param $FS_NAME.sys.timeout=200"]});
+    let mut combined = two_rabbits();
+    with_profile(&mut combined, &json!({"mgtOptions": commands}));
+    let mut separate = two_rabbits();
+    with_profile(&mut separate, &json!({"combinedMgtMdt": false, "mgtOptions": commands}));
+    let mut external = two_rabbits();
+    put_external(&mut external, "10.9.9.9@tcp");
+    with_profile(
+        &mut external,
+        &json!({"combinedMgtMdt": false, "mgtOptions": {"externalMgs": "10.9.9.9@tcp"}}),
+    );
+    let mut pool = two_rabbits();
+    put_persistent(&mut pool, "p1", "s", "Active");
+    with_profile(
+        &mut pool,
+        &json!({"combinedMgtMdt": false, "mgtOptions": {"externalMgs": "pool:pool"}}),
+    );
+    with_profile(&mut pool, &json!({"mgtOptions": commands}));
+    vec![("combined", combined), ("separate", separate), ("external", external), ("pool", pool)]
+}
+
+/// A life where of each plan only what `cut` chooses is made before the engine starts anew.
+fn life(mut site: Site, cut: &impl Fn(usize) -> Vec<usize>) -> Site {
+    site.create("w", &[LUSTRE.to_owned()]);
+    site.settle_with(cut);
+    site.fill_computes("w", &["c1", "d1", "d2"]);
+    for state in &STATES[1..] {
+        site.ask("w", state);
+        site.settle_with(cut);
+        assert!(site.is_ready("w", state), "{:?}", site.told("w"));
+    }
+    site.delete(&at("Workflow", "default", "w"));
+    site.settle_with(cut);
+    site.is_clean();
+    site
+}
+
+#[test]
+fn an_engine_that_dies_after_every_change_ends_where_one_that_lives_does() {
+    for (name, site) in sites() {
+        let whole = life(site.clone(), &|length| (0..length).collect());
+        let first = life(site.clone(), &|length| (0..length.min(1)).collect());
+        let last = life(site.clone(), &|length| (length.saturating_sub(1)..length).collect());
+        assert!(first.objects.keys().eq(whole.objects.keys()), "{name}");
+        assert!(last.objects.keys().eq(whole.objects.keys()), "{name}");
+        for seed in 0..2 {
+            let random = RefCell::new(fastrand::Rng::with_seed(seed));
+            life(site.clone(), &|length| {
+                let mut random = random.borrow_mut();
+                let mut order: Vec<usize> = (0..length).collect();
+                random.shuffle(&mut order);
+                order.truncate(random.usize(..=length).max(length.min(1)));
+                order
+            });
+        }
+    }
+}
+
+#[test]
+fn a_workflow_may_be_deleted_after_any_change() {
+    for (_, mut site) in sites().into_iter().skip(1) {
+        site.create("w", &[LUSTRE.to_owned()]);
+        let mut states = STATES[1..].iter();
+        loop {
+            site.clone().remove("w");
+            if site.step(|length| (0..length.min(1)).collect()) {
+                continue;
+            }
+            let Some(state) = states.next() else { break };
+            site.fill_computes("w", &["c1", "d1"]);
+            site.ask("w", state);
+        }
+        assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
+    }
+}
+
+#[test]
+fn objects_that_somebody_deletes_are_made_again_or_told() {
+    let shared = ["SystemConfiguration", "NnfNode", "DWDirectiveRule", "Workflow"];
+    for (name, start) in sites().into_iter().step_by(3) {
+        for state in ["Setup", "PreRun", "Teardown"] {
+            let mut site = start.clone();
+            site.bring("w", &[LUSTRE.to_owned()], state, &["c1", "d1"]);
+            let places = site.objects.keys().filter(|(kind, ..)| !shared.contains(&&**kind));
+            for place in places.cloned().collect::<Vec<_>>() {
+                let mut site = site.clone();
+                site.delete(&place);
+                site.settle();
+                let next = STATES.iter().skip_while(|known| **known != state).nth(1);
+                if let Some(next) = next.filter(|_| site.told("w").1) {
+                    site.ask("w", next);
+                    site.settle();
+                }
+                let (_, ready, status, message) = site.told("w");
+                let is_told =
+                    ["Error", "TransientCondition"].contains(&&*status) && !message.is_empty();
+                assert!(ready || is_told, "{name}, {state}, {place:?}: {status} {message}");
+                site.delete(&at("Workflow", "default", "w"));
+                site.settle();
+                let left: Vec<_> =
+                    site.objects.keys().filter(|at| at.0.starts_with("NnfNodeS")).collect();
+                assert!(left.is_empty(), "{name}, {state}, {place:?}: {left:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_management_target_that_fails_is_waited_for() {
+    let mut site = two_rabbits();
+    site.propose("w", LUSTRE, &["c1"]);
+    site.errors.insert(
+        "NnfLustreMGT".to_owned(),
+        json!({"debugMessage": "no ConfigMap", "userMessage": "names cannot be given out", "type": "Internal", "severity": "Major"}),
+    );
+    site.ask_and_settle("w", "Setup");
+    let told = |site: &Site| (site.told("w").2, site.told("w").3);
+    let message = "DW Directive 0: Internal error: Node: r: names cannot be given out";
+    assert_eq!(told(&site), ("TransientCondition".to_owned(), message.to_owned()));
+    site.errors.clear();
+    site.errors.insert(
+        "NnfNodeStorage".to_owned(),
+        json!({"debugMessage": "mount: no such device", "userMessage": "the target does not serve", "type": "Internal", "severity": "Major"}),
+    );
+    site.settle();
+    let message = "DW Directive 0: Internal error: Node: r: the target does not serve";
+    assert_eq!(told(&site), ("TransientCondition".to_owned(), message.to_owned()));
+    assert_eq!(site.targets("w"), ["r/default-w-0-mgtmdt-0 mgtmdt 0"], "no other is begun");
+    site.errors.clear();
+    site.settle();
+    assert!(site.is_ready("w", "Setup"), "{:?}", site.told("w"));
+    site.remove("w");
+}
+
+#[test]
+fn a_rabbit_that_dies_is_named_and_holds_up_only_what_needs_it() {
+    let mut site = two_rabbits();
+    site.propose("w", LUSTRE, &["c1", "c2", "d1"]);
+    site.dead = vec!["s".to_owned()];
+    site.ask_and_settle("w", "Setup");
+    assert_eq!(site.told("w").3, "DW Directive 0: pending storage on r, s");
+    assert_eq!(
+        site.targets("w").len(),
+        2,
+        "the first object target waits for the other: {:?}",
+        site.targets("w")
+    );
+    site.ask_and_settle("w", "Teardown");
+    assert_eq!(site.told("w").3, "DW Directive 0: pending removal on r, s");
+    assert_eq!(site.targets("w").len(), 2, "the management target outlives what needs it");
+    site.dead.clear();
+    site.settle();
+    assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
+    site.remove("w");
+}
+
+#[test]
+fn a_rabbit_that_has_no_lustre_is_told() {
+    let mut site = two_rabbits();
+    for rabbit in ["r", "s"] {
+        site.edit("NnfNode", rabbit, "nnf-nlc", |object| object["status"]["lnetNid"] = json!(""));
+    }
+    site.propose("w", LUSTRE, &["c1"]);
+    site.ask_and_settle("w", "Setup");
+    let (_, _, status, message) = site.told("w");
+    assert_eq!(status, "TransientCondition");
+    assert!(message.contains("r has told no LNet address"), "{message}");
+    site.edit("NnfNode", "r", "nnf-nlc", |object| {
+        object["status"]["lnetNid"] = json!("10.0.0.1@tcp")
+    });
+    site.settle();
+    assert!(site.is_ready("w", "Setup"), "{:?}", site.told("w"));
+    site.remove("w");
+}
+
+#[test]
+fn who_was_mounted_is_unmounted_before_any_target_goes() {
+    let mut site = two_rabbits();
+    site.bring("w", &[LUSTRE.to_owned()], "PreRun", &["c1", "d1"]);
+    site.dead = vec!["d1".to_owned()];
+    let before = site.targets("w");
+    site.ask_and_settle("w", "Teardown");
+    assert_eq!(site.told("w").3, "DW Directive 0: pending removal on d1, r, s");
+    assert_eq!(site.targets("w"), before);
+    site.put(json!({"kind": "SystemStatus", "metadata": {"name": "default", "namespace": "default"}, "data": {"nodes": {"d1": "Disabled"}}}));
+    site.settle();
+    assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
+    site.remove("w");
+}

@@ -1,0 +1,137 @@
+//! Two workflows and one management target, and one rabbit for two of them.
+
+use serde_json::json;
+
+use super::{LUSTRE, put_external, two_rabbits, with_profile};
+
+#[test]
+fn two_at_once_never_have_the_same_name() {
+    for seed in 0..3 {
+        let mut site = two_rabbits();
+        put_external(&mut site, "10.9.9.9@tcp");
+        with_profile(
+            &mut site,
+            &json!({"combinedMgtMdt": false, "mgtOptions": {"externalMgs": "10.9.9.9@tcp"}}),
+        );
+        let both = ["a", "b"];
+        for name in both {
+            site.propose(name, LUSTRE, &["c1", "d1"]);
+            site.ask(name, "Setup");
+        }
+        let random = std::cell::RefCell::new(fastrand::Rng::with_seed(seed));
+        site.settle_with(|length| {
+            let mut random = random.borrow_mut();
+            let mut order: Vec<usize> = (0..length).collect();
+            random.shuffle(&mut order);
+            order.truncate(length.min(2));
+            order
+        });
+        for name in both {
+            assert!(site.is_ready(name, "Setup"), "{:?}", site.told(name));
+        }
+        assert_ne!(site.named("a"), site.named("b"));
+        // One of the same name as one that went has another file system.
+        let old = site.named("a");
+        site.delete(&crate::site::at("Workflow", "default", "a"));
+        site.settle();
+        site.propose("a", LUSTRE, &["c1"]);
+        site.ask_and_settle("a", "Setup");
+        assert!(site.is_ready("a", "Setup"), "{:?}", site.told("a"));
+        assert!(site.named("a") != old && site.named("a") != site.named("b"));
+        site.delete(&crate::site::at("Workflow", "default", "b"));
+        site.remove("a");
+    }
+}
+
+#[test]
+fn a_rabbit_has_one_management_target_and_the_next_goes_elsewhere_or_waits() {
+    let mut site = two_rabbits();
+    for name in ["a", "b", "c"] {
+        site.propose(name, LUSTRE, &["c1"]);
+        site.ask_and_settle(name, "Setup");
+    }
+    assert!(site.is_ready("a", "Setup") && site.is_ready("b", "Setup"), "{:?}", site.told("b"));
+    assert_eq!(
+        (site.named("a").1, site.named("b").1),
+        ("10.0.0.1@tcp".to_owned(), "10.0.0.2@tcp".to_owned())
+    );
+    let (_, _, status, message) = site.told("c");
+    assert_eq!(status, "TransientCondition");
+    assert!(message.contains("no rabbit can take the mgtmdt targets"), "{message}");
+    site.delete(&crate::site::at("Workflow", "default", "b"));
+    site.settle();
+    assert!(site.is_ready("c", "Setup"), "{:?}", site.told("c"));
+    site.delete(&crate::site::at("Workflow", "default", "a"));
+    site.remove("c");
+}
+
+#[test]
+fn of_two_that_were_given_one_rabbit_the_older_comes_first() {
+    let mut site = two_rabbits();
+    for name in ["a", "b"] {
+        site.propose(name, LUSTRE, &["c1"]);
+        site.fill_servers(name, &[("ost", &[("s", 1)]), ("mgtmdt", &[("r", 1)])]);
+        site.ask(name, "Setup");
+    }
+    site.settle_with(|length| (0..length.min(1)).collect());
+    assert!(site.is_ready("a", "Setup"), "{:?}", site.told("a"));
+    let (_, _, status, message) = site.told("b");
+    assert_eq!(status, "TransientCondition");
+    assert!(message.contains("r has the management target of"), "{message}");
+    site.delete(&crate::site::at("Workflow", "default", "a"));
+    site.settle();
+    assert!(site.is_ready("b", "Setup"), "{:?}", site.told("b"));
+    site.remove("b");
+}
+
+#[test]
+fn what_must_be_alone_is_placed_alone_and_refused_beside_others() {
+    let mut site = two_rabbits();
+    with_profile(
+        &mut site,
+        &json!({"combinedMgtMdt": false, "mdtOptions": {"exclusive": true, "count": 1}}),
+    );
+    site.bring("w", &[LUSTRE.to_owned()], "Setup", &["c1"]);
+    assert_eq!(
+        site.targets("w"),
+        ["r/default-w-0-mdt-0 mdt 0", "s/default-w-0-mgt-0 mgt 0", "s/default-w-0-ost-0 ost 0"]
+    );
+    site.remove("w");
+    site.propose("w", LUSTRE, &["c1"]);
+    site.fill_servers("w", &[("ost", &[("r", 1)]), ("mdt", &[("r", 1)]), ("mgt", &[("s", 1)])]);
+    site.ask_and_settle("w", "Setup");
+    assert!(site.told("w").3.contains("beside mdt on r"), "{:?}", site.told("w"));
+    site.remove("w");
+}
+
+#[test]
+fn a_management_target_that_nobody_described_is_told() {
+    let mut site = two_rabbits();
+    with_profile(
+        &mut site,
+        &json!({"combinedMgtMdt": false, "mgtOptions": {"externalMgs": "10.9.9.9@tcp"}}),
+    );
+    site.propose("w", LUSTRE, &["c1"]);
+    site.ask_and_settle("w", "Setup");
+    let (_, _, status, message) = site.told("w");
+    assert_eq!(status, "TransientCondition");
+    assert!(
+        message.contains("no NnfLustreMGT resource found for MGS address 10.9.9.9@tcp"),
+        "{message}"
+    );
+    put_external(&mut site, "10.9.9.9@tcp0");
+    assert!(site.is_ready("w", "Setup"), "{:?}", site.told("w"));
+    site.remove("w");
+    site.put(json!({
+        "kind": "NnfLustreMGT", "metadata": {"name": "twice", "namespace": "nnf-system"},
+        "spec": {"addresses": ["10.9.9.9@tcp"], "fsNameStart": "cccccccc"},
+    }));
+    site.propose("w", LUSTRE, &["c1"]);
+    site.ask_and_settle("w", "Setup");
+    let (_, _, status, message) = site.told("w");
+    assert_eq!(status, "Error");
+    assert!(message.contains("multiple MGTs found"), "{message}");
+    site.remove_mgt("nnf-system", "twice");
+    assert!(site.is_ready("w", "Setup"), "{:?}", site.told("w"));
+    site.remove("w");
+}

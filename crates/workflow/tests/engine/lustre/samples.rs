@@ -1,0 +1,79 @@
+//! Beside what the sites' controllers were seen to make.
+
+use serde_json::{Value, json};
+
+use super::with_profile;
+use crate::{
+    job::GIB,
+    samples::{captured, same_shape},
+    site::Site,
+};
+
+/// A site as the captured one: one rabbit, three computes, one combined target, two object targets.
+fn site() -> Site {
+    let mut site = Site::new(3, 1000 * GIB);
+    with_profile(&mut site, &json!({"ostOptions": {"scale": 5}}));
+    site
+}
+
+#[test]
+fn the_breakdown_is_theirs() {
+    let theirs = captured("directivebreakdown-lustre");
+    let line = theirs["spec"]["directive"].as_str().unwrap().to_owned();
+    let mut site = site();
+    let name = theirs["metadata"]["ownerReferences"][0]["name"].as_str().unwrap().to_owned();
+    site.create(&name, &[line]);
+    site.settle();
+    let ours = site.get("DirectiveBreakdown", "default", &format!("{name}-0"));
+    assert_eq!(ours["status"], theirs["status"]);
+    same_shape(ours, &theirs, &[]);
+}
+
+#[test]
+fn what_agents_read_is_theirs() {
+    let mut site = site();
+    let name = "fluxjob-4-lustre";
+    site.create(name, &["#DW jobdw type=lustre capacity=100GB name=lus".to_owned()]);
+    site.settle();
+    site.edit("Servers", "default", "fluxjob-4-lustre-0", |object| {
+        let servers = captured("servers-lustre").to_string().replace("rabbit-1", "r");
+        let servers: Value = serde_json::from_str(&servers).unwrap();
+        object["spec"] = servers["spec"].clone();
+    });
+    site.fill_computes(name, &["c1", "c2", "c3"]);
+    for state in ["Setup", "DataIn", "PreRun"] {
+        site.ask_and_settle(name, state);
+        assert!(site.is_ready(name, state), "{:?}", site.told(name));
+    }
+    for (kind, set) in [
+        ("NnfNodeStorage", "mgtmdt"),
+        ("NnfNodeStorage", "ost"),
+        ("NnfNodeBlockStorage", "mgtmdt"),
+        ("NnfNodeBlockStorage", "ost"),
+    ] {
+        let theirs = captured(&format!("{}-lustre-{set}", kind.to_lowercase()));
+        let ours = site.get(kind, "r", &format!("default-{name}-0-{set}-0"));
+        same_shape(ours, &theirs, &[]);
+        if kind == "NnfNodeStorage" {
+            let part = |object: &Value| {
+                let text = object["spec"]["lustreStorage"].to_string();
+                text.replace("rabbit-1", "r").replace("1.2.3.4@tcp", "10.0.0.1@tcp")
+            };
+            assert_eq!(part(ours), part(&theirs), "{set}");
+            assert_eq!(ours["spec"]["capacity"], theirs["spec"]["capacity"], "{set}");
+        } else {
+            let sizes = |object: &Value| object["spec"].to_string().replace("rabbit-1", "r");
+            assert_eq!(sizes(ours), sizes(&theirs), "{set}");
+        }
+    }
+    for (node, end, file) in [
+        ("c2", "computes", "clientmount-lustre-compute"),
+        ("r", "servers", "clientmount-lustre-rabbit"),
+    ] {
+        let ours = site.get("ClientMount", node, &format!("default-{name}-0-{end}"));
+        same_shape(ours, &captured(file), &[]);
+    }
+    let mgt = site.get("NnfLustreMGT", "r", &format!("{name}-0"));
+    // They write that there is no reference; a claim of ours has a uid.
+    same_shape(mgt, &captured("nnflustremgt-lustre"), &["fsNameStartReference", "claimList[].uid"]);
+}
