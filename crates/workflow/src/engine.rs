@@ -29,9 +29,8 @@ use crate::{
     admit::Rules,
     change::Change,
     execute::{Made, Stored, execute},
-    plan::{plan, plan_orphan},
+    plan::{Plan, plan_key},
     progress::Outcome,
-    rabbit,
     site::Settings,
     world::{Kept, Key, Wake, World},
 };
@@ -195,27 +194,7 @@ impl Engine {
     }
 
     fn plan(&mut self, key: &Key) -> Vec<Change> {
-        let at = match key {
-            Key::Rabbit(rabbit) => {
-                return rabbit::plan(&self.world.site, rabbit).into_iter().collect();
-            }
-            Key::Workflow(at) => at,
-        };
-        let (changes, outcomes) = match self.world.view(at) {
-            Some(view) => {
-                let plan = plan(&view, Timestamp::now());
-                (plan.changes, plan.outcomes)
-            }
-            None => {
-                let groups = self.world.groups(at);
-                let plans = groups.values().map(|group| plan_orphan(&self.world.site, group));
-                plans.fold((Vec::new(), Vec::new()), |(mut changes, mut outcomes), plan| {
-                    changes.extend(plan.changes);
-                    outcomes.extend(plan.outcomes);
-                    (changes, outcomes)
-                })
-            }
-        };
+        let Plan { changes, outcomes } = plan_key(&self.world, key, Timestamp::now());
         let is_failing = outcomes.iter().any(|one| matches!(one, Outcome::Failed(_)));
         if outcomes.iter().all(|outcome| *outcome == Outcome::Done) {
             self.waiting.remove(key);
@@ -273,6 +252,7 @@ impl Engine {
             "NnfNodeStorage" => take::<NnfNodeStorage>(world, object, is_new),
             "NnfStorageProfile" => take::<NnfStorageProfile>(world, object, is_new),
             "Storage" => take::<Storage>(world, object, is_new),
+            "PersistentStorageInstance" => take::<PersistentStorageInstance>(world, object, is_new),
             _ => Vec::new(),
         }
     }

@@ -26,6 +26,7 @@ pub mod admit;
 pub mod change;
 mod engine;
 pub mod execute;
+pub mod instance;
 pub mod ledger;
 pub mod names;
 pub mod plan;

@@ -16,17 +16,21 @@ use controller::{Change, Event, Object, ObjectKey, Store};
 use kube::ResourceExt;
 
 use crate::{
-    names::{is_ours, of_directive},
+    names::{is_ours, of_directive, persistent_of},
     profile::ruleset,
     site::{Settings, Site},
     view::{DirectiveView, Group, View},
 };
+
+mod persistent;
 
 /// What is planned by itself.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
     /// A workflow.
     Workflow(ObjectKey),
+    /// A persistent storage.
+    Persistent(ObjectKey),
     /// The Storage of a rabbit.
     Rabbit(String),
 }
@@ -35,6 +39,9 @@ impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Workflow((namespace, name)) => write!(f, "Workflow {namespace}/{name}"),
+            Self::Persistent((namespace, name)) => {
+                write!(f, "PersistentStorageInstance {namespace}/{name}")
+            }
             Self::Rabbit(rabbit) => write!(f, "Storage {STORAGE_NAMESPACE}/{rabbit}"),
         }
     }
@@ -71,6 +78,10 @@ pub struct World {
     persistent: Store<PersistentStorageInstance>,
     rules: Store<DWDirectiveRule>,
     children: BTreeMap<ObjectKey, Children>,
+    /// By persistent storage.
+    instance_children: BTreeMap<ObjectKey, Children>,
+    /// By persistent storage, the workflows that name it.
+    naming: persistent::Names,
     /// By kind, the newest version that its watch brought.
     seen: BTreeMap<String, u64>,
     /// How many lists the watches brought.
@@ -182,22 +193,41 @@ impl World {
         let workflows = self.workflows.iter().map(|one| Key::Workflow(place(&**one)));
         let orphans = self.children.keys().cloned().map(Key::Workflow);
         let rabbits = self.site.rabbits().into_iter().map(|rabbit| Key::Rabbit(rabbit.to_owned()));
-        let all: BTreeSet<Key> = workflows.chain(orphans).chain(rabbits).collect();
+        let persistent = self.persistent.iter().map(|one| place(&**one));
+        let persistent = persistent.chain(self.instance_children.keys().cloned());
+        let persistent = persistent.map(Key::Persistent);
+        let all: BTreeSet<Key> =
+            workflows.chain(orphans).chain(rabbits).chain(persistent).collect();
         all.into_iter().collect()
     }
 
     /// A workflow with everything that is its.
     #[must_use]
-    pub fn view(&self, (namespace, name): &ObjectKey) -> Option<View<'_>> {
+    pub fn view(&self, at: &ObjectKey) -> Option<View<'_>> {
+        self.view_knowing(at, None)
+    }
+
+    /// The same, from what is known of a persistent storage that it names.
+    fn view_knowing(
+        &self,
+        (namespace, name): &ObjectKey,
+        mut known: Option<(&persistent::Known<'_>, persistent::Mounts)>,
+    ) -> Option<View<'_>> {
         let workflow = self.workflows.get(namespace, name)?.clone();
         let uid = workflow.uid().unwrap_or_default();
         let mut groups = self.groups(&(namespace.clone(), name.clone()));
         let directive = |index: usize| {
             let of = of_directive(&workflow, index);
+            let known = known.take_if(|(known, _)| known.is_of(&workflow, index));
+            if let Some((named, storage)) = self.named(&workflow, index, known) {
+                let breakdown = own(self.breakdowns.get(namespace, &of), &uid);
+                return DirectiveView { breakdown, storage, persistent: Some(named) };
+            }
             let mut storage = groups.remove(&(uid.clone(), index.to_string())).unwrap_or_default();
             storage.servers = own(self.servers.get(namespace, &of), &uid);
             storage.profile = own(self.profiles.get(namespace, &of), &uid);
-            DirectiveView { breakdown: own(self.breakdowns.get(namespace, &of), &uid), storage }
+            let breakdown = own(self.breakdowns.get(namespace, &of), &uid);
+            DirectiveView { breakdown, storage, persistent: None }
         };
         let directives = (0..workflow.spec.directives.len()).map(directive).collect();
         Some(View {
@@ -217,7 +247,9 @@ impl World {
         for metadata in unreadable.chain(self.mounts.unreadable()) {
             let text = |key| metadata.labels.as_ref().and_then(|labels| labels.get(key)).cloned();
             let of = text(label::WORKFLOW_NAMESPACE).zip(text(label::WORKFLOW_NAME));
-            if of.as_ref() != Some(workflow) {
+            if of.as_ref() != Some(workflow)
+                || persistent::persistent_of_metadata(metadata).is_some()
+            {
                 continue;
             }
             let storage = [label::WORKFLOW_UID, label::DIRECTIVE_INDEX].map(text);
@@ -261,17 +293,29 @@ impl World {
         let mut wakes = Vec::new();
         for (object, is_there) in [(&change.old, false), (&change.new, true)] {
             let Some(object) = object else { continue };
-            let Some(workflow) = workflow_of(&**object) else { continue };
-            let children = self.children.entry(workflow.clone()).or_default();
+            let instance = persistent_of(&**object);
+            let Some(whose) = instance.clone().or_else(|| workflow_of(&**object)) else { continue };
+            let all =
+                if instance.is_some() { &mut self.instance_children } else { &mut self.children };
+            let children = all.entry(whose.clone()).or_default();
             if is_there {
                 set(children).insert(place(&**object));
             } else {
                 set(children).remove(&place(&**object));
             }
             if children.is_empty() {
-                self.children.remove(&workflow);
+                all.remove(&whose);
             }
-            wakes.push(Wake::Key(Key::Workflow(workflow)));
+            match instance {
+                // A mount concerns its own workflow alone.
+                Some(instance) if K::kind(&()) == "ClientMount" => {
+                    let workflow = workflow_of(&**object).map(Key::Workflow);
+                    let keys = workflow.into_iter().chain([Key::Persistent(instance)]);
+                    wakes.extend(keys.map(Wake::Key));
+                }
+                Some(instance) => wakes.extend(self.wake_instance(&instance)),
+                None => wakes.push(Wake::Key(Key::Workflow(whose))),
+            }
         }
         wakes
     }
@@ -333,6 +377,7 @@ impl Kept for Workflow {
             .collect();
         servers.iter().for_each(|servers| world.promise(servers, true));
         let mut wakes = vec![Wake::Key(Key::Workflow(at))];
+        wakes.extend(world.name_instances(change));
         if gives_back(change) {
             wakes.push(Wake::Failing);
         }
@@ -353,8 +398,11 @@ impl Kept for Computes {
         &mut world.computes
     }
 
-    fn changed(_: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        wake_workflow(change.object().map(|object| place(&**object)))
+    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        let at = change.object().map(|object| place(&**object));
+        let mut wakes = at.iter().flat_map(|at| world.wake_named_by(at)).collect::<Vec<_>>();
+        wakes.extend(wake_workflow(at));
+        wakes
     }
 }
 
@@ -377,8 +425,9 @@ impl Kept for Servers {
         if let Some(object) = change.object() {
             world.promise(object, change.new.is_some());
         }
-        let is_ours =
-            change.object().is_some_and(|one| one.label(label::OWNER_KIND) == Some("Workflow"));
+        let is_ours = change.object().is_some_and(|one| {
+            one.label(label::OWNER_KIND) == Some("Workflow") || persistent_of(&**one).is_some()
+        });
         let mut wakes = if is_ours {
             world.child(change, |children| &mut children.servers)
         } else {
@@ -449,7 +498,10 @@ impl Kept for NnfStorageProfile {
         let Some(object) = change.object() else { return Vec::new() };
         let (namespace, name) = place(&**object);
         if namespace != PROFILE_TEMPLATE_NAMESPACE {
-            return wake_workflow(workflow_of(&**object));
+            return match persistent_of(&**object) {
+                Some(instance) => world.wake_instance(&instance),
+                None => wake_workflow(workflow_of(&**object)),
+            };
         }
         let template = change.new.clone().filter(|profile| !profile.data().pinned);
         match template {
@@ -537,22 +589,6 @@ impl Kept for SystemStatus {
             return Vec::new();
         }
         world.site.status.clone_from(&change.new);
-        vec![Wake::Waiting]
-    }
-}
-
-impl Kept for PersistentStorageInstance {
-    fn store(world: &mut World) -> &mut Store<Self> {
-        &mut world.persistent
-    }
-
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        let Some(object) = change.object() else { return Vec::new() };
-        let at = place(&**object);
-        match change.new.clone() {
-            Some(new) => world.site.persistent.insert(at, new),
-            None => world.site.persistent.remove(&at),
-        };
         vec![Wake::Waiting]
     }
 }

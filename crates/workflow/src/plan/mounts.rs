@@ -20,7 +20,7 @@ use kube::ResourceExt;
 
 use crate::{
     change::Change,
-    names::{job_id, of_directive, of_storage, reference},
+    names::{job_id, of_directive, of_mount, reference},
     plan::{
         allocation::{Allocation, Slot, allocations, assigned},
         setup::lost,
@@ -31,21 +31,14 @@ use crate::{
     view::{Group, View},
 };
 
+/// Which allocation each compute has.
+pub type Slots<'a> = BTreeMap<&'a str, Slot>;
+
 /// Mounts the storage of a directive on all computes, and shows it on its rabbits where they may have it mounted too.
 pub fn mounted(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
     let group = &view.directives[index].storage;
-    let Some(servers) = &group.servers else {
-        return Progress::wait("its Servers, which is gone");
-    };
-    let all = allocations(servers);
-    if let Some(error) = lost(group, &all) {
-        return Progress::failed(error);
-    }
-    let slots = match assigned(view.site, group, &all, view.computes()) {
-        Ok(slots) => slots,
-        Err(error) => return Progress::failed(error),
-    };
-    let maker = Maker { view, index, jobdw, group };
+    let (progress, slots) = clients(view, index, jobdw);
+    let Some(slots) = slots else { return progress };
     let still = still_mounted(view.site, group);
     let access = group.blocks.values().filter_map(|block| {
         access(block, |allocation| {
@@ -56,17 +49,45 @@ pub fn mounted(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
             of
         })
     });
+    progress.with(access)
+}
+
+/// The mounts of a directive's storage, without access to it; and which computes are to have which access, unless that cannot be
+/// said.
+pub fn clients<'a>(
+    view: &'a View<'_>,
+    index: usize,
+    jobdw: &Jobdw,
+) -> (Progress, Option<Slots<'a>>) {
+    let group = &view.directives[index].storage;
+    let Some(servers) = &group.servers else {
+        return (Progress::wait("its Servers, which is gone"), None);
+    };
+    let all = allocations(servers);
+    if let Some(error) = lost(group, &all) {
+        return (Progress::failed(error), None);
+    }
+    let slots = match assigned(view.site, group, &all, view.computes()) {
+        Ok(slots) => slots,
+        Err(error) => return (Progress::failed(error), None),
+    };
+    let maker = Maker { view, index, jobdw, group };
     let computes = slots.iter().map(|(compute, slot)| maker.compute(compute, slot));
     // An XFS is mounted by one node at a time.
     let is_shared = jobdw.file_system != FileSystem::Xfs;
     let rabbits = rabbits(&all).into_iter().filter(|_| is_shared && !slots.is_empty());
     let rabbits = rabbits.map(|rabbit| maker.rabbit(rabbit, &all, &slots));
     let progress = computes.chain(rabbits).fold(Waited::default(), Waited::and);
-    progress.told(group, "mount on").with(access)
+    (progress.told(group, "mount on"), Some(slots))
 }
 
 /// Unmounts it everywhere, and withdraws access.
 pub fn unmounted(site: &Site, group: &Group) -> Progress {
+    unmounts(site, group).and(withdrawn(site, group))
+}
+
+/// Unmounts it everywhere.
+pub fn unmounts(site: &Site, group: &Group) -> Progress {
     let mut changes: Vec<Change> = Vec::new();
     let mut waited = Waited::default();
     // One that counts as down is asked too, for when it comes back, and nobody waits for it.
@@ -76,7 +97,7 @@ pub fn unmounted(site: &Site, group: &Group) -> Progress {
             waited.nodes.insert(mount.spec.node.clone());
         }
     }
-    waited.told(group, "unmount on").with(changes).and(withdrawn(site, group))
+    waited.told(group, "unmount on").with(changes)
 }
 
 /// Access of those that may still have something mounted, and of nobody else.
@@ -106,21 +127,31 @@ pub fn is_going(block: &NnfNodeBlockStorage) -> bool {
 }
 
 /// Nodes that may have something of it mounted.
-fn still_mounted<'a>(site: &Site, group: &'a Group) -> BTreeSet<&'a str> {
+pub fn still_mounted<'a>(site: &Site, group: &'a Group) -> BTreeSet<&'a str> {
     let mounts = group.mounts.values().filter(|mount| !is_unmounted(site, mount));
     mounts.map(|mount| mount.spec.node.as_str()).collect()
 }
 
 /// Of the nodes that an allocation is given to, those that may have it mounted.
-fn kept(block: &NnfNodeBlockStorage, allocation: usize, still: &BTreeSet<&str>) -> Vec<String> {
+pub fn kept(block: &NnfNodeBlockStorage, allocation: usize, still: &BTreeSet<&str>) -> Vec<String> {
     let now = block.spec.allocations.get(allocation).map(|one| one.access.iter());
     now.into_iter().flatten().filter(|node| still.contains(node.as_str())).cloned().collect()
 }
 
 /// Whether the rabbit alone has what an object allocated.
 pub fn is_alone(block: &NnfNodeBlockStorage, rabbit: &str) -> bool {
+    with_access(block).all(|node| node == rabbit)
+}
+
+/// Whether a node has access to something that an object allocated.
+pub fn has_access(block: &NnfNodeBlockStorage, node: &str) -> bool {
+    with_access(block).any(|one| one == node)
+}
+
+/// The nodes that have access to something that an object allocated.
+pub fn with_access(block: &NnfNodeBlockStorage) -> impl Iterator<Item = &String> {
     let status = block.status.iter().flat_map(|status| &status.allocations);
-    status.flat_map(|one| one.accesses.keys()).all(|node| node == rabbit)
+    status.flat_map(|one| one.accesses.keys())
 }
 
 /// Whether a node has nothing of it mounted: it says so for what is asked of it now, or it is down.
@@ -162,7 +193,7 @@ fn desire(mount: &ClientMount, state: MountState) -> Option<Change> {
 }
 
 /// Gives each allocation to its rabbit and these computes.
-fn access(block: &NnfNodeBlockStorage, of: impl Fn(usize) -> Vec<String>) -> Option<Change> {
+pub fn access(block: &NnfNodeBlockStorage, of: impl Fn(usize) -> Vec<String>) -> Option<Change> {
     let mut after = block.clone();
     let rabbit = block.namespace().unwrap_or_default();
     for (index, allocation) in after.spec.allocations.iter_mut().enumerate() {
@@ -173,7 +204,7 @@ fn access(block: &NnfNodeBlockStorage, of: impl Fn(usize) -> Vec<String>) -> Opt
 }
 
 /// The computes that an allocation is for, by their place in it.
-fn granted(
+pub fn granted(
     block: &NnfNodeBlockStorage,
     allocation: usize,
     slots: &BTreeMap<&str, Slot>,
@@ -367,8 +398,7 @@ impl Maker<'_> {
         mounts: Vec<ClientMountInfo>,
     ) -> Option<ClientMount> {
         let servers = self.group.servers.as_ref()?;
-        let mut labels = of_storage(&self.view.workflow, self.index, servers);
-        labels.insert(label::TARGET_DIRECTIVE_INDEX.to_owned(), self.index.to_string());
+        let mut labels = of_mount(&self.view.workflow, self.index, servers);
         labels.insert(label::TARGET_OWNER_UID.to_owned(), servers.uid()?);
         Some(ClientMount {
             metadata: ObjectMeta {

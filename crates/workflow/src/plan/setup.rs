@@ -27,35 +27,35 @@ use crate::{
 
 /// Places, checks and makes the storage of a directive.
 pub fn storage(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
-    let of = &view.directives[index];
     // Whatever of it somebody deleted since Proposal.
-    let objects = proposal::objects(view, index, jobdw);
-    let (Some(servers), Some(profile), Some(breakdown)) =
-        (&of.storage.servers, &of.storage.profile, &of.breakdown)
+    proposal::objects(view, index, jobdw).then(|| made_from(view, index, jobdw))
+}
+
+/// The same, from the objects of Proposal.
+pub fn made_from(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
+    let of = &view.directives[index];
+    let sets = of.breakdown.as_ref().and_then(|one| one.status.as_ref()?.storage.as_ref());
+    let (Some(servers), Some(profile), Some(sets)) =
+        (&of.storage.servers, &of.storage.profile, sets)
     else {
-        return objects;
+        return Progress::wait("its Servers, which is gone");
     };
-    let Some(sets) = breakdown.status.as_ref().and_then(|status| status.storage.as_ref()) else {
-        return objects;
-    };
-    objects.then(|| {
-        if servers.spec.allocation_sets.is_empty() {
-            return place::fill(view, servers, &sets.allocation_sets);
-        }
-        if let Err(error) = checks::servers(view, servers, &sets.allocation_sets, &of.storage) {
-            return Progress::failed(error);
-        }
-        let local = lines(profile, jobdw.file_system);
-        let padding = local.and_then(|local| local.allocation_padding.parse().ok());
-        let shared = local.is_some_and(|local| local.block_device_commands.shared_vg);
-        let maker = Maker { view, index, jobdw, servers, padding, shared };
-        let missing = maker.missing(&allocations(servers));
-        match missing {
-            Ok(changes) => made(&of.storage, servers).with(changes),
-            Err(error) => Progress::failed(error),
-        }
-        .with(told(&of.storage, servers))
-    })
+    if servers.spec.allocation_sets.is_empty() {
+        return place::fill(view, servers, &sets.allocation_sets);
+    }
+    if let Err(error) = checks::servers(view, servers, &sets.allocation_sets, &of.storage) {
+        return Progress::failed(error);
+    }
+    let local = lines(profile, jobdw.file_system);
+    let padding = local.and_then(|local| local.allocation_padding.parse().ok());
+    let shared = local.is_some_and(|local| local.block_device_commands.shared_vg);
+    let maker = Maker { view, index, jobdw, servers, padding, shared };
+    let missing = maker.missing(&allocations(servers));
+    match missing {
+        Ok(changes) => made(&of.storage, servers).with(changes),
+        Err(error) => Progress::failed(error),
+    }
+    .with(told(&of.storage, servers))
 }
 
 struct Maker<'a> {
@@ -180,7 +180,7 @@ pub fn lost(group: &Group, allocations: &[Allocation]) -> Option<ResourceError> 
 }
 
 /// How far the rabbits are.
-fn made(group: &Group, servers: &Servers) -> Progress {
+pub fn made(group: &Group, servers: &Servers) -> Progress {
     if let Some(error) = group.error() {
         return Progress::failed(error);
     }

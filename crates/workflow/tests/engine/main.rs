@@ -6,6 +6,7 @@ mod faults;
 mod job;
 mod lives;
 mod matrix;
+mod persistent;
 mod placement;
 mod refusals;
 mod samples;

@@ -7,7 +7,7 @@ use crate::{
     site::Site,
 };
 
-fn captured(name: &str) -> Value {
+pub(crate) fn captured(name: &str) -> Value {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../api/captured");
     serde_saphyr::from_str(&std::fs::read_to_string(format!("{folder}/{name}.yaml")).unwrap())
         .unwrap()
