@@ -135,6 +135,12 @@ pub fn consumer(workflow: &Workflow, index: usize) -> ObjectReference {
     reference("Workflow", &of_directive(workflow, index), &namespace)
 }
 
+/// Whether a mount's name says that it is for this consumer.
+pub fn is_mount_of(mount: &str, entry: &ObjectReference) -> bool {
+    let part = |text: &Option<String>| text.clone().unwrap_or_default();
+    mount.starts_with(&format!("{}-{}-", part(&entry.namespace), part(&entry.name)))
+}
+
 /// Names of the consumers.
 pub fn consumers(object: &PersistentStorageInstance) -> Vec<&str> {
     let references = object.spec.consumer_references.iter();

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::{
-    ClientMount, ClientMountSpec, NnfNodeBlockStorage,
+    ClientMount, ClientMountSpec, NnfNodeBlockStorage, ResourceError,
     client_mount::{
         ClientMountDevice, ClientMountDeviceLvm, ClientMountDeviceReference, ClientMountInfo,
         ClientMountNvmeInfo, DeviceType, FileSystemKind, LvmDeviceType, MountState, TargetType,
@@ -100,12 +100,18 @@ pub fn unmounts(site: &Site, group: &Group) -> Progress {
     waited.told(group, "unmount on").with(changes)
 }
 
+/// What is to be done about an object that cannot be read.
+pub fn unreadable<'a>(mut places: impl Iterator<Item = &'a ObjectKey>) -> Option<ResourceError> {
+    let (namespace, name) = places.next()?;
+    Some(passing(format!(
+        "{namespace}/{name} cannot be read, and may ask for a mount: nothing is withdrawn or removed; correct the object or delete it"
+    )))
+}
+
 /// Access of those that may still have something mounted, and of nobody else.
 pub fn withdrawn(site: &Site, group: &Group) -> Progress {
-    if let Some((namespace, name)) = group.unreadable.first() {
-        return Progress::failed(passing(format!(
-            "{namespace}/{name} cannot be read, and may ask for a mount: nothing is withdrawn or removed; correct the object or delete it"
-        )));
+    if let Some(error) = unreadable(group.unreadable.iter()) {
+        return Progress::failed(error);
     }
     let still = still_mounted(site, group);
     let mut progress = Progress::default();

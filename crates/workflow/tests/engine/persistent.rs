@@ -194,6 +194,10 @@ fn what_other_controllers_made_is_neither_used_nor_changed() {
     for name in ["persistentstorageinstance-use", "servers-persistent"] {
         site.put(crate::samples::captured(name));
     }
+    let uid = site.instance("shared")["metadata"]["uid"].clone();
+    site.edit("Servers", "default", "shared", |object| {
+        object["metadata"]["ownerReferences"][0]["uid"] = uid;
+    });
     let user = u32::try_from(site.instance("shared")["spec"]["userID"].as_i64().unwrap()).unwrap();
     let before: Vec<Value> = [site.instance("shared"), site.get("Servers", "default", "shared")]
         .map(Value::clone)

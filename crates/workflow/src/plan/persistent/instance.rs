@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use api::{
-    ClientMount, NnfNodeBlockStorage, PersistentStorageInstance, PersistentStorageInstanceStatus,
-    RabbitLabels, WorkflowState, names::label, nnf_node_storage::NnfStorageHealth,
+    NnfNodeBlockStorage, PersistentStorageInstance, PersistentStorageInstanceStatus, RabbitLabels,
+    WorkflowState, names::label, nnf_node_storage::NnfStorageHealth,
     persistent_storage_instance::PersistentStorageStatusState,
 };
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -14,8 +14,8 @@ use kube::ResourceExt;
 use crate::{
     change::Change,
     instance::{
-        InstanceView, as_jobdw, consumer, is_allowed, is_exclusive, is_going, is_made, is_ours,
-        is_usable,
+        InstanceView, as_jobdw, consumer, is_allowed, is_exclusive, is_going, is_made, is_mount_of,
+        is_ours, is_usable,
     },
     names::{PERSISTENT_FINALIZER, reference},
     plan::{
@@ -27,7 +27,7 @@ use crate::{
         setup::lost,
         teardown, without_finalizer,
     },
-    progress::{Progress, internal},
+    progress::{Outcome, Progress, internal},
     view::View,
 };
 
@@ -65,12 +65,11 @@ fn removed(view: &InstanceView<'_>) -> Progress {
     let group = teardown::group(view.site, &view.storage);
     let left = view.leftovers.iter().map(|group| teardown::group(view.site, group));
     let gone = left.map(|left| Progress { changes: Vec::new(), ..left }).fold(group, Progress::and);
-    gone.then(|| {
-        let held =
-            is_held(&view.storage).then(|| teardown::release_servers(&view.storage)).flatten();
-        let let_go = || without_finalizer(object, PERSISTENT_FINALIZER);
-        Progress::default().with(held.or_else(let_go))
-    })
+    if gone.outcome != Outcome::Done {
+        return gone.with(status(view));
+    }
+    let held = is_held(&view.storage).then(|| teardown::release_servers(&view.storage)).flatten();
+    gone.with(held.or_else(|| without_finalizer(object, PERSISTENT_FINALIZER)))
 }
 
 /// The change that makes the consumers what they are to be; nothing when they are.
@@ -90,18 +89,16 @@ fn joined(view: &InstanceView<'_>) -> Option<Change> {
 
 /// Whether an entry is to stay: its workflow goes on, or something of it may be mounted. What no workflow wrote stays.
 fn is_consumer(view: &InstanceView<'_>, entry: &ObjectReference) -> bool {
-    if entry.kind.as_deref() != Some("Workflow") || !view.storage.unreadable.is_empty() {
+    if entry.kind.as_deref() != Some("Workflow") {
         return true;
     }
+    let mut unreadable = view.storage.unreadable.iter();
     let goes_on = |(of, index): &(View<'_>, usize)| {
         consumer(&of.workflow, *index) == *entry && of.state() != WorkflowState::Teardown
     };
-    let is_of = |mount: &ClientMount| {
-        let workflow = mount.label(label::WORKFLOW_NAME).zip(mount.directive_index());
-        let name = workflow.map(|(name, index)| format!("{name}-{index}"));
-        name == entry.name && mount.label(label::WORKFLOW_NAMESPACE) == entry.namespace.as_deref()
-    };
-    view.users.iter().any(goes_on) || view.storage.mounts.values().any(|mount| is_of(mount))
+    view.users.iter().any(goes_on)
+        || view.storage.mounts.keys().any(|(_, name)| is_mount_of(name, entry))
+        || unreadable.any(|(_, name)| is_mount_of(name, entry))
 }
 
 /// Whether a workflow is to be among the consumers.
@@ -197,10 +194,10 @@ fn access(view: &InstanceView<'_>, granted: &[Slots<'_>]) -> Vec<Change> {
 fn status(view: &InstanceView<'_>) -> Option<Change> {
     let object = &*view.object;
     let storage = &view.storage;
-    let lost =
-        || lost(storage, &allocations(storage.servers.as_ref()?)).filter(|_| is_made(object));
+    let is_kept = is_made(object) && !is_going(object);
+    let lost = || lost(storage, &allocations(storage.servers.as_ref()?)).filter(|_| is_kept);
     let gone = || {
-        let is_gone = storage.servers.is_none() && is_made(object);
+        let is_gone = storage.servers.is_none() && is_kept;
         is_gone.then(|| internal("its Servers is gone: nothing can say where its data is"))
     };
     let error = storage.error().or_else(lost).or_else(gone);

@@ -13,11 +13,12 @@ use kube::ResourceExt;
 
 use crate::{
     instance::{
-        Named, as_jobdw, consumer, is_allowed, is_exclusive, is_going, is_made, is_ours, is_usable,
+        Named, as_jobdw, consumer, is_allowed, is_exclusive, is_going, is_made, is_mount_of,
+        is_ours, is_usable,
     },
     plan::{allocation::allocations, mounts, proposal, setup, teardown},
     progress::{Outcome, Progress, user},
-    view::View,
+    view::{Group, View},
 };
 
 /// How far a use of persistent storage is in a state.
@@ -150,31 +151,34 @@ fn mounted(
 /// Whether nothing is mounted, and no compute of this workflow has access that nobody else needs.
 fn unmounted(view: &View<'_>, index: usize, named: &Named) -> Progress {
     let storage = &view.directives[index].storage;
+    if let Some(error) = mounts::unreadable(storage.unreadable.iter()) {
+        return Progress::failed(error);
+    }
     let unmounts = mounts::unmounts(view.site, storage);
-    let left = storage.mounts.values().map(|mount| &mount.spec.node).find(|node| {
-        let has_access = |(rabbit, block): (&controller::ObjectKey, _)| {
-            rabbit.0 != **node && mounts::has_access(block, node)
-        };
-        !named.others.contains(*node)
-            && storage.blocks.iter().map(|(at, block)| (at, &**block)).any(has_access)
-    });
-    let access = match left {
-        Some(node) if !view.site.is_down(node) => {
-            Progress::wait(format!("access of {node} to end"))
-        }
-        _ => Progress::default(),
+    // Who deletes a block storage takes all access away, and asks no list.
+    let blocks = || storage.blocks.values().filter(|block| !mounts::is_going(block));
+    let has_access = |node: &str| blocks().any(|block| mounts::has_access(block, node));
+    let nodes = storage.mounts.values().map(|mount| mount.spec.node.as_str());
+    let is_rabbit = |node: &str| storage.blocks.keys().any(|(rabbit, _)| rabbit == node);
+    let mut nodes = nodes.filter(|node| !is_rabbit(node) && !view.site.is_down(node));
+    let access = match nodes.find(|node| !named.others.contains(*node) && has_access(node)) {
+        Some(node) => Progress::wait(format!("access of {node} to end")),
+        None => Progress::default(),
     };
     Progress { changes: Vec::new(), ..unmounts.and(access) }
 }
 
 /// Whether the workflow has no mount and is no consumer any more.
 fn left(view: &View<'_>, index: usize, named: &Named) -> Progress {
-    let storage = &view.directives[index].storage;
-    let mounts = crate::view::Group { mounts: storage.mounts.clone(), ..Default::default() };
-    if !mounts.is_gone() {
+    let (storage, entry) = (&view.directives[index].storage, consumer(&view.workflow, index));
+    let unreadable = storage.unreadable.iter().filter(|(_, name)| is_mount_of(name, &entry));
+    if let Some(error) = mounts::unreadable(unreadable) {
+        return Progress::failed(error);
+    }
+    if !storage.mounts.is_empty() {
+        let mounts = Group { mounts: storage.mounts.clone(), ..Group::default() };
         return teardown::gone(&mounts);
     }
-    let entry = consumer(&view.workflow, index);
     let is_consumer = named
         .object
         .as_ref()

