@@ -60,6 +60,11 @@ pub mod label {
     pub const TARGET_OWNER_UID: &str = "nnf.cray.hpe.com/target_owner_uid";
     /// On a rabbit's `ClientMount`: the workflow state in which it goes away.
     pub const TEARDOWN_STATE: &str = "nnf.cray.hpe.com/teardown_state";
+    /// Name of the `PersistentStorageInstance` an object belongs to.
+    pub const PERSISTENT_NAME: &str = "dataworkflowservices.github.io/persistentstorage.name";
+    /// Namespace of the `PersistentStorageInstance` an object belongs to.
+    pub const PERSISTENT_NAMESPACE: &str =
+        "dataworkflowservices.github.io/persistentstorage.namespace";
     /// Which allocation set of the `NnfStorage` an object belongs to.
     pub const ALLOCATION_SET: &str = "nnf.cray.hpe.com/allocationset";
     /// `"true"` on the `NnfNodeStorage` that holds OST 0.

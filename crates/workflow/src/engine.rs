@@ -29,10 +29,8 @@ use crate::{
     admit::Rules,
     change::Change,
     execute::{Made, Stored, execute},
-    external_mgt,
-    plan::{plan, plan_orphan},
+    plan::{Plan, plan_key},
     progress::Outcome,
-    rabbit,
     site::Settings,
     world::{Kept, Key, Wake, World},
 };
@@ -197,28 +195,7 @@ impl Engine {
     }
 
     fn plan(&mut self, key: &Key) -> Vec<Change> {
-        let at = match key {
-            Key::Rabbit(rabbit) => {
-                return rabbit::plan(&self.world.site, rabbit).into_iter().collect();
-            }
-            Key::Mgt(at) => return external_mgt::plan(&self.world.site, at).into_iter().collect(),
-            Key::Workflow(at) => at,
-        };
-        let (changes, outcomes) = match self.world.view(at) {
-            Some(view) => {
-                let plan = plan(&view, Timestamp::now());
-                (plan.changes, plan.outcomes)
-            }
-            None => {
-                let groups = self.world.groups(at);
-                let plans = groups.values().map(|group| plan_orphan(&self.world.site, group));
-                plans.fold((Vec::new(), Vec::new()), |(mut changes, mut outcomes), plan| {
-                    changes.extend(plan.changes);
-                    outcomes.extend(plan.outcomes);
-                    (changes, outcomes)
-                })
-            }
-        };
+        let Plan { changes, outcomes } = plan_key(&self.world, key, Timestamp::now());
         let is_failing = outcomes.iter().any(|one| matches!(one, Outcome::Failed(_)));
         if outcomes.iter().all(|outcome| *outcome == Outcome::Done) {
             self.waiting.remove(key);

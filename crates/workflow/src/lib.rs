@@ -28,6 +28,7 @@ pub mod change;
 mod engine;
 pub mod execute;
 pub mod external_mgt;
+pub mod instance;
 pub mod ledger;
 pub mod mgts;
 pub mod names;

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use api::{
-    RabbitLabels, Servers, Workflow,
+    PersistentStorageInstance, RabbitLabels, Servers, Workflow,
     names::{DWS_GROUP, label},
 };
+use controller::ObjectKey;
 use k8s_openapi::{
     api::core::v1::ObjectReference,
     apimachinery::pkg::{
@@ -17,6 +18,8 @@ use kube::{Resource, ResourceExt};
 
 /// On a Workflow: until everything of it outside of its namespace is gone.
 pub const WORKFLOW_FINALIZER: &str = "dataworkflowservices.github.io/workflow";
+/// On a PersistentStorageInstance: until nothing of it is on any node.
+pub const PERSISTENT_FINALIZER: &str = "nnf.cray.hpe.com/persistentStorage";
 /// On a Servers: volumes are named after its uid, so it outlives them.
 pub const SERVERS_FINALIZER: &str = "nnf.cray.hpe.com/nnf-servers";
 /// The owner that objects of this engine name in their labels. Other controllers name an NnfStorage.
@@ -56,7 +59,7 @@ pub fn owned(workflow: &Workflow, name: &str) -> ObjectMeta {
         name: Some(name.to_owned()),
         namespace: workflow.namespace(),
         labels: Some(labels),
-        owner_references: Some(vec![owner(workflow)]),
+        owner_references: Some(vec![owner("Workflow", workflow)]),
         ..ObjectMeta::default()
     }
 }
@@ -67,13 +70,17 @@ pub fn with_directive(mut metadata: ObjectMeta, workflow: &Workflow, index: usiz
     metadata
 }
 
-/// Labels of what lies in a node's namespace, and belongs to the storage of a directive.
+/// Labels of what lies in a node's namespace, and belongs to the storage of a directive. What belongs to persistent storage does
+/// not name the workflow: it outlives it.
 pub fn of_storage(
     workflow: &Workflow,
     index: usize,
     servers: &Servers,
 ) -> BTreeMap<String, String> {
-    let mut labels = of_workflow(workflow);
+    let mut labels = match persistent_of(servers) {
+        Some((namespace, name)) => persistent_labels(&namespace, &name).into(),
+        None => of_workflow(workflow),
+    };
     labels.extend(owner_labels(OWNER_KIND, servers));
     labels.extend(of_directive_labels(workflow, index));
     let (name, namespace) = (servers.name_any(), servers.namespace().unwrap_or_default());
@@ -88,18 +95,60 @@ pub fn claim(servers: &Servers) -> ObjectReference {
     ObjectReference { uid: servers.uid(), ..reference(OWNER_KIND, &name, &namespace) }
 }
 
+/// Labels of a mount, which goes with its workflow whatever it shows.
+pub fn of_mount(workflow: &Workflow, index: usize, servers: &Servers) -> BTreeMap<String, String> {
+    let mut labels = of_storage(workflow, index, servers);
+    labels.extend(of_workflow(workflow));
+    let made_by = if persistent_of(servers).is_some() { PERSISTENT_INDEX } else { index };
+    labels.insert(label::TARGET_DIRECTIVE_INDEX.to_owned(), made_by.to_string());
+    labels
+}
+
+/// Metadata of an object that goes with persistent storage and has its name.
+pub fn of_persistent(instance: &PersistentStorageInstance, workflow: &Workflow) -> ObjectMeta {
+    let (namespace, name) = (instance.namespace().unwrap_or_default(), instance.name_any());
+    let mut labels: BTreeMap<String, String> = persistent_labels(&namespace, &name).into();
+    labels.extend(owner_labels("PersistentStorageInstance", instance));
+    labels.extend(of_directive_labels(workflow, PERSISTENT_INDEX));
+    ObjectMeta {
+        name: Some(name),
+        namespace: Some(namespace),
+        labels: Some(labels),
+        owner_references: Some(vec![owner("PersistentStorageInstance", instance)]),
+        ..ObjectMeta::default()
+    }
+}
+
+/// The directive that made persistent storage stands alone in its workflow.
+const PERSISTENT_INDEX: usize = 0;
+
+fn persistent_labels(namespace: &str, name: &str) -> [(String, String); 2] {
+    [
+        (label::PERSISTENT_NAMESPACE.to_owned(), namespace.to_owned()),
+        (label::PERSISTENT_NAME.to_owned(), name.to_owned()),
+    ]
+}
+
+/// Namespace and name of the persistent storage that an object belongs to. Of those that other controllers made, the Servers and
+/// the profile name no directive.
+pub fn persistent_of<K: Resource>(object: &K) -> Option<ObjectKey> {
+    object.directive_index()?;
+    let part = |key| object.label(key).map(str::to_owned);
+    part(label::PERSISTENT_NAMESPACE).zip(part(label::PERSISTENT_NAME))
+}
+
 /// Whether an object was made by this engine: no other controller's storage is ever touched.
 pub fn is_ours<K: Resource>(object: &K) -> bool {
     object.label(label::OWNER_KIND) == Some(OWNER_KIND)
 }
 
-/// The controller's reference to the workflow.
-fn owner(workflow: &Workflow) -> OwnerReference {
+/// The controller's reference to an owner.
+fn owner<K: Resource>(kind: &str, owner: &K) -> OwnerReference {
     OwnerReference {
         api_version: format!("{DWS_GROUP}/v1alpha7"),
-        kind: "Workflow".to_owned(),
-        name: workflow.name_any(),
-        uid: workflow.uid().unwrap_or_default(),
+        kind: kind.to_owned(),
+        name: owner.name_any(),
+        uid: owner.uid().unwrap_or_default(),
         controller: Some(true),
         block_owner_deletion: Some(true),
     }

@@ -8,6 +8,7 @@ pub mod checks;
 pub mod jobdw;
 pub mod lustre;
 pub mod mounts;
+pub mod persistent;
 pub mod place;
 pub mod proposal;
 pub mod setup;
@@ -21,10 +22,13 @@ use kube::ResourceExt;
 
 use crate::{
     change::Change,
+    external_mgt, instance,
     names::{SERVERS_FINALIZER, WORKFLOW_FINALIZER},
+    plan::persistent::PersistentStorage,
     progress::{Outcome, Progress, user},
-    report,
-    view::{Group, View},
+    rabbit, report,
+    view::{DirectiveView, Group, View},
+    world::{Key, World},
 };
 
 /// What is to be changed.
@@ -52,7 +56,46 @@ pub trait Driver: std::fmt::Debug + Sync {
 }
 
 /// Who carries out what.
-const DRIVERS: [&dyn Driver; 1] = [&jobdw::JobStorage];
+const DRIVERS: [&dyn Driver; 2] = [&jobdw::JobStorage, &persistent::PersistentStorage];
+
+/// The plan for one of the things that are planned by themselves.
+#[must_use]
+pub fn plan_key(world: &World, key: &Key, now: Timestamp) -> Plan {
+    let orphans = |groups: Vec<Group>| {
+        let plans = groups.iter().map(|group| plan_orphan(&world.site, group));
+        plans.fold(Plan::default(), |mut all, plan| {
+            all.changes.extend(plan.changes);
+            all.outcomes.extend(plan.outcomes);
+            all
+        })
+    };
+    match key {
+        Key::Rabbit(rabbit) => {
+            let changes = rabbit::plan(&world.site, rabbit).into_iter().collect();
+            Plan { changes, outcomes: Vec::new() }
+        }
+        Key::Mgt(at) => {
+            let changes = external_mgt::plan(&world.site, at).into_iter().collect();
+            Plan { changes, outcomes: Vec::new() }
+        }
+        Key::Workflow(at) => match world.view(at) {
+            Some(view) => plan(&view, now),
+            None => orphans(world.groups(at).into_values().collect()),
+        },
+        Key::Persistent(at) => match world.instance(at) {
+            Some(view) => persistent::plan_instance(&view),
+            None => {
+                // An object that cannot be read may still say that it is to stay; its Servers goes with it.
+                let groups = world.instance_groups(at).into_values();
+                let is_going = |group: &Group| {
+                    let servers = group.servers.as_ref();
+                    servers.is_none_or(|one| one.metadata.deletion_timestamp.is_some())
+                };
+                orphans(groups.filter(is_going).collect())
+            }
+        },
+    }
+}
 
 /// The plan for a workflow.
 #[must_use]
@@ -94,11 +137,12 @@ fn advance_all(view: &View<'_>, state: &WorkflowState) -> Vec<Progress> {
     let lines = &view.workflow.spec.directives;
     if *state == WorkflowState::Teardown {
         // What was made goes, whatever asked for it.
-        return view
-            .directives
-            .iter()
-            .map(|one| teardown::group(view.site, &one.storage))
-            .collect();
+        let one = |(index, of): (usize, &DirectiveView)| match persistent_command(of, &lines[index])
+        {
+            Some(command) => PersistentStorage.advance(view, index, &command, state),
+            None => teardown::group(view.site, &of.storage),
+        };
+        return view.directives.iter().enumerate().map(one).collect();
     }
     let problems = if *state == WorkflowState::Proposal { problems(view) } else { Vec::new() };
     let one = |(index, line): (usize, &String)| {
@@ -115,6 +159,12 @@ fn advance_all(view: &View<'_>, state: &WorkflowState) -> Vec<Progress> {
         }
     };
     lines.iter().enumerate().map(one).collect()
+}
+
+/// The directive about storage that is not this workflow's alone.
+fn persistent_command(of: &DirectiveView, line: &str) -> Option<Command> {
+    of.persistent.as_ref()?;
+    instance::command(line).map(|(command, _)| command)
 }
 
 fn driver(command: &Command) -> Option<&'static dyn Driver> {
@@ -151,7 +201,8 @@ fn release(view: &View<'_>, outcomes: &[Outcome]) -> Vec<Change> {
     if !is_gone {
         return Vec::new();
     }
-    let groups = view.directives.iter().map(|directive| &directive.storage);
+    let own = view.directives.iter().filter(|directive| directive.persistent.is_none());
+    let groups = own.map(|directive| &directive.storage);
     let servers: Vec<Change> = groups.flat_map(teardown::release_servers).collect();
     if servers.is_empty() { without(&view.workflow).into_iter().collect() } else { servers }
 }

@@ -12,8 +12,12 @@ use kube::ResourceExt;
 
 use crate::{
     change::Change,
+    instance,
     names::{WORKFLOW_FINALIZER, of_directive, reference},
-    plan::{mounts, proposal::environment},
+    plan::{
+        mounts,
+        proposal::{environment, variable},
+    },
     progress::Outcome,
     view::View,
 };
@@ -174,8 +178,27 @@ fn note(view: &View<'_>, state: &WorkflowState, status: &mut WorkflowStatus) {
         if !paths.is_empty() {
             variables.insert("DW_JOBS".to_owned(), paths.join(","));
         }
+        variables.extend(persistent(view));
         status.env.extend(variables);
     }
+}
+
+/// Variables that the job finds persistent storage by.
+fn persistent(view: &View<'_>) -> BTreeMap<String, String> {
+    let used = view.directives.iter().enumerate().filter_map(|(index, directive)| {
+        let (command, name) = instance::command(&view.workflow.spec.directives[index])?;
+        let object = directive.persistent.as_ref()?.object.as_ref()?;
+        let path = mounts::path(view, index, instance::as_jobdw(object)?.file_system);
+        matches!(command, Command::Persistentdw(_)).then_some((name, path))
+    });
+    let used: Vec<(String, String)> = used.collect();
+    let mut variables: BTreeMap<String, String> =
+        used.iter().map(|(name, path)| (variable("DW_PERSISTENT_", name), path.clone())).collect();
+    if !used.is_empty() {
+        let all: Vec<String> = used.iter().map(|(name, path)| format!("{name}:{path}")).collect();
+        variables.insert("DW_PERSISTENTS".to_owned(), all.join(","));
+    }
+    variables
 }
 
 /// Name, kind and path of the job's storages, in their order.

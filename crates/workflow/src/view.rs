@@ -12,7 +12,7 @@ use api::{
 use controller::ObjectKey;
 use kube::ResourceExt;
 
-use crate::site::Site;
+use crate::{instance::Named, site::Site};
 
 /// One workflow.
 #[derive(Debug)]
@@ -34,8 +34,10 @@ pub struct View<'a> {
 pub struct DirectiveView {
     /// Its breakdown.
     pub breakdown: Option<Arc<DirectiveBreakdown>>,
-    /// Its storage.
+    /// Its storage; of persistent storage with the mounts of this workflow alone.
     pub storage: Group,
+    /// The persistent storage that it names.
+    pub persistent: Option<Named>,
 }
 
 /// The storage of one directive: everything that is named after one Servers.

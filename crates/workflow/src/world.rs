@@ -3,6 +3,7 @@
 mod children;
 mod of_site;
 mod of_workflow;
+mod persistent;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,6 +27,8 @@ use crate::site::{Settings, Site};
 pub enum Key {
     /// A workflow.
     Workflow(ObjectKey),
+    /// A persistent storage.
+    Persistent(ObjectKey),
     /// The Storage of a rabbit.
     Rabbit(String),
     /// A Lustre management target that no rabbit holds.
@@ -36,6 +39,9 @@ impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Workflow((namespace, name)) => write!(f, "Workflow {namespace}/{name}"),
+            Self::Persistent((namespace, name)) => {
+                write!(f, "PersistentStorageInstance {namespace}/{name}")
+            }
             Self::Mgt((namespace, name)) => write!(f, "NnfLustreMGT {namespace}/{name}"),
             Self::Rabbit(rabbit) => write!(f, "Storage {STORAGE_NAMESPACE}/{rabbit}"),
         }
@@ -74,6 +80,10 @@ pub struct World {
     persistent: Store<PersistentStorageInstance>,
     rules: Store<DWDirectiveRule>,
     children: BTreeMap<ObjectKey, Children>,
+    /// By persistent storage.
+    instance_children: BTreeMap<ObjectKey, Children>,
+    /// By persistent storage, the workflows that name it.
+    naming: persistent::Names,
     /// By kind, the newest version that its watch brought.
     seen: BTreeMap<String, u64>,
     /// How many lists the watches brought.
@@ -169,7 +179,11 @@ impl World {
         let orphans = self.children.keys().cloned().map(Key::Workflow);
         let rabbits = self.site.rabbits().into_iter().map(|rabbit| Key::Rabbit(rabbit.to_owned()));
         let mgts = self.site.mgts.external().cloned().map(Key::Mgt);
-        let all: BTreeSet<Key> = workflows.chain(orphans).chain(rabbits).chain(mgts).collect();
+        let persistent = self.persistent.iter().map(|one| place(&**one));
+        let persistent = persistent.chain(self.instance_children.keys().cloned());
+        let persistent = persistent.map(Key::Persistent);
+        let all: BTreeSet<Key> =
+            workflows.chain(orphans).chain(rabbits).chain(mgts).chain(persistent).collect();
         all.into_iter().collect()
     }
 

@@ -174,6 +174,13 @@ pub(crate) enum PersistentVerb {
         #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
         namespace: String,
     },
+    /// Show one persistent storage: where it is, who uses it, what is wrong with it
+    Show {
+        /// Name of the storage
+        storage: String,
+        #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
+        namespace: String,
+    },
     /// Make persistent storage
     Create(CreatePersistent),
     /// Destroy persistent storage that nobody uses

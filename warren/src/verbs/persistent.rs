@@ -1,8 +1,8 @@
 //! Storage that outlives its job: what there is, making it, destroying it.
 
-use api::{PersistentStorageInstance, WorkflowState};
-use kube::ResourceExt;
+use api::{PersistentStorageInstance, Servers, WorkflowState};
 use kube::api::{Api, ListParams};
+use kube::{Client, ResourceExt};
 use serde::Serialize;
 use serde_json::json;
 
@@ -21,14 +21,16 @@ pub(crate) async fn run(
 ) -> Result<Exit, Failure> {
     match verb {
         PersistentVerb::List { namespace } => list(server, namespace, output).await,
+        PersistentVerb::Show { storage, namespace } => {
+            show(&server.client(output).await?, storage, namespace, output).await
+        }
         PersistentVerb::Create(args) => {
             let life = Life::new(server.client(output).await?, &args.owner, args.timeout, output);
-            through(&life, &args.owner, line(args), &args.nodes.0, "made", output).await
+            create(&life, args, output).await
         }
         PersistentVerb::Destroy { storage, owner, timeout } => {
             let life = Life::new(server.client(output).await?, owner, *timeout, output);
-            let line = format!("#DW destroy_persistent name={storage}");
-            through(&life, owner, line, &[], "destroyed", output).await
+            destroy(&life, storage, owner, output).await
         }
     }
 }
@@ -41,30 +43,63 @@ fn line(args: &CreatePersistent) -> String {
     line
 }
 
-/// Takes a workflow of one directive through Setup, and ends it.
-async fn through(
-    life: &Life,
-    owner: &Owner,
-    line: String,
-    nodes: &[String],
-    done: &str,
-    output: Output,
-) -> Result<Exit, Failure> {
-    let lines = directives(&[line])?;
+/// Makes it by a workflow of its own. What was not made to its end is removed with the workflow.
+async fn create(life: &Life, args: &CreatePersistent, output: Output) -> Result<Exit, Failure> {
+    let lines = directives(&[line(args)])?;
     let mut signals = Signals::listen()?;
-    let workflow = proposal(life.drive.name(), owner, "warren", life.drive.name(), lines);
+    let workflow = proposal(life.drive.name(), &args.owner, "warren", life.drive.name(), lines);
     let begun = life.begin(workflow).await;
     let lived = async {
         begun?;
         let proposed = life.go_to(&WorkflowState::Proposal).await?;
-        if !nodes.is_empty() {
-            life.place(&proposed, nodes).await?;
-        }
+        life.place(&proposed, &args.nodes.0).await?;
         life.go_to(&WorkflowState::Setup).await.map(drop)
     };
     let lived = signals.or(lived).await;
     let ended = signals.despite(output, life.end()).await;
     both(output, lived, ended)?;
+    told(life, "made", output)
+}
+
+/// Destroys it by a workflow of its own. Teardown does it: a workflow that fails or is interrupted before is deleted, and one
+/// that is refused in Teardown too, or it would destroy the storage when its last user is through.
+async fn destroy(
+    life: &Life,
+    storage: &str,
+    owner: &Owner,
+    output: Output,
+) -> Result<Exit, Failure> {
+    let lines = directives(&[format!("#DW destroy_persistent name={storage}")])?;
+    unused(life, storage).await?;
+    let mut signals = Signals::listen()?;
+    let workflow = proposal(life.drive.name(), owner, "warren", life.drive.name(), lines);
+    let begun = life.begin(workflow).await;
+    let lived = async {
+        begun?;
+        life.go_to(&WorkflowState::Proposal).await?;
+        life.go_to(&WorkflowState::Teardown).await.map(drop)
+    };
+    let lived = signals.or(lived).await;
+    let ended = signals.despite(output, life.withdraw()).await;
+    both(output, lived, ended)?;
+    told(life, "destroyed", output)
+}
+
+/// Whether it exists and nobody uses it. The engine asks again at the moment that it destroys it.
+async fn unused(life: &Life, storage: &str) -> Result<(), Failure> {
+    let object = get(&life.client, storage, &life.namespace).await?;
+    let users = shown(&object).consumers;
+    if users.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(
+        Exit::Failed,
+        format!("persistent storage {storage} is used by {}", users.join(", ")),
+    )
+    .remedy("end these workflows first: `warren workflow show` lists them".to_owned()))
+}
+
+fn told(life: &Life, done: &str, output: Output) -> Result<Exit, Failure> {
     if output.is_json() {
         output.json(&json!({"workflow": life.drive.name(), "done": done}))?;
     } else {
@@ -104,6 +139,59 @@ async fn list(server: &ServerArgs, namespace: &str, output: Output) -> Result<Ex
         output.table(&header, &shown.iter().map(row).collect::<Vec<_>>())?;
     }
     Ok(Exit::Done)
+}
+
+async fn get(
+    client: &Client,
+    name: &str,
+    namespace: &str,
+) -> Result<PersistentStorageInstance, Failure> {
+    let api: Api<PersistentStorageInstance> = Api::namespaced(client.clone(), namespace);
+    let what = || format!("get the PersistentStorageInstance {namespace}/{name}");
+    api.get(name).await.map_err(|error| failure::api(what(), &error))
+}
+
+/// One of them, with where it is.
+async fn show(
+    client: &Client,
+    name: &str,
+    namespace: &str,
+    output: Output,
+) -> Result<Exit, Failure> {
+    let object = get(client, name, namespace).await?;
+    let api: Api<Servers> = Api::namespaced(client.clone(), namespace);
+    let what = || format!("get the Servers {namespace}/{name}");
+    let servers = api.get_opt(name).await.map_err(|error| failure::api(what(), &error))?;
+    let (shown, rabbits) = (shown(&object), servers.as_ref().map(places).unwrap_or_default());
+    if output.is_json() {
+        output.json(
+            &json!({"storage": shown, "directive": object.spec.dw_directive, "places": rabbits}),
+        )?;
+        return Ok(Exit::Done);
+    }
+    let or_none = |text: String| if text.is_empty() { "nobody".to_owned() } else { text };
+    output.line(&format!("storage    {}, {}", shown.name, shown.kind))?;
+    output.line(&format!("owner      user {}", shown.user))?;
+    output.line(&format!("state      {}", shown.state))?;
+    output.line(&format!("used by    {}", or_none(shown.consumers.join(", "))))?;
+    output.line(&format!("made by    {}", object.spec.dw_directive))?;
+    for place in rabbits {
+        output.line(&format!("lies on    {place}"))?;
+    }
+    shown.error.iter().try_for_each(|error| output.line(&format!("error      {error}")))?;
+    Ok(Exit::Done)
+}
+
+/// Its allocations by rabbit.
+fn places(servers: &Servers) -> Vec<String> {
+    let sets = servers.spec.allocation_sets.iter();
+    let each = sets.flat_map(|set| {
+        set.storage.iter().map(|one| {
+            let (count, size) = (one.allocation_count, set.allocation_size);
+            format!("{}: {count} of {size} bytes for {}", one.name, set.label)
+        })
+    });
+    each.collect()
 }
 
 fn shown(object: &PersistentStorageInstance) -> Shown {
@@ -148,5 +236,16 @@ mod tests {
         }))
         .unwrap();
         assert_eq!(row(&shown(&object)), ["shared", "xfs", "7", "Degraded", "w-0,v-1", ""]);
+    }
+
+    #[test]
+    fn a_place_tells_how_much_is_where() {
+        let servers: Servers = serde_json::from_value(json!({
+            "metadata": {"name": "shared"},
+            "spec": {"allocationSets": [{"label": "xfs", "allocationSize": 5,
+                     "storage": [{"name": "r1", "allocationCount": 2}, {"name": "r2", "allocationCount": 1}]}]},
+        }))
+        .unwrap();
+        assert_eq!(places(&servers), ["r1: 2 of 5 bytes for xfs", "r2: 1 of 5 bytes for xfs"]);
     }
 }

@@ -182,13 +182,26 @@ impl Life {
         }
     }
 
-    async fn try_to_end(&self) -> Result<bool, Failure> {
-        let found = self.drive.find().await?;
-        let Some(workflow) =
-            found.filter(|workflow| workflow.annotations().get(MARK) == Some(&self.mark))
-        else {
+    /// Deletes it from the state that it is in, and tells whether it was there: what only Teardown does is not done.
+    ///
+    /// # Errors
+    /// When the API does not answer, or it is still there in time.
+    pub(crate) async fn withdraw(&self) -> Result<bool, Failure> {
+        if self.ours().await?.is_none() {
             return Ok(false);
-        };
+        }
+        self.drive.delete(self.patience).await?;
+        self.output.note(&format!("{}: removed", self.drive.name()));
+        Ok(true)
+    }
+
+    async fn ours(&self) -> Result<Option<Workflow>, Failure> {
+        let found = self.drive.find().await?;
+        Ok(found.filter(|workflow| workflow.annotations().get(MARK) == Some(&self.mark)))
+    }
+
+    async fn try_to_end(&self) -> Result<bool, Failure> {
+        let Some(workflow) = self.ours().await? else { return Ok(false) };
         if workflow.spec.desired_state != WorkflowState::Teardown {
             self.drive.ask_for(&WorkflowState::Teardown, false).await?;
         }

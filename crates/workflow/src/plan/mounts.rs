@@ -7,7 +7,8 @@ mod maker;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::{ClientMount, NnfNodeBlockStorage, client_mount::MountState};
+use api::{ClientMount, NnfNodeBlockStorage, ResourceError, client_mount::MountState};
+use controller::ObjectKey;
 use directive::{FileSystem, Jobdw};
 use kube::ResourceExt;
 
@@ -26,27 +27,21 @@ use crate::{
     view::{Group, View},
 };
 
+/// Which allocation each compute has.
+pub type Slots<'a> = BTreeMap<&'a str, Slot>;
+
+/// Which compute has which allocation.
+pub fn by_slot<'a>(slots: &'a Slots<'_>) -> BTreeMap<&'a Slot, &'a str> {
+    slots.iter().map(|(compute, slot)| (slot, *compute)).collect()
+}
+
 /// Mounts the storage of a directive on all computes, and shows it on its rabbits where they may have it mounted too.
 pub fn mounted(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
     let group = &view.directives[index].storage;
-    let Some(servers) = &group.servers else {
-        return Progress::wait("its Servers, which is gone");
-    };
-    let counts = servers.spec.allocation_sets.iter().try_for_each(checks::counts);
-    if let Err(error) = counts {
-        return Progress::failed(error);
-    }
-    let all = allocations(servers);
-    if let Some(error) = lost(group, &all) {
-        return Progress::failed(error);
-    }
-    let slots = match assigned(view.site, group, &all, view.computes()) {
-        Ok(slots) => slots,
-        Err(error) => return Progress::failed(error),
-    };
-    let maker = Maker { view, index, file_system: jobdw.file_system, group };
+    let (progress, slots) = clients(view, index, jobdw);
+    let Some(slots) = slots else { return progress };
     let still = still_mounted(view.site, group);
-    let of: BTreeMap<&Slot, &str> = slots.iter().map(|(compute, slot)| (slot, *compute)).collect();
+    let of = by_slot(&slots);
     let access = group.blocks.values().filter_map(|block| {
         access(block, |allocation| {
             let mut of = granted(block, allocation, &of);
@@ -56,17 +51,49 @@ pub fn mounted(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
             of
         })
     });
+    progress.with(access)
+}
+
+/// The mounts of a directive's storage, without access to it; and which computes are to have which access, unless that cannot be
+/// said.
+pub fn clients<'a>(
+    view: &'a View<'_>,
+    index: usize,
+    jobdw: &Jobdw,
+) -> (Progress, Option<Slots<'a>>) {
+    let group = &view.directives[index].storage;
+    let Some(servers) = &group.servers else {
+        return (Progress::wait("its Servers, which is gone"), None);
+    };
+    if let Err(error) = servers.spec.allocation_sets.iter().try_for_each(checks::counts) {
+        return (Progress::failed(error), None);
+    }
+    let all = allocations(servers);
+    if let Some(error) = lost(group, &all) {
+        return (Progress::failed(error), None);
+    }
+    let slots = match assigned(view.site, group, &all, view.computes()) {
+        Ok(slots) => slots,
+        Err(error) => return (Progress::failed(error), None),
+    };
+    let maker = Maker { view, index, file_system: jobdw.file_system, group };
+    let of = by_slot(&slots);
     let computes = slots.iter().map(|(compute, slot)| maker.compute(compute, slot));
     // An XFS is mounted by one node at a time.
     let is_shared = jobdw.file_system != FileSystem::Xfs;
     let rabbits = rabbits(&all).into_iter().filter(|_| is_shared && !slots.is_empty());
     let rabbits = rabbits.map(|(rabbit, here)| maker.rabbit(rabbit, &here, &of));
     let progress = computes.chain(rabbits).fold(Waited::default(), Waited::and);
-    progress.told(group, "mount on").with(access)
+    (progress.told(group, "mount on"), Some(slots))
 }
 
 /// Unmounts it everywhere, and withdraws access.
 pub fn unmounted(site: &Site, group: &Group) -> Progress {
+    unmounts(site, group).and(withdrawn(site, group))
+}
+
+/// Unmounts it everywhere.
+pub fn unmounts(site: &Site, group: &Group) -> Progress {
     let mut changes: Vec<Change> = Vec::new();
     let mut waited = Waited::default();
     // One that counts as down is asked too, for when it comes back, and nobody waits for it.
@@ -76,15 +103,21 @@ pub fn unmounted(site: &Site, group: &Group) -> Progress {
             waited.nodes.insert(mount.spec.node.clone());
         }
     }
-    waited.told(group, "unmount on").with(changes).and(withdrawn(site, group))
+    waited.told(group, "unmount on").with(changes)
+}
+
+/// What is to be done about an object that cannot be read.
+pub fn unreadable<'a>(mut places: impl Iterator<Item = &'a ObjectKey>) -> Option<ResourceError> {
+    let (namespace, name) = places.next()?;
+    Some(passing(format!(
+        "{namespace}/{name} cannot be read, and may ask for a mount: nothing is withdrawn or removed; correct the object or delete it"
+    )))
 }
 
 /// Access of those that may still have something mounted, and of nobody else.
 pub fn withdrawn(site: &Site, group: &Group) -> Progress {
-    if let Some((namespace, name)) = group.unreadable.first() {
-        return Progress::failed(passing(format!(
-            "{namespace}/{name} cannot be read, and may ask for a mount: nothing is withdrawn or removed; correct the object or delete it"
-        )));
+    if let Some(error) = unreadable(group.unreadable.iter()) {
+        return Progress::failed(error);
     }
     let still = still_mounted(site, group);
     let mut progress = Progress::default();
@@ -106,21 +139,31 @@ pub fn is_going(block: &NnfNodeBlockStorage) -> bool {
 }
 
 /// Nodes that may have something of it mounted.
-fn still_mounted<'a>(site: &Site, group: &'a Group) -> BTreeSet<&'a str> {
+pub fn still_mounted<'a>(site: &Site, group: &'a Group) -> BTreeSet<&'a str> {
     let mounts = group.mounts.values().filter(|mount| !is_unmounted(site, mount));
     mounts.map(|mount| mount.spec.node.as_str()).collect()
 }
 
 /// Of the nodes that an allocation is given to, those that may have it mounted.
-fn kept(block: &NnfNodeBlockStorage, allocation: usize, still: &BTreeSet<&str>) -> Vec<String> {
+pub fn kept(block: &NnfNodeBlockStorage, allocation: usize, still: &BTreeSet<&str>) -> Vec<String> {
     let now = block.spec.allocations.get(allocation).map(|one| one.access.iter());
     now.into_iter().flatten().filter(|node| still.contains(node.as_str())).cloned().collect()
 }
 
 /// Whether the rabbit alone has what an object allocated.
 pub fn is_alone(block: &NnfNodeBlockStorage, rabbit: &str) -> bool {
+    with_access(block).all(|node| node == rabbit)
+}
+
+/// Whether a node has access to something that an object allocated.
+pub fn has_access(block: &NnfNodeBlockStorage, node: &str) -> bool {
+    with_access(block).any(|one| one == node)
+}
+
+/// The nodes that have access to something that an object allocated.
+pub fn with_access(block: &NnfNodeBlockStorage) -> impl Iterator<Item = &String> {
     let status = block.status.iter().flat_map(|status| &status.allocations);
-    status.flat_map(|one| one.accesses.keys()).all(|node| node == rabbit)
+    status.flat_map(|one| one.accesses.keys())
 }
 
 /// Whether a node has nothing of it mounted: it says so for what is asked of it now, or it is down.
@@ -164,7 +207,7 @@ pub fn desire(mount: &ClientMount, state: MountState) -> Option<Change> {
 }
 
 /// Gives each allocation to its rabbit and these computes.
-fn access(block: &NnfNodeBlockStorage, of: impl Fn(usize) -> Vec<String>) -> Option<Change> {
+pub fn access(block: &NnfNodeBlockStorage, of: impl Fn(usize) -> Vec<String>) -> Option<Change> {
     let mut after = block.clone();
     let rabbit = block.namespace().unwrap_or_default();
     for (index, allocation) in after.spec.allocations.iter_mut().enumerate() {
@@ -175,7 +218,7 @@ fn access(block: &NnfNodeBlockStorage, of: impl Fn(usize) -> Vec<String>) -> Opt
 }
 
 /// The computes that an allocation is for, by their place in it.
-fn granted(
+pub fn granted(
     block: &NnfNodeBlockStorage,
     allocation: usize,
     of: &BTreeMap<&Slot, &str>,

@@ -14,18 +14,19 @@ use api::{
 };
 use directive::{
     FileSystem, Jobdw,
-    breakdown::{AllocationSet, Strategy, Way, access, of_jobdw},
+    breakdown::{Access, AllocationSet, Strategy, Way, access, of_jobdw},
     check::{Known, Persistent},
 };
-use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 
 use crate::{
     change::Change,
+    instance,
     names::{SERVERS_FINALIZER, of_directive, owned, reference, with_directive},
     plan::{is_held, without_finalizer},
     profile::sizes,
     progress::{Outcome, Progress, user},
-    view::View,
+    view::{Group, View},
 };
 
 /// The job's Computes, which the workload manager fills.
@@ -47,13 +48,11 @@ pub fn known(view: &View<'_>) -> Known {
     let persistent = view.site.persistent.iter().filter(|((of, _), _)| *of == namespace);
     let persistent = persistent.filter_map(|((_, name), one)| {
         let file_system = one.spec.fs_type.parse::<FileSystem>().ok()?;
-        let public = one.metadata.annotations.as_ref().and_then(|all| all.get(IGNORE_UID));
         let one = Persistent {
             file_system,
             user: id(one.spec.user_id),
-            is_deleted: one.metadata.deletion_timestamp.is_some()
-                || one.spec.state.as_str() == "Destroying",
-            is_public: public.is_some_and(|value| value.eq_ignore_ascii_case("true")),
+            is_deleted: instance::is_going(one),
+            is_public: instance::is_public(one),
         };
         Some((name.clone(), one))
     });
@@ -67,9 +66,6 @@ pub fn known(view: &View<'_>) -> Known {
     }
 }
 
-/// On persistent storage that every user may use.
-const IGNORE_UID: &str = "dataworkflowservices.github.io/ignore-uid";
-
 /// Makes the objects of a directive that are missing, and fills its breakdown in.
 pub fn objects(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
     let of = &view.directives[index];
@@ -82,10 +78,14 @@ pub fn objects(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
         Ok(sets) => sets,
         Err(fault) => return Progress::failed(user(fault.to_string())),
     };
-    let pinned =
-        of.storage.profile.is_none().then(|| Change::create(&pinned(view, index, &profile)));
-    let changes =
-        pinned.into_iter().chain(servers(view, index)).chain(breakdown(view, index, jobdw, &sets));
+    let metadata = || {
+        let metadata = owned(&view.workflow, &of_directive(&view.workflow, index));
+        with_directive(metadata, &view.workflow, index)
+    };
+    let pinned = pinned(&profile, metadata());
+    let pinned = of.storage.profile.is_none().then(|| Change::create(&pinned));
+    let breakdown = breakdown(view, index, || broken_down(view, index, jobdw, &sets));
+    let changes = pinned.into_iter().chain(servers(&of.storage, metadata)).chain(breakdown);
     let changes: Vec<Change> = changes.collect();
     let ready =
         of.breakdown.as_ref().is_some_and(|one| one.status.as_ref().is_some_and(|of| of.ready));
@@ -94,7 +94,10 @@ pub fn objects(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
 }
 
 /// The profile that the directive means.
-fn template(view: &View<'_>, jobdw: &Jobdw) -> Option<std::sync::Arc<NnfStorageProfile>> {
+pub(super) fn template(
+    view: &View<'_>,
+    jobdw: &Jobdw,
+) -> Option<std::sync::Arc<NnfStorageProfile>> {
     let profiles = &view.site.profiles;
     match &jobdw.profile {
         Some(name) => profiles.get(name).cloned(),
@@ -102,24 +105,19 @@ fn template(view: &View<'_>, jobdw: &Jobdw) -> Option<std::sync::Arc<NnfStorageP
     }
 }
 
-fn pinned(view: &View<'_>, index: usize, template: &NnfStorageProfile) -> NnfStorageProfile {
+/// A copy that stays as it is while storage is made by it.
+pub(super) fn pinned(template: &NnfStorageProfile, metadata: ObjectMeta) -> NnfStorageProfile {
     let mut data = template.data().clone();
     (data.pinned, data.default) = (true, false);
-    let metadata = owned(&view.workflow, &of_directive(&view.workflow, index));
-    NnfStorageProfile {
-        metadata: with_directive(metadata, &view.workflow, index),
-        spec: NnfStorageProfileBody { data: data.into() },
-    }
+    NnfStorageProfile { metadata, spec: NnfStorageProfileBody { data: data.into() } }
 }
 
 /// A Servers to fill in. One that somebody deleted holds its name until nothing is left of its storage, and is then made anew.
-fn servers(view: &View<'_>, index: usize) -> Option<Change> {
-    let storage = &view.directives[index].storage;
+pub(super) fn servers(storage: &Group, metadata: impl FnOnce() -> ObjectMeta) -> Option<Change> {
     match &storage.servers {
         None => {
-            let mut metadata = owned(&view.workflow, &of_directive(&view.workflow, index));
-            metadata.finalizers = Some(vec![SERVERS_FINALIZER.to_owned()]);
-            let metadata = with_directive(metadata, &view.workflow, index);
+            let finalizers = Some(vec![SERVERS_FINALIZER.to_owned()]);
+            let metadata = ObjectMeta { finalizers, ..metadata() };
             Some(Change::create(&Servers { metadata, spec: ServersSpec::default(), status: None }))
         }
         Some(servers)
@@ -133,11 +131,11 @@ fn servers(view: &View<'_>, index: usize) -> Option<Change> {
     }
 }
 
-fn breakdown(
+/// A breakdown that is missing, or what one is to say that says nothing yet.
+pub(super) fn breakdown(
     view: &View<'_>,
     index: usize,
-    jobdw: &Jobdw,
-    sets: &[AllocationSet],
+    status: impl FnOnce() -> DirectiveBreakdownStatus,
 ) -> Option<Change> {
     let Some(known) = &view.directives[index].breakdown else {
         let metadata = owned(&view.workflow, &of_directive(&view.workflow, index));
@@ -154,24 +152,43 @@ fn breakdown(
         return None;
     }
     let mut after = DirectiveBreakdown::clone(known);
+    after.status = Some(DirectiveBreakdownStatus { ready: true, ..status() });
+    Change::status(&**known, &after)
+}
+
+/// What storage for a job needs, and where its computes have to be.
+fn broken_down(
+    view: &View<'_>,
+    index: usize,
+    jobdw: &Jobdw,
+    sets: &[AllocationSet],
+) -> DirectiveBreakdownStatus {
     let (name, namespace) = (of_directive(&view.workflow, index), view.namespace());
-    let storage = StorageBreakdown {
-        lifetime: StorageLifetime::Job,
-        reference: Some(reference("Servers", &name, &namespace)),
-        allocation_sets: sets.iter().map(set).collect(),
-    };
-    let location =
-        sets.iter().enumerate().map(|(place, set)| location(place, set, &name, &namespace));
-    after.status = Some(DirectiveBreakdownStatus {
-        storage: Some(storage),
+    let location = sets.iter().enumerate().map(|(place, set)| {
+        location(place, access(set.label, set.colocate_computes), &name, &namespace)
+    });
+    DirectiveBreakdownStatus {
+        storage: Some(storage(StorageLifetime::Job, &name, &namespace, sets)),
         compute: Some(ComputeBreakdown {
             constraints: ComputeConstraints { location: location.collect() },
         }),
-        ready: true,
         requires: jobdw.requires.clone(),
-        error: None,
-    });
-    Change::status(&**known, &after)
+        ..DirectiveBreakdownStatus::default()
+    }
+}
+
+/// The allocations to be placed, and the Servers to name them in.
+pub(super) fn storage(
+    lifetime: StorageLifetime,
+    servers: &str,
+    namespace: &str,
+    sets: &[AllocationSet],
+) -> StorageBreakdown {
+    StorageBreakdown {
+        lifetime,
+        reference: Some(reference("Servers", servers, namespace)),
+        allocation_sets: sets.iter().map(set).collect(),
+    }
 }
 
 fn set(set: &AllocationSet) -> StorageAllocationSet {
@@ -199,14 +216,14 @@ fn set(set: &AllocationSet) -> StorageAllocationSet {
     }
 }
 
-fn location(
+/// How computes have to reach one set of a Servers.
+pub(super) fn location(
     place: usize,
-    set: &AllocationSet,
+    ways: Vec<Access>,
     servers: &str,
     namespace: &str,
 ) -> ComputeLocationConstraint {
-    let ways = access(set.label, set.colocate_computes).into_iter();
-    let ways = ways.map(|access| ComputeLocationAccess {
+    let ways = ways.into_iter().map(|access| ComputeLocationAccess {
         kind: match access.way {
             Way::Physical => AccessType::Physical,
             Way::Network => AccessType::Network,
@@ -226,7 +243,12 @@ fn location(
 
 /// Variables that the job finds its storage by.
 pub fn environment(name: &str, file_system: FileSystem, path: &str) -> BTreeMap<String, String> {
-    let name = format!("DW_JOB_{}", name.replace('-', "_"));
+    let name = variable("DW_JOB_", name);
     let kind = format!("DW_JOB_{}", file_system.as_str().to_uppercase());
     BTreeMap::from([(name, path.to_owned()), (kind, path.to_owned())])
+}
+
+/// The variable that is named after a storage.
+pub fn variable(prefix: &str, name: &str) -> String {
+    format!("{prefix}{}", name.replace('-', "_"))
 }

@@ -27,38 +27,38 @@ use crate::{
 
 /// Places, checks and makes the storage of a directive.
 pub fn storage(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
-    let of = &view.directives[index];
     // Whatever of it somebody deleted since Proposal.
-    let objects = proposal::objects(view, index, jobdw);
-    let (Some(servers), Some(profile), Some(breakdown)) =
-        (&of.storage.servers, &of.storage.profile, &of.breakdown)
+    proposal::objects(view, index, jobdw).then(|| made_from(view, index, jobdw))
+}
+
+/// The same, from the objects of Proposal.
+pub fn made_from(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
+    let of = &view.directives[index];
+    let sets = of.breakdown.as_ref().and_then(|one| one.status.as_ref()?.storage.as_ref());
+    let (Some(servers), Some(profile), Some(sets)) =
+        (&of.storage.servers, &of.storage.profile, sets)
     else {
-        return objects;
+        return Progress::wait("its Servers, which is gone");
     };
-    let Some(sets) = breakdown.status.as_ref().and_then(|status| status.storage.as_ref()) else {
-        return objects;
-    };
-    objects.then(|| {
-        if servers.spec.allocation_sets.is_empty() {
-            return place::fill(view, servers, &sets.allocation_sets);
-        }
-        if let Err(error) = checks::servers(view, servers, &sets.allocation_sets, &of.storage) {
-            return Progress::failed(error);
-        }
-        let local = lines(profile, jobdw.file_system);
-        let padding = local.and_then(|local| local.allocation_padding.parse().ok());
-        let shared = local.is_some_and(|local| local.block_device_commands.shared_vg);
-        let maker = Maker { view, index, jobdw, servers, padding, shared };
-        if jobdw.file_system == FileSystem::Lustre {
-            return lustre::setup::storage(&maker, profile);
-        }
-        let all = allocations(servers);
-        match maker.missing(&all) {
-            Ok(changes) => made(&of.storage, &all).with(changes),
-            Err(error) => Progress::failed(error),
-        }
-        .with(told(&of.storage, servers, &all))
-    })
+    if servers.spec.allocation_sets.is_empty() {
+        return place::fill(view, servers, &sets.allocation_sets);
+    }
+    if let Err(error) = checks::servers(view, servers, &sets.allocation_sets, &of.storage) {
+        return Progress::failed(error);
+    }
+    let local = lines(profile, jobdw.file_system);
+    let padding = local.and_then(|local| local.allocation_padding.parse().ok());
+    let shared = local.is_some_and(|local| local.block_device_commands.shared_vg);
+    let maker = Maker { view, index, jobdw, servers, padding, shared };
+    if jobdw.file_system == FileSystem::Lustre {
+        return lustre::setup::storage(&maker, profile);
+    }
+    let all = allocations(servers);
+    match maker.missing(&all) {
+        Ok(changes) => made(&of.storage, &all).with(changes),
+        Err(error) => Progress::failed(error),
+    }
+    .with(told(&of.storage, servers, &all))
 }
 
 /// Makes the objects of a directive's storage.

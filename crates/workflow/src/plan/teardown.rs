@@ -24,11 +24,7 @@ use crate::{
 
 /// Removes what a group has on nodes.
 pub fn group(site: &Site, group: &Group) -> Progress {
-    let mut changes: Vec<Change> = Vec::new();
-    for mount in group.mounts.values() {
-        changes.extend(Change::delete(&**mount));
-        changes.extend(given_up(site, mount));
-    }
+    let mut changes: Vec<Change> = mounts(site, group.mounts.values().map(|one| &**one)).changes;
     let withdrawn = withdrawn(site, group);
     if !group.unreadable.is_empty() {
         return withdrawn.with(changes);
@@ -54,13 +50,23 @@ pub fn removed(group: &Group, at: &ObjectKey) -> Vec<Change> {
     block.into_iter().chain(file_system.and_then(|one| Change::delete(&**one))).collect()
 }
 
+/// Unmounts, by deleting the mounts.
+pub fn mounts<'a>(site: &Site, mounts: impl Iterator<Item = &'a ClientMount>) -> Progress {
+    let mut progress = Progress::default();
+    for mount in mounts {
+        let waits = Progress::wait(format!("removal on {}", mount.spec.node));
+        progress = progress.and(waits.with(Change::delete(mount)).with(given_up(site, mount)));
+    }
+    progress
+}
+
 /// Whether the rabbit alone may have it, and does.
 fn is_withdrawn(block: &NnfNodeBlockStorage, rabbit: &str) -> bool {
     is_alone(block, rabbit) && block.spec.allocations.iter().all(|one| one.access.len() <= 1)
 }
 
 /// What is still there, and why.
-fn gone(group: &Group) -> Progress {
+pub fn gone(group: &Group) -> Progress {
     if group.is_gone() {
         return Progress::default();
     }

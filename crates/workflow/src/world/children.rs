@@ -9,9 +9,9 @@ use api::{RabbitLabels, names::label};
 use controller::{Change, Object, ObjectKey};
 use kube::ResourceExt;
 
-use super::{Key, Wake, World, place, workflow_of};
+use super::{Key, Wake, World, persistent, place, workflow_of};
 use crate::{
-    names::of_directive,
+    names::{of_directive, persistent_of},
     view::{DirectiveView, Group, View},
 };
 
@@ -38,16 +38,31 @@ impl Children {
 impl World {
     /// A workflow with everything that is its.
     #[must_use]
-    pub fn view(&self, (namespace, name): &ObjectKey) -> Option<View<'_>> {
+    pub fn view(&self, at: &ObjectKey) -> Option<View<'_>> {
+        self.view_knowing(at, None)
+    }
+
+    /// The same, from what is known of a persistent storage that it names.
+    pub(super) fn view_knowing(
+        &self,
+        (namespace, name): &ObjectKey,
+        mut known: Option<(&persistent::Known<'_>, persistent::Mounts)>,
+    ) -> Option<View<'_>> {
         let workflow = self.workflows.get(namespace, name)?.clone();
         let uid = workflow.uid().unwrap_or_default();
         let mut groups = self.groups(&(namespace.clone(), name.clone()));
         let directive = |index: usize| {
             let of = of_directive(&workflow, index);
+            let known = known.take_if(|(known, _)| known.is_of(&workflow, index));
+            if let Some((named, storage)) = self.named(&workflow, index, known) {
+                let breakdown = own(self.breakdowns.get(namespace, &of), &uid);
+                return DirectiveView { breakdown, storage, persistent: Some(named) };
+            }
             let mut storage = groups.remove(&(uid.clone(), index.to_string())).unwrap_or_default();
             storage.servers = own(self.servers.get(namespace, &of), &uid);
             storage.profile = own(self.profiles.get(namespace, &of), &uid);
-            DirectiveView { breakdown: own(self.breakdowns.get(namespace, &of), &uid), storage }
+            let breakdown = own(self.breakdowns.get(namespace, &of), &uid);
+            DirectiveView { breakdown, storage, persistent: None }
         };
         let directives = (0..workflow.spec.directives.len()).map(directive).collect();
         Some(View {
@@ -68,7 +83,9 @@ impl World {
         for metadata in unreadable.chain(self.mounts.unreadable()) {
             let text = |key| metadata.labels.as_ref().and_then(|labels| labels.get(key)).cloned();
             let of = text(label::WORKFLOW_NAMESPACE).zip(text(label::WORKFLOW_NAME));
-            if of.as_ref() != Some(workflow) {
+            if of.as_ref() != Some(workflow)
+                || persistent::persistent_of_metadata(metadata).is_some()
+            {
                 continue;
             }
             let storage = [label::WORKFLOW_UID, label::DIRECTIVE_INDEX].map(text);
@@ -120,17 +137,29 @@ impl World {
         let mut wakes = Vec::new();
         for (object, is_there) in [(&change.old, false), (&change.new, true)] {
             let Some(object) = object else { continue };
-            let Some(workflow) = workflow_of(&**object) else { continue };
-            let children = self.children.entry(workflow.clone()).or_default();
+            let instance = persistent_of(&**object);
+            let Some(whose) = instance.clone().or_else(|| workflow_of(&**object)) else { continue };
+            let all =
+                if instance.is_some() { &mut self.instance_children } else { &mut self.children };
+            let children = all.entry(whose.clone()).or_default();
             if is_there {
                 set(children).insert(place(&**object));
             } else {
                 set(children).remove(&place(&**object));
             }
             if children.is_empty() {
-                self.children.remove(&workflow);
+                all.remove(&whose);
             }
-            wakes.push(Wake::Key(Key::Workflow(workflow)));
+            match instance {
+                // A mount concerns its own workflow alone.
+                Some(instance) if K::kind(&()) == "ClientMount" => {
+                    let workflow = workflow_of(&**object).map(Key::Workflow);
+                    let keys = workflow.into_iter().chain([Key::Persistent(instance)]);
+                    wakes.extend(keys.map(Wake::Key));
+                }
+                Some(instance) => wakes.extend(self.wake_instance(&instance)),
+                None => wakes.push(Wake::Key(Key::Workflow(whose))),
+            }
         }
         wakes
     }

@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use api::{
-    DWDirectiveRule, NnfNode, NnfStorageProfile, PersistentStorageInstance, Storage,
-    SystemConfiguration, SystemStatus,
+    DWDirectiveRule, NnfNode, NnfStorageProfile, Storage, SystemConfiguration, SystemStatus,
     names::{NNF_NODE, PROFILE_TEMPLATE_NAMESPACE, STORAGE_NAMESPACE, SYSTEM_CONFIGURATION},
 };
 use controller::{Change, Store};
 use kube::ResourceExt;
 
 use super::{Kept, Key, Wake, World, place, wake_workflow, workflow_of};
-use crate::profile::ruleset;
+use crate::{names::persistent_of, profile::ruleset};
 
 impl Kept for NnfStorageProfile {
     fn store(world: &mut World) -> &mut Store<Self> {
@@ -22,7 +21,10 @@ impl Kept for NnfStorageProfile {
         let Some(object) = change.object() else { return Vec::new() };
         let (namespace, name) = place(&**object);
         if namespace != PROFILE_TEMPLATE_NAMESPACE {
-            return wake_workflow(workflow_of(&**object));
+            return match persistent_of(&**object) {
+                Some(instance) => world.wake_instance(&instance),
+                None => wake_workflow(workflow_of(&**object)),
+            };
         }
         let template = change.new.clone().filter(|profile| !profile.data().pinned);
         match template {
@@ -110,22 +112,6 @@ impl Kept for SystemStatus {
             return Vec::new();
         }
         world.site.status.clone_from(&change.new);
-        vec![Wake::Waiting]
-    }
-}
-
-impl Kept for PersistentStorageInstance {
-    fn store(world: &mut World) -> &mut Store<Self> {
-        &mut world.persistent
-    }
-
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        let Some(object) = change.object() else { return Vec::new() };
-        let at = place(&**object);
-        match change.new.clone() {
-            Some(new) => world.site.persistent.insert(at, new),
-            None => world.site.persistent.remove(&at),
-        };
         vec![Wake::Waiting]
     }
 }

@@ -11,7 +11,7 @@ use controller::{Change, Store};
 use super::{Kept, Key, Wake, World, place, wake_workflow, workflow_of};
 use crate::{
     mgts::EXTERNAL_NAMESPACE,
-    names::{is_ours, of_directive},
+    names::{is_ours, of_directive, persistent_of},
 };
 
 impl Kept for Workflow {
@@ -27,6 +27,7 @@ impl Kept for Workflow {
             .collect();
         servers.iter().for_each(|servers| world.promise(servers, true));
         let mut wakes = vec![Wake::Key(Key::Workflow(at))];
+        wakes.extend(world.name_instances(change));
         if gives_back(change) {
             wakes.push(Wake::Failing);
         }
@@ -47,8 +48,11 @@ impl Kept for Computes {
         &mut world.computes
     }
 
-    fn changed(_: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        wake_workflow(change.object().map(|object| place(&**object)))
+    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        let at = change.object().map(|object| place(&**object));
+        let mut wakes = at.iter().flat_map(|at| world.wake_named_by(at)).collect::<Vec<_>>();
+        wakes.extend(wake_workflow(at));
+        wakes
     }
 }
 
@@ -71,8 +75,9 @@ impl Kept for Servers {
         if let Some(object) = change.object() {
             world.promise(object, change.new.is_some());
         }
-        let is_ours =
-            change.object().is_some_and(|one| one.label(label::OWNER_KIND) == Some("Workflow"));
+        let is_ours = change.object().is_some_and(|one| {
+            one.label(label::OWNER_KIND) == Some("Workflow") || persistent_of(&**one).is_some()
+        });
         let mut wakes = if is_ours {
             world.child(change, |children| &mut children.servers)
         } else {

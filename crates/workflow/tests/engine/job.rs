@@ -15,10 +15,15 @@ pub(crate) fn directive(kind: &str, name: &str) -> String {
 
 impl Site {
     pub(crate) fn create(&mut self, name: &str, directives: &[String]) {
+        self.create_by(1001, name, directives);
+    }
+
+    /// As a job of this user.
+    pub(crate) fn create_by(&mut self, user: u32, name: &str, directives: &[String]) {
         let workflow = json!({
             "kind": "Workflow", "metadata": {"name": name, "namespace": "default"},
             "spec": {
-                "desiredState": "Proposal", "wlmID": "test", "jobID": 7, "userID": 1001, "groupID": 1002,
+                "desiredState": "Proposal", "wlmID": "test", "jobID": 7, "userID": user, "groupID": 1002,
                 "hurry": false, "forceReady": false, "dwDirectives": directives,
             },
         });

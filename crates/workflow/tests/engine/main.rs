@@ -7,6 +7,7 @@ mod job;
 mod lives;
 mod lustre;
 mod matrix;
+mod persistent;
 mod placement;
 mod refusals;
 mod samples;

@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 use workflow::{
     Settings,
     change::Change,
-    plan::{Plan, plan, plan_orphan},
+    plan::plan_key,
     shipped,
-    world::{Kept, Key, World},
+    world::{Kept, World},
 };
 
 /// Kind, namespace, name.
@@ -31,6 +31,8 @@ pub(crate) struct Site {
     pub(crate) writes: usize,
     /// Agents do nothing.
     pub(crate) agents_sleep: bool,
+    /// What agents say of the health of file systems.
+    pub(crate) health: &'static str,
     /// What agents report in the place of work, by kind.
     pub(crate) errors: BTreeMap<String, Value>,
     /// Nodes whose agents are dead.
@@ -46,7 +48,7 @@ pub(crate) fn at(kind: &str, namespace: &str, name: &str) -> At {
 impl Site {
     /// One rabbit with so many computes, and these bytes on its drives.
     pub(crate) fn new(computes: usize, bytes: i64) -> Self {
-        let mut site = Self::default();
+        let mut site = Self { health: "Healthy", ..Self::default() };
         site.put(json!({
             "kind": "SystemConfiguration", "metadata": {"name": "default", "namespace": "default"},
             "spec": {"storageNodes": [], "portsCooldownInSeconds": 0},
@@ -205,17 +207,16 @@ impl Site {
     /// What must never happen.
     fn check(&self, change: &Change, place: &At) {
         let of = |object: &Value| {
-            let labels = &object["metadata"]["labels"];
-            let keys =
-                ["dataworkflowservices.github.io/workflow.uid", "nnf.cray.hpe.com/directive_index"];
-            keys.map(|key| labels[key].clone())
+            object["metadata"]["labels"]["dataworkflowservices.github.io/owner.uid"].clone()
         };
         let whose = self.objects.get(place).map(of);
         let mounted: Vec<&str> = self
             .objects
             .iter()
             .filter(|((kind, ..), object)| {
-                kind == "ClientMount" && object["status"]["mounts"][0]["state"] == "mounted"
+                let is_asked = object["spec"]["desiredState"] == "mounted";
+                let is_told = object["status"]["mounts"][0]["state"] == "mounted";
+                kind == "ClientMount" && (is_asked || is_told)
             })
             .filter(|(_, object)| whose == Some(of(object)))
             .map(|((_, node, _), _)| node.as_str())
@@ -233,9 +234,31 @@ impl Site {
                 let cut = mounted.iter().find(|node| !access.contains(&format!("{node:?}")));
                 assert_eq!(cut, None, "{change} while it is mounted there");
             }
+            Change::Create(_, object) if place.0 == "ClientMount" => {
+                let mount = &serde_json::to_value(object).unwrap()["spec"]["mounts"][0];
+                self.check_xfs(mount, place);
+            }
             _ => {}
         }
         self.check_lustre(change, place);
+    }
+
+    /// One node at a time has an XFS mounted, and access to it.
+    fn check_xfs(&self, mount: &Value, place: &At) {
+        let reference = &mount["device"]["deviceReference"];
+        if mount["type"] != "xfs" {
+            return;
+        }
+        let others = self.objects.iter().filter(|((kind, node, _), other)| {
+            let is_unmounted = other["spec"]["desiredState"] == "unmounted"
+                && other["status"]["mounts"][0]["state"] == "unmounted";
+            kind == "ClientMount"
+                && *node != place.1
+                && other["spec"]["mounts"][0]["device"]["deviceReference"] == *reference
+                && !is_unmounted
+        });
+        let others: Vec<_> = others.map(|(at, _)| at).collect();
+        assert!(others.is_empty(), "{place:?} mounts what {others:?} have mounted");
     }
 
     /// All there is, as the engine sees it after a start.
@@ -280,25 +303,7 @@ impl Site {
             Timestamp::from_second(1_800_000_000 + i64::try_from(self.version).unwrap()).unwrap();
         let mut changes = Vec::new();
         for key in world.keys() {
-            match key {
-                Key::Mgt(place) => {
-                    changes.extend(workflow::external_mgt::plan(&world.site, &place));
-                }
-                Key::Rabbit(rabbit) => changes.extend(workflow::rabbit::plan(&world.site, &rabbit)),
-                Key::Workflow(place) => {
-                    let plan = match world.view(&place) {
-                        Some(view) => plan(&view, now),
-                        None => {
-                            let groups = world.groups(&place);
-                            let plans =
-                                groups.values().map(|group| plan_orphan(&world.site, group));
-                            let changes = plans.flat_map(|plan| plan.changes).collect();
-                            Plan { changes, outcomes: Vec::new() }
-                        }
-                    };
-                    changes.extend(plan.changes);
-                }
-            }
+            changes.extend(plan_key(&world, &key, now).changes);
         }
         changes
     }
@@ -341,6 +346,7 @@ impl Site {
             return false;
         }
         let mut changed = false;
+        let health = self.health;
         let places: Vec<At> = self.objects.keys().cloned().collect();
         for place in places {
             if self.dead.contains(&place.1) {
@@ -350,7 +356,7 @@ impl Site {
                 "NnfNodeBlockStorage" => self.act_on(&place, "nnf_node_block_storage", block_status),
                 "NnfNodeStorage" => self.act_on(&place, "nnf_node_storage", |object| {
                     let count = object["spec"]["count"].as_u64().unwrap();
-                    json!({"ready": true, "health": "Healthy", "allocations": (0..count).map(|_| json!({"ready": true})).collect::<Vec<_>>()})
+                    json!({"ready": true, "health": health, "allocations": (0..count).map(|_| json!({"ready": true})).collect::<Vec<_>>()})
                 }),
                 "NnfLustreMGT" if place.1 != "nnf-system" => self.act_on_mgt(&place),
                 "ClientMount" => self.act_on(&place, "nnf_clientmount", |object| {

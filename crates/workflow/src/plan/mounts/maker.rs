@@ -18,7 +18,7 @@ use kube::ResourceExt;
 use super::{desire, is_mounted, path};
 use crate::{
     change::Change,
-    names::{of_directive, of_storage, reference},
+    names::{of_directive, of_mount, reference},
     plan::allocation::{Allocation, Slot},
     progress::{Progress, some_of},
     site::IndexNames,
@@ -199,8 +199,7 @@ impl Maker<'_> {
         mounts: Vec<ClientMountInfo>,
     ) -> Option<ClientMount> {
         let servers = self.group.servers.as_ref()?;
-        let mut labels = of_storage(&self.view.workflow, self.index, servers);
-        labels.insert(label::TARGET_DIRECTIVE_INDEX.to_owned(), self.index.to_string());
+        let mut labels = of_mount(&self.view.workflow, self.index, servers);
         labels.insert(label::TARGET_OWNER_UID.to_owned(), servers.uid()?);
         Some(ClientMount {
             metadata: ObjectMeta {

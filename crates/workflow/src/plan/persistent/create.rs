@@ -1,0 +1,163 @@
+//! `create_persistent`: one transaction. Until the storage is made it belongs to its workflow and goes with it; one change of
+//! one object gives it away, and from then on it stays. Setup is done only after that.
+
+use api::{
+    DirectiveBreakdownStatus, PersistentStorageInstance, PersistentStorageInstanceSpec,
+    RabbitLabels, directive_breakdown::StorageLifetime, names::label,
+    persistent_storage_instance::PersistentStorageState,
+};
+use directive::{CreatePersistent, FileSystem, Jobdw, breakdown::of_persistent};
+use kube::ResourceExt;
+
+use crate::{
+    change::Change,
+    instance::{Named, is_going, is_made, is_of, is_usable},
+    names::{PERSISTENT_FINALIZER, of_persistent as metadata_of, owned},
+    plan::{proposal, setup},
+    profile::sizes,
+    progress::{Outcome, Progress, user},
+    view::View,
+};
+
+/// Takes the name, and makes the objects that the workload manager fills in.
+pub(super) fn propose(view: &View<'_>, index: usize, create: &CreatePersistent) -> Progress {
+    if create.file_system == FileSystem::Lustre {
+        return Progress::failed(user(
+            "argument type=lustre: this version of Warren's engine makes raw, xfs and gfs2; write one of them",
+        ));
+    }
+    let named = view.directives[index].persistent.as_ref();
+    match named.and_then(|named| named.object.as_ref()) {
+        None => match named.and_then(|named| named.taken.as_ref()) {
+            Some(taken) => Progress::failed(user(format!(
+                "argument name={}: the name is taken by {taken}: write another name",
+                create.name
+            ))),
+            None => Progress::default().with([Change::create(&new(view, index, create))]),
+        },
+        Some(object) if !is_of(object, &view.workflow) => Progress::failed(collision(object)),
+        Some(object) if is_going(object) => {
+            Progress::wait(format!("persistent storage {} to be gone", create.name))
+        }
+        Some(object) => objects(view, index, create, object),
+    }
+}
+
+/// Whose name it is.
+fn collision(object: &PersistentStorageInstance) -> api::ResourceError {
+    let (name, owner) = (object.name_any(), object.spec.user_id);
+    let how = match object.label(label::WORKFLOW_NAME) {
+        Some(workflow) if !is_made(object) => format!("is being made by workflow {workflow}"),
+        _ => "exists".to_owned(),
+    };
+    user(format!(
+        "argument name={name}: persistent storage {name} {how} and belongs to user {owner}: write another name, or destroy that one first"
+    ))
+}
+
+fn new(view: &View<'_>, index: usize, create: &CreatePersistent) -> PersistentStorageInstance {
+    let mut object = PersistentStorageInstance::new(
+        &create.name,
+        PersistentStorageInstanceSpec {
+            name: create.name.clone(),
+            fs_type: create.file_system.as_str().to_owned(),
+            dw_directive: view.workflow.spec.directives[index].clone(),
+            user_id: view.workflow.spec.user_id,
+            state: PersistentStorageState::Active,
+            consumer_references: Vec::new(),
+        },
+    );
+    object.metadata = owned(&view.workflow, &create.name);
+    object.metadata.finalizers = Some(vec![PERSISTENT_FINALIZER.to_owned()]);
+    object
+}
+
+/// Its pinned profile, its Servers, and the directive's breakdown.
+fn objects(
+    view: &View<'_>,
+    index: usize,
+    create: &CreatePersistent,
+    object: &PersistentStorageInstance,
+) -> Progress {
+    let of = &view.directives[index];
+    let template = || proposal::template(view, &as_jobdw(create));
+    let Some(profile) = of.storage.profile.clone().or_else(template) else {
+        return Progress::failed(user(
+            "the site's default NnfStorageProfile went: name one with profile=NAME",
+        ));
+    };
+    let sets = match of_persistent(create, &sizes(&profile)) {
+        Ok(sets) => sets,
+        Err(fault) => return Progress::failed(user(fault.to_string())),
+    };
+    let metadata = || metadata_of(object, &view.workflow);
+    let pinned = proposal::pinned(&profile, metadata());
+    let pinned = of.storage.profile.is_none().then(|| Change::create(&pinned));
+    let lifetime = StorageLifetime::Persistent;
+    let breakdown = proposal::breakdown(view, index, || DirectiveBreakdownStatus {
+        storage: Some(proposal::storage(lifetime, &create.name, &view.namespace(), &sets)),
+        ..DirectiveBreakdownStatus::default()
+    });
+    let changes =
+        pinned.into_iter().chain(proposal::servers(&of.storage, metadata)).chain(breakdown);
+    let changes: Vec<Change> = changes.collect();
+    let ready =
+        of.breakdown.as_ref().is_some_and(|one| one.status.as_ref().is_some_and(|of| of.ready));
+    let outcome = if ready { Outcome::Done } else { Outcome::Working };
+    Progress { changes: Vec::new(), outcome }.with(changes)
+}
+
+/// Makes the storage, and then gives it away.
+pub(super) fn make(view: &View<'_>, index: usize, create: &CreatePersistent) -> Progress {
+    if let Some(object) = mine(view, index).filter(|object| is_made(object)) {
+        // Its own plan tells that it may be used.
+        let outcome = if is_usable(object) { Outcome::Done } else { Outcome::Working };
+        return Progress { changes: Vec::new(), outcome };
+    }
+    let made =
+        propose(view, index, create).then(|| setup::made_from(view, index, &as_jobdw(create)));
+    made.then(|| Progress::default().with(mine(view, index).and_then(|object| given_away(object))))
+}
+
+/// The one change after which it is nobody's but its user's. The workflow's uid stays, as that of who made it.
+fn given_away(object: &PersistentStorageInstance) -> Option<Change> {
+    let mut after = object.clone();
+    let mut owners = after.metadata.owner_references.take().unwrap_or_default();
+    owners.retain(|owner| owner.kind != "Workflow");
+    after.metadata.owner_references = Some(owners).filter(|owners| !owners.is_empty());
+    let owner = [label::OWNER_KIND, label::OWNER_NAME, label::OWNER_NAMESPACE, label::OWNER_UID];
+    let workflow = [label::WORKFLOW_NAME, label::WORKFLOW_NAMESPACE];
+    let labels = after.labels_mut();
+    owner.into_iter().chain(workflow).for_each(|key| drop(labels.remove(key)));
+    Change::patch(object, &after)
+}
+
+/// Removes what was not made to its end; what was stays.
+pub(super) fn roll_back(view: &View<'_>, index: usize) -> Progress {
+    let Some(object) = mine(view, index).filter(|object| !is_made(object)) else {
+        return Progress::default();
+    };
+    let storage = &view.directives[index].storage;
+    let waits = match storage.error() {
+        Some(error) => Progress::failed(error),
+        None => Progress::wait(format!("persistent storage {} to be gone", object.name_any())),
+    };
+    waits.with(Change::delete(object))
+}
+
+/// The object, if this workflow makes it or made it.
+fn mine<'a>(view: &'a View<'_>, index: usize) -> Option<&'a PersistentStorageInstance> {
+    let Named { object, .. } = view.directives[index].persistent.as_ref()?;
+    object.as_deref().filter(|object| is_of(object, &view.workflow))
+}
+
+/// As storage of a job: what its allocations need to know.
+fn as_jobdw(create: &CreatePersistent) -> Jobdw {
+    Jobdw {
+        file_system: create.file_system,
+        capacity: create.capacity.unwrap_or_default(),
+        name: create.name.clone(),
+        profile: create.profile.clone(),
+        requires: Vec::new(),
+    }
+}

@@ -1,0 +1,69 @@
+//! `destroy_persistent`: its owner may, once nobody uses it. One change of one object decides that: after it nobody becomes a
+//! consumer.
+
+use api::{
+    PersistentStorageInstance, ResourceError, persistent_storage_instance::PersistentStorageState,
+};
+use kube::ResourceExt;
+
+use crate::{
+    change::Change,
+    instance::{consumers, is_going, is_made, is_ours},
+    progress::{Progress, some_of, user},
+    report::is_completed,
+    view::View,
+};
+
+/// Whether the user may.
+pub(super) fn propose(view: &View<'_>, index: usize) -> Progress {
+    let Some(object) = object(view, index) else { return Progress::default() };
+    refusal(view, object).map_or_else(Progress::default, Progress::failed)
+}
+
+/// Asks for its end, and waits for it. A workflow that is deleted, or was refused in Proposal, destroys nothing.
+pub(super) fn destroy(view: &View<'_>, index: usize) -> Progress {
+    let Some(object) = object(view, index) else { return Progress::default() };
+    if view.is_deleted() || !is_completed(view, index, "Proposal") {
+        return Progress::default();
+    }
+    if let Some(error) = refusal(view, object) {
+        return Progress::failed(error);
+    }
+    let name = object.name_any();
+    if !is_made(object) {
+        return Progress::wait(format!("persistent storage {name}, which is being made"));
+    }
+    if is_going(object) {
+        let error = view.directives[index].storage.error();
+        let waits = || Progress::wait(format!("persistent storage {name} to be gone"));
+        return error.map_or_else(waits, Progress::failed);
+    }
+    if let consumers @ [_, ..] = consumers(object).as_slice() {
+        return Progress::failed(user(format!(
+            "persistent storage {name} is used by {}: end these workflows first, or delete this one to keep it",
+            some_of(consumers.iter().copied())
+        )));
+    }
+    let mut after = object.clone();
+    after.spec.state = PersistentStorageState::Destroying;
+    Progress::default().with(Change::patch(object, &after))
+}
+
+fn object<'a>(view: &'a View<'_>, index: usize) -> Option<&'a PersistentStorageInstance> {
+    view.directives[index].persistent.as_ref()?.object.as_deref()
+}
+
+fn refusal(view: &View<'_>, object: &PersistentStorageInstance) -> Option<ResourceError> {
+    let (name, owner) = (object.name_any(), object.spec.user_id);
+    let asking = view.workflow.spec.user_id;
+    if owner != asking {
+        return Some(user(format!(
+            "persistent storage {name} belongs to user {owner}, and this workflow to user {asking}: its owner may destroy it"
+        )));
+    }
+    (!is_ours(object)).then(|| {
+        user(format!(
+            "persistent storage {name} was made by other controllers: destroy it with them"
+        ))
+    })
+}

@@ -1,0 +1,288 @@
+//! Who may use and destroy it, and several workflows that use it at once.
+
+use serde_json::json;
+
+use super::{COMPUTES, create, destroy, uses};
+use crate::{
+    job::GIB,
+    site::{Site, at},
+};
+
+#[test]
+fn a_name_that_is_taken_is_refused_and_the_owner_is_named() {
+    let mut site = Site::new(1, 100 * GIB);
+    site.keep("xfs", "kept", &["c1"]);
+    let before = site.instance("kept").clone();
+    site.create_by(2002, "again", &create("raw", "kept"));
+    site.settle();
+    let (state, _, status, message) = site.told("again");
+    assert_eq!((&*state, &*status), ("Proposal", "Error"));
+    assert!(message.contains("kept exists and belongs to user 1001"), "{message}");
+    site.ask("again", "Teardown");
+    site.settle();
+    assert!(site.is_ready("again", "Teardown"), "{:?}", site.told("again"));
+    site.delete(&at("Workflow", "default", "again"));
+    site.settle();
+    assert_eq!(*site.instance("kept"), before);
+    site.end("kept");
+}
+
+#[test]
+fn a_name_that_an_object_of_a_workflow_has_is_refused() {
+    let mut site = Site::new(1, 100 * GIB);
+    site.bring(
+        "w",
+        &["#DW jobdw type=xfs capacity=1GiB name=scratch".to_owned()],
+        "Setup",
+        &["c1"],
+    );
+    site.create("maker", &create("xfs", "w-0"));
+    site.settle();
+    assert!(
+        site.told("maker").3.contains("the name is taken by Servers default/w-0"),
+        "{:?}",
+        site.told("maker")
+    );
+    site.delete(&at("Workflow", "default", "maker"));
+    site.remove("w");
+}
+
+#[test]
+fn of_two_that_take_one_name_at_once_exactly_one_gets_it() {
+    for seed in 0..8 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut site = Site::new(1, 100 * GIB);
+        for name in ["a", "b"] {
+            site.create_by(if name == "a" { 1001 } else { 2002 }, name, &create("xfs", "kept"));
+        }
+        let random = std::cell::RefCell::new(&mut random);
+        site.settle_with(|length| {
+            let mut order: Vec<usize> = (0..length).collect();
+            random.borrow_mut().shuffle(&mut order);
+            order.truncate(length.clamp(1, 2).min(length));
+            order
+        });
+        let (mut winner, mut loser) = ("a", "b");
+        if site.is_ready("b", "Proposal") {
+            std::mem::swap(&mut winner, &mut loser);
+        }
+        assert!(site.is_ready(winner, "Proposal"), "{:?}", site.told(winner));
+        let told = site.told(loser);
+        assert!(
+            told.2 == "Error" && told.3.contains(&format!("is being made by workflow {winner}")),
+            "{told:?}"
+        );
+        // The loser takes nothing along.
+        site.delete(&at("Workflow", "default", loser));
+        site.settle();
+        site.fill_computes(winner, &["c1"]);
+        site.go(winner, "Teardown");
+        assert!(site.is_ready(winner, "Teardown"), "{:?}", site.told(winner));
+        assert_eq!(site.instance("kept")["status"]["state"], "Active");
+    }
+}
+
+#[test]
+fn its_user_may_use_it_and_others_when_it_says_so() {
+    let mut site = Site::new(1, 100 * GIB);
+    site.keep("raw", "kept", &["c1"]);
+    site.create_by(2002, "theirs", &uses("kept"));
+    site.settle();
+    let (_, _, status, message) = site.told("theirs");
+    assert!(status == "Error" && message.contains("1001") && message.contains("2002"), "{message}");
+    site.edit("PersistentStorageInstance", "default", "kept", |object| {
+        object["metadata"]["annotations"] =
+            json!({"dataworkflowservices.github.io/ignore-uid": "True"});
+    });
+    site.settle();
+    assert!(site.is_ready("theirs", "Proposal"), "an error is no end: {:?}", site.told("theirs"));
+    site.fill_computes("theirs", &["c1"]);
+    site.go("theirs", "PreRun");
+    assert!(site.is_ready("theirs", "PreRun"), "{:?}", site.told("theirs"));
+    // Whoever may use it may not destroy it.
+    site.create_by(2002, "end", &destroy("kept"));
+    site.settle();
+    let (state, _, status, message) = site.told("end");
+    assert_eq!((&*state, &*status), ("Proposal", "Error"));
+    assert!(message.contains("its owner may destroy it"), "{message}");
+    site.ask("end", "Teardown");
+    site.settle();
+    assert!(site.is_ready("end", "Teardown"), "{:?}", site.told("end"));
+    assert_eq!(site.instance("kept")["spec"]["state"], "Active");
+    for name in ["theirs", "end"] {
+        site.delete(&at("Workflow", "default", name));
+    }
+    site.settle();
+    site.end("kept");
+}
+
+#[test]
+fn it_is_not_destroyed_while_somebody_uses_it_and_the_message_says_who() {
+    let mut site = Site::new(2, 100 * GIB);
+    site.keep("raw", "kept", &["c1", "c2"]);
+    site.bring("one", &uses("kept"), "PreRun", &["c1"]);
+    site.bring("two", &uses("kept"), "Setup", &["c2"]);
+    assert_eq!(site.consumers("kept"), ["one-0", "two-0"]);
+    site.create("end", &destroy("kept"));
+    site.settle();
+    site.go("end", "Teardown");
+    let (_, ready, status, message) = site.told("end");
+    assert!(!ready && status == "Error");
+    assert!(message.contains("kept is used by one-0, two-0"), "{message}");
+    // Deleted, the request is withdrawn.
+    site.delete(&at("Workflow", "default", "end"));
+    site.settle();
+    site.go("one", "Teardown");
+    site.go("two", "Teardown");
+    assert!(site.is_ready("one", "Teardown") && site.is_ready("two", "Teardown"));
+    assert_eq!(site.instance("kept")["spec"]["state"], "Active");
+    for name in ["one", "two"] {
+        site.delete(&at("Workflow", "default", name));
+    }
+    site.settle();
+    site.end("kept");
+}
+
+#[test]
+fn nobody_begins_to_use_what_is_being_destroyed() {
+    let mut site = Site::new(1, 100 * GIB);
+    site.keep("raw", "kept", &["c1"]);
+    site.create("late", &uses("kept"));
+    site.settle();
+    site.fill_computes("late", &["c1"]);
+    site.bring("end", &destroy("kept"), "DataOut", &[]);
+    site.agents_sleep = true;
+    site.ask("end", "Teardown");
+    site.settle();
+    assert_eq!(site.instance("kept")["spec"]["state"], "Destroying");
+    assert_eq!(site.instance("kept")["status"]["state"], "Destroying");
+    site.ask("late", "Setup");
+    site.settle();
+    assert!(site.told("late").3.contains("is being destroyed"), "{:?}", site.told("late"));
+    site.agents_sleep = false;
+    site.settle();
+    assert!(site.is_ready("end", "Teardown"), "{:?}", site.told("end"));
+    assert!(site.told("late").3.contains("is gone"), "{:?}", site.told("late"));
+    site.delete(&at("Workflow", "default", "late"));
+    site.remove("end");
+}
+
+#[test]
+fn one_that_is_deleted_by_hand_stays_until_its_last_consumer_is_through() {
+    let mut site = Site::new(1, 100 * GIB);
+    site.keep("xfs", "kept", &["c1"]);
+    site.bring("use", &uses("kept"), "PreRun", &["c1"]);
+    site.delete(&at("PersistentStorageInstance", "default", "kept"));
+    site.settle();
+    assert!(site.is_ready("use", "PreRun"));
+    assert_eq!(site.names("NnfNodeStorage").len(), 1);
+    site.go("use", "Teardown");
+    assert!(site.is_ready("use", "Teardown"), "{:?}", site.told("use"));
+    site.remove("use");
+}
+
+#[test]
+fn degraded_storage_stays_usable() {
+    let mut site = Site::new(1, 100 * GIB);
+    site.keep("xfs", "kept", &["c1"]);
+    site.health = "Degraded";
+    site.settle();
+    assert_eq!(site.instance("kept")["status"]["state"], "Degraded");
+    site.bring("use", &uses("kept"), "Teardown", &["c1"]);
+    site.health = "Healthy";
+    site.settle();
+    assert_eq!(site.instance("kept")["status"]["state"], "Active");
+    site.delete(&at("Workflow", "default", "use"));
+    site.settle();
+    site.end("kept");
+}
+
+#[test]
+fn several_workflows_have_it_mounted_at_once() {
+    for kind in ["raw", "gfs2"] {
+        let mut site = Site::new(3, 100 * GIB);
+        site.keep(kind, "kept", &COMPUTES);
+        site.bring("one", &uses("kept"), "PreRun", &["c1", "c2"]);
+        site.bring("two", &uses("kept"), "PreRun", &["c2", "c3"]);
+        assert_eq!(site.names("ClientMount").len(), 2 + 2 + 2, "{kind}");
+        let access = |site: &Site| {
+            site.get("NnfNodeBlockStorage", "r", &format!("default-kept-{kind}-0"))["spec"]
+                .to_string()
+        };
+        // What one leaves, the other keeps.
+        site.go("one", "PostRun");
+        assert!(site.is_ready("one", "PostRun"), "{kind}: {:?}", site.told("one"));
+        assert!(!access(&site).contains("c1") && access(&site).contains("c2"), "{}", access(&site));
+        site.go("one", "Teardown");
+        assert!(site.is_ready("two", "PreRun") && site.consumers("kept") == ["two-0"]);
+        site.go("two", "Teardown");
+        assert!(site.is_ready("two", "Teardown"), "{kind}: {:?}", site.told("two"));
+        for name in ["one", "two"] {
+            site.delete(&at("Workflow", "default", name));
+        }
+        site.settle();
+        site.end("kept");
+    }
+}
+
+#[test]
+fn one_workflow_at_a_time_mounts_an_xfs_and_the_next_waits_for_it() {
+    let mut site = Site::new(2, 100 * GIB);
+    site.keep("xfs", "kept", &["c1", "c2"]);
+    site.bring("one", &uses("kept"), "PreRun", &["c1"]);
+    site.bring("two", &uses("kept"), "DataIn", &["c2"]);
+    site.ask("two", "PreRun");
+    site.settle();
+    let (_, ready, _, message) = site.told("two");
+    assert!(!ready && message.contains("which workflow one has mounted"), "{message}");
+    site.go("one", "PostRun");
+    assert!(site.is_ready("two", "PreRun"), "{:?}", site.told("two"));
+    site.go("two", "Teardown");
+    for name in ["one", "two"] {
+        site.delete(&at("Workflow", "default", name));
+    }
+    site.settle();
+    site.end("kept");
+}
+
+#[test]
+fn two_workflows_that_need_the_same_two_xfs_never_wait_for_each_other() {
+    for seed in 0..6 {
+        let mut site = Site::new(2, 100 * GIB);
+        site.keep("xfs", "first", &["c1"]);
+        site.keep("xfs", "other", &["c1"]);
+        let lines = |names: [&str; 2]| names.map(|name| uses(name).remove(0)).to_vec();
+        site.bring("one", &lines(["first", "other"]), "DataIn", &["c1"]);
+        site.bring("two", &lines(["other", "first"]), "DataIn", &["c2"]);
+        let random = std::cell::RefCell::new(fastrand::Rng::with_seed(seed));
+        site.ask("one", "PreRun");
+        site.ask("two", "PreRun");
+        site.settle_with(|length| {
+            let mut order: Vec<usize> = (0..length).collect();
+            random.borrow_mut().shuffle(&mut order);
+            order.truncate(length.min(1));
+            order
+        });
+        let (mut quick, mut late) = ("one", "two");
+        if !site.is_ready(quick, "PreRun") {
+            std::mem::swap(&mut quick, &mut late);
+        }
+        assert!(site.is_ready(quick, "PreRun"), "{:?} {:?}", site.told("one"), site.told("two"));
+        site.go(quick, "Teardown");
+        assert!(site.is_ready(late, "PreRun"), "{seed}: {:?}", site.told(late));
+    }
+}
+
+#[test]
+fn a_workflow_that_is_taken_away_by_force_is_no_consumer_any_more() {
+    let mut site = Site::new(2, 100 * GIB);
+    site.keep("xfs", "kept", &["c1", "c2"]);
+    site.bring("use", &uses("kept"), "PreRun", &["c1", "c2"]);
+    site.edit("Workflow", "default", "use", |object| object["metadata"]["finalizers"] = json!([]));
+    site.delete(&at("Workflow", "default", "use"));
+    site.settle();
+    assert_eq!(site.consumers("kept"), Vec::<&str>::new());
+    assert_eq!(site.names("ClientMount"), Vec::<String>::new());
+    assert_eq!(site.names("NnfNodeStorage").len(), 1);
+    site.end("kept");
+}

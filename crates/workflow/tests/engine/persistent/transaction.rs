@@ -1,0 +1,263 @@
+//! Creation is one transaction, whatever dies or is deleted after whichever change.
+
+use serde_json::json;
+
+use super::{create, destroy, uses};
+use crate::{
+    job::{GIB, STATES},
+    site::{Site, at},
+};
+
+/// Whether it is there as a whole; nothing of it may be there otherwise.
+fn is_whole(site: &Site, case: &str) -> bool {
+    let of = |kind: &str| site.names(kind).len();
+    let profiles = site.names("NnfStorageProfile");
+    let parts = [
+        of("PersistentStorageInstance"),
+        of("Servers"),
+        of("NnfNodeBlockStorage"),
+        of("NnfNodeStorage"),
+        profiles.iter().filter(|name| name.starts_with("default/")).count(),
+    ];
+    assert!(parts == [1; 5] || parts == [0; 5], "{case}: {parts:?}");
+    assert_eq!(of("ClientMount") + of("DirectiveBreakdown") + of("Computes"), 0, "{case}");
+    parts == [1; 5]
+}
+
+#[test]
+fn a_creation_that_is_ended_after_any_change_leaves_all_or_nothing() {
+    for torn_down in [false, true] {
+        let (mut whole, mut nothing, mut was_whole) = (0, 0, false);
+        for ended_after in 0.. {
+            let mut site = Site::new(1, 100 * GIB);
+            site.create("w", &create("xfs", "kept"));
+            let mut states = STATES[1..].iter();
+            let (mut changes, mut at_the_end) = (0, false);
+            while changes < ended_after && !at_the_end {
+                if site.step(|length| (0..length.min(1)).collect()) {
+                    changes += 1;
+                } else if let Some(state) = states.next() {
+                    site.fill_computes("w", &["c1"]);
+                    site.ask("w", state);
+                } else {
+                    at_the_end = true;
+                }
+            }
+            if torn_down {
+                site.ask("w", "Teardown");
+                site.settle();
+                assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
+            }
+            site.delete(&at("Workflow", "default", "w"));
+            site.settle();
+            let case = format!("{ended_after} changes");
+            if is_whole(&site, &case) {
+                whole += 1;
+                was_whole = true;
+                assert_eq!(site.instance("kept")["status"]["state"], "Active", "{case}");
+                if whole == 1 {
+                    site.bring("use", &uses("kept"), "Teardown", &["c1"]);
+                    site.delete(&at("Workflow", "default", "use"));
+                    site.settle();
+                    site.end("kept");
+                }
+            } else {
+                nothing += 1;
+                assert!(!was_whole, "{case}: once made, it stays");
+                site.is_clean();
+            }
+            if at_the_end {
+                break;
+            }
+        }
+        assert!(whole > 5 && nothing > 10, "{whole} {nothing}");
+    }
+}
+
+#[test]
+fn what_setup_called_done_stays_and_what_it_did_not_goes() {
+    let mut site = Site::new(1, 100 * GIB);
+    site.create("w", &create("xfs", "kept"));
+    site.settle();
+    site.fill_computes("w", &["c1"]);
+    site.agents_sleep = true;
+    site.ask("w", "Setup");
+    site.settle();
+    assert_eq!(site.instance("kept")["status"]["state"], "Creating");
+    // Forced on, it is not made by that.
+    site.edit("Workflow", "default", "w", |object| object["spec"]["forceReady"] = json!(true));
+    site.settle();
+    assert_eq!(site.told("w").3, "Forced Ready");
+    site.agents_sleep = false;
+    site.ask("w", "Teardown");
+    site.settle();
+    assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
+    assert!(!is_whole_of(&site));
+    site.remove("w");
+}
+
+fn is_whole_of(site: &Site) -> bool {
+    !site.names("PersistentStorageInstance").is_empty()
+}
+
+#[test]
+fn a_creation_that_fails_is_told_and_leaves_nothing() {
+    let mut site = Site::new(1, 100 * GIB);
+    site.create("w", &create("xfs", "kept"));
+    site.settle();
+    site.fill_computes("w", &["c1"]);
+    site.errors.insert(
+        "NnfNodeStorage".to_owned(),
+        json!({"debugMessage": "mkfs: no", "userMessage": "mkfs failed", "type": "Internal", "severity": "Fatal"}),
+    );
+    site.ask("w", "Setup");
+    site.settle();
+    assert!(site.told("w").3.contains("mkfs failed"), "{:?}", site.told("w"));
+    assert_eq!(site.instance("kept")["status"]["state"], "Creating");
+    site.ask("w", "Teardown");
+    site.settle();
+    assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
+    site.remove("w");
+}
+
+#[test]
+fn a_creator_that_is_taken_away_by_force_leaves_nothing_unless_it_was_done() {
+    for (to, stays) in [("Proposal", false), ("Setup", true)] {
+        let mut site = Site::new(1, 100 * GIB);
+        site.bring("w", &create("xfs", "kept"), to, &["c1"]);
+        site.edit("Workflow", "default", "w", |object| {
+            object["metadata"]["finalizers"] = json!([])
+        });
+        site.delete(&at("Workflow", "default", "w"));
+        site.settle();
+        assert_eq!(is_whole(&site, to), stays);
+    }
+}
+
+/// Creation, two uses at once and destruction, where of each plan only what `cut` chooses is made.
+fn life(kind: &str, cut: &impl Fn(usize) -> Vec<usize>) {
+    let mut site = Site::new(2, 100 * GIB);
+    let end = |site: &mut Site, name: &str| {
+        site.delete(&at("Workflow", "default", name));
+        site.settle_with(cut);
+    };
+    let through = |site: &mut Site, names: &[&str], to: &[&str]| {
+        for state in to {
+            for name in names {
+                site.ask(name, state);
+            }
+            site.settle_with(cut);
+        }
+    };
+    site.create("make", &create(kind, "kept"));
+    site.settle_with(cut);
+    site.fill_computes("make", &["c1", "c2"]);
+    through(&mut site, &["make"], &STATES[1..]);
+    assert!(site.is_ready("make", "Teardown"), "{:?}", site.told("make"));
+    end(&mut site, "make");
+    for name in ["one", "two"] {
+        site.create(name, &uses("kept"));
+    }
+    site.settle_with(cut);
+    site.fill_computes("one", &["c1"]);
+    site.fill_computes("two", &["c1", "c2"]);
+    through(&mut site, &["one", "two"], &["Setup", "DataIn"]);
+    site.ask("two", "PreRun");
+    site.step(cut);
+    site.ask("one", "PreRun");
+    site.settle_with(cut);
+    let (first, second) =
+        if site.is_ready("two", "PreRun") { ("two", "one") } else { ("one", "two") };
+    assert!(site.is_ready(first, "PreRun"), "{:?}", site.told(first));
+    through(&mut site, &[first], &["PostRun"]);
+    assert!(site.is_ready(second, "PreRun"), "{:?}", site.told(second));
+    through(&mut site, &[second], &["PostRun"]);
+    through(&mut site, &[first, second], &["DataOut", "Teardown"]);
+    for name in ["one", "two"] {
+        assert!(site.is_ready(name, "Teardown"), "{:?}", site.told(name));
+        end(&mut site, name);
+    }
+    site.create("end", &destroy("kept"));
+    site.settle_with(cut);
+    through(&mut site, &["end"], &STATES[1..]);
+    assert!(site.is_ready("end", "Teardown"), "{:?}", site.told("end"));
+    end(&mut site, "end");
+    site.is_clean();
+}
+
+#[test]
+fn an_engine_that_dies_after_every_change_ends_where_one_that_lives_does() {
+    for (kind, seeds) in [("xfs", 0..3), ("gfs2", 3..5)] {
+        life(kind, &|length| (0..length).collect());
+        life(kind, &|length| (0..length.min(1)).collect());
+        life(kind, &|length| (length.saturating_sub(1)..length).collect());
+        for seed in seeds {
+            let random = std::cell::RefCell::new(fastrand::Rng::with_seed(seed));
+            life(kind, &|length| {
+                let mut random = random.borrow_mut();
+                let mut order: Vec<usize> = (0..length).collect();
+                random.shuffle(&mut order);
+                order.truncate(random.usize(..=length).max(length.min(1)));
+                order
+            });
+        }
+    }
+}
+
+#[test]
+fn objects_of_storage_in_use_that_somebody_deletes_are_kept_or_told() {
+    let mut site = Site::new(1, 100 * GIB);
+    site.keep("xfs", "kept", &["c1"]);
+    site.bring("use", &uses("kept"), "PreRun", &["c1"]);
+    let of = [
+        "PersistentStorageInstance",
+        "Servers",
+        "NnfNodeStorage",
+        "NnfNodeBlockStorage",
+        "ClientMount",
+    ];
+    let places: Vec<_> = site.objects.keys().filter(|at| of.contains(&&*at.0)).cloned().collect();
+    assert_eq!(places.len(), of.len());
+    for place in places {
+        let mut site = site.clone();
+        site.delete(&place);
+        site.settle();
+        if place.0.starts_with("NnfNode") {
+            assert_eq!(site.instance("kept")["status"]["state"], "Degraded", "{place:?}");
+            let error = site.instance("kept")["status"]["error"]["userMessage"].to_string();
+            assert!(error.contains("was deleted, and its data with it"), "{error}");
+        }
+        site.go("use", "Teardown");
+        assert!(site.is_ready("use", "Teardown"), "{place:?}: {:?}", site.told("use"));
+        site.delete(&at("Workflow", "default", "use"));
+        site.settle();
+        site.create("end", &destroy("kept"));
+        site.settle();
+        site.go("end", "Teardown");
+        assert!(site.is_ready("end", "Teardown"), "{place:?}: {:?}", site.told("end"));
+        site.remove("end");
+    }
+}
+
+#[test]
+fn storage_in_use_beside_an_object_that_cannot_be_read_keeps_its_access() {
+    let mut site = Site::new(2, 100 * GIB);
+    site.keep("raw", "kept", &["c1", "c2"]);
+    site.bring("use", &uses("kept"), "PreRun", &["c1", "c2"]);
+    let place = site.objects.keys().find(|at| at.0 == "ClientMount" && at.1 == "c2").cloned();
+    site.unreadable = vec![place.unwrap()];
+    site.go("use", "PostRun");
+    assert!(site.told("use").3.contains("cannot be read"), "{:?}", site.told("use"));
+    site.ask("use", "Teardown");
+    site.settle();
+    assert!(site.told("use").3.contains("cannot be read"), "{:?}", site.told("use"));
+    let access = site.get("NnfNodeBlockStorage", "r", "default-kept-raw-0")["spec"].to_string();
+    assert!(access.contains("c2"), "{access}");
+    assert_eq!(site.consumers("kept"), ["use-0"]);
+    site.unreadable.clear();
+    site.settle();
+    assert!(site.is_ready("use", "Teardown"), "{:?}", site.told("use"));
+    site.delete(&at("Workflow", "default", "use"));
+    site.settle();
+    site.end("kept");
+}
