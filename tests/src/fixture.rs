@@ -33,8 +33,7 @@ impl Fixture {
     /// When a program does not start or connect.
     pub fn without_engine(computes: u8, file_system: &'static str) -> anyhow::Result<Self> {
         let (server, link) = (Server::of_this_run(), Link::of_this_run());
-        let mut fixture =
-            Self::started_under(server, link, computes, file_system, Centre::Test, &DRIVES)?;
+        let mut fixture = Self::started_under(server, link, computes, file_system, Centre::Test)?;
         fixture.run.describe_system()?;
         Ok(fixture)
     }
@@ -53,28 +52,9 @@ impl Fixture {
     /// When a program does not start or connect.
     pub fn with_engine_on(server: Server, computes: u8) -> anyhow::Result<Self> {
         let link = Link::of_this_run();
-        let mut fixture =
-            Self::started_under(server, link, computes, "xfs", Centre::Engine, &DRIVES)?;
+        let mut fixture = Self::started_under(server, link, computes, "xfs", Centre::Engine)?;
         fixture.run.describe_system()?;
         Ok(fixture)
-    }
-
-    /// The same, with these arguments for the rabbit's agent in the place of small drives.
-    ///
-    /// # Errors
-    /// When a program does not start or connect.
-    pub fn with_drives(computes: u8, drives: &[&str]) -> anyhow::Result<Self> {
-        let (server, link) = (Server::of_this_run(), Link::of_this_run());
-        let mut fixture =
-            Self::started_under(server, link, computes, "lustre", Centre::Engine, drives)?;
-        fixture.run.describe_system()?;
-        Ok(fixture)
-    }
-
-    /// Where everything of it is.
-    #[must_use]
-    pub fn directory(&self) -> &std::path::Path {
-        self.directory.path()
     }
 
     /// The same, on a server of the caller's.
@@ -102,7 +82,7 @@ impl Fixture {
         computes: u8,
         file_system: &'static str,
     ) -> anyhow::Result<Self> {
-        Self::started_under(server, link, computes, file_system, Centre::Default, &DRIVES)
+        Self::started_under(server, link, computes, file_system, Centre::Default)
     }
 
     fn started_under(
@@ -111,14 +91,13 @@ impl Fixture {
         computes: u8,
         file_system: &'static str,
         centre: Centre,
-        drives: &[&str],
     ) -> anyhow::Result<Self> {
         // On a disk: loop devices over a tmpfs would test another path of the kernel.
         let directory =
             TempDir::with_prefix_in("warren-test-", "/var/tmp").context("make a directory")?;
         let chassis = Chassis::new(computes);
         let cluster =
-            Cluster::start_under(directory.path(), chassis, drives, server, link, centre)?;
+            Cluster::start_under(directory.path(), chassis, &DRIVES, server, link, centre)?;
         let job = Job::new(1, file_system, &cluster.mount_root());
         let run = Run { cluster, job, narrator: Silent, patient: false };
         Ok(Self { run, directory })

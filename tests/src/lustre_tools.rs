@@ -4,7 +4,7 @@
 //! Options, output and refusals are those of the manual pages (zpool(8) and its parts, zfs(8), mkfs.lustre(8),
 //! mount.lustre(8), lctl(8)); no kernel with Lustre was at hand to compare with. A target's mount is a tmpfs whose source is
 //! the dataset, a client's one whose source is `<mgs>:/<fsname>`: it is in the mount table and can be busy, and nothing can be
-//! stored through it that anybody else would see. A client mounts what serves on any node of the box.
+//! stored through it that anybody else would see.
 //!
 //! The state is in the directory `lustre.state` beside the program's name on `PATH`, with a log of every command line. Without
 //! that directory ZFS is there in earnest, and only Lustre's own programs are played: on datasets of real pools.
@@ -143,7 +143,6 @@ fn act(state: &mut State, name: &str, words: &[&str]) -> anyhow::Result<String> 
 /// What is only asked, and needs no dataset.
 fn asked(name: &str, words: &[&str]) -> anyhow::Result<String> {
     match (name, words) {
-        ("lctl", ["erase_lcfg", _]) => Ok(String::new()),
         ("lctl", ["list_nids"]) => Ok(format!("{NID}\n")),
         ("lfs", ["setstripe", rest @ ..]) => mounts::set_stripe(rest),
         _ => bail!("{name}: unrecognized command '{}'", words.join(" ")),

@@ -1,15 +1,12 @@
 //! One workflow driven through its states as a workload manager drives it, with nothing but `warren apply` and `warren get`.
 
-use std::{env, path::PathBuf};
-
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
 use crate::{
     cluster::{PATIENCE, patience},
     fixture::Fixture,
-    lustre_tools,
-    program::{binary, until},
+    program::until,
     run::{Run, Silent},
 };
 
@@ -20,16 +17,14 @@ pub const AFTER_PROPOSAL: [&str; 6] =
     ["Setup", "DataIn", "PreRun", "PostRun", "DataOut", "Teardown"];
 
 /// Kinds of which nothing may be left of a workflow that is gone.
-const KINDS: [&str; 9] = [
+const KINDS: [&str; 8] = [
     "workflow",
-    "persistentstorageinstance",
     "computes",
     "directivebreakdown",
     "servers",
     "clientmount",
     "nnfnodestorage",
     "nnfnodeblockstorage",
-    "nnflustremgt",
     "nnfstorageprofile",
 ];
 
@@ -51,33 +46,6 @@ impl Flow {
     /// When a program does not start or connect.
     pub fn new(computes: u8, name: &str) -> anyhow::Result<Self> {
         Self::on(Fixture::with_engine(computes)?, name)
-    }
-
-    /// The same, on drives with room for Lustre targets, with programs in the place of ZFS's and Lustre's on every node: these
-    /// are in the directory.
-    ///
-    /// # Errors
-    /// When a program does not start or connect.
-    pub fn with_lustre(computes: u8, name: &str) -> anyhow::Result<(Self, PathBuf)> {
-        let drives = ["--file-drives", "4", "--file-drive-capacity", "8GiB"];
-        let mut fixture = Fixture::with_drives(computes, &drives)?;
-        let tools = fixture.directory().join("lustre");
-        lustre_tools::install(&tools, &binary("lustre-tools")?)?;
-        let path = env::var("PATH").context("PATH")?;
-        let path = format!("{}:{path}:/usr/sbin:/sbin", tools.display());
-        let cluster = &mut fixture.run.cluster;
-        for node in cluster.node_names() {
-            cluster.stop_one(&node)?;
-            cluster.start_node_with(&node, &[("PATH", &path)])?;
-        }
-        let flow = Self::on(fixture, name)?;
-        let rabbit = flow.run().cluster.chassis().rabbit.clone();
-        until("the rabbit's LNet address", PATIENCE, || {
-            let node = flow.object("nnfnode", "nnf-nlc", &rabbit)?;
-            ensure!(node["status"]["lnetNid"] == lustre_tools::NID, "not yet: {}", node["status"]);
-            Ok(())
-        })?;
-        Ok((flow, tools))
     }
 
     /// The same, on a cluster of the caller's.
@@ -210,20 +178,6 @@ impl Flow {
         let name = self.name.clone();
         self.fixture.run.warren(&["delete", "workflow", &name, "-n", "default"])?;
         self.nothing_is_left()
-    }
-
-    /// Begins another workflow on the same cluster; what the one before made stays.
-    pub fn next(&mut self, name: &str) {
-        name.clone_into(&mut self.name);
-    }
-
-    /// Deletes the workflow and waits until it is gone; storage that outlives it stays.
-    ///
-    /// # Errors
-    /// When it is still there in time.
-    pub fn leave(&mut self) -> anyhow::Result<()> {
-        let name = self.name.clone();
-        self.fixture.run.warren(&["delete", "workflow", &name, "-n", "default"])
     }
 
     /// Checks that nothing of the workflow is left.

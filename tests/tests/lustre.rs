@@ -13,7 +13,6 @@ use tests::{
     direct::Direct,
     gate, lustre_tools,
     program::{binary, command, signal, until},
-    workflow::{AFTER_PROPOSAL, Flow},
 };
 
 fn is_ready(object: &Value) -> bool {
@@ -180,48 +179,4 @@ fn restarted(fixture: &Direct, tools: &Tools, serving: &[[String; 3]]) -> anyhow
     ensure!(count("zpool import -N -o cachefile=none -d") == 3, "{since:#?}");
     ensure!(count("mkfs.lustre") + count("zpool create") + count("lfs") == 0, "{since:#?}");
     Ok(())
-}
-
-#[test]
-fn a_workflow_lives_from_proposal_to_teardown_and_leaves_nothing() -> anyhow::Result<()> {
-    if !gate::loop_devices() {
-        return Ok(());
-    }
-    let (mut flow, tools) = Flow::with_lustre(2, "lustre")?;
-    flow.create(&["#DW jobdw type=lustre capacity=5GB name=lus"])?;
-    flow.wait("Proposal", "Completed")?;
-    flow.fill_computes()?;
-    let mut path = String::new();
-    for state in AFTER_PROPOSAL {
-        let workflow = flow.reach(state)?;
-        if state == "PreRun" {
-            let told = &workflow["status"]["env"]["DW_JOB_lus"];
-            path = told.as_str().context("DW_JOB_lus")?.to_owned();
-            let chassis = flow.fixture.run.cluster.chassis().clone();
-            let computes = chassis.computes.iter().map(|(name, _)| name.clone());
-            for node in computes.chain([chassis.rabbit.clone()]) {
-                let source = format!("findmnt --noheadings --output SOURCE {path}");
-                let source = flow.run_on(&node, &source)?;
-                let wanted = format!("{}:/aaaaaaaa", lustre_tools::NID);
-                ensure!(source.trim() == wanted, "{node}: {source:?}");
-            }
-        }
-    }
-    let log = lustre_tools::log(&tools)?;
-    let at = |what: &str, of: &str| {
-        log.iter().position(|line| line.starts_with(what) && line.contains(of))
-    };
-    let client = format!("mount -t lustre {}:/aaaaaaaa {path}", lustre_tools::NID);
-    let order = [
-        at("mkfs.lustre --mgs --mdt", "--fsname=aaaaaaaa"),
-        at("mount -t lustre", "/mgtmdt"),
-        at("mkfs.lustre --ost", &format!("--mgsnode={}", lustre_tools::NID)),
-        at(&format!("{client}-owner"), ""),
-        log.iter().position(|line| *line == client),
-        at("zpool destroy", "-ost-0"),
-        at("zpool destroy", "-mgtmdt-0"),
-    ];
-    ensure!(order.iter().all(Option::is_some) && order.is_sorted(), "{order:?} in {log:#?}");
-    flow.delete()?;
-    flow.end()
 }

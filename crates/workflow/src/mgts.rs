@@ -94,8 +94,8 @@ impl Mgts {
 /// Whether a target knows a claim: asked for, or not erased yet.
 #[must_use]
 pub fn has_claim(mgt: &NnfLustreMgt, claim: &ObjectReference) -> bool {
-    let given = mgt.status.iter().flat_map(|status| &status.claim_list);
-    mgt.spec.claim_list.contains(claim) || given.into_iter().any(|one| *one.reference == *claim)
+    let mut given = mgt.status.iter().flat_map(|status| &status.claim_list);
+    mgt.spec.claim_list.contains(claim) || given.any(|one| *one.reference == *claim)
 }
 
 /// What a target has of one storage.

@@ -120,8 +120,8 @@ impl Site {
     /// Whether the system has a compute of this name, beneath a rabbit or outside.
     #[must_use]
     pub fn has_compute(&self, name: &str) -> bool {
-        let outside = self.system.iter().flat_map(|system| &system.spec.external_compute_nodes);
-        self.rabbit_of.contains_key(name) || outside.into_iter().any(|one| one.name == name)
+        let mut outside = self.system.iter().flat_map(|system| &system.spec.external_compute_nodes);
+        self.rabbit_of.contains_key(name) || outside.any(|one| one.name == name)
     }
 
     /// Adds the management targets that a storage has a claim on, and the persistent ones that it holds.

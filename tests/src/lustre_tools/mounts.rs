@@ -1,6 +1,6 @@
 //! mount.lustre(8), and what is asked of a client's mount.
 
-use std::{collections::BTreeSet, fs, path::Path, process::Command};
+use std::{fs, path::Path, process::Command};
 
 use anyhow::{Context, bail, ensure};
 
@@ -32,19 +32,6 @@ pub(super) fn sources() -> anyhow::Result<Vec<String>> {
     Ok(table()?.into_iter().map(|(source, _)| source).collect())
 }
 
-/// Sources of all mounts in any mount namespace of the box: a client reaches what another node serves.
-fn sources_of_all_nodes() -> BTreeSet<String> {
-    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    // One that ended meanwhile has no mounts.
-    let tables =
-        processes.filter_map(|process| fs::read_to_string(process.path().join("mounts")).ok());
-    let sources = tables.flat_map(|table| {
-        let words = table.lines().filter_map(|line| line.split(' ').next());
-        words.map(str::to_owned).collect::<Vec<_>>()
-    });
-    sources.collect()
-}
-
 /// Source and target of each mount.
 fn table() -> anyhow::Result<Vec<(String, String)>> {
     let table = fs::read_to_string("/proc/self/mounts").context("read the mounts")?;
@@ -67,9 +54,8 @@ pub(super) fn mount(datasets: &impl Datasets, words: &[&str]) -> anyhow::Result<
     let mounted = table()?;
     match source.split_once(":/") {
         Some((_, name)) => {
-            let sources = sources_of_all_nodes();
             let serves =
-                |kind: &str| sources.iter().any(|source| is_of(datasets, source, name, kind));
+                |kind: &str| mounted.iter().any(|(source, _)| is_of(datasets, source, name, kind));
             ensure!(
                 ["MDT", "OST"].iter().all(|kind| serves(kind)),
                 failed(

@@ -23,7 +23,7 @@ fn proposed(directives: &[&str]) -> (String, String) {
 
 #[test]
 fn directives_that_cannot_be_carried_out_are_errors_in_proposal() {
-    let cases: [(&[&str], &str); 8] = [
+    let cases: [(&[&str], &str); 7] = [
         (
             &["#DW jobdw type=xfs name=scratch"],
             "DW Directive 0: User error: argument capacity is missing",
@@ -32,7 +32,6 @@ fn directives_that_cannot_be_carried_out_are_errors_in_proposal() {
             &["#DW jobdw type=xfs capacity=1GiB name=scratch profile=none"],
             "no such NnfStorageProfile",
         ),
-        (&["#DW jobdw type=lustre capacity=1GiB name=scratch"], "write one of them"),
         (&["#DW copy_in source=/lus/a destination=$DW_JOB_none/"], "DW Directive 0: User error"),
         (&["#DW container name=web profile=web"], "DW Directive 0: User error"),
         (&["#DW persistentdw name=none"], "no such persistent storage"),
@@ -278,4 +277,44 @@ fn admission_judges_the_directives_of_a_new_workflow() {
         let why = create(edit).unwrap_err();
         assert!(why.contains(part), "{part}: {why}");
     }
+}
+
+#[test]
+fn counts_are_bounded_and_may_not_change_once_storage_is_made() {
+    let mut site = Site::new(2, 100 * GIB);
+    site.create("w", &[directive("xfs", "scratch")]);
+    site.settle();
+    site.fill_computes("w", &["c1", "c2"]);
+    let ask_for = |site: &mut Site, count: i64| {
+        site.edit("Servers", "default", "w-0", |object| {
+            object["spec"]["allocationSets"] = json!([{"label": "xfs", "allocationSize": 2 * GIB,
+                "storage": [{"name": "r", "allocationCount": count}]}]);
+        });
+        site.settle();
+    };
+    ask_for(&mut site, 2_000_000_000);
+    site.ask("w", "Setup");
+    site.settle();
+    assert!(
+        site.told("w").3.contains("ask for 1 to 4096 (allocationCount)"),
+        "{:?}",
+        site.told("w")
+    );
+    ask_for(&mut site, 2);
+    assert!(site.is_ready("w", "Setup"), "{:?}", site.told("w"));
+    site.ask("w", "DataIn");
+    site.settle();
+    for (count, told) in
+        [(3, "where 2 were made: set allocationCount back"), (i64::MAX, "ask for 1 to 4096")]
+    {
+        ask_for(&mut site, count);
+        if count == 3 {
+            site.ask("w", "PreRun");
+            site.settle();
+        }
+        assert!(site.told("w").3.contains(told), "{:?}", site.told("w"));
+    }
+    ask_for(&mut site, 2);
+    assert!(site.is_ready("w", "PreRun"), "{:?}", site.told("w"));
+    site.remove("w");
 }

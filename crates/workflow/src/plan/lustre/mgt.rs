@@ -5,7 +5,7 @@ use std::sync::Arc;
 use api::{
     NnfLustreMgt, NnfLustreMgtSpec, NnfStorageProfile, PersistentStorageInstance, RabbitLabels,
     ResourceError,
-    nnf_lustre_mgt::NnfLustreMgtSpecCommand,
+    nnf_lustre_mgt::{NnfLustreMgtSpecCommand, NnfLustreMgtStatusCommand},
     persistent_storage_instance::{PersistentStorageState, PersistentStorageStatusState},
 };
 use controller::ObjectKey;
@@ -21,7 +21,7 @@ use crate::{
         checks,
         setup::{Maker, of_node},
     },
-    progress::{Outcome, Progress, internal, passing, wlm},
+    progress::{Progress, internal, passing, wlm},
     view::Group,
 };
 
@@ -43,9 +43,8 @@ pub struct Named {
 /// The name that the targets were made with.
 #[must_use]
 pub fn made_with(group: &Group) -> Option<Named> {
-    let all = group.file_systems.values().map(|one| &one.spec.lustre_storage);
-    let named = all.filter(|one| !one.file_system_name.is_empty() && !one.mgs_address.is_empty());
-    let one = named.into_iter().next()?;
+    let mut all = group.file_systems.values().map(|one| &one.spec.lustre_storage);
+    let one = all.find(|one| !one.file_system_name.is_empty() && !one.mgs_address.is_empty())?;
     Some(Named { name: one.file_system_name.clone(), address: one.mgs_address.clone() })
 }
 
@@ -269,12 +268,8 @@ pub fn commands(maker: &Maker<'_>, profile: &NnfStorageProfile, named: &Named) -
     let mut told = mgt.status.iter().flat_map(|status| &status.command_list);
     match told.find(|told| *told.reference == claim) {
         Some(told) if told.ready => Progress::default(),
-        Some(told) if told.error.is_some() => {
-            let error = told.error.as_ref().map(|error| of_node(&rabbit, error));
-            Progress {
-                outcome: error.map_or(Outcome::Working, Outcome::Failed),
-                ..Progress::default()
-            }
+        Some(NnfLustreMgtStatusCommand { error: Some(error), .. }) => {
+            Progress::failed(of_node(&rabbit, error))
         }
         _ => Progress::wait(format!("the site's commands on the management target of {rabbit}")),
     }

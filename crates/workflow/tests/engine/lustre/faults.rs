@@ -159,6 +159,10 @@ fn a_rabbit_that_dies_is_named_and_holds_up_only_what_needs_it() {
         "the first object target waits for the other: {:?}",
         site.targets("w")
     );
+    site.dead.clear();
+    site.settle();
+    assert!(site.is_ready("w", "Setup"), "{:?}", site.told("w"));
+    site.dead = vec!["s".to_owned()];
     site.ask_and_settle("w", "Teardown");
     assert_eq!(site.told("w").3, "DW Directive 0: pending removal on r, s");
     assert_eq!(site.targets("w").len(), 2, "the management target outlives what needs it");
