@@ -225,7 +225,7 @@ fn objects_of_storage_in_use_that_somebody_deletes_are_kept_or_told() {
         if place.0.starts_with("NnfNode") {
             assert_eq!(site.instance("kept")["status"]["state"], "Degraded", "{place:?}");
             let error = site.instance("kept")["status"]["error"]["userMessage"].to_string();
-            assert!(error.contains("was deleted, and its data with it"), "{error}");
+            assert!(error.contains("is gone, and its data with it"), "{error}");
         }
         site.go("use", "Teardown");
         assert!(site.is_ready("use", "Teardown"), "{place:?}: {:?}", site.told("use"));
