@@ -116,7 +116,7 @@ pub(super) fn make(view: &View<'_>, index: usize, create: &CreatePersistent) -> 
     }
     let made =
         propose(view, index, create).then(|| setup::made_from(view, index, &as_jobdw(create)));
-    made.then(|| Progress::default().with(mine(view, index).and_then(|object| given_away(object))))
+    made.then(|| Progress::default().with(mine(view, index).and_then(given_away)))
 }
 
 /// The one change after which it is nobody's but its user's. The workflow's uid stays, as that of who made it.

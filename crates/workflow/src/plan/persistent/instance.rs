@@ -183,7 +183,7 @@ fn access(view: &InstanceView<'_>, granted: &[Slots<'_>]) -> Vec<Change> {
             let all = to.chain(kept).chain(now.filter(|_| !is_known).into_iter().flatten());
             all.for_each(|node| {
                 if !of.contains(&node) {
-                    of.push(node)
+                    of.push(node);
                 }
             });
             of
