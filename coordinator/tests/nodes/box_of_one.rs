@@ -47,6 +47,8 @@ impl BoxOfOne {
         let config = Config {
             backend: Backend::Standalone(standalone),
             socket: socket.clone(),
+            workloads: None,
+            managers: Vec::new(),
             tls,
             http: None,
             webhook: None,
@@ -72,6 +74,8 @@ impl BoxOfOne {
         let config = Config {
             backend,
             socket: socket.clone(),
+            workloads: None,
+            managers: Vec::new(),
             tls: None,
             http: None,
             webhook: None,
