@@ -75,6 +75,8 @@ impl Link {
 pub enum Centre {
     /// The coordinator's engine, where it runs unless told otherwise.
     Engine,
+    /// The coordinator's engine, on a real server too.
+    EngineEverywhere,
     /// The test, in the place of a site's controllers.
     Test,
 }
@@ -158,6 +160,9 @@ impl Cluster {
             centre,
         };
         cluster.server.prepare(&cluster.node_names())?;
+        if centre == Centre::EngineEverywhere {
+            cluster.server.ship()?;
+        }
         cluster.start_coordinator()?;
         for name in cluster.node_names() {
             cluster.start_node(&name)?;
@@ -193,6 +198,12 @@ impl Cluster {
     #[must_use]
     pub fn coordinator_socket(&self) -> PathBuf {
         self.directory.join("run/coordinator.sock")
+    }
+
+    /// The coordinator's gRPC socket for every user.
+    #[must_use]
+    pub fn workloads_socket(&self) -> PathBuf {
+        self.directory.join("run/workloads.sock")
     }
 
     /// The administrator's kubeconfig: of the real server, or the one that the coordinator writes at its first start.
@@ -254,9 +265,12 @@ impl Cluster {
         let mut argv = command(binary("coordinator")?);
         argv.envs(environment.iter().copied());
         argv.arg("--socket").arg(self.coordinator_socket());
+        argv.arg("--workloads-socket").arg(self.workloads_socket()).args(["--wlm-user", "1060"]);
         argv.arg("--mount-root").arg(self.mount_root());
-        if self.centre == Centre::Test {
-            argv.arg("--workflows=false");
+        match self.centre {
+            Centre::Engine => {}
+            Centre::EngineEverywhere => drop(argv.arg("--workflows")),
+            Centre::Test => drop(argv.arg("--workflows=false")),
         }
         match self.server.real() {
             Some(real) => argv.arg("--kubeconfig").arg(&real.roles.coordinator),

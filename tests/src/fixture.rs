@@ -27,6 +27,18 @@ impl Fixture {
         Self::on(Server::of_this_run(), Link::of_this_run(), computes, file_system)
     }
 
+    /// The same, with the engine on a real server too.
+    ///
+    /// # Errors
+    /// When a program does not start or connect.
+    pub fn with_engine(computes: u8, file_system: &'static str) -> anyhow::Result<Self> {
+        let (server, link) = (Server::of_this_run(), Link::of_this_run());
+        let centre = Centre::EngineEverywhere;
+        let mut fixture = Self::started_under(server, link, computes, file_system, centre)?;
+        fixture.run.describe_system()?;
+        Ok(fixture)
+    }
+
     /// The same, and the test plays the controllers that write Workflows' states.
     ///
     /// # Errors

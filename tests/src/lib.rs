@@ -24,3 +24,4 @@ pub mod server;
 pub mod stand_in;
 pub mod verbs;
 pub mod workflow;
+pub mod workloads;

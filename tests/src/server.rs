@@ -112,6 +112,19 @@ impl Server {
         runtime.block_on(real.prepare(nodes))
     }
 
+    /// Gives a real server the rules and the profile that a coordinator gives its own.
+    ///
+    /// # Errors
+    /// When the server refuses them.
+    pub fn ship(&self) -> anyhow::Result<()> {
+        let Self::Real(real) = self else { return Ok(()) };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let client = control_plane::client(&real.administrator).await?;
+            workflow::shipped::install(&client).await.context("install rules and a profile")
+        })
+    }
+
     /// The arguments with which this compute uses the API itself, if it has some of its own.
     #[must_use]
     pub fn own_way(&self, compute: &str) -> Option<Vec<String>> {

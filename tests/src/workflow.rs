@@ -45,7 +45,7 @@ impl Flow {
     /// # Errors
     /// When a program does not start or connect.
     pub fn new(computes: u8, name: &str) -> anyhow::Result<Self> {
-        let fixture = Fixture::new(computes, "xfs")?;
+        let fixture = Fixture::with_engine(computes, "xfs")?;
         let flow = Self { fixture, name: name.to_owned(), user: 1050 };
         let rabbit = flow.run().cluster.chassis().rabbit.clone();
         until("the rabbit's Storage to be Ready", PATIENCE, || {

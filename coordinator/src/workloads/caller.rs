@@ -9,6 +9,10 @@ use tonic::Status;
 
 use crate::peer::Peer;
 
+/// What the kernel tells of a user that has no number in our user namespace (user_namespaces(7), overflowuid). Whoever it is, it
+/// must not pass for another.
+const UNKNOWN: u32 = 65_534;
+
 /// Who may act for every user.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Managers {
@@ -31,12 +35,17 @@ impl Caller {
     /// The caller, from its socket or its certificate.
     ///
     /// # Errors
-    /// `PermissionDenied` for the certificate of a node.
+    /// `PermissionDenied` for the certificate of a node, `Unauthenticated` when the kernel does not tell who it is.
     pub(super) fn of(peer: &Peer, managers: &Managers) -> Result<Self, Status> {
         let Peer::Local { user, group } = *peer else {
             peer.check_operator(&managers.operators)?;
             return Ok(Self::Manager { who: peer.to_string(), own: None });
         };
+        if user == UNKNOWN {
+            return Err(Status::unauthenticated(
+                "the coordinator runs in a user namespace and is not told who you are; its unit needs PrivateUsers=no, or call as root",
+            ));
+        }
         let is_manager =
             user == 0 || user == Uid::effective().as_raw() || managers.users.contains(&user);
         Ok(if is_manager {
@@ -126,6 +135,14 @@ mod tests {
         };
         assert!(user.check(&job(1001)).is_ok());
         assert_eq!(user.check(&job(1002)).unwrap_err().code(), Code::PermissionDenied);
+    }
+
+    #[test]
+    fn a_user_that_the_kernel_does_not_name_is_refused() {
+        let nobody = Caller::of(&Peer::Local { user: 65_534, group: 65_534 }, &managers());
+        let refused = nobody.unwrap_err();
+        assert_eq!(refused.code(), Code::Unauthenticated);
+        assert!(refused.message().contains("PrivateUsers=no"), "{}", refused.message());
     }
 
     #[test]
