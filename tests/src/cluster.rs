@@ -267,11 +267,12 @@ impl Cluster {
         argv.arg("--socket").arg(self.coordinator_socket());
         argv.arg("--workloads-socket").arg(self.workloads_socket()).args(["--wlm-user", "1060"]);
         argv.arg("--mount-root").arg(self.mount_root());
-        match self.centre {
-            Centre::Engine => {}
-            Centre::EngineEverywhere => drop(argv.arg("--workflows")),
-            Centre::Test => drop(argv.arg("--workflows=false")),
-        }
+        let workflows = match self.centre {
+            Centre::Engine => None,
+            Centre::EngineEverywhere => Some("--workflows"),
+            Centre::Test => Some("--workflows=false"),
+        };
+        argv.args(workflows);
         match self.server.real() {
             Some(real) => argv.arg("--kubeconfig").arg(&real.roles.coordinator),
             None => argv

@@ -200,9 +200,11 @@ fn a_user_acts_for_itself_and_the_workload_manager_for_everybody() -> anyhow::Re
         .context("a job that is gone")?;
     Caller::new(&flow, "mine").call(&["teardown"])?.with(0)?;
     // What is not for every user is not served there.
-    let mut nodes = of(1050, "mine").command(&["status"])?;
-    let nodes = nodes.args(["--help"]).output().context("warren")?;
-    ensure!(nodes.status.success(), "{nodes:?}");
+    let cluster = &flow.fixture.run.cluster;
+    let warren = cluster.warren()?.get_program().to_string_lossy().into_owned();
+    let nodes = format!("{warren} nodes --coordinator unix://{}", socket.display());
+    let refused = cluster.run_on_host_as(1050, &nodes).err().context("a list of nodes")?;
+    ensure!(format!("{refused:#}").contains("ask the coordinator for its nodes"), "{refused:#}");
     flow.nothing_is_left()?;
     flow.end()
 }

@@ -77,6 +77,7 @@ pub(super) fn at_rest(workflow: &Workflow, now: Timestamp) -> Ending {
     let state = &workflow.spec.desired_state;
     match coming(workflow, state) {
         Coming::Reached => Ending::Done,
+        Coming::Over => Ending::Over,
         Coming::Failed(message) => Ending::Failed(message),
         Coming::Waiting(_) => match Deadlines::of(workflow).missed(workflow, now) {
             Some(record) => Ending::Late(record.clone()),

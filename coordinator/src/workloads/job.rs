@@ -140,7 +140,7 @@ impl Job {
                 Err(Unreached::Failed(message)) => {
                     return Ok((self.get().await?, Ending::Failed(message)));
                 }
-                Err(Unreached::Gone) => return Ok((workflow, Ending::Over)),
+                Err(Unreached::Gone | Unreached::Over) => return Ok((workflow, Ending::Over)),
                 Err(Unreached::Ended) => {
                     return Err(Status::unavailable("the watch ended; call again"));
                 }
@@ -307,20 +307,28 @@ impl Job {
     ///
     /// # Errors
     /// When the API refuses it or does not answer, and when the coordinator stops.
-    pub(super) async fn remove(&self, workflow: Workflow, limit: Limit) -> Ended {
+    pub(super) async fn remove(&self, mut workflow: Workflow, limit: Limit) -> Ended {
+        let target = WorkflowState::Teardown;
+        let record = loop {
+            // Who finds it torn down already has set no deadline yet.
+            if let Some((written, record)) = self.ask(&workflow, None, &target, limit).await? {
+                workflow = written;
+                break record;
+            }
+            match self.find().await? {
+                Some(known) => workflow = known,
+                None => return Ok((workflow, Ending::Done)),
+            }
+        };
         self.flow.delete(workflow.uid()).await.map_err(|error| refused(&error))?;
         if !limit.waits {
             return Ok((workflow, Ending::Asked));
         }
-        let deadlines = Deadlines::of(&workflow);
-        let Some(record) = deadlines.get(&WorkflowState::Teardown) else {
-            return Ok((workflow, Ending::Asked));
-        };
         tokio::select! {
             gone = self.flow.gone(moment(record.due), |_| {}) => match gone {
                 Ok(()) => Ok((workflow, Ending::Done)),
                 Err(Unreached::Ended) => Err(Status::unavailable("the watch ended; call again")),
-                Err(_) => Ok((workflow, Ending::Late(record.clone()))),
+                Err(_) => Ok((workflow, Ending::Late(record))),
             },
             status = self.stopped() => Err(status),
         }

@@ -59,6 +59,8 @@ pub enum Unreached {
     Late,
     #[error("{0}")]
     Failed(String),
+    #[error("somebody has it torn down")]
+    Over,
     #[error("somebody deleted it")]
     Gone,
     #[error("the watch ended")]
@@ -155,6 +157,7 @@ impl Flow {
                 Seen::Workflow(workflow) => match coming(&workflow, state) {
                     Coming::Reached => return Ok(*workflow),
                     Coming::Failed(message) => return Err(Unreached::Failed(message)),
+                    Coming::Over => return Err(Unreached::Over),
                     Coming::Waiting(message) if message != told => {
                         tell(&format!("{}: {state}: {message}", self.name));
                         told = message;
@@ -252,14 +255,24 @@ pub enum Seen {
 /// How a Workflow is coming along towards a state that was asked for.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Coming {
+    /// It is there, or was: somebody asked for a later one.
     Reached,
     Failed(String),
     Waiting(String),
+    /// Somebody asked for Teardown.
+    Over,
 }
 
 /// How a Workflow is coming along towards a state that was asked for.
 #[must_use]
 pub fn coming(workflow: &Workflow, state: &WorkflowState) -> Coming {
+    if *state != WorkflowState::Teardown && is_ending(workflow) {
+        return Coming::Over;
+    }
+    let place = |state| WorkflowState::ORDER.iter().position(|one| one == state);
+    if place(&workflow.spec.desired_state) > place(state) {
+        return Coming::Reached;
+    }
     let Some(status) =
         workflow.status.as_ref().filter(|status| status.state.as_ref() == Some(state))
     else {
@@ -330,6 +343,13 @@ mod tests {
     #[test]
     fn a_state_is_reached_when_it_is_ready() {
         let judge = |status| coming(&workflow(status), &WorkflowState::Setup);
+        let ahead = |desired: &str| {
+            let mut workflow = workflow(json!({"state": "Setup", "ready": true}));
+            workflow.spec.desired_state = desired.into();
+            coming(&workflow, &WorkflowState::Setup)
+        };
+        assert_eq!(ahead("PreRun"), Coming::Reached, "somebody else was quicker");
+        assert_eq!(ahead("Teardown"), Coming::Over);
         assert_eq!(
             judge(json!({"state": "Setup", "ready": true, "status": "Completed"})),
             Coming::Reached

@@ -48,7 +48,7 @@ class Api:
 
     def events(self, plural):
         """Each version of each object; the watch is begun anew each second, and from the beginning after a 410."""
-        version = 0
+        version = "0"
         while True:
             try:
                 stream = watch.Watch().stream(
@@ -61,7 +61,7 @@ class Api:
             except ApiException as error:
                 if error.status != 410:
                     raise
-                version = 0
+                version = "0"
             yield None, None
 
 

@@ -14,10 +14,13 @@
 //!
 //! The other recordings are of Flux itself: job specifications, mappings, R and JGF, prologs.
 
-use std::{path::PathBuf, process::Command};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use anyhow::{Context, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tests::{gate, workflow::Flow};
 
 const XFS: &str = "#DW jobdw type=xfs capacity=320MiB name=scratch";
@@ -28,7 +31,7 @@ fn script(name: &str) -> PathBuf {
 }
 
 /// A script's output; nothing is written beside it.
-fn python(python: &PathBuf, file: &str, arguments: &[&str]) -> anyhow::Result<Value> {
+fn python(python: &Path, file: &str, arguments: &[&str]) -> anyhow::Result<Value> {
     let mut argv = Command::new(python);
     argv.arg("-B").arg(script(file)).args(arguments);
     let output = argv.output().context("start python")?;
@@ -96,10 +99,10 @@ fn a_job_of_flux_lives_through_all_states_and_leaves_nothing() -> anyhow::Result
     }
     let queries = job.call("queries", &[])?;
     let all = ["compute-1", "compute-2", "compute-3"];
-    ensure!(queries["notMounted"] == serde_json::json!([]), "{queries}");
-    ensure!(queries["notUnmounted"] == serde_json::json!(all), "{queries}");
-    ensure!(queries["allocated"] == serde_json::json!(["rabbit-1"]), "{queries}");
-    ensure!(queries["notReady"] == serde_json::json!([]), "{queries}");
+    ensure!(queries["notMounted"] == json!([]), "{queries}");
+    ensure!(queries["notUnmounted"] == json!(all), "{queries}");
+    ensure!(queries["allocated"] == json!(["rabbit-1"]), "{queries}");
+    ensure!(queries["notReady"] == json!([]), "{queries}");
     job.call("finish", &[COMPUTES])?;
     job.end()
 }
@@ -155,7 +158,7 @@ fn a_job_that_tolerates_a_dead_compute_is_forced_ready_and_aborted() -> anyhow::
     let state = job.call("advance", &[COMPUTES, "PreRun"])?;
     ensure!(state["ready"] == false, "{state}");
     let forced = job.call("force", &[COMPUTES])?;
-    ensure!(forced["failed"] == serde_json::json!(["compute-2"]), "{forced}");
+    ensure!(forced["failed"] == json!(["compute-2"]), "{forced}");
     ensure!(forced["variables"]["DW_JOB_scratch"].is_string(), "{forced}");
     // Those that are up unmount; the service says which did not, and disables the rabbit.
     let aborted = job.call("abort", &[COMPUTES])?;
@@ -167,6 +170,11 @@ fn a_job_that_tolerates_a_dead_compute_is_forced_ready_and_aborted() -> anyhow::
     ensure!(storage["spec"]["state"] == "Disabled", "{storage}");
     ensure!(storage["metadata"]["annotations"]["disable_reason"].is_string(), "{storage}");
     // It tells that the node is down: nobody waits for it any more.
+    let empty = json!({
+        "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "SystemStatus",
+        "metadata": {"name": "default", "namespace": "default"}, "data": {"nodes": {}},
+    });
+    job.flow.fixture.run.apply("status", &[empty])?;
     let status = job.call("status", &[COMPUTES, "compute-1,compute-3"])?;
     ensure!(status["compute-2"] == "Disabled" && status["compute-1"] == "Enabled", "{status}");
     job.call("end", &[COMPUTES])?;

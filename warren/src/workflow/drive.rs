@@ -84,8 +84,8 @@ impl Drive {
         let name = self.name();
         let failure = match self.flow.reach(state, Instant::now() + patience, tell).await {
             Ok(workflow) => return Ok(workflow),
-            Err(Unreached::Gone) => {
-                let what = format!("somebody deleted the workflow {name}");
+            Err(over @ (Unreached::Gone | Unreached::Over)) => {
+                let what = format!("the workflow {name}: {over}");
                 return Err(Failure::new(Exit::Failed, what));
             }
             Err(ended @ Unreached::Ended) => {

@@ -36,9 +36,9 @@ fn computes(names: &[&str]) -> Member {
 }
 
 fn facts(connected: &[&str], link: &str) -> Facts {
-    let mut facts = Facts::default();
-    facts.connected = connected.iter().map(|&name| name.to_owned()).collect();
-    facts.rabbits = ["r".to_owned()].into();
+    let connected = connected.iter().map(|&name| name.to_owned()).collect();
+    let rabbits = ["r".to_owned()].into();
+    let mut facts = Facts { connected, rabbits, ..Facts::default() };
     for compute in ["c1", "c2"] {
         facts.site.rabbit_of.insert(compute.to_owned(), "r".to_owned());
     }
