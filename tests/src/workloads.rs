@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
-use crate::{cluster::Cluster, workflow::Flow};
+use crate::{cluster::Cluster, program::command, workflow::Flow};
 
 /// Who calls, and what the job is called.
 #[derive(Debug)]
@@ -43,10 +43,10 @@ impl<'a> Caller<'a> {
         let (name, rest) = words.split_first().context("a call")?;
         let warren = self.cluster.warren()?;
         let mut argv = match self.user {
-            None => Command::new(warren.get_program()),
+            None => command(warren.get_program()),
             Some(user) => {
                 let user = user.to_string();
-                let mut argv = Command::new("setpriv");
+                let mut argv = command("setpriv");
                 argv.args(["--reuid", &user, "--regid", &user, "--clear-groups"]);
                 argv.arg(warren.get_program());
                 argv

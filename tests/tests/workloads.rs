@@ -4,7 +4,6 @@ use std::{
     fs::{Permissions, set_permissions},
     os::unix::fs::PermissionsExt,
     process::Stdio,
-    thread::sleep,
     time::Duration,
 };
 
@@ -13,7 +12,7 @@ use serde_json::json;
 use tests::{
     cluster::patience,
     gate,
-    program::until,
+    program::{pause, until},
     workflow::Flow,
     workloads::{Called, Caller},
 };
@@ -48,7 +47,7 @@ fn a_job_lives_through_its_calls_and_each_may_be_repeated() -> anyhow::Result<()
         again.told["userId"] == 1050 && again.told["workflow"] == "default/test-7",
         "{again:?}"
     );
-    let other = caller.call(&["create", "#DW jobdw type=raw capacity=64MiB name=b"])?.with(1)?;
+    let other = caller.call(&["create", "#DW jobdw type=raw capacity=64MiB name=other"])?.with(1)?;
     other.saying(&["another user"])?;
     caller.call(&["start"])?.with(1)?.saying(&["call Setup first"])?;
     for (words, state) in CALLS {
@@ -118,12 +117,12 @@ fn a_coordinator_that_is_killed_between_and_during_calls_changes_nothing() -> an
     let coordinator = flow.fixture.run.cluster.coordinator()?;
     create(&caller)?;
     for (words, state) in CALLS {
-        coordinator.kill()?;
+        until("a coordinator", patience(), || coordinator.kill())?;
         let mut argv = caller.command(words)?;
         let child = argv.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().context("call")?;
         // Long enough to be heard, and to be in the middle of it.
-        sleep(Duration::from_millis(400));
-        coordinator.kill()?;
+        pause(Duration::from_millis(400));
+        until("a coordinator", patience(), || coordinator.kill())?;
         let called = Called::of(&child.wait_with_output().context("wait for a call")?)?.with(0)?;
         ensure!(called.told["state"] == state, "{called:?}");
     }

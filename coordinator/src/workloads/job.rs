@@ -7,11 +7,12 @@ use api::names::{STORAGE_NAMESPACE, SYSTEM_CONFIGURATION};
 use api::{Computes, Storage, SystemStatus, Workflow, WorkflowState};
 use jiff::Timestamp;
 use kube::api::{Api, ListParams, Patch, PatchParams};
+use kube::runtime::wait::await_condition;
 use kube::{Client, ResourceExt};
 use proto::v1::{JobId, Role, Workload};
 use serde_json::{Value, json};
 use tokio::sync::watch::Receiver;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tonic::{Code, Status};
 use workload::{Flow, Objects, Refused, Unreached, computes_of, gather, kinds};
 
@@ -25,6 +26,9 @@ use crate::hub::Hub;
 
 /// Who had a job aborted, when and why.
 pub(super) const ABORTED: &str = "warren/aborted";
+
+/// How long the engine may take to make a Computes in Proposal.
+const SOON: Duration = Duration::from_secs(10);
 
 /// One job, for one call.
 #[derive(Clone)]
@@ -247,12 +251,21 @@ impl Job {
         Api::namespaced(self.client.clone(), NAMESPACE)
     }
 
+    /// The job's Computes, which the engine makes in Proposal.
     async fn computes(&self, workflow: &Workflow) -> Result<Computes, Status> {
         let name = computes_of(workflow);
-        let known = self.computes_api().get(&name).await;
-        known.map_err(|source| {
-            refused(&Refused { what: format!("get the Computes {name}"), source })
-        })
+        let is_there = |known: Option<&Computes>| known.is_some();
+        let made = await_condition(self.computes_api(), &name, is_there);
+        match timeout(SOON, made).await {
+            Ok(Ok(Some(known))) => Ok(known),
+            Ok(Err(error)) => Err(Status::unavailable(format!(
+                "get the Computes {name}: {}; call again",
+                daemon::chain(&error)
+            ))),
+            Ok(Ok(None)) | Err(_) => Err(Status::unavailable(format!(
+                "the engine made no Computes {name}: does it run? See the coordinator's --workflows; then call again"
+            ))),
+        }
     }
 
     /// Asks for Teardown at once, in a hurry, and writes down who asked and why.

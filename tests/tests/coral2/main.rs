@@ -14,14 +14,11 @@
 //!
 //! The other recordings are of Flux itself: job specifications, mappings, R and JGF, prologs.
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
-use tests::{gate, workflow::Flow};
+use tests::{gate, program::command, workflow::Flow};
 
 const XFS: &str = "#DW jobdw type=xfs capacity=320MiB name=scratch";
 const COMPUTES: &str = "compute-1,compute-2,compute-3";
@@ -32,7 +29,7 @@ fn script(name: &str) -> PathBuf {
 
 /// A script's output; nothing is written beside it.
 fn python(python: &Path, file: &str, arguments: &[&str]) -> anyhow::Result<Value> {
-    let mut argv = Command::new(python);
+    let mut argv = command(python);
     argv.arg("-B").arg(script(file)).args(arguments);
     let output = argv.output().context("start python")?;
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
