@@ -4,8 +4,12 @@ use std::{env, error::Error, fs, path::PathBuf};
 
 use prost::Message;
 
-const FILES: [&str; 3] =
-    ["warren/v1/node_link.proto", "warren/v1/node.proto", "warren/v1/cluster.proto"];
+const FILES: [&str; 4] = [
+    "warren/v1/node_link.proto",
+    "warren/v1/node.proto",
+    "warren/v1/cluster.proto",
+    "warren/v1/workloads.proto",
+];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=warren");

@@ -8,6 +8,7 @@ use std::thread::available_parallelism;
 use apiclient::Address;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use daemon::{LogArgs, Threads, short_help};
+use nix::unistd::User;
 use thiserror::Error;
 use workflow::Settings;
 
@@ -154,6 +155,19 @@ struct NodeArgs {
         requires = "listen"
     )]
     operator: Vec<String>,
+    /// Unix socket of the service Workloads for every user of this host, each for itself [default: none]
+    #[arg(long, value_name = "PATH", env = "WARREN_WORKLOADS_SOCKET")]
+    workloads_socket: Option<PathBuf>,
+    /// User that may act for every user there, by name or number: a workload manager's (repeatable)
+    #[arg(
+        long,
+        value_name = "USER",
+        env = "WARREN_WLM_USER",
+        value_delimiter = ',',
+        requires = "workloads_socket",
+        value_parser = user
+    )]
+    wlm_user: Vec<u32>,
     /// TCP address of /healthz, /readyz and /metrics, without TLS [default: none]
     #[arg(long, value_name = "ADDRESS:PORT", env = "WARREN_HTTP_LISTEN")]
     http_listen: Option<SocketAddr>,
@@ -198,6 +212,18 @@ impl WorkflowArgs {
     }
 }
 
+/// A user's number.
+fn user(text: &str) -> Result<u32, String> {
+    if let Ok(number) = text.parse() {
+        return Ok(number);
+    }
+    match User::from_name(text) {
+        Ok(Some(user)) => Ok(user.uid.as_raw()),
+        Ok(None) => Err("no such user on this host; create it, or give its number".to_owned()),
+        Err(error) => Err(format!("look up the user: {error}; give its number")),
+    }
+}
+
 /// Which Kubernetes API the coordinator works on.
 #[derive(Clone, Debug)]
 pub enum Backend {
@@ -231,6 +257,10 @@ pub struct Tls {
 pub struct Config {
     pub backend: Backend,
     pub socket: PathBuf,
+    /// Unix socket of `Workloads` for every user.
+    pub workloads: Option<PathBuf>,
+    /// Users that may act for every user.
+    pub managers: Vec<u32>,
     pub tls: Option<Tls>,
     /// Address of the listener for probes and metrics.
     pub http: Option<SocketAddr>,
@@ -259,7 +289,7 @@ pub enum InvalidConfig {
         "this coordinator was built without the embedded API: name the cluster with --kubeconfig or --in-cluster, or install one that was built with the feature `standalone`"
     )]
     NotStandalone,
-    #[error("--api-socket and --socket are both {0}: give them different paths")]
+    #[error("--socket and another socket are both {0}: give them different paths")]
     SameSocket(PathBuf),
 }
 
@@ -279,6 +309,9 @@ impl TryFrom<CommandLine> for Config {
         {
             return Err(InvalidConfig::SameSocket(nodes.socket));
         }
+        if nodes.workloads_socket.as_ref() == Some(&nodes.socket) {
+            return Err(InvalidConfig::SameSocket(nodes.socket));
+        }
         let webhook = nodes.webhook_listen.zip(nodes.certificate.clone()).zip(nodes.key.clone());
         let webhook =
             webhook.map(|((listen, certificate), key)| Webhook { listen, certificate, key });
@@ -292,7 +325,16 @@ impl TryFrom<CommandLine> for Config {
             },
         );
         let workflows = workflows.settings(matches!(backend, Backend::Standalone(_)));
-        Ok(Self { backend, socket: nodes.socket, tls, http: nodes.http_listen, webhook, workflows })
+        Ok(Self {
+            backend,
+            socket: nodes.socket,
+            workloads: nodes.workloads_socket,
+            managers: nodes.wlm_user,
+            tls,
+            http: nodes.http_listen,
+            webhook,
+            workflows,
+        })
     }
 }
 
@@ -371,6 +413,9 @@ mod tests {
         for (arguments, part) in [
             (&["--api-listen", "0.0.0.0:6443"][..], "127.0.0.1"),
             (&["--api-socket", "/s", "--socket", "/s"], "different paths"),
+            (&["--workloads-socket", "/s", "--socket", "/s"], "different paths"),
+            (&["--workloads-socket", "/w", "--wlm-user", "nobody-has-this-name"], "no such user"),
+            (&["--wlm-user", "0"], "--workloads-socket"),
             (&["--listen", "0.0.0.0:7000"], "--certificate"),
             (&["--kubeconfig", "/k", "--in-cluster"], "cannot be used"),
         ] {

@@ -49,6 +49,7 @@ mod standalone;
 mod standalone;
 mod waiting;
 mod webhook;
+mod workloads;
 
 pub use http::HttpError;
 #[cfg(feature = "standalone")]

@@ -1,12 +1,14 @@
 //! The caller of a gRPC method, by its socket or its certificate.
 
+use std::fmt;
+
 use daemon::accept::Caller;
 use proto::limits::{NAME, shortened};
 use tonic::transport::server::{TcpConnectInfo, TlsConnectInfo, UdsConnectInfo};
 use tonic::{Request, Status};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-/// What tonic knows of a connection on the unix socket, to which only root and our own user may connect.
+/// What tonic knows of a connection on a unix socket. To the one for agents and operators only root and our own user may connect.
 type OnUnix = (Caller, UdsConnectInfo);
 /// What tonic knows of a connection over TCP.
 type OnTcp = TlsConnectInfo<(Caller, TcpConnectInfo)>;
@@ -14,8 +16,8 @@ type OnTcp = TlsConnectInfo<(Caller, TcpConnectInfo)>;
 /// The caller of a gRPC method.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
-    /// A process of this host, as root or as our own user.
-    Local,
+    /// A process of this host, by its user and group (`SO_PEERCRED`).
+    Local { user: u32, group: u32 },
     /// The holder of a certificate of our authority, by its names.
     Certificate(Vec<String>),
 }
@@ -26,8 +28,11 @@ impl Peer {
     /// # Errors
     /// `Unauthenticated` when the connection carries no identity.
     pub(crate) fn of<T>(request: &Request<T>) -> Result<Self, Status> {
-        if request.extensions().get::<OnUnix>().is_some() {
-            return Ok(Self::Local);
+        if let Some((_, connection)) = request.extensions().get::<OnUnix>() {
+            let peer = connection.peer_cred.ok_or_else(|| {
+                Status::unauthenticated("the kernel does not tell who is at the other end")
+            })?;
+            return Ok(Self::Local { user: peer.uid(), group: peer.gid() });
         }
         let connection = request.extensions().get::<OnTcp>();
         let certificates = connection.and_then(OnTcp::peer_certs);
@@ -41,13 +46,13 @@ impl Peer {
         Ok(Self::Certificate(names))
     }
 
-    /// Checks that the caller may speak for `node`.
+    /// Checks that the caller may speak for `node`; whoever may connect to the agents' socket may.
     ///
     /// # Errors
     /// `PermissionDenied`, naming who the caller is.
     pub(crate) fn check_node(&self, node: &str) -> Result<(), Status> {
         match self {
-            Self::Local => Ok(()),
+            Self::Local { .. } => Ok(()),
             Self::Certificate(names) if names.iter().any(|name| name == node) => Ok(()),
             Self::Certificate(names) => Err(Status::permission_denied(format!(
                 "the certificate is for {}, not for node {node:?}: start the agent with --node as in its certificate",
@@ -62,12 +67,21 @@ impl Peer {
     /// `PermissionDenied` unless the caller is local or one of `operators`.
     pub(crate) fn check_operator(&self, operators: &[String]) -> Result<(), Status> {
         match self {
-            Self::Local => Ok(()),
+            Self::Local { .. } => Ok(()),
             Self::Certificate(names) if names.iter().any(|name| operators.contains(name)) => Ok(()),
             Self::Certificate(names) => Err(Status::permission_denied(format!(
                 "the certificate is for {}, which is no operator: ask on the coordinator's host, or name the certificate with --operator there",
                 quoted(names)
             ))),
+        }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Local { user, .. } => write!(f, "user {user}"),
+            Self::Certificate(names) => write!(f, "certificate {}", quoted(names)),
         }
     }
 }
@@ -110,13 +124,13 @@ mod tests {
         let refused = peer.check_node("compute-2").unwrap_err();
         assert_eq!(refused.code(), tonic::Code::PermissionDenied);
         assert!(refused.message().contains("compute-1"));
-        assert!(Peer::Local.check_node("compute-2").is_ok());
+        assert!(Peer::Local { user: 0, group: 0 }.check_node("compute-2").is_ok());
     }
 
     #[test]
     fn only_operators_ask_about_the_machine() {
         let operators = ["ops".to_owned()];
-        assert!(Peer::Local.check_operator(&[]).is_ok());
+        assert!(Peer::Local { user: 0, group: 0 }.check_operator(&[]).is_ok());
         assert!(Peer::Certificate(vec!["ops".to_owned()]).check_operator(&operators).is_ok());
         assert!(
             Peer::Certificate(vec!["compute-1".to_owned()]).check_operator(&operators).is_err()

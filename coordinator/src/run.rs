@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiclient::{ConnectError, connect};
-use daemon::{End, ListenError, Signals, StopError, listen, notify_ready, notify_stopping};
+use daemon::{
+    End, ListenError, Signals, StopError, listen, listen_open, notify_ready, notify_stopping,
+};
 use kube::Client;
 use thiserror::Error;
 use tokio::sync::watch as signal;
@@ -20,6 +22,7 @@ use crate::link::Link;
 use crate::serve::{ServeError, Services, TlsListener};
 use crate::standalone::{Embedded, StandaloneError};
 use crate::webhook::WebhookError;
+use crate::workloads::{Managers, WorkloadsService};
 use crate::{engine, files, health, http, layout, webhook};
 
 /// How long streams may take to end when the coordinator stops.
@@ -106,6 +109,7 @@ impl Coordinator {
             None => None,
         };
         let socket = listen(&config.socket)?;
+        let open = config.workloads.as_deref().map(listen_open).transpose()?;
         let http = match config.http {
             Some(address) => Some(http::listen(address).await?),
             None => None,
@@ -155,10 +159,20 @@ impl Coordinator {
         let services = Services {
             link: Link::new(coordinator.hub.clone()),
             machine: ClusterService::new(coordinator.hub.clone(), &operators),
+            workloads: WorkloadsService::new(
+                client,
+                coordinator.hub.clone(),
+                Managers { users: config.managers.clone().into(), operators: operators.into() },
+                coordinator.stop.subscribe(),
+            ),
             health: health::reporter().await,
         };
         let ready = coordinator.hub.exchange().ready();
         coordinator.work.spawn(health::report(services.health.clone(), ready));
+        if let Some(listener) = open {
+            let (limits, stopped) = (files::local_connections(), coordinator.stopped());
+            coordinator.servers.spawn(services.clone().on_open_unix(listener, limits, stopped));
+        }
         let (limits, stopped) = (files::local_connections(), coordinator.stopped());
         coordinator.servers.spawn(services.clone().on_unix(socket, limits, stopped));
         if let Some((listener, _)) = tls {

@@ -9,6 +9,7 @@ use proto::limits::FROM_NODE;
 use proto::pem::{self, PemError};
 use proto::v1::cluster_server::ClusterServer;
 use proto::v1::node_link_server::NodeLinkServer;
+use proto::v1::workloads_server::WorkloadsServer;
 use thiserror::Error;
 use tokio::net::{TcpListener, UnixListener};
 use tonic::service::InterceptorLayer;
@@ -22,6 +23,7 @@ use crate::cluster::ClusterService;
 use crate::config::Tls;
 use crate::files;
 use crate::link::Link;
+use crate::workloads::WorkloadsService;
 
 /// Seconds of silence after which the kernel probes a node's connection. The coordinator itself sends nothing to a silent node.
 const KEEPALIVE_IDLE: u32 = 60;
@@ -59,6 +61,7 @@ pub enum ServeError {
 pub(crate) struct Services {
     pub link: Link,
     pub machine: ClusterService,
+    pub workloads: WorkloadsService,
     pub health: HealthReporter,
 }
 
@@ -131,6 +134,25 @@ impl Services {
             .map_err(ServeError::Serve)
     }
 
+    /// Serves `Workloads`, and nothing else, to every user of this host on a unix socket until `stop`.
+    ///
+    /// # Errors
+    /// When serving fails.
+    pub(crate) async fn on_open_unix(
+        self,
+        listener: UnixListener,
+        limits: Limits,
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), ServeError> {
+        let incoming = Incoming::new(Local::open(listener), limits).connections();
+        Server::builder()
+            .layer(InterceptorLayer::new(hear::<UdsConnectInfo>))
+            .add_service(WorkloadsServer::new(self.workloads))
+            .serve_with_incoming_shutdown(incoming, stop)
+            .await
+            .map_err(ServeError::Serve)
+    }
+
     /// Serves holders of certificates on TCP until `stop`.
     ///
     /// # Errors
@@ -158,6 +180,7 @@ impl Services {
         Ok(server
             .add_service(NodeLinkServer::new(self.link).max_decoding_message_size(FROM_NODE))
             .add_service(ClusterServer::new(self.machine))
+            .add_service(WorkloadsServer::new(self.workloads))
             .add_service(health)
             .add_service(reflection))
     }

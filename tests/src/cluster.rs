@@ -205,6 +205,12 @@ impl Cluster {
         self.directory.join("run/coordinator.sock")
     }
 
+    /// The coordinator's gRPC socket for every user.
+    #[must_use]
+    pub fn workloads_socket(&self) -> PathBuf {
+        self.directory.join("run/workloads.sock")
+    }
+
     /// The administrator's kubeconfig: of the real server, or the one that the coordinator writes at its first start.
     #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
@@ -270,6 +276,7 @@ impl Cluster {
         let mut argv = command(binary("coordinator")?);
         argv.envs(environment.iter().copied());
         argv.arg("--socket").arg(self.coordinator_socket());
+        argv.arg("--workloads-socket").arg(self.workloads_socket()).args(["--wlm-user", "1060"]);
         argv.arg("--mount-root").arg(self.mount_root());
         match self.centre {
             Centre::Default => {}

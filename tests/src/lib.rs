@@ -25,3 +25,4 @@ pub mod stand_in;
 pub mod verbs;
 pub mod webhook;
 pub mod workflow;
+pub mod workloads;

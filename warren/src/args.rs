@@ -1,6 +1,7 @@
 //! The command line. Its help is documentation: what each verb does, in which units, with which defaults.
 
 pub(crate) mod workflow;
+pub(crate) mod workload;
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -44,6 +45,9 @@ pub(crate) enum Verb {
     /// Drive and examine workflows
     #[command(subcommand)]
     Workflow(workflow::WorkflowVerb),
+    /// Have the storage of a workload manager's job made, mounted and removed: for scripts of workload managers
+    #[command(subcommand)]
+    Workload(workload::WorkloadVerb),
     /// Make, show and destroy storage that outlives its job
     #[command(subcommand)]
     Persistent(workflow::PersistentVerb),

@@ -4,6 +4,11 @@ use kube::Error as KubeError;
 use nodeclient::Exit;
 pub(crate) use nodeclient::Failure;
 
+/// What the API did not do.
+pub(crate) fn of(refused: &workload::Refused) -> Failure {
+    api(refused.what.clone(), &refused.source)
+}
+
 /// The API's answer to an attempt to do `what`.
 pub(crate) fn api(what: impl Into<String>, error: &KubeError) -> Failure {
     if let KubeError::SerdeError(_) = error {

@@ -12,6 +12,7 @@ mod plan;
 mod run;
 mod wait;
 mod workflow;
+mod workload;
 
 use std::path::Path;
 
@@ -28,6 +29,7 @@ pub(crate) async fn run(line: CommandLine, output: Output) -> Result<Exit, Failu
     match line.verb {
         Verb::Run(args) => run::run(&global.server, &args, output).await,
         Verb::Workflow(verb) => workflow::run(&global.server, &verb, output).await,
+        Verb::Workload(verb) => workload::run(&global.coordinator, &verb, output).await,
         Verb::Persistent(verb) => persistent::run(&global.server, &verb, output).await,
         Verb::Apply(args) => apply::run(&global.server, &args, output).await,
         Verb::Get(args) => get::run(&global.server, &args, output).await,

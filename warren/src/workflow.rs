@@ -9,4 +9,3 @@ pub(crate) mod purge;
 pub(crate) mod recorder;
 pub(crate) mod signals;
 pub(crate) mod timeline;
-pub(crate) mod waits;

@@ -22,6 +22,16 @@ const LONG: Duration = Duration::from_secs(60);
 /// A connection without a request is not closed for its age in a test that says this.
 const NEVER: Duration = Duration::from_secs(3600);
 
+/// Nobody asks for a job here.
+fn no_workloads(hub: Arc<Hub>) -> WorkloadsService {
+    let nobody = tower::service_fn(|_: http::Request<kube::client::Body>| async {
+        Err::<http::Response<kube::client::Body>, _>(io::Error::other("no API"))
+    });
+    let client = kube::Client::new(nobody, "default");
+    let stop = tokio::sync::watch::Sender::new(false).subscribe();
+    WorkloadsService::new(client, hub, crate::workloads::Managers::default(), stop)
+}
+
 /// gRPC over TCP in this process, and what lets a client in.
 struct Served {
     address: SocketAddr,
@@ -48,7 +58,8 @@ impl Served {
         let hub = Arc::new(Hub::new());
         let services = Services {
             link: Link::new(hub.clone()),
-            machine: ClusterService::new(hub, &[]),
+            machine: ClusterService::new(hub.clone(), &[]),
+            workloads: no_workloads(hub),
             health: health::reporter().await,
         };
         let listener = TlsListener { listener, config, limits };
@@ -142,7 +153,8 @@ async fn the_unix_socket_has_so_many_places_too() {
     let hub = Arc::new(Hub::new());
     let services = Services {
         link: Link::new(hub.clone()),
-        machine: ClusterService::new(hub, &[]),
+        machine: ClusterService::new(hub.clone(), &[]),
+        workloads: no_workloads(hub),
         health: health::reporter().await,
     };
     let limits = Limits { connections: 2, pending: 2, first_request: NEVER, remedy: "end some" };

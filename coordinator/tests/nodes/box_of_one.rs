@@ -35,6 +35,19 @@ impl BoxOfOne {
     }
 
     pub(crate) async fn start_with(directory: &TempDir, tls: Option<Tls>) -> Self {
+        Self::start_as(directory, tls, None).await
+    }
+
+    /// With the workflow engine.
+    pub(crate) async fn start_with_engine(directory: &TempDir, tls: Option<Tls>) -> Self {
+        Self::start_as(directory, tls, Some(workflow::Settings::default())).await
+    }
+
+    async fn start_as(
+        directory: &TempDir,
+        tls: Option<Tls>,
+        workflows: Option<workflow::Settings>,
+    ) -> Self {
         let root = directory.path();
         let kubeconfig = root.join("kubeconfig");
         let standalone = Standalone {
@@ -47,10 +60,12 @@ impl BoxOfOne {
         let config = Config {
             backend: Backend::Standalone(standalone),
             socket: socket.clone(),
+            workloads: None,
+            managers: Vec::new(),
             tls,
             http: None,
             webhook: None,
-            workflows: None,
+            workflows,
         };
         let coordinator = Coordinator::start(&config).await.unwrap();
         let node_address = coordinator.node_address();
@@ -72,6 +87,8 @@ impl BoxOfOne {
         let config = Config {
             backend,
             socket: socket.clone(),
+            workloads: None,
+            managers: Vec::new(),
             tls: None,
             http: None,
             webhook: None,

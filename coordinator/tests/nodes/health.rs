@@ -45,8 +45,16 @@ async fn nodes_are_served_only_once_the_api_was_read() {
     let socket = elsewhere.path().join("coordinator.sock");
     let backend = Backend::Cluster(Address::Kubeconfig(Some(kubeconfig)));
     let http = Some("127.0.0.1:0".parse().unwrap());
-    let config =
-        Config { backend, socket: socket.clone(), tls: None, http, webhook: None, workflows: None };
+    let config = Config {
+        backend,
+        socket: socket.clone(),
+        workloads: None,
+        managers: Vec::new(),
+        tls: None,
+        http,
+        webhook: None,
+        workflows: None,
+    };
     let blind = Coordinator::start(&config).await.unwrap();
     let pages = blind.http_address().unwrap();
     tokio::spawn(blind.run_until(std::future::pending()));

@@ -11,3 +11,4 @@ mod namespaces;
 mod refused;
 mod restart;
 mod tls;
+mod workloads;

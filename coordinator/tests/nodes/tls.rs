@@ -11,13 +11,13 @@ use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity
 use crate::agent::{Agent, hello};
 use crate::box_of_one::BoxOfOne;
 
-struct Authority {
+pub(crate) struct Authority {
     pem: String,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl Authority {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let key = KeyPair::generate().unwrap();
         let mut parameters = CertificateParams::new(Vec::new()).unwrap();
         parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -39,7 +39,7 @@ impl Authority {
         (certificate.pem(), key.serialize_pem())
     }
 
-    fn tls(&self, directory: &TempDir) -> Tls {
+    pub(crate) fn tls(&self, directory: &TempDir) -> Tls {
         let (certificate, key) = self.issue("localhost");
         let file = |name: &str, content: &str| {
             let path = directory.path().join(name);
@@ -55,7 +55,7 @@ impl Authority {
         }
     }
 
-    async fn channel(
+    pub(crate) async fn channel(
         &self,
         port: u16,
         name: Option<&str>,

@@ -15,7 +15,7 @@ mod zap;
 pub use blocking::blocking;
 pub use causes::chain;
 pub use go_flags::{GoFlag, translate};
-pub use listen::{ListenError, Listening, inherit_or_listen, listen};
+pub use listen::{ListenError, Listening, inherit_or_listen, listen, listen_open};
 pub use logging::{LoggingError, start_logging};
 pub use run::{End, LogArgs, Threads, run};
 pub use short_help::short_help;

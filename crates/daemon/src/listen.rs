@@ -1,4 +1,4 @@
-//! Unix sockets that only root and our own user may connect to.
+//! Unix sockets, by default such that only root and our own user may connect to.
 
 mod inherited;
 
@@ -63,12 +63,24 @@ pub fn inherit_or_listen(path: &Path) -> Result<Listening, ListenError> {
 /// # Errors
 /// When a running process listens there, something else is there, or the system refuses. Nothing is replaced then.
 pub fn listen(path: &Path) -> Result<UnixListener, ListenError> {
+    listen_with(path, 0o600)
+}
+
+/// The same with mode 0666: every user of this host may connect.
+///
+/// # Errors
+/// As for [`listen`].
+pub fn listen_open(path: &Path) -> Result<UnixListener, ListenError> {
+    listen_with(path, 0o666)
+}
+
+fn listen_with(path: &Path, mode: u32) -> Result<UnixListener, ListenError> {
     let failed = |source| ListenError::System { path: path.to_owned(), source };
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory).map_err(failed)?;
     }
     check_free(path)?;
-    bind(path).map_err(failed)
+    bind(path, mode).map_err(failed)
 }
 
 fn check_free(path: &Path) -> Result<(), ListenError> {
@@ -88,8 +100,8 @@ fn check_free(path: &Path) -> Result<(), ListenError> {
     }
 }
 
-fn bind(path: &Path) -> io::Result<UnixListener> {
-    // The socket gets its final name only once its mode keeps others out.
+fn bind(path: &Path, mode: u32) -> io::Result<UnixListener> {
+    // The socket gets its final name only once it has its mode.
     let mut unready = path.as_os_str().to_owned();
     unready.push(".new");
     let unready = PathBuf::from(unready);
@@ -98,7 +110,7 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
         _ => {}
     }
     let listener = UnixListener::bind(&unready)?;
-    fs::set_permissions(&unready, Permissions::from_mode(0o600))?;
+    fs::set_permissions(&unready, Permissions::from_mode(mode))?;
     fs::rename(&unready, path)?;
     Ok(listener)
 }

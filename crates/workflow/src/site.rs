@@ -144,16 +144,23 @@ impl Site {
     /// waits for such a node; that nothing is known of one is no evidence.
     #[must_use]
     pub fn is_down(&self, node: &str) -> bool {
+        self.why_down(node).is_some()
+    }
+
+    /// The evidence that a node is down, if there is any.
+    #[must_use]
+    pub fn why_down(&self, node: &str) -> Option<String> {
         let disabled = self.status.as_ref().is_some_and(|status| {
             status.spec.data.nodes.get(node) == Some(&SystemNodeStatus::Disabled)
         });
-        let link = || {
-            let storage = self.storages.get(self.rabbit_of.get(node)?)?;
-            let status = storage.status.as_ref()?;
-            let mut computes = status.access.computes.iter();
-            computes.find(|compute| compute.name == node)?.status.clone()
-        };
+        if disabled {
+            return Some("the workload manager's SystemStatus says Disabled".to_owned());
+        }
+        let rabbit = self.rabbit_of.get(node)?;
+        let status = self.storages.get(rabbit)?.status.as_ref()?;
+        let mut computes = status.access.computes.iter();
+        let link = computes.find(|compute| compute.name == node)?.status.as_ref()?;
         let cut = [ResourceStatus::Offline, ResourceStatus::NotPresent, ResourceStatus::Failed];
-        disabled || link().is_some_and(|status| cut.contains(&status))
+        cut.contains(link).then(|| format!("{rabbit} says that its link to it is {link}"))
     }
 }

@@ -7,7 +7,7 @@ use std::{
     collections::BTreeSet,
     env, fs,
     io::{self, Write},
-    path::Path,
+    path::{Path, PathBuf},
     sync::Mutex,
 };
 
@@ -17,7 +17,7 @@ use nix::unistd::geteuid;
 const REQUIRE: &str = "WARREN_TEST_REQUIRE";
 
 /// All there are.
-const SUITES: [&str; 14] = [
+const SUITES: [&str; 15] = [
     "clock",
     "cuts",
     "jq",
@@ -27,6 +27,7 @@ const SUITES: [&str; 14] = [
     "lvmlockd",
     "mandoc",
     "namespace",
+    "python-kubernetes",
     "real-server",
     "root",
     "socket-activation",
@@ -60,6 +61,21 @@ pub fn kubectl() -> bool {
 #[must_use]
 pub fn jq() -> bool {
     open("jq", (!on_path("jq")).then_some("jq is missing: install jq"))
+}
+
+/// The Python that has the Kubernetes client of flux-coral2's service, if one is here.
+///
+/// # Panics
+/// When it was asked for and is not.
+#[must_use]
+pub fn python_kubernetes() -> Option<PathBuf> {
+    let home = |name: &str| env::var_os(name).map(PathBuf::from);
+    let cache = home("XDG_CACHE_HOME").or_else(|| Some(home("HOME")?.join(".cache")));
+    let cache = home("WARREN_CACHE").or_else(|| Some(cache?.join("warren")));
+    let python = cache?.join("python-kubernetes/bin/python");
+    const MISSING: &str =
+        "Python has no Kubernetes client: run packaging/prerequisites python_kubernetes";
+    open("python-kubernetes", (!python.exists()).then_some(MISSING)).then_some(python)
 }
 
 /// Whether manual pages can be checked here.

@@ -13,11 +13,12 @@ use kube::runtime::{WatchStreamExt, watcher as watch};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 use tokio::task::JoinSet;
+use workload::Seen;
 
 use crate::args::workflow::Run;
 use crate::client::ServerArgs;
 use crate::failure::Failure;
-use crate::workflow::drive::{Drive, Seen};
+use crate::workflow::drive::Drive;
 use crate::workflow::launch::{self, Job, Running};
 use crate::workflow::life::{Life, both, directives, proposal};
 use crate::workflow::recorder::Recorder;

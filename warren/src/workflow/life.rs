@@ -5,18 +5,15 @@
 
 use std::time::Duration;
 
-use api::{
-    Computes, DirectiveBreakdown, Servers, SystemConfiguration, Workflow, WorkflowSpec,
-    WorkflowState,
-};
+use api::{Computes, DirectiveBreakdown, Servers, SystemConfiguration, Workflow, WorkflowState};
 use futures::future::try_join_all;
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::api::{Api, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
+use workload::computes_of;
 
-use super::drive::{Drive, computes_of};
+use super::drive::Drive;
 use super::place;
 use crate::args::workflow::Owner;
 use crate::failure::{self, Failure};
@@ -239,19 +236,7 @@ pub(crate) fn proposal(
 ) -> Workflow {
     let user = owner.user.unwrap_or_else(|| nix::unistd::geteuid().as_raw());
     let group = owner.group.unwrap_or_else(|| nix::unistd::getegid().as_raw());
-    let spec = WorkflowSpec {
-        desired_state: WorkflowState::Proposal,
-        wlm_id: wlm.to_owned(),
-        job_id: IntOrString::String(job.to_owned()),
-        user_id: i64::from(user),
-        group_id: i64::from(group),
-        hurry: false,
-        force_ready: false,
-        directives,
-    };
-    let mut workflow = Workflow::new(name, spec);
-    workflow.metadata.namespace = Some(owner.namespace.clone());
-    workflow
+    workload::job(&owner.namespace, name, (wlm, job), (user, group), directives)
 }
 
 /// The directives in texts of which each may hold several.

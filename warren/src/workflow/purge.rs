@@ -4,8 +4,7 @@ use api::Workflow;
 use kube::ResourceExt;
 use serde::Serialize;
 
-use super::drive::is_ending;
-use super::gather::{Member, Objects};
+use workload::{Member, Objects, is_ending};
 
 /// One step. They are taken in this order; after each, what happened by itself is left out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

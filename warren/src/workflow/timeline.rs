@@ -14,9 +14,9 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use serde::Serialize;
 
-use super::gather::Objects;
 pub(crate) use gantt::gantt;
 pub(crate) use svg::svg;
+use workload::Objects;
 
 /// The whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -42,6 +42,8 @@ impl BoxOfOne {
         let config = Config {
             backend: Backend::Standalone(standalone),
             socket: root.join("coordinator.sock"),
+            workloads: None,
+            managers: Vec::new(),
             tls: None,
             http: None,
             webhook: None,

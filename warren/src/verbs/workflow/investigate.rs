@@ -3,11 +3,12 @@
 use jiff::Timestamp;
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
+use workload::waits::{age, waits};
+use workload::{Member, Objects};
 
 use crate::args::workflow::Named;
 use crate::failure::Failure;
-use crate::workflow::gather::{Member, Objects, gather};
-use crate::workflow::waits::{age, waits};
+use crate::workflow::gather::gather;
 use nodeclient::Exit;
 use nodeclient::Output;
 

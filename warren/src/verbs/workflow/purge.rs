@@ -120,8 +120,7 @@ impl Purger<'_> {
 async fn left(purger: &Purger<'_>, taken: &[Step], output: Output) -> Result<Exit, Failure> {
     let named = &purger.args.workflow;
     let objects = gather(&purger.client, &named.namespace, &named.name).await?;
-    let left: Vec<String> =
-        objects.others.iter().map(crate::workflow::gather::Member::label).collect();
+    let left: Vec<String> = objects.others.iter().map(workload::Member::label).collect();
     if output.is_json() {
         output.json(
             &json!({"steps": taken, "left": left, "workflowIsGone": objects.workflow.is_none()}),

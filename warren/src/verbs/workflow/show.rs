@@ -5,11 +5,12 @@ use jiff::Timestamp;
 use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
+use workload::Objects;
+use workload::waits::{age, waits};
 
 use crate::args::workflow::Show;
 use crate::failure::{self, Failure};
-use crate::workflow::gather::{Objects, gather};
-use crate::workflow::waits::{age, waits};
+use crate::workflow::gather::gather;
 use nodeclient::Exit;
 use nodeclient::Output;
 

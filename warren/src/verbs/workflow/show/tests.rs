@@ -1,5 +1,5 @@
 use super::*;
-use crate::workflow::gather::Member;
+use workload::Member;
 
 fn workflow() -> Workflow {
     serde_json::from_value(json!({

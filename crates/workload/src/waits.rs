@@ -10,12 +10,12 @@ use jiff::Timestamp;
 use kube::{Resource, ResourceExt};
 use serde::Serialize;
 
-use super::gather::Objects;
+use crate::gather::Objects;
 
 /// One thing that a workflow waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Waiting {
+pub struct Waiting {
     /// `kind/name`
     pub object: String,
     /// The node that has to act.
@@ -32,7 +32,8 @@ pub(crate) struct Waiting {
 const AGENT: &str = "is its agent running? `warren nodes` shows it; its log tells more";
 
 /// Everything that keeps the workflow from its desired state or from going; the cause before the effect.
-pub(crate) fn waits(objects: &Objects) -> Vec<Waiting> {
+#[must_use]
+pub fn waits(objects: &Objects) -> Vec<Waiting> {
     let mut waits = Vec::new();
     if let Some(workflow) = &objects.workflow {
         waits.extend(unplaced(workflow, objects));
@@ -258,7 +259,8 @@ fn directive<K: Resource>(object: &K) -> Option<u32> {
 
 impl Waiting {
     /// A line for people.
-    pub(crate) fn line(&self, now: Timestamp) -> String {
+    #[must_use]
+    pub fn line(&self, now: Timestamp) -> String {
         let node = self.node.as_ref().map(|node| format!("{node}: ")).unwrap_or_default();
         let directive =
             self.directive.map(|index| format!(" (directive {index})")).unwrap_or_default();
@@ -268,7 +270,8 @@ impl Waiting {
 }
 
 /// How long ago, in whole seconds.
-pub(crate) fn age(since: Timestamp, now: Timestamp) -> String {
+#[must_use]
+pub fn age(since: Timestamp, now: Timestamp) -> String {
     let seconds = u64::try_from(now.as_second() - since.as_second()).unwrap_or_default();
     humantime::format_duration(std::time::Duration::from_secs(seconds)).to_string()
 }

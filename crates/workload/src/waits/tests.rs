@@ -1,7 +1,7 @@
 #![expect(clippy::needless_pass_by_value, reason = "json! makes values")]
 
 use super::*;
-use crate::workflow::gather::Member;
+use crate::Member;
 use serde_json::{Value, json};
 
 fn workflow(status: Value) -> Workflow {

@@ -1,0 +1,207 @@
+//! The gRPC service `Workloads`: the storage of jobs, for workload managers.
+//!
+//! It holds no state. A call reads the job's Workflow, asks for states one by one, and waits by watching. What must outlive it
+//! is in the Workflow: the state that is asked for, the deadlines, who aborted it. Beside the Workflow it writes the job's
+//! Computes; the engine does the rest.
+
+mod answer;
+mod caller;
+mod conditions;
+mod deadlines;
+mod job;
+mod request;
+mod step;
+mod watch;
+
+use std::sync::Arc;
+
+use api::WorkflowState;
+use jiff::Timestamp;
+use kube::Client;
+use proto::v1::workloads_server::Workloads;
+use proto::v1::{
+    AbortRequest, CreateRequest, JobId, PostRunRequest, SetupRequest, StartRequest,
+    TeardownRequest, Workload, WorkloadRequest,
+};
+use tokio::sync::watch::Receiver;
+use tonic::{Request, Response, Status};
+use workload::Flow;
+
+use crate::hub::Hub;
+use crate::peer::Peer;
+use answer::Ending;
+use caller::Caller;
+pub(crate) use caller::Managers;
+use job::Job;
+use request::{Limit, NAMESPACE};
+use step::was_asked_for;
+use watch::Watching;
+
+type Answer = Result<Response<Workload>, Status>;
+
+/// Implements `Workloads`.
+#[derive(Clone)]
+pub(crate) struct WorkloadsService {
+    client: Client,
+    hub: Arc<Hub>,
+    managers: Managers,
+    stop: Receiver<bool>,
+}
+
+impl std::fmt::Debug for WorkloadsService {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WorkloadsService").field("managers", &self.managers).finish_non_exhaustive()
+    }
+}
+
+impl WorkloadsService {
+    pub(crate) fn new(
+        client: Client,
+        hub: Arc<Hub>,
+        managers: Managers,
+        stop: Receiver<bool>,
+    ) -> Self {
+        Self { client, hub, managers, stop }
+    }
+
+    fn job(&self, peer: &Peer, id: Option<JobId>) -> Result<Job, Status> {
+        let caller = Caller::of(peer, &self.managers)?;
+        let (id, name) = request::job(id)?;
+        let flow = Flow::new(self.client.clone(), NAMESPACE, &name);
+        let (client, hub, stop) = (self.client.clone(), self.hub.clone(), self.stop.clone());
+        Ok(Job { client, hub, stop, flow, id, caller })
+    }
+}
+
+impl Job {
+    /// Brings it to a state, and tells how it is then.
+    async fn bring(&self, target: &WorkflowState, nodes: &[String], limit: Limit) -> Answer {
+        let workflow = self.get().await?;
+        let (workflow, ending) = self.go_to(workflow, target, nodes, limit).await?;
+        self.answer(&workflow, &ending).await.map(Response::new)
+    }
+
+    /// Checks that the call before this one was made.
+    async fn check_after(&self, state: &WorkflowState, call: &str) -> Result<(), Status> {
+        let workflow = self.get().await?;
+        if was_asked_for(&workflow, state) {
+            return Ok(());
+        }
+        Err(Status::failed_precondition(format!(
+            "argument job: job {} is in {}: call {call} first, or Teardown to end it",
+            self.id.job, workflow.spec.desired_state
+        )))
+    }
+
+    async fn tear_down(&self, hurry: bool, limit: Limit) -> Answer {
+        let Some(mut workflow) = self.find().await? else {
+            return Ok(Response::new(answer::gone(&self.id)));
+        };
+        if hurry {
+            workflow = self.hurry(workflow).await?;
+        }
+        let (workflow, mut ending) =
+            self.go_to(workflow, &WorkflowState::Teardown, &[], limit).await?;
+        let workflow = match ending {
+            Ending::Done => {
+                let removed = self.remove(workflow, limit).await?;
+                ending = removed.1;
+                removed.0
+            }
+            // Somebody else deleted it.
+            Ending::Over => return Ok(Response::new(answer::gone(&self.id))),
+            _ => workflow,
+        };
+        if matches!(ending, Ending::Done) {
+            return Ok(Response::new(answer::gone(&self.id)));
+        }
+        self.answer(&workflow, &ending).await.map(Response::new)
+    }
+}
+
+#[tonic::async_trait]
+impl Workloads for WorkloadsService {
+    type WatchStream = Watching;
+
+    async fn create(&self, request: Request<CreateRequest>) -> Answer {
+        let peer = Peer::of(&request)?;
+        let request = request.into_inner();
+        let job = self.job(&peer, request.job)?;
+        let owner = job.caller.owner(request.user_id, request.group_id)?;
+        let directives = request::directives(&request.directives)?;
+        let limit = request::limit(request.patience)?;
+        let called = (job.id.manager.as_str(), job.id.job.as_str());
+        let wanted = workload::job(NAMESPACE, job.flow.name(), called, owner, directives);
+        let workflow = job.create(wanted, limit).await?;
+        let (workflow, ending) = job.go_to(workflow, &WorkflowState::Proposal, &[], limit).await?;
+        job.answer(&workflow, &ending).await.map(Response::new)
+    }
+
+    async fn setup(&self, request: Request<SetupRequest>) -> Answer {
+        let peer = Peer::of(&request)?;
+        let request = request.into_inner();
+        let job = self.job(&peer, request.job)?;
+        let nodes = request::nodes(request.nodes)?;
+        let limit = request::limit(request.patience)?;
+        job.check_nodes(&job.get().await?, &nodes).await?;
+        job.bring(&WorkflowState::Setup, &nodes, limit).await
+    }
+
+    async fn start(&self, request: Request<StartRequest>) -> Answer {
+        let peer = Peer::of(&request)?;
+        let request = request.into_inner();
+        let job = self.job(&peer, request.job)?;
+        let limit = request::limit(request.patience)?;
+        job.check_after(&WorkflowState::Setup, "Setup").await?;
+        let target = if request.only_data { WorkflowState::DataIn } else { WorkflowState::PreRun };
+        job.bring(&target, &[], limit).await
+    }
+
+    async fn post_run(&self, request: Request<PostRunRequest>) -> Answer {
+        let peer = Peer::of(&request)?;
+        let request = request.into_inner();
+        let job = self.job(&peer, request.job)?;
+        let limit = request::limit(request.patience)?;
+        job.check_after(&WorkflowState::PreRun, "Start").await?;
+        let target =
+            if request.only_nodes { WorkflowState::PostRun } else { WorkflowState::DataOut };
+        job.bring(&target, &[], limit).await
+    }
+
+    async fn teardown(&self, request: Request<TeardownRequest>) -> Answer {
+        let peer = Peer::of(&request)?;
+        let request = request.into_inner();
+        let job = self.job(&peer, request.job)?;
+        job.tear_down(request.hurry, request::limit(request.patience)?).await
+    }
+
+    async fn abort(&self, request: Request<AbortRequest>) -> Answer {
+        let peer = Peer::of(&request)?;
+        let request = request.into_inner();
+        let job = self.job(&peer, request.job)?;
+        let reason = request::reason(&request.reason);
+        let Some(workflow) = job.find().await? else {
+            return Ok(Response::new(answer::gone(&job.id)));
+        };
+        let workflow = job.abort(workflow, &reason).await?;
+        job.answer(&workflow, &Ending::Done).await.map(Response::new)
+    }
+
+    async fn status(&self, request: Request<WorkloadRequest>) -> Answer {
+        let peer = Peer::of(&request)?;
+        let job = self.job(&peer, request.into_inner().job)?;
+        let workflow = job.get().await?;
+        let ending = answer::at_rest(&workflow, Timestamp::now());
+        job.answer(&workflow, &ending).await.map(Response::new)
+    }
+
+    async fn watch(
+        &self,
+        request: Request<WorkloadRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        let peer = Peer::of(&request)?;
+        let job = self.job(&peer, request.into_inner().job)?;
+        job.get().await?;
+        Ok(Response::new(watch::watching(job)))
+    }
+}

@@ -1,0 +1,134 @@
+#![expect(clippy::needless_pass_by_value, reason = "json! makes values")]
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use workload::Member;
+
+use super::*;
+
+fn member(kind: &str, node: &str, mut object: Value) -> Member {
+    object["apiVersion"] = json!("x/v1");
+    object["kind"] = json!(kind);
+    object["metadata"]["name"] = json!("w-0");
+    object["metadata"]["namespace"] = json!(node);
+    Member { kind: kind.to_owned(), object: serde_json::from_value(object).unwrap() }
+}
+
+fn mount(node: &str, wanted: &str, status: Value) -> Member {
+    let one = json!({"mountPath": "/m", "setPermissions": false, "options": "", "type": "xfs", "targetType": "directory", "device": {"type": "lvm"}});
+    let spec = json!({"node": node, "desiredState": wanted, "mounts": [one]});
+    let metadata = json!({"finalizers": ["nnf.cray.hpe.com/nnf_clientmount"]});
+    member("ClientMount", node, json!({"metadata": metadata, "spec": spec, "status": status}))
+}
+
+fn status(state: &str, ready: bool) -> Value {
+    json!({"allReady": ready, "mounts": [{"state": state, "ready": ready}]})
+}
+
+fn error(text: &str) -> Value {
+    json!({"allReady": false, "mounts": [], "error": {"debugMessage": text, "severity": "Major", "type": "Internal"}})
+}
+
+fn computes(names: &[&str]) -> Member {
+    let data: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
+    member("Computes", "default", json!({"data": data}))
+}
+
+fn facts(connected: &[&str], link: &str) -> Facts {
+    let connected = connected.iter().map(|&name| name.to_owned()).collect();
+    let rabbits = ["r".to_owned()].into();
+    let mut facts = Facts { connected, rabbits, ..Facts::default() };
+    for compute in ["c1", "c2"] {
+        facts.site.rabbit_of.insert(compute.to_owned(), "r".to_owned());
+    }
+    let storage = json!({
+        "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "Storage",
+        "metadata": {"name": "r", "namespace": "default"}, "spec": {"state": "Enabled", "mode": "Live"},
+        "status": {"type": "NVMe", "status": "Ready", "capacity": 0, "rebootRequired": false, "access": {"protocol": "PCIe",
+            "servers": [], "computes": [{"name": "c1", "status": "Ready"}, {"name": "c2", "status": link}]}},
+    });
+    let storage = serde_json::from_value(storage).unwrap();
+    facts.site.storages.insert("r".to_owned(), Arc::new(storage));
+    facts
+}
+
+fn told(state: &str, others: Vec<Member>, facts: &Facts) -> Vec<(String, Condition, bool)> {
+    let mut workflow = workload::job("default", "w", ("s", "1"), (7, 7), Vec::new());
+    workflow.spec.desired_state = state.into();
+    let objects = Objects { workflow: Some(workflow), others };
+    let told = conditions(&objects, facts).into_iter();
+    told.map(|one| (one.node.clone(), one.condition(), one.mounted)).collect()
+}
+
+fn one(node: &str, condition: Condition, mounted: bool) -> (String, Condition, bool) {
+    (node.to_owned(), condition, mounted)
+}
+
+#[test]
+fn silence_is_no_evidence_and_a_report_is() {
+    let mounts = || {
+        let held = json!({});
+        vec![
+            computes(&["c2", "c1"]),
+            mount("c1", "mounted", status("mounted", true)),
+            mount("c2", "mounted", held),
+        ]
+    };
+    let mounted = one("c1", Condition::Ready, true);
+    for (facts, condition) in [
+        (facts(&["c2"], "Ready"), Condition::Pending),
+        (facts(&[], "Ready"), Condition::Unreachable),
+        (facts(&[], "Unknown"), Condition::Unreachable),
+        (facts(&["c2"], "Offline"), Condition::Down),
+    ] {
+        let told = told("PreRun", mounts(), &facts);
+        assert_eq!(told, [one("c2", condition, true), mounted.clone()], "in the job's order");
+    }
+    let failed = vec![computes(&["c2"]), mount("c2", "mounted", error("mkfs: no space"))];
+    let objects = Objects { workflow: None, others: failed };
+    let told = conditions(&objects, &facts(&[], "Ready"));
+    assert_eq!((told[0].condition(), &*told[0].evidence), (Condition::Faulty, "mkfs: no space"));
+}
+
+#[test]
+fn a_rabbit_that_is_silent_is_neither_fine_nor_gone() {
+    let block = |status: Value| {
+        member(
+            "NnfNodeBlockStorage",
+            "r",
+            json!({"spec": {"allocations": [], "sharedAllocation": false}, "status": status}),
+        )
+    };
+    let told = |status: Value, connected: &[&str]| {
+        let told = told("Setup", vec![block(status)], &facts(connected, "Ready"));
+        told.into_iter().map(|(_, condition, _)| condition).collect::<Vec<_>>()
+    };
+    assert_eq!(told(json!({"ready": false}), &[]), [Condition::Unreachable]);
+    assert_eq!(told(json!({"ready": false}), &["r"]), [Condition::Pending]);
+    assert_eq!(told(json!({"ready": true}), &[]), [Condition::Ready]);
+    let broken = json!({"ready": false, "error": {"debugMessage": "d", "severity": "Major", "type": "Internal"}});
+    assert_eq!(told(broken, &["r"]), [Condition::Faulty]);
+}
+
+#[test]
+fn a_node_is_free_once_it_says_so() {
+    let facts = facts(&["c1"], "Ready");
+    let after = |status: Value| {
+        told("PostRun", vec![computes(&["c1"]), mount("c1", "unmounted", status)], &facts)
+    };
+    assert_eq!(after(status("mounted", true)), [one("c1", Condition::Pending, true)]);
+    assert_eq!(after(status("unmounted", false)), [one("c1", Condition::Pending, true)]);
+    assert_eq!(after(status("unmounted", true)), [one("c1", Condition::Ready, false)]);
+    let nothing = told("PostRun", vec![computes(&["c1"])], &facts);
+    assert_eq!(nothing, [one("c1", Condition::Ready, false)]);
+    let soon = told("PreRun", vec![computes(&["c1"])], &facts);
+    assert_eq!(soon, [one("c1", Condition::Pending, false)]);
+}
+
+#[test]
+fn what_cannot_be_read_may_be_mounted() {
+    let spoilt = member("ClientMount", "c1", json!({"metadata": {}, "spec": 7}));
+    let told = told("PostRun", vec![computes(&["c1"]), spoilt], &facts(&["c1"], "Ready"));
+    assert_eq!(told, [one("c1", Condition::Pending, true)]);
+}

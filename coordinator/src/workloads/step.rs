@@ -1,0 +1,88 @@
+//! What is to be done next for a job that is to come to a state. Pure.
+
+use api::{Workflow, WorkflowState};
+use workload::is_ending;
+
+/// What is to be done next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Nothing: it was there, or is past it.
+    Reached,
+    Ask(WorkflowState),
+    Wait(WorkflowState),
+    /// Nothing: it is being torn down.
+    Over,
+}
+
+/// What is to be done next for a job that is to come to `target`.
+pub(super) fn step(workflow: &Workflow, target: &WorkflowState) -> Step {
+    let desired = &workflow.spec.desired_state;
+    let is_ready = workflow
+        .status
+        .as_ref()
+        .is_some_and(|status| status.ready && status.state.as_ref() == Some(desired));
+    if *target == WorkflowState::Teardown {
+        return match (desired == target, is_ready) {
+            (true, true) => Step::Reached,
+            (true, false) => Step::Wait(target.clone()),
+            (false, _) => Step::Ask(target.clone()),
+        };
+    }
+    if is_ending(workflow) {
+        return Step::Over;
+    }
+    if place(desired) > place(target) || (desired == target && is_ready) {
+        return Step::Reached;
+    }
+    if !is_ready {
+        return Step::Wait(desired.clone());
+    }
+    desired.next().map_or(Step::Over, |next| Step::Ask(next.clone()))
+}
+
+/// Whether a job was asked for `state` or a later one.
+pub(super) fn was_asked_for(workflow: &Workflow, state: &WorkflowState) -> bool {
+    place(&workflow.spec.desired_state) >= place(state)
+}
+
+fn place(state: &WorkflowState) -> Option<usize> {
+    WorkflowState::ORDER.iter().position(|one| one == state)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn workflow(desired: &str, state: &str, ready: bool) -> Workflow {
+        serde_json::from_value(json!({
+            "metadata": {"name": "s-1"},
+            "spec": {"desiredState": desired, "wlmID": "s", "jobID": "1", "userID": 0, "groupID": 0, "dwDirectives": []},
+            "status": {"state": state, "ready": ready},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn states_are_asked_for_one_after_the_other() {
+        let start = |desired: &str, state: &str, ready| {
+            step(&workflow(desired, state, ready), &WorkflowState::PreRun)
+        };
+        assert_eq!(start("Setup", "Setup", false), Step::Wait(WorkflowState::Setup));
+        assert_eq!(start("Setup", "Setup", true), Step::Ask(WorkflowState::DataIn));
+        assert_eq!(start("DataIn", "Setup", true), Step::Wait(WorkflowState::DataIn));
+        assert_eq!(start("PreRun", "PreRun", true), Step::Reached);
+        assert_eq!(start("DataOut", "DataOut", false), Step::Reached);
+        assert_eq!(start("Teardown", "PreRun", true), Step::Over);
+    }
+
+    #[test]
+    fn teardown_is_asked_for_from_everywhere() {
+        let end = |desired: &str, state: &str, ready| {
+            step(&workflow(desired, state, ready), &WorkflowState::Teardown)
+        };
+        assert_eq!(end("DataIn", "DataIn", false), Step::Ask(WorkflowState::Teardown));
+        assert_eq!(end("Teardown", "DataIn", true), Step::Wait(WorkflowState::Teardown));
+        assert_eq!(end("Teardown", "Teardown", true), Step::Reached);
+    }
+}

@@ -1,0 +1,10 @@
+//! One job's Workflow as its workload manager sees it, whichever that is: the verbs of `warren` and the service `Workloads`.
+//!
+//! It asks for states, waits for them by watching, and tells what a Workflow waits for. The objects are all that it goes by.
+
+mod flow;
+mod gather;
+pub mod waits;
+
+pub use flow::{Coming, Flow, Refused, Seen, Unreached, coming, computes_of, is_ending, job};
+pub use gather::{Member, Objects, gather, kinds};

@@ -1,0 +1,125 @@
+//! A workload manager's job, driven with nothing but `warren workload`.
+
+use std::process::{Command, Output};
+
+use anyhow::{Context, ensure};
+use serde_json::Value;
+
+use crate::{cluster::Cluster, program::command, workflow::Flow};
+
+/// Who calls, and what the job is called.
+#[derive(Debug)]
+pub struct Caller<'a> {
+    cluster: &'a Cluster,
+    /// What the workload manager calls the job.
+    pub job: String,
+    /// Another user than root, on the socket that is for every user.
+    pub user: Option<u32>,
+}
+
+/// What a call gave.
+#[derive(Debug)]
+pub struct Called {
+    /// The exit status.
+    pub code: Option<i32>,
+    /// How the job is, when it was told.
+    pub told: Value,
+    /// What was said beside it.
+    pub stderr: String,
+}
+
+impl<'a> Caller<'a> {
+    /// Root, and a job.
+    #[must_use]
+    pub fn new(flow: &'a Flow, job: &str) -> Self {
+        Self { cluster: &flow.fixture.run.cluster, job: job.to_owned(), user: None }
+    }
+
+    /// The command line of a call: its name, then its options.
+    ///
+    /// # Errors
+    /// When `warren` was not built.
+    pub fn command(&self, words: &[&str]) -> anyhow::Result<Command> {
+        let (name, rest) = words.split_first().context("a call")?;
+        let warren = self.cluster.warren()?;
+        let mut argv = match self.user {
+            None => command(warren.get_program()),
+            Some(user) => {
+                let user = user.to_string();
+                let mut argv = command("setpriv");
+                argv.args(["--reuid", &user, "--regid", &user, "--clear-groups"]);
+                argv.arg(warren.get_program());
+                argv
+            }
+        };
+        argv.envs(warren.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        if self.user.is_some() {
+            let socket = format!("unix://{}", self.cluster.workloads_socket().display());
+            argv.env("WARREN_COORDINATOR", socket);
+        }
+        argv.args(["--json", "workload", name, "--manager", "test", &self.job]).args(rest);
+        Ok(argv)
+    }
+
+    /// Calls.
+    ///
+    /// # Errors
+    /// When it cannot be started, or prints no JSON.
+    pub fn call(&self, words: &[&str]) -> anyhow::Result<Called> {
+        let output = self.command(words)?.output().context("start warren")?;
+        Called::of(&output).with_context(|| format!("warren workload {}", words.join(" ")))
+    }
+
+    /// Calls, and expects to hear that the job is in `state`, ready.
+    ///
+    /// # Errors
+    /// When it is not.
+    pub fn reach(&self, words: &[&str], state: &str) -> anyhow::Result<Called> {
+        let called = self.call(words)?.with(0)?;
+        ensure!(called.told["state"] == state && called.told["ready"] == true, "{called:?}");
+        Ok(called)
+    }
+}
+
+impl Called {
+    /// What a command that ended gave.
+    ///
+    /// # Errors
+    /// When it printed no JSON.
+    pub fn of(output: &Output) -> anyhow::Result<Self> {
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        let told = match output.stdout.as_slice() {
+            [] => Value::Null,
+            text => serde_json::from_slice(text).context("decode what it printed")?,
+        };
+        Ok(Self { code: output.status.code(), told, stderr })
+    }
+
+    /// The same, if it ended so.
+    ///
+    /// # Errors
+    /// When it did not.
+    pub fn with(self, code: i32) -> anyhow::Result<Self> {
+        ensure!(self.code == Some(code), "not {code}: {self:#?}");
+        Ok(self)
+    }
+
+    /// The same, if what it said has all of these parts.
+    ///
+    /// # Errors
+    /// When it has not.
+    pub fn saying(self, parts: &[&str]) -> anyhow::Result<Self> {
+        let said = format!("{} {}", self.told, self.stderr);
+        for part in parts {
+            ensure!(said.contains(part), "no {part:?} in {self:#?}");
+        }
+        Ok(self)
+    }
+
+    /// What was told of one node.
+    #[must_use]
+    pub fn node(&self, name: &str) -> Value {
+        let nodes = self.told["nodes"].as_array().into_iter().flatten();
+        nodes.into_iter().find(|node| node["node"] == name).cloned().unwrap_or_default()
+    }
+}

@@ -1,0 +1,180 @@
+//! flux-coral2's view of the engine: the Python client of Kubernetes makes exactly the calls that its service makes.
+//!
+//! `service.py` makes those calls. It is held to recordings of the service (`golden/`), and then drives jobs on real loop devices
+//! and XFS, on the embedded server and, in `make kube`, on a real one. Of the recordings
+//!
+//! | file | what of it speaks of objects |
+//! |---|---|
+//! | `workflow_events` | what the service writes on each event of a Workflow: all; what it tells Flux: not here |
+//! | `rpc_and_timers` | creation, Setup, PostRun, Teardown, abort, forceReady: all; refusals, timers, exceptions: Flux's own |
+//! | `systemstatus` | every patch of SystemStatus: all |
+//! | `mount_and_server_queries` | which nodes and rabbits it takes from ClientMounts and Servers: all |
+//! | `storage_events` | what it does tells Flux only; here, that Storages have the fields which it reads |
+//! | `parse_dw_directives`, `jobid_f58` | of `crates/directive`, tested there |
+//!
+//! The other recordings are of Flux itself: job specifications, mappings, R and JGF, prologs.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, ensure};
+use serde_json::{Value, json};
+use tests::{gate, program::command, workflow::Flow};
+
+const XFS: &str = "#DW jobdw type=xfs capacity=320MiB name=scratch";
+const COMPUTES: &str = "compute-1,compute-2,compute-3";
+
+fn script(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/coral2").join(name)
+}
+
+/// A script's output; nothing is written beside it.
+fn python(python: &Path, file: &str, arguments: &[&str]) -> anyhow::Result<Value> {
+    let mut argv = command(python);
+    argv.arg("-B").arg(script(file)).args(arguments);
+    let output = argv.output().context("start python")?;
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(output.status.success(), "{file} {arguments:?}: {told}");
+    serde_json::from_slice(&output.stdout).context("decode what it printed")
+}
+
+/// One job, and the service that drives it.
+struct Job {
+    flow: Flow,
+    python: PathBuf,
+    id: &'static str,
+}
+
+impl Job {
+    fn new(python: PathBuf, computes: u8, id: &'static str) -> anyhow::Result<Self> {
+        Ok(Self { flow: Flow::new(computes, &format!("fluxjob-{id}"))?, python, id })
+    }
+
+    fn call(&self, word: &str, rest: &[&str]) -> anyhow::Result<Value> {
+        let kubeconfig = self.flow.fixture.run.cluster.kubeconfig().display().to_string();
+        let mut arguments = vec![kubeconfig.as_str(), word, self.id];
+        arguments.extend(rest);
+        python(&self.python, "life.py", &arguments)
+    }
+
+    fn submit(&self) -> anyhow::Result<()> {
+        let told = self.call("submit", &["1050", XFS])?;
+        ensure!(told["ready"] == true, "{told}");
+        Ok(())
+    }
+
+    fn end(self) -> anyhow::Result<()> {
+        self.flow.nothing_is_left()?;
+        self.flow.end()
+    }
+}
+
+#[test]
+fn the_stand_in_makes_the_calls_that_were_recorded() -> anyhow::Result<()> {
+    let Some(found) = gate::python_kubernetes() else { return Ok(()) };
+    let golden = script("golden").display().to_string();
+    python(&found, "golden.py", &[&golden]).map(drop)
+}
+
+#[test]
+fn a_job_of_flux_lives_through_all_states_and_leaves_nothing() -> anyhow::Result<()> {
+    let (Some(found), true) = (gate::python_kubernetes(), gate::loop_devices()) else {
+        return Ok(());
+    };
+    let job = Job::new(found, 3, "501360523054545920")?;
+    job.submit()?;
+    let workflow = job.flow.workflow()?;
+    ensure!(workflow["spec"]["jobID"] == "f2AVx5nQsoRy", "{workflow}");
+    let storages = job.call("storages", &[])?;
+    let computes = storages["rabbit-1"]["computes"].as_array().context("computes")?;
+    let told = computes.iter().all(|one| one["name"].is_string() && one["status"] == "Ready");
+    ensure!(computes.len() == 3 && told, "{storages}");
+    let started = job.call("start", &[COMPUTES])?;
+    let path = started["variables"]["DW_JOB_scratch"].as_str().context("DW_JOB_scratch")?;
+    for (compute, _) in &job.flow.fixture.run.cluster.chassis().computes {
+        let script = format!("echo {compute} > {path}/hello; cat {path}/hello");
+        ensure!(job.flow.run_on(compute, &script)?.trim() == compute, "{compute}");
+    }
+    let queries = job.call("queries", &[])?;
+    let all = ["compute-1", "compute-2", "compute-3"];
+    ensure!(queries["notMounted"] == json!([]), "{queries}");
+    ensure!(queries["notUnmounted"] == json!(all), "{queries}");
+    ensure!(queries["allocated"] == json!(["rabbit-1"]), "{queries}");
+    ensure!(queries["notReady"] == json!([]), "{queries}");
+    job.call("finish", &[COMPUTES])?;
+    job.end()
+}
+
+#[test]
+fn jobs_that_are_cancelled_leave_nothing() -> anyhow::Result<()> {
+    let (Some(found), true) = (gate::python_kubernetes(), gate::loop_devices()) else {
+        return Ok(());
+    };
+    let job = Job::new(found, 3, "77")?;
+    for state in ["Proposal", "Setup", "PreRun"] {
+        job.submit()?;
+        match state {
+            "Setup" => drop(job.call("setup", &[COMPUTES])?),
+            "PreRun" => drop(job.call("start", &[COMPUTES])?),
+            _ => {}
+        }
+        job.call("cancel", &[COMPUTES]).context(state)?;
+        job.flow.nothing_is_left().context(state)?;
+    }
+    job.end()
+}
+
+#[test]
+fn directives_that_are_refused_are_told_to_the_user() -> anyhow::Result<()> {
+    let (Some(found), true) = (gate::python_kubernetes(), gate::loop_devices()) else {
+        return Ok(());
+    };
+    let job = Job::new(found, 1, "77")?;
+    let refused =
+        job.call("submit", &["1050", "#DW jobdw type=ext4 capacity=1GiB name=scratch"])?;
+    ensure!(refused.to_string().contains("type=ext4"), "{refused}");
+    if refused["state"] == "Proposal" {
+        // No webhook is installed on a real server: the engine refuses, and the service tears it down.
+        ensure!(refused["status"] == "Error", "{refused}");
+        job.call("cancel", &["compute-1"])?;
+    } else {
+        ensure!(refused["status"] == 403, "{refused}");
+    }
+    job.end()
+}
+
+/// A compute that is dead while the job starts, within the tolerance that the job has; then one that never unmounts.
+#[test]
+fn a_job_that_tolerates_a_dead_compute_is_forced_ready_and_aborted() -> anyhow::Result<()> {
+    let (Some(found), true) = (gate::python_kubernetes(), gate::loop_devices()) else {
+        return Ok(());
+    };
+    let mut job = Job::new(found, 3, "77")?;
+    job.submit()?;
+    job.flow.fixture.run.cluster.stop_one("compute-2")?;
+    job.call("setup", &[COMPUTES])?;
+    let state = job.call("advance", &[COMPUTES, "PreRun"])?;
+    ensure!(state["ready"] == false, "{state}");
+    let forced = job.call("force", &[COMPUTES])?;
+    ensure!(forced["failed"] == json!(["compute-2"]), "{forced}");
+    ensure!(forced["variables"]["DW_JOB_scratch"].is_string(), "{forced}");
+    // Those that are up unmount; the service says which did not, and disables the rabbit.
+    let aborted = job.call("abort", &[COMPUTES])?;
+    ensure!(
+        aborted["nodes"].as_array().is_some_and(|nodes| nodes.contains(&"compute-2".into())),
+        "{aborted}"
+    );
+    let storage = job.flow.object("storage", "rabbit-1", "default")?;
+    ensure!(storage["spec"]["state"] == "Disabled", "{storage}");
+    ensure!(storage["metadata"]["annotations"]["disable_reason"].is_string(), "{storage}");
+    // It tells that the node is down: nobody waits for it any more.
+    let empty = json!({
+        "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "SystemStatus",
+        "metadata": {"name": "default", "namespace": "default"}, "data": {"nodes": {}},
+    });
+    job.flow.fixture.run.apply("status", &[empty])?;
+    let status = job.call("status", &[COMPUTES, "compute-1,compute-3"])?;
+    ensure!(status["compute-2"] == "Disabled" && status["compute-1"] == "Enabled", "{status}");
+    job.call("end", &[COMPUTES])?;
+    job.flow.fixture.run.cluster.start_node("compute-2")?;
+    job.end()
+}

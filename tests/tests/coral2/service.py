@@ -1,0 +1,234 @@
+"""What flux-coral2's service does with Kubernetes, and nothing of what it does with Flux.
+
+Every method makes the calls that the service makes, in its order and with its bodies; golden.py holds it to recordings of the
+service. `api` is the real client (life.py) or a recorder (golden.py).
+"""
+
+from datetime import datetime
+from math import ceil, gcd
+
+DWS = "dataworkflowservices.github.io"
+FINALIZER = "flux-framework.readthedocs.io/workflow"
+WORKFLOW_LABEL = f"{DWS}/workflow.name"
+LEAST = 4 << 30
+BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+
+
+def f58(number):
+    digits = ""
+    while number:
+        number, digit = divmod(number, 58)
+        digits = BASE58[digit] + digits
+    return "f" + (digits or BASE58[0])
+
+
+def directives(text, presets):
+    texts = text if isinstance(text, list) else [text]
+    lines = []
+    for text in texts:
+        preset = presets.get(text.strip(), text)
+        if isinstance(preset, list):
+            lines += preset
+            continue
+        parts = (part.strip() for part in preset.split("#DW "))
+        lines += ["#DW " + part for part in parts if part]
+    return lines
+
+
+def allocation_set(wanted, counts):
+    """One set of Servers; counts: how many of the job's computes each rabbit serves."""
+    capacity, strategy = wanted["minimumCapacity"], wanted["allocationStrategy"]
+    count = wanted.get("constraints", {}).get("count")
+    if strategy == "AllocatePerCompute":
+        size, storage = capacity, dict(counts)
+    elif strategy == "AllocateSingleServer" or count:
+        count = 1 if strategy == "AllocateSingleServer" else count
+        order = sorted(counts, key=lambda rabbit: -counts[rabbit])
+        size, storage = ceil(capacity / count), {}
+        for place in range(count):
+            rabbit = order[place % len(order)]
+            storage[rabbit] = storage.get(rabbit, 0) + 1
+    else:
+        share = gcd(*counts.values())
+        size = ceil(share * capacity / sum(counts.values()))
+        storage = {rabbit: number // share for rabbit, number in counts.items()}
+    return {
+        "allocationSize": max(size, wanted.get("least", LEAST)),
+        "label": wanted["label"],
+        "storage": [{"allocationCount": number, "name": rabbit} for rabbit, number in storage.items()],
+    }
+
+
+class Job:
+    def __init__(self, jobid, hosts=(), tolerance=-1):
+        self.name = f"fluxjob-{jobid}"
+        self.hosts, self.tolerance = list(hosts), tolerance
+        self.failed, self.transient, self.toredown, self.deleted, self.aborted = set(), False, False, False, False
+        self.variables, self.error = None, None
+
+
+class Service:
+    """One job's part of the service; `rabbits` maps each compute to its rabbit."""
+
+    def __init__(self, api, job, rabbits, least=LEAST):
+        self.api, self.job, self.rabbits, self.least = api, job, rabbits, least
+
+    def create(self, jobid, user, group, lines):
+        spec = {
+            "desiredState": "Proposal", "dwDirectives": lines, "jobID": f58(jobid),
+            "userID": user, "groupID": group, "wlmID": "flux",
+        }
+        metadata = {"name": self.job.name, "namespace": "default", "finalizers": [FINALIZER]}
+        self.api.create("workflows", {"kind": "Workflow", "apiVersion": f"{DWS}/v1alpha7", "spec": spec, "metadata": metadata})
+
+    def setup(self):
+        counts = {}
+        for host in self.job.hosts:
+            rabbit = self.rabbits[host]
+            counts[rabbit] = counts.get(rabbit, 0) + 1
+        workflow = self.api.get("workflows", self.job.name)
+        for reference in workflow["status"].get("directiveBreakdowns", []):
+            breakdown = self.api.get("directivebreakdowns", reference["name"])
+            if "storage" not in breakdown["status"]:
+                continue
+            storage = breakdown["status"]["storage"]
+            wanted = ({"least": self.least, **one} for one in storage["allocationSets"])
+            sets = [allocation_set(one, counts) for one in wanted]
+            self.patch("servers", storage["reference"]["name"], {"spec": {"allocationSets": sets}})
+        self.desire("Setup")
+
+    def post_run(self, run_started):
+        if self.job.toredown:
+            return
+        if run_started:
+            self.desire("PostRun")
+        else:
+            self.teardown()
+
+    def desire(self, state):
+        self.patch("workflows", self.job.name, {"spec": {"desiredState": state}})
+
+    def patch(self, plural, name, body):
+        return self.api.patch(plural, name, body)
+
+    def teardown(self):
+        if not self.job.toredown:
+            self.job.toredown = True
+            self.api.teardown(self.job.name)
+
+    def event(self, kind, workflow):
+        """One event of the watch on Workflows, in the service's order of tests."""
+        job, status = self.job, workflow.get("status") or {}
+        if workflow["metadata"]["name"] != job.name or kind == "DELETED":
+            job.deleted = job.deleted or kind == "DELETED"
+            return
+        desired, state = workflow["spec"]["desiredState"], status.get("state")
+        if state is None or job.deleted:
+            return
+        complete = desired == state and status.get("ready")
+        if desired == "Teardown":
+            self.ending(workflow, state == "Teardown", complete)
+        if desired == "Teardown" or job.toredown:
+            return
+        if complete and desired == "Setup":
+            self.desire("DataIn")
+            hosts = [{"name": host} for host in job.hosts if host not in job.failed]
+            self.patch("computes", status["computes"]["name"], {"data": hosts})
+        elif complete and desired == "DataIn":
+            self.desire("PreRun")
+        elif complete and desired == "PreRun":
+            job.variables = status.get("env", {})
+        elif complete and desired == "PostRun":
+            self.desire("DataOut")
+        elif complete and desired == "DataOut":
+            self.teardown()
+        if not complete and status.get("status") == "Error":
+            job.error = status.get("message")
+        job.transient = status.get("status") == "TransientCondition"
+
+    def ending(self, workflow, is_there, complete):
+        if complete:
+            self.job.deleted = True
+            self.api.delete_workflow(self.job.name)
+        elif is_there and FINALIZER in workflow["metadata"].get("finalizers", []):
+            self.release(workflow)
+
+    def release(self, workflow):
+        finalizers = [one for one in workflow["metadata"]["finalizers"] if one != FINALIZER]
+        self.patch("workflows", self.job.name, {"metadata": {"finalizers": finalizers}})
+
+    def not_in_state(self, state):
+        """Nodes of which the service says that they are not mounted, or not unmounted."""
+        nodes = []
+        for mount in self.api.list_all("clientmounts", f"{WORKFLOW_LABEL}={self.job.name}"):
+            node = (mount.get("spec") or {}).get("node")
+            if node is None:
+                continue
+            name = mount.get("metadata", {}).get("name")
+            mounts = (mount.get("status") or {}).get("mounts")
+            if name is None or mounts is None:
+                nodes.append(node)
+            elif name.endswith("-computes") and any(one.get("state") != state or not one.get("ready") for one in mounts):
+                nodes.append(node)
+        return nodes
+
+    def servers_with(self, condition):
+        found = set()
+        for servers in self.api.list_all("servers", f"{WORKFLOW_LABEL}={self.job.name}"):
+            for one in (servers.get("status") or {}).get("allocationSets", []):
+                found.update(rabbit for rabbit, entry in one.get("storage", {}).items() if condition(entry))
+        return found
+
+    def setup_timeout(self):
+        bad = self.servers_with(lambda entry: not entry.get("ready"))
+        self.fail({host for host in self.job.hosts if self.rabbits[host] in bad})
+
+    def prerun_timeout(self):
+        self.fail(set(self.not_in_state("mounted")))
+
+    def fail(self, nodes):
+        if self.job.tolerance <= 0:
+            return
+        self.job.failed |= nodes
+        if len(self.job.failed) <= self.job.tolerance:
+            self.patch("workflows", self.job.name, {"spec": {"forceReady": True}})
+
+    def abort(self):
+        self.teardown()
+        nodes = self.not_in_state("unmounted")
+        reason = f"workflow {self.job.name} timed out with an active allocation on this rabbit"
+        for rabbit in self.servers_with(lambda entry: entry.get("allocationSize", 0) > 0):
+            annotations = {"disable_reason": reason, "disable_date": str(datetime.now())}
+            self.patch("storages", rabbit, {"metadata": {"annotations": annotations}, "spec": {"state": "Disabled"}})
+        return nodes
+
+
+class SystemStatus:
+    """Which nodes are usable, as the service tells it."""
+
+    def __init__(self, api, hosts):
+        self.api, self.hosts, self.online, self.disabled = api, hosts, set(), set()
+
+    def tell(self, enabled):
+        nodes = {host: "Disabled" for host in self.hosts if host not in self.online or host in self.disabled}
+        nodes = {**{host: "Enabled" for host in enabled if host not in nodes}, **nodes}
+        if nodes:
+            self.api.patch("systemstatuses", "default", {"data": {"nodes": nodes}})
+
+    def set_online(self, online):
+        new = online - self.online
+        self.online = online
+        self.tell(new)
+
+    def disable(self, hosts):
+        self.disabled |= set(hosts)
+        self.tell(())
+
+    def undrain(self, hosts):
+        back = self.disabled & set(hosts)
+        self.disabled -= back
+        if back:
+            # Also of a node that is not online: so it was recorded.
+            nodes = {host: "Disabled" for host in self.hosts if host not in self.online or host in self.disabled}
+            nodes.update({host: "Enabled" for host in back})
+            self.api.patch("systemstatuses", "default", {"data": {"nodes": nodes}})

@@ -1,0 +1,275 @@
+//! The service `Workloads` through all programs: a workload manager's jobs on real loop devices and real XFS.
+
+use std::{
+    fs::{Permissions, set_permissions},
+    os::unix::fs::PermissionsExt,
+    process::Stdio,
+    time::Duration,
+};
+
+use anyhow::{Context, ensure};
+use serde_json::json;
+use tests::{
+    cluster::patience,
+    gate,
+    program::{pause, until},
+    workflow::Flow,
+    workloads::{Called, Caller},
+};
+
+const XFS: &str = "#DW jobdw type=xfs capacity=320MiB name=scratch";
+
+/// The calls of a whole job, and the state that each brings it to.
+const CALLS: [(&[&str], &str); 6] = [
+    (&["setup", "--nodes", "compute-[1-3]"], "Setup"),
+    (&["start", "--only-data"], "DataIn"),
+    (&["start"], "PreRun"),
+    (&["post-run", "--only-nodes"], "PostRun"),
+    (&["post-run"], "DataOut"),
+    (&["teardown"], ""),
+];
+
+fn create(caller: &Caller<'_>) -> anyhow::Result<Called> {
+    caller.reach(&["create", XFS, "--user", "1050", "--group", "1050"], "Proposal")
+}
+
+/// Every call twice: the second finds what the first did.
+#[test]
+fn a_job_lives_through_its_calls_and_each_may_be_repeated() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let flow = Flow::new(3, "unused")?;
+    let caller = Caller::new(&flow, "7");
+    create(&caller)?;
+    let again = create(&caller)?;
+    ensure!(
+        again.told["userId"] == 1050 && again.told["workflow"] == "default/test-7",
+        "{again:?}"
+    );
+    let other =
+        caller.call(&["create", "#DW jobdw type=raw capacity=64MiB name=other"])?.with(1)?;
+    other.saying(&["another user"])?;
+    caller.call(&["start"])?.with(1)?.saying(&["call Setup first"])?;
+    for (words, state) in CALLS {
+        for time in ["first", "second"] {
+            let called = caller.call(words)?.with(0).context(time)?;
+            ensure!(called.told["state"] == state, "{time}: {called:?}");
+            if state == "PreRun" {
+                let node = called.node("compute-2");
+                ensure!(node["condition"] == "ready" && node["mounted"] == true, "{called:?}");
+            }
+            if state == "PostRun" {
+                ensure!(called.node("compute-2")["mounted"] == false, "{called:?}");
+            }
+        }
+        if state == "PreRun" {
+            let others = caller.call(&["setup", "--nodes", "compute-1"])?;
+            others.with(1)?.saying(&["compute-[1-3]"])?;
+            let env = caller.call(&["env"])?.with(0)?;
+            let path = env.told["DW_JOB_scratch"].as_str().context("DW_JOB_scratch")?;
+            for (compute, _) in &flow.fixture.run.cluster.chassis().computes {
+                let script = format!("echo {compute} > {path}/hello; cat {path}/hello");
+                ensure!(flow.run_on(compute, &script)?.trim() == compute, "{compute}");
+            }
+        }
+    }
+    caller.call(&["status"])?.with(1)?.saying(&["no job 7"])?;
+    flow.nothing_is_left()?;
+    flow.end()
+}
+
+#[test]
+fn a_refusal_names_the_line_the_argument_and_the_remedy() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let flow = Flow::new(1, "unused")?;
+    let caller = Caller::new(&flow, "7");
+    let refused = caller.call(&["create", "#DW jobdw type=ext4 capacity=1GiB name=scratch"])?;
+    refused.with(2)?.saying(&["type=ext4", "raw|xfs|gfs2|lustre"])?;
+    let profile = caller.call(&["create", &format!("{XFS} profile=fast")])?;
+    profile.with(2)?.saying(&[
+        "directive 0 `#DW jobdw",
+        "no such NnfStorageProfile",
+        "Teardown",
+    ])?;
+    caller.call(&["teardown"])?.with(0)?;
+    caller.call(&["create", XFS])?.with(0)?;
+    let stranger = caller.call(&["setup", "--nodes", "login-1"])?;
+    stranger.with(2)?.saying(&["login-1", "no rabbit serves"])?;
+    caller.call(&["teardown"])?.with(0)?;
+    let large = Caller::new(&flow, "8");
+    large.call(&["create", "#DW jobdw type=xfs capacity=100TiB name=scratch"])?.with(0)?;
+    large.call(&["setup", "--nodes", "compute-1"])?.saying(&["rabbit-1", "directive 0 `#DW"])?;
+    large.call(&["teardown"])?.with(0)?;
+    flow.nothing_is_left()?;
+    flow.end()
+}
+
+/// Before each call, and while it waits: the script that called hears nothing of it.
+#[test]
+fn a_coordinator_that_is_killed_between_and_during_calls_changes_nothing() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let flow = Flow::new(3, "unused")?;
+    let caller = Caller::new(&flow, "7");
+    let coordinator = flow.fixture.run.cluster.coordinator()?;
+    create(&caller)?;
+    for (words, state) in CALLS {
+        until("a coordinator", patience(), || coordinator.kill())?;
+        let mut argv = caller.command(words)?;
+        let child = argv.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().context("call")?;
+        // Long enough to be heard, and to be in the middle of it.
+        pause(Duration::from_millis(400));
+        until("a coordinator", patience(), || coordinator.kill())?;
+        let called = Called::of(&child.wait_with_output().context("wait for a call")?)?.with(0)?;
+        ensure!(called.told["state"] == state, "{called:?}");
+    }
+    flow.nothing_is_left()?;
+    flow.end()
+}
+
+#[test]
+fn a_job_is_aborted_in_each_state_and_leaves_nothing() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let flow = Flow::new(3, "unused")?;
+    for last in 0..CALLS.len() {
+        let caller = Caller::new(&flow, &last.to_string());
+        create(&caller)?;
+        for (words, state) in &CALLS[..last] {
+            caller.reach(words, state)?;
+        }
+        for _ in 0..2 {
+            let aborted = caller.call(&["abort", "--reason", "the user cancelled it"])?.with(0)?;
+            aborted.saying(&["user 0 at 20", "the user cancelled it"])?;
+        }
+        let start = caller.call(&["setup"])?.with(6)?;
+        start.saying(&["aborted by user 0", "the user cancelled it"])?;
+        caller.call(&["teardown"])?.with(0)?;
+        caller.call(&["abort"])?.with(0)?;
+        flow.nothing_is_left()?;
+    }
+    flow.end()
+}
+
+#[test]
+fn a_user_acts_for_itself_and_the_workload_manager_for_everybody() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let flow = Flow::new(1, "unused")?;
+    let socket = flow.fixture.run.cluster.workloads_socket();
+    for directory in socket.ancestors().skip(1).take(2) {
+        set_permissions(directory, Permissions::from_mode(0o711)).context("let users in")?;
+    }
+    let of = |user: u32, job: &str| {
+        let mut caller = Caller::new(&flow, job);
+        caller.user = Some(user);
+        caller
+    };
+    let mine = of(1050, "mine");
+    let created = mine.call(&["create", XFS])?.with(0)?;
+    ensure!(created.told["userId"] == 1050 && created.told["groupId"] == 1050, "{created:?}");
+    let as_root = ["create", XFS, "--user", "0", "--group", "0"];
+    of(1050, "root").call(&as_root)?.with(1)?.saying(&["user 1050", "--wlm-user"])?;
+    let others: [&[&str]; 6] = [
+        &["create", XFS],
+        &["setup", "--nodes", "compute-1"],
+        &["start"],
+        &["abort"],
+        &["teardown"],
+        &["status"],
+    ];
+    for words in others {
+        of(1051, "mine").call(words)?.with(1)?.saying(&["another user's"])?;
+    }
+    let told = mine.call(&["status"])?.with(0)?;
+    ensure!(told.told["desiredState"] == "Proposal" && told.told["aborted"] == "", "{told:?}");
+    // The one that --wlm-user names.
+    let manager = of(1060, "managed");
+    manager.call(&["create", XFS, "--user", "1051", "--group", "1051"])?.with(0)?;
+    of(1051, "managed").call(&["setup", "--nodes", "compute-1"])?.with(0)?;
+    manager.call(&["teardown"])?.with(0)?;
+    manager
+        .reach(&["setup", "--nodes", "compute-1"], "Setup")
+        .err()
+        .context("a job that is gone")?;
+    Caller::new(&flow, "mine").call(&["teardown"])?.with(0)?;
+    // What is not for every user is not served there.
+    let cluster = &flow.fixture.run.cluster;
+    let warren = cluster.warren()?.get_program().to_string_lossy().into_owned();
+    let nodes = format!("{warren} nodes --coordinator unix://{}", socket.display());
+    let refused = cluster.run_on_host_as(1050, &nodes).err().context("a list of nodes")?;
+    ensure!(format!("{refused:#}").contains("ask the coordinator for its nodes"), "{refused:#}");
+    flow.nothing_is_left()?;
+    flow.end()
+}
+
+/// A rabbit whose agent is dead is neither fine nor gone, and a deadline outlives the coordinator that heard it.
+#[test]
+fn a_deadline_that_passes_is_told_after_a_restart_and_can_be_renewed() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let mut flow = Flow::new(1, "unused")?;
+    let rabbit = flow.fixture.run.cluster.chassis().rabbit.clone();
+    create(&Caller::new(&flow, "7"))?;
+    flow.fixture.run.cluster.stop_one(&rabbit)?;
+    let caller = Caller::new(&flow, "7");
+    let late = caller.call(&["setup", "--nodes", "compute-1", "--timeout", "3s"])?.with(3)?;
+    ensure!(late.node(&rabbit)["condition"] == "unreachable", "{late:?}");
+    let late = late.saying(&["user 0 set", "no evidence that it is down", "waitsFor"])?;
+    ensure!(late.told["desiredState"] == "Setup", "{late:?}");
+    flow.kill_coordinator()?;
+    let caller = Caller::new(&flow, "7");
+    let told = until("the coordinator to be back", patience(), || {
+        let told = caller.call(&["status"])?;
+        ensure!(told.code == Some(3), "{told:?}");
+        Ok(told)
+    })?;
+    let deadlines = told.told["deadlines"].as_array().context("deadlines")?;
+    let setup = deadlines.iter().find(|one| one["state"] == "Setup").context("of Setup")?;
+    ensure!(setup["outcome"] == "missed" && setup["owner"] == "user 0", "{setup}");
+    // What is told at once: the time is up.
+    caller.call(&["setup", "--timeout", "1h"])?.with(3)?;
+    flow.fixture.run.cluster.start_node(&rabbit)?;
+    let caller = Caller::new(&flow, "7");
+    caller.reach(&["setup", "--renew"], "Setup")?;
+    caller.call(&["teardown"])?.with(0)?;
+    flow.nothing_is_left()?;
+    flow.end()
+}
+
+#[test]
+fn a_compute_that_is_down_is_named_with_the_evidence() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let mut flow = Flow::new(3, "unused")?;
+    let caller = Caller::new(&flow, "7");
+    create(&caller)?;
+    caller.reach(&["setup", "--nodes", "compute-[1-3]"], "Setup")?;
+    flow.fixture.run.cluster.stop_one("compute-2")?;
+    // Nothing is known against it yet.
+    let caller = Caller::new(&flow, "7");
+    let late = caller.call(&["start", "--timeout", "3s"])?.with(3)?;
+    ensure!(late.node("compute-2")["condition"] == "unreachable", "{late:?}");
+    ensure!(late.node("compute-1")["condition"] == "ready", "{late:?}");
+    let status = json!({
+        "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "SystemStatus",
+        "metadata": {"name": "default", "namespace": "default"}, "data": {"nodes": {"compute-2": "Disabled"}},
+    });
+    flow.fixture.run.apply("status", &[status])?;
+    let caller = Caller::new(&flow, "7");
+    let down = caller.call(&["start", "--renew", "--timeout", "3s"])?.with(4)?;
+    ensure!(down.node("compute-2")["condition"] == "down", "{down:?}");
+    down.saying(&["compute-2: the workload manager's SystemStatus says Disabled"])?;
+    caller.call(&["teardown"])?.with(0)?;
+    flow.fixture.run.cluster.start_node("compute-2")?;
+    flow.nothing_is_left()?;
+    flow.end()
+}

@@ -1,0 +1,124 @@
+//! The command line of a workload manager's jobs.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+use super::workflow::Hosts;
+
+/// One call of the service `Workloads` each. A call may be repeated at any time, with the same effect.
+#[derive(Debug, Subcommand)]
+pub(crate) enum WorkloadVerb {
+    /// Check a job's directives and take it on
+    Create(Create),
+    /// Name the job's nodes, and have its storage made
+    Setup(Setup),
+    /// Have data copied in and the storage mounted: then the job may start
+    Start(Start),
+    /// The job has ended: have the storage unmounted, and data copied out
+    PostRun(PostRun),
+    /// Have everything removed, from whatever state; a job that nobody knows is done with
+    Teardown(Teardown),
+    /// End what is going on, and have everything removed in a hurry; waits for nothing
+    Abort(Abort),
+    /// Show how a job is, its nodes, and what it waits for
+    Status(Job),
+    /// Print the job's variables, NAME=VALUE a line, once its storage is mounted
+    Env(Job),
+    /// Show how a job is whenever that changes, until it is gone
+    Watch(Job),
+}
+
+/// One job.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Job {
+    /// What the workload manager calls the job, such as 4711
+    pub job: String,
+    /// The workload manager, such as slurm
+    #[arg(long, value_name = "NAME", env = "WARREN_MANAGER", default_value = "wlm")]
+    pub manager: String,
+}
+
+/// How long a call may take.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Patience {
+    /// Give up after this long, as in `90s` or `5m`; it counts from the first call, and is written down
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = humantime::parse_duration)]
+    pub timeout: Duration,
+    /// Begin the time anew, for a call that is repeated
+    #[arg(long)]
+    pub renew: bool,
+    /// Ask for it, and wait for nothing
+    #[arg(long)]
+    pub no_wait: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Create {
+    #[command(flatten)]
+    pub job: Job,
+    /// What the job needs, such as '#DW jobdw type=xfs capacity=1GiB name=scratch'
+    #[arg(value_name = "DIRECTIVE")]
+    pub directives: Vec<String>,
+    /// Who owns the storage, by number [default: who runs this command]
+    #[arg(long, value_name = "UID", requires = "group")]
+    pub user: Option<u32>,
+    /// The owner's group, by number
+    #[arg(long, value_name = "GID", requires = "user")]
+    pub group: Option<u32>,
+    #[command(flatten)]
+    pub patience: Patience,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Setup {
+    #[command(flatten)]
+    pub job: Job,
+    /// The job's nodes in its order, as in compute-[1-3,8] [default: those that an earlier call named]
+    #[arg(long, value_name = "HOSTLIST")]
+    pub nodes: Option<Hosts>,
+    #[command(flatten)]
+    pub patience: Patience,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Start {
+    #[command(flatten)]
+    pub job: Job,
+    /// Stop when data is copied in, before anything is mounted
+    #[arg(long)]
+    pub only_data: bool,
+    #[command(flatten)]
+    pub patience: Patience,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PostRun {
+    #[command(flatten)]
+    pub job: Job,
+    /// Stop when the nodes are free, before data is copied out
+    #[arg(long)]
+    pub only_nodes: bool,
+    #[command(flatten)]
+    pub patience: Patience,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Teardown {
+    #[command(flatten)]
+    pub job: Job,
+    /// Do not wait for what is being copied
+    #[arg(long)]
+    pub hurry: bool,
+    #[command(flatten)]
+    pub patience: Patience,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Abort {
+    #[command(flatten)]
+    pub job: Job,
+    /// Why, for people
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub reason: String,
+}

@@ -1,0 +1,141 @@
+//! A job as people and scripts read it.
+
+use jiff::Timestamp;
+use proto::v1::node_condition::Condition;
+use proto::v1::{Deadline, NodeCondition, Role, Workload, deadline::Outcome};
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+use nodeclient::Exit;
+use nodeclient::Output;
+
+const HEADER: [&str; 5] = ["NODE", "ROLE", "CONDITION", "MOUNTED", "EVIDENCE"];
+
+/// Prints how a job is; the exit status is the verdict.
+pub(super) fn workload(told: &Workload, output: Output) -> Result<Exit, Failure> {
+    let exit = Exit::from(told.verdict());
+    if output.is_json() {
+        output.json(&as_json(told))?;
+        return Ok(exit);
+    }
+    output.line(&line(told))?;
+    for deadline in &told.deadlines {
+        output.line(&until(deadline))?;
+    }
+    if !told.nodes.is_empty() {
+        let rows: Vec<_> = told.nodes.iter().map(row).collect();
+        output.table(&HEADER.map(str::to_owned), &rows)?;
+    }
+    if exit == Exit::Done {
+        return Ok(exit);
+    }
+    let mut remedy = vec![told.remedy.clone()];
+    remedy.extend(told.waits_for.iter().cloned());
+    Err(Failure::new(exit, told.message.as_str()).remedy(remedy.join("\n")))
+}
+
+/// Prints one answer of a watch.
+pub(super) fn news(told: &Workload, output: Output) -> Result<(), Failure> {
+    if output.is_json() {
+        return output.line(&as_json(told).to_string());
+    }
+    let line = line(told);
+    output.line(&if told.message.is_empty() { line } else { format!("{line}: {}", told.message) })
+}
+
+/// Prints the job's variables, which are complete once everything is mounted.
+pub(super) fn env(told: &Workload, output: Output) -> Result<Exit, Failure> {
+    if told.state != "PreRun" || !told.ready {
+        let what = format!("the job is in {}, and its storage is not mounted", told.state);
+        return Err(Failure::new(Exit::Retryable, what).remedy("`warren workload start` mounts it"));
+    }
+    let mut variables: Vec<_> = told.env.iter().collect();
+    variables.sort();
+    if output.is_json() {
+        output.json(&json!(told.env))?;
+        return Ok(Exit::Done);
+    }
+    for (name, value) in variables {
+        output.line(&format!("{name}={value}"))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn line(told: &Workload) -> String {
+    let job = told.job.clone().unwrap_or_default();
+    let state = match (told.state.as_str(), told.ready) {
+        ("", _) if told.desired_state.is_empty() => "there is no such job".to_owned(),
+        (state, true) if state == told.desired_state => format!("{state} is ready"),
+        _ => format!("{} is asked for", told.desired_state),
+    };
+    format!("{} of {}: {state}", job.job, job.manager)
+}
+
+fn until(deadline: &Deadline) -> String {
+    let outcome = outcome(deadline);
+    format!("{} until {}, set by {}: {outcome}", deadline.state, time(deadline.due), deadline.owner)
+}
+
+fn outcome(deadline: &Deadline) -> &'static str {
+    match deadline.outcome() {
+        Outcome::Unspecified => "unknown",
+        Outcome::Open => "open",
+        Outcome::Met => "met",
+        Outcome::Missed => "missed",
+        Outcome::Abandoned => "abandoned",
+    }
+}
+
+fn time(seconds: i64) -> String {
+    Timestamp::from_second(seconds).map(|time| time.to_string()).unwrap_or_default()
+}
+
+fn row(node: &NodeCondition) -> Vec<String> {
+    let mounted = if node.mounted { "yes" } else { "no" };
+    let words = [&node.node, role(node), condition(node), mounted, &node.evidence];
+    words.map(str::to_owned).to_vec()
+}
+
+fn role(node: &NodeCondition) -> &'static str {
+    match node.role() {
+        Role::Rabbit => "rabbit",
+        Role::Compute => "compute",
+        Role::Unspecified => "",
+    }
+}
+
+fn condition(node: &NodeCondition) -> &'static str {
+    match node.condition() {
+        Condition::Unspecified => "unknown",
+        Condition::Ready => "ready",
+        Condition::Pending => "pending",
+        Condition::Faulty => "faulty",
+        Condition::Down => "down",
+        Condition::Unreachable => "unreachable",
+    }
+}
+
+/// The job for programs; its variables go to the job alone.
+fn as_json(told: &Workload) -> Value {
+    let job = told.job.clone().unwrap_or_default();
+    let deadlines = told.deadlines.iter().map(|one| {
+        json!({
+            "state": one.state, "owner": one.owner, "asked": time(one.asked), "due": time(one.due),
+            "outcome": outcome(one),
+        })
+    });
+    let nodes = told.nodes.iter().map(|one| {
+        json!({
+            "node": one.node, "role": role(one), "condition": condition(one),
+            "evidence": one.evidence, "mounted": one.mounted,
+        })
+    });
+    json!({
+        "manager": job.manager, "job": job.job, "workflow": told.workflow,
+        "exitStatus": Exit::from(told.verdict()) as u8, "message": told.message, "remedy": told.remedy,
+        "state": told.state, "desiredState": told.desired_state, "ready": told.ready, "status": told.status,
+        "userId": told.user_id, "groupId": told.group_id,
+        "deadlines": deadlines.collect::<Vec<_>>(), "nodes": nodes.collect::<Vec<_>>(),
+        "waitsFor": told.waits_for, "aborted": told.aborted,
+    })
+}
