@@ -124,7 +124,12 @@ fn coordinator() -> Vec<Need> {
 fn viewer() -> Vec<Need> {
     let (all, read) = (Place::Everywhere, "get list watch");
     [
-        need(&all, read, DWS_GROUP, &format!("{DWS_APPLIED} directivebreakdowns systemstatuses")),
+        need(
+            &all,
+            read,
+            DWS_GROUP,
+            &format!("{DWS_APPLIED} directivebreakdowns persistentstorageinstances systemstatuses"),
+        ),
         need(&all, read, NNF_GROUP, &format!("{NNF_APPLIED} nnfnodes")),
         need(&all, read, "", "namespaces"),
     ]
