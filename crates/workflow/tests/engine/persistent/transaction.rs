@@ -126,7 +126,7 @@ fn a_creator_that_is_taken_away_by_force_leaves_nothing_unless_it_was_done() {
         let mut site = Site::new(1, 100 * GIB);
         site.bring("w", &create("xfs", "kept"), to, &["c1"]);
         site.edit("Workflow", "default", "w", |object| {
-            object["metadata"]["finalizers"] = json!([])
+            object["metadata"]["finalizers"] = json!([]);
         });
         site.delete(&at("Workflow", "default", "w"));
         site.settle();
