@@ -47,7 +47,8 @@ fn a_job_lives_through_its_calls_and_each_may_be_repeated() -> anyhow::Result<()
         again.told["userId"] == 1050 && again.told["workflow"] == "default/test-7",
         "{again:?}"
     );
-    let other = caller.call(&["create", "#DW jobdw type=raw capacity=64MiB name=other"])?.with(1)?;
+    let other =
+        caller.call(&["create", "#DW jobdw type=raw capacity=64MiB name=other"])?.with(1)?;
     other.saying(&["another user"])?;
     caller.call(&["start"])?.with(1)?.saying(&["call Setup first"])?;
     for (words, state) in CALLS {
