@@ -17,8 +17,9 @@ pub const AFTER_PROPOSAL: [&str; 6] =
     ["Setup", "DataIn", "PreRun", "PostRun", "DataOut", "Teardown"];
 
 /// Kinds of which nothing may be left of a workflow that is gone.
-const KINDS: [&str; 8] = [
+const KINDS: [&str; 9] = [
     "workflow",
+    "persistentstorageinstance",
     "computes",
     "directivebreakdown",
     "servers",
@@ -178,6 +179,20 @@ impl Flow {
         let name = self.name.clone();
         self.fixture.run.warren(&["delete", "workflow", &name, "-n", "default"])?;
         self.nothing_is_left()
+    }
+
+    /// Begins another workflow on the same cluster; what the one before made stays.
+    pub fn next(&mut self, name: &str) {
+        name.clone_into(&mut self.name);
+    }
+
+    /// Deletes the workflow and waits until it is gone; storage that outlives it stays.
+    ///
+    /// # Errors
+    /// When it is still there in time.
+    pub fn leave(&mut self) -> anyhow::Result<()> {
+        let name = self.name.clone();
+        self.fixture.run.warren(&["delete", "workflow", &name, "-n", "default"])
     }
 
     /// Checks that nothing of the workflow is left.

@@ -128,3 +128,66 @@ fn what_the_rules_and_the_states_do_not_allow_is_refused_with_its_remedy() -> an
     flow.delete()?;
     flow.end()
 }
+
+#[test]
+fn a_file_outlives_the_workflow_that_wrote_it_and_goes_with_its_storage() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    for kind in ["xfs", "raw"] {
+        let mut flow = Flow::new(2, "make")?;
+        let create = format!("#DW create_persistent type={kind} capacity=320MiB name=my-data");
+        through(&mut flow, "make", &create, |_, _| Ok(()))?;
+        ensure!(!flow.fixture.namespaces()?.is_empty(), "{kind}: its storage went with its maker");
+        let uses = "#DW persistentdw name=my-data";
+        let (write, read) = match kind {
+            "raw" => (
+                "printf %-4096s written | dd of=PATH bs=4096 iflag=fullblock oflag=direct status=none",
+                "dd if=PATH bs=4096 count=1 iflag=direct status=none",
+            ),
+            _ => ("test ! -e PATH/file; echo written > PATH/file", "cat PATH/file"),
+        };
+        through(&mut flow, "write", uses, |flow, path| {
+            flow.run_on("compute-1", &write.replace("PATH", path)).map(drop)
+        })?;
+        flow.kill_coordinator()?;
+        through(&mut flow, "read", uses, |flow, path| {
+            let found = flow.run_on("compute-1", &read.replace("PATH", path))?;
+            ensure!(found.trim() == "written", "{kind}: {found:?}");
+            let users = flow.fixture.run.prints(&["persistent", "list"])?;
+            ensure!(users.contains("read-0") && users.contains("Active"), "{users}");
+            let refused =
+                flow.fixture.run.prints(&["persistent", "destroy", "my-data", "--user", "1050"]);
+            let refused = format!("{:#}", refused.expect_err("it is in use"));
+            ensure!(refused.contains("is used by read-0"), "{refused}");
+            Ok(())
+        })?;
+        let shown = flow.fixture.run.prints(&["persistent", "show", "my-data"])?;
+        ensure!(shown.contains("used by    nobody") && shown.contains("user 1050"), "{shown}");
+        through(&mut flow, "end", "#DW destroy_persistent name=my-data", |_, _| Ok(()))?;
+        flow.nothing_is_left()?;
+        flow.end()?;
+    }
+    Ok(())
+}
+
+/// One workflow from its creation to its deletion; `work` is done in PreRun, with the path of the persistent storage.
+fn through(
+    flow: &mut Flow,
+    name: &str,
+    directive: &str,
+    work: impl Fn(&Flow, &str) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    flow.next(name);
+    flow.create(&[directive])?;
+    flow.wait("Proposal", "Completed")?;
+    flow.fill_computes()?;
+    for state in AFTER_PROPOSAL {
+        let workflow = flow.reach(state)?;
+        if state == "PreRun" {
+            let path = workflow["status"]["env"]["DW_PERSISTENT_my_data"].as_str();
+            work(flow, path.unwrap_or_default())?;
+        }
+    }
+    flow.leave()
+}

@@ -172,7 +172,7 @@ impl Engine {
     }
 
     fn begin(&mut self, key: Key) {
-        let changes = self.plan(&key);
+        let Plan { changes, is_to_tell, .. } = self.plan(&key);
         let places = changes.iter().any(fills_servers);
         if places && self.placing.as_ref().is_some_and(|other| *other != key) {
             self.after_placing.insert(key.clone());
@@ -181,7 +181,8 @@ impl Engine {
         }
         if changes.is_empty() {
             self.refused.remove(&key);
-            self.queue.finished(&key, Retry::OnChange, Instant::now());
+            let retry = if is_to_tell { Retry::Soon } else { Retry::OnChange };
+            self.queue.finished(&key, retry, Instant::now());
             return;
         }
         if places {
@@ -194,15 +195,16 @@ impl Engine {
         });
     }
 
-    fn plan(&mut self, key: &Key) -> Vec<Change> {
-        let Plan { changes, outcomes } = plan_key(&self.world, key, Timestamp::now());
+    fn plan(&mut self, key: &Key) -> Plan {
+        let plan = plan_key(&self.world, key, Timestamp::now());
+        let outcomes = &plan.outcomes;
         let is_failing = outcomes.iter().any(|one| matches!(one, Outcome::Failed(_)));
         if outcomes.iter().all(|outcome| *outcome == Outcome::Done) {
             self.waiting.remove(key);
         } else {
             self.waiting.insert(key.clone(), is_failing);
         }
-        changes
+        plan
     }
 
     fn ended(&mut self, ended: Result<(Key, u64, Made), JoinError>) {

@@ -22,12 +22,12 @@ pub struct Mgts {
 
 impl Mgts {
     /// Takes in a target as it is now, and says for which storages something changed there.
-    pub fn take(&mut self, at: &ObjectKey, new: Option<Arc<NnfLustreMgt>>) -> BTreeSet<ObjectKey> {
-        let old = match new.clone() {
-            Some(new) => self.all.insert(at.clone(), new),
+    pub fn take(&mut self, at: &ObjectKey, new: &Option<Arc<NnfLustreMgt>>) -> BTreeSet<ObjectKey> {
+        let old = match new {
+            Some(new) => self.all.insert(at.clone(), new.clone()),
             None => self.all.remove(at),
         };
-        let [before, after] = [&old, &new].map(|one| one.as_deref().map(told).unwrap_or_default());
+        let [before, after] = [&old, new].map(|one| one.as_deref().map(told).unwrap_or_default());
         for gone in before.keys().filter(|of| !after.contains_key(*of)) {
             let mut targets = self.claimed.remove(gone).unwrap_or_default();
             targets.remove(at);
@@ -41,7 +41,7 @@ impl Mgts {
         let error = |one: &Option<Arc<NnfLustreMgt>>| {
             one.as_ref().and_then(|one| one.status.as_ref()).and_then(|status| status.error.clone())
         };
-        let for_all = error(&old) != error(&new);
+        let for_all = error(&old) != error(new);
         let all: BTreeSet<&ObjectKey> = before.keys().chain(after.keys()).collect();
         let differs = |of: &&ObjectKey| for_all || before.get(*of) != after.get(*of);
         all.into_iter().filter(differs).cloned().collect()

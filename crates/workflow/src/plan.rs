@@ -38,6 +38,8 @@ pub struct Plan {
     pub changes: Vec<Change>,
     /// How far each directive is in the present state.
     pub outcomes: Vec<Outcome>,
+    /// What is waited for is told soon, if it is still waited for then.
+    pub is_to_tell: bool,
 }
 
 /// Carries out directives of some kind.
@@ -72,11 +74,11 @@ pub fn plan_key(world: &World, key: &Key, now: Timestamp) -> Plan {
     match key {
         Key::Rabbit(rabbit) => {
             let changes = rabbit::plan(&world.site, rabbit).into_iter().collect();
-            Plan { changes, outcomes: Vec::new() }
+            Plan { changes, ..Plan::default() }
         }
         Key::Mgt(at) => {
             let changes = external_mgt::plan(&world.site, at).into_iter().collect();
-            Plan { changes, outcomes: Vec::new() }
+            Plan { changes, ..Plan::default() }
         }
         Key::Workflow(at) => match world.view(at) {
             Some(view) => plan(&view, now),
@@ -103,7 +105,7 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
     if !view.is_deleted() && !has_finalizer(&*view.workflow, WORKFLOW_FINALIZER) {
         // Nothing is made before the object is held that answers for it.
         let changes = report::begin(view, now).into_iter().collect();
-        return Plan { changes, outcomes: Vec::new() };
+        return Plan { changes, ..Plan::default() };
     }
     let state = view.state();
     let progress: Vec<Progress> = advance_all(view, &state);
@@ -119,7 +121,8 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
     } else {
         changes.extend(report::report(view, &state, &outcomes, now));
     }
-    Plan { changes, outcomes }
+    let is_to_tell = report::is_to_tell(view, &state, &outcomes, now);
+    Plan { changes, outcomes, is_to_tell }
 }
 
 /// What is to be done for the storage of a workflow that is no more.
@@ -130,7 +133,7 @@ pub fn plan_orphan(site: &crate::site::Site, group: &Group) -> Plan {
     if group.is_gone() {
         changes.extend(teardown::release_servers(group));
     }
-    Plan { changes, outcomes: vec![progress.outcome] }
+    Plan { changes, outcomes: vec![progress.outcome], ..Plan::default() }
 }
 
 fn advance_all(view: &View<'_>, state: &WorkflowState) -> Vec<Progress> {

@@ -7,7 +7,7 @@ use api::{
     workflow::{DriverStatus, WorkflowDriverStatus, WorkflowStatusKind},
 };
 use directive::{Command, Directive, FileSystem, Jobdw};
-use k8s_openapi::jiff::{Timestamp, Unit};
+use k8s_openapi::jiff::{SignedDuration, Timestamp, Unit};
 use kube::ResourceExt;
 
 use crate::{
@@ -89,15 +89,37 @@ pub fn report(
     }
     let forced = before.spec.force_ready && !is_new;
     let status = after.status.get_or_insert_default();
+    let is_early = is_early(status, now);
     // The share of a state is told only once the state itself is: admission holds whoever writes both for wrong.
     if !is_new && !status.ready {
         for (index, outcome) in outcomes.iter().enumerate() {
-            tell(status, state, index, outcome, now);
+            tell(status, state, index, outcome, is_early, now);
         }
     }
     note(view, state, status);
     conclude(status, state, forced, now);
     Change::patch(before, &after)
+}
+
+/// For so long after a state was begun nobody is told what it waits for: most waits are over by then, and each would cost a
+/// write. Shorter than the first of [`controller::Retry::Soon`].
+const EARLY: SignedDuration = SignedDuration::from_millis(500);
+
+fn is_early(status: &WorkflowStatus, now: Timestamp) -> bool {
+    status.desired_state_change.is_some_and(|begun| now.duration_since(begun.0) < EARLY)
+}
+
+/// Whether something is waited for that the workflow does not say yet.
+pub fn is_to_tell(
+    view: &View<'_>,
+    state: &WorkflowState,
+    outcomes: &[Outcome],
+    now: Timestamp,
+) -> bool {
+    let status = view.workflow.status.as_ref();
+    status.is_some_and(|status| {
+        status.state.as_ref() == Some(state) && !status.ready && is_early(status, now)
+    }) && outcomes.iter().any(|outcome| matches!(outcome, Outcome::Wait(_)))
 }
 
 /// One directive's share.
@@ -106,6 +128,7 @@ fn tell(
     state: &WorkflowState,
     index: usize,
     outcome: &Outcome,
+    is_early: bool,
     now: Timestamp,
 ) {
     let ours = status.drivers.iter_mut().filter(|one| {
@@ -124,6 +147,7 @@ fn tell(
             }
             // What is waited for is told when the changes are made.
             Outcome::Working => {}
+            Outcome::Wait(_) if is_early => {}
             Outcome::Wait(why) => {
                 share.status = DriverStatus::Running;
                 share.message = format!("pending {why}");

@@ -39,13 +39,14 @@ pub fn plan_instance(view: &InstanceView<'_>) -> Plan {
     }
     let mut plan = if is_going(&view.object) && view.object.spec.consumer_references.is_empty() {
         let progress = removed(view);
-        Plan { changes: progress.changes, outcomes: vec![progress.outcome] }
+        Plan { changes: progress.changes, outcomes: vec![progress.outcome], ..Plan::default() }
     } else {
         let progress = served(view);
         let told = joined(view).or_else(|| status(view));
         Plan {
             changes: progress.changes.into_iter().chain(told).collect(),
             outcomes: vec![progress.outcome],
+            ..Plan::default()
         }
     };
     // Of one that is in use, nothing is removed that may be a part of it.
