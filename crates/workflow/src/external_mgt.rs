@@ -76,7 +76,7 @@ mod tests {
         json!({"kind": "Servers", "name": name, "namespace": "default"})
     }
 
-    fn mgt(claims: &[&str], status: Value) -> NnfLustreMgt {
+    fn mgt(claims: &[&str], status: &Value) -> NnfLustreMgt {
         let claims: Vec<Value> = claims.iter().map(|name| reference(name)).collect();
         from_value(json!({
             "metadata": {"name": "m", "namespace": "nnf-system"},
@@ -93,23 +93,23 @@ mod tests {
 
     #[test]
     fn every_claim_has_a_name_of_its_own_and_none_is_given_out_again() {
-        let first = status(&mgt(&["a", "b"], Value::Null));
+        let first = status(&mgt(&["a", "b"], &Value::Null));
         assert_eq!(
             (names(&first), &*first.fs_name_next),
             (vec!["zzzzzzzz", "aaaaaaab"], "aaaaaaac")
         );
-        let second = status(&mgt(&["b", "c"], serde_json::to_value(&first).unwrap()));
+        let second = status(&mgt(&["b", "c"], &serde_json::to_value(&first).unwrap()));
         assert_eq!(
             (names(&second), &*second.fs_name_next),
             (vec!["aaaaaaab", "aaaaaaac"], "aaaaaaad")
         );
-        let same = status(&mgt(&["b", "c"], serde_json::to_value(&second).unwrap()));
+        let same = status(&mgt(&["b", "c"], &serde_json::to_value(&second).unwrap()));
         assert_eq!(same, second);
     }
 
     #[test]
     fn what_cannot_be_counted_from_is_told_with_its_field() {
-        let mut object = mgt(&["a"], Value::Null);
+        let mut object = mgt(&["a"], &Value::Null);
         object.spec.fs_name_start = "Scratch".to_owned();
         let error = status(&object).error.unwrap().debug_message;
         assert!(error.starts_with("spec.fsNameStart is \"Scratch\""), "{error}");
