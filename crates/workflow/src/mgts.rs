@@ -22,12 +22,13 @@ pub struct Mgts {
 
 impl Mgts {
     /// Takes in a target as it is now, and says for which storages something changed there.
-    pub fn take(&mut self, at: &ObjectKey, new: &Option<Arc<NnfLustreMgt>>) -> BTreeSet<ObjectKey> {
+    pub fn take(&mut self, at: &ObjectKey, new: Option<&Arc<NnfLustreMgt>>) -> BTreeSet<ObjectKey> {
         let old = match new {
             Some(new) => self.all.insert(at.clone(), new.clone()),
             None => self.all.remove(at),
         };
-        let [before, after] = [&old, new].map(|one| one.as_deref().map(told).unwrap_or_default());
+        let old = old.as_ref();
+        let [before, after] = [old, new].map(|one| one.map(|one| told(one)).unwrap_or_default());
         for gone in before.keys().filter(|of| !after.contains_key(*of)) {
             let mut targets = self.claimed.remove(gone).unwrap_or_default();
             targets.remove(at);
@@ -38,10 +39,10 @@ impl Mgts {
         for claimed in after.keys().filter(|of| !before.contains_key(*of)) {
             self.claimed.entry(claimed.clone()).or_default().insert(at.clone());
         }
-        let error = |one: &Option<Arc<NnfLustreMgt>>| {
-            one.as_ref().and_then(|one| one.status.as_ref()).and_then(|status| status.error.clone())
+        let error = |one: Option<&Arc<NnfLustreMgt>>| {
+            one.and_then(|one| one.status.as_ref()).and_then(|status| status.error.clone())
         };
-        let for_all = error(&old) != error(new);
+        let for_all = error(old) != error(new);
         let all: BTreeSet<&ObjectKey> = before.keys().chain(after.keys()).collect();
         let differs = |of: &&ObjectKey| for_all || before.get(*of) != after.get(*of);
         all.into_iter().filter(differs).cloned().collect()
@@ -154,7 +155,7 @@ mod tests {
         (namespace.to_owned(), name.to_owned())
     }
 
-    fn mgt(claimed: &[&str], given: &[&str]) -> Option<Arc<NnfLustreMgt>> {
+    fn mgt(claimed: &[&str], given: &[&str]) -> Arc<NnfLustreMgt> {
         let reference =
             |name: &&str| json!({"kind": "Servers", "name": name, "namespace": "default"});
         let spec: Vec<_> = claimed.iter().map(reference).collect();
@@ -167,7 +168,7 @@ mod tests {
             "spec": {"addresses": ["10.0.0.1@tcp0"], "claimList": spec}, "status": {"claimList": status},
         }))
         .unwrap();
-        Some(Arc::new(object))
+        Arc::new(object)
     }
 
     #[test]
@@ -191,11 +192,11 @@ mod tests {
             place("default", "a"),
             place("default", "b"),
         );
-        assert_eq!(all.take(&at, mgt(&["a"], &[])), [a.clone()].into());
-        assert_eq!(all.take(&at, mgt(&["b"], &["a"])), [a.clone(), b.clone()].into());
+        assert_eq!(all.take(&at, Some(&mgt(&["a"], &[]))), [a.clone()].into());
+        assert_eq!(all.take(&at, Some(&mgt(&["b"], &["a"]))), [a.clone(), b.clone()].into());
         assert_eq!((all.claimed_by(&a).count(), all.claimed_by(&b).count()), (1, 1));
         assert_eq!(all.with_address("10.0.0.1@tcp").count(), 1);
-        assert_eq!(all.take(&at, mgt(&["b"], &[])), [a.clone()].into(), "b hears nothing");
+        assert_eq!(all.take(&at, Some(&mgt(&["b"], &[]))), [a.clone()].into(), "b hears nothing");
         assert_eq!((all.claimed_by(&a).count(), all.claimed_by(&b).count()), (0, 1));
         all.take(&at, None);
         assert_eq!((all.claimed_by(&b).count(), all.external().count()), (0, 0));

@@ -147,7 +147,7 @@ impl Kept for NnfLustreMgt {
     fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
         let Some(object) = change.object() else { return Vec::new() };
         let at = place(&**object);
-        let claimed = world.site.mgts.take(&at, &change.new);
+        let claimed = world.site.mgts.take(&at, change.new.as_ref());
         let servers = claimed.iter().filter_map(|of| world.servers.get(&of.0, &of.1));
         let mut wakes: Vec<Wake> =
             servers.flat_map(|servers| wake_workflow(workflow_of(&**servers))).collect();

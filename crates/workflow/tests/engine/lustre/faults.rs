@@ -184,7 +184,7 @@ fn a_rabbit_that_has_no_lustre_is_told() {
     assert_eq!(status, "TransientCondition");
     assert!(message.contains("r has told no LNet address"), "{message}");
     site.edit("NnfNode", "r", "nnf-nlc", |object| {
-        object["status"]["lnetNid"] = json!("10.0.0.1@tcp")
+        object["status"]["lnetNid"] = json!("10.0.0.1@tcp");
     });
     site.settle();
     assert!(site.is_ready("w", "Setup"), "{:?}", site.told("w"));
