@@ -17,7 +17,7 @@ const SCRIPTS: [&str; 2] =
     ["packaging/kubernetes/node-identities", "packaging/kubernetes/renew-token"];
 
 /// Flags of others' programs that the documents name.
-const THEIRS: [(&str, &str); 28] = [
+const THEIRS: [(&str, &str); 27] = [
     ("--cli", "nnf-node-manager"),
     ("--direct", "nnf-node-manager"),
     ("--initializeAndExit", "nnf-node-manager"),
@@ -27,7 +27,6 @@ const THEIRS: [(&str, &str); 28] = [
     ("--zap-", "nnf-node-manager"),
     ("--default", "flux"),
     ("--update", "flux"),
-    ("--quiet", "systemctl"),
     ("--path", "systemd-escape"),
     ("--reference", "chown"),
     ("--locked", "cargo"),

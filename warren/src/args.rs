@@ -40,12 +40,14 @@ pub(crate) struct Global {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Run a command with storage that is made before and removed after it
+    /// Run a command with storage made before and removed after it
     Run(workflow::Run),
     /// Drive and examine workflows
     #[command(subcommand)]
     Workflow(workflow::WorkflowVerb),
-    /// Have the storage of a workload manager's job made, mounted and removed: for scripts of workload managers
+    /// For a workload manager's scripts: a job's storage
+    ///
+    /// Each call may be repeated: it says what is done already, and does the rest.
     #[command(subcommand)]
     Workload(workload::WorkloadVerb),
     /// Make, show and destroy storage that outlives its job
@@ -59,9 +61,9 @@ pub(crate) enum Verb {
     Nodes,
     /// Show every mount of every node: what is wanted, what is there, what failed
     Mounts(Mounts),
-    /// Ask this node's agent: wait for a job's mounts, show them, show what it would do
+    /// Ask this node's agent: for a job's mounts, what it would do
     Node(Node),
-    /// Show the steps that this node's agent would take for ClientMounts in files
+    /// Show the steps of this node's agent for ClientMounts in files
     ///
     /// It changes nothing.
     Plan(Plan),

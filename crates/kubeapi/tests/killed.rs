@@ -188,10 +188,11 @@ async fn nothing_acknowledged_is_lost_and_no_event_is_skipped() {
     let rounds: u32 = std::env::var(ROUNDS).map_or(200, |rounds| rounds.parse().unwrap());
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
-    let first = start(directory).await;
+    let mut first = start(directory).await;
     let mut connection = Connection::open(directory).await.unwrap();
     let (_, list) = connection.call(Method::GET, MAPS, &Value::Null).await.unwrap();
-    drop(first);
+    // It has the store until it is gone.
+    first.kill().await.unwrap();
     let revision = list["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
     let mut watcher = Watcher { revision, seen: BTreeMap::new() };
     let mut writers: Vec<Writer> =

@@ -23,10 +23,9 @@ pub async fn channel_over_unix(path: &Path, remedy: &str) -> Result<Channel, Fai
         let stream = stream.take();
         async move { stream.ok_or_else(|| std::io::Error::from(std::io::ErrorKind::NotConnected)) }
     });
-    endpoint
-        .connect_with_connector(connector)
-        .await
-        .map_err(|error| Failure::unreachable("open a gRPC channel", &error, remedy))
+    endpoint.connect_with_connector(connector).await.map_err(|error| {
+        Failure::unreachable(format!("open a gRPC channel at {}", path.display()), &error, remedy)
+    })
 }
 
 /// Finds out early and in plain words whether anybody listens.

@@ -3,7 +3,7 @@ use std::process::Stdio;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::box_of_one::{BoxOfOne, configuration};
 use crate::centre::Centre;
@@ -195,7 +195,7 @@ fn a_name_that_is_taken_is_left_alone() {
         .warren(&["run", DIRECTIVE, "--nodes", "compute-1", "--name", "taken", "--", "true"])
         .assert()
         .failure();
-    assert!(stderr(&assert).contains("create the workflow taken"), "{}", stderr(&assert));
+    assert!(stderr(&assert).contains("create the workflow default/taken"), "{}", stderr(&assert));
     assert_eq!(workflows(&here), 1);
     let shown = here.json(&["workflow", "show", "taken", "--json"]);
     assert_eq!(shown["workflow"]["spec"]["desiredState"], "Proposal");
@@ -260,7 +260,21 @@ fn persistent_storage_is_made_by_a_workflow_of_its_own() {
     .assert()
     .success()
     .stdout("made\n");
+    // What the engine makes of it.
+    let instance = |consumers: Value| {
+        json!({"apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "PersistentStorageInstance",
+            "metadata": {"name": "shared", "namespace": "default"},
+            "spec": {"name": "shared", "fsType": "xfs", "dwDirective": "#DW create_persistent", "userID": 0,
+                "state": "Active", "consumerReferences": consumers}})
+    };
+    let used = json!([{"kind": "Workflow", "namespace": "default", "name": "other-0"}]);
+    here.warren(&["apply", "-f", &here.file("used.yaml", &[instance(used)])]).assert().success();
+    let listed = here.output(&["persistent", "list"]);
+    assert!(listed.contains("shared") && listed.contains("other-0"), "{listed}");
+    let assert = here.warren(&["persistent", "destroy", "shared"]).assert().failure();
+    assert!(stderr(&assert).contains("shared is used by other-0"), "{}", stderr(&assert));
+    let free = here.file("free.yaml", &[instance(json!([]))]);
+    here.warren(&["apply", "-f", &free]).assert().success();
     here.warren(&["persistent", "destroy", "shared"]).assert().success().stdout("destroyed\n");
-    here.warren(&["persistent", "list"]).assert().success().stdout("");
     assert_eq!(workflows(&here), 0);
 }
