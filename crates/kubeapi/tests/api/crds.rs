@@ -4,7 +4,7 @@ use crate::exchange::{CRDS, WIDGETS};
 use crate::server::Server;
 use serde_json::{Value, json};
 
-fn gadgets(server: &Server) -> Value {
+pub(crate) fn gadgets(server: &Server) -> Value {
     let mut gadgets = server.crd();
     gadgets["metadata"]["name"] = json!(format!("gadgets.{}", server.group()));
     gadgets["spec"]["names"] = json!({"plural": "gadgets", "kind": "Gadget"});
@@ -87,12 +87,7 @@ async fn a_crd_that_asks_for_too_much_is_refused() {
     let server = Server::alone().await;
     let schema = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
     let cases = [
-        (
-            schema.to_owned(),
-            json!({"type": "object", "x-kubernetes-validations": [{"rule": "true"}]}),
-        ),
         (format!("{schema}/type"), json!("thing")),
-        (format!("{schema}/properties/node"), json!({"type": "string", "format": "ipv4"})),
         (format!("{schema}/properties/node"), json!({"type": "string", "pattern": "("})),
         ("/spec/versions/0/schema".to_owned(), Value::Null),
         ("/spec/versions/0/additionalPrinterColumns/0/jsonPath".to_owned(), json!("spec.node")),

@@ -1,5 +1,6 @@
 //! What a real server does and this one refuses, each with the reason why nobody here needs it.
 
+use crate::crds::gadgets;
 use crate::exchange::{CRDS, WIDGETS};
 use crate::server::Server;
 use serde_json::json;
@@ -73,4 +74,23 @@ async fn control_characters_in_the_name_of_an_event_are_refused() {
         }
     }
     server.restart();
+}
+
+/// Keywords that Warren's own definitions do not use: a real server takes them.
+#[tokio::test]
+async fn keywords_that_are_not_enforced_are_refused() {
+    let server = Server::start().await;
+    let schema = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
+    let cases = [
+        (
+            schema.to_owned(),
+            json!({"type": "object", "x-kubernetes-validations": [{"rule": "true"}]}),
+        ),
+        (format!("{schema}/properties/node"), json!({"type": "string", "format": "ipv4"})),
+    ];
+    for (pointer, value) in cases {
+        let mut crd = gadgets(&server);
+        *crd.pointer_mut(&pointer).unwrap() = value;
+        server.post(CRDS, &crd).await.refused(422);
+    }
 }
