@@ -426,7 +426,7 @@ pub(super) fn moment(due: Timestamp) -> Instant {
 fn other_nodes(names: &[&str]) -> Status {
     let names = directive::hostlist::compress(names);
     Status::failed_precondition(format!(
-        "argument nodes: the job's nodes are {names:?}, and its storage is made for them; name those or none"
+        "argument nodes: the job's nodes are {names:?}, as its first Setup named them; name those or none, or tear the job down first"
     ))
 }
 

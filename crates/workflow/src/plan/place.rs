@@ -19,7 +19,7 @@ use crate::{
     view::View,
 };
 
-/// No allocation is smaller: mkfs.xfs makes no file system below 300 MiB, and profiles add what it needs beside it.
+/// Bytes of the smallest allocation that is placed. What a file system needs at least its mkfs says.
 const LEAST: u64 = 1;
 
 /// Fills Servers in.
