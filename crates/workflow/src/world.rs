@@ -146,6 +146,10 @@ impl World {
 
     /// Takes in what the API answered to a patch of ours, ahead of the watch.
     pub fn patched<K: Kept>(&mut self, object: K) -> Vec<Wake> {
+        // What is deleted and held by nobody is gone: its end comes by the watch.
+        if object.meta().deletion_timestamp.is_some() && object.finalizers().is_empty() {
+            return Vec::new();
+        }
         let changes = K::store(self).wrote(object);
         changes.iter().flat_map(|change| K::changed(self, change)).collect()
     }

@@ -300,3 +300,20 @@ fn storage_of_other_controllers_is_left_alone() {
     assert_eq!(site.names("NnfNodeStorage"), ["r/theirs"]);
     assert_eq!(site.names("NnfNodeBlockStorage"), ["r/theirs"]);
 }
+
+/// It would be planned again, for an object that is not there any more.
+#[test]
+fn the_answer_to_the_change_that_lets_a_workflow_go_wakes_nobody() {
+    let mut site = Site::new(1, 100 * GIB);
+    site.create("w", &[directive("xfs", "scratch")]);
+    site.settle();
+    let mut world = site.world();
+    let mut answer = site.workflow("w").clone();
+    answer["metadata"]["resourceVersion"] = json!("1000000");
+    answer["metadata"]["deletionTimestamp"] = json!("2026-11-20T12:00:00Z");
+    let held: api::Workflow = serde_json::from_value(answer.clone()).unwrap();
+    answer["metadata"]["finalizers"] = json!([]);
+    let gone: api::Workflow = serde_json::from_value(answer).unwrap();
+    assert!(world.patched(gone).is_empty());
+    assert!(!world.patched(held).is_empty());
+}
