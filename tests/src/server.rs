@@ -6,6 +6,7 @@ use std::{
     env,
     path::PathBuf,
     sync::{Mutex, MutexGuard, PoisonError},
+    thread,
     time::Duration,
 };
 
@@ -132,8 +133,12 @@ impl Server {
     /// When the server refuses something.
     pub fn prepare(&self, nodes: &[String]) -> anyhow::Result<()> {
         let Self::Real(real) = self else { return Ok(()) };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(real.prepare(nodes))
+        // In a thread of its own, since the bench calls this inside its own runtime.
+        let prepared = || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(real.prepare(nodes))
+        };
+        thread::scope(|scope| scope.spawn(prepared).join().expect("it does not panic"))
     }
 
     /// The arguments with which this compute uses the API itself, if it has some of its own.
