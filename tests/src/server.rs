@@ -6,7 +6,6 @@ use std::{
     env,
     path::PathBuf,
     sync::{Mutex, MutexGuard, PoisonError},
-    thread,
     time::Duration,
 };
 
@@ -94,8 +93,7 @@ impl RealServer {
     /// # Errors
     /// When the server refuses something.
     pub fn prepare_for_engine(&self, webhook: &Webhook) -> anyhow::Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(async {
+        control_plane::alone(async {
             let client = control_plane::client(&self.administrator).await?;
             workflow::shipped::install(&client).await.context("install rules and a profile")?;
             let asks: Webhooks = serde_json::from_value(webhook.configuration(&["workflows"]))?;
@@ -133,12 +131,7 @@ impl Server {
     /// When the server refuses something.
     pub fn prepare(&self, nodes: &[String]) -> anyhow::Result<()> {
         let Self::Real(real) = self else { return Ok(()) };
-        // In a thread of its own, since the bench calls this inside its own runtime.
-        let prepared = || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(real.prepare(nodes))
-        };
-        thread::scope(|scope| scope.spawn(prepared).join().expect("it does not panic"))
+        control_plane::alone(real.prepare(nodes))
     }
 
     /// The arguments with which this compute uses the API itself, if it has some of its own.

@@ -20,7 +20,7 @@ pub use assets::Assets;
 pub use audit::{AuditEvent, read_audit};
 pub use authority::{Authority, Certified};
 pub use kubeconfig::{Login, write_kubeconfig};
-pub use plane::{ControlPlane, Settings, client, client_without_retry};
+pub use plane::{ControlPlane, Settings, alone, client, client_without_retry};
 pub use process::Process;
 
 /// Environment variable that names the kubeconfig of the server that the suites run against.

@@ -2,6 +2,7 @@ use std::{
     fs,
     net::TcpListener,
     path::{Path, PathBuf},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -340,13 +341,15 @@ fn ready(kubeconfig: &Path) -> anyhow::Result<()> {
     })
 }
 
-/// In a thread of its own: tests call from within runtimes and from without.
-fn alone(asked: impl Future<Output = anyhow::Result<()>> + Send + 'static) -> anyhow::Result<()> {
-    let answered = std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(asked)
-    });
-    answered.join().map_err(|_| anyhow::anyhow!("asking a server panicked"))?
+/// Waits for an answer in a thread of its own: tests call from within runtimes and from without.
+///
+/// # Errors
+/// What `asked` fails with, or that it panicked.
+pub fn alone<T: Send>(asked: impl Future<Output = anyhow::Result<T>> + Send) -> anyhow::Result<T> {
+    let wait =
+        || tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(asked);
+    thread::scope(|scope| scope.spawn(wait).join())
+        .map_err(|_| anyhow::anyhow!("asking a server panicked"))?
 }
 
 /// The end of a log: its directory may be gone when somebody reads the failure.
