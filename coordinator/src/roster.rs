@@ -247,7 +247,8 @@ impl Roster {
             record.health = Some(session.health.clone());
             record.since = session.since;
             let expires = session.expires;
-            let told = expires.and_then(|expires| certificate::told(session.connected, expires, now));
+            let told =
+                expires.and_then(|expires| certificate::told(session.connected, expires, now));
             record.certificate = told.unwrap_or_default();
         }
         record

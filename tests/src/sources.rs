@@ -38,8 +38,7 @@ impl Sources {
             if path.is_dir() && name != "target" && !name.starts_with('.') {
                 self.take(&path, function)?;
             } else if name.ends_with(".rs") {
-                let text =
-                    fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+                let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
                 self.functions.extend(function.captures_iter(&text).map(|one| one[1].to_owned()));
             }
         }

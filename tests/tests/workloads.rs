@@ -282,7 +282,8 @@ fn a_job_goes_on_without_a_compute_whose_mount_failed() -> anyhow::Result<()> {
     }
     let mut flow = Flow::new(3, "unused")?;
     let caller = Caller::new(&flow, "7");
-    let whole = ["create", "#DW create_persistent type=xfs capacity=320MiB name=kept", "--tolerance", "1"];
+    let whole =
+        ["create", "#DW create_persistent type=xfs capacity=320MiB name=kept", "--tolerance", "1"];
     caller.call(&whole)?.with(2)?.saying(&["tolerance", "as a whole or not at all"])?;
     let created = caller.reach(&["create", XFS, "--tolerance", "1"], "Proposal")?;
     ensure!(created.told["tolerance"] == 1, "{created:?}");
@@ -376,7 +377,8 @@ fn second_rabbit(flow: &mut Flow) -> anyhow::Result<String> {
     let access = json!([{"name": "compute-9", "index": 0}]);
     nodes.push(json!({"type": "Rabbit", "name": "rabbit-9", "computesAccess": access}));
     // On a cluster the site's controllers make it.
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "rabbit-9"}});
+    let namespace =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "rabbit-9"}});
     flow.fixture.run.apply("system", &[namespace, system])?;
     let cluster = &mut flow.fixture.run.cluster;
     cluster.add_rabbit("rabbit-9");

@@ -153,11 +153,7 @@ impl Said {
     fn file_systems(&mut self, made: &NnfNodeStorage) -> bool {
         let status = made.status.as_ref();
         let error = status.and_then(|status| status.error.as_ref());
-        self.note(
-            status.is_some_and(|status| status.ready),
-            error,
-            "its file systems are not made",
-        )
+        self.note(status.is_some_and(|status| status.ready), error, "its file systems are not made")
     }
 
     fn blocks(&mut self, made: &NnfNodeBlockStorage) -> bool {

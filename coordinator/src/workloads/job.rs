@@ -147,8 +147,11 @@ impl Job {
             if !is_late && !limit.waits {
                 return Ok((workflow, Ending::Asked));
             }
-            let reached =
-                if is_late { Err(Unreached::Late) } else { self.reach(&waited_for, &record).await? };
+            let reached = if is_late {
+                Err(Unreached::Late)
+            } else {
+                self.reach(&waited_for, &record).await?
+            };
             let ending = match reached {
                 Ok(reached) => {
                     workflow = reached;

@@ -97,10 +97,14 @@ fn stuck_in(workflow: &Workflow) -> Result<&WorkflowState, String> {
     let is_stuck =
         status.is_some_and(|status| status.state.as_ref() == Some(state) && !status.ready);
     match state {
-        WorkflowState::Setup if is_stuck => match workflow.spec.directives.iter().find(|line| spans(line)) {
-            Some(line) => Err(format!("`{line}` spans its rabbits: without one of them there is none of it")),
-            None => Ok(state),
-        },
+        WorkflowState::Setup if is_stuck => {
+            match workflow.spec.directives.iter().find(|line| spans(line)) {
+                Some(line) => Err(format!(
+                    "`{line}` spans its rabbits: without one of them there is none of it"
+                )),
+                None => Ok(state),
+            }
+        }
         WorkflowState::PreRun if is_stuck => Ok(state),
         _ => Err("computes are lost in Setup and PreRun only".to_owned()),
     }
@@ -128,7 +132,8 @@ fn lost(
     rabbit_of: &BTreeMap<String, String>,
     gone: BTreeSet<&str>,
 ) -> Result<Vec<Lost>, String> {
-    let is_bad = |one: &NodeCondition| matches!(one.condition(), Condition::Faulty | Condition::Down);
+    let is_bad =
+        |one: &NodeCondition| matches!(one.condition(), Condition::Faulty | Condition::Down);
     let (rabbits, computes): (Vec<&NodeCondition>, Vec<&NodeCondition>) =
         nodes.iter().partition(|one| one.role() == Role::Rabbit);
     let rabbits = rabbits.into_iter().filter(|one| one.condition() != Condition::Ready);

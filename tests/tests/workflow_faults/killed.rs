@@ -67,7 +67,8 @@ fn a_coordinator_that_dies_once_in_a_life() -> anyhow::Result<()> {
     life(&mut flow, &[XFS, RAW_TOO])?;
     let all = writes(flow.fixture.run.cluster.coordinator()?)?;
     ensure!(all > 40, "only {all} writes");
-    let lives = env::var("WARREN_TEST_LIVES").ok().and_then(|lives| lives.parse().ok()).unwrap_or(4);
+    let lives =
+        env::var("WARREN_TEST_LIVES").ok().and_then(|lives| lives.parse().ok()).unwrap_or(4);
     for turn in 0..usize::min(lives, all) {
         let write = turn * all / usize::min(lives, all);
         let coordinator = flow.fixture.run.cluster.coordinator()?;

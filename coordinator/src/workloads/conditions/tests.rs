@@ -57,7 +57,8 @@ fn facts(connected: &[&str], link: &str) -> Facts {
 }
 
 fn objects(state: &str, directives: usize, others: Vec<Member>) -> Objects {
-    let lines = (0..directives).map(|index| format!("#DW jobdw type=xfs capacity=1GiB name=s{index}"));
+    let lines =
+        (0..directives).map(|index| format!("#DW jobdw type=xfs capacity=1GiB name=s{index}"));
     let mut workflow = workload::job("default", "w", ("s", "1"), (7, 7), lines.collect());
     workflow.spec.desired_state = state.into();
     Objects { workflow: Some(workflow), others }

@@ -7,8 +7,10 @@ const LUSTRE: &str = "#DW jobdw type=lustre capacity=1GiB name=b";
 
 /// A Workflow that waits in a state with all its directives.
 fn workflow(state: &str, lines: &[&str]) -> Workflow {
-    let share = |index: usize| json!({"driverID": "nnf", "taskID": "", "dwdIndex": index, "watchState": state, "lastHB": 0,
-        "completed": false, "status": "Running", "message": "pending"});
+    let share = |index: usize| {
+        json!({"driverID": "nnf", "taskID": "", "dwdIndex": index, "watchState": state, "lastHB": 0,
+        "completed": false, "status": "Running", "message": "pending"})
+    };
     let shares: Vec<_> = (0..lines.len()).map(share).collect();
     serde_json::from_value(json!({
         "metadata": {"name": "s-1"},
@@ -24,7 +26,13 @@ fn nodes(bad: &[(&str, Condition)]) -> Vec<NodeCondition> {
         let known = bad.iter().find(|(node, _)| *node == name);
         let condition = known.map_or(Condition::Ready, |(_, condition)| *condition);
         let (node, evidence) = (name.to_owned(), format!("{name} is so"));
-        NodeCondition { node, role: role.into(), condition: condition.into(), evidence, mounted: false }
+        NodeCondition {
+            node,
+            role: role.into(),
+            condition: condition.into(),
+            evidence,
+            mounted: false,
+        }
     };
     let computes = ["c1", "c2", "c3", "c4"].map(|name| of(name, Role::Compute));
     computes.into_iter().chain(["r1", "r2"].map(|name| of(name, Role::Rabbit))).collect()
@@ -81,7 +89,8 @@ fn a_rabbit_that_failed_takes_its_computes_along() {
 
 #[test]
 fn what_was_lost_before_counts_too() {
-    let early = Lost { node: "c4".to_owned(), state: WorkflowState::Setup, evidence: "e".to_owned() };
+    let early =
+        Lost { node: "c4".to_owned(), state: WorkflowState::Setup, evidence: "e".to_owned() };
     let waits = workflow("PreRun", &[XFS]);
     let bad = [("r2", Condition::Faulty), ("c2", Condition::Faulty)];
     let open: &[(u32, &[&str])] = &[(0, &["r2", "c2"])];
@@ -107,9 +116,8 @@ fn what_was_lost_before_counts_too() {
 fn nothing_but_lost_computes_may_keep_the_job() {
     let waits = workflow("PreRun", &[XFS, XFS]);
     let bad = [("c2", Condition::Faulty)];
-    let decided = |workflow: &Workflow, open: &[(u32, &[&str])]| {
-        decided(&tolerates(3), workflow, &bad, open)
-    };
+    let decided =
+        |workflow: &Workflow, open: &[(u32, &[&str])]| decided(&tolerates(3), workflow, &bad, open);
     assert!(decided(&waits, &[(0, &["c2"]), (1, &["c2"])]).is_ok());
     for open in [&[(0, &["c2"] as &[&str])][..], &[(0, &["c2"]), (1, &["c2", "c3"])]] {
         let why = decided(&waits, open).unwrap_err();
@@ -148,7 +156,8 @@ fn a_job_is_not_left_without_any_compute() {
 
 #[test]
 fn a_workflow_keeps_it_and_a_spoilt_annotation_tolerates_nothing() {
-    let lost = Lost { node: "c1".to_owned(), state: WorkflowState::PreRun, evidence: "e".to_owned() };
+    let lost =
+        Lost { node: "c1".to_owned(), state: WorkflowState::PreRun, evidence: "e".to_owned() };
     let tolerance = Tolerance { nodes: 2, lost: vec![lost] };
     let mut kept = workflow("PreRun", &[XFS]);
     kept.annotations_mut().insert(ANNOTATION.to_owned(), tolerance.text());

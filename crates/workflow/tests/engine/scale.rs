@@ -24,7 +24,10 @@ thread_local! {
 /// Counts what a thread allocates: whoever copies a name or keeps an object does, so that it counts what a plan does.
 struct Counting;
 
-#[expect(unsafe_code, reason = "the trait of allocators is unsafe; all is handed on to the system's")]
+#[expect(
+    unsafe_code,
+    reason = "the trait of allocators is unsafe; all is handed on to the system's"
+)]
 // SAFETY: every call is handed on as it came.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

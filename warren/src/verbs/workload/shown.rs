@@ -23,7 +23,10 @@ pub(super) fn workload(told: &Workload, output: Output) -> Result<Exit, Failure>
         output.line(&until(deadline))?;
     }
     for one in &told.lost {
-        output.line(&format!("goes on without {}, lost in {}: {}", one.node, one.state, one.evidence))?;
+        output.line(&format!(
+            "goes on without {}, lost in {}: {}",
+            one.node, one.state, one.evidence
+        ))?;
     }
     if !told.nodes.is_empty() {
         let rows: Vec<_> = told.nodes.iter().map(row).collect();
@@ -133,9 +136,10 @@ fn as_json(told: &Workload) -> Value {
             "evidence": one.evidence, "mounted": one.mounted,
         })
     });
-    let lost = told.lost.iter().map(|one| {
-        json!({"node": one.node, "state": one.state, "evidence": one.evidence})
-    });
+    let lost = told
+        .lost
+        .iter()
+        .map(|one| json!({"node": one.node, "state": one.state, "evidence": one.evidence}));
     json!({
         "manager": job.manager, "job": job.job, "workflow": told.workflow,
         "exitStatus": Exit::from(told.verdict()) as u8, "message": told.message, "remedy": told.remedy,
