@@ -327,10 +327,15 @@ impl Cluster {
         Ok(())
     }
 
-    /// Takes in a rabbit of another chassis, with drives of its own; its agent is not started.
-    pub fn add_rabbit(&mut self, name: &str) {
+    /// Takes in a rabbit of another chassis, with drives of its own, and starts its agent.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn add_rabbit(&mut self, name: &str) -> anyhow::Result<()> {
+        fs::create_dir_all(self.directory.join(pool_of(name))).context("create its pool")?;
         self.nodes.push((name.to_owned(), None));
         self.other_rabbit = Some(name.to_owned());
+        self.start_node(name)
     }
 
     /// The command line of a node's agent.
@@ -348,7 +353,7 @@ impl Cluster {
     pub fn agent_of(&self, name: &str, own: &str) -> anyhow::Result<Command> {
         let is_other = self.other_rabbit.as_deref() == Some(name);
         let rabbit = is_other || name == self.chassis.rabbit;
-        let pool = if is_other { format!("pool-{name}") } else { "pool".to_owned() };
+        let pool = if is_other { pool_of(name) } else { "pool".to_owned() };
         let mut argv = command(binary(if rabbit { "rabbit-agent" } else { "clientmount-agent" })?);
         let coordinator = format!("unix://{}", self.coordinator_socket().display());
         argv.args(["--node", name]);
@@ -570,6 +575,11 @@ impl Drop for Cluster {
         // What stays is told by `leftovers`; a destructor cannot.
         let _ = release_drives(&self.directory);
     }
+}
+
+/// The directory of the drives of a rabbit of another chassis.
+fn pool_of(rabbit: &str) -> String {
+    format!("pool-{rabbit}")
 }
 
 fn stop(program: &mut Option<Program>) -> anyhow::Result<()> {

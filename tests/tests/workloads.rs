@@ -381,8 +381,7 @@ fn second_rabbit(flow: &mut Flow) -> anyhow::Result<String> {
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "rabbit-9"}});
     flow.fixture.run.apply("system", &[namespace, system])?;
     let cluster = &mut flow.fixture.run.cluster;
-    cluster.add_rabbit("rabbit-9");
-    cluster.start_node("rabbit-9")?;
+    cluster.add_rabbit("rabbit-9")?;
     let tools = cluster.logs().join("tools");
     std::fs::create_dir_all(&tools).context("a directory for a tool")?;
     plant(&tools.join("mkfs.xfs"), "#!/bin/sh\necho 'this mkfs never works' >&2\nexit 1\n")?;
