@@ -105,6 +105,11 @@ impl Hub {
         Ok(Session { node, epoch, bell })
     }
 
+    /// Takes in when the certificate of a session expires.
+    pub(crate) fn certified(&self, session: &Session, expires: i64) {
+        self.roster().certified(&session.node, session.epoch, expires);
+    }
+
     /// Closes a session.
     pub(crate) fn bye(&self, session: &Session) {
         self.roster().bye(&session.node, session.epoch, now());
@@ -194,7 +199,7 @@ impl Hub {
             .into_iter()
             .map(|(kind, failure)| format!("{kind} cannot be watched: {failure}"));
         let gaps = roster.gap().into_iter().chain(failing).collect();
-        ListNodesResponse { nodes: roster.records(), gaps }
+        ListNodesResponse { nodes: roster.records(now()), gaps }
     }
 
     /// Ends all sessions, now and from now on.

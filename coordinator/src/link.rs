@@ -68,12 +68,15 @@ impl NodeLink for Link {
         &self,
         request: Request<Streaming<FromNode>>,
     ) -> Result<Response<Self::OpenStream>, Status> {
-        let peer = Peer::of(&request)?;
+        let (peer, expires) = (Peer::of(&request)?, Peer::expires(&request));
         let mut incoming = request.into_inner();
         let hello = hello(&mut incoming).await?;
         peer.check_node(&hello.node)?;
         let version = hello.version.clone();
         let session = self.open_session(hello)?;
+        if let Some(expires) = expires {
+            self.hub.certified(&session, expires);
+        }
         log::info!(node = session.node.as_str(), epoch = session.epoch, version = version.as_str(); "node connected");
         let (outgoing, stream) = mpsc::channel(IN_FLIGHT);
         tokio::spawn(vital(

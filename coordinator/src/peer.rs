@@ -46,6 +46,13 @@ impl Peer {
         Ok(Self::Certificate(names))
     }
 
+    /// When the certificate of a request's caller expires, in seconds since 1970; `None` without one.
+    pub(crate) fn expires<T>(request: &Request<T>) -> Option<i64> {
+        let certificates = request.extensions().get::<OnTcp>()?.peer_certs()?;
+        let (_, certificate) = X509Certificate::from_der(certificates.first()?).ok()?;
+        Some(certificate.validity().not_after.timestamp())
+    }
+
     /// Checks that the caller may speak for `node`; whoever may connect to the agents' socket may.
     ///
     /// # Errors

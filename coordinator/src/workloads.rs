@@ -9,8 +9,10 @@ mod caller;
 mod conditions;
 mod deadlines;
 mod job;
+mod lose;
 mod request;
 mod step;
+mod tolerance;
 mod watch;
 
 use std::sync::Arc;
@@ -130,9 +132,10 @@ impl Workloads for WorkloadsService {
         let owner = job.caller.owner(request.user_id, request.group_id)?;
         let directives = request::directives(&request.directives)?;
         let limit = request::limit(request.patience)?;
+        request::tolerance(request.tolerance, &directives)?;
         let called = (job.id.manager.as_str(), job.id.job.as_str());
         let wanted = workload::job(NAMESPACE, job.flow.name(), called, owner, directives);
-        let workflow = job.create(wanted, limit).await?;
+        let workflow = job.create(wanted, request.tolerance, limit).await?;
         let (workflow, ending) = job.go_to(workflow, &WorkflowState::Proposal, &[], limit).await?;
         job.answer(&workflow, &ending).await.map(Response::new)
     }

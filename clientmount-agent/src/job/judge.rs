@@ -10,6 +10,7 @@ use proto::v1::{
     job_state::{Knowledge, Place},
 };
 
+use super::lines::NOT_RECEIVED;
 use crate::view::{Rest, Viewed};
 use agent::{desired, reconcile::Outcome};
 
@@ -172,7 +173,7 @@ fn one_mounted(mount: &JobMount, scene: &Scene<'_>) -> Option<Judged> {
 /// The outcome of the agent's last pass on what the API asks now, or what is waited for before.
 fn working<'a>(mount: &JobMount, scene: &'a Scene<'_>) -> Result<&'a Outcome, &'static str> {
     let seen = scene.seen.iter().find(|(uid, _)| *uid == mount.uid);
-    let (_, seen) = seen.ok_or("the agent was not told of it yet")?;
+    let (_, seen) = seen.ok_or(NOT_RECEIVED)?;
     seen.outcome.as_ref().ok_or("in progress")
 }
 

@@ -17,6 +17,9 @@ use agent::{
     site::Site,
 };
 
+/// Of an object that the API has, and that has not come to the agent.
+pub const NOT_RECEIVED: &str = "the agent has not received it yet";
+
 /// The lines of these objects, and of those that the API has and the agent did not receive.
 #[must_use]
 pub fn lines(seen: &[(String, Viewed)], state: Option<&JobState>, site: &Site) -> Vec<MountLine> {
@@ -27,7 +30,7 @@ pub fn lines(seen: &[(String, Viewed)], state: Option<&JobState>, site: &Site) -
         namespace: mount.namespace.clone(),
         name: mount.name.clone(),
         desired: mount.desired_state.clone(),
-        why: "the agent was not told of it yet".to_owned(),
+        why: NOT_RECEIVED.to_owned(),
         ..MountLine::default()
     });
     seen.iter().flat_map(|(_, viewed)| of_object(viewed, site)).chain(unreceived).collect()

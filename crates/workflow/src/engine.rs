@@ -14,7 +14,7 @@ use api::{
 };
 use controller::{Queue, Retry, WatchHealth, Watched, watch};
 use futures::{
-    StreamExt,
+    FutureExt, StreamExt,
     stream::{self, BoxStream},
 };
 use k8s_openapi::jiff::Timestamp;
@@ -37,6 +37,8 @@ use crate::{
 
 /// Plans that are carried out at the same time.
 const SIDE_BY_SIDE: usize = 64;
+/// What watches bring and that is taken in before anything is planned again.
+const AT_ONCE: usize = 4096;
 
 /// Drives all workflows until dropped.
 pub async fn run(client: Client, settings: Settings, rules: Rules) {
@@ -126,7 +128,7 @@ impl Engine {
         loop {
             let due = self.queue.deadline().map(tokio::time::Instant::from_std);
             tokio::select! {
-                Some(update) = events.next() => self.update(update),
+                Some(update) = events.next() => self.take_in(update, &mut events),
                 Some(ended) = self.passes.join_next() => self.ended(ended),
                 () = sleep_until(due) => {}
             }
@@ -137,6 +139,17 @@ impl Engine {
                 self.world.keys().into_iter().for_each(|key| self.queue.wake(key));
             }
             self.start();
+        }
+    }
+
+    /// Takes in an update, and all that came meanwhile: a plan looks at a whole workflow, and all of its nodes report at once.
+    fn take_in(&mut self, first: Update, events: &mut BoxStream<'static, Update>) {
+        self.update(first);
+        for _ in 1..AT_ONCE {
+            match events.next().now_or_never() {
+                Some(Some(update)) => self.update(update),
+                _ => return,
+            }
         }
     }
 
@@ -281,5 +294,26 @@ async fn sleep_until(due: Option<tokio::time::Instant>) {
     match due {
         Some(due) => tokio::time::sleep_until(due).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_thousand_reports_at_once_are_planned_for_once() {
+        let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let client = Client::try_from(nowhere).unwrap();
+        let mut engine = Engine::new(client, Settings::default(), Rules::default());
+        let report = |_| {
+            let key = Key::Workflow(("default".to_owned(), "w".to_owned()));
+            Update(Box::new(move |_| vec![Wake::Key(key)]))
+        };
+        let mut events = stream::iter(1..1000).map(report).boxed();
+        engine.take_in(report(0), &mut events);
+        assert!(events.next().await.is_none(), "all were taken in");
+        assert_eq!(engine.queue.start(Instant::now(), |_| true).len(), 1);
+        assert!(engine.queue.start(Instant::now(), |_| true).is_empty());
     }
 }

@@ -34,8 +34,10 @@ pub struct Stored {
 /// Makes all changes, side by side.
 pub async fn execute(client: &Client, changes: Vec<Change>) -> Made {
     let each = changes.into_iter().map(|change| async move {
-        log::debug!("{change}");
         let done = one(client, &change).await;
+        if done.is_ok() {
+            log::debug!("done: {change}");
+        }
         (change, done)
     });
     let mut all = stream::iter(each).buffer_unordered(SIDE_BY_SIDE);

@@ -66,6 +66,9 @@ pub(crate) struct Create {
     /// The owner's group, by number
     #[arg(long, value_name = "GID", requires = "user")]
     pub group: Option<u32>,
+    /// How many of its computes the job may start without, when they or their rabbits report that they are faulty or down
+    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    pub tolerance: u32,
     #[command(flatten)]
     pub patience: Patience,
 }

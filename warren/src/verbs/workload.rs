@@ -94,8 +94,9 @@ async fn call(client: &mut Client, verb: &WorkloadVerb) -> Answer {
         WorkloadVerb::Create(args) => {
             let (job, patience) = (id(&args.job), limit(&args.patience));
             let directives = args.directives.clone();
-            let (user_id, group_id) = (args.user, args.group);
-            client.create(CreateRequest { job, directives, user_id, group_id, patience }).await
+            let (user_id, group_id, tolerance) = (args.user, args.group, args.tolerance);
+            let request = CreateRequest { job, directives, user_id, group_id, patience, tolerance };
+            client.create(request).await
         }
         WorkloadVerb::Setup(args) => {
             let (job, patience) = (id(&args.job), limit(&args.patience));

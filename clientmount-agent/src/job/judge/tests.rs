@@ -138,7 +138,7 @@ fn a_mount_is_done_when_node_and_api_agree() {
         assert_eq!(short(&judged(MOUNT, Some(&state), &seen)), expected, "{what}");
     }
     let untold = judged(MOUNT, Some(&here(stored("mounted", good()))), &[]);
-    assert_eq!(short(&untold), "3?", "the agent was not told");
+    assert_eq!(short(&untold), "3?", "the agent has not received it");
 }
 
 #[test]

@@ -11,4 +11,5 @@ mod persistent;
 mod placement;
 mod refusals;
 mod samples;
+mod scale;
 mod site;

@@ -22,6 +22,12 @@ pub(super) fn workload(told: &Workload, output: Output) -> Result<Exit, Failure>
     for deadline in &told.deadlines {
         output.line(&until(deadline))?;
     }
+    for one in &told.lost {
+        output.line(&format!(
+            "goes on without {}, lost in {}: {}",
+            one.node, one.state, one.evidence
+        ))?;
+    }
     if !told.nodes.is_empty() {
         let rows: Vec<_> = told.nodes.iter().map(row).collect();
         output.table(&HEADER.map(str::to_owned), &rows)?;
@@ -130,6 +136,10 @@ fn as_json(told: &Workload) -> Value {
             "evidence": one.evidence, "mounted": one.mounted,
         })
     });
+    let lost = told
+        .lost
+        .iter()
+        .map(|one| json!({"node": one.node, "state": one.state, "evidence": one.evidence}));
     json!({
         "manager": job.manager, "job": job.job, "workflow": told.workflow,
         "exitStatus": Exit::from(told.verdict()) as u8, "message": told.message, "remedy": told.remedy,
@@ -137,5 +147,6 @@ fn as_json(told: &Workload) -> Value {
         "userId": told.user_id, "groupId": told.group_id,
         "deadlines": deadlines.collect::<Vec<_>>(), "nodes": nodes.collect::<Vec<_>>(),
         "waitsFor": told.waits_for, "aborted": told.aborted,
+        "tolerance": told.tolerance, "lost": lost.collect::<Vec<_>>(),
     })
 }
