@@ -87,9 +87,6 @@ impl Hub {
     }
 
     /// Opens a session for a node.
-    ///
-    /// # Errors
-    /// When the hello is wrong, or a newer agent of the node is connected.
     pub(crate) fn hello(&self, hello: Hello) -> Result<Session, RejectedHello> {
         let mut roster = self.roster();
         let node = hello.node.clone();
@@ -112,9 +109,6 @@ impl Hub {
     }
 
     /// The next message to the session's node; `None` until the session is notified.
-    ///
-    /// # Errors
-    /// When the session is over.
     pub(crate) fn next(
         &self,
         session: &Session,
@@ -128,9 +122,6 @@ impl Hub {
     }
 
     /// Takes a node's report. One on an earlier version of the object is dropped, because a newer report follows.
-    ///
-    /// # Errors
-    /// When the session may not send this report.
     pub(crate) fn report(
         &self,
         session: &Session,

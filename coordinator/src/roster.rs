@@ -72,9 +72,6 @@ pub(crate) enum RejectedHello {
 
 impl Roster {
     /// Opens a session, which replaces the node's session before.
-    ///
-    /// # Errors
-    /// When a newer agent speaks for this node, or the hello is incomplete.
     pub(crate) fn hello(&mut self, hello: Hello, now: i64) -> Result<u64, RejectedHello> {
         if hello.node.is_empty() {
             return Err(RejectedHello::NoName);

@@ -75,9 +75,6 @@ pub(crate) struct TlsListener {
 
 impl TlsListener {
     /// Reads the certificates and binds.
-    ///
-    /// # Errors
-    /// Names the file or the address that does not work.
     pub(crate) async fn bind(tls: &Tls) -> Result<Self, ServeError> {
         let identity = pem::identity(&tls.certificate, &tls.key)?;
         let authority = pem::authority(&tls.authority)?;
@@ -118,9 +115,6 @@ fn hear<I: Clone + Send + Sync + 'static>(request: Request<()>) -> Result<Reques
 
 impl Services {
     /// Serves root and our own user on a unix socket until `stop`.
-    ///
-    /// # Errors
-    /// When serving fails.
     pub(crate) async fn on_unix(
         self,
         listener: UnixListener,
@@ -135,9 +129,6 @@ impl Services {
     }
 
     /// Serves `Workloads`, and nothing else, to every user of this host on a unix socket until `stop`.
-    ///
-    /// # Errors
-    /// When serving fails.
     pub(crate) async fn on_open_unix(
         self,
         listener: UnixListener,
@@ -154,9 +145,6 @@ impl Services {
     }
 
     /// Serves holders of certificates on TCP until `stop`.
-    ///
-    /// # Errors
-    /// When serving fails.
     pub(crate) async fn on_tcp(
         self,
         listener: TlsListener,

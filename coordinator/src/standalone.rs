@@ -79,9 +79,6 @@ pub(crate) struct Embedded {
 
 impl Embedded {
     /// Opens the store, binds the sockets, writes the kubeconfig.
-    ///
-    /// # Errors
-    /// Names what of this did not work.
     pub(crate) async fn open(
         config: &Standalone,
         workflows: Workflows,

@@ -54,9 +54,6 @@ pub(crate) struct Listener {
 
 impl Listener {
     /// Reads the certificate and binds.
-    ///
-    /// # Errors
-    /// Names the file or the address that does not work.
     pub(crate) async fn bind(webhook: &Webhook) -> Result<Self, WebhookError> {
         let acceptor = acceptor(webhook)?;
         let address = webhook.listen;

@@ -61,9 +61,6 @@ pub async fn connect(address: &Address) -> Result<Client, ConnectError> {
 }
 
 /// The same, with the credentials that `https://HOST:PORT` needs; other addresses name their own.
-///
-/// # Errors
-/// As [`connect`], and when those files are not usable.
 pub async fn connect_with(
     address: &Address,
     credentials: Option<&Credentials>,
@@ -98,9 +95,6 @@ fn in_cluster() -> Result<Client, ConnectError> {
 }
 
 /// A client of `server`, with the credentials of the kubeconfig at `path`, or of the one found as kubectl finds it.
-///
-/// # Errors
-/// As [`connect`].
 pub async fn connect_to_server(server: Uri, path: Option<&Path>) -> Result<Client, ConnectError> {
     let mut config = read(path).await?;
     config.cluster_url = server;

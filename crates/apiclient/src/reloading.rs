@@ -22,9 +22,6 @@ use crate::{
 };
 
 /// A client that follows the kubeconfig at `path` and the files which that names.
-///
-/// # Errors
-/// When it cannot be used as it is now.
 pub(crate) async fn client(path: &Path) -> Result<Client, ConnectError> {
     let (current, namespace) = Current::of(path).await?;
     let requests = Requests { path: path.into(), current: Arc::new(Mutex::new(current)) };

@@ -67,9 +67,6 @@ pub(crate) struct Trust {
 
 impl Trust {
     /// Reads the file.
-    ///
-    /// # Errors
-    /// When it cannot be used.
     pub(crate) fn read(path: &Path) -> Result<Self, TrustError> {
         let pem = read(path, std::fs::read(path))?;
         let config = Arc::new(config(path, &pem)?);

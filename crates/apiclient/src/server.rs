@@ -76,9 +76,6 @@ pub(crate) enum RequestError {
 }
 
 /// A client of the server at `authority`; nothing is sent yet.
-///
-/// # Errors
-/// When the files cannot be used as they are now.
 pub(crate) fn client(
     authority: Authority,
     credentials: &Credentials,

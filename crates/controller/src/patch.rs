@@ -48,9 +48,6 @@ pub enum WriteError {
 }
 
 /// Writes the status of `after`, if it differs from `before`, and returns the object as stored.
-///
-/// # Errors
-/// As [`WriteError`] tells.
 pub async fn status<K: Object>(
     client: &Client,
     before: &K,
@@ -65,9 +62,6 @@ pub async fn status<K: Object>(
 }
 
 /// Puts a finalizer on an object that lacks it.
-///
-/// # Errors
-/// As [`WriteError`] tells.
 pub async fn add_finalizer<K: Object>(
     client: &Client,
     object: &K,
@@ -82,9 +76,6 @@ pub async fn add_finalizer<K: Object>(
 }
 
 /// Takes a finalizer off an object that has it.
-///
-/// # Errors
-/// As [`WriteError`] tells.
 pub async fn remove_finalizer<K: Object>(
     client: &Client,
     object: &K,
@@ -96,9 +87,6 @@ pub async fn remove_finalizer<K: Object>(
 }
 
 /// Writes what differs outside of the status, and returns the object as stored.
-///
-/// # Errors
-/// As [`WriteError`] tells.
 pub async fn object<K: Object>(
     client: &Client,
     before: &K,

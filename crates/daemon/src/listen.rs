@@ -67,9 +67,6 @@ pub fn listen(path: &Path) -> Result<UnixListener, ListenError> {
 }
 
 /// The same with mode 0666: every user of this host may connect.
-///
-/// # Errors
-/// As for [`listen`].
 pub fn listen_open(path: &Path) -> Result<UnixListener, ListenError> {
     listen_with(path, 0o666)
 }

@@ -137,9 +137,6 @@ impl Exchange {
     }
 
     /// The next message to the node; `None` until the session is notified.
-    ///
-    /// # Errors
-    /// When the session is over.
     pub fn next(&self, node: &str, epoch: u64) -> Result<Option<v1::to_node::Message>, Ended> {
         use v1::to_node::Message;
         let mut state = self.lock();
@@ -174,9 +171,6 @@ impl Exchange {
     }
 
     /// Takes a node's report. One on an earlier version of the object is dropped, because a newer report follows.
-    ///
-    /// # Errors
-    /// When the reported status does not fit the object.
     pub fn report(&self, report: &MountReport) -> Result<(), UnfitStatus> {
         let key = Key::new(&report.namespace, &report.name);
         let mut state = self.lock();

@@ -92,9 +92,6 @@ pub struct IncompleteObject {
 
 impl MountObject {
     /// Reads a ClientMount.
-    ///
-    /// # Errors
-    /// When it lacks name, namespace, uid, resourceVersion, or cannot be encoded.
     pub fn read(mut object: DynamicObject) -> Result<Self, IncompleteObject> {
         let (key, resource_version) = identity("ClientMount", &mut object)?;
         let missing = |field| incomplete("ClientMount", &key, field);
@@ -164,8 +161,6 @@ impl MountObject {
     }
 
     /// The pinned profile that the object's labels name.
-    ///
-    /// # Errors
     /// With a text for the user that names the missing label.
     pub(crate) fn profile(&self) -> Result<Key, String> {
         let get = |key: &str| {
@@ -188,9 +183,6 @@ impl MountObject {
 
 impl ProfileObject {
     /// Reads a NnfStorageProfile.
-    ///
-    /// # Errors
-    /// When it lacks name, namespace, resourceVersion, or cannot be encoded.
     pub fn read(mut object: DynamicObject) -> Result<Self, IncompleteObject> {
         let (key, resource_version) = identity("NnfStorageProfile", &mut object)?;
         let json = serde_json::to_vec(&object)

@@ -58,9 +58,6 @@ impl Credentials {
     /// Reads the credentials kept in `directory`, or makes them. They stay the same across restarts; a certificate that is for
     /// another address, or that expires within two years, is replaced under the same CA, so that kubeconfig files stay good,
     /// unless the CA itself expires.
-    ///
-    /// # Errors
-    /// [`CredentialsError`] when the file cannot be read or written; a damaged file is left alone.
     pub fn load_or_create(directory: &Path, server: SocketAddr) -> Result<Self, CredentialsError> {
         let path = directory.join(FILE);
         let credentials = match fs::read(&path) {
@@ -149,9 +146,6 @@ impl Credentials {
 
     /// Writes a kubeconfig with which kubectl reaches this server: mode 0600, replaced as a whole. One that says the same
     /// already is left alone: a start must not fail on a full disk where there is nothing to write.
-    ///
-    /// # Errors
-    /// [`CredentialsError::Write`].
     pub fn write_kubeconfig(&self, path: &Path) -> Result<(), CredentialsError> {
         let ca = STANDARD.encode(&self.ca_certificate);
         let server = SocketAddr::new(reachable(self.server.ip()), self.server.port());

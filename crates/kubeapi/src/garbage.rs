@@ -13,8 +13,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Collects garbage for the changes of a batch from event `index` on, its own changes included.
-///
-/// # Errors
 /// Only when a stored object does not decode.
 pub(crate) fn settle(batch: &mut Batch<'_>, mut index: usize) -> Result<(), Status> {
     while let Some(event) = batch.events().get(index).cloned() {

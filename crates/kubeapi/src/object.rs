@@ -59,9 +59,6 @@ fn without_nulls(mut meta: Value) -> Value {
 
 impl Object {
     /// Splits a JSON value into type, metadata and body.
-    ///
-    /// # Errors
-    /// 400 when it is no object, or when its type or metadata have the wrong shape.
     pub(crate) fn from_value(value: Value) -> Result<Self, Status> {
         let Value::Object(mut body) = value else {
             return Err(Status::bad_request(format!(
@@ -80,8 +77,6 @@ impl Object {
         Ok(Self { api_version, kind, meta, body })
     }
 
-    /// # Errors
-    /// As [`Object::from_value`]; bytes that this server stored always decode.
     pub(crate) fn from_json(json: &[u8]) -> Result<Self, Status> {
         let value = serde_json::from_slice(json)
             .map_err(|error| Status::internal(format!("stored object: {error}")))?;

@@ -69,17 +69,12 @@ impl Query {
     }
 
     /// Checks the `resourceVersion` of a get. This server always answers with the latest revision, which satisfies any.
-    ///
-    /// # Errors
     /// 500 for a text that is no revision, as kube-apiserver answers.
     pub(crate) fn revision(&self) -> Result<(), Status> {
         self.text("resourceVersion").map_or(Ok(()), |text| Status::read_revision(&text).map(drop))
     }
 
     /// The options that all writes have; `kind` is what the API calls them together.
-    ///
-    /// # Errors
-    /// 422 for a `dryRun` or `fieldValidation` that does not exist.
     pub(crate) fn write(&self, kind: &str) -> Result<WriteOptions, Status> {
         let mut causes = Vec::new();
         if kind == "PatchOptions" && self.get("force").is_some_and(|force| !force.is_empty()) {
@@ -179,8 +174,6 @@ impl Query {
 }
 
 /// The form of the Accept header that this server has and the client likes best: by quality, then by order.
-///
-/// # Errors
 /// 406 when it has none of them.
 pub(crate) fn accepted(headers: &HeaderMap, query: &Query) -> Result<Form, Status> {
     let Some(accept) = headers.get(ACCEPT) else { return Ok(Form::Object) };
@@ -236,8 +229,6 @@ pub(crate) fn media_type(headers: &HeaderMap) -> &str {
 }
 
 /// Reads the whole body.
-///
-/// # Errors
 /// 413 over the limit, 400 when the client breaks off.
 pub(crate) async fn read(headers: &HeaderMap, body: impl RequestBody) -> Result<Vec<u8>, Status> {
     let announced = headers
@@ -254,9 +245,6 @@ pub(crate) async fn read(headers: &HeaderMap, body: impl RequestBody) -> Result<
 }
 
 /// Decodes a body. Of a key that comes twice in JSON the last one counts.
-///
-/// # Errors
-/// 400 that says where it is no UTF-8, JSON or YAML; 415 for another media type.
 pub(crate) fn decode(media_type: &str, bytes: &[u8]) -> Result<Value, Status> {
     let text = || {
         std::str::from_utf8(bytes).map_err(|error| {

@@ -30,8 +30,6 @@ struct FieldTest {
 }
 
 impl FieldSelector {
-    /// # Errors
-    /// 400 that shows the part that cannot be read.
     pub(crate) fn parse(text: &str) -> Result<Self, Status> {
         let parts = split_unescaped(text).into_iter().filter(|part| !part.is_empty());
         parts.map(FieldTest::parse).collect::<Result<_, _>>().map(Self)
@@ -41,8 +39,6 @@ impl FieldSelector {
         self.0.is_empty()
     }
 
-    /// # Errors
-    /// 400 for a field of the resource that cannot be selected by.
     pub(crate) fn check(&self, resource: &Resource) -> Result<(), Status> {
         let selectable = |field: &str| {
             field == "metadata.name"

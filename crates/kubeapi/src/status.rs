@@ -129,8 +129,6 @@ impl Status {
     }
 
     /// Reads the resourceVersion of a get, a watch or an object.
-    ///
-    /// # Errors
     /// 500 without a reason for a text that is no number: kube-apiserver parses it in its storage layer, whose errors
     /// have none. A list answers 400.
     pub(crate) fn read_revision(text: &str) -> Result<u64, Self> {

@@ -199,9 +199,6 @@ impl State {
     }
 
     /// The objects of one resource as they were at an earlier revision.
-    ///
-    /// # Errors
-    /// [`Expired`] when the log no longer reaches back that far.
     pub(crate) fn snapshot(
         &self,
         resource: &Arc<str>,

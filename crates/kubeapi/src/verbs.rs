@@ -51,9 +51,6 @@ impl Subresource {
 
 impl Target {
     /// Finds the kind.
-    ///
-    /// # Errors
-    /// 404 for a kind, scope or subresource that is not served.
     pub(crate) fn resolve(&self, registry: &Registry) -> Result<Resource, Status> {
         let resource = registry
             .find(&self.group, &self.version, &self.plural)
@@ -91,9 +88,6 @@ impl Target {
     }
 
     /// An object may leave its namespace out. The namespace of a cluster-scoped object is ignored.
-    ///
-    /// # Errors
-    /// 400 for another namespace than the path's.
     fn check_namespace(&self, object: &Object) -> Result<(), Status> {
         match (self.namespace.as_deref(), object.namespace()) {
             (None, _) | (Some(_), "") => Ok(()),
@@ -124,9 +118,6 @@ pub(crate) enum FieldValidation {
 
 impl FieldValidation {
     /// Refuses what is wrong with the fields of an object, or says what to warn of.
-    ///
-    /// # Errors
-    /// 400 under strict validation.
     pub(crate) fn judge(
         self,
         resource: &Resource,

@@ -33,17 +33,11 @@ impl Output {
     }
 
     /// Prints one line of result.
-    ///
-    /// # Errors
-    /// When standard output cannot be written.
     pub fn line(self, line: &str) -> Result<(), Failure> {
         self.text(&format!("{}\n", printable(line, "")))
     }
 
     /// Prints text of many lines.
-    ///
-    /// # Errors
-    /// When standard output cannot be written.
     pub fn text(self, text: &str) -> Result<(), Failure> {
         let mut stdout = io::stdout().lock();
         stdout.write_all(printable(text, "\t\n").as_bytes())?;
@@ -51,26 +45,17 @@ impl Output {
     }
 
     /// Prints a value as JSON.
-    ///
-    /// # Errors
-    /// When standard output cannot be written.
     pub fn json<T: Serialize>(self, value: &T) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(value).map_err(io::Error::from)?;
         self.text(&format!("{}\n", plain_json(&text)))
     }
 
     /// Prints rows in columns under a header.
-    ///
-    /// # Errors
-    /// When standard output cannot be written.
     pub fn table(self, header: &[String], rows: &[Vec<String>]) -> Result<(), Failure> {
         self.text(&format!("{}\n", columns(Some(header), rows)))
     }
 
     /// Prints rows in columns without a header, as more of a table that was begun.
-    ///
-    /// # Errors
-    /// When standard output cannot be written.
     pub fn rows(self, rows: &[Vec<String>]) -> Result<(), Failure> {
         self.text(&format!("{}\n", columns(None, rows)))
     }

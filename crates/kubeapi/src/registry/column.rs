@@ -32,9 +32,6 @@ pub(super) enum Printed {
 
 impl Column {
     /// Compiles a column.
-    ///
-    /// # Errors
-    /// When the path cannot be evaluated.
     pub(crate) fn new(name: &str, kind: &str, path: &str) -> Result<Self, String> {
         let query = parse_json_path(&standard_path(path))
             .map_err(|error| format!("jsonPath {path:?} cannot be used: {error}"))?;

@@ -10,9 +10,6 @@ use serde_json::{Value, json};
 pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// Compiles the definition that a CRD describes, which has been found to be sound.
-///
-/// # Errors
-/// Every field of the CRD that asks for what this server does not do.
 pub(crate) fn compile(crd: &Object) -> Result<Definition, Vec<Cause>> {
     let spec = crd.body.get("spec").cloned().unwrap_or_default();
     let mut reader = Reader { causes: Vec::new() };

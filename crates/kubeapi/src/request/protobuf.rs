@@ -147,8 +147,6 @@ const DELETE_OPTIONS: Table = &[
 const TYPE: Table = &[(1, "apiVersion", Kind::Text), (2, "kind", Kind::Text)];
 
 /// Decodes an object to the JSON that it stands for.
-///
-/// # Errors
 /// 415 for a kind that has no table here, 400 for bytes that are no such message.
 pub(super) fn decode(bytes: &[u8]) -> Result<Value, Status> {
     let unknown = bytes

@@ -12,8 +12,6 @@ macro_rules! pattern {
     }};
 }
 
-/// # Errors
-/// Names a format that this server does not enforce for that type.
 pub(super) fn enforced(
     kind: Option<Type>,
     format: Option<String>,

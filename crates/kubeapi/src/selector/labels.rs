@@ -34,8 +34,6 @@ enum Test {
 }
 
 impl LabelSelector {
-    /// # Errors
-    /// 400 that shows the part that cannot be read.
     pub(crate) fn parse(text: &str) -> Result<Self, Status> {
         if text.trim().is_empty() {
             return Ok(Self::default());

@@ -130,8 +130,6 @@ impl Disk {
     }
 
     /// Writes a batch. `state` is what memory holds, the batch not yet in it.
-    ///
-    /// # Errors
     /// The batch is not stored; what of it may have reached the file goes with the file at the next commit.
     pub(super) fn commit(&mut self, state: &State, events: &[Arc<Event>]) -> Result<(), DiskError> {
         let database = match self.database.take() {

@@ -125,9 +125,6 @@ impl Log {
     }
 
     /// Up to `most` changes of one resource after `revision`, oldest first.
-    ///
-    /// # Errors
-    /// [`Expired`] when changes after `revision` have left the log.
     pub(crate) fn since(
         &self,
         resource: &str,

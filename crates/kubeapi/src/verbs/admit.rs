@@ -24,9 +24,6 @@ pub(crate) struct Incoming {
 }
 
 /// Reads an object of the resource's type.
-///
-/// # Errors
-/// 400 when it is of another type or cannot be read.
 pub(crate) fn read(resource: &Resource, value: Value) -> Result<Incoming, Status> {
     let version = resource.version();
     if value::depth(&value, DEEPEST + 1) > DEEPEST {
@@ -131,9 +128,6 @@ fn check_type(definition: &Definition, version: &Version, object: &Object) -> Re
 /// Validates an object: metadata, schema and the checks of its built-in kind.
 /// `old` is the object that it replaces. What was already wrong with `old`, and has not changed, is let through: an object
 /// that became invalid when its CRD changed can still be finalized.
-///
-/// # Errors
-/// 422 with every cause.
 pub(crate) fn check(
     resource: &Resource,
     part: Part,
@@ -160,8 +154,6 @@ pub(crate) fn check(
     }
 }
 
-/// # Errors
-/// 422 for a custom resource of another kind.
 pub(crate) fn check_kind(resource: &Resource, object: &Object) -> Result<(), Status> {
     let definition = &resource.definition;
     if object.kind != definition.kind {

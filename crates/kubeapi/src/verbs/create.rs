@@ -18,8 +18,6 @@ const GENERATED_PREFIX: usize = 63 - 5;
 const TRIES: usize = 8;
 
 /// Creates an object.
-///
-/// # Errors
 /// 400, 403, 404 (no such namespace), 409, 422: as kube-apiserver.
 pub(crate) fn create(
     batch: &mut Batch<'_>,

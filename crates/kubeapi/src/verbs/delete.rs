@@ -33,9 +33,6 @@ pub(crate) struct DeleteOptions {
 
 impl DeleteOptions {
     /// Reads the body of a DELETE; `null` when there is none.
-    ///
-    /// # Errors
-    /// 400 for a body that is no DeleteOptions, 422 for a policy that does not exist.
     pub(crate) fn read(body: &Value) -> Result<Self, Status> {
         if body.is_null() {
             return Ok(Self::default());
@@ -79,8 +76,6 @@ impl DeleteOptions {
 }
 
 impl Policy {
-    /// # Errors
-    /// The fault of a policy that does not exist.
     pub(crate) fn parse(name: &str) -> Result<Self, Cause> {
         match name {
             "Background" => Ok(Self::Background),
@@ -100,8 +95,6 @@ pub(crate) fn refused(causes: &[Cause]) -> Status {
 }
 
 /// Deletes one object for a client.
-///
-/// # Errors
 /// 403 for a namespace that must stay, 404, 409 for a precondition that the object does not meet.
 pub(crate) fn one(
     batch: &mut Batch<'_>,
@@ -159,9 +152,6 @@ fn success(subject: Subject<'_>, uid: &str) -> Value {
 }
 
 /// Deletes every object that a list would show.
-///
-/// # Errors
-/// As for one object.
 pub(crate) fn collection(
     batch: &mut Batch<'_>,
     target: &Target,

@@ -6,9 +6,6 @@ use crate::store::State;
 use std::sync::Arc;
 
 /// Reads one object.
-///
-/// # Errors
-/// 404.
 pub(crate) fn get(state: &State, target: &Target) -> Result<(Resource, Arc<Stored>), Status> {
     let resource = target.resolve(&state.registry)?;
     let name = target.name.as_deref().unwrap_or_default();

@@ -42,8 +42,6 @@ struct Token {
 }
 
 /// Lists objects; the pages of one list show the same moment.
-///
-/// # Errors
 /// 400 for options that make no sense, 410 when that moment has left the log.
 pub(crate) fn list(state: &State, target: &Target, options: &ListOptions) -> Result<Page, Status> {
     let resource = target.resolve(&state.registry)?;
@@ -77,8 +75,6 @@ pub(crate) fn invalid_options(causes: &[Cause]) -> Status {
     Status::invalid("meta.k8s.io", "ListOptions", "", causes)
 }
 
-/// # Errors
-/// 422 for a `resourceVersionMatch` that does not go with the other options.
 fn check_match(options: &ListOptions) -> Result<(), Status> {
     let Some(wanted) = options.revision_match.as_deref() else { return Ok(()) };
     let revision = options.revision.as_deref().unwrap_or_default();
@@ -107,8 +103,6 @@ fn wanted_revision(state: &State, options: &ListOptions) -> Result<u64, Status> 
     Ok(if exact && asked > 0 { asked } else { state.revision })
 }
 
-/// # Errors
-/// 400 when the text is no revision of this server.
 fn parse_revision(text: &str) -> Result<u64, Status> {
     text.parse().map_err(|_| Status::bad_request(format!("{text:?} is no resourceVersion")))
 }

@@ -17,7 +17,6 @@ pub(crate) enum Patch {
 }
 
 impl Patch {
-    /// # Errors
     /// 415 for a kind of patch that the resource does not take.
     pub(crate) fn check_type(media_type: &str, resource: &Resource) -> Result<(), Status> {
         match media_type {
@@ -69,8 +68,6 @@ impl Patch {
 }
 
 /// Patches an object, or its status.
-///
-/// # Errors
 /// 404, 409 when the patch itself names another resourceVersion, 422 when it does not fit: as kube-apiserver.
 pub(crate) fn patch(
     batch: &mut Batch<'_>,

@@ -13,9 +13,6 @@ use serde_json::{Value, json};
 const DATA_LIMIT: u64 = 1 << 20;
 
 /// Completes what a kind fills in before validation.
-///
-/// # Errors
-/// 422 for a CRD that cannot be served.
 pub(super) fn complete(
     definition: &Definition,
     object: &mut Object,

@@ -10,8 +10,6 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// Replaces an object, or its status.
-///
-/// # Errors
 /// 400, 404, 409 on a stale resourceVersion or another uid, 422: as kube-apiserver.
 pub(crate) fn update(
     batch: &mut Batch<'_>,
@@ -81,8 +79,6 @@ fn check_place(target: &Target, name: &str, object: &Object) -> Result<(), Statu
     target.check_namespace(object)
 }
 
-/// # Errors
-/// 400 for an object without a name, or with another than the path's.
 pub(super) fn check_name(object: &Object, name: &str) -> Result<(), Status> {
     if object.name().is_empty() {
         return Err(no_name(name));

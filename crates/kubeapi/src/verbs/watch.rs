@@ -81,8 +81,6 @@ enum Start {
 }
 
 /// Starts a watch.
-///
-/// # Errors
 /// 400 and 422 for options that make no sense, 504 when the client has seen a later state than there is; a revision that
 /// has expired is answered in the stream, by an ERROR event.
 pub(crate) fn watch(
@@ -133,8 +131,6 @@ fn start(options: &WatchOptions) -> Result<Start, Status> {
     })
 }
 
-/// # Errors
-/// 422 for a `resourceVersionMatch` that does not go with the other options of a watch.
 fn check_match(options: &WatchOptions) -> Result<(), Status> {
     let why = match (options.revision_match.as_deref(), options.send_initial) {
         (None, None) | (Some("NotOlderThan"), Some(_)) if options.token.is_none() => return Ok(()),
