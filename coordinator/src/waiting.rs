@@ -44,14 +44,14 @@ impl Waiting {
         if self.questions.len() > MOST {
             self.questions.pop_first();
         }
-        hub.exchange().set_attentive(&session.node, true);
+        hub.exchange().set_watches_job(&session.node, true);
     }
 
     /// The node waits for this no more.
     pub(crate) fn end(&mut self, hub: &Hub, session: &Session, id: u64) {
         self.questions.remove(&id);
         if self.questions.is_empty() {
-            hub.exchange().set_attentive(&session.node, false);
+            hub.exchange().set_watches_job(&session.node, false);
         }
     }
 

@@ -62,10 +62,6 @@ impl Listener {
         Ok(Self { tcp, acceptor })
     }
 
-    pub(crate) fn address(&self) -> Option<SocketAddr> {
-        self.tcp.local_addr().ok()
-    }
-
     /// Answers reviews for ever.
     pub(crate) async fn serve(self, workflows: Workflows) -> Infallible {
         let router = Router::new()

@@ -68,7 +68,7 @@ impl BoxOfOne {
             workflows,
         };
         let coordinator = Coordinator::start(&config).await.unwrap();
-        let node_address = coordinator.node_address();
+        let node_address = coordinator.node_address;
         let (stop, stopped) = oneshot::channel();
         let running = tokio::spawn(coordinator.run_until(async {
             let _ = stopped.await;

@@ -19,13 +19,7 @@ use crate::{
 pub enum ConnectError {
     /// The kubeconfig is missing or cannot be used.
     #[error("read kubeconfig {}", path.display())]
-    ReadKubeconfig {
-        /// The kubeconfig or the server.
-        path: PathBuf,
-        /// The cause.
-        #[source]
-        source: KubeconfigError,
-    },
+    ReadKubeconfig { path: PathBuf, source: KubeconfigError },
     /// No kubeconfig was named, and none was found that can be used.
     #[error("find a kubeconfig by $KUBECONFIG or in ~/.kube")]
     FindKubeconfig(#[source] KubeconfigError),
@@ -37,13 +31,7 @@ pub enum ConnectError {
     NoCredentials(Authority),
     /// The token file or the CA file cannot be used.
     #[error("set up the way to https://{server}")]
-    Credentials {
-        /// The kubeconfig or the server.
-        server: Authority,
-        /// The cause.
-        #[source]
-        source: CredentialsError,
-    },
+    Credentials { server: Authority, source: CredentialsError },
     /// The configuration names certificates that cannot be used, or the like.
     #[error("make a client of the cluster's API")]
     MakeClient(#[source] kube::Error),

@@ -17,14 +17,13 @@
 //!
 //! Assumptions: a resourceVersion is a number that grows, as it is on every supported API server.
 
-mod backoff;
 mod exchange;
 mod fanout;
 mod object;
 mod pending;
 mod profile_reader;
+mod requests;
 mod session_start;
-mod tasks;
 mod watch;
 mod write_back;
 

@@ -209,11 +209,7 @@ fn definition(batch: &Batch<'_>, key: &Key) -> Result<Arc<Definition>, Status> {
 
 /// Empties a namespace that is being deleted; the namespace goes when it is empty, and says what remains until then.
 fn finish_namespace(batch: &mut Batch<'_>, name: &str) -> Result<(), Status> {
-    let key = Key {
-        resource: builtin::NAMESPACES.into(),
-        namespace: String::new(),
-        name: name.to_owned(),
-    };
+    let key = Key::global(builtin::NAMESPACES, name);
     let Some(stored) = batch.get(&key).filter(|stored| stored.deleting) else { return Ok(()) };
     let content: Vec<Arc<Definition>> =
         batch.registry().iter().filter(|definition| definition.namespaced).cloned().collect();
@@ -272,11 +268,7 @@ fn terminating(remaining: &BTreeMap<String, usize>, finalizers: &BTreeMap<String
 
 /// Deletes the objects of a CRD that is being deleted; the CRD goes when none is left.
 fn finish_crd(batch: &mut Batch<'_>, resource: &Arc<str>) -> Result<(), Status> {
-    let key = Key {
-        resource: builtin::CRDS.into(),
-        namespace: String::new(),
-        name: resource.to_string(),
-    };
+    let key = Key::global(builtin::CRDS, resource);
     let Some(stored) = batch.get(&key).filter(|stored| stored.deleting) else { return Ok(()) };
     let mut object = stored.decode()?;
     if !object.has_finalizer(crd::CLEANUP_FINALIZER) {

@@ -2,7 +2,7 @@ use super::Column;
 use crate::names;
 use crate::object::{Object, Stored};
 use crate::schema::Schema;
-use crate::status::{Status, Subject};
+use crate::status::{Cause, Status, Subject};
 use hyper::body::Bytes;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -30,8 +30,6 @@ pub(crate) struct Definition {
     pub(crate) counts_generation: bool,
     /// Whether PUT may leave the resourceVersion out.
     pub(crate) unconditional_update: bool,
-    /// Whether PUT makes an object that does not exist.
-    pub(crate) create_on_update: bool,
     /// Its CRD is being deleted: nothing new may be created.
     pub(crate) terminating: bool,
     pub(crate) name_rule: NameRule,
@@ -82,6 +80,11 @@ impl Definition {
 
     pub(crate) fn subject<'a>(&'a self, name: &'a str) -> Subject<'a> {
         Subject { group: &self.group, plural: &self.plural, name }
+    }
+
+    /// The refusal of an object of this kind.
+    pub(crate) fn invalid(&self, name: &str, causes: &[Cause]) -> Status {
+        Status::invalid(&self.group, &self.kind, name, causes)
     }
 
     /// The version that objects are stored in, when it is served.

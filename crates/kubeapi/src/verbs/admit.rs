@@ -4,7 +4,7 @@ use super::{FieldValidation, Subresource, strategy};
 use crate::admission::{Change, Operation};
 use crate::metadata;
 use crate::object::Object;
-use crate::registry::{Definition, Resource, Version, builtin};
+use crate::registry::{Definition, Resource, Version};
 use crate::schema::Part;
 use crate::status::{Cause, Status};
 use crate::store::Batch;
@@ -36,18 +36,13 @@ pub(crate) fn read(resource: &Resource, value: Value) -> Result<Incoming, Status
     let mut object =
         Object::from_value(value).map_err(|status| unreadable(resource, &status.message))?;
     check_type(&resource.definition, version, &object)?;
+    version.schema.prune(&mut object.body, &mut unknown);
+    version.schema.fill(&mut object.body);
     if !resource.definition.custom {
         // kube-apiserver decodes built-in kinds into Go structs, and refuses fields of another type.
-        let misfit = version.schema.misfit(&object.body);
-        misfit.map_or(Ok(()), |why| Err(unreadable(resource, &why)))?;
-        version.schema.store_form(&mut object.body);
+        let misfits = version.schema.misfits(&object.body);
+        misfits.map_or(Ok(()), |why| Err(unreadable(resource, &why)))?;
     }
-    version.schema.prune(&mut object.body, &mut unknown);
-    if object.kind != resource.definition.kind {
-        // The object is of another kind, and is refused for that: its fields are not this kind's.
-        unknown.clear();
-    }
-    version.schema.fill(&mut object.body);
     version.to_storage(&resource.definition, &mut object);
     object.meta.managed_fields = None;
     object.meta.self_link = None;
@@ -76,7 +71,7 @@ fn unknown_metadata(value: &Value) -> Vec<String> {
 }
 
 /// The refusal of a body that is no object of the kind.
-pub(crate) fn unrecognized(resource: &Resource, why: &str) -> Status {
+fn unrecognized(resource: &Resource, why: &str) -> Status {
     let kind = &resource.definition.kind;
     Status::bad_request(format!(
         "the object provided is unrecognized (must be of type {kind}): {why}"
@@ -84,7 +79,7 @@ pub(crate) fn unrecognized(resource: &Resource, why: &str) -> Status {
 }
 
 /// The refusal of an object in which a field has the wrong type.
-pub(crate) fn unreadable(resource: &Resource, why: &str) -> Status {
+fn unreadable(resource: &Resource, why: &str) -> Status {
     let (kind, version) = (&resource.definition.kind, &resource.version().name);
     Status::bad_request(format!(
         "{kind} in version \"{version}\" cannot be handled as a {kind}: {why}"
@@ -147,11 +142,7 @@ pub(crate) fn check(
         check_new_finalizers(object, old, &mut causes);
         causes.extend(strategy::check_change(definition, object, old));
     }
-    if causes.is_empty() {
-        Ok(())
-    } else {
-        Err(Status::invalid(&definition.group, &definition.kind, object.name(), &causes))
-    }
+    if causes.is_empty() { Ok(()) } else { Err(definition.invalid(object.name(), &causes)) }
 }
 
 pub(crate) fn check_kind(resource: &Resource, object: &Object) -> Result<(), Status> {
@@ -180,15 +171,7 @@ fn all_causes(
         Version::view(&object)
     };
     version.schema.validate(part, &shown(object), old.map(shown).as_ref(), &mut causes);
-    if !definition.custom {
-        // `read` checked the types already.
-        causes.retain(|cause| cause.reason != "FieldValueTypeInvalid");
-    }
-    let own = strategy::check(definition, object);
-    if &*definition.id == builtin::EVENTS && !own.is_empty() {
-        return own;
-    }
-    causes.extend(own);
+    causes.extend(strategy::check(definition, object));
     causes
 }
 
@@ -215,7 +198,7 @@ pub(super) fn ask(
         group: &version.group,
         version: &version.name,
         resource: &definition.plural,
-        subresource: subresource.map(Subresource::name),
+        subresource: subresource.map(|_| "status"),
         old: old.as_ref(),
         new: new.as_ref(),
     })
