@@ -103,6 +103,9 @@ impl Query {
 
     /// What a list or the deletion of a collection is about.
     pub(crate) fn selection(&self) -> Result<Selection, Status> {
+        for number in ["limit", "timeoutSeconds"] {
+            self.number(number)?;
+        }
         Ok(Selection {
             labels: LabelSelector::parse(self.get("labelSelector").unwrap_or_default())?,
             fields: FieldSelector::parse(self.get("fieldSelector").unwrap_or_default())?,
@@ -137,6 +140,7 @@ impl Query {
         if !body.is_null() {
             return DeleteOptions::read(body);
         }
+        self.number("gracePeriodSeconds")?;
         let policy = self.get("propagationPolicy").map(Policy::parse).transpose();
         let policy = policy.map_err(|cause| delete::refused(&[cause]))?;
         Ok(DeleteOptions { policy, dry_run: self.dry_run()?, ..DeleteOptions::default() })

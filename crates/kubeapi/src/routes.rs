@@ -123,10 +123,7 @@ mod tests {
             (namespace.plural.as_str(), namespace.name.as_deref()),
             ("namespaces", Some("n"))
         );
-        assert_eq!(
-            target("/api/v1/namespaces/n/status").subresource,
-            Some(Subresource::Status)
-        );
+        assert_eq!(target("/api/v1/namespaces/n/status").subresource, Some(Subresource::Status));
         assert_eq!(target("/api/v1/namespaces/n/secrets").namespace.as_deref(), Some("n"));
         let deep = target("/apis/g/v/namespaces/n/things/a/exec/x");
         assert_eq!(deep.subresource, Some(Subresource::Unknown));

@@ -128,6 +128,9 @@ impl ApiService {
                 let page = list::list(&self.store.shared.read(), &target, &query.list()?)?;
                 return Ok(json_response(200, form.page(&page)?));
             }
+            (&Method::PUT | &Method::PATCH, false, None) if definition.custom => {
+                return Err(Status::bad_request("name must be provided"));
+            }
             (&Method::POST, false, None) if !everywhere => Change::Create,
             (&Method::PUT, true, _) if !everywhere => Change::Update,
             (&Method::PATCH, true, _) if !everywhere => {

@@ -70,7 +70,7 @@ impl Status {
     }
 
     pub(crate) fn namespace_terminating(subject: Subject<'_>, namespace: &str) -> Self {
-        let why = format!("namespace {namespace} is being terminated");
+        let why = format!("namespace {namespace} takes nothing new because it is being terminated");
         Self::forbidden(subject, &why).with_cause("NamespaceTerminating", &why)
     }
 

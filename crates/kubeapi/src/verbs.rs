@@ -71,9 +71,11 @@ impl Target {
     /// An object may leave its namespace out. The namespace of a cluster-scoped object is ignored. 400 for another one.
     fn check_namespace(&self, object: &Object) -> Result<(), Status> {
         match (self.namespace.as_deref(), object.namespace()) {
-            (Some(here), there) if !there.is_empty() && here != there => Err(Status::bad_request(
-                format!("the object is in namespace {there}, and not in {here} as the path says"),
-            )),
+            (Some(here), there) if !there.is_empty() && here != there => {
+                Err(Status::bad_request(format!(
+                    "the namespace of the object ({there}) does not match the namespace on the URL ({here})"
+                )))
+            }
             _ => Ok(()),
         }
     }

@@ -265,7 +265,12 @@ pub(crate) fn complete(crd: &mut Object, definition: &Definition) {
     }
     let conditions = json!([
         condition(crd, "NamesAccepted", "NoConflicts", "no conflicts found"),
-        condition(crd, "Established", "InitialNamesAccepted", "the names have been accepted"),
+        condition(
+            crd,
+            "Established",
+            "InitialNamesAccepted",
+            "the initial names have been accepted"
+        ),
     ]);
     let status =
         json!({"acceptedNames": names, "storedVersions": stored, "conditions": conditions});

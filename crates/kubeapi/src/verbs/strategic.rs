@@ -38,7 +38,10 @@ fn merge_map(object: &mut Map<String, Value>, patch: &Map<String, Value>) {
         } else if let (Some(Value::Array(before)), Value::Array(added)) = (before, value)
             && matches!(key.as_str(), "finalizers" | "ownerReferences")
         {
+            // New finalizers come first, as in kube-apiserver.
+            let new = before.len();
             added.iter().for_each(|item| merge_item(before, item));
+            before.rotate_left(if key == "finalizers" { new } else { 0 });
         } else if object.contains_key(key) || value.get("$patch").is_none() {
             // A directive for an absent member does not create it.
             merge(object.entry(key).or_insert(Value::Null), value);

@@ -50,7 +50,9 @@ pub(super) fn check(definition: &Definition, object: &Object) -> Vec<Cause> {
         members.into_iter().flat_map(Map::keys).map(move |key| (field, key))
     };
     let wrong = |(field, key): (&str, &String)| {
-        let why = names::data_key(key)?;
+        let twice = field == "data" && keys("binaryData").any(|(_, other)| other == key);
+        let twice = twice.then_some("duplicate of key present in binaryData");
+        let why = names::data_key(key).or(twice)?;
         Some(Cause::invalid(format!("{field}[{key}]"), &json!(key), why))
     };
     keys("data").chain(keys("binaryData")).filter_map(wrong).collect()

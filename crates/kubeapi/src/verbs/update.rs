@@ -36,7 +36,8 @@ fn check_preconditions(
     let (revision, uid) = (object.meta.resource_version.as_deref(), object.uid());
     if !uid.is_empty() && uid != stored.uid {
         let there = &stored.uid;
-        let why = format!("its uid is {there}, and not {uid}");
+        let why =
+            format!("Precondition failed: UID in precondition: {uid}, in the object: {there}");
         return Err(Status::conflict(subject, &why));
     }
     match revision.unwrap_or_default() {
@@ -116,6 +117,7 @@ fn merged(
     }
     let mut object = wanted;
     object.meta = ObjectMeta {
+        generate_name: object.meta.generate_name,
         labels: object.meta.labels,
         annotations: object.meta.annotations,
         finalizers: object.meta.finalizers,
