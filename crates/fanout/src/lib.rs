@@ -33,5 +33,5 @@ pub use object::{Key, MountObject, ProfileObject};
 pub use pending::UnfitStatus;
 pub use profile_reader::read_profiles;
 pub use session_start::start_sessions;
-pub use watch::{client_mounts, follow, profiles, resource};
+pub use watch::{client_mounts, everywhere, follow, profiles, resource};
 pub use write_back::write_back;

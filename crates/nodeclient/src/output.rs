@@ -74,10 +74,7 @@ impl Output {
 
     /// Tells a text of many lines, or an object as JSON, beside the results, which belong to a command that ran.
     pub fn text_beside(self, text: &str) {
-        self.write(&printable(
-            text, "
-",
-        ));
+        self.write(&printable(text, "\n"));
     }
 
     /// Tells why a verb failed.

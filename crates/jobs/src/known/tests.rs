@@ -100,7 +100,7 @@ fn an_old_reading_changes_nothing_and_a_namesake_made_since_stays() {
 fn of_two_that_fit_the_one_that_stays_is_meant_and_two_that_stay_are_told() {
     let jobs = Jobs::default();
     let mut leaving = workflow("a", "7", "Teardown", 1);
-    leaving.deleting = true;
+    leaving.state.deleting = true;
     jobs.apply_workflow(leaving);
     jobs.apply_workflow(workflow("b", "7", "Setup", 2));
     assert_eq!(jobs.state(&job("7"), "n1", Ticket(0)).workflow, "b");
