@@ -127,8 +127,13 @@ impl Standalone {
 }
 
 fn loopback(text: &str) -> Result<SocketAddr, String> {
-    let address: SocketAddr = text.parse().map_err(|error| format!("{error}: use 127.0.0.1:6443"))?;
-    if address.ip().is_loopback() { Ok(address) } else { Err("this is not a loopback address: the embedded API is for this host; use 127.0.0.1 or [::1], or run on Kubernetes".to_owned()) }
+    let address: SocketAddr =
+        text.parse().map_err(|error| format!("{error}: use 127.0.0.1:6443"))?;
+    if address.ip().is_loopback() {
+        Ok(address)
+    } else {
+        Err("this is not a loopback address: the embedded API is for this host; use 127.0.0.1 or [::1], or run on Kubernetes".to_owned())
+    }
 }
 
 #[derive(Debug, Args)]

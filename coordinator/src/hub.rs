@@ -25,13 +25,12 @@ pub(crate) struct Hub {
     jobs: Arc<Jobs>,
 }
 
-/// One session of a node.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub node: String,
     pub epoch: u64,
     /// Notified when [`Hub::next`] may have a message.
-    pub bell: Arc<Notify>,
+    pub notify: Arc<Notify>,
 }
 
 /// Why a session is over.
@@ -71,7 +70,6 @@ pub(crate) enum RejectedReport {
 }
 
 impl Hub {
-    /// A hub without nodes.
     pub(crate) fn new() -> Self {
         Self { roster: Mutex::default(), exchange: Arc::default(), jobs: Arc::default() }
     }
@@ -98,13 +96,13 @@ impl Hub {
         if roster.is_rabbit(&node) != was_rabbit {
             self.exchange.set_nodes(roster.nodes());
         }
-        let bell = self.exchange.open(&node, epoch, audience);
-        Ok(Session { node, epoch, bell })
+        let notify = self.exchange.open(&node, epoch, audience);
+        Ok(Session { node, epoch, notify })
     }
 
     /// Closes a session.
-    pub(crate) fn bye(&self, session: &Session) {
-        self.roster().bye(&session.node, session.epoch, now());
+    pub(crate) fn disconnected(&self, session: &Session) {
+        self.roster().disconnected(&session.node, session.epoch, now());
         self.exchange.close(&session.node, session.epoch);
     }
 
@@ -208,7 +206,6 @@ impl Hub {
     }
 }
 
-/// Seconds since 1970.
 fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)

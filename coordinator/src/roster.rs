@@ -34,7 +34,6 @@ struct Session {
     hello: Hello,
     epoch: u64,
     connected: bool,
-    /// Seconds since 1970.
     since: i64,
     health: Health,
 }
@@ -95,7 +94,7 @@ impl Roster {
     }
 
     /// Ends a session, unless a newer one replaced it.
-    pub(crate) fn bye(&mut self, node: &str, epoch: u64, now: i64) {
+    pub(crate) fn disconnected(&mut self, node: &str, epoch: u64, now: i64) {
         if let Some(session) = self.sessions.get_mut(node)
             && session.epoch == epoch
         {

@@ -201,7 +201,7 @@ impl Coordinator {
 
     fn begin(&mut self, client: &Client, is_standalone: bool, config: &Config, rules: Rules) {
         let exchange = self.hub.exchange();
-        let (nodes, heard) = signal::channel(BTreeSet::new());
+        let (nodes, names) = signal::channel(BTreeSet::new());
         self.work.spawn(fanout::client_mounts(client.clone(), exchange.clone()));
         self.work.spawn(fanout::profiles(client.clone(), exchange.clone()));
         self.work.spawn(fanout::start_sessions(client.clone(), exchange.clone()));
@@ -214,7 +214,7 @@ impl Coordinator {
         self.work.spawn(jobs::look(client.clone(), None, jobs.clone()));
         let workflows = config.workflows.clone();
         let parts =
-            Parts { workflows, rules, exchange: exchange.clone(), nodes: heard, is_standalone };
+            Parts { workflows, rules, exchange: exchange.clone(), nodes: names, is_standalone };
         engine::start(client, parts, &mut self.work);
     }
 

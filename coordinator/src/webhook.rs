@@ -46,7 +46,6 @@ pub enum WebhookError {
     Tls(#[from] rustls::Error),
 }
 
-/// A listener and its certificate.
 pub(crate) struct Listener {
     tcp: TcpListener,
     acceptor: TlsAcceptor,

@@ -30,7 +30,6 @@ pub enum ListenError {
     /// The system refused.
     #[error("listen on {}", path.display())]
     System {
-        /// Path of the socket.
         path: PathBuf,
         /// The system's error.
         #[source]

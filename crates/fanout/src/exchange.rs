@@ -222,7 +222,6 @@ impl Exchange {
         true
     }
 
-    /// A ClientMount is gone.
     pub fn remove_mount(&self, key: &Key, uid: &str) {
         let mut state = self.lock();
         state.fanout.remove_mount(key, uid);
@@ -251,7 +250,6 @@ impl Exchange {
         self.lock().fanout.apply_profile(profile);
     }
 
-    /// A profile is gone.
     pub fn remove_profile(&self, key: &Key) {
         self.lock().fanout.remove_profile(key);
     }

@@ -118,7 +118,6 @@ impl Fanout {
         }
     }
 
-    /// Ends all sessions.
     pub(crate) fn close_all(&mut self) {
         for (_, queue) in self.queues.drain() {
             queue.notify.notify_one();
@@ -130,7 +129,6 @@ impl Fanout {
         self.entry(key).map(|entry| entry.object.clone())
     }
 
-    /// Every ClientMount.
     pub(crate) fn mounts(&self) -> impl Iterator<Item = &Arc<MountObject>> {
         self.mounts.values().flat_map(BTreeMap::values).map(|entry| &entry.object)
     }

@@ -21,7 +21,7 @@ const READERS: usize = 16;
 /// Reads the profiles that objects wait for, until dropped. The watch tells when a missing profile appears.
 pub async fn read_profiles(client: Client, exchange: Arc<Exchange>) {
     let permits = Arc::new(Semaphore::new(READERS));
-    let next = async || exchange.take_pending_read().await;
+    let next = || exchange.take_pending_read();
     for_each(next, |key| {
         let (client, exchange, permits) = (client.clone(), exchange.clone(), permits.clone());
         async move { answer(&client, &exchange, &permits, &key).await }

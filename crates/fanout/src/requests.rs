@@ -37,8 +37,9 @@ pub(crate) async fn answered<T>(request: impl Future<Output = kube::Result<T>>) 
 
 /// Starts a task for everything that `next` yields, until dropped. A panic in a task becomes a panic of the caller, because
 /// nobody else awaits the tasks.
-pub(crate) async fn for_each<T, F>(next: impl AsyncFn() -> T, work: impl Fn(T) -> F)
+pub(crate) async fn for_each<T, N, F>(next: impl Fn() -> N, work: impl Fn(T) -> F)
 where
+    N: Future<Output = T>,
     F: Future<Output = ()> + Send + 'static,
 {
     let mut running = JoinSet::new();

@@ -25,7 +25,7 @@ const READERS: usize = 16;
 /// Starts the session of every node that connects, until dropped.
 pub async fn start_sessions(client: Client, exchange: Arc<Exchange>) {
     let permits = Arc::new(Semaphore::new(READERS));
-    let next = async || exchange.take_waiting_session().await;
+    let next = || exchange.take_waiting_session();
     for_each(next, |node| {
         let (client, exchange, permits) = (client.clone(), exchange.clone(), permits.clone());
         async move { start_session(&client, &exchange, &permits, &node).await }

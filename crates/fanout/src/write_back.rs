@@ -25,7 +25,7 @@ const CONFLICTS_AT_ONCE: u32 = 5;
 /// Carries out pending writes, until dropped.
 pub async fn write_back(client: Client, exchange: Arc<Exchange>) {
     let permits = Arc::new(Semaphore::new(WRITERS));
-    let next = async || exchange.take_write().await;
+    let next = || exchange.take_write();
     let writer = |key| Writer::new(client.clone(), exchange.clone(), key, permits.clone());
     for_each(next, |key| writer(key).write()).await;
 }

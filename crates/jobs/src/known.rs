@@ -54,7 +54,6 @@ pub(crate) struct Look {
 }
 
 impl Jobs {
-    /// A new question.
     pub fn ask(&self) -> Ticket {
         let mut state = self.lock();
         state.questions += 1;

@@ -28,7 +28,6 @@ pub fn has_reached(state: &str, than: &str) -> bool {
     position(state).zip(position(than)).is_some_and(|(state, than)| state >= than)
 }
 
-/// One Workflow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workflow {
     pub(crate) resource_version: String,
@@ -38,7 +37,6 @@ pub struct Workflow {
 }
 
 impl Workflow {
-    /// Reads one.
     #[must_use]
     pub fn read(object: &DynamicObject) -> Self {
         let at = |pointer: &str| object.data.pointer(pointer);
@@ -90,7 +88,6 @@ pub struct Computes {
 }
 
 impl Computes {
-    /// Reads those of one.
     #[must_use]
     pub fn read(object: &DynamicObject) -> Self {
         let data = object.data.get("data").and_then(Value::as_array);

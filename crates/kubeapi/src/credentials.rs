@@ -27,7 +27,6 @@ const FIRST_YEAR: i32 = 2020;
 /// A clock that says less, the first second of 2026, is wrong.
 const THIS_PROGRAM: i64 = 1_767_225_600;
 
-/// Why there are no credentials.
 #[derive(Debug, Error)]
 pub enum CredentialsError {
     #[error("{} cannot be read", path.display())]

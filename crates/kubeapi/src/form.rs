@@ -24,7 +24,6 @@ pub(crate) enum Include {
     Object,
 }
 
-/// One page of a list.
 #[derive(Debug)]
 pub(crate) struct Page {
     pub(crate) resource: Resource,
@@ -36,7 +35,6 @@ pub(crate) struct Page {
 }
 
 impl Form {
-    /// One object.
     pub(crate) fn one(
         self,
         resource: &Resource,
@@ -54,7 +52,6 @@ impl Form {
         }
     }
 
-    /// One page of a list.
     pub(crate) fn page(self, page: &Page) -> Result<Bytes, Status> {
         let mut meta = json!({"resourceVersion": page.revision.to_string()});
         if let Some(token) = &page.token {

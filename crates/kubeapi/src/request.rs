@@ -74,7 +74,6 @@ impl Query {
         self.get("resourceVersion").map_or(Ok(()), |text| Status::read_revision(text).map(drop))
     }
 
-    /// The options that all writes have.
     pub(crate) fn write(&self) -> Result<WriteOptions, Status> {
         let dry_run = self.dry_run()?;
         let field_validation = match self.get("fieldValidation") {

@@ -3,7 +3,6 @@
 use crate::verbs::{Subresource, Target};
 use percent_encoding::percent_decode_str;
 
-/// What a path leads to.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     Objects(Target),

@@ -74,7 +74,6 @@ impl Status {
         Self::forbidden(subject, &why).with_cause("NamespaceTerminating", &why)
     }
 
-    /// The path leads nowhere.
     pub(crate) fn no_such_path() -> Self {
         Self::new(404, "NotFound", "the server could not find the requested resource")
     }
@@ -84,7 +83,6 @@ impl Status {
         Self::new(404, "NotFound", PAGE_NOT_FOUND)
     }
 
-    /// Whether the answer is plain text.
     pub(crate) fn is_plain(&self) -> bool {
         self.message == PAGE_NOT_FOUND
     }
@@ -193,7 +191,6 @@ impl Status {
         self
     }
 
-    /// The object that goes over the wire.
     pub(crate) fn to_json(&self) -> Value {
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",

@@ -38,7 +38,6 @@ pub(crate) enum Subresource {
 }
 
 impl Target {
-    /// Finds the kind.
     pub(crate) fn resolve(&self, registry: &Registry) -> Result<Resource, Status> {
         let resource = registry
             .find(&self.group, &self.version, &self.plural)
@@ -91,7 +90,6 @@ impl Target {
         self.check_namespace(object)
     }
 
-    /// Reads the object.
     pub(crate) fn get(&self, state: &State) -> Result<(Resource, Arc<Stored>), Status> {
         let resource = self.resolve(&state.registry)?;
         let name = self.name.as_deref().unwrap_or_default();
@@ -116,25 +114,4 @@ pub(crate) enum FieldValidation {
     #[default]
     Warn,
     Ignore,
-}
-
-impl FieldValidation {
-    /// Refuses what is wrong with the fields of an object, or says what to warn of.
-    pub(crate) fn judge(
-        self,
-        resource: &Resource,
-        problems: Vec<String>,
-    ) -> Result<Vec<String>, Status> {
-        match self {
-            Self::Strict if !problems.is_empty() => {
-                let (kind, version) = (&resource.definition.kind, &resource.version().name);
-                let list = problems.join(", ");
-                Err(Status::bad_request(format!(
-                    "{kind} in version \"{version}\" cannot be handled as a {kind}: strict decoding error: {list}"
-                )))
-            }
-            Self::Strict | Self::Ignore => Ok(Vec::new()),
-            Self::Warn => Ok(problems),
-        }
-    }
 }

@@ -27,7 +27,6 @@ impl Output {
         Self { json, colour: terminal && wanted, progress: terminal }
     }
 
-    /// Whether JSON is wanted.
     pub fn is_json(self) -> bool {
         self.json
     }

@@ -133,7 +133,6 @@ impl Verb {
         }
     }
 
-    /// Whether JSON is wanted.
     #[must_use]
     pub fn is_json(&self) -> bool {
         self.common().json

@@ -21,7 +21,6 @@ const EVENT_RENAMES: [(&str, &str); 7] = [
     ("deprecatedCount", "count"),
 ];
 
-/// All of them.
 pub(crate) fn definitions() -> Vec<Definition> {
     let specs: Vec<Spec> = serde_saphyr::from_str(include_str!("builtin.yaml"))
         .expect("builtin.yaml is well formed, as a test shows");
@@ -81,7 +80,6 @@ fn newer_events(older: &mut Version) -> Version {
     }
 }
 
-/// The columns of a kind without its own.
 pub(crate) fn default_columns() -> Vec<Column> {
     let age = Column::new("Age", "date", ".metadata.creationTimestamp");
     vec![Column::of_names(), age.expect("a plain path is well formed")]

@@ -8,7 +8,6 @@ use regex::{Captures, Regex};
 use serde_json::{Value, json};
 use std::sync::LazyLock;
 
-/// One column of a kind's table.
 #[derive(Debug, Clone)]
 pub(crate) struct Column {
     pub(crate) name: String,
@@ -20,7 +19,6 @@ pub(crate) struct Column {
 }
 
 impl Column {
-    /// Compiles a column.
     pub(crate) fn new(name: &str, kind: &str, path: &str) -> Result<Self, String> {
         let query = parse_json_path(&standard_path(path))
             .map_err(|error| format!("jsonPath {path:?} cannot be used: {error}"))?;
@@ -41,7 +39,6 @@ impl Column {
         Self { format: "name".to_owned(), ..base }
     }
 
-    /// The header cell (`metav1.TableColumnDefinition`).
     pub(crate) fn header(&self) -> Value {
         json!({
             "name": self.name, "type": if self.kind == "count" { "integer" } else { &self.kind }, "format": self.format,

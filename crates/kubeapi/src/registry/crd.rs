@@ -7,7 +7,6 @@ use crate::status::Cause;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// Keeps a CRD until its objects are gone.
 pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// `spec` of a CRD. What is not here is not acted on.

@@ -7,7 +7,6 @@ use hyper::body::Bytes;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// One kind of object.
 #[derive(Debug)]
 pub(crate) struct Definition {
     /// `plural.group`, or `plural` in the core group.
@@ -35,7 +34,6 @@ pub(crate) struct Definition {
     pub(crate) name_rule: NameRule,
 }
 
-/// One served version of a kind.
 #[derive(Debug)]
 pub(crate) struct Version {
     pub(crate) group: String,
@@ -52,7 +50,6 @@ pub(crate) struct Version {
     pub(crate) deprecation: Option<String>,
 }
 
-/// A field that a field selector may name.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Selectable {
     /// As the selector writes it.
@@ -82,7 +79,6 @@ impl Definition {
         Subject { group: &self.group, plural: &self.plural, name }
     }
 
-    /// The refusal of an object of this kind.
     pub(crate) fn invalid(&self, name: &str, causes: &[Cause]) -> Status {
         Status::invalid(&self.group, &self.kind, name, causes)
     }

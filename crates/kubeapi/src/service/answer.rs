@@ -18,7 +18,6 @@ pub(super) fn warn(response: &mut Response<Body>, warnings: &[String]) {
     }
 }
 
-/// The answer that carries a refusal.
 pub(crate) fn refuse(status: &Status) -> Response<Body> {
     match status.is_plain() {
         true => text(404, status.message.clone()),

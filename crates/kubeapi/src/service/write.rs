@@ -70,7 +70,6 @@ impl ApiService {
         finish(&resource, outcome, form, dry_run.then_some(before))
     }
 
-    /// Waits until the write is on disk, or refused.
     async fn stored(&self, apply: Apply, dry_run: bool) -> Result<Outcome, Status> {
         let (reply, answer) = oneshot::channel();
         // The write stands when the client has disconnected.

@@ -16,15 +16,12 @@ const METADATA: &str = "\
     annotations creationTimestamp deletionGracePeriodSeconds deletionTimestamp finalizers generateName generation \
     labels managedFields name namespace ownerReferences resourceVersion selfLink uid";
 
-/// A client's object in storage form, pruned and defaulted, and the fields that were not known.
-#[derive(Debug)]
-pub(crate) struct Incoming {
-    pub(crate) object: Object,
-    pub(crate) unknown: Vec<String>,
-}
-
-/// Reads an object of the resource's type.
-pub(crate) fn read(resource: &Resource, value: Value) -> Result<Incoming, Status> {
+/// Reads an object of the resource's type: in storage form, pruned and defaulted. Unknown fields are refused, or warned of.
+pub(crate) fn read(
+    resource: &Resource,
+    value: Value,
+    strictness: FieldValidation,
+) -> Result<(Object, Vec<String>), Status> {
     let version = resource.version();
     if value::depth(&value, DEEPEST + 1) > DEEPEST {
         return Err(Status::bad_request(format!(
@@ -47,18 +44,14 @@ pub(crate) fn read(resource: &Resource, value: Value) -> Result<Incoming, Status
     object.meta.managed_fields = None;
     object.meta.self_link = None;
     object.drop_empty_metadata();
-    Ok(Incoming { object, unknown })
-}
-
-impl Incoming {
-    /// The object, or the refusal of its unknown fields; else what to warn of.
-    pub(crate) fn accept(
-        self,
-        resource: &Resource,
-        strictness: FieldValidation,
-    ) -> Result<(Object, Vec<String>), Status> {
-        let unknown = self.unknown.iter().map(|field| format!("unknown field \"{field}\""));
-        Ok((self.object, strictness.judge(resource, unknown.collect())?))
+    let unknown: Vec<String> =
+        unknown.iter().map(|field| format!("unknown field \"{field}\"")).collect();
+    match strictness {
+        FieldValidation::Strict if !unknown.is_empty() => {
+            Err(unreadable(resource, &format!("strict decoding error: {}", unknown.join(", "))))
+        }
+        FieldValidation::Warn => Ok((object, unknown)),
+        FieldValidation::Strict | FieldValidation::Ignore => Ok((object, Vec::new())),
     }
 }
 

@@ -15,7 +15,6 @@ const GENERATED_PREFIX: usize = 63 - 5;
 /// Tries for a free generated name.
 const TRIES: usize = 8;
 
-/// Creates an object.
 pub(crate) fn create(
     batch: &mut Batch<'_>,
     target: &Target,
@@ -24,7 +23,7 @@ pub(crate) fn create(
 ) -> Result<Outcome, Status> {
     let resource = target.resolve(batch.registry())?;
     let definition = &resource.definition;
-    let (mut object, warnings) = admit::read(&resource, body)?.accept(&resource, strictness)?;
+    let (mut object, warnings) = admit::read(&resource, body, strictness)?;
     target.check_namespace(&object)?;
     object.meta.namespace = target.namespace.clone();
     let revision =
@@ -48,7 +47,6 @@ pub(crate) fn create(
     store(batch, definition, target, object, revision, warnings)
 }
 
-/// Stores a valid new object.
 fn store(
     batch: &mut Batch<'_>,
     definition: &Arc<Definition>,

@@ -113,12 +113,10 @@ pub(crate) fn one(
     }
     let old = stored.decode()?;
     admit::ask(batch, &resource, None, Operation::Delete, (Some(&old), None))?;
-    match delete(batch, definition, &key, options.policy)? {
-        Deletion::Pending(stored) => {
-            Ok(Outcome::Stored { code: 200, stored, warnings: Vec::new() })
-        }
-        Deletion::Gone => Ok(Outcome::Done(success(subject, &stored.uid))),
-    }
+    Ok(match delete(batch, definition, &key, options.policy)? {
+        Some(stored) => Outcome::Stored { code: 200, stored, warnings: Vec::new() },
+        None => Outcome::Done(success(subject, &stored.uid)),
+    })
 }
 
 fn check_preconditions(
@@ -170,31 +168,22 @@ pub(crate) fn collection(
         check_preconditions(definition, &key.name, &stored, options)?;
         let old = stored.decode()?;
         admit::ask(batch, &resource, None, Operation::Delete, (Some(&old), None))?;
-        match delete(batch, definition, &key, options.policy)? {
-            // The objects as they were found.
-            Deletion::Pending(_) | Deletion::Gone => deleted.push(stored),
-        }
+        delete(batch, definition, &key, options.policy)?;
+        // The answer has the objects as they were found.
+        deleted.push(stored);
     }
     Ok(Outcome::Deleted(deleted))
 }
 
-/// How far a deletion came.
-#[derive(Debug)]
-pub(crate) enum Deletion {
-    Gone,
-    /// The object has finalizers: it is marked, and is removed with the last of them.
-    Pending(Arc<Stored>),
-}
-
-/// Deletes an object, or marks it when it has finalizers. Deleting a marked object again changes nothing, unless it names
+/// Deletes an object, or marks it when it has finalizers, and returns what is left. Deleting a marked object again changes nothing, unless it names
 /// another policy.
 pub(crate) fn delete(
     batch: &mut Batch<'_>,
     definition: &Definition,
     key: &Key,
     policy: Option<Policy>,
-) -> Result<Deletion, Status> {
-    let Some(stored) = batch.get(key) else { return Ok(Deletion::Gone) };
+) -> Result<Option<Arc<Stored>>, Status> {
+    let Some(stored) = batch.get(key) else { return Ok(None) };
     let before = stored.decode()?;
     let mut object = before.clone();
     let is_namespace = &*definition.id == builtin::NAMESPACES;
@@ -214,7 +203,7 @@ pub(crate) fn delete(
     }
     if object.finalizers().is_empty() && !is_namespace {
         batch.remove(definition, key.clone())?;
-        return Ok(Deletion::Gone);
+        return Ok(None);
     }
     object.mark_deleting();
     if is_namespace {
@@ -226,9 +215,9 @@ pub(crate) fn delete(
         status["phase"] = json!("Terminating");
     }
     if object.same_content(&before) {
-        return Ok(Deletion::Pending(stored));
+        return Ok(Some(stored));
     }
-    batch.put(definition, key.clone(), object).map(Deletion::Pending)
+    batch.put(definition, key.clone(), object).map(Some)
 }
 
 fn is_emptied(namespace: &Object) -> bool {

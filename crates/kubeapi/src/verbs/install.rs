@@ -36,8 +36,7 @@ pub(crate) fn install(batch: &mut Batch<'_>, value: Value) -> Result<Outcome, St
             Ok(Outcome::Stored { code: 200, stored, warnings: Vec::new() })
         }
         Some(stored) => {
-            let (mut object, warnings) =
-                admit::read(&resource, value)?.accept(&resource, FieldValidation::Ignore)?;
+            let (mut object, warnings) = admit::read(&resource, value, FieldValidation::Ignore)?;
             // What others have added to the CRD's metadata stays; only its description is ours.
             object.meta = stored.decode()?.meta;
             update::replace(batch, &resource, None, &key, &stored, object, warnings)

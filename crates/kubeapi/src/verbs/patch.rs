@@ -74,8 +74,7 @@ pub(crate) fn patch(
         let cause = Cause::invalid_without_value("patch", status.message);
         Status::invalid("", "", "", &[cause])
     };
-    let incoming = admit::read(&resource, patched).map_err(unfit)?;
-    let (object, warnings) = incoming.accept(&resource, strictness).map_err(unfit)?;
+    let (object, warnings) = admit::read(&resource, patched, strictness).map_err(unfit)?;
     target.check_identity(&object)?;
     update::replace(batch, &resource, target.subresource, &key, &stored, object, warnings)
 }

@@ -17,7 +17,7 @@ pub(crate) fn update(
     strictness: FieldValidation,
 ) -> Result<Outcome, Status> {
     let resource = target.resolve(batch.registry())?;
-    let (object, warnings) = admit::read(&resource, body)?.accept(&resource, strictness)?;
+    let (object, warnings) = admit::read(&resource, body, strictness)?;
     let name = target.name.as_deref().unwrap_or_default();
     target.check_identity(&object)?;
     let definition = &resource.definition;
@@ -91,15 +91,7 @@ pub(super) fn replace(
     admit::check(resource, part, &object, Some(&old))?;
     ask(batch, &object)?;
     object.canonicalise();
-    let before = Object {
-        meta: ObjectMeta { resource_version: old.meta.resource_version, ..object.meta.clone() },
-        ..object.clone()
-    };
-    let mut after = delete::store_or_end(batch, definition, key, object)?;
-    if batch.get(key).is_none() {
-        // This write removed the last finalizer: the answer shows the revision from before.
-        after = Arc::new(definition.stored(&before, stored.revision));
-    }
+    let after = delete::store_or_end(batch, definition, key, object)?;
     Ok(Outcome::Stored { code: 200, stored: after, warnings })
 }
 

@@ -50,7 +50,7 @@ struct Watch {
     /// Everything up to here has been sent.
     cursor: u64,
     /// The latest revision that an event or bookmark has shown to the client.
-    told: u64,
+    shown: u64,
     /// Why it cannot begin. The stream is open by then, so it is sent as an ERROR event.
     failure: Option<Status>,
     ended: bool,
@@ -108,7 +108,7 @@ pub(crate) fn watch(
         mark_initial: options.send_initial == Some(true) && options.bookmarks,
         bookmarks: options.bookmarks,
         cursor: 0,
-        told: 0,
+        shown: 0,
         failure: None,
         ended: false,
         resource,
@@ -154,7 +154,7 @@ impl Watch {
                 self.cursor = state.revision;
             }
         }
-        self.told = self.cursor;
+        self.shown = self.cursor;
         Ok(())
     }
 
@@ -210,7 +210,7 @@ impl Watch {
                 self.cursor = event.revision;
                 if let Some((verb, stored)) = self.shows(event)? {
                     text.extend_from_slice(&self.event(verb, &stored));
-                    self.told = event.revision;
+                    self.shown = event.revision;
                 }
             }
             let more = full || events.len() > 0;
@@ -247,7 +247,7 @@ impl Watch {
         })?;
         let same =
             state.registry.get(id).is_some_and(|now| Arc::ptr_eq(now, &self.resource.definition));
-        let aged = state.log.has_aged(self.told);
+        let aged = state.log.has_aged(self.shown);
         Ok(Next { events, revision: state.revision, aged, same })
     }
 
@@ -281,7 +281,7 @@ impl Watch {
     }
 
     fn bookmark(&mut self, initial: bool) -> Bytes {
-        self.told = self.cursor;
+        self.shown = self.cursor;
         let mut meta = json!({"resourceVersion": self.cursor.to_string()});
         if initial {
             meta["annotations"] = json!({"k8s.io/initial-events-end": "true"});

@@ -6,8 +6,8 @@ use jobs::shown;
 use proto::v1::{JobName, ObjectPlan, PlanRequest, StatusRequest};
 use serde_json::json;
 
-use super::agent::ask;
 use super::Show;
+use super::agent::ask;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
