@@ -53,8 +53,6 @@ pub(crate) type Workflows = Option<Rules>;
 /// Admits a change, or says what is wrong with it and how to put it right.
 ///
 /// A mistake that the stored object already has is not refused again: its finalizers must remain removable.
-///
-/// # Errors
 /// The refusal, for the person who made the change.
 pub(crate) fn admit(change: Change<'_>, workflows: &Workflows) -> Result<(), Refusal> {
     let kind = (change.group, change.resource, change.subresource.filter(|of| !of.is_empty()));

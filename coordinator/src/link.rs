@@ -27,7 +27,6 @@ const IN_FLIGHT: usize = 4;
 /// How long a node may take to send its hello.
 const HELLO_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Implements `NodeLink`.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     hub: Arc<Hub>,
@@ -115,8 +114,8 @@ async fn serve(
 ) {
     let talk =
         AssertUnwindSafe(converse(&hub, &session, &mut incoming, &outgoing)).catch_unwind().await;
-    // If the panic left the roster half changed, its lock is poisoned: then `bye` panics too, and the process ends.
-    hub.bye(&session);
+    // If the panic left the roster half changed, its lock is poisoned: then `disconnected` panics too, and the process ends.
+    hub.disconnected(&session);
     let defect = |_| Err(Status::internal("a defect of the coordinator; its log tells which"));
     let end = talk.unwrap_or_else(defect);
     let node = session.node.as_str();
@@ -167,7 +166,7 @@ async fn converse(
                 }
             }
             () = waiting.changed() => idle = false,
-            () = session.bell.notified() => {
+            () = session.notify.notified() => {
                 // A session that is over ends, even if the node reads nothing.
                 if let Some(end) = hub.over(session) {
                     return Err(ended(session, &end));

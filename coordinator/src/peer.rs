@@ -24,9 +24,6 @@ pub(crate) enum Peer {
 
 impl Peer {
     /// The caller of a request.
-    ///
-    /// # Errors
-    /// `Unauthenticated` when the connection carries no identity.
     pub(crate) fn of<T>(request: &Request<T>) -> Result<Self, Status> {
         if let Some((_, connection)) = request.extensions().get::<OnUnix>() {
             let peer = connection.peer_cred.ok_or_else(|| {
@@ -54,9 +51,6 @@ impl Peer {
     }
 
     /// Checks that the caller may speak for `node`; whoever may connect to the agents' socket may.
-    ///
-    /// # Errors
-    /// `PermissionDenied`, naming who the caller is.
     pub(crate) fn check_node(&self, node: &str) -> Result<(), Status> {
         match self {
             Self::Local { .. } => Ok(()),
@@ -69,9 +63,6 @@ impl Peer {
     }
 
     /// Checks that the caller may ask about the whole machine.
-    ///
-    /// # Errors
-    /// `PermissionDenied` unless the caller is local or one of `operators`.
     pub(crate) fn check_operator(&self, operators: &[String]) -> Result<(), Status> {
         match self {
             Self::Local { .. } => Ok(()),

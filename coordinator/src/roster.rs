@@ -35,7 +35,6 @@ struct Session {
     hello: Hello,
     epoch: u64,
     connected: bool,
-    /// Seconds since 1970.
     since: i64,
     health: Health,
     /// When its certificate expires, in seconds since 1970; `None` without one.
@@ -75,9 +74,6 @@ pub(crate) enum RejectedHello {
 
 impl Roster {
     /// Opens a session, which replaces the node's session before.
-    ///
-    /// # Errors
-    /// When a newer agent speaks for this node, or the hello is incomplete.
     pub(crate) fn hello(&mut self, hello: Hello, now: i64) -> Result<u64, RejectedHello> {
         if hello.node.is_empty() {
             return Err(RejectedHello::NoName);
@@ -101,7 +97,7 @@ impl Roster {
     }
 
     /// Ends a session, unless a newer one replaced it.
-    pub(crate) fn bye(&mut self, node: &str, epoch: u64, now: i64) {
+    pub(crate) fn disconnected(&mut self, node: &str, epoch: u64, now: i64) {
         if let Some(session) = self.sessions.get_mut(node)
             && session.epoch == epoch
         {

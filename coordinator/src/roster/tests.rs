@@ -66,10 +66,10 @@ fn a_boot_that_is_not_connected_keeps_no_earlier_one_out() {
     let former = roster.hello(hello("n1", "former", 200, 7), 0).unwrap();
     let rebooted = || hello("n1", "rebooted", 0, 7);
     assert!(matches!(roster.hello(rebooted(), 1), Err(RejectedHello::EarlierBoot { .. })));
-    roster.bye("n1", former, 2);
+    roster.disconnected("n1", former, 2);
     let epoch = roster.hello(rebooted(), 3).unwrap();
     assert!(roster.is_newest("n1", epoch));
-    roster.bye("n1", epoch, 4);
+    roster.disconnected("n1", epoch, 4);
     let earlier = roster.hello(hello("n1", "rebooted", 0, 6), 5);
     assert!(matches!(earlier, Err(RejectedHello::Older { .. })), "within a boot it is for good");
 }
@@ -117,9 +117,9 @@ fn end_of_a_replaced_session_changes_nothing() {
     let mut roster = Roster::default();
     let old = roster.hello(hello("n1", "a", 1, 1), 10).unwrap();
     let new = roster.hello(hello("n1", "a", 1, 2), 20).unwrap();
-    roster.bye("n1", old, 30);
+    roster.disconnected("n1", old, 30);
     assert!(roster.records(0)[0].connected);
-    roster.bye("n1", new, 40);
+    roster.disconnected("n1", new, 40);
     let record = &roster.records(0)[0];
     assert!(!record.connected);
     assert_eq!(record.since, 40);

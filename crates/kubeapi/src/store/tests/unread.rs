@@ -3,7 +3,7 @@
 use super::{Shelf, key, open, put, value};
 use crate::status::Status;
 use crate::store::load::key_text;
-use crate::store::place::Place;
+use crate::store::place::StoreFile;
 use crate::store::rows::{OBJECTS, transact};
 use crate::store::{Batch, Job, Outcome, Store};
 use redb::{Builder, WriteTransaction};
