@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use daemon::{LogArgs, Threads, short_help};
 use nix::unistd::User;
 use thiserror::Error;
-use workflow::Settings;
+use workflow::{Containers, Settings};
 
 /// TLS and JSON for a whole machine keep no more threads busy.
 const MOST_THREADS: NonZeroUsize = NonZeroUsize::new(8).expect("8 is not 0");
@@ -202,6 +202,18 @@ struct WorkflowArgs {
     /// How a rabbit names its computes' allocations
     #[arg(long, value_name = "NAMES", env = "WARREN_INDEX_NAMES", default_value = "node")]
     index_names: IndexNames,
+    /// Run workflows' containers as Jobs in this Kubernetes namespace, that of the workflows; their requests are refused without it
+    #[arg(long, value_name = "NAMESPACE", env = "WARREN_CONTAINER_NAMESPACE")]
+    container_namespace: Option<String>,
+    /// The domain of the Kubernetes cluster, beneath which containers find each other
+    #[arg(
+        long,
+        value_name = "DOMAIN",
+        env = "WARREN_CLUSTER_DOMAIN",
+        default_value = "cluster.local",
+        requires = "container_namespace"
+    )]
+    cluster_domain: String,
 }
 
 /// How a rabbit names its computes' allocations.
@@ -221,7 +233,11 @@ impl WorkflowArgs {
             IndexNames::Rabbit => workflow::IndexNames::Rabbit,
         };
         let mount_root = self.mount_root.trim_end_matches('/').to_owned();
-        self.workflows.unwrap_or(is_standalone).then_some(Settings { mount_root, index_names })
+        let cluster_domain = self.cluster_domain;
+        let containers =
+            self.container_namespace.map(|namespace| Containers { namespace, cluster_domain });
+        let settings = Settings { mount_root, index_names, containers };
+        self.workflows.unwrap_or(is_standalone).then_some(settings)
     }
 }
 

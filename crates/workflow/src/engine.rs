@@ -8,16 +8,23 @@ use std::{
 };
 
 use api::{
-    ClientMount, Computes, DWDirectiveRule, DirectiveBreakdown, NnfLustreMgt, NnfNode,
-    NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile, PersistentStorageInstance, Servers,
-    Storage, SystemConfiguration, SystemStatus, Workflow,
+    ClientMount, Computes, DWDirectiveRule, DirectiveBreakdown, NnfContainerProfile, NnfLustreMgt,
+    NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
+    PersistentStorageInstance, Servers, Storage, SystemConfiguration, SystemStatus, Workflow,
+    names::label,
 };
 use controller::{Queue, Retry, WatchHealth, Watched, watch};
 use futures::{
     FutureExt, StreamExt,
     stream::{self, BoxStream},
 };
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::{
+    api::{
+        batch::v1::Job,
+        core::v1::{ConfigMap, Pod, Service},
+    },
+    jiff::Timestamp,
+};
 use kube::{
     Client,
     api::{ApiResource, DynamicObject},
@@ -42,7 +49,10 @@ const AT_ONCE: usize = 4096;
 
 /// Drives all workflows until dropped.
 pub async fn run(client: Client, settings: Settings, rules: Rules) {
-    let events = watch_all(&client);
+    let mut events = watch_all(&client);
+    if let Some(containers) = &settings.containers {
+        events = stream::select(events, watch_containers(&client, &containers.namespace)).boxed();
+    }
     Engine::new(client, settings, rules).run(events).await;
 }
 
@@ -76,13 +86,44 @@ fn watch_all(client: &Client) -> BoxStream<'static, Update> {
         watch_one::<SystemStatus>(client, health),
         watch_one::<PersistentStorageInstance>(client, health),
         watch_one::<DWDirectiveRule>(client, health),
+        watch_one::<NnfContainerProfile>(client, health),
     ])
     .boxed()
 }
 
+/// Watches what containers are made from, in their namespace, and the ports of rabbits.
+fn watch_containers(client: &Client, namespace: &str) -> BoxStream<'static, Update> {
+    let health = &WatchHealth::default();
+    stream::select_all([
+        watch_one::<NnfPortManager>(client, health),
+        watch_labelled::<Job>(client, health, namespace),
+        watch_labelled::<Pod>(client, health, namespace),
+        watch_labelled::<Service>(client, health, namespace),
+        watch_labelled::<ConfigMap>(client, health, namespace),
+    ])
+    .boxed()
+}
+
+fn watch_labelled<K: Kept>(
+    client: &Client,
+    health: &WatchHealth,
+    namespace: &str,
+) -> BoxStream<'static, Update> {
+    let config = Config::default().labels(label::CONTAINER);
+    watch_as::<K>(client, health, Some(namespace.to_owned()), config)
+}
+
 fn watch_one<K: Kept>(client: &Client, health: &WatchHealth) -> BoxStream<'static, Update> {
-    let (resource, config) = (ApiResource::erase::<K>(&()), Config::default());
-    let watched = Watched { resource, namespace: None, config };
+    watch_as::<K>(client, health, None, Config::default())
+}
+
+fn watch_as<K: Kept>(
+    client: &Client,
+    health: &WatchHealth,
+    namespace: Option<String>,
+    config: Config,
+) -> BoxStream<'static, Update> {
+    let watched = Watched { resource: ApiResource::erase::<K>(&()), namespace, config };
     let health = health.clone();
     let events = watch(client.clone(), watched).map(move |event| {
         let event = event.of::<K>();
@@ -270,6 +311,11 @@ impl Engine {
             "NnfNodeStorage" => take::<NnfNodeStorage>(world, object, is_new),
             "NnfStorageProfile" => take::<NnfStorageProfile>(world, object, is_new),
             "Storage" => take::<Storage>(world, object, is_new),
+            "NnfContainerProfile" => take::<NnfContainerProfile>(world, object, is_new),
+            "NnfPortManager" => take::<NnfPortManager>(world, object, is_new),
+            "Job" => take::<Job>(world, object, is_new),
+            "Service" => take::<Service>(world, object, is_new),
+            "ConfigMap" => take::<ConfigMap>(world, object, is_new),
             _ => Vec::new(),
         }
     }
@@ -283,11 +329,17 @@ fn take<K: Kept>(world: &mut World, object: DynamicObject, is_new: Option<u64>) 
     }
 }
 
-/// Whether a change says where allocations go.
+/// Whether a change says where allocations go, or who has which ports.
 fn fills_servers(change: &Change) -> bool {
-    let Change::Patch(target, patch) = change else { return false };
-    target.resource.kind == "Servers"
-        && patch.0.iter().any(|operation| operation.path().as_str().starts_with("/spec"))
+    let (Change::Patch(target, patch) | Change::Status(target, patch)) = change else {
+        return false;
+    };
+    let field = match target.resource.kind.as_str() {
+        "Servers" => "/spec",
+        "NnfPortManager" => "/status",
+        _ => return false,
+    };
+    patch.0.iter().any(|operation| operation.path().as_str().starts_with(field))
 }
 
 async fn sleep_until(due: Option<tokio::time::Instant>) {

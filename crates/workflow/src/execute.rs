@@ -73,7 +73,11 @@ async fn one(client: &Client, change: &Change) -> kube::Result<Option<DynamicObj
         }
         Change::Delete(_, uid) => {
             let preconditions = Preconditions { uid: Some(uid.clone()), resource_version: None };
-            let parameters = DeleteParams::default().preconditions(preconditions);
+            // A Job that is there says that its pods may be.
+            let foreground = resource.kind == "Job";
+            let parameters =
+                if foreground { DeleteParams::foreground() } else { DeleteParams::default() };
+            let parameters = parameters.preconditions(preconditions);
             match api.delete(name, &parameters).await {
                 Ok(deleted) => Ok(deleted.left()),
                 // It is gone, or another one has its name.

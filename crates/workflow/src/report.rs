@@ -15,7 +15,7 @@ use crate::{
     instance,
     names::{WORKFLOW_FINALIZER, of_directive, reference},
     plan::{
-        mounts,
+        container, mounts,
         proposal::{environment, variable},
     },
     progress::Outcome,
@@ -203,6 +203,7 @@ fn note(view: &View<'_>, state: &WorkflowState, status: &mut WorkflowStatus) {
             variables.insert("DW_JOBS".to_owned(), paths.join(","));
         }
         variables.extend(persistent(view));
+        variables.extend(container::told_to_computes(view));
         status.env.extend(variables);
     }
 }
