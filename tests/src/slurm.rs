@@ -33,6 +33,26 @@ pub struct Slurm {
     pub flow: Flow,
 }
 
+/// What Slurm has in the place of `packaging/slurm`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parts {
+    /// Nothing: that itself.
+    Ours,
+    /// A burst buffer that does nothing, and no prolog: what Slurm itself takes for a job with `#DW`.
+    Empty,
+}
+
+/// Functions that do nothing.
+const EMPTY: &str = r#"
+for _, name in ipairs({"job_process", "job_teardown", "setup", "data_in", "real_size", "paths", "pre_run", "post_run",
+                       "data_out", "get_status"}) do
+    _G["slurm_bb_" .. name] = function() return slurm.SUCCESS end
+end
+function slurm_bb_pools()
+    return slurm.SUCCESS, '{"pools":[{"id":"rabbit","quantity":8589934592,"granularity":1}]}'
+end
+"#;
+
 /// A job's number.
 pub type Job = u32;
 
@@ -42,17 +62,23 @@ impl Slurm {
     /// # Errors
     /// When a program does not start or register.
     pub fn start(settings: &str) -> anyhow::Result<Self> {
-        Self::on(Flow::new(2, "unused")?, settings)
+        Self::on(Flow::new(2, "unused")?, Parts::Ours, settings)
     }
 
     /// The same, on a cluster of the caller's.
     ///
     /// # Errors
     /// As for `start`.
-    pub fn on(flow: Flow, settings: &str) -> anyhow::Result<Self> {
+    pub fn on(flow: Flow, parts: Parts, settings: &str) -> anyhow::Result<Self> {
         let cluster = &flow.fixture.run.cluster;
         let directory = cluster.logs().with_file_name("slurm");
         prepare(&directory, &flow, settings)?;
+        if parts == Parts::Empty {
+            fs::write(directory.join("etc/burst_buffer.lua"), EMPTY).context("do nothing")?;
+            for script in ["prolog", "epilog"] {
+                plant(&directory.join("etc").join(script), "#!/bin/sh\n")?;
+            }
+        }
         let logs = cluster.logs();
         let munged = Program::start("munged", &munged(&directory), &logs)?;
         let socket = directory.join("munge/socket");

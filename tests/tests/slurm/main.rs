@@ -6,6 +6,7 @@ mod daemons;
 mod ends;
 mod kinds;
 mod life;
+mod scripts;
 
 use tests::{gate, slurm::Slurm};
 
