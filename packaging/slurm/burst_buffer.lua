@@ -171,13 +171,11 @@ end
 local function start(id, script)
     local told = read(beside(script, "path"))
     if not told or told == "" then return REFUSED, "the job's variables are not known" end
-    local code, nodes = run("squeue --noheader --jobs=" .. id .. " --format=%N")
-    nodes = nodes:gsub("%s", "")
-    if code ~= 0 or not nodes:match("^[%w%.,_%[%]%-]+$") then
-        return REFUSED, "Slurm does not say which nodes job " .. id .. " has: " .. nodes
-    end
-    local said
-    code, said = call("setup", id, "--nodes " .. quoted(nodes), settings.WARREN_STORAGE_DEADLINE)
+    -- By the number of an array Slurm shows all of its tasks, one of which has that number itself.
+    local _, jobs = run("squeue --noheader --jobs=" .. id .. " --format='%A %N' 2>&1")
+    local nodes = ("\n" .. jobs .. "\n"):match("\n" .. id .. " ([%w%.,_%[%]%-]+)%s*\n")
+    if not nodes then return REFUSED, "Slurm does not say which nodes job " .. id .. " has: " .. jobs end
+    local code, said = call("setup", id, "--nodes " .. quoted(nodes), settings.WARREN_STORAGE_DEADLINE)
     if code ~= DONE then return code, said end
     return call("start", id, "--only-asked", settings.WARREN_STORAGE_DEADLINE)
 end
