@@ -36,7 +36,7 @@ use caller::Caller;
 pub(crate) use caller::Managers;
 use job::Job;
 use request::{Limit, NAMESPACE};
-use step::was_asked_for;
+use step::{Step, step, was_asked_for};
 use watch::Watching;
 
 type Answer = Result<Response<Workload>, Status>;
@@ -110,6 +110,18 @@ impl Job {
             "argument job: job {} is in {}: call {call} first, or Teardown to end it",
             self.id.job, workflow.spec.desired_state
         )))
+    }
+
+    /// Checks that a job that is to end could begin: nothing follows PreRun before all is mounted, which may never be.
+    async fn check_mounted(&self) -> Result<(), Status> {
+        let workflow = self.get().await?;
+        match step(&workflow, &WorkflowState::PreRun) {
+            Step::Wait(state) => Err(Status::failed_precondition(format!(
+                "argument job: job {} waits for {state} and did not start: call Start, which waits too, or Teardown to end it",
+                self.id.job
+            ))),
+            _ => Ok(()),
+        }
     }
 
     async fn tear_down(&self, hurry: bool, limit: Limit) -> Answer {
@@ -207,6 +219,7 @@ impl Workloads for WorkloadsService {
         let job = self.job(&peer, request.job)?;
         let limit = request::limit(request.patience)?;
         job.check_after(&WorkflowState::PreRun, "Start").await?;
+        job.check_mounted().await?;
         let target =
             if request.only_nodes { WorkflowState::PostRun } else { WorkflowState::DataOut };
         job.bring(&target, &[], limit).await

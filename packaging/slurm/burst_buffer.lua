@@ -21,7 +21,7 @@ No word of a user reaches a shell: a job is a number, its script is a file that 
 
 local AT_ONCE = 2 -- seconds; slurmctld holds locks meanwhile
 local POOLS = 5 -- seconds
-local DONE, REFUSED, UNREACHABLE = 0, 1, 7 -- exit statuses of warren
+local DONE, REFUSED, BAD, CANCELLED = 0, 1, 2, 6 -- exit statuses of warren
 
 -- Lines NAME=VALUE of the administrator's.
 local function read_settings()
@@ -115,7 +115,7 @@ end
 function slurm_bb_job_process(script)
     local code, said = warren("workload check --script " .. quoted(script), "timeout " .. AT_ONCE .. " ")
     if code == DONE then return slurm.SUCCESS end
-    if code == REFUSED or code == 2 then return slurm.ERROR, (said:gsub("^error: check: ", "")) end
+    if code == REFUSED or code == BAD then return slurm.ERROR, (said:gsub("^error: check: ", "")) end
     -- Nobody can say now: the job waits, and setup asks again.
     slurm.log_info("warren: directives of %s are not checked yet: %s", script, why(said))
     return slurm.SUCCESS
@@ -139,7 +139,7 @@ function slurm_bb_setup(job_id, uid, gid, _, _, script)
     local function create() return call("create", id, words, settings.WARREN_STORAGE_DEADLINE) end
     local code, said = create()
     -- A job that is set up has nothing yet: what there is is of a life before, which slurmctld does not know of.
-    if code == REFUSED or code == 6 or code == DONE and not said:find("Proposal is ready", 1, true) then
+    if code == REFUSED or code == CANCELLED or code == DONE and not said:find("Proposal is ready", 1, true) then
         code, said = call("teardown", id, "--hurry", settings.WARREN_STORAGE_DEADLINE)
         if code == DONE then code, said = create() end
     end
@@ -187,12 +187,22 @@ function slurm_bb_pre_run(job_id, script)
     return result(code, said)
 end
 
+-- A job that did not start, or that somebody tears down, has nothing to bring back: teardown does the rest.
+local function post_run(job_id, words)
+    local code, said = call("post-run", number(job_id), words, settings.WARREN_END_DEADLINE)
+    if code == REFUSED or code == CANCELLED then
+        slurm.log_info("warren: %s", why(said))
+        return slurm.SUCCESS
+    end
+    return result(code, said)
+end
+
 function slurm_bb_post_run(job_id)
-    return result(call("post-run", number(job_id), "--only-nodes", settings.WARREN_END_DEADLINE))
+    return post_run(job_id, "--only-nodes")
 end
 
 function slurm_bb_data_out(job_id)
-    return result(call("post-run", number(job_id), "", settings.WARREN_END_DEADLINE))
+    return post_run(job_id, "")
 end
 
 -- Slurm requeues a job whose storage could not be made, and has told it why by now.

@@ -50,5 +50,10 @@ ask() {
     verb "$word" "$deadline" "$@"
 }
 
-# Takes this node out of service: the reason names node, mount and holder.
-drain() { scontrol update NodeName="$node" State=DRAIN Reason="$(reason)" && return; say "the reason is only in this log: scontrol failed"; return 1; }
+# Takes this node out of service: the reason names node, mount and holder. A reason of ours that is there says what was first.
+drain() {
+    [[ $(shown_node) != *" Reason=$node: warren "* ]] || return 0
+    scontrol update NodeName="$node" State=DRAIN Reason="$(reason)" && return
+    say "the reason is only in this log: scontrol failed"
+    return 1
+}

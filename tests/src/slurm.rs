@@ -6,6 +6,7 @@ use std::{
     os::unix::fs::{PermissionsExt, chown},
     path::{Path, PathBuf},
     process::{Command, Output},
+    time::SystemTime,
 };
 
 use anyhow::{Context, ensure};
@@ -187,6 +188,15 @@ impl Slurm {
         ensure!(output.status.success(), "sbatch: {said}");
         let text = String::from_utf8_lossy(&output.stdout);
         text.trim().parse().with_context(|| format!("the number of a job: {text}"))
+    }
+
+    /// When slurmctld last wrote down how jobs are.
+    ///
+    /// # Errors
+    /// When it never did.
+    pub fn saved(&self) -> anyhow::Result<SystemTime> {
+        let file = fs::metadata(self.directory.join("state/job_state"));
+        file.and_then(|file| file.modified()).context("look at Slurm's state")
     }
 
     /// Everything that Slurm says of a job.

@@ -1,9 +1,12 @@
 //! Jobs whose daemons die, hang or are away meanwhile; and many jobs at once.
 
+use std::time::SystemTime;
+
 use anyhow::{Context, ensure};
+use nix::sys::signal::Signal;
 use tests::{
     cluster::patience,
-    program::until,
+    program::{signal, until},
     slurm::{Job, Slurm},
 };
 
@@ -46,9 +49,38 @@ fn slurmd_dies(slurm: &Slurm) -> anyhow::Result<()> {
     end(slurm, job)
 }
 
+/// Once Slurm has written down how the job is: what it has not written down it begins anew.
+fn kill_slurmctld(slurm: &Slurm) -> anyhow::Result<()> {
+    let since = SystemTime::now();
+    until("Slurm to save its state", patience(), || {
+        ensure!(slurm.saved()? > since, "not yet");
+        Ok(())
+    })?;
+    slurm.slurmctld().kill()
+}
+
 fn slurmctld_dies(slurm: &Slurm) -> anyhow::Result<()> {
     let job = begin(slurm)?;
-    slurm.slurmctld().kill()?;
+    kill_slurmctld(slurm)?;
+    end(slurm, job)?;
+    // While storage is made, and while it is unmounted: the agents stand still.
+    let cluster = &slurm.flow.fixture.run.cluster;
+    let rabbit = cluster.node("rabbit-1")?;
+    signal(rabbit.pid()?, Signal::SIGSTOP)?;
+    let job = slurm.submit(&["--nodes=2"], &[XFS, WAIT])?;
+    slurm.wait_for(job, &["BurstBufferState=pre-run"])?;
+    kill_slurmctld(slurm)?;
+    signal(rabbit.pid()?, Signal::SIGCONT)?;
+    until("the job to begin", patience(), || {
+        ensure!(slurm.output(job)?.contains("begun"), "not yet: {}", slurm.shown(job)?);
+        Ok(())
+    })?;
+    let compute = cluster.node("compute-2")?;
+    signal(compute.pid()?, Signal::SIGSTOP)?;
+    std::fs::write(slurm.jobs().join(format!("go.{job}")), "").context("let it end")?;
+    slurm.wait_for(job, &["BurstBufferState=post-run"])?;
+    kill_slurmctld(slurm)?;
+    signal(compute.pid()?, Signal::SIGCONT)?;
     end(slurm, job)
 }
 

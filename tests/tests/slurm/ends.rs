@@ -49,7 +49,7 @@ fn cancelled(slurm: &Slurm, state: &str) -> anyhow::Result<()> {
         let how = if is_to_stop { Signal::SIGSTOP } else { Signal::SIGCONT };
         signal(cluster.node(node)?.pid()?, how)
     };
-    let is_early = matches!(state, "pre-run" | "mounting");
+    let is_early = matches!(state, "pre-run" | "mounting" | "teardown");
     if is_early {
         stop(true)?;
     }
@@ -62,16 +62,21 @@ fn cancelled(slurm: &Slurm, state: &str) -> anyhow::Result<()> {
         slurm.wait_for(before, &["JobState=RUNNING"])?;
     }
     let job = slurm.submit(&[&["--nodes=2"], held].concat(), &[XFS, "sleep 600"])?;
-    if !is_early && matches!(state, "running" | "post-run" | "teardown") {
+    if matches!(state, "running" | "post-run") {
         slurm.wait_for(job, &["JobState=RUNNING", "BurstBufferState=running"])?;
         until("the job to begin", patience(), || slurm.output(job).map(drop))?;
     }
     match state {
         "mounting" => drop(slurm.wait_for(job, &["BurstBufferState=running", "Reason=Prolog"])?),
-        "post-run" | "teardown" => {
+        "post-run" => {
             stop(true)?;
             slurm.prints("scancel", &[&job.to_string()])?;
-            slurm.wait_for(job, &[&format!("BurstBufferState={state}")])?;
+            slurm.wait_for(job, &["BurstBufferState=post-run"])?;
+        }
+        "teardown" => {
+            slurm.wait_for(job, &["BurstBufferState=pre-run"])?;
+            slurm.prints("scancel", &[&job.to_string()])?;
+            slurm.wait_for(job, &["BurstBufferState=teardown"])?;
         }
         _ => drop(slurm.wait_for(job, &[&format!("BurstBufferState={state}")])?),
     }
