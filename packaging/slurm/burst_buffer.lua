@@ -70,9 +70,9 @@ local function warren(words, more)
     return run("WARREN_MANAGER=slurm WARREN_COORDINATOR=" .. quoted(settings.WARREN_COORDINATOR) .. " " .. line)
 end
 
--- A call about a job, for as long as `deadline` says.
-local function call(verb, id, words, deadline)
-    return warren("workload " .. verb .. " " .. id .. " " .. words .. " --timeout " .. quoted(deadline))
+-- A call about a job, for as long as `deadline` says; `more` comes before the program.
+local function call(verb, id, words, deadline, more)
+    return warren("workload " .. verb .. " " .. id .. " " .. words .. " --timeout " .. quoted(deadline), more)
 end
 
 -- What went wrong, on one line.
@@ -214,7 +214,9 @@ end
 
 function slurm_bb_job_teardown(job_id, script, hurry)
     local id = number(job_id)
-    local code, said = call("teardown", id, hurry == "true" and "--hurry" or "", settings.WARREN_END_DEADLINE)
+    -- A second scancel has Slurm kill this function's process group, and it does not call again: the call goes on by itself.
+    local words = hurry == "true" and "--hurry" or ""
+    local code, said = call("teardown", id, words, settings.WARREN_END_DEADLINE, "setsid --wait ")
     if code ~= DONE then return slurm.ERROR, why(said) end
     local env, failed = beside(script, "warren.env"), beside(script, "warren.failed")
     if env then os.remove(env) end

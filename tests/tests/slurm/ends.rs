@@ -123,7 +123,7 @@ fn path_of(slurm: &Slurm, job: Job) -> anyhow::Result<String> {
 }
 
 fn reason(slurm: &Slurm, node: &str) -> anyhow::Result<String> {
-    slurm.prints("sinfo", &["--noheader", "--nodes", node, "--format=%T %200E"])
+    slurm.prints("sinfo", &["--noheader", "--nodes", node, "--format=%T %500E"])
 }
 
 fn busy(slurm: &Slurm) -> anyhow::Result<()> {
