@@ -220,6 +220,23 @@ impl Slurm {
         })
     }
 
+    /// Has a job that was requeued begin, without the two minutes that Slurm waits.
+    ///
+    /// # Errors
+    /// When it does not in time.
+    pub fn begin_again(&self, job: Job) -> anyhow::Result<()> {
+        until(&format!("job {job} to begin again"), patience(), || {
+            let shown = self.shown(job)?;
+            if shown.contains("Reason=BeginTime") {
+                let job = format!("JobId={job}");
+                self.prints("scontrol", &["update", &job, "StartTime=now"])?;
+            }
+            let is_there = ["JobState=RUNNING", "JobState=COMPLETED"];
+            ensure!(is_there.iter().any(|state| shown.contains(state)), "{shown}");
+            Ok(())
+        })
+    }
+
     /// Waits until a job has ended well and its storage is gone.
     ///
     /// # Errors

@@ -49,14 +49,18 @@ fn slurmd_dies(slurm: &Slurm) -> anyhow::Result<()> {
     end(slurm, job)
 }
 
-/// Once Slurm has written down how the job is: what it has not written down it begins anew.
+/// Once Slurm has written down how its jobs are: what it has not written down it begins anew.
 fn kill_slurmctld(slurm: &Slurm) -> anyhow::Result<()> {
     let since = SystemTime::now();
+    let another = slurm.submit(&["--hold"], &["true"])?;
     until("Slurm to save its state", patience(), || {
         ensure!(slurm.saved()? > since, "not yet");
         Ok(())
     })?;
-    slurm.slurmctld().kill()
+    slurm.slurmctld().kill()?;
+    until("slurmctld to serve again", patience(), || {
+        slurm.prints("scancel", &[&another.to_string()]).map(drop)
+    })
 }
 
 fn slurmctld_dies(slurm: &Slurm) -> anyhow::Result<()> {

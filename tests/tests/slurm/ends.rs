@@ -165,7 +165,7 @@ fn unmountable(slurm: &Slurm) -> anyhow::Result<()> {
     remount("rw")?;
     drained?;
     slurm.wait_for(job, &["Restarts=1"])?;
-    slurm.prints("scontrol", &["update", &format!("JobId={job}"), "StartTime=now"])?;
+    slurm.begin_again(job)?;
     let output = slurm.completed(job)?;
     ensure!(output.contains("on compute-2") && !output.contains("on compute-1"), "{output}");
     slurm.prints("scontrol", &["update", "NodeName=compute-1", "State=RESUME"])?;

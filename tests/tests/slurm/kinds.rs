@@ -93,7 +93,7 @@ fn requeued(slurm: &Slurm) -> anyhow::Result<()> {
     let job = slurm.submit(&["--nodes=2", "--requeue", "--open-mode=append"], &[XFS, run])?;
     // RequeueExit=99; Slurm waits two minutes before a requeued job begins, if nobody is in a hurry.
     slurm.wait_for(job, &["Restarts=1", "JobState=PENDING"])?;
-    slurm.prints("scontrol", &["update", &format!("JobId={job}"), "StartTime=now"])?;
+    slurm.begin_again(job)?;
     let output = slurm.completed(job)?;
     let runs: Vec<&str> = output.lines().filter(|line| line.starts_with("run ")).collect();
     let [first, second] = runs[..] else { anyhow::bail!("{output}") };
