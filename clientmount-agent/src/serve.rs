@@ -122,8 +122,8 @@ impl Node for NodeService {
         &self,
         request: Request<MountRequest>,
     ) -> Result<Response<Self::MountStream>, Status> {
-        let MountRequest { job, deadline_ms, with_env } = request.into_inner();
-        self.begin(job, Goal::Mounted { with_env }, deadline_ms, OnTimeout::Report)
+        let MountRequest { job, deadline_ms, with_env, all_nodes } = request.into_inner();
+        self.begin(job, Goal::Mounted { with_env, all_nodes }, deadline_ms, OnTimeout::Report)
     }
 
     async fn unmount(
@@ -141,7 +141,7 @@ impl Node for NodeService {
     ) -> Result<Response<Self::WaitStream>, Status> {
         let request = request.into_inner();
         let goal = match request.goal() {
-            v1::Goal::Mounted => Goal::Mounted { with_env: false },
+            v1::Goal::Mounted => Goal::Mounted { with_env: false, all_nodes: false },
             v1::Goal::Unmounted => Goal::Unmounted,
             v1::Goal::Unspecified => return Err(Status::invalid_argument("goal: name one")),
         };

@@ -146,7 +146,8 @@ impl Coordinator {
             let serving = listener.serve(rules.clone());
             coordinator.work.spawn(async { match serving.await {} });
         }
-        coordinator.begin(&client, embedded.is_some(), config, rules.unwrap_or_default());
+        let rules = rules.unwrap_or_default();
+        coordinator.begin(&client, embedded.is_some(), config, rules.clone());
         if let Some(embedded) = embedded {
             coordinator.serve_api(embedded);
         }
@@ -157,6 +158,7 @@ impl Coordinator {
                 client,
                 coordinator.hub.clone(),
                 Managers { users: config.managers.clone().into(), operators: operators.into() },
+                rules,
                 coordinator.stop.subscribe(),
             ),
             health: health::reporter().await,

@@ -12,6 +12,7 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
+use nix::unistd::User;
 
 use crate::{
     centre::Chassis,
@@ -280,6 +281,10 @@ impl Cluster {
         argv.envs(environment.iter().copied());
         argv.arg("--socket").arg(self.coordinator_socket());
         argv.arg("--workloads-socket").arg(self.workloads_socket()).args(["--wlm-user", "1060"]);
+        // Slurm's own user, where Slurm is installed.
+        if User::from_name("slurm").is_ok_and(|user| user.is_some()) {
+            argv.args(["--wlm-user", "slurm"]);
+        }
         argv.arg("--mount-root").arg(self.mount_root());
         match self.centre {
             Centre::Default => {}

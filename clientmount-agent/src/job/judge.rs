@@ -21,6 +21,8 @@ pub enum Goal {
     Mounted {
         /// Whether the environment is waited for.
         with_env: bool,
+        /// Whether the job's other nodes are waited for.
+        all_nodes: bool,
     },
     /// Unmounted, with their devices free.
     Unmounted,
@@ -76,7 +78,9 @@ pub fn judge(goal: Goal, scene: &Scene<'_>) -> Judged {
             Judged::Waiting(Verdict::Unreachable, why.to_owned())
         }
         (Knowledge::Unknown, Goal::Mounted { .. }) => Judged::Done(state.why.clone()),
-        (Knowledge::Known, Goal::Mounted { with_env }) => mounted(state, scene, with_env),
+        (Knowledge::Known, Goal::Mounted { with_env, all_nodes }) => {
+            mounted(state, scene, with_env, all_nodes)
+        }
         (Knowledge::Unknown, Goal::Unmounted) => unmounted(state, scene),
         (Knowledge::Known, Goal::Unmounted) if is_over(state) => unmounted(state, scene),
         (Knowledge::Known, Goal::Unmounted) => not_over(state, scene),
@@ -98,7 +102,7 @@ fn stage(state: &JobState) -> String {
     text
 }
 
-fn mounted(state: &JobState, scene: &Scene<'_>, with_env: bool) -> Judged {
+fn mounted(state: &JobState, scene: &Scene<'_>, with_env: bool, all_nodes: bool) -> Judged {
     if is_over(state) {
         let why = if state.deleting { "being deleted" } else { &state.desired_state };
         let why = format!("{} is over: Workflow {} is {why}", shown(scene.job), state.workflow);
@@ -127,6 +131,7 @@ fn mounted(state: &JobState, scene: &Scene<'_>, with_env: bool) -> Judged {
                     first.text
                 )),
                 None => all(&state.mounts, |mount| one_mounted(mount, scene))
+                    .or_else(|| elsewhere(state, all_nodes))
                     .unwrap_or_else(|| environment(state, with_env)),
             }
         }
@@ -205,6 +210,15 @@ fn is_stored(mount: &JobMount, state: &MountState) -> bool {
         status.all_ready
             && status.error.is_none()
             && status.mounts.iter().all(|mount| mount.ready && mount.state == *state)
+    })
+}
+
+/// What the job's other nodes have not mounted yet, when that matters: PreRun is ready once all have.
+fn elsewhere(state: &JobState, all_nodes: bool) -> Option<Judged> {
+    let is_everywhere = state.state == "PreRun" && state.ready;
+    (all_nodes && !is_everywhere).then(|| {
+        let why = format!("{}: not every node of the job has mounted yet", stage(state));
+        Judged::Waiting(Verdict::NotYet, why)
     })
 }
 

@@ -65,6 +65,9 @@ pub struct Mount {
     /// Write the job's environment here, for a shell to source: lines KEY='value', mode 0600, owned by the job's user
     #[arg(long, value_name = "FILE")]
     env_file: Option<PathBuf>,
+    /// Wait for the job's other nodes too
+    #[arg(long)]
+    all_nodes: bool,
 }
 
 /// See [`Verb::Unmount`].

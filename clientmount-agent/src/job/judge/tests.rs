@@ -12,7 +12,7 @@ use proto::v1::{Directive, job_name::Name};
 
 use super::*;
 
-const MOUNT: Goal = Goal::Mounted { with_env: false };
+const MOUNT: Goal = Goal::Mounted { with_env: false, all_nodes: false };
 
 fn job() -> JobName {
     JobName { name: Some(Name::Job("7".to_owned())) }
@@ -153,11 +153,26 @@ fn the_environment_is_waited_for_when_it_is_wanted() {
     let mounts = vec![stored("mounted", status(MountState::Mounted, true))];
     let mut state = workflow("PreRun", mounts);
     let seen = seen(Some(done(Where::Mounted)), false);
-    let with_env = Goal::Mounted { with_env: true };
+    let with_env = Goal::Mounted { with_env: true, all_nodes: false };
     assert_eq!(short(&judged(MOUNT, Some(&state), &seen)), "0");
     assert_eq!(short(&judged(with_env, Some(&state), &seen)), "3?");
     state.env.insert("DW_JOB_a_b".to_owned(), "/mnt".to_owned());
     assert_eq!(short(&judged(with_env, Some(&state), &seen)), "0");
+}
+
+#[test]
+fn the_other_nodes_are_waited_for_when_that_is_wanted() {
+    let mounts = vec![stored("mounted", status(MountState::Mounted, true))];
+    let mut state = workflow("PreRun", mounts);
+    state.state = "PreRun".to_owned();
+    let seen = seen(Some(done(Where::Mounted)), false);
+    let all_nodes = Goal::Mounted { with_env: false, all_nodes: true };
+    assert_eq!(short(&judged(MOUNT, Some(&state), &seen)), "0");
+    assert_eq!(short(&judged(all_nodes, Some(&state), &seen)), "3?");
+    state.status = "Error".to_owned();
+    assert_eq!(short(&judged(all_nodes, Some(&state), &seen)), "5!");
+    (state.status, state.ready) = ("Completed".to_owned(), true);
+    assert_eq!(short(&judged(all_nodes, Some(&state), &seen)), "0");
 }
 
 #[test]

@@ -16,8 +16,10 @@ use crate::result;
 impl Mount {
     pub(super) async fn run(self, socket: &Path, output: Output) -> Result<Exit, Failure> {
         let (job, with_env) = (JobName::from(self.waiting.job), self.env_file.is_some());
+        let all_nodes = self.all_nodes;
         let outcome = outcome(socket, self.waiting.deadline, output, async |mut agent, left| {
-            let request = MountRequest { job: Some(job.clone()), deadline_ms: left, with_env };
+            let (job, deadline_ms) = (Some(job.clone()), left);
+            let request = MountRequest { job, deadline_ms, with_env, all_nodes };
             agent.mount(request).await
         })
         .await?;

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use proto::v1::node_condition::Condition;
-use proto::v1::{Deadline, NodeCondition, Role, Workload, deadline::Outcome};
+use proto::v1::{CapacityResponse, Deadline, NodeCondition, Role, Workload, deadline::Outcome};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -49,9 +49,21 @@ pub(super) fn news(told: &Workload, output: Output) -> Result<(), Failure> {
     output.line(&if told.message.is_empty() { line } else { format!("{line}: {}", told.message) })
 }
 
-/// Prints the job's variables, which are complete once everything is mounted.
-pub(super) fn env(told: &Workload, output: Output) -> Result<Exit, Failure> {
-    if told.state != "PreRun" || !told.ready {
+/// Prints the bytes of all usable rabbits.
+pub(super) fn capacity(told: &CapacityResponse, output: Output) -> Result<Exit, Failure> {
+    let CapacityResponse { total, free } = told;
+    if output.is_json() {
+        output.json(&json!({"total": total, "free": free}))?;
+    } else {
+        let row = [total, free].map(u64::to_string).to_vec();
+        output.table(&["TOTAL", "FREE"].map(str::to_owned), &[row])?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Prints the job's variables, which are true once everything is mounted.
+pub(super) fn env(told: &Workload, ahead: bool, output: Output) -> Result<Exit, Failure> {
+    if !ahead && (told.state != "PreRun" || !told.ready) {
         let what = format!("the job is in {}, and its storage is not mounted", told.state);
         return Err(Failure::new(Exit::Retryable, what).remedy("`warren workload start` mounts it"));
     }
