@@ -18,7 +18,7 @@ use agent::{
 };
 
 /// Of an object that the API has, and that has not come to the agent.
-pub const NOT_RECEIVED: &str = "the agent has not received it yet";
+pub(super) const NOT_RECEIVED: &str = "the agent has not received it yet";
 
 /// The lines of these objects, and of those that the API has and the agent did not receive.
 #[must_use]

@@ -96,10 +96,10 @@ fn settled(site: &mut Site) -> Cost {
     }
 }
 
-/// From n to 2n computes as much comes to it as from 2n to 3n.
+/// From n to 2n computes as much comes to it as from 2n to 3n. Not so Lustre: its profile says how many targets there are.
 #[test]
 fn a_state_costs_in_proportion_to_the_computes() {
-    for kind in ["xfs", "raw", "gfs2", "lustre"] {
+    for kind in ["xfs", "raw", "gfs2"] {
         let [once, twice, thrice] = [2, 4, 6].map(|rabbits| life(kind, rabbits * CHASSIS));
         for state in STATES {
             let (one, two, three) = (once[state], twice[state], thrice[state]);

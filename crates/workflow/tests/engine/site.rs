@@ -264,7 +264,8 @@ impl Site {
                 json_patch::patch(&mut after, patch).unwrap();
                 let access = after["spec"]["allocations"].to_string();
                 assert_eq!(after["spec"]["allocations"][0]["access"][0], place.1);
-                let cut = mounted.iter().find(|node| !access.contains(&format!("{node:?}")));
+                let mut here = mounted.iter().filter(|node| self.has_mounted(node, place));
+                let cut = here.find(|node| !access.contains(&format!("{node:?}")));
                 assert_eq!(cut, None, "{change} while it is mounted there");
             }
             Change::Create(_, object) if place.0 == "ClientMount" => {
@@ -296,6 +297,18 @@ impl Site {
                 && conditions.is_none_or(Vec::is_empty)
         });
         assert_eq!(runs.count(), 0, "{change} while a container runs there");
+    }
+
+    /// Whether a node has a mount of what this block storage is for.
+    fn has_mounted(&self, node: &str, block: &At) -> bool {
+        let of_block = |mount: &Value| {
+            let reference = &mount["device"]["deviceReference"]["objectReference"];
+            reference["name"] == block.2 && reference["namespace"] == block.1
+        };
+        let mounts =
+            self.objects.iter().filter(|((kind, of, _), _)| kind == "ClientMount" && of == node);
+        let mut all = mounts.flat_map(|(_, object)| object["spec"]["mounts"].as_array()).flatten();
+        all.any(of_block)
     }
 
     /// One node at a time has an XFS mounted, and access to it.
