@@ -285,9 +285,11 @@ fn a_job_goes_on_without_a_compute_whose_mount_failed() -> anyhow::Result<()> {
     let whole =
         ["create", "#DW create_persistent type=xfs capacity=320MiB name=kept", "--tolerance", "1"];
     caller.call(&whole)?.with(2)?.saying(&["tolerance", "as a whole or not at all"])?;
-    let created = caller.reach(&["create", XFS, "--tolerance", "1"], "Proposal")?;
+    let create = ["create", XFS, "--tolerance", "1", "--user", "1050", "--group", "1050"];
+    let created = caller.reach(&create, "Proposal")?;
     ensure!(created.told["tolerance"] == 1, "{created:?}");
-    caller.call(&["create", XFS])?.with(1)?.saying(&["another tolerance"])?;
+    let without = ["create", XFS, "--user", "1050", "--group", "1050"];
+    caller.call(&without)?.with(1)?.saying(&["another tolerance"])?;
     caller.reach(&["setup", "--nodes", "compute-[1-3]"], "Setup")?;
     // Something else is where the mount is to be, on two computes at first: that is more than the job puts up with.
     let workflow = flow.object("workflow", "test-7", "default")?;

@@ -1,7 +1,7 @@
 //! Somebody deletes an object under a job.
 
 use anyhow::{Context, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tests::{
     cluster::patience,
     gate,
@@ -21,18 +21,17 @@ const KINDS: [&str; 7] = [
     "nnfnodeblockstorage",
 ];
 
-/// One object of a kind that is the workflow's: its name and namespace.
-fn one_of(flow: &Flow, kind: &str) -> anyhow::Result<(String, String)> {
+/// One object of a kind that is the workflow's.
+fn one_of(flow: &Flow, kind: &str) -> anyhow::Result<Value> {
     let text = flow.fixture.run.prints(&["get", kind, "--all-namespaces", "--json"])?;
     let listed: Value = serde_json::from_str(&text).context("decode a list")?;
     let items = listed["items"].as_array().or_else(|| listed.as_array()).context("a list")?;
     let own = items.iter().find(|item| item["metadata"]["namespace"] != "nnf-system");
-    let metadata = &own.with_context(|| format!("no {kind}"))?["metadata"];
-    let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
-    Ok((text("name"), text("namespace")))
+    own.cloned().with_context(|| format!("no {kind}"))
 }
 
-/// The job is told what cannot be mended, and everything can be torn down.
+/// The job is told what cannot be mended, and everything can be torn down. Without the pinned profile nobody knows how: the message
+/// says to create it again, and that is enough.
 #[test]
 fn what_somebody_deletes_under_a_job_is_made_again_or_told() -> anyhow::Result<()> {
     if !gate::loop_devices() {
@@ -46,7 +45,9 @@ fn what_somebody_deletes_under_a_job_is_made_again_or_told() -> anyhow::Result<(
         for state in ["Setup", "DataIn", "PreRun"] {
             flow.reach(state)?;
         }
-        let (name, namespace) = one_of(&flow, kind)?;
+        let object = one_of(&flow, kind)?;
+        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+        let (name, namespace) = (text("name"), text("namespace"));
         let delete = ["delete", kind, &name, "-n", &namespace, "--wait=false"];
         flow.fixture.run.prints(&delete).with_context(|| kind)?;
         for state in &AFTER_PROPOSAL[3..] {
@@ -59,7 +60,22 @@ fn what_somebody_deletes_under_a_job_is_made_again_or_told() -> anyhow::Result<(
                 Ok(told)
             })?;
             if told["ready"] != true {
+                if kind == "nnfstorageprofile" {
+                    ensure!(
+                        told.to_string().contains("create it, with data.pinned true"),
+                        "{told:#}"
+                    );
+                    let metadata = json!({"name": name, "namespace": namespace});
+                    let again = json!({
+                        "apiVersion": object["apiVersion"], "kind": object["kind"],
+                        "metadata": metadata, "data": object["data"],
+                    });
+                    flow.fixture.run.apply("again", &[again])?;
+                }
                 flow.reach("Teardown").with_context(|| kind)?;
+                if kind == "nnfstorageprofile" {
+                    flow.fixture.run.prints(&["delete", kind, &name, "-n", &namespace])?;
+                }
                 break;
             }
         }
