@@ -190,12 +190,12 @@ impl Slurm {
         text.trim().parse().with_context(|| format!("the number of a job: {text}"))
     }
 
-    /// When slurmctld last wrote down how jobs are.
+    /// When slurmctld last wrote down a part of its state.
     ///
     /// # Errors
     /// When it never did.
-    pub fn saved(&self) -> anyhow::Result<SystemTime> {
-        let file = fs::metadata(self.directory.join("state/job_state"));
+    pub fn saved(&self, part: &str) -> anyhow::Result<SystemTime> {
+        let file = fs::metadata(self.directory.join("state").join(part));
         file.and_then(|file| file.modified()).context("look at Slurm's state")
     }
 
