@@ -68,8 +68,8 @@ fn seen(outcome: Option<Outcome>, gone: bool) -> Vec<(String, Viewed)> {
 }
 
 fn judged(goal: Goal, state: Option<&JobState>, seen: &[(String, Viewed)]) -> Judged {
-    let rest = Rest { cleaned_up: true, idle: true };
-    judge(goal, &Scene { job: &job(), state, connected: true, seen, rest })
+    let activity = Activity { cleaned_up: true, idle: true };
+    judge(goal, &Evidence { job: &job(), state, connected: true, seen, activity })
 }
 
 /// `0` done, `x` over with exit status x, `x?` waits, `x!` fails once it stands.
@@ -231,8 +231,8 @@ fn an_unmount_is_done_when_it_was_asked_for_and_nothing_is_left() {
 #[test]
 fn an_unmount_of_a_job_that_is_gone_waits_for_the_clean_up() {
     let unknown = JobState { knowledge: Knowledge::Unknown.into(), ..JobState::default() };
-    let rest = Rest { cleaned_up: false, idle: false };
+    let activity = Activity { cleaned_up: false, idle: false };
     let (job, state) = (job(), Some(&unknown));
-    let scene = Scene { job: &job, state, connected: true, seen: &[], rest };
-    assert_eq!(short(&judge(Goal::Unmounted, &scene)), "3?");
+    let evidence = Evidence { job: &job, state, connected: true, seen: &[], activity };
+    assert_eq!(short(&judge(Goal::Unmounted, &evidence)), "3?");
 }
