@@ -158,9 +158,16 @@ impl Site {
             let pods = self.of::<Pod>(name).await;
             if std::env::var_os("DEBUG_JOBS").is_some() {
                 let flow = self.api::<Workflow>("default").get(name).await.unwrap();
-                eprintln!("{} {:#?} {}", pods.len(), self.jobs(name).await.first(), to_value(&flow.status).unwrap());
+                eprintln!(
+                    "{} {:#?} {}",
+                    pods.len(),
+                    self.jobs(name).await.first(),
+                    to_value(&flow.status).unwrap()
+                );
                 let events: Api<k8s_openapi::api::core::v1::Event> = self.api("default");
-                for e in events.list(&ListParams::default()).await.unwrap().items { eprintln!("{:?} {:?}", e.reason, e.message); }
+                for e in events.list(&ListParams::default()).await.unwrap().items {
+                    eprintln!("{:?} {:?}", e.reason, e.message);
+                }
             }
             (pods.len() == count).then_some(pods)
         })
