@@ -13,7 +13,7 @@ use k8s_openapi::api::{
 };
 use kube::ResourceExt;
 
-use super::{Kept, Wake, World, children::own, place, wake_workflow, workflow_of};
+use super::{Kept, Key, Wake, World, children::own, place, wake_workflow, workflow_of};
 use crate::{names::of_directive, view::Containers};
 
 /// On a pod: the Job that it belongs to.
@@ -83,7 +83,15 @@ impl Kept for NnfPortManager {
             Some(new) => world.site.ports.insert(rabbit, new),
             None => world.site.ports.remove(&rabbit),
         };
-        vec![Wake::Failing]
+        // Who has ports goes on, and who had too few looks again.
+        let records = [&change.old, &change.new].into_iter().flatten();
+        let records = records.filter_map(|record| record.status.as_ref());
+        let requesters = records.flat_map(|status| &status.allocations).map(|one| {
+            let requester = &*one.requester;
+            let part = |text: &Option<String>| text.clone().unwrap_or_default();
+            Wake::Key(Key::Workflow((part(&requester.namespace), part(&requester.name))))
+        });
+        requesters.chain([Wake::Failing]).collect()
     }
 }
 

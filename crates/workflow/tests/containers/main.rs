@@ -30,7 +30,6 @@ fn a_real_job_controller_runs_the_containers_of_workflows() {
     if !gate::real_server() {
         return;
     }
-    env_logger::init();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let directory = tempfile::tempdir().unwrap();
     runtime.block_on(async {

@@ -20,7 +20,7 @@ use serde_json::{Value, from_value, json, to_value};
 use workflow::{Containers, Rules, Settings, shipped};
 
 /// Longer than anything takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 const STATES: [&str; 4] = ["Proposal", "Setup", "DataIn", "PreRun"];
 
@@ -156,19 +156,6 @@ impl Site {
     pub(crate) async fn pods(&self, name: &str, count: usize) -> Vec<Value> {
         until(&format!("{count} pods of {name}"), async || {
             let pods = self.of::<Pod>(name).await;
-            if std::env::var_os("DEBUG_JOBS").is_some() {
-                let flow = self.api::<Workflow>("default").get(name).await.unwrap();
-                eprintln!(
-                    "{} {:#?} {}",
-                    pods.len(),
-                    self.jobs(name).await.first(),
-                    to_value(&flow.status).unwrap()
-                );
-                let events: Api<k8s_openapi::api::core::v1::Event> = self.api("default");
-                for e in events.list(&ListParams::default()).await.unwrap().items {
-                    eprintln!("{:?} {:?}", e.reason, e.message);
-                }
-            }
             (pods.len() == count).then_some(pods)
         })
         .await
