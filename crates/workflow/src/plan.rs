@@ -149,17 +149,17 @@ fn advance_all(view: &View<'_>, state: &WorkflowState) -> Vec<Progress> {
     }
     let problems = if *state == WorkflowState::Proposal { problems(view) } else { Vec::new() };
     let one = |(index, line): (usize, &String)| {
-        let told = problems.iter().find(|(of, _)| *of == index);
-        if let Some((_, why)) = told {
+        let command = line.parse::<Directive>().ok().and_then(|one| Command::try_from(&one).ok());
+        let unserved = command.as_ref().filter(|_| *state == WorkflowState::Proposal);
+        let told = problems.iter().find(|(of, _)| *of == index).map(|(_, why)| why.clone());
+        if let Some(why) = unserved.and_then(unserved_part).or(told) {
             return Progress::failed(user(why));
         }
-        match line.parse::<Directive>().ok().and_then(|one| Command::try_from(&one).ok()) {
-            Some(command) => driver(&command).map_or_else(
-                || unserved(&command, state),
-                |driver| driver.advance(view, index, &command, state),
-            ),
-            None => Progress::failed(user(format!("{line:?} is no directive"))),
-        }
+        let Some(command) = command else {
+            return Progress::failed(user(format!("{line:?} is no directive")));
+        };
+        let advance = |driver: &dyn Driver| driver.advance(view, index, &command, state);
+        driver(&command).map_or_else(Progress::default, advance)
     };
     lines.iter().enumerate().map(one).collect()
 }
@@ -174,15 +174,16 @@ fn driver(command: &Command) -> Option<&'static dyn Driver> {
     DRIVERS.into_iter().find(|driver| driver.takes(command))
 }
 
-/// A directive that nobody carries out is refused at once: a job must not run without what it asked for.
-fn unserved(command: &Command, state: &WorkflowState) -> Progress {
-    if *state != WorkflowState::Proposal {
-        return Progress::default();
-    }
-    let word = command.word();
-    Progress::failed(user(format!(
-        "{word} is not carried out here: this version of Warren makes and mounts storage only; leave the directive out"
-    )))
+/// What nobody carries out is refused at once: a job must not run without what it asked for.
+fn unserved_part(command: &Command) -> Option<String> {
+    let (what, kind) = match (driver(command), command.requires()) {
+        (None, _) => (command.word().to_owned(), "directive"),
+        (Some(_), []) => return None,
+        (Some(_), words) => (format!("requires={}", words.join(",")), "argument"),
+    };
+    Some(format!(
+        "{what} is not carried out here: this version of Warren makes and mounts storage only; leave the {kind} out"
+    ))
 }
 
 /// What is wrong with the directives of a workflow, each by its index.

@@ -92,8 +92,9 @@ impl Site {
         let left: Vec<_> = self
             .objects
             .keys()
-            .filter(|(kind, namespace, _)| {
-                !shared.contains(&&**kind) && !self.is_lent(kind, namespace)
+            .filter(|place| {
+                let (kind, namespace, _) = place;
+                !shared.contains(&&**kind) && !self.is_lent(place)
                     || (kind == "NnfStorageProfile" && namespace != "nnf-system")
             })
             .collect();

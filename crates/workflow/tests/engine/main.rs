@@ -4,6 +4,7 @@
 
 mod faults;
 mod job;
+mod live;
 mod lives;
 mod lustre;
 mod matrix;

@@ -8,7 +8,7 @@ use api::{
     NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile, PersistentStorageInstance, Servers,
     Storage, SystemConfiguration, SystemStatus, Workflow,
 };
-use controller::{Event, Unreadable};
+use controller::{Event, Item, Unreadable};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use workflow::{
@@ -18,6 +18,8 @@ use workflow::{
     shipped,
     world::{Kept, World},
 };
+
+use crate::live::Live;
 
 /// Kind, namespace, name.
 pub(crate) type At = (String, String, String);
@@ -39,6 +41,8 @@ pub(crate) struct Site {
     pub(crate) dead: Vec<String>,
     /// Objects that do not read as what they should be.
     pub(crate) unreadable: Vec<At>,
+    /// The engine that runs, where nobody says that it dies.
+    pub(crate) live: Live,
 }
 
 pub(crate) fn at(kind: &str, namespace: &str, name: &str) -> At {
@@ -128,9 +132,7 @@ impl Site {
     /// Deletes an object: it goes at once, or when its last finalizer does.
     pub(crate) fn delete(&mut self, at: &At) {
         let Some(object) = self.objects.get_mut(at) else { return };
-        if object["metadata"]["deletionTimestamp"].is_null() {
-            object["metadata"]["deletionTimestamp"] = json!("2026-11-20T12:00:00Z");
-        }
+        mark(object, &mut self.version);
         self.collect();
     }
 
@@ -149,7 +151,7 @@ impl Site {
             };
             let before = self.objects.len();
             for object in self.objects.values_mut().filter(|object| is_orphan(object)) {
-                object["metadata"]["deletionTimestamp"] = json!("2026-11-20T12:00:00Z");
+                mark(object, &mut self.version);
             }
             self.objects.retain(|_, object| {
                 object["metadata"]["deletionTimestamp"].is_null() || !is_free(object)
@@ -285,25 +287,21 @@ impl Site {
 
     fn list<K: Kept>(&self, world: &mut World) {
         let of = self.objects.iter().filter(|((kind, ..), _)| *kind == *K::kind(&()));
-        let read = of.map(|(at, object)| {
-            if self.unreadable.contains(at) {
-                let metadata = serde_json::from_value(object["metadata"].clone()).unwrap();
-                return Err(Unreadable { metadata, why: "for the test".to_owned() });
-            }
-            let read = serde_json::from_value::<K>(object.clone());
-            Ok(read.unwrap_or_else(|error| panic!("{at:?}: {error}")))
-        });
+        let read = of.map(|(at, object)| read::<K>(at, object, !self.unreadable.contains(at)));
         world.take(Event::Listed(read.collect()));
+    }
+
+    /// A second later with each change.
+    pub(crate) fn now(&self) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + i64::try_from(self.version).unwrap()).unwrap()
     }
 
     /// What the engine would change now.
     pub(crate) fn planned(&self) -> Vec<Change> {
         let world = self.world();
-        let now =
-            Timestamp::from_second(1_800_000_000 + i64::try_from(self.version).unwrap()).unwrap();
         let mut changes = Vec::new();
         for key in world.keys() {
-            changes.extend(plan_key(&world, &key, now).changes);
+            changes.extend(plan_key(&world, &key, self.now()).changes);
         }
         changes
     }
@@ -320,12 +318,7 @@ impl Site {
         changed || acted
     }
 
-    /// Until nothing changes any more.
-    pub(crate) fn settle(&mut self) {
-        self.settle_with(|length| (0..length).collect());
-    }
-
-    /// The same, where of each plan only what `cut` chooses is made before the engine starts anew.
+    /// Until nothing changes any more, where of each plan only what `cut` chooses is made before the engine starts anew.
     pub(crate) fn settle_with(&mut self, cut: impl Fn(usize) -> Vec<usize>) {
         for _ in 0..2_000 {
             if !self.step(&cut) {
@@ -341,7 +334,7 @@ impl Site {
     }
 
     /// What the agents do; whether anything changed.
-    fn act(&mut self) -> bool {
+    pub(crate) fn act(&mut self) -> bool {
         if self.agents_sleep {
             return false;
         }
@@ -407,6 +400,26 @@ impl Site {
         let of = self.objects.keys().filter(|(of, ..)| of == kind);
         of.map(|(_, namespace, name)| format!("{namespace}/{name}")).collect()
     }
+}
+
+/// Marks an object as deleted.
+fn mark(object: &mut Value, version: &mut u64) {
+    let metadata = &mut object["metadata"];
+    if metadata["deletionTimestamp"].is_null() {
+        *version += 1;
+        metadata["deletionTimestamp"] = json!("2026-11-20T12:00:00Z");
+        metadata["resourceVersion"] = json!(version.to_string());
+    }
+}
+
+/// An object as the engine's watch brings it.
+pub(crate) fn read<K: Kept>(at: &At, object: &Value, is_readable: bool) -> Item<K> {
+    if !is_readable {
+        let metadata = serde_json::from_value(object["metadata"].clone()).unwrap();
+        return Err(Unreadable { metadata, why: "for the test".to_owned() });
+    }
+    let read = serde_json::from_value::<K>(object.clone());
+    Ok(read.unwrap_or_else(|error| panic!("{at:?}: {error}")))
 }
 
 fn block_status(object: &Value) -> Value {
