@@ -16,12 +16,13 @@ use tokio::{
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::transport::server::{Connected, UdsConnectInfo};
 
-/// Counts the connections.
+/// How many there are.
 #[derive(Debug, Clone, Default)]
 pub struct Clients(Arc<watch::Sender<usize>>);
 
 impl Clients {
-    /// Returns a receiver that changes with their number.
+    /// Returns what changes with their number.
+    #[must_use]
     pub fn changes(&self) -> watch::Receiver<usize> {
         self.0.subscribe()
     }

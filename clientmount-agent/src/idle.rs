@@ -12,11 +12,19 @@ use tokio::{sync::watch, time::sleep};
 use crate::{clients::Clients, view::View};
 use agent::{outbox::Outbox, questions::Question, received::Report};
 
-/// Returns once the agent has been idle for this long. While no agent runs, only a coordinator takes finalizers off: without
-/// one the agent stays until its unmounted objects are deleted.
+/// By whom the node's finalizers are taken off once no agent runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Successor {
+    /// By the coordinator, of what is unmounted.
+    Coordinator,
+    /// By nobody: an agent without a coordinator stays until its unmounted objects are deleted.
+    Nobody,
+}
+
+/// Returns once the agent has been idle for this long.
 pub async fn idle(
     after: Duration,
-    has_coordinator: bool,
+    successor: Successor,
     view: Arc<View>,
     outbox: Arc<Outbox>,
     clients: Clients,
@@ -28,7 +36,7 @@ pub async fn idle(
         let is_idle = {
             let (nobody, state) =
                 (*clients.borrow_and_update() == 0, question.answer.borrow_and_update());
-            nobody && is_idle(&view, &outbox.reports(), state.as_ref(), has_coordinator)
+            nobody && is_idle(&view, &outbox.reports(), state.as_ref(), successor)
         };
         tokio::select! {
             changed = changed(&mut viewed, &mut clients, &mut question) => if !changed {
@@ -57,15 +65,18 @@ fn is_idle(
     view: &View,
     reports: &[Report],
     state: Option<&JobState>,
-    has_coordinator: bool,
+    successor: Successor,
 ) -> bool {
     let Some(state) = state else {
-        return reports.is_empty() && view.activity().idle && !view.activity().cleaned_up;
+        return reports.is_empty() && view.rest().idle && !view.rest().cleaned_up;
     };
-    view.activity().idle
-        && view.activity().cleaned_up
+    view.rest().idle
+        && view.rest().cleaned_up
         && are_stored(reports, &state.mounts)
-        && (has_coordinator || state.mounts.iter().all(|mount| !mount.held || is_mounted(mount)))
+        && match successor {
+            Successor::Coordinator => true,
+            Successor::Nobody => state.mounts.iter().all(|mount| !mount.held || is_mounted(mount)),
+        }
 }
 
 /// Whether the API says of each object what the agent reported.
@@ -82,7 +93,7 @@ fn status(mount: &JobMount) -> Option<ClientMountStatus> {
     serde_json::from_slice(&mount.status).ok()
 }
 
-/// Whether a job uses it now: the script that ends the job starts the agent again.
+/// Whether a job has it now: whoever ends the job starts the agent again.
 fn is_mounted(mount: &JobMount) -> bool {
     let is_ready = |status: ClientMountStatus| {
         status.mounts.iter().all(|mount| mount.ready && mount.state == MountState::Mounted)
@@ -95,7 +106,7 @@ mod tests {
     use api::client_mount::ClientMountInfoStatus;
 
     use super::*;
-    use crate::view::Activity;
+    use crate::view::Rest;
 
     fn all(state: MountState, ready: bool) -> ClientMountStatus {
         let mounts = vec![ClientMountInfoStatus { state, ready }];
@@ -131,11 +142,12 @@ mod tests {
         let (mounted, unmounted) =
             (all(MountState::Mounted, true), all(MountState::Unmounted, true));
         let never_told = View::default();
-        never_told.set_activity(Activity { cleaned_up: false, idle: true });
+        never_told.set_rest(Rest { cleaned_up: false, idle: true });
         let at_rest = View::default();
-        at_rest.set_activity(Activity { cleaned_up: true, idle: true });
+        at_rest.set_rest(Rest { cleaned_up: true, idle: true });
         let busy = View::default();
-        busy.set_activity(Activity { cleaned_up: true, idle: false });
+        busy.set_rest(Rest { cleaned_up: true, idle: false });
+        let by_coordinator = Successor::Coordinator;
         for (what, view, reports, state, expected) in [
             (
                 "mounted",
@@ -176,15 +188,15 @@ mod tests {
             ("no connection", &at_rest, vec![report(mounted.clone(), false)], None, false),
             ("never any", &never_told, Vec::new(), None, true),
         ] {
-            assert_eq!(is_idle(view, &reports, state.as_ref(), true), expected, "{what}");
+            assert_eq!(is_idle(view, &reports, state.as_ref(), by_coordinator), expected, "{what}");
         }
     }
 
     #[test]
     fn without_a_coordinator_the_agent_stays_until_what_is_unmounted_is_deleted() {
         let at_rest = View::default();
-        at_rest.set_activity(Activity { cleaned_up: true, idle: true });
-        let is_idle = |state: &JobState| is_idle(&at_rest, &[], Some(state), false);
+        at_rest.set_rest(Rest { cleaned_up: true, idle: true });
+        let is_idle = |state: &JobState| is_idle(&at_rest, &[], Some(state), Successor::Nobody);
         let (mounted, unmounted) =
             (all(MountState::Mounted, true), all(MountState::Unmounted, true));
         assert!(is_idle(&stored(&mounted, "mounted", true, false)), "a job runs");

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiclient::plain;
-use controller::Event;
-use fanout::{Exchange, everywhere, follow};
+use controller::{Event, Watched};
+use fanout::{Exchange, follow, resource};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{ObjectMeta, PostParams};
+use kube::runtime::watcher;
 use kube::{Api, Client, ResourceExt};
 use tokio::sync::watch::{Receiver, Sender};
 
@@ -25,10 +26,12 @@ pub(crate) async fn keep(
     nodes: Receiver<BTreeSet<String>>,
 ) {
     let known = Sender::new(None);
+    let (resource, config) = (resource::<Namespace>(), watcher::Config::default());
+    let watched = Watched { resource, namespace: None, config };
     let make = make(Api::all(client.clone()), nodes, known.subscribe());
     let update = |event| known.send_modify(|known| update(known, event));
     tokio::select! {
-        () = follow(client, everywhere::<Namespace>(), &exchange, update) => {}
+        () = follow(client, watched, &exchange, update) => {}
         () = make => {}
     }
 }

@@ -11,7 +11,9 @@ use crate::status::AgentStatus;
 /// What is served at an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pages {
+    /// `/healthz` and `/readyz`.
     Probes,
+    /// `/metrics`.
     Metrics,
 }
 

@@ -133,8 +133,7 @@ struct Trap {
     pass: usize,
     /// Supervisor of the program that is killed.
     victim: u32,
-    /// How many lines are let pass before the next death; `None` after the only one.
-    again: Option<usize>,
+    again: bool,
 }
 
 /// A supervised program whose output goes to a log file.
@@ -237,18 +236,13 @@ impl Program {
 
     /// Kills `victim` with signal 9 as soon as this program has logged `marker` once more than `pass` times.
     pub fn kill_at(&self, marker: &str, pass: usize, victim: &Self) {
-        self.set(Trap { marker: marker.to_owned(), pass, victim: victim.node_pid(), again: None });
+        self.set(Trap { marker: marker.to_owned(), pass, victim: victim.node_pid(), again: false });
     }
 
     /// Kills this program with signal 9 each time it has logged `marker`, until the trap is lifted.
     pub fn kill_itself_at_every(&self, marker: &str) {
-        self.kill_itself_at_each(marker, 1);
-    }
-
-    /// The same, each time it has logged `marker` so many times.
-    pub fn kill_itself_at_each(&self, marker: &str, times: usize) {
-        let (marker, pass) = (marker.to_owned(), times.saturating_sub(1));
-        self.set(Trap { marker, pass, victim: self.node_pid(), again: Some(pass) });
+        let marker = marker.to_owned();
+        self.set(Trap { marker, pass: 0, victim: self.node_pid(), again: true });
     }
 
     /// Lets it live.
@@ -333,9 +327,8 @@ fn spring(line: &str, trap: &Mutex<Option<Trap>>) {
     if let Some(pid) = supervised(armed.victim) {
         let _ = signal(pid, Signal::SIGKILL);
     }
-    match armed.again {
-        Some(pass) => armed.pass = pass,
-        None => *set = None,
+    if !armed.again {
+        *set = None;
     }
 }
 

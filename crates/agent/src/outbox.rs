@@ -6,10 +6,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::{Mutex, MutexGuard, PoisonError},
     task::Poll,
 };
 
-use parking_lot::Mutex;
 use proto::{limits::bounded, v1::Health};
 use tokio::sync::Notify;
 
@@ -18,6 +18,7 @@ use crate::{
     received::Report,
 };
 
+/// Holds reports and health until the coordinator takes them.
 #[derive(Debug, Default)]
 pub struct Outbox {
     inner: Mutex<Inner>,
@@ -40,7 +41,7 @@ struct Inner {
 impl Outbox {
     /// Takes a report; it is sent if it differs from the one before.
     pub fn put(&self, report: Report) {
-        let mut inner = self.inner.lock();
+        let mut inner = self.inner();
         let uid = report.uid.clone();
         if inner.reports.get(&uid) == Some(&report) {
             return;
@@ -53,7 +54,7 @@ impl Outbox {
 
     /// Drops the report of an object that is gone.
     pub fn forget(&self, uid: &str) {
-        let mut inner = self.inner.lock();
+        let mut inner = self.inner();
         inner.reports.remove(uid);
         inner.pending.remove(uid);
     }
@@ -61,7 +62,7 @@ impl Outbox {
     /// Takes the node's health; it is sent if it changed.
     pub fn set_health(&self, health: Health) {
         let health = bounded(health);
-        let mut inner = self.inner.lock();
+        let mut inner = self.inner();
         if inner.health != health {
             inner.health = health;
             inner.health_pending = true;
@@ -72,17 +73,17 @@ impl Outbox {
 
     /// Begins a connection and returns its number: [`Self::next`] of earlier ones ends, and nothing is sent before [`Self::welcome`].
     pub fn begin(&self) -> u64 {
-        let mut inner = self.inner.lock();
+        let mut inner = self.inner();
         inner.connection += 1;
         inner.disconnect();
         drop(inner);
         self.changed.notify_waiters();
-        self.inner.lock().connection
+        self.inner().connection
     }
 
     /// The coordinator accepted this connection: the node's health is sent.
     pub fn welcome(&self) {
-        let mut inner = self.inner.lock();
+        let mut inner = self.inner();
         inner.connected = true;
         inner.health_pending = true;
         drop(inner);
@@ -91,7 +92,7 @@ impl Outbox {
 
     /// The coordinator has sent every object: every report is sent again.
     pub fn synced(&self) {
-        let mut inner = self.inner.lock();
+        let mut inner = self.inner();
         inner.accepts_reports = true;
         inner.pending = inner.reports.keys().cloned().collect();
         drop(inner);
@@ -99,8 +100,9 @@ impl Outbox {
         self.changed.notify_one();
     }
 
+    /// The connection is lost.
     pub fn lost(&self) {
-        self.inner.lock().disconnect();
+        self.inner().disconnect();
         self.questions.lost();
     }
 
@@ -108,7 +110,7 @@ impl Outbox {
     pub async fn next(&self, connection: u64) -> Option<OutboxMessage> {
         loop {
             let changed = self.changed.notified();
-            match self.inner.lock().pop(connection) {
+            match self.inner().pop(connection) {
                 Poll::Ready(message) => return message,
                 Poll::Pending => {}
             }
@@ -122,36 +124,52 @@ impl Outbox {
     }
 
     fn accepts_questions(&self, connection: u64) -> bool {
-        let inner = self.inner.lock();
+        let inner = self.inner();
         inner.accepts_reports && inner.connection == connection
     }
 
+    /// The open questions about jobs.
+    #[must_use]
     pub fn questions(&self) -> &Questions {
         &self.questions
     }
 
-    /// Wakes the task that sends messages: a question was opened or withdrawn.
-    pub(crate) fn wake(&self) {
+    /// Wakes whoever sends: there is a new question, or one less.
+    pub(crate) fn ring(&self) {
         self.changed.notify_one();
     }
 
+    /// Whether a coordinator accepted the connection.
+    #[must_use]
     pub fn connected(&self) -> bool {
-        self.inner.lock().connected
+        self.inner().connected
     }
 
+    /// The newest report of every object.
+    #[must_use]
     pub fn reports(&self) -> Vec<Report> {
-        self.inner.lock().reports.values().cloned().collect()
+        self.inner().reports.values().cloned().collect()
     }
 
+    /// The node's health.
+    #[must_use]
     pub fn health(&self) -> Health {
-        self.inner.lock().health.clone()
+        self.inner().health.clone()
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+/// A message to the coordinator.
 #[derive(Debug)]
 pub enum OutboxMessage {
+    /// The outcome of the work on an object.
     Report(Report),
+    /// The node's health.
     Health(Health),
+    /// What the node asks about a job.
     Asking(Asking),
 }
 
@@ -203,7 +221,7 @@ mod tests {
     fn popped(outbox: &Outbox, connection: u64) -> Vec<String> {
         let mut told = Vec::new();
         loop {
-            match outbox.inner.lock().pop(connection) {
+            match outbox.inner().pop(connection) {
                 Poll::Ready(Some(OutboxMessage::Report(report))) => {
                     told.push(format!("{}@{}", report.uid, report.resource_version));
                 }

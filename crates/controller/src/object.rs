@@ -6,12 +6,29 @@ use kube::{Resource, ResourceExt, core::NamespaceResourceScope};
 use serde::{Serialize, de::DeserializeOwned};
 
 /// A namespaced kind that controllers read and patch.
-pub trait Object: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Value {}
-impl<K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Value> Object for K {}
+pub trait Object:
+    Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+    + Clone
+    + Debug
+    + Serialize
+    + DeserializeOwned
+    + Send
+    + Sync
+    + 'static
+{
+}
 
-/// What an object is besides.
-pub trait Value: Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static {}
-impl<V: Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static> Value for V {}
+impl<K> Object for K where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+        + Clone
+        + Debug
+        + Serialize
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static
+{
+}
 
 /// Kind, namespace and name of an object, for logs and messages.
 #[must_use]

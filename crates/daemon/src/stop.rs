@@ -21,6 +21,9 @@ pub struct Signals {
 
 impl Signals {
     /// Installs the handlers; signals count from now on.
+    ///
+    /// # Errors
+    /// When the handlers cannot be installed.
     pub fn listen() -> Result<Self, StopError> {
         Ok(Self {
             terminate: signal(SignalKind::terminate()).map_err(StopError)?,

@@ -2,6 +2,7 @@
 
 mod compile;
 mod default;
+mod fit;
 mod formats;
 mod numbers;
 mod prune;

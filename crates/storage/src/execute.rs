@@ -23,7 +23,9 @@ mod tests;
 #[derive(Debug, Error)]
 #[error("{}", description(.step, .source))]
 pub struct ExecuteError {
+    /// The step.
     pub step: Box<Step>,
+    /// Why it failed.
     #[source]
     pub source: StepError,
 }

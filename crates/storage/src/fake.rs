@@ -85,6 +85,7 @@ const ROOT: Owner = Owner { uid: 0, gid: 0 };
 
 impl FakeHost {
     /// A node without drives, whose allowed roots are `roots`.
+    #[must_use]
     pub fn new(node: NodeName, roots: AllowedRoots) -> Self {
         Self::on(node, roots, Arc::default())
     }
@@ -102,6 +103,7 @@ impl FakeHost {
     }
 
     /// Another node on the same drives.
+    #[must_use]
     pub fn peer(&self, node: NodeName) -> Self {
         let (drives, roots) = (Arc::clone(&self.drives), self.roots.clone());
         let (lvm, pools) = (Arc::clone(&self.lvm), Arc::clone(&self.pools));
@@ -114,6 +116,7 @@ impl FakeHost {
     }
 
     /// The steps that had their effect, in order.
+    #[must_use]
     pub fn applied(&self) -> Vec<Step> {
         self.local().applied.clone()
     }
@@ -270,6 +273,7 @@ impl FakeHost {
     }
 
     /// All that is not Warren's, as text: equal before and after whatever was converged.
+    #[must_use]
     pub fn foreign(&self) -> String {
         let local = self.local();
         let mounts: Vec<_> = local.mounts.iter().filter(|mount| mount.foreign).collect();
@@ -277,6 +281,7 @@ impl FakeHost {
     }
 
     /// Whether nothing of Warren's is left: no mount, directory, record or namespace.
+    #[must_use]
     pub fn is_clean(&self) -> bool {
         let local = self.local();
         local.mounts.iter().all(|mount| mount.foreign)

@@ -55,7 +55,9 @@ use crate::{
 /// Configuration of a real node.
 #[derive(Debug, Clone)]
 pub struct LinuxConfig {
+    /// Where namespaces come from.
     pub drives: DriveConfig,
+    /// Directories beneath which the agent may mount.
     pub roots: AllowedRoots,
     /// Directory of the hook records; root's own.
     pub state: PathBuf,
@@ -70,6 +72,7 @@ pub struct LinuxConfig {
 pub enum DriveConfig {
     /// NVMe drives whose physical functions this node has: a rabbit.
     Nvme {
+        /// The name of this node.
         node: NodeName,
         /// Parts of the model numbers of usable drives; empty means all.
         models: Vec<String>,
@@ -78,6 +81,7 @@ pub enum DriveConfig {
     },
     /// Namespaces of NVMe drives that another node manages: a compute.
     NvmeNamespaces,
+    /// Sparse files on loop devices.
     File {
         /// The pool's directory, shared by all nodes on this machine.
         pool: PathBuf,
@@ -90,13 +94,36 @@ pub enum DriveConfig {
     },
 }
 
-/// A directory that the node's storage needs cannot be created or opened.
+/// Why a node's storage cannot be set up.
 #[derive(Debug, Error)]
-#[error("open {what} in {}", .path.display())]
-pub struct LinuxHostError {
-    what: &'static str,
-    path: PathBuf,
-    source: io::Error,
+pub enum LinuxHostError {
+    /// The directory of hook records cannot be created or opened.
+    #[error("open the hook records in {}", .path.display())]
+    Records {
+        /// The directory.
+        path: PathBuf,
+        /// The system's error.
+        #[source]
+        source: io::Error,
+    },
+    /// The ledgers of NVMe drives cannot be created or opened.
+    #[error("open the ledgers of drives in {}", .path.display())]
+    Ledgers {
+        /// The directory.
+        path: PathBuf,
+        /// The system's error.
+        #[source]
+        source: io::Error,
+    },
+    /// The pool of file drives cannot be created or opened.
+    #[error("open the pool of file drives in {}", .path.display())]
+    Pool {
+        /// The directory.
+        path: PathBuf,
+        /// The system's error.
+        #[source]
+        source: io::Error,
+    },
 }
 
 /// A real node.
@@ -118,13 +145,12 @@ struct Node {
 
 impl LinuxHost {
     /// A host with this configuration. It creates the pool of file drives when there is none and drives are asked for.
+    ///
+    /// # Errors
+    /// When its directories cannot be opened.
     pub fn new(config: LinuxConfig) -> Result<Self, LinuxHostError> {
-        let failed = |what, path: &Path| {
-            let path = path.to_owned();
-            move |source| LinuxHostError { what, path, source }
-        };
-        let records =
-            Records::open(&config.state).map_err(failed("the hook records", &config.state))?;
+        let records = Records::open(&config.state)
+            .map_err(|source| LinuxHostError::Records { path: config.state.clone(), source })?;
         let is_one_of_many = matches!(config.drives, DriveConfig::File { .. });
         let drives: Box<dyn Drives> = match config.drives {
             DriveConfig::NvmeNamespaces => Box::new(ReachedNamespaces::new()),
@@ -132,11 +158,12 @@ impl LinuxHost {
                 let (look, change) = (config.mount_deadline, config.command_deadline);
                 let record = record.as_deref();
                 let opened = NvmeDrives::open(&config.state, node, models, record, look, change);
-                Box::new(opened.map_err(failed("the ledgers of drives", &config.state))?)
+                let broken = |source| LinuxHostError::Ledgers { path: config.state, source };
+                Box::new(opened.map_err(broken)?)
             }
             DriveConfig::File { pool, node, drives, drive_capacity } => Box::new(
                 FilePool::open(&pool, node, drives, drive_capacity, config.mount_deadline)
-                    .map_err(failed("the pool of file drives", &pool))?,
+                    .map_err(|source| LinuxHostError::Pool { path: pool, source })?,
             ),
         };
         let deadlines = Deadlines { command: config.command_deadline, call: config.mount_deadline };
@@ -255,13 +282,19 @@ impl Node {
 
     fn apply(&self, step: &Step) -> Result<(), StepError> {
         match step {
-            Step::CreateNamespace { .. }
-            | Step::AdoptNamespace { .. }
-            | Step::ReplaceNamespace { .. }
-            | Step::ForgetNamespace { .. }
-            | Step::DeleteNamespace { .. }
-            | Step::Attach { .. }
-            | Step::Detach { .. } => self.drives.apply(step),
+            Step::CreateNamespace { allocation, drive, size, members } => {
+                self.drives.create(*allocation, drive, *size, *members)
+            }
+            Step::AdoptNamespace { id, allocation, size, members } => {
+                self.drives.adopt(id, *allocation, *size, *members)
+            }
+            Step::ReplaceNamespace { id, allocation } => {
+                self.drives.record_replaced(id, *allocation)
+            }
+            Step::ForgetNamespace { id, allocation } => self.drives.forget(id, *allocation),
+            Step::DeleteNamespace { id, allocation } => self.drives.delete(id, *allocation),
+            Step::Attach { id, endpoint, node } => self.drives.attach(id, *endpoint, node),
+            Step::Detach { id, node } => self.drives.detach(id, node),
             Step::Volume { action, devices, line, .. } => self.volume(*action, devices, line),
             Step::Zfs { action, on, devices, line } => self.zfs(*action, on, devices, line),
             Step::RemoveMapping { name, number } => self.remove_mapping(name, *number),

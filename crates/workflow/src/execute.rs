@@ -34,10 +34,8 @@ pub struct Stored {
 /// Makes all changes, side by side.
 pub async fn execute(client: &Client, changes: Vec<Change>) -> Made {
     let each = changes.into_iter().map(|change| async move {
+        log::debug!("{change}");
         let done = one(client, &change).await;
-        if done.is_ok() {
-            log::debug!("done: {change}");
-        }
         (change, done)
     });
     let mut all = stream::iter(each).buffer_unordered(SIDE_BY_SIDE);
@@ -73,11 +71,7 @@ async fn one(client: &Client, change: &Change) -> kube::Result<Option<DynamicObj
         }
         Change::Delete(_, uid) => {
             let preconditions = Preconditions { uid: Some(uid.clone()), resource_version: None };
-            // A Job that is there says that its pods may be.
-            let foreground = resource.kind == "Job";
-            let parameters =
-                if foreground { DeleteParams::foreground() } else { DeleteParams::default() };
-            let parameters = parameters.preconditions(preconditions);
+            let parameters = DeleteParams::default().preconditions(preconditions);
             match api.delete(name, &parameters).await {
                 Ok(deleted) => Ok(deleted.left()),
                 // It is gone, or another one has its name.

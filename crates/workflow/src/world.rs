@@ -1,7 +1,6 @@
 //! All objects that the engine acts on, as the API last sent them, and which workflow each belongs to.
 
 mod children;
-mod containers;
 mod of_site;
 mod of_workflow;
 mod persistent;
@@ -12,16 +11,12 @@ use std::{
 };
 
 use api::{
-    ClientMount, Computes, DWDirectiveRule, DirectiveBreakdown, NnfContainerProfile, NnfLustreMgt,
-    NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
-    PersistentStorageInstance, RabbitLabels, Servers, Storage, SystemConfiguration, SystemStatus,
-    Workflow, names::STORAGE_NAMESPACE,
+    ClientMount, Computes, DWDirectiveRule, DirectiveBreakdown, NnfLustreMgt, NnfNode,
+    NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile, PersistentStorageInstance,
+    RabbitLabels, Servers, Storage, SystemConfiguration, SystemStatus, Workflow,
+    names::STORAGE_NAMESPACE,
 };
 use controller::{Change, Event, Object, ObjectKey, Store};
-use k8s_openapi::api::{
-    batch::v1::Job,
-    core::v1::{ConfigMap, Pod, Service},
-};
 use kube::ResourceExt;
 
 use self::children::Children;
@@ -78,12 +73,6 @@ pub struct World {
     mounts: Store<ClientMount>,
     mgts: Store<NnfLustreMgt>,
     profiles: Store<NnfStorageProfile>,
-    container_profiles: Store<NnfContainerProfile>,
-    ports: Store<NnfPortManager>,
-    jobs: Store<Job>,
-    pods: Store<Pod>,
-    services: Store<Service>,
-    config_maps: Store<ConfigMap>,
     storages: Store<Storage>,
     nodes: Store<NnfNode>,
     systems: Store<SystemConfiguration>,
@@ -135,16 +124,6 @@ impl World {
             && self.statuses.is_complete()
             && self.persistent.is_complete()
             && self.rules.is_complete()
-            && self.container_profiles.is_complete()
-            && (self.site.settings.containers.is_none() || self.has_containers())
-    }
-
-    fn has_containers(&self) -> bool {
-        self.ports.is_complete()
-            && self.jobs.is_complete()
-            && self.pods.is_complete()
-            && self.services.is_complete()
-            && self.config_maps.is_complete()
     }
 
     /// Takes in an event.

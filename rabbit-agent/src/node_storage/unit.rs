@@ -11,7 +11,9 @@ use crate::pass::Context;
 /// A file system or Lustre target of one allocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unit {
+    /// XFS, GFS2 or raw.
     FileSystem(Box<FileSystem>),
+    /// A Lustre target.
     Target(Box<LustreTarget>),
 }
 
@@ -19,6 +21,8 @@ pub enum Unit {
 pub type Outcome = Option<Result<Converged, ConvergeError>>;
 
 impl Unit {
+    /// The namespaces under the unit.
+    #[must_use]
     pub fn namespaces(&self) -> &[NamespaceId] {
         match self {
             Self::FileSystem(fs) => &fs.volume.namespaces,
@@ -27,6 +31,7 @@ impl Unit {
     }
 
     /// What to converge when the unit is to be made.
+    #[must_use]
     pub fn ready(self) -> Desired {
         match self {
             Self::FileSystem(fs) => Desired::FileSystemReady(*fs),
@@ -35,6 +40,7 @@ impl Unit {
     }
 
     /// What to converge when the unit is to be torn down.
+    #[must_use]
     pub fn gone(self) -> Desired {
         match self {
             Self::FileSystem(fs) => Desired::FileSystemGone(*fs),
@@ -43,6 +49,7 @@ impl Unit {
     }
 
     /// Whether its hooks use a file system that the other units serve.
+    #[must_use]
     pub fn needs_the_others(&self) -> bool {
         matches!(self, Self::Target(target) if target.client.is_some())
     }

@@ -6,7 +6,6 @@ mod api_away;
 mod certificates;
 mod clock;
 mod definitions;
-mod engine;
 mod namespace;
 mod overload;
 

@@ -60,6 +60,7 @@ impl<S> Connection<S> {
         self.caller.clone()
     }
 
+    /// The accepted stream.
     pub fn stream(&self) -> &S {
         &self.stream
     }

@@ -22,6 +22,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
+/// Why the TLS side cannot start.
 #[derive(Debug, Error)]
 pub enum TlsError {
     #[error("the server's certificate or key cannot be read")]
@@ -40,18 +41,19 @@ pub async fn tls(
     credentials: &Credentials,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), TlsError> {
-    Server::new(api, credentials)?.serve(Incoming::new(listener, LIMITS), shutdown).await;
+    Door::new(api, credentials)?.serve(Incoming::new(listener, LIMITS), shutdown).await;
     Ok(())
 }
 
-struct Server {
+/// What the server needs to accept and authenticate a connection.
+struct Door {
     acceptor: TlsAcceptor,
     api: Api,
     token: Arc<str>,
     connections: Connections,
 }
 
-impl Server {
+impl Door {
     fn new(api: Api, credentials: &Credentials) -> Result<Self, TlsError> {
         Ok(Self {
             acceptor: acceptor(credentials)?,
@@ -65,7 +67,7 @@ impl Server {
     where
         L: Listener<Stream: AsyncRead + AsyncWrite + Unpin + 'static>,
     {
-        let server = Arc::new(self);
+        let door = Arc::new(self);
         let mut handshakes = JoinSet::new();
         tokio::pin!(shutdown);
         loop {
@@ -73,17 +75,17 @@ impl Server {
                 () = &mut shutdown => break,
                 Some(_) = handshakes.join_next() => {}
                 connection = incoming.next() => {
-                    handshakes.spawn(Arc::clone(&server).handshake(connection));
+                    handshakes.spawn(Arc::clone(&door).shake_hands(connection));
                 }
             }
         }
         handshakes.shutdown().await;
-        if let Some(server) = Arc::into_inner(server) {
-            server.connections.finish().await;
+        if let Some(door) = Arc::into_inner(door) {
+            door.connections.finish().await;
         }
     }
 
-    async fn handshake<S>(self: Arc<Self>, connection: Connection<S>)
+    async fn shake_hands<S>(self: Arc<Self>, connection: Connection<S>)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -119,7 +121,7 @@ fn acceptor(credentials: &Credentials) -> Result<TlsAcceptor, TlsError> {
 struct Authenticated {
     service: ApiService,
     token: Arc<str>,
-    /// Notes each request with the token.
+    /// Told of each request that is let in.
     caller: Caller,
 }
 

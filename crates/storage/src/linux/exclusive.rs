@@ -56,8 +56,7 @@ pub(super) fn is_free(device: &Path, deadline: Duration) -> Result<bool, StepErr
     }
 }
 
-/// Whether opening failed because the device has just gone, so that nobody uses it.
-pub(super) fn is_gone(error: &io::Error) -> bool {
+fn is_gone(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENXIO | libc::ENODEV))
 }
 

@@ -8,8 +8,8 @@ use storage::{
     desired::{
         Access, Allocation, AllocationId, AllowedRoots, Dataset, Endpoint, FileSystem,
         FileSystemId, FileSystemKind, Hook, HookId, HookScope, IndexLink, IndexTree, LustreTarget,
-        LvmLines, Mount, MountPoint, MountSource, NamespaceId, ObjectUid, Owner, Phase, Spread,
-        TargetLines, Volume, VolumeLayer,
+        LvmLines, Mount, MountHooks, MountPoint, MountSource, NamespaceId, ObjectUid, Owner,
+        Spread, TargetLines, Volume, VolumeLayer,
     },
     fake::{FakeHost, Fault},
     observed::NamespaceOwner,
@@ -38,12 +38,12 @@ fn command(line: &str) -> Option<SiteCommand> {
     SiteCommand::new("test", line, BTreeMap::new()).unwrap()
 }
 
-fn hooks(scope: &HookScope, phases: &[Phase]) -> Vec<Hook> {
-    let hook = |(phase, place): (&Phase, usize)| Hook {
-        id: HookId { scope: scope.clone(), phase: *phase, place },
+fn hooks(scope: &HookScope, phase: &'static str) -> Vec<Hook> {
+    let hook = |place| Hook {
+        id: HookId { scope: scope.clone(), phase, place },
         command: command("true").unwrap(),
     };
-    phases.iter().flat_map(|phase| [(phase, 0), (phase, 1)]).map(hook).collect()
+    vec![hook(0), hook(1)]
 }
 
 fn owner() -> ObjectUid {
@@ -108,16 +108,11 @@ pub(crate) fn file_system(host: &FakeHost, index: u32) -> FileSystem {
             layer: layer(index),
         },
         mkfs: command("$DEVICE"),
-        hooks: hooks(
-            &scope,
-            &[
-                Phase::PostActivate,
-                Phase::PostSetup,
-                Phase::PreTeardown,
-                Phase::PreDeactivate,
-                Phase::PostTeardown,
-            ],
-        ),
+        post_activate: hooks(&scope, "postActivate"),
+        post_setup: hooks(&scope, "postSetup"),
+        pre_teardown: hooks(&scope, "preTeardown"),
+        pre_deactivate: hooks(&scope, "preDeactivate"),
+        post_teardown: hooks(&scope, "postTeardown"),
         mount: command("$DEVICE $MOUNT_PATH"),
         temporary: point(&format!("/mnt/temp/storage-{index}")),
     }
@@ -127,8 +122,13 @@ pub(crate) fn mount(host: &FakeHost, index: u32) -> Mount {
     let fs = file_system(host, index);
     let target = point(&format!("/mnt/nnf/wf-0/node-{index}"));
     let scope = HookScope::mount("b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a3".parse().unwrap(), &target);
-    let phases = [Phase::PreActivate, Phase::PostMount, Phase::PreUnmount, Phase::PostDeactivate];
-    let hooks = hooks(&scope, &phases);
+    let hooks = MountHooks {
+        pre_activate: hooks(&scope, "preActivate"),
+        post_mount: hooks(&scope, "postMount"),
+        pre_unmount: hooks(&scope, "preUnmount"),
+        post_deactivate: hooks(&scope, "postDeactivate"),
+        ..MountHooks::default()
+    };
     Mount {
         scope,
         target,
@@ -159,7 +159,8 @@ fn target(host: &FakeHost) -> LustreTarget {
             mount: command(&format!("{POOL}/ost /mnt/nnf/ost-0")),
             unmount: command("/mnt/nnf/ost-0"),
         },
-        hooks: hooks(&scope, &[Phase::PostActivate, Phase::PreDeactivate]),
+        post_activate: hooks(&scope, "postActivate"),
+        pre_deactivate: hooks(&scope, "preDeactivate"),
         client: None,
     }
 }

@@ -70,8 +70,7 @@ pub fn gone(group: &Group) -> Progress {
     if group.is_gone() {
         return Progress::default();
     }
-    // An error from before somebody deleted the object is not about its end.
-    if let Some(error) = group.error_of(|object| object.deletion_timestamp.is_some()) {
+    if let Some(error) = group.error() {
         return Progress::failed(error);
     }
     let nodes: BTreeSet<&str> = group

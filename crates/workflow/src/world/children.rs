@@ -23,8 +23,6 @@ pub(super) struct Children {
     pub(super) file_systems: BTreeSet<ObjectKey>,
     pub(super) mounts: BTreeSet<ObjectKey>,
     pub(super) mgts: BTreeSet<ObjectKey>,
-    pub(super) jobs: BTreeSet<ObjectKey>,
-    pub(super) pods: BTreeSet<ObjectKey>,
 }
 
 impl Children {
@@ -34,8 +32,6 @@ impl Children {
             && self.file_systems.is_empty()
             && self.mounts.is_empty()
             && self.mgts.is_empty()
-            && self.jobs.is_empty()
-            && self.pods.is_empty()
     }
 }
 
@@ -60,19 +56,13 @@ impl World {
             let known = known.take_if(|(known, _)| known.is_of(&workflow, index));
             if let Some((named, storage)) = self.named(&workflow, index, known) {
                 let breakdown = own(self.breakdowns.get(namespace, &of), &uid);
-                return DirectiveView {
-                    breakdown,
-                    storage,
-                    persistent: Some(named),
-                    ..DirectiveView::default()
-                };
+                return DirectiveView { breakdown, storage, persistent: Some(named) };
             }
             let mut storage = groups.remove(&(uid.clone(), index.to_string())).unwrap_or_default();
             storage.servers = own(self.servers.get(namespace, &of), &uid);
             storage.profile = own(self.profiles.get(namespace, &of), &uid);
             let breakdown = own(self.breakdowns.get(namespace, &of), &uid);
-            let containers = self.containers(&workflow, index);
-            DirectiveView { breakdown, storage, persistent: None, containers }
+            DirectiveView { breakdown, storage, persistent: None }
         };
         let directives = (0..workflow.spec.directives.len()).map(directive).collect();
         Some(View {
@@ -176,7 +166,7 @@ impl World {
 }
 
 /// The object, if it belongs to the workflow of this uid.
-pub(super) fn own<K: Object>(object: Option<&Arc<K>>, uid: &str) -> Option<Arc<K>> {
+fn own<K: Object>(object: Option<&Arc<K>>, uid: &str) -> Option<Arc<K>> {
     object.filter(|one| one.label(label::WORKFLOW_UID) == Some(uid)).cloned()
 }
 

@@ -84,18 +84,17 @@ impl Site {
         let shared = [
             "DWDirectiveRule",
             "NnfNode",
-            "NnfPortManager",
+            "NnfStorageProfile",
             "Storage",
             "SystemConfiguration",
             "SystemStatus",
         ];
-        let is_profile = |kind: &str| ["NnfContainerProfile", "NnfStorageProfile"].contains(&kind);
         let left: Vec<_> = self
             .objects
             .keys()
             .filter(|(kind, namespace, _)| {
-                !shared.contains(&&**kind) && !is_profile(kind) && !self.is_lent(kind, namespace)
-                    || (is_profile(kind) && namespace != "nnf-system")
+                !shared.contains(&&**kind) && !self.is_lent(kind, namespace)
+                    || (kind == "NnfStorageProfile" && namespace != "nnf-system")
             })
             .collect();
         assert!(left.is_empty(), "left: {left:?}");

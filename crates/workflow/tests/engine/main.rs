@@ -2,7 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod containers;
 mod faults;
 mod job;
 mod lives;
@@ -12,5 +11,4 @@ mod persistent;
 mod placement;
 mod refusals;
 mod samples;
-mod scale;
 mod site;

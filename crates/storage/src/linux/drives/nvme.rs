@@ -27,11 +27,9 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     io,
     path::Path,
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
-
-use parking_lot::Mutex;
 
 use log::info;
 
@@ -46,13 +44,12 @@ use self::{
 };
 pub(in crate::linux) use self::{
     reach::ReachedNamespaces,
-    sysfs::{ControllerNode, Sysfs, attribute, is_gone},
+    sysfs::{ControllerNode, Sysfs, attribute},
 };
 use crate::{
-    Observed,
     desired::{AllocationId, NamespaceId, NodeName, Nqn},
     host::StepError,
-    linux::bounded::BoundedCalls,
+    linux::{bounded::BoundedCalls, drives::Inventory},
     observed::NamespaceOwner,
 };
 
@@ -68,12 +65,13 @@ pub(in crate::linux) struct NvmeDrives {
     deadline: Duration,
     /// Reads from drives: one that hangs blocks one thread and nothing else.
     calls: BoundedCalls,
-    shared: SharedLook<Observed>,
+    shared: SharedLook<Inventory>,
     changes: BoundedCalls,
     drives: Mutex<BTreeMap<Nqn, Arc<Managed>>>,
     warned: Mutex<BTreeMap<Nqn, Fault>>,
 }
 
+/// The drives that are plugged in.
 #[derive(Debug)]
 struct Plugged {
     drives: Vec<Arc<Managed>>,
@@ -118,7 +116,7 @@ impl NvmeDrives {
     fn plugged(&self) -> io::Result<Plugged> {
         // A switch may be slow; the lock on the known drives must not be held meanwhile.
         let all = self.source.candidates(&self.reach.sysfs)?;
-        let mut known = self.drives.lock();
+        let mut known = lock(&self.drives);
         let mut now: BTreeMap<Nqn, Arc<Managed>> = BTreeMap::new();
         let mut unread = BTreeSet::new();
         for found in all {
@@ -155,7 +153,7 @@ impl NvmeDrives {
 
     /// Logs once why a drive that is not ours is left alone.
     fn leave_out(&self, nqn: &Nqn, why: &str) {
-        let warned = self.warned.lock().insert(nqn.clone(), why.to_owned());
+        let warned = lock(&self.warned).insert(nqn.clone(), why.to_owned());
         if warned.as_deref() != Some(why) {
             info!(drive:% = nqn, cause = why; "the drive is left out");
         }
@@ -174,7 +172,7 @@ impl NvmeDrives {
     /// A drive that is plugged in.
     fn find(&self, nqn: &Nqn) -> io::Result<Option<Arc<Managed>>> {
         // Reading every controller for each step of each drive would serialise the drives.
-        let known = self.drives.lock().get(nqn).map(Arc::clone);
+        let known = lock(&self.drives).get(nqn).map(Arc::clone);
         if let Some(known) =
             known.filter(|managed| self.reach.sysfs.is_still(&managed.physical.node))
         {
@@ -202,7 +200,7 @@ impl NvmeDrives {
         id: &NamespaceId,
         made_for: Option<AllocationId>,
     ) -> io::Result<Option<BlockNode>> {
-        let known = self.drives.lock().get(&id.subsystem).map(Arc::clone);
+        let known = lock(&self.drives).get(&id.subsystem).map(Arc::clone);
         let known = known.map_or_else(|| self.find(&id.subsystem), |known| Ok(Some(known)))?;
         let Some(managed) = known else { return Ok(None) };
         self.reach.find(id, |block| managed.is_recorded_for(block, made_for))
@@ -222,6 +220,11 @@ impl Managed {
         let is_of = |owner: NamespaceOwner| made_for.is_none() || owner.allocation() == made_for;
         record.is_some_and(|record| block.may_be(&record.nguid) && is_of(record.owner()))
     }
+}
+
+/// A panic in another thread leaves no half-changed state behind these locks.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

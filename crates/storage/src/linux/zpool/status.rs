@@ -20,6 +20,7 @@ impl Leaf {
     }
 }
 
+/// The contents of `zpool status -P -L`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Status {
     pub(super) health: PoolHealth,

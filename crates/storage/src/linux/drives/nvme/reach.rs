@@ -3,13 +3,12 @@
 use std::{collections::BTreeSet, io, path::Path, time::Duration};
 
 use super::{
-    super::{Drives, untaken},
+    super::{Drives, Inventory},
     ioctl::Controller,
     sysfs::{BlockNode, Sysfs},
 };
 use crate::{
-    Observed, Step,
-    desired::{AllocationId, NamespaceId},
+    desired::{AllocationId, Endpoint, NamespaceId, NodeName, Nqn},
     host::{ObserveError, StepError},
     linux::busy::pause_for,
     observed::{BlockDevice, DeviceNumber},
@@ -29,11 +28,15 @@ impl ReachedNamespaces {
     pub(in crate::linux) fn new() -> Self {
         Self { reach: Reach::new(Path::new("/sys")) }
     }
+
+    fn refuse<T>(what: &impl std::fmt::Display) -> Result<T, StepError> {
+        Err(StepError::Changed(format!("{what}: this node manages no drives")))
+    }
 }
 
 impl Drives for ReachedNamespaces {
-    fn inventory(&self) -> Result<Observed, ObserveError> {
-        Ok(Observed::default())
+    fn inventory(&self) -> Result<Inventory, ObserveError> {
+        Ok(Inventory::default())
     }
 
     /// The rabbit records owners; here `made_for` is unknown.
@@ -59,8 +62,32 @@ impl Drives for ReachedNamespaces {
         self.reach.sysfs.of_number(device)
     }
 
-    fn apply(&self, step: &Step) -> Result<(), StepError> {
-        Err(untaken(step, "this node manages no drives"))
+    fn create(&self, _: AllocationId, drive: &Nqn, _: u64, _: u16) -> Result<(), StepError> {
+        Self::refuse(drive)
+    }
+
+    fn adopt(&self, id: &NamespaceId, _: AllocationId, _: u64, _: u16) -> Result<(), StepError> {
+        Self::refuse(id)
+    }
+
+    fn record_replaced(&self, id: &NamespaceId, _: AllocationId) -> Result<(), StepError> {
+        Self::refuse(id)
+    }
+
+    fn forget(&self, id: &NamespaceId, _: AllocationId) -> Result<(), StepError> {
+        Self::refuse(id)
+    }
+
+    fn delete(&self, id: &NamespaceId, _: AllocationId) -> Result<(), StepError> {
+        Self::refuse(id)
+    }
+
+    fn attach(&self, id: &NamespaceId, _: Endpoint, _: &NodeName) -> Result<(), StepError> {
+        Self::refuse(id)
+    }
+
+    fn detach(&self, id: &NamespaceId, _: &NodeName) -> Result<(), StepError> {
+        Self::refuse(id)
     }
 }
 

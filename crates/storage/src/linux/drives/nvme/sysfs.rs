@@ -18,6 +18,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(in crate::linux) struct Sysfs(PathBuf);
 
+/// An NVMe controller of this node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::linux) struct ControllerNode {
     /// e.g. `nvme0`.
@@ -192,6 +193,7 @@ impl Sysfs {
         Ok(found)
     }
 
+    /// The namespace behind a device number.
     pub(super) fn of_number(&self, number: DeviceNumber) -> Option<NamespaceId> {
         let node = self.block(&self.0.join(format!("dev/block/{number}"))).ok()??;
         Some(node.device.namespace)
@@ -240,8 +242,7 @@ pub(in crate::linux) fn attribute(of: &Path, name: &str) -> io::Result<Option<St
     }
 }
 
-/// A removed device's attributes are gone, or answer ENODEV while it goes.
-pub(in crate::linux) fn is_gone(error: &io::Error) -> bool {
+fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
         || error.raw_os_error() == Some(libc::ENODEV)
 }
