@@ -142,7 +142,9 @@ impl Engine {
 
     fn update(&mut self, update: Update) {
         let wakes = (update.0)(&mut self.world);
-        self.rules.set(&self.world.site.rules);
+        if let Some(rules) = self.world.rules() {
+            self.rules.set(rules);
+        }
         self.wake(wakes);
     }
 

@@ -8,6 +8,7 @@ mod persistent;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
+    sync::Arc,
 };
 
 use api::{
@@ -17,6 +18,7 @@ use api::{
     names::STORAGE_NAMESPACE,
 };
 use controller::{Change, Event, Object, ObjectKey, Store};
+use directive::Ruleset;
 use kube::ResourceExt;
 
 use self::children::Children;
@@ -124,6 +126,12 @@ impl World {
             && self.statuses.is_complete()
             && self.persistent.is_complete()
             && self.rules.is_complete()
+    }
+
+    /// The site's rules; `None` before they were listed: until then nobody knows that there are none.
+    #[must_use]
+    pub fn rules(&self) -> Option<&Arc<Ruleset>> {
+        self.rules.is_complete().then_some(&self.site.rules)
     }
 
     /// Takes in an event.

@@ -1,7 +1,9 @@
 //! What is refused, and in which words: of directives in Proposal, of placements in Setup, of changes by admission.
 
+use api::{DWDirectiveRule, Workflow};
+use controller::{Event, Item};
 use serde_json::{Value, json};
-use workflow::{admit, profile::ruleset, shipped};
+use workflow::{Settings, admit, profile::ruleset, shipped, world::World};
 
 use crate::{
     job::{GIB, directive},
@@ -216,6 +218,23 @@ fn admission_does_not_judge_again_what_is_stored() {
         new["metadata"]["finalizers"] = json!([]);
         assert_eq!(admit(Some(&old), &new, Some(&rules)), Ok(()), "{old}");
     }
+}
+
+/// A coordinator that has just started is asked before it knows the rules.
+#[test]
+fn admission_judges_no_directive_before_the_rules_were_listed() {
+    let mut site = Site::new(1, 100 * GIB);
+    site.create("w", &[directive("xfs", "scratch")]);
+    let new = site.workflow("w").clone();
+    let judged = |world: &World| admit(None, &new, world.rules().map(|rules| &**rules));
+    let mut world = World::new(Settings::default());
+    world.take::<Workflow>(Event::Listed(Vec::new()));
+    assert_eq!(judged(&world), Ok(()), "another kind was listed");
+    world.take::<DWDirectiveRule>(Event::Listed(Vec::new()));
+    assert!(judged(&world).unwrap_err().contains("no DWDirectiveRule"), "there are none");
+    let rules: Item<DWDirectiveRule> = Ok(shipped::rules());
+    world.take(Event::Listed(vec![rules]));
+    assert_eq!(judged(&world), Ok(()));
 }
 
 #[test]
