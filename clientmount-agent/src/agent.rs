@@ -21,7 +21,7 @@ use tokio::{sync::mpsc, task::JoinSet, time};
 
 use crate::{
     job::Request,
-    view::{Rest, View},
+    view::{Activity, View},
 };
 use agent::{
     clean_up::CleanUp,
@@ -53,7 +53,6 @@ pub struct Agent {
     objects: Objects,
     queue: Queue<String>,
     clean_up: CleanUp,
-    /// The mount points that the running clean-up leaves mounted.
     kept_paths: BTreeSet<MountPoint>,
     workers: JoinSet<WorkerResult>,
     failing: BTreeMap<String, String>,
@@ -68,7 +67,6 @@ pub struct Agent {
 
 impl Agent {
     /// An agent that knows what the one before it recorded.
-    #[must_use]
     pub fn new(
         site: Site,
         converger: Arc<Converger>,
@@ -105,7 +103,7 @@ impl Agent {
         tokio::pin!(stop);
         let end = loop {
             self.start(Instant::now());
-            self.tell_rest();
+            self.show_activity();
             let due = self.next_due();
             tokio::select! {
                 () = &mut stop => break End::Stopped,

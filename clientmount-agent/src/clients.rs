@@ -16,13 +16,12 @@ use tokio::{
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::transport::server::{Connected, UdsConnectInfo};
 
-/// How many there are.
+/// Counts the connections.
 #[derive(Debug, Clone, Default)]
 pub struct Clients(Arc<watch::Sender<usize>>);
 
 impl Clients {
-    /// Returns what changes with their number.
-    #[must_use]
+    /// Returns a receiver that changes with their number.
     pub fn changes(&self) -> watch::Receiver<usize> {
         self.0.subscribe()
     }

@@ -113,74 +113,52 @@ pub struct Args {
     pub verb: Option<nodeclient::Verb>,
 }
 
-/// A configuration that cannot be used.
 #[derive(Debug, Error)]
 pub enum ConfigError {
-    /// The node's name cannot be used.
     #[error(transparent)]
     Node(#[from] NodeNameError),
-    /// A directory cannot be a mount root.
     #[error("--mount-root")]
     MountRoot(#[source] MountPointError),
-    /// The coordinator's address cannot be used.
     #[error(transparent)]
     Coordinator(#[from] AddressError),
-    /// The flags name no way to the ClientMounts, or two.
     #[error(transparent)]
     Upstream(#[from] UpstreamError),
-    /// Two flags name two nodes.
     #[error("--node {node:?} and --node-name {node_name:?} name two nodes: give one of them")]
-    TwoNames {
-        /// The value of `--node`.
-        node: String,
-        /// The value of `--node-name`.
-        node_name: String,
-    },
-    /// `--mock` was given, and this agent always mounts.
+    TwoNames { node: String, node_name: String },
     #[error(
         "--mock: this agent mounts for real, as clientmountd did with that flag: leave it out, and look at what would be done with `warren plan`"
     )]
     Mock,
 }
 
-/// Where the node gets its ClientMounts from.
 #[derive(Debug, Clone)]
 pub enum Upstream {
     /// A coordinator: its address, and this node's certificate files.
     Coordinator(Box<CoordinatorAddress>),
-    /// The Kubernetes API.
     Api {
-        /// The API's address.
         address: Address,
         /// Token and CA files, for an address `https://HOST:PORT`; other addresses name their own.
         credentials: Option<Credentials>,
     },
 }
 
-/// A configuration that was checked.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The node's name, mount roots and volumes.
     pub site: Site,
-    /// Where the node gets its ClientMounts from.
     pub upstream: Upstream,
     /// What the administrator should know of flags that have no effect.
     pub notes: Vec<String>,
-    /// Path of the socket on which the agent answers this node's scripts.
     pub listen: PathBuf,
     /// After how long without anything to do the agent ends; never, when there is none.
     pub idle_exit: Option<Duration>,
     /// What an unmount that is out of time does.
     pub on_timeout: proto::v1::OnTimeout,
-    /// Drives, mount roots, state directory and deadlines.
     pub storage: LinuxConfig,
 }
 
 impl Args {
     /// Reads a command line, whose first word is the name under which the program was started, and the environment.
-    ///
-    /// # Errors
-    /// When it is no command line of this program; or the help or version that was asked for.
     pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let known = [&KubernetesArgs::FLAGS[..], &ZapArgs::FLAGS[..]].concat();
         let arguments = translate(arguments, &known);
@@ -196,16 +174,12 @@ impl Args {
     }
 
     /// What is logged, by whichever flag says so.
-    #[must_use]
     pub fn logs(&self) -> LogArgs {
         let log_level = self.zap.level().unwrap_or(self.logs.log_level);
         LogArgs { log_level }
     }
 
     /// Checks everything that can be checked without changing the node.
-    ///
-    /// # Errors
-    /// At the first value that cannot be used, naming it and the remedy.
     pub fn check(mut self) -> Result<Config, ConfigError> {
         if self.kubernetes.mock == Some(true) {
             return Err(ConfigError::Mock);

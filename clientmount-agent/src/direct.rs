@@ -40,13 +40,12 @@ const WATCH: (Duration, Duration) = (Duration::from_secs(50 * 60), Duration::fro
 const PASSES: usize = 16;
 
 /// How a node watches the API at `address`.
-#[must_use]
 pub fn watch_config(address: &Address) -> Config {
-    // A bookmark would wake the node every minute. Without them a watch that goes on after an hour of silence may be told
-    // that it is too late, and then reads one namespace's list.
+    // A bookmark would wake the node every minute. Without them the API may refuse to continue a watch
+    // after an hour of silence; the agent then reads one namespace's list.
     let config = Config::default().disable_bookmarks();
     match address {
-        // The kernel tells when the other end is gone.
+        // The kernel notices when the other end is gone.
         Address::Unix(_) | Address::InCluster | Address::Server(_) => {
             let (shortest, longest) = WATCH;
             let long = shortest + (longest - shortest).mul_f64(fastrand::f64());
@@ -57,7 +56,7 @@ pub fn watch_config(address: &Address) -> Config {
     }
 }
 
-/// Carries events and reports between the API and the agent, until nobody listens to events any more.
+/// Carries events and reports between the API and the agent, until the agent stops.
 pub async fn run(
     client: Client,
     config: Config,
@@ -179,7 +178,7 @@ impl Direct {
         }
     }
 
-    /// While the watch is broken nobody knows what the API stores.
+    /// Answers questions, but not while the watch is broken: then nobody knows what the API stores.
     fn answer(&mut self) {
         if self.state.is_synced() && !self.is_watch_broken {
             self.questions.answer(self.node.as_str(), &self.outbox, &self.state.objects());

@@ -12,19 +12,11 @@ use tokio::{sync::watch, time::sleep};
 use crate::{clients::Clients, view::View};
 use agent::{outbox::Outbox, questions::Question, received::Report};
 
-/// By whom the node's finalizers are taken off once no agent runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Successor {
-    /// By the coordinator, of what is unmounted.
-    Coordinator,
-    /// By nobody: an agent without a coordinator stays until its unmounted objects are deleted.
-    Nobody,
-}
-
-/// Returns once the agent has been idle for this long.
+/// Returns once the agent has been idle for this long. While no agent runs, only a coordinator takes finalizers off: without
+/// one the agent stays until its unmounted objects are deleted.
 pub async fn idle(
     after: Duration,
-    successor: Successor,
+    has_coordinator: bool,
     view: Arc<View>,
     outbox: Arc<Outbox>,
     clients: Clients,
@@ -36,7 +28,7 @@ pub async fn idle(
         let is_idle = {
             let (nobody, state) =
                 (*clients.borrow_and_update() == 0, question.answer.borrow_and_update());
-            nobody && is_idle(&view, &outbox.reports(), state.as_ref(), successor)
+            nobody && is_idle(&view, &outbox.reports(), state.as_ref(), has_coordinator)
         };
         tokio::select! {
             changed = changed(&mut viewed, &mut clients, &mut question) => if !changed {
@@ -65,18 +57,15 @@ fn is_idle(
     view: &View,
     reports: &[Report],
     state: Option<&JobState>,
-    successor: Successor,
+    has_coordinator: bool,
 ) -> bool {
     let Some(state) = state else {
-        return reports.is_empty() && view.rest().idle && !view.rest().cleaned_up;
+        return reports.is_empty() && view.activity().idle && !view.activity().cleaned_up;
     };
-    view.rest().idle
-        && view.rest().cleaned_up
+    view.activity().idle
+        && view.activity().cleaned_up
         && are_stored(reports, &state.mounts)
-        && match successor {
-            Successor::Coordinator => true,
-            Successor::Nobody => state.mounts.iter().all(|mount| !mount.held || is_mounted(mount)),
-        }
+        && (has_coordinator || state.mounts.iter().all(|mount| !mount.held || is_mounted(mount)))
 }
 
 /// Whether the API says of each object what the agent reported.
@@ -93,7 +82,7 @@ fn status(mount: &JobMount) -> Option<ClientMountStatus> {
     serde_json::from_slice(&mount.status).ok()
 }
 
-/// Whether a job has it now: whoever ends the job starts the agent again.
+/// Whether a job uses it now: the script that ends the job starts the agent again.
 fn is_mounted(mount: &JobMount) -> bool {
     let is_ready = |status: ClientMountStatus| {
         status.mounts.iter().all(|mount| mount.ready && mount.state == MountState::Mounted)
@@ -106,7 +95,7 @@ mod tests {
     use api::client_mount::ClientMountInfoStatus;
 
     use super::*;
-    use crate::view::Rest;
+    use crate::view::Activity;
 
     fn all(state: MountState, ready: bool) -> ClientMountStatus {
         let mounts = vec![ClientMountInfoStatus { state, ready }];
@@ -142,12 +131,11 @@ mod tests {
         let (mounted, unmounted) =
             (all(MountState::Mounted, true), all(MountState::Unmounted, true));
         let never_told = View::default();
-        never_told.set_rest(Rest { cleaned_up: false, idle: true });
+        never_told.set_activity(Activity { cleaned_up: false, idle: true });
         let at_rest = View::default();
-        at_rest.set_rest(Rest { cleaned_up: true, idle: true });
+        at_rest.set_activity(Activity { cleaned_up: true, idle: true });
         let busy = View::default();
-        busy.set_rest(Rest { cleaned_up: true, idle: false });
-        let by_coordinator = Successor::Coordinator;
+        busy.set_activity(Activity { cleaned_up: true, idle: false });
         for (what, view, reports, state, expected) in [
             (
                 "mounted",
@@ -188,15 +176,15 @@ mod tests {
             ("no connection", &at_rest, vec![report(mounted.clone(), false)], None, false),
             ("never any", &never_told, Vec::new(), None, true),
         ] {
-            assert_eq!(is_idle(view, &reports, state.as_ref(), by_coordinator), expected, "{what}");
+            assert_eq!(is_idle(view, &reports, state.as_ref(), true), expected, "{what}");
         }
     }
 
     #[test]
     fn without_a_coordinator_the_agent_stays_until_what_is_unmounted_is_deleted() {
         let at_rest = View::default();
-        at_rest.set_rest(Rest { cleaned_up: true, idle: true });
-        let is_idle = |state: &JobState| is_idle(&at_rest, &[], Some(state), Successor::Nobody);
+        at_rest.set_activity(Activity { cleaned_up: true, idle: true });
+        let is_idle = |state: &JobState| is_idle(&at_rest, &[], Some(state), false);
         let (mounted, unmounted) =
             (all(MountState::Mounted, true), all(MountState::Unmounted, true));
         assert!(is_idle(&stored(&mounted, "mounted", true, false)), "a job runs");

@@ -4,8 +4,8 @@
 //! coordinator ─ Question ─► JobState ┐
 //! agent ────────── View ──► Viewed ──┴─ judge (pure) ─► wait ─► JobNews
 //! ```
-//! The ClientMounts alone say what is to be mounted. A verb changes none of that: it waits, and reports. One exception an
-//! administrator asks for: what becomes of a mount that is still in use when an `unmount` has no more time (`timeout`).
+//! Only ClientMounts say what is to be mounted: a verb waits and reports. An administrator may ask for one exception: what the
+//! agent does with a mount that is still in use when an `unmount` has no more time (`timeout`).
 
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ mod lines;
 mod timeout;
 mod wait;
 
-pub use judge::{Goal, Judged, Scene, judge};
+pub use judge::{Evidence, Goal, Judged, judge};
 pub use lines::lines;
 pub use wait::{Ask, Shared, wait};
 
@@ -27,7 +27,7 @@ pub enum Request {
     Detach {
         /// The objects, by uid.
         uids: Vec<String>,
-        /// A pass that begins later detaches nothing: whoever requested it has had the answer that the mount stays.
+        /// A pass that begins later detaches nothing: the script was answered by then that the mount stays.
         until: Instant,
     },
 }

@@ -17,7 +17,7 @@ use crate::{
     clients::Clients,
     config::{Config, Upstream},
     direct::{self, watch_config},
-    idle::{Successor, idle},
+    idle::idle,
     job::Shared,
     serve::{NodeService, serve},
     view::View,
@@ -30,28 +30,20 @@ use agent::{
     records::{MountRecords, RecordError},
 };
 
-/// The agent cannot start.
 #[derive(Debug, Error)]
 pub enum RunError {
-    /// The node's storage is not usable.
     #[error("set up the node's storage")]
     Storage(#[source] LinuxHostError),
-    /// What is mounted cannot be recorded.
     #[error("open the records of mounts")]
     Records(#[source] RecordError),
-    /// The kernel does not say when it booted.
     #[error("find out who this agent is")]
     Hello(#[source] HelloError),
-    /// The certificates for the coordinator cannot be used.
     #[error("set up the way to the coordinator")]
     Coordinator(#[source] CertificateError),
-    /// No client of the API can be made.
     #[error("set up the way to the API")]
     Api(#[source] ConnectError),
-    /// The node's socket is not usable.
     #[error("serve the node's socket")]
     Serve(#[source] ListenError),
-    /// Signals cannot be caught.
     #[error("wait for signals")]
     Stop(#[source] daemon::StopError),
 }
@@ -59,10 +51,6 @@ pub enum RunError {
 /// Events that may wait for the agent; when there are more the link stops reading.
 const EVENTS: usize = 64;
 
-/// Runs the agent until it is stopped or refused.
-///
-/// # Errors
-/// When it cannot start.
 pub async fn run(config: Config) -> Result<End, RunError> {
     let signals = Signals::listen().map_err(RunError::Stop)?;
     let records = MountRecords::open(&config.storage.state).map_err(RunError::Records)?;
@@ -89,7 +77,8 @@ pub async fn run(config: Config) -> Result<End, RunError> {
     let served = serve(listener, clients.clone(), service);
     let serving = tokio::spawn(vital("the node's socket", served));
     let idle = config.idle_exit.map(|after| {
-        idle(after, successor(&config.upstream), Arc::clone(&view), Arc::clone(&outbox), clients)
+        let has_coordinator = matches!(config.upstream, Upstream::Coordinator(_));
+        idle(after, has_coordinator, Arc::clone(&view), Arc::clone(&outbox), clients)
     });
     let linking = link(config.upstream, &config.site.node, Arc::clone(&outbox), events).await?;
     notify_ready();
@@ -111,14 +100,6 @@ pub async fn run(config: Config) -> Result<End, RunError> {
         drop(std::fs::remove_file(&config.listen));
     }
     Ok(end)
-}
-
-/// By whom the node's finalizers are taken off while no agent runs.
-fn successor(upstream: &Upstream) -> Successor {
-    match upstream {
-        Upstream::Coordinator(_) => Successor::Coordinator,
-        Upstream::Api { .. } => Successor::Nobody,
-    }
 }
 
 async fn link(

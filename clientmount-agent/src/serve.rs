@@ -33,10 +33,9 @@ use agent::{
 const NO_PROFILE: &str = "no NnfStorageProfile was given: add the one that the ClientMount's labels name to the files, or apply it first";
 /// How long a status waits for what the coordinator says of a job.
 const ANSWER: Duration = Duration::from_secs(5);
-/// Words on their way to a script; one that does not read them holds up nothing but its own call.
+/// Messages that may wait for a script to read them. A script that reads none holds up its own call only.
 const IN_FLIGHT: usize = 8;
 
-/// Serves until the process ends.
 pub async fn serve(listener: UnixListener, clients: Clients, service: NodeService) {
     let served = Server::builder()
         .add_service(NodeServer::new(service).max_decoding_message_size(LARGEST_MESSAGE))
@@ -46,12 +45,9 @@ pub async fn serve(listener: UnixListener, clients: Clients, service: NodeServic
     }
 }
 
-/// Answers about this node.
 #[derive(Debug)]
 pub struct NodeService {
-    /// What the verbs share.
     pub shared: Shared,
-    /// Observes the node and plans.
     pub converger: Arc<Converger>,
 }
 
@@ -122,8 +118,8 @@ impl Node for NodeService {
         &self,
         request: Request<MountRequest>,
     ) -> Result<Response<Self::MountStream>, Status> {
-        let MountRequest { job, deadline_ms, with_env } = request.into_inner();
-        self.begin(job, Goal::Mounted { with_env }, deadline_ms, OnTimeout::Report)
+        let MountRequest { job, deadline_ms, with_env, all_nodes } = request.into_inner();
+        self.begin(job, Goal::Mounted { with_env, all_nodes }, deadline_ms, OnTimeout::Report)
     }
 
     async fn unmount(
@@ -141,7 +137,7 @@ impl Node for NodeService {
     ) -> Result<Response<Self::WaitStream>, Status> {
         let request = request.into_inner();
         let goal = match request.goal() {
-            v1::Goal::Mounted => Goal::Mounted { with_env: false },
+            v1::Goal::Mounted => Goal::Mounted { with_env: false, all_nodes: false },
             v1::Goal::Unmounted => Goal::Unmounted,
             v1::Goal::Unspecified => return Err(Status::invalid_argument("goal: name one")),
         };
@@ -162,7 +158,7 @@ impl Node for NodeService {
                     let uncertain = v1::job_state::Knowledge::Uncertain;
                     answer.as_ref().is_some_and(|state| state.knowledge() != uncertain)
                 };
-                // Without an answer in time the node's own view has to do.
+                // Without an answer in time the status shows the node's own view.
                 let _ = timeout(ANSWER, question.answer.wait_for(is_certain)).await;
                 let state = question.answer.borrow().clone();
                 (view.of_job(&job, state.as_ref()), state)

@@ -45,9 +45,6 @@ pub struct UnexpectedArgument {
 
 impl Subcommand {
     /// The subcommand of a command line, whose first argument is the program; `None` when there is none.
-    ///
-    /// # Errors
-    /// When an argument follows a subcommand that takes none.
     pub fn read(arguments: &[OsString]) -> Option<Result<Self, UnexpectedArgument>> {
         let (first, rest) = arguments.get(1..)?.split_first()?;
         let (subcommand, name) = match first.to_str()? {

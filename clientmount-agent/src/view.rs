@@ -1,11 +1,8 @@
 //! What the agent knows of its ClientMounts now, for those who ask at the node's socket.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::SystemTime,
-};
+use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
 
+use parking_lot::{Mutex, MutexGuard};
 use proto::v1::{JobName, JobState, job_state::Knowledge};
 use tokio::sync::watch;
 
@@ -15,15 +12,13 @@ use jobs::Identity;
 /// One ClientMount as the agent received it last, and the outcome of the last pass on that.
 #[derive(Debug, Clone)]
 pub struct Viewed {
-    /// The object.
     pub received: Arc<ReceivedMount>,
-    /// The API has it no more; the agent unmounts what it had.
+    /// Whether the API has it no more: the agent unmounts what it had.
     pub gone: bool,
     /// None until a pass on this version of the object ended.
     pub outcome: Option<Outcome>,
     /// When the outcome changed last.
     pub since: Option<SystemTime>,
-    /// How many passes have ended.
     pub passes: u64,
 }
 
@@ -37,22 +32,22 @@ pub struct View {
 #[derive(Debug, Default)]
 struct Inner {
     objects: BTreeMap<String, Viewed>,
-    rest: Rest,
+    activity: Activity,
 }
 
 /// Whether the agent has anything to do.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Rest {
-    /// The clean-up after the start has removed every unwanted mount.
+pub struct Activity {
+    /// Whether the clean-up after the start has removed every unwanted mount.
     pub cleaned_up: bool,
-    /// No pass runs, waits, or is to be retried.
+    /// Whether no pass runs, waits, or is to be retried.
     pub idle: bool,
 }
 
 impl View {
     /// The agent received an object, or lost it.
     pub fn received(&self, uid: &str, received: &ReceivedMount, gone: bool) {
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         let known = inner.objects.get(uid);
         let is_known = known.is_some_and(|known| {
             known.gone == gone && known.received.resource_version() == received.resource_version()
@@ -64,65 +59,56 @@ impl View {
         let received = Arc::new(received.clone());
         let viewed = Viewed { received, gone, outcome: None, since: None, passes };
         inner.objects.insert(uid.to_owned(), viewed);
-        self.tell(inner);
+        self.notify(inner);
     }
 
     /// A pass on an object ended.
     pub fn worked(&self, uid: &str, outcome: &Outcome, now: SystemTime) {
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         let Some(viewed) = inner.objects.get_mut(uid) else { return };
         viewed.passes += 1;
         if viewed.outcome.as_ref() != Some(outcome) {
             viewed.outcome = Some(outcome.clone());
             viewed.since = Some(now);
         }
-        self.tell(inner);
+        self.notify(inner);
     }
 
     /// Nothing of an object is left, and the API has it no more.
     pub fn forget(&self, uid: &str) {
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         if inner.objects.remove(uid).is_some() {
-            self.tell(inner);
+            self.notify(inner);
         }
     }
 
-    /// Whether the agent has anything to do.
-    pub fn set_rest(&self, rest: Rest) {
-        let mut inner = self.inner();
-        if inner.rest != rest {
-            inner.rest = rest;
-            self.tell(inner);
+    pub fn set_activity(&self, activity: Activity) {
+        let mut inner = self.inner.lock();
+        if inner.activity != activity {
+            inner.activity = activity;
+            self.notify(inner);
         }
     }
 
-    /// Whether the agent has anything to do.
-    #[must_use]
-    pub fn rest(&self) -> Rest {
-        self.inner().rest
+    pub fn activity(&self) -> Activity {
+        self.inner.lock().activity
     }
 
-    /// Returns what changes with the view.
-    #[must_use]
     pub fn changes(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
     }
 
     /// Every object, by uid.
-    #[must_use]
     pub fn all(&self) -> Vec<(String, Viewed)> {
-        let inner = self.inner();
+        let inner = self.inner.lock();
         inner.objects.iter().map(|(uid, viewed)| (uid.clone(), viewed.clone())).collect()
     }
 
-    /// One object.
-    #[must_use]
     pub fn get(&self, uid: &str) -> Option<Viewed> {
-        self.inner().objects.get(uid).cloned()
+        self.inner.lock().objects.get(uid).cloned()
     }
 
     /// The objects of a job: of the Workflow that the coordinator named, else those whose labels fit the job's name.
-    #[must_use]
     pub fn of_job(&self, job: &JobName, state: Option<&JobState>) -> Vec<(String, Viewed)> {
         let known = state.filter(|state| state.knowledge() == Knowledge::Known);
         let is_meant = |viewed: &Viewed| {
@@ -140,12 +126,8 @@ impl View {
         all
     }
 
-    fn tell(&self, inner: MutexGuard<'_, Inner>) {
+    fn notify(&self, inner: MutexGuard<'_, Inner>) {
         drop(inner);
         self.changed.send_replace(());
-    }
-
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

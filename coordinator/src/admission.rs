@@ -2,7 +2,7 @@
 //!
 //! The embedded API calls [`admit`] directly; a cluster's API server asks over HTTPS ([`crate::webhook`]).
 
-use api::SystemConfiguration;
+use api::{NnfStorageProfile, SystemConfiguration};
 use serde::Deserialize;
 use serde_json::Value;
 use workflow::Rules;
@@ -53,8 +53,6 @@ pub(crate) type Workflows = Option<Rules>;
 /// Admits a change, or says what is wrong with it and how to put it right.
 ///
 /// A mistake that the stored object already has is not refused again: its finalizers must remain removable.
-///
-/// # Errors
 /// The refusal, for the person who made the change.
 pub(crate) fn admit(change: Change<'_>, workflows: &Workflows) -> Result<(), Refusal> {
     let kind = (change.group, change.resource, change.subresource.filter(|of| !of.is_empty()));
@@ -67,6 +65,21 @@ pub(crate) fn admit(change: Change<'_>, workflows: &Workflows) -> Result<(), Ref
             let rules = rules.get();
             workflow::admit(change.old, change.new, rules.as_deref()).map_err(Refusal::Forbidden)
         }
+        ("nnf.cray.hpe.com", "nnfstorageprofiles", None) if workflows.is_some() => {
+            pinned_profile(change).map_err(Refusal::Forbidden)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A job's storage was made by its pinned profile, and root runs the lines in it until the storage is gone.
+fn pinned_profile(change: Change<'_>) -> Result<(), String> {
+    let read = |object| NnfStorageProfile::deserialize(object).ok();
+    let (old, new) = (change.old.and_then(read), read(change.new));
+    match (old, new) {
+        (Some(old), Some(new)) if old.data().pinned && old.data() != new.data() => Err(
+            "data of a pinned profile may not change: change the profile that the directive names, for jobs to come".to_owned(),
+        ),
         _ => Ok(()),
     }
 }
@@ -126,6 +139,32 @@ mod tests {
             Ok(()),
             "the schema refuses it"
         );
+    }
+
+    #[test]
+    fn a_pinned_profile_stays_as_its_storage_was_made() {
+        let profile = |pinned: bool, mkfs: &str| {
+            let commands = json!({"rabbitCommands": {"mkfs": mkfs}});
+            json!({
+                "apiVersion": "nnf.cray.hpe.com/v1alpha11", "kind": "NnfStorageProfile",
+                "metadata": {"name": "w-0", "namespace": "default"},
+                "data": {"pinned": pinned, "xfsStorage": {"fileSystemCommands": commands}},
+            })
+        };
+        let judged = |old: &Value, new: &Value| {
+            let (group, resource) = ("nnf.cray.hpe.com", "nnfstorageprofiles");
+            let change = Change { group, resource, subresource: None, old: Some(old), new };
+            admit(change, &Some(Rules::default()))
+        };
+        let pinned = profile(true, "$DEVICE");
+        let why = judged(&pinned, &profile(true, "$DEVICE; reboot")).unwrap_err();
+        assert!(why.text().contains("pinned profile may not change"), "{why:?}");
+        assert!(judged(&pinned, &profile(false, "$DEVICE")).is_err(), "nor be a template again");
+        let mut labelled = pinned.clone();
+        labelled["metadata"]["labels"] = json!({"a": "b"});
+        assert_eq!(judged(&pinned, &labelled), Ok(()));
+        let template = profile(false, "$DEVICE");
+        assert_eq!(judged(&template, &profile(false, "-f $DEVICE")), Ok(()));
     }
 
     #[test]

@@ -11,7 +11,6 @@ use crate::hub::Hub;
 use crate::list_limit::bounded;
 use crate::peer::Peer;
 
-/// Implements `Cluster`.
 #[derive(Clone, Debug)]
 pub(crate) struct ClusterService {
     hub: Arc<Hub>,

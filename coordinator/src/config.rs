@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use daemon::{LogArgs, Threads, short_help};
 use nix::unistd::User;
 use thiserror::Error;
-use workflow::Settings;
+use workflow::{Containers, Settings};
 
 /// TLS and JSON for a whole machine keep no more threads busy.
 const MOST_THREADS: NonZeroUsize = NonZeroUsize::new(8).expect("8 is not 0");
@@ -39,7 +39,7 @@ pub struct CommandLine {
     #[command(flatten)]
     api: ApiArgs,
     #[command(flatten)]
-    standalone: StandaloneArgs,
+    standalone: Standalone,
     #[command(flatten)]
     nodes: NodeArgs,
     #[command(flatten)]
@@ -90,9 +90,10 @@ struct ApiArgs {
     in_cluster: bool,
 }
 
-#[derive(Debug, Args)]
+/// Directory and listeners of the embedded API.
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Standalone")]
-struct StandaloneArgs {
+pub struct Standalone {
     /// Where objects, certificates and the kubeconfig are kept
     #[arg(
         long,
@@ -101,7 +102,7 @@ struct StandaloneArgs {
         global = true,
         default_value = "/var/lib/warren/coordinator"
     )]
-    data_dir: PathBuf,
+    pub data_dir: PathBuf,
     /// Unix socket of the API; root and our own user may use it
     #[arg(
         long,
@@ -109,18 +110,30 @@ struct StandaloneArgs {
         env = "WARREN_API_SOCKET",
         default_value = "/run/warren/api.sock"
     )]
-    api_socket: PathBuf,
+    pub api_socket: PathBuf,
     /// TCP address of the API for kubectl, a loopback one; port 0 picks a free one
-    #[arg(
-        long,
-        value_name = "ADDRESS:PORT",
-        env = "WARREN_API_LISTEN",
-        default_value = "127.0.0.1:6443"
-    )]
-    api_listen: SocketAddr,
+    #[arg(long, value_name = "ADDRESS:PORT", env = "WARREN_API_LISTEN", default_value = "127.0.0.1:6443", value_parser = loopback)]
+    pub api_listen: SocketAddr,
     /// Where to write the kubeconfig for kubectl, mode 0600 [default: DATA_DIR/kubeconfig]
     #[arg(long, value_name = "FILE", env = "WARREN_WRITE_KUBECONFIG")]
-    write_kubeconfig: Option<PathBuf>,
+    pub write_kubeconfig: Option<PathBuf>,
+}
+
+impl Standalone {
+    /// Where the kubeconfig is written.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.write_kubeconfig.clone().unwrap_or_else(|| self.data_dir.join("kubeconfig"))
+    }
+}
+
+fn loopback(text: &str) -> Result<SocketAddr, String> {
+    let address: SocketAddr =
+        text.parse().map_err(|error| format!("{error}: use 127.0.0.1:6443"))?;
+    if address.ip().is_loopback() {
+        Ok(address)
+    } else {
+        Err("this is not a loopback address: the embedded API is for this host; use 127.0.0.1 or [::1], or run on Kubernetes".to_owned())
+    }
 }
 
 #[derive(Debug, Args)]
@@ -189,6 +202,18 @@ struct WorkflowArgs {
     /// How a rabbit names its computes' allocations
     #[arg(long, value_name = "NAMES", env = "WARREN_INDEX_NAMES", default_value = "node")]
     index_names: IndexNames,
+    /// Run workflows' containers as Jobs in this Kubernetes namespace, that of the workflows; their requests are refused without it
+    #[arg(long, value_name = "NAMESPACE", env = "WARREN_CONTAINER_NAMESPACE")]
+    container_namespace: Option<String>,
+    /// The domain of the Kubernetes cluster, beneath which containers find each other
+    #[arg(
+        long,
+        value_name = "DOMAIN",
+        env = "WARREN_CLUSTER_DOMAIN",
+        default_value = "cluster.local",
+        requires = "container_namespace"
+    )]
+    cluster_domain: String,
 }
 
 /// How a rabbit names its computes' allocations.
@@ -208,7 +233,11 @@ impl WorkflowArgs {
             IndexNames::Rabbit => workflow::IndexNames::Rabbit,
         };
         let mount_root = self.mount_root.trim_end_matches('/').to_owned();
-        self.workflows.unwrap_or(is_standalone).then_some(Settings { mount_root, index_names })
+        let cluster_domain = self.cluster_domain;
+        let containers =
+            self.container_namespace.map(|namespace| Containers { namespace, cluster_domain });
+        let settings = Settings { mount_root, index_names, containers };
+        self.workflows.unwrap_or(is_standalone).then_some(settings)
     }
 }
 
@@ -231,15 +260,6 @@ pub enum Backend {
     Standalone(Standalone),
     /// That of a cluster.
     Cluster(Address),
-}
-
-/// Directory and listeners of the embedded API.
-#[derive(Clone, Debug)]
-pub struct Standalone {
-    pub data_dir: PathBuf,
-    pub socket: PathBuf,
-    pub listen: SocketAddr,
-    pub kubeconfig: PathBuf,
 }
 
 /// Files of mutual TLS, all PEM.
@@ -282,10 +302,6 @@ pub struct Webhook {
 #[derive(Debug, Error)]
 pub enum InvalidConfig {
     #[error(
-        "--api-listen {0} is not a loopback address: the embedded API is for this host; use 127.0.0.1 or [::1], or run on Kubernetes"
-    )]
-    ApiNotLoopback(SocketAddr),
-    #[error(
         "this coordinator was built without the embedded API: name the cluster with --kubeconfig or --in-cluster, or install one that was built with the feature `standalone`"
     )]
     NotStandalone,
@@ -302,28 +318,28 @@ impl TryFrom<CommandLine> for Config {
             Some(kubeconfig) => Backend::Cluster(Address::Kubeconfig(Some(kubeconfig))),
             None if api.in_cluster => Backend::Cluster(Address::InCluster),
             None if cfg!(not(feature = "standalone")) => return Err(InvalidConfig::NotStandalone),
-            None => Backend::Standalone(Standalone::try_from(standalone)?),
+            None => Backend::Standalone(standalone),
         };
-        if let Backend::Standalone(standalone) = &backend
-            && standalone.socket == nodes.socket
-        {
+        let api_socket = match &backend {
+            Backend::Standalone(standalone) => Some(&standalone.api_socket),
+            Backend::Cluster(_) => None,
+        };
+        if [api_socket, nodes.workloads_socket.as_ref()].contains(&Some(&nodes.socket)) {
             return Err(InvalidConfig::SameSocket(nodes.socket));
         }
-        if nodes.workloads_socket.as_ref() == Some(&nodes.socket) {
-            return Err(InvalidConfig::SameSocket(nodes.socket));
-        }
-        let webhook = nodes.webhook_listen.zip(nodes.certificate.clone()).zip(nodes.key.clone());
+        let identity = nodes.certificate.zip(nodes.key);
+        let webhook = nodes.webhook_listen.zip(identity.clone());
         let webhook =
-            webhook.map(|((listen, certificate), key)| Webhook { listen, certificate, key });
-        let tls = nodes.listen.zip(nodes.certificate).zip(nodes.key).zip(nodes.ca).map(
-            |(((listen, certificate), key), authority)| Tls {
-                listen,
-                certificate,
-                key,
-                authority,
-                operators: nodes.operator,
-            },
-        );
+            webhook.map(|(listen, (certificate, key))| Webhook { listen, certificate, key });
+        let operators = nodes.operator;
+        let tls = nodes.listen.zip(identity).zip(nodes.ca);
+        let tls = tls.map(|((listen, (certificate, key)), authority)| Tls {
+            listen,
+            certificate,
+            key,
+            authority,
+            operators,
+        });
         let workflows = workflows.settings(matches!(backend, Backend::Standalone(_)));
         Ok(Self {
             backend,
@@ -334,23 +350,6 @@ impl TryFrom<CommandLine> for Config {
             http: nodes.http_listen,
             webhook,
             workflows,
-        })
-    }
-}
-
-impl TryFrom<StandaloneArgs> for Standalone {
-    type Error = InvalidConfig;
-
-    fn try_from(args: StandaloneArgs) -> Result<Self, InvalidConfig> {
-        if !args.api_listen.ip().is_loopback() {
-            return Err(InvalidConfig::ApiNotLoopback(args.api_listen));
-        }
-        let kubeconfig = args.write_kubeconfig.unwrap_or_else(|| args.data_dir.join("kubeconfig"));
-        Ok(Self {
-            data_dir: args.data_dir,
-            socket: args.api_socket,
-            listen: args.api_listen,
-            kubeconfig,
         })
     }
 }
@@ -391,7 +390,7 @@ mod tests {
         let Backend::Standalone(standalone) = config.backend else {
             panic!("{:?}", config.backend)
         };
-        assert_eq!(standalone.kubeconfig, PathBuf::from("/d/kubeconfig"));
+        assert_eq!(standalone.kubeconfig(), PathBuf::from("/d/kubeconfig"));
         assert!(config.tls.is_none());
     }
 

@@ -29,7 +29,6 @@ pub(crate) struct Parts {
     pub(crate) is_standalone: bool,
 }
 
-/// Starts the controllers.
 pub(crate) fn start(client: &Client, parts: Parts, work: &mut JoinSet<()>) {
     let Parts { exchange, nodes, is_standalone, workflows, rules } = parts;
     let kept = namespaces::keep(client.clone(), exchange, nodes);

@@ -34,9 +34,6 @@ pub struct HttpError {
 }
 
 /// Listens for probes and Prometheus.
-///
-/// # Errors
-/// When the system refuses the address.
 pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, HttpError> {
     TcpListener::bind(address).await.map_err(|source| HttpError { address, source })
 }

@@ -25,13 +25,12 @@ pub(crate) struct Hub {
     jobs: Arc<Jobs>,
 }
 
-/// One session of a node.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub node: String,
     pub epoch: u64,
     /// Notified when [`Hub::next`] may have a message.
-    pub bell: Arc<Notify>,
+    pub notify: Arc<Notify>,
 }
 
 /// Why a session is over.
@@ -71,7 +70,6 @@ pub(crate) enum RejectedReport {
 }
 
 impl Hub {
-    /// A hub without nodes.
     pub(crate) fn new() -> Self {
         Self { roster: Mutex::default(), exchange: Arc::default(), jobs: Arc::default() }
     }
@@ -87,9 +85,6 @@ impl Hub {
     }
 
     /// Opens a session for a node.
-    ///
-    /// # Errors
-    /// When the hello is wrong, or a newer agent of the node is connected.
     pub(crate) fn hello(&self, hello: Hello) -> Result<Session, RejectedHello> {
         let mut roster = self.roster();
         let node = hello.node.clone();
@@ -101,20 +96,22 @@ impl Hub {
         if roster.is_rabbit(&node) != was_rabbit {
             self.exchange.set_nodes(roster.nodes());
         }
-        let bell = self.exchange.open(&node, epoch, audience);
-        Ok(Session { node, epoch, bell })
+        let notify = self.exchange.open(&node, epoch, audience);
+        Ok(Session { node, epoch, notify })
+    }
+
+    /// Takes in when the certificate of a session expires.
+    pub(crate) fn certified(&self, session: &Session, expires: i64) {
+        self.roster().certified(&session.node, session.epoch, expires);
     }
 
     /// Closes a session.
-    pub(crate) fn bye(&self, session: &Session) {
-        self.roster().bye(&session.node, session.epoch, now());
+    pub(crate) fn disconnected(&self, session: &Session) {
+        self.roster().disconnected(&session.node, session.epoch, now());
         self.exchange.close(&session.node, session.epoch);
     }
 
     /// The next message to the session's node; `None` until the session is notified.
-    ///
-    /// # Errors
-    /// When the session is over.
     pub(crate) fn next(
         &self,
         session: &Session,
@@ -128,9 +125,6 @@ impl Hub {
     }
 
     /// Takes a node's report. One on an earlier version of the object is dropped, because a newer report follows.
-    ///
-    /// # Errors
-    /// When the session may not send this report.
     pub(crate) fn report(
         &self,
         session: &Session,
@@ -194,7 +188,7 @@ impl Hub {
             .into_iter()
             .map(|(kind, failure)| format!("{kind} cannot be watched: {failure}"));
         let gaps = roster.gap().into_iter().chain(failing).collect();
-        ListNodesResponse { nodes: roster.records(), gaps }
+        ListNodesResponse { nodes: roster.records(now()), gaps }
     }
 
     /// Ends all sessions, now and from now on.
@@ -217,7 +211,6 @@ impl Hub {
     }
 }
 
-/// Seconds since 1970.
 fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)

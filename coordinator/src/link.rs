@@ -27,7 +27,6 @@ const IN_FLIGHT: usize = 4;
 /// How long a node may take to send its hello.
 const HELLO_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Implements `NodeLink`.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     hub: Arc<Hub>,
@@ -68,12 +67,15 @@ impl NodeLink for Link {
         &self,
         request: Request<Streaming<FromNode>>,
     ) -> Result<Response<Self::OpenStream>, Status> {
-        let peer = Peer::of(&request)?;
+        let (peer, expires) = (Peer::of(&request)?, Peer::expires(&request));
         let mut incoming = request.into_inner();
         let hello = hello(&mut incoming).await?;
         peer.check_node(&hello.node)?;
         let version = hello.version.clone();
         let session = self.open_session(hello)?;
+        if let Some(expires) = expires {
+            self.hub.certified(&session, expires);
+        }
         log::info!(node = session.node.as_str(), epoch = session.epoch, version = version.as_str(); "node connected");
         let (outgoing, stream) = mpsc::channel(IN_FLIGHT);
         tokio::spawn(vital(
@@ -112,8 +114,8 @@ async fn serve(
 ) {
     let talk =
         AssertUnwindSafe(converse(&hub, &session, &mut incoming, &outgoing)).catch_unwind().await;
-    // If the panic left the roster half changed, its lock is poisoned: then `bye` panics too, and the process ends.
-    hub.bye(&session);
+    // If the panic left the roster half changed, its lock is poisoned: then `disconnected` panics too, and the process ends.
+    hub.disconnected(&session);
     let defect = |_| Err(Status::internal("a defect of the coordinator; its log tells which"));
     let end = talk.unwrap_or_else(defect);
     let node = session.node.as_str();
@@ -164,7 +166,7 @@ async fn converse(
                 }
             }
             () = waiting.changed() => idle = false,
-            () = session.bell.notified() => {
+            () = session.notify.notified() => {
                 // A session that is over ends, even if the node reads nothing.
                 if let Some(end) = hub.over(session) {
                     return Err(ended(session, &end));

@@ -6,11 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiclient::plain;
-use controller::{Event, Watched};
-use fanout::{Exchange, follow, resource};
+use controller::Event;
+use fanout::{Exchange, everywhere, follow};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{ObjectMeta, PostParams};
-use kube::runtime::watcher;
 use kube::{Api, Client, ResourceExt};
 use tokio::sync::watch::{Receiver, Sender};
 
@@ -26,12 +25,10 @@ pub(crate) async fn keep(
     nodes: Receiver<BTreeSet<String>>,
 ) {
     let known = Sender::new(None);
-    let (resource, config) = (resource::<Namespace>(), watcher::Config::default());
-    let watched = Watched { resource, namespace: None, config };
     let make = make(Api::all(client.clone()), nodes, known.subscribe());
     let update = |event| known.send_modify(|known| update(known, event));
     tokio::select! {
-        () = follow(client, watched, &exchange, update) => {}
+        () = follow(client, everywhere::<Namespace>(), &exchange, update) => {}
         () = make => {}
     }
 }

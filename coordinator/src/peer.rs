@@ -24,9 +24,6 @@ pub(crate) enum Peer {
 
 impl Peer {
     /// The caller of a request.
-    ///
-    /// # Errors
-    /// `Unauthenticated` when the connection carries no identity.
     pub(crate) fn of<T>(request: &Request<T>) -> Result<Self, Status> {
         if let Some((_, connection)) = request.extensions().get::<OnUnix>() {
             let peer = connection.peer_cred.ok_or_else(|| {
@@ -46,10 +43,14 @@ impl Peer {
         Ok(Self::Certificate(names))
     }
 
+    /// When the certificate of a request's caller expires, in seconds since 1970; `None` without one.
+    pub(crate) fn expires<T>(request: &Request<T>) -> Option<i64> {
+        let certificates = request.extensions().get::<OnTcp>()?.peer_certs()?;
+        let (_, certificate) = X509Certificate::from_der(certificates.first()?).ok()?;
+        Some(certificate.validity().not_after.timestamp())
+    }
+
     /// Checks that the caller may speak for `node`; whoever may connect to the agents' socket may.
-    ///
-    /// # Errors
-    /// `PermissionDenied`, naming who the caller is.
     pub(crate) fn check_node(&self, node: &str) -> Result<(), Status> {
         match self {
             Self::Local { .. } => Ok(()),
@@ -62,9 +63,6 @@ impl Peer {
     }
 
     /// Checks that the caller may ask about the whole machine.
-    ///
-    /// # Errors
-    /// `PermissionDenied` unless the caller is local or one of `operators`.
     pub(crate) fn check_operator(&self, operators: &[String]) -> Result<(), Status> {
         match self {
             Self::Local { .. } => Ok(()),

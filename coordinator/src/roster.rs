@@ -5,6 +5,7 @@
 //! earlier boot: boot times come from the node's clock, which may be wrong. A node that never sent a hello is known from the
 //! SystemConfiguration only. A SystemConfiguration that could not be read is a gap, never an empty machine.
 
+mod certificate;
 mod locations;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,9 +35,10 @@ struct Session {
     hello: Hello,
     epoch: u64,
     connected: bool,
-    /// Seconds since 1970.
     since: i64,
     health: Health,
+    /// When its certificate expires, in seconds since 1970; `None` without one.
+    expires: Option<i64>,
 }
 
 /// A hello that is not accepted.
@@ -72,9 +74,6 @@ pub(crate) enum RejectedHello {
 
 impl Roster {
     /// Opens a session, which replaces the node's session before.
-    ///
-    /// # Errors
-    /// When a newer agent speaks for this node, or the hello is incomplete.
     pub(crate) fn hello(&mut self, hello: Hello, now: i64) -> Result<u64, RejectedHello> {
         if hello.node.is_empty() {
             return Err(RejectedHello::NoName);
@@ -92,13 +91,13 @@ impl Roster {
         let health = Health::default();
         self.sessions.insert(
             hello.node.clone(),
-            Session { hello, epoch, connected: true, since: now, health },
+            Session { hello, epoch, connected: true, since: now, health, expires: None },
         );
         Ok(epoch)
     }
 
     /// Ends a session, unless a newer one replaced it.
-    pub(crate) fn bye(&mut self, node: &str, epoch: u64, now: i64) {
+    pub(crate) fn disconnected(&mut self, node: &str, epoch: u64, now: i64) {
         if let Some(session) = self.sessions.get_mut(node)
             && session.epoch == epoch
         {
@@ -123,6 +122,15 @@ impl Roster {
             && session.epoch == epoch
         {
             session.health = health;
+        }
+    }
+
+    /// Takes in when the certificate of the newest session expires.
+    pub(crate) fn certified(&mut self, node: &str, epoch: u64, expires: i64) {
+        if let Some(session) = self.sessions.get_mut(node)
+            && session.epoch == epoch
+        {
+            session.expires = Some(expires);
         }
     }
 
@@ -165,10 +173,10 @@ impl Roster {
     }
 
     /// Every node that is configured or has sent a hello, by name.
-    pub(crate) fn records(&self) -> Vec<NodeRecord> {
+    pub(crate) fn records(&self, now: i64) -> Vec<NodeRecord> {
         let configured = self.locations.iter().flat_map(BTreeMap::keys);
         let names: BTreeSet<&String> = configured.chain(self.sessions.keys()).collect();
-        names.into_iter().map(|name| self.record(name)).collect()
+        names.into_iter().map(|name| self.record(name, now)).collect()
     }
 
     /// What is missing or wrong in the SystemConfiguration, as a text; `None` when nothing is.
@@ -208,7 +216,7 @@ impl Roster {
         Ok(())
     }
 
-    fn record(&self, name: &str) -> NodeRecord {
+    fn record(&self, name: &str, now: i64) -> NodeRecord {
         let location = self.location(name).flatten();
         let (rabbit, index) = match location {
             Some(Location::Compute { rabbit, index }) => (rabbit.clone(), *index),
@@ -234,6 +242,10 @@ impl Roster {
             record.epoch = session.epoch;
             record.health = Some(session.health.clone());
             record.since = session.since;
+            let expires = session.expires;
+            let told =
+                expires.and_then(|expires| certificate::told(session.connected, expires, now));
+            record.certificate = told.unwrap_or_default();
         }
         record
     }

@@ -67,7 +67,7 @@ pub async fn run(config: Config) -> Result<End, RunError> {
     let signals = Signals::listen()?;
     let coordinator = Coordinator::start(&config).await?;
     let api =
-        coordinator.api_address().map_or_else(|| "the cluster's".to_owned(), |at| at.to_string());
+        coordinator.api_address.map_or_else(|| "the cluster's".to_owned(), |at| at.to_string());
     log::info!(socket:% = config.socket.display(), api; "serve");
     notify_ready();
     let mut signal = "";
@@ -89,10 +89,10 @@ pub struct Coordinator {
     servers: JoinSet<Result<(), ServeError>>,
     /// Watches and writers. A write that a stop interrupts is repeated when the node reports again.
     work: JoinSet<()>,
-    api_address: Option<SocketAddr>,
-    node_address: Option<SocketAddr>,
-    http_address: Option<SocketAddr>,
-    webhook_address: Option<SocketAddr>,
+    /// The TCP addresses of the embedded API, of nodes, and of probes and metrics.
+    pub api_address: Option<SocketAddr>,
+    pub node_address: Option<SocketAddr>,
+    pub http_address: Option<SocketAddr>,
 }
 
 impl Coordinator {
@@ -101,11 +101,9 @@ impl Coordinator {
     /// # Errors
     /// Names what did not work; nothing runs then.
     pub async fn start(config: &Config) -> Result<Self, StartError> {
+        let operators = config.tls.as_ref().map(|tls| tls.operators.clone()).unwrap_or_default();
         let tls = match &config.tls {
-            Some(tls) => Some((
-                TlsListener::bind(tls).await.map_err(StartError::Tcp)?,
-                tls.operators.clone(),
-            )),
+            Some(tls) => Some(TlsListener::bind(tls).await.map_err(StartError::Tcp)?),
             None => None,
         };
         let socket = listen(&config.socket)?;
@@ -137,25 +135,22 @@ impl Coordinator {
             servers: JoinSet::new(),
             work: JoinSet::new(),
             api_address: embedded.as_ref().map(Embedded::address),
-            node_address: tls.as_ref().and_then(|(listener, _)| listener.address()),
-            http_address: None,
-            webhook_address: None,
+            node_address: tls.as_ref().and_then(TlsListener::address),
+            http_address: http.as_ref().and_then(|listener| listener.local_addr().ok()),
         };
         if let Some(listener) = http {
-            coordinator.http_address = listener.local_addr().ok();
             let serving = http::serve(listener, coordinator.hub.clone());
             coordinator.work.spawn(async { match serving.await {} });
         }
         if let Some(listener) = webhook {
-            coordinator.webhook_address = listener.address();
             let serving = listener.serve(rules.clone());
             coordinator.work.spawn(async { match serving.await {} });
         }
-        coordinator.begin(&client, embedded.is_some(), config, rules.unwrap_or_default());
+        let rules = rules.unwrap_or_default();
+        coordinator.begin(&client, embedded.is_some(), config, rules.clone());
         if let Some(embedded) = embedded {
             coordinator.serve_api(embedded);
         }
-        let operators = tls.as_ref().map(|(_, operators)| operators.clone()).unwrap_or_default();
         let services = Services {
             link: Link::new(coordinator.hub.clone()),
             machine: ClusterService::new(coordinator.hub.clone(), &operators),
@@ -163,6 +158,7 @@ impl Coordinator {
                 client,
                 coordinator.hub.clone(),
                 Managers { users: config.managers.clone().into(), operators: operators.into() },
+                rules,
                 coordinator.stop.subscribe(),
             ),
             health: health::reporter().await,
@@ -175,30 +171,10 @@ impl Coordinator {
         }
         let (limits, stopped) = (files::local_connections(), coordinator.stopped());
         coordinator.servers.spawn(services.clone().on_unix(socket, limits, stopped));
-        if let Some((listener, _)) = tls {
+        if let Some(listener) = tls {
             coordinator.servers.spawn(services.on_tcp(listener, coordinator.stopped()));
         }
         Ok(coordinator)
-    }
-
-    /// The TCP address of the embedded API.
-    pub fn api_address(&self) -> Option<SocketAddr> {
-        self.api_address
-    }
-
-    /// The TCP address for nodes.
-    pub fn node_address(&self) -> Option<SocketAddr> {
-        self.node_address
-    }
-
-    /// The TCP address of probes and metrics.
-    pub fn http_address(&self) -> Option<SocketAddr> {
-        self.http_address
-    }
-
-    /// The TCP address of the validating webhook.
-    pub fn webhook_address(&self) -> Option<SocketAddr> {
-        self.webhook_address
     }
 
     /// Works until `stop`, then ends all streams; mounts on the nodes stay.
@@ -227,7 +203,7 @@ impl Coordinator {
 
     fn begin(&mut self, client: &Client, is_standalone: bool, config: &Config, rules: Rules) {
         let exchange = self.hub.exchange();
-        let (nodes, heard) = signal::channel(BTreeSet::new());
+        let (nodes, names) = signal::channel(BTreeSet::new());
         self.work.spawn(fanout::client_mounts(client.clone(), exchange.clone()));
         self.work.spawn(fanout::profiles(client.clone(), exchange.clone()));
         self.work.spawn(fanout::start_sessions(client.clone(), exchange.clone()));
@@ -240,7 +216,7 @@ impl Coordinator {
         self.work.spawn(jobs::look(client.clone(), None, jobs.clone()));
         let workflows = config.workflows.clone();
         let parts =
-            Parts { workflows, rules, exchange: exchange.clone(), nodes: heard, is_standalone };
+            Parts { workflows, rules, exchange: exchange.clone(), nodes: names, is_standalone };
         engine::start(client, parts, &mut self.work);
     }
 

@@ -65,7 +65,6 @@ pub(crate) struct Services {
     pub health: HealthReporter,
 }
 
-/// A TCP listener with its certificates.
 #[derive(Debug)]
 pub(crate) struct TlsListener {
     listener: TcpListener,
@@ -75,9 +74,6 @@ pub(crate) struct TlsListener {
 
 impl TlsListener {
     /// Reads the certificates and binds.
-    ///
-    /// # Errors
-    /// Names the file or the address that does not work.
     pub(crate) async fn bind(tls: &Tls) -> Result<Self, ServeError> {
         let identity = pem::identity(&tls.certificate, &tls.key)?;
         let authority = pem::authority(&tls.authority)?;
@@ -109,7 +105,9 @@ fn set_keepalive(listener: &TcpListener) -> io::Result<()> {
 
 /// Every request passes here first: its connection is not closed as one without a request.
 #[expect(clippy::unnecessary_wraps, reason = "an interceptor may refuse")]
-fn hear<I: Clone + Send + Sync + 'static>(request: Request<()>) -> Result<Request<()>, Status> {
+fn note_request<I: Clone + Send + Sync + 'static>(
+    request: Request<()>,
+) -> Result<Request<()>, Status> {
     if let Some((caller, _)) = request.extensions().get::<(Caller, I)>() {
         caller.made_request();
     }
@@ -118,9 +116,6 @@ fn hear<I: Clone + Send + Sync + 'static>(request: Request<()>) -> Result<Reques
 
 impl Services {
     /// Serves root and our own user on a unix socket until `stop`.
-    ///
-    /// # Errors
-    /// When serving fails.
     pub(crate) async fn on_unix(
         self,
         listener: UnixListener,
@@ -128,16 +123,13 @@ impl Services {
         stop: impl Future<Output = ()>,
     ) -> Result<(), ServeError> {
         let incoming = Incoming::new(Local::new(listener, Vec::new()), limits).connections();
-        self.on(Server::builder().layer(InterceptorLayer::new(hear::<UdsConnectInfo>)))?
+        self.on(Server::builder().layer(InterceptorLayer::new(note_request::<UdsConnectInfo>)))?
             .serve_with_incoming_shutdown(incoming, stop)
             .await
             .map_err(ServeError::Serve)
     }
 
     /// Serves `Workloads`, and nothing else, to every user of this host on a unix socket until `stop`.
-    ///
-    /// # Errors
-    /// When serving fails.
     pub(crate) async fn on_open_unix(
         self,
         listener: UnixListener,
@@ -146,7 +138,7 @@ impl Services {
     ) -> Result<(), ServeError> {
         let incoming = Incoming::new(Local::open(listener), limits).connections();
         Server::builder()
-            .layer(InterceptorLayer::new(hear::<UdsConnectInfo>))
+            .layer(InterceptorLayer::new(note_request::<UdsConnectInfo>))
             .add_service(WorkloadsServer::new(self.workloads))
             .serve_with_incoming_shutdown(incoming, stop)
             .await
@@ -154,9 +146,6 @@ impl Services {
     }
 
     /// Serves holders of certificates on TCP until `stop`.
-    ///
-    /// # Errors
-    /// When serving fails.
     pub(crate) async fn on_tcp(
         self,
         listener: TlsListener,
@@ -164,7 +153,7 @@ impl Services {
     ) -> Result<(), ServeError> {
         let incoming = Incoming::new(listener.listener, listener.limits).connections();
         let server = Server::builder().tls_config(listener.config).map_err(ServeError::Tls)?;
-        self.on(server.layer(InterceptorLayer::new(hear::<TcpConnectInfo>)))?
+        self.on(server.layer(InterceptorLayer::new(note_request::<TcpConnectInfo>)))?
             .serve_with_incoming_shutdown(incoming, stop)
             .await
             .map_err(ServeError::Serve)

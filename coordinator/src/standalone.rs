@@ -79,15 +79,12 @@ pub(crate) struct Embedded {
 
 impl Embedded {
     /// Opens the store, binds the sockets, writes the kubeconfig.
-    ///
-    /// # Errors
-    /// Names what of this did not work.
     pub(crate) async fn open(
         config: &Standalone,
         workflows: Workflows,
     ) -> Result<Self, StandaloneError> {
-        let socket = listen(&config.socket)?;
-        let address = config.listen;
+        let socket = listen(&config.api_socket)?;
+        let address = config.api_listen;
         let bind = async {
             let tcp = TcpListener::bind(address).await?;
             let address = tcp.local_addr()?;
@@ -109,9 +106,10 @@ impl Embedded {
         })?;
         let credentials = Credentials::load_or_create(&config.data_dir, address)
             .map_err(StandaloneError::Credentials)?;
-        credentials.write_kubeconfig(&config.kubeconfig).map_err(|source| {
-            StandaloneError::Kubeconfig { path: config.kubeconfig.clone(), source }
-        })?;
+        let path = config.kubeconfig();
+        credentials
+            .write_kubeconfig(&path)
+            .map_err(|source| StandaloneError::Kubeconfig { path, source })?;
         Ok(Self { api, socket, tcp, credentials, address })
     }
 

@@ -1,4 +1,4 @@
-//! The jobs that a node waits for: the node is told what the API says of each, at once and whenever that changes.
+//! The jobs that a node waits for: the coordinator sends it what the API stores of each, at once and whenever that changes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,8 +27,8 @@ pub(crate) struct Waiting {
 struct Question {
     job: Option<JobName>,
     ticket: Ticket,
-    /// What the node knows.
-    told: Option<JobState>,
+    /// The answer that the node got last.
+    sent: Option<JobState>,
 }
 
 impl Waiting {
@@ -39,19 +39,19 @@ impl Waiting {
     /// The node asks; one that asks for more than it can need has its oldest question forgotten.
     pub(crate) fn ask(&mut self, hub: &Hub, session: &Session, question: WatchJob) {
         let job = question.job.map(bounded);
-        let asked = Question { job, ticket: self.jobs.ask(), told: None };
+        let asked = Question { job, ticket: self.jobs.ask(), sent: None };
         self.questions.insert(question.id, asked);
         if self.questions.len() > MOST {
             self.questions.pop_first();
         }
-        hub.exchange().set_attentive(&session.node, true);
+        hub.exchange().set_watches_job(&session.node, true);
     }
 
     /// The node waits for this no more.
     pub(crate) fn end(&mut self, hub: &Hub, session: &Session, id: u64) {
         self.questions.remove(&id);
         if self.questions.is_empty() {
-            hub.exchange().set_attentive(&session.node, false);
+            hub.exchange().set_watches_job(&session.node, false);
         }
     }
 
@@ -67,16 +67,16 @@ impl Waiting {
         let jobs = &self.jobs;
         self.questions.iter_mut().find_map(|(id, question)| {
             let state = state(hub, session, jobs, question)?;
-            if question.told.as_ref() == Some(&state) {
+            if question.sent.as_ref() == Some(&state) {
                 return None;
             }
-            question.told = Some(state.clone());
+            question.sent = Some(state.clone());
             Some(JobAnswer { id: *id, state: Some(state) })
         })
     }
 }
 
-/// None before the node was told of everything that exists: it could not tell what an answer is about.
+/// `None` before the node has received every object: it would not know the ones that an answer is about.
 fn state(hub: &Hub, session: &Session, jobs: &Jobs, question: &Question) -> Option<JobState> {
     let Session { node, epoch, .. } = session;
     let exchange = hub.exchange();

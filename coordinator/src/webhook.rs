@@ -46,7 +46,6 @@ pub enum WebhookError {
     Tls(#[from] rustls::Error),
 }
 
-/// A listener and its certificate.
 pub(crate) struct Listener {
     tcp: TcpListener,
     acceptor: TlsAcceptor,
@@ -54,19 +53,12 @@ pub(crate) struct Listener {
 
 impl Listener {
     /// Reads the certificate and binds.
-    ///
-    /// # Errors
-    /// Names the file or the address that does not work.
     pub(crate) async fn bind(webhook: &Webhook) -> Result<Self, WebhookError> {
         let acceptor = acceptor(webhook)?;
         let address = webhook.listen;
         let tcp = TcpListener::bind(address).await;
         let tcp = tcp.map_err(|source| WebhookError::Listen { address, source })?;
         Ok(Self { tcp, acceptor })
-    }
-
-    pub(crate) fn address(&self) -> Option<SocketAddr> {
-        self.tcp.local_addr().ok()
     }
 
     /// Answers reviews for ever.

@@ -25,9 +25,6 @@ pub struct StandaloneError(InvalidConfig);
 pub struct RestoreFailed(InvalidConfig);
 
 /// Refuses.
-///
-/// # Errors
-/// Always.
 pub fn restore(_: &Path, _: &Path) -> Result<End, RestoreFailed> {
     Err(RestoreFailed(InvalidConfig::NotStandalone))
 }

@@ -6,11 +6,14 @@
 
 mod answer;
 mod caller;
+mod capacity;
 mod conditions;
 mod deadlines;
 mod job;
+mod lose;
 mod request;
 mod step;
+mod tolerance;
 mod watch;
 
 use std::sync::Arc;
@@ -20,11 +23,12 @@ use jiff::Timestamp;
 use kube::Client;
 use proto::v1::workloads_server::Workloads;
 use proto::v1::{
-    AbortRequest, CreateRequest, JobId, PostRunRequest, SetupRequest, StartRequest,
-    TeardownRequest, Workload, WorkloadRequest,
+    AbortRequest, CapacityRequest, CapacityResponse, CheckRequest, CheckResponse, CreateRequest,
+    JobId, PostRunRequest, SetupRequest, StartRequest, TeardownRequest, Workload, WorkloadRequest,
 };
 use tokio::sync::watch::Receiver;
 use tonic::{Request, Response, Status};
+use workflow::Rules;
 use workload::Flow;
 
 use crate::hub::Hub;
@@ -34,7 +38,7 @@ use caller::Caller;
 pub(crate) use caller::Managers;
 use job::Job;
 use request::{Limit, NAMESPACE};
-use step::was_asked_for;
+use step::{Step, step, was_asked_for};
 use watch::Watching;
 
 type Answer = Result<Response<Workload>, Status>;
@@ -45,6 +49,7 @@ pub(crate) struct WorkloadsService {
     client: Client,
     hub: Arc<Hub>,
     managers: Managers,
+    rules: Rules,
     stop: Receiver<bool>,
 }
 
@@ -59,9 +64,10 @@ impl WorkloadsService {
         client: Client,
         hub: Arc<Hub>,
         managers: Managers,
+        rules: Rules,
         stop: Receiver<bool>,
     ) -> Self {
-        Self { client, hub, managers, stop }
+        Self { client, hub, managers, rules, stop }
     }
 
     fn job(&self, peer: &Peer, id: Option<JobId>) -> Result<Job, Status> {
@@ -81,6 +87,21 @@ impl Job {
         self.answer(&workflow, &ending).await.map(Response::new)
     }
 
+    /// Brings it to the end of DataIn and asks for PreRun, for which its nodes wait.
+    async fn bring_to_mount(&self, limit: Limit) -> Answer {
+        let workflow = self.get().await?;
+        let (mut workflow, mut ending) =
+            self.go_to(workflow, &WorkflowState::DataIn, &[], limit).await?;
+        if matches!(ending, Ending::Done) {
+            let asking = Limit { waits: false, ..limit };
+            (workflow, ending) = self.go_to(workflow, &WorkflowState::PreRun, &[], asking).await?;
+            if matches!(ending, Ending::Asked) {
+                ending = Ending::Done;
+            }
+        }
+        self.answer(&workflow, &ending).await.map(Response::new)
+    }
+
     /// Checks that the call before this one was made.
     async fn check_after(&self, state: &WorkflowState, call: &str) -> Result<(), Status> {
         let workflow = self.get().await?;
@@ -91,6 +112,18 @@ impl Job {
             "argument job: job {} is in {}: call {call} first, or Teardown to end it",
             self.id.job, workflow.spec.desired_state
         )))
+    }
+
+    /// Checks that a job that is to end could begin: nothing follows PreRun before all is mounted, which may never be.
+    async fn check_mounted(&self) -> Result<(), Status> {
+        let workflow = self.get().await?;
+        match step(&workflow, &WorkflowState::PreRun) {
+            Step::Wait(state) => Err(Status::failed_precondition(format!(
+                "argument job: job {} waits for {state} and did not start: call Start, which waits too, or Teardown to end it",
+                self.id.job
+            ))),
+            _ => Ok(()),
+        }
     }
 
     async fn tear_down(&self, hurry: bool, limit: Limit) -> Answer {
@@ -123,6 +156,28 @@ impl Job {
 impl Workloads for WorkloadsService {
     type WatchStream = Watching;
 
+    async fn check(
+        &self,
+        request: Request<CheckRequest>,
+    ) -> Result<Response<CheckResponse>, Status> {
+        Caller::of(&Peer::of(&request)?, &self.managers)?;
+        let directives = request::directives(&request.into_inner().directives)?;
+        // Before the engine has read the site's rules nobody is refused by them; Create judges again.
+        if let Some(rules) = self.rules.get() {
+            let checked = rules.check(&directives);
+            checked.map_err(|problems| Status::invalid_argument(problems.to_string()))?;
+        }
+        Ok(Response::new(CheckResponse {}))
+    }
+
+    async fn capacity(
+        &self,
+        request: Request<CapacityRequest>,
+    ) -> Result<Response<CapacityResponse>, Status> {
+        Caller::of(&Peer::of(&request)?, &self.managers)?;
+        capacity::read(&self.client).await.map(Response::new)
+    }
+
     async fn create(&self, request: Request<CreateRequest>) -> Answer {
         let peer = Peer::of(&request)?;
         let request = request.into_inner();
@@ -130,9 +185,10 @@ impl Workloads for WorkloadsService {
         let owner = job.caller.owner(request.user_id, request.group_id)?;
         let directives = request::directives(&request.directives)?;
         let limit = request::limit(request.patience)?;
+        request::tolerance(request.tolerance, &directives)?;
         let called = (job.id.manager.as_str(), job.id.job.as_str());
         let wanted = workload::job(NAMESPACE, job.flow.name(), called, owner, directives);
-        let workflow = job.create(wanted, limit).await?;
+        let workflow = job.create(wanted, request.tolerance, limit).await?;
         let (workflow, ending) = job.go_to(workflow, &WorkflowState::Proposal, &[], limit).await?;
         job.answer(&workflow, &ending).await.map(Response::new)
     }
@@ -153,6 +209,9 @@ impl Workloads for WorkloadsService {
         let job = self.job(&peer, request.job)?;
         let limit = request::limit(request.patience)?;
         job.check_after(&WorkflowState::Setup, "Setup").await?;
+        if request.only_asked {
+            return job.bring_to_mount(limit).await;
+        }
         let target = if request.only_data { WorkflowState::DataIn } else { WorkflowState::PreRun };
         job.bring(&target, &[], limit).await
     }
@@ -163,6 +222,7 @@ impl Workloads for WorkloadsService {
         let job = self.job(&peer, request.job)?;
         let limit = request::limit(request.patience)?;
         job.check_after(&WorkflowState::PreRun, "Start").await?;
+        job.check_mounted().await?;
         let target =
             if request.only_nodes { WorkflowState::PostRun } else { WorkflowState::DataOut };
         job.bring(&target, &[], limit).await

@@ -41,7 +41,6 @@ const ERASING: usize = SIDE_BY_SIDE / 2;
 /// How long a stopping agent waits for running passes. The supervisor's stop timeout must be longer.
 const STOP_DEADLINE: Duration = Duration::from_secs(10);
 
-/// The agent's state between events.
 #[derive(Debug)]
 pub struct Agent {
     context: Arc<Context>,
@@ -52,26 +51,20 @@ pub struct Agent {
     passes: JoinSet<(Key, Pass)>,
     /// The object of each running pass as it was when the pass began.
     handled: BTreeMap<Key, Fingerprint>,
-    /// Each object as it was when a pass last completed its work on it.
-    settled: BTreeMap<Key, Fingerprint>,
     /// ClientMounts that existed at the start, each with the block storages under it that no pass has worked on yet.
     /// After a reboot those passes bring the devices back; a mount before them would fail needlessly.
     after_blocks: BTreeMap<String, BTreeSet<String>>,
     /// What the last pass of each failing object logged: a retry that fails in the same way is not logged again.
     failing: BTreeMap<Key, Vec<String>>,
-    /// Processes that keep something in use which a pass has to release.
     holders: Holders<Key>,
     /// For each object, how many passes in a row ended with a write conflict.
     conflicts: BTreeMap<Key, u32>,
     /// Progress of long-running work on each object (e.g. a RAID that synchronises), as last logged.
     progress: BTreeMap<Key, Vec<Progress>>,
-    /// When to remove unwanted mounts.
     clean_up: CleanUp,
     /// The clean-up that runs, and the mount points that it leaves mounted.
     cleaning_up: JoinSet<Result<(), String>>,
     mounts_to_keep: BTreeSet<MountPoint>,
-    /// The resourceVersions that this agent's recent writes gave each object.
-    wrote: BTreeMap<Key, Vec<String>>,
     /// The resourceVersion of the newest status that a watch brought while a pass worked on the object.
     status_changed: BTreeMap<Key, String>,
     /// ClientMounts that were deleted without our finalizer while a pass worked under their name: uid and name.
@@ -83,8 +76,6 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// An agent that starts with what the agent before it recorded.
-    #[must_use]
     pub fn new(context: Arc<Context>, status: AgentStatus) -> Self {
         let mut cache = Cache::new(context.node.clone());
         context.records.found().iter().for_each(|versions| cache.restore(versions.clone()));
@@ -96,7 +87,6 @@ impl Agent {
             queue: Queue::new(SIDE_BY_SIDE),
             passes: JoinSet::new(),
             handled: BTreeMap::new(),
-            settled: BTreeMap::new(),
             after_blocks: BTreeMap::new(),
             failing: BTreeMap::new(),
             holders: Holders::default(),
@@ -105,7 +95,6 @@ impl Agent {
             clean_up: CleanUp::default(),
             cleaning_up: JoinSet::new(),
             mounts_to_keep: BTreeSet::new(),
-            wrote: BTreeMap::new(),
             status_changed: BTreeMap::new(),
             deleted: BTreeMap::new(),
             woken_meanwhile: BTreeSet::new(),
@@ -199,9 +188,6 @@ impl Agent {
                 Wake::StatusChanged(key, version) if self.queue.is_running(&key) => {
                     self.status_changed.insert(key, version);
                 }
-                // A watch may bring a pass's own write after the pass ended.
-                Wake::StatusChanged(key, version)
-                    if self.wrote.get(&key).is_some_and(|ours| ours.contains(&version)) => {}
                 Wake::StatusChanged(key, _) => self.report_again(&key),
                 // The running pass may have put its finalizer on, and may be about to mount.
                 Wake::Deleted(name, uid)
@@ -215,7 +201,6 @@ impl Agent {
     }
 
     fn wake_related(&mut self, key: Key) {
-        self.settled.remove(&key);
         self.woken_meanwhile.insert(key.clone());
         self.queue.wake(key);
     }
@@ -226,7 +211,6 @@ impl Agent {
         log::warn!(
             "{key}: its status is not as this agent wrote it, and is told anew: see that no other agent runs for this rabbit"
         );
-        self.settled.remove(key);
         self.woken_meanwhile.insert(key.clone());
         self.queue.wake_later(key, Instant::now());
     }

@@ -18,26 +18,19 @@ pub struct BindAddressError(String);
 #[derive(Debug, Error)]
 #[error("{flag} {address}: listen")]
 pub struct BindError {
-    /// Which flag named it.
     pub flag: &'static str,
-    /// The address.
     pub address: BindAddress,
-    /// Why.
     #[source]
     pub source: io::Error,
 }
 
 impl BindAddress {
     /// Whether nothing is to be served.
-    #[must_use]
     pub fn is_off(&self) -> bool {
         matches!(self.0.as_str(), "" | "0")
     }
 
     /// Listens there; `flag` is what named it.
-    ///
-    /// # Errors
-    /// When the system refuses.
     pub async fn listen(&self, flag: &'static str) -> Result<TcpListener, BindError> {
         let listener = match self.0.strip_prefix(':') {
             // IPv6 serves IPv4 as well, unless the node has no IPv6.

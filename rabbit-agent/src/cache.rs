@@ -26,20 +26,14 @@ use thiserror::Error;
 
 use crate::{block_storage::desired::Elsewhere, chassis::Chassis};
 
-/// An object to work on.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
-    /// The NnfNode.
     Node,
-    /// A NnfNodeBlockStorage, by name.
     BlockStorage(String),
-    /// A NnfNodeStorage, by name.
     NodeStorage(String),
-    /// A ClientMount, by name.
     ClientMount(String),
     /// A ClientMount, by uid, that disappeared while it carried our finalizer: its mounts are to be removed.
     Vanished(String),
-    /// A NnfLustreMGT, by name.
     LustreMgt(String),
 }
 
@@ -61,7 +55,6 @@ impl fmt::Display for Key {
 pub enum Wake {
     /// The object is new or changed. A change that this agent wrote itself is no reason.
     Changed(Key),
-    /// An object that it refers to changed.
     Related(Key),
     /// Its status at this resourceVersion is not the one in the cache: a pass that still runs wrote it, or somebody
     /// else.
@@ -73,19 +66,12 @@ pub enum Wake {
 /// Why an object has no profile, in words for the user.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NoProfile {
-    /// No label names a profile.
     #[error(
         "metadata.labels name no pinned NnfStorageProfile: the controller that creates the object must set them"
     )]
     Unnamed,
-    /// The watch has not brought the profile.
     #[error("NnfStorageProfile {namespace}/{name} does not exist: create it with data.pinned true")]
-    Missing {
-        /// Namespace of the profile.
-        namespace: String,
-        /// Name of the profile.
-        name: String,
-    },
+    Missing { namespace: String, name: String },
 }
 
 /// All stores of a rabbit's agent.
@@ -111,14 +97,15 @@ pub struct Cache {
 /// A change to the cache, whatever the kind of its object. Returns what to wake.
 pub type CacheUpdate = Box<dyn FnOnce(&mut Cache) -> Vec<Wake> + Send>;
 
-/// A kind of object in the cache.
 pub trait Cached: Object {
     /// The store of this kind.
     fn store(cache: &mut Cache) -> &mut Store<Self>;
     /// The key under which the agent works on the object; `None` for kinds that it only reads.
     fn key(&self) -> Option<Key>;
-    /// What to wake after a change.
-    fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake>;
+    /// What else to wake after a change; only of this rabbit's own objects, where the kind has a key.
+    fn wakes(_: &mut Cache, _: &Change<Self>) -> Vec<Wake> {
+        Vec::new()
+    }
     /// Whether both have the same status, as far as this agent writes it; true for kinds whose status it does not
     /// write.
     fn same_status(&self, _other: &Self) -> bool {
@@ -128,7 +115,6 @@ pub trait Cached: Object {
 
 impl Cache {
     /// An empty cache.
-    #[must_use]
     pub fn new(node: NodeName) -> Self {
         Self {
             node,
@@ -150,7 +136,7 @@ impl Cache {
     pub fn take<K: Cached>(&mut self, event: Event<K>) -> Vec<Wake> {
         let changes = K::store(self).take(event);
         let mut wakes: Vec<Wake> =
-            changes.iter().flat_map(|change| K::wakes(self, change)).collect();
+            changes.iter().flat_map(|change| self.wakes_of(change)).collect();
         wakes.extend(changes.iter().filter_map(|change| self.status_change(change)));
         wakes
     }
@@ -167,11 +153,22 @@ impl Cache {
     /// Takes in the API's answer to a write of this agent.
     pub fn wrote<K: Cached>(&mut self, object: K) -> Vec<Wake> {
         let changes = K::store(self).wrote(object);
-        changes.iter().flat_map(|change| K::wakes(self, change)).collect()
+        changes.iter().flat_map(|change| self.wakes_of(change)).collect()
+    }
+
+    fn wakes_of<K: Cached>(&mut self, change: &Change<K>) -> Vec<Wake> {
+        let Some(object) = change.object() else { return Vec::new() };
+        let key = object.key();
+        if key.is_some() && !self.is_ours(&**object) {
+            return Vec::new();
+        }
+        let mut wakes: Vec<_> =
+            key.filter(|_| change.to_act_on()).map(Wake::Changed).into_iter().collect();
+        wakes.extend(K::wakes(self, change));
+        wakes
     }
 
     /// Whether every kind was listed completely. Before that, an object's absence means nothing.
-    #[must_use]
     pub fn is_complete(&self) -> bool {
         self.block_storages.is_complete()
             && self.node_storages.is_complete()
@@ -181,32 +178,23 @@ impl Cache {
             && self.systems.is_complete()
     }
 
-    /// A NnfNodeBlockStorage of this rabbit.
-    #[must_use]
     pub fn block_storage(&self, name: &str) -> Option<&Arc<NnfNodeBlockStorage>> {
         self.block_storages.get(self.node.as_str(), name)
     }
 
-    /// A NnfNodeStorage of this rabbit.
-    #[must_use]
     pub fn node_storage(&self, name: &str) -> Option<&Arc<NnfNodeStorage>> {
         self.node_storages.get(self.node.as_str(), name)
     }
 
-    /// A ClientMount of this rabbit.
-    #[must_use]
     pub fn client_mount(&self, name: &str) -> Option<&Arc<ClientMount>> {
         self.client_mounts.get(self.node.as_str(), name)
     }
 
-    /// A NnfLustreMGT of this rabbit.
-    #[must_use]
     pub fn lustre_mgt(&self, name: &str) -> Option<&Arc<NnfLustreMgt>> {
         self.lustre_mgts.get(self.node.as_str(), name)
     }
 
     /// Uids of every NnfNodeBlockStorage of this rabbit, readable or not.
-    #[must_use]
     pub fn claimants(&self) -> BTreeSet<ObjectUid> {
         let readable = self.block_storages.iter().map(|block| &block.metadata);
         let metadata = readable.chain(self.block_storages.unreadable());
@@ -214,7 +202,6 @@ impl Cache {
     }
 
     /// The uids in the names of volume groups that an object of this rabbit uses, or a ClientMount that disappeared.
-    #[must_use]
     pub fn volume_owners(&self) -> BTreeSet<ObjectUid> {
         let storages = self.node_storages.iter().map(|storage| &storage.metadata);
         let mounts =
@@ -231,7 +218,6 @@ impl Cache {
     }
 
     /// Namespaces that the statuses of the other NnfNodeBlockStorages of this rabbit name.
-    #[must_use]
     pub fn reported_elsewhere(&self, block_storage: &str) -> Elsewhere {
         if self.block_storages.unreadable().next().is_some() {
             return Elsewhere::Unreadable;
@@ -243,7 +229,6 @@ impl Cache {
 
     /// Namespaces that the statuses of this rabbit's NnfNodeBlockStorages name, with the name of the object. Objects
     /// that are being deleted are left out: some of their namespaces may be gone already.
-    #[must_use]
     pub fn reported_namespaces(&self) -> BTreeMap<NamespaceId, String> {
         let stays = |block: &&Arc<NnfNodeBlockStorage>| {
             self.is_ours(&***block) && block.metadata.deletion_timestamp.is_none()
@@ -255,8 +240,6 @@ impl Cache {
         reported
     }
 
-    /// Whether this NnfNodeBlockStorage exists but cannot be decoded.
-    #[must_use]
     pub fn is_unreadable_block(&self, name: &str) -> bool {
         let is_it = |metadata: &ObjectMeta| {
             metadata.namespace.as_deref() == Some(self.node.as_str())
@@ -266,14 +249,12 @@ impl Cache {
     }
 
     /// Whether a NnfNodeStorage uses this block storage, or one that cannot be decoded may.
-    #[must_use]
     pub fn is_in_use(&self, block_storage: &str) -> bool {
         self.node_storages.iter().any(|storage| block_name(storage) == block_storage)
             || self.node_storages.unreadable().next().is_some()
     }
 
     /// Names of the ClientMounts of this rabbit that may have a file system of this NnfNodeStorage mounted.
-    #[must_use]
     pub fn mounts_on(&self, node_storage: &str) -> Vec<String> {
         let known = self
             .client_mounts
@@ -285,7 +266,6 @@ impl Cache {
     }
 
     /// The block storages of this rabbit that a ClientMount of it refers to.
-    #[must_use]
     pub fn blocks_under(&self, client_mount: &str) -> BTreeSet<String> {
         let mounts =
             self.client_mount(client_mount).into_iter().flat_map(|mount| &mount.spec.mounts);
@@ -296,20 +276,17 @@ impl Cache {
     }
 
     /// A ClientMount that disappeared while some of it may be mounted.
-    #[must_use]
     pub fn vanished(&self, uid: &str) -> Option<&Arc<ClientMount>> {
         self.vanished.get(uid)
     }
 
     /// Uids of the ClientMounts that disappeared under this name.
-    #[must_use]
     pub fn vanished_under(&self, name: &str) -> Vec<String> {
         let named = self.vanished.iter().filter(|(_, object)| object.name_any() == name);
         named.map(|(uid, _)| uid.clone()).collect()
     }
 
     /// Whether a pass over the object erases namespaces.
-    #[must_use]
     pub fn erases(&self, key: &Key) -> bool {
         let Key::BlockStorage(name) = key else { return false };
         self.block_storage(name).is_some_and(|block| block.metadata.deletion_timestamp.is_some())
@@ -331,23 +308,17 @@ impl Cache {
         self.vanished.remove(uid);
     }
 
-    /// This rabbit's NnfNode.
-    #[must_use]
     pub fn nnf_node(&self) -> Option<&Arc<NnfNode>> {
         self.nodes.get(self.node.as_str(), NNF_NODE)
     }
 
     /// The chassis as the SystemConfiguration describes it.
-    #[must_use]
     pub fn chassis(&self) -> Chassis {
         let system = self.systems.get(SYSTEM_CONFIGURATION, SYSTEM_CONFIGURATION);
         Chassis::new(&self.node, system.map(AsRef::as_ref))
     }
 
     /// The profile that an object's labels name.
-    ///
-    /// # Errors
-    /// When the labels name no profile, or the watch has not brought it.
     pub fn profile<K: Object>(&self, object: &K) -> Result<Arc<NnfStorageProfile>, NoProfile> {
         let named = object.pinned_profile().ok_or(NoProfile::Unnamed)?;
         self.profiles.get(named.namespace, named.name).cloned().ok_or_else(|| NoProfile::Missing {
@@ -357,7 +328,6 @@ impl Cache {
     }
 
     /// The parts of the object that decide whether a pass is needed.
-    #[must_use]
     pub fn fingerprint(&self, key: &Key) -> Option<Fingerprint> {
         fn print<K: Object>(object: &Arc<K>) -> Fingerprint {
             Fingerprint::of(&**object)
@@ -373,7 +343,6 @@ impl Cache {
     }
 
     /// Keys of all objects, for the first pass over each.
-    #[must_use]
     pub fn all_keys(&self) -> Vec<Key> {
         let mut keys = vec![Key::Node];
         keys.extend(self.block_storages.iter().filter_map(|block| block.key()));
@@ -415,7 +384,6 @@ fn refers_to(mount: &ClientMount, name: &str) -> bool {
 }
 
 /// Name of the block storage under a NnfNodeStorage: the one that it refers to, or else the one with its own name.
-#[must_use]
 pub fn block_name(object: &NnfNodeStorage) -> String {
     let referred = object.spec.block_reference.name.clone();
     referred.filter(|name| !name.is_empty()).unwrap_or_else(|| object.name_any())

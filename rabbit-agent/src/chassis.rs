@@ -9,63 +9,33 @@ use api::SystemConfiguration;
 use storage::desired::{Access, Endpoint, NodeName};
 use thiserror::Error;
 
-/// Why a host cannot get access.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ChassisError {
-    /// There is no SystemConfiguration.
     #[error(
         "SystemConfiguration default/default does not exist: create it with the computes of {rabbit}"
     )]
-    NoSystemConfiguration {
-        /// The rabbit whose computes are needed.
-        rabbit: NodeName,
-    },
-    /// The SystemConfiguration does not list the rabbit.
+    NoSystemConfiguration { rabbit: NodeName },
     #[error(
         "SystemConfiguration default/default has no storage node {rabbit} of type Rabbit: add it"
     )]
-    RabbitNotListed {
-        /// The missing rabbit.
-        rabbit: NodeName,
-    },
-    /// The SystemConfiguration does not list the compute, or lists it with another rabbit.
+    RabbitNotListed { rabbit: NodeName },
     #[error(
         "{compute:?} is not a compute of {rabbit} in SystemConfiguration default/default: add it to computesAccess, or correct the name"
     )]
-    ComputeNotListed {
-        /// The name asked for.
-        compute: String,
-        /// The rabbit whose computes were searched.
-        rabbit: NodeName,
-    },
-    /// The compute's index is no slot.
+    ComputeNotListed { compute: String, rabbit: NodeName },
     #[error(
         "{compute} has computesAccess index {index} in SystemConfiguration default/default: use a slot from 0 to 15"
     )]
-    NoSuchSlot {
-        /// The compute with that index.
-        compute: NodeName,
-        /// The index in the SystemConfiguration.
-        index: i64,
-    },
-    /// Two computes have one slot, or one compute has two.
+    NoSuchSlot { compute: NodeName, index: i64 },
     #[error(
         "{compute} and {other} share computesAccess index {index} in SystemConfiguration default/default: give each its own"
     )]
-    SlotShared {
-        /// The compute asked for.
-        compute: NodeName,
-        /// The other compute; the same name when it is listed twice.
-        other: String,
-        /// The slot that they share.
-        index: u8,
-    },
+    SlotShared { compute: NodeName, other: String, index: u8 },
 }
 
 /// Number of compute slots in a chassis, `Compute 0` to `Compute 15`.
 pub const SLOTS: u8 = 16;
 
-/// One rabbit and the computes of its chassis.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chassis {
     rabbit: NodeName,
@@ -81,7 +51,6 @@ enum Known {
 
 impl Chassis {
     /// The chassis of `rabbit`. Entries are checked when they are used.
-    #[must_use]
     pub fn new(rabbit: &NodeName, system: Option<&SystemConfiguration>) -> Self {
         let known = match system {
             None => Known::Nothing,
@@ -102,16 +71,11 @@ impl Chassis {
         Self { rabbit: rabbit.clone(), known }
     }
 
-    /// Name of the rabbit.
-    #[must_use]
     pub fn rabbit(&self) -> &NodeName {
         &self.rabbit
     }
 
     /// The endpoint of host `name`. The rabbit itself needs no SystemConfiguration.
-    ///
-    /// # Errors
-    /// When the host has no slot of its own in this chassis.
     pub fn access(&self, name: &str) -> Result<Access, ChassisError> {
         if name == self.rabbit.as_str() {
             return Ok(Access { endpoint: Endpoint::Rabbit, node: self.rabbit.clone() });
@@ -141,7 +105,6 @@ impl Chassis {
     }
 
     /// The computes that have a slot of their own, by slot.
-    #[must_use]
     pub fn slots(&self) -> BTreeMap<u8, NodeName> {
         let Known::Computes(computes) = &self.known else { return BTreeMap::new() };
         let placed = computes.iter().filter_map(|(name, _)| match self.access(name).ok()? {

@@ -46,7 +46,6 @@ impl From<&NodeStorageError> for Failure {
 }
 
 /// An allocation that found no room.
-#[must_use]
 pub fn no_room(index: usize, error: &ConvergeError) -> Failure {
     let mut failure = Failure::of_convergence(error);
     let on_the_node = match error {
@@ -65,7 +64,6 @@ pub fn no_room(index: usize, error: &ConvergeError) -> Failure {
 
 /// An allocation that goes on without some of its namespaces, if any are missing; a drive that comes back is seen in the next
 /// try.
-#[must_use]
 pub fn degraded(missing: &[Missing]) -> Option<Failure> {
     let told: Vec<_> = missing.iter().map(ToString::to_string).collect();
     let text = format!("degraded: {}", told.join("; "));

@@ -45,7 +45,6 @@ use api::names::label;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// Whether a NnfNodeBlockStorage has a GFS2: several nodes write to it at once, so a silent one must be fenced.
-#[must_use]
 pub fn is_shared(metadata: &ObjectMeta) -> bool {
     let labels = metadata.labels.as_ref();
     labels.and_then(|labels| labels.get(label::ALLOCATION_SET)).is_some_and(|set| set == "gfs2")

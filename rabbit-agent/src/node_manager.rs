@@ -38,8 +38,6 @@ const WITHOUT_MEANING: [&str; 9] = [
     "ENVIRONMENT",
 ];
 
-/// All its flags, with their types in Go.
-#[must_use]
 pub fn flags() -> Vec<GoFlag> {
     OWN_FLAGS.into_iter().chain(ZapArgs::FLAGS).collect()
 }
@@ -85,17 +83,14 @@ pub struct NodeManagerArgs {
 /// A flag that is dangerous whether obeyed or ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NodeManagerError {
-    /// The flag deletes everything.
     #[error(
         "--purge deletes every volume of the rabbit, and this agent deletes only what its object lets go: leave it out, and delete the NnfNodeBlockStorages"
     )]
     Purge,
-    /// The flag is for bringing up hardware.
     #[error(
         "--initializeAndExit is for a job that waits for the end, and there is nothing to initialise ahead of time: leave it out to start the agent"
     )]
     InitializeAndExit,
-    /// The flag chooses drives.
     #[error(
         "--direct {0} chooses NVMe devices by a pattern: leave it out, and name their models with --drive-model TEXT"
     )]
@@ -105,7 +100,6 @@ pub enum NodeManagerError {
         "--mock asks for drives that are no hardware: name the directory of their files with --file-pool DIR"
     )]
     Mock,
-    /// Two flags name the same port.
     #[error(
         "--metrics-bind-address and --health-probe-bind-address are both {0}: give each a port of its own"
     )]
@@ -114,9 +108,6 @@ pub enum NodeManagerError {
 
 impl NodeManagerArgs {
     /// Looks for flags that are dangerous.
-    ///
-    /// # Errors
-    /// The first such flag.
     pub fn check(&self, file_pool: bool) -> Result<(), NodeManagerError> {
         if self.purge {
             return Err(NodeManagerError::Purge);
@@ -139,19 +130,16 @@ impl NodeManagerArgs {
     }
 
     /// Address of the probes, if any.
-    #[must_use]
     pub fn probes(&self) -> Option<BindAddress> {
         self.health_probe_bind_address.clone().filter(|address| !address.is_off())
     }
 
     /// Address of the metrics, if any.
-    #[must_use]
     pub fn metrics(&self) -> Option<BindAddress> {
         self.metrics_bind_address.clone().filter(|address| !address.is_off())
     }
 
     /// What the log says about flags and variables; `is_set` tells whether an environment variable is set.
-    #[must_use]
     pub fn notes(&self, zap: &ZapArgs, is_set: impl Fn(&str) -> bool) -> Vec<String> {
         let mut notes = Vec::new();
         let mut note = |given: bool, text: &str| notes.extend(given.then(|| text.to_owned()));

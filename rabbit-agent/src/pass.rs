@@ -27,13 +27,10 @@ use crate::{
 
 /// What all passes share.
 pub struct Context {
-    /// Name of this rabbit.
     pub node: NodeName,
     /// Name of the agent's pod; empty outside Kubernetes.
     pub pod: String,
-    /// Client of the Kubernetes API.
     pub client: Client,
-    /// Converges units on the node's storage.
     pub converger: Arc<Converger>,
     /// The same, but it attaches nothing to a fenced compute.
     pub gated: Arc<Converger>,
@@ -42,17 +39,11 @@ pub struct Context {
     /// When this agent started: it tells device paths that this agent looked up from those of earlier agents, which are
     /// not trusted.
     pub started: Time,
-    /// Which computes are fenced.
     pub fences: Fences,
-    /// Beneath which directories ClientMounts may mount.
     pub site: Site,
-    /// Beneath which directory set-up hooks see a file system.
     pub temporary: TemporaryRoot,
-    /// How many drives an allocation uses, and whether lost ones are replaced.
     pub policy: AllocationPolicy,
-    /// How to run commands on a Lustre management target.
     pub mgs: Mgs,
-    /// Writes Kubernetes Events.
     pub events: Events,
 }
 
@@ -84,9 +75,6 @@ impl Context {
 
     /// Whether an object exists that no watch has brought. Each kind has its own watch, which may be behind or broken,
     /// so the agent asks the API before it reports that something is missing.
-    ///
-    /// # Errors
-    /// When the API does not answer.
     pub async fn exists<K: Object>(&self, namespace: &str, name: &str) -> Result<bool, WriteError> {
         let api = Api::<K>::namespaced(self.client.clone(), namespace);
         let found = api.get_metadata_opt(name).await;
@@ -97,9 +85,6 @@ impl Context {
     }
 
     /// Whether a profile exists that the cache does not have.
-    ///
-    /// # Errors
-    /// When the API does not answer.
     pub async fn profile_exists(&self, no_profile: &NoProfile) -> Result<bool, WriteError> {
         match no_profile {
             NoProfile::Unnamed => Ok(false),
@@ -110,7 +95,6 @@ impl Context {
     }
 
     /// A failure as a status carries it.
-    #[must_use]
     pub fn resource_error(&self, failure: &Failure, context: &str) -> ResourceError {
         failure.to_resource_error(self.node.as_str(), context)
     }
@@ -120,7 +104,6 @@ impl Context {
 pub struct Wrote {
     /// The object's key, and its fingerprint after the write.
     pub handled: Option<(Key, Fingerprint)>,
-    /// The object's resourceVersion after the write.
     pub version: Option<String>,
     apply: CacheUpdate,
 }
@@ -147,22 +130,16 @@ impl fmt::Debug for Wrote {
 /// The result of a pass.
 #[derive(Debug)]
 pub struct Pass {
-    /// Its writes, in order.
     pub wrote: Vec<Wrote>,
     /// When to retry: the soonest of all that failed.
     pub retry: Retry,
-    /// Whether the object is as desired.
-    pub done: bool,
-    /// Process ids that keep something in use. When they have ended, the agent retries at once.
     pub holders: Vec<i32>,
-    /// What failed, for the log.
     pub failures: Vec<String>,
     /// A write that failed because the object had changed or was gone. It is logged only when it lasts: usually the
     /// watch brings the newer object.
     pub conflict: Option<String>,
     /// Progress of long-running work, if the pass checked it.
     pub progress: Option<Vec<Progress>>,
-    /// Other objects to wake.
     pub wakes: Vec<Key>,
     /// Earlier versions of the ClientMount of which nothing is left on the node.
     pub gone: Vec<ClientMount>,
@@ -181,7 +158,6 @@ impl Default for Pass {
         Self {
             wrote: Vec::new(),
             retry: Retry::OnChange,
-            done: true,
             holders: Vec::new(),
             failures: Vec::new(),
             conflict: None,
@@ -203,14 +179,12 @@ impl Pass {
         self.failures.push(format!("{object}: {}: {}", failure.severity, failure.debug));
         self.retry = self.retry.min(failure.retry);
         self.holders.extend(failure.holders.iter());
-        self.done = false;
     }
 
     /// The result of a pass that panicked: its object is retried later, and other objects are unaffected.
-    #[must_use]
     pub fn panicked(key: &Key, panicked: &Panicked) -> Self {
         let failures = vec![format!("{key}: {panicked}")];
-        Self { failures, retry: Retry::Later, done: false, ..Self::default() }
+        Self { failures, retry: Retry::Later, ..Self::default() }
     }
 
     /// Adds the result of the pass's writes. The agent retries a write that failed, even if the object seems to be
@@ -218,7 +192,6 @@ impl Pass {
     #[must_use]
     pub fn ended(mut self, writes: Result<(), WriteError>) -> Self {
         let Err(error) = writes else { return self };
-        self.done = false;
         self.retry = Retry::Soon;
         match &error {
             WriteError::Unknown { .. } => self.conflict = Some(error.to_string()),
@@ -234,7 +207,6 @@ impl Pass {
 
     /// The API has an object that the watch has not brought yet. It will, and that wakes this object.
     pub fn wait(&mut self) {
-        self.done = false;
         self.retry = Retry::Soon;
     }
 
@@ -244,9 +216,6 @@ impl Pass {
     }
 
     /// Puts the agent's finalizer on before it makes anything for the object, and returns the object with it.
-    ///
-    /// # Errors
-    /// When the write fails.
     pub async fn with_finalizer<K: Cached>(
         &mut self,
         context: &Context,
@@ -261,9 +230,6 @@ impl Pass {
     }
 
     /// Takes a finalizer off.
-    ///
-    /// # Errors
-    /// When the write fails.
     pub async fn without_finalizer<K: Cached>(
         &mut self,
         context: &Context,
@@ -276,9 +242,6 @@ impl Pass {
     }
 
     /// Adds the failure, and writes the status that `refused` makes of it.
-    ///
-    /// # Errors
-    /// When the write fails.
     pub async fn refuse<K: Cached + HasStatus>(
         &mut self,
         context: &Context,
@@ -291,9 +254,6 @@ impl Pass {
     }
 
     /// Writes this status, if it differs.
-    ///
-    /// # Errors
-    /// When the write fails.
     pub async fn report<K: Cached + HasStatus>(
         &mut self,
         context: &Context,
@@ -306,9 +266,6 @@ impl Pass {
     }
 
     /// Writes the status of `after`, if it differs from that of `before`.
-    ///
-    /// # Errors
-    /// When the write fails.
     pub async fn status<K: Cached>(
         &mut self,
         context: &Context,

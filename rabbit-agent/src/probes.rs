@@ -11,9 +11,7 @@ use crate::status::AgentStatus;
 /// What is served at an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pages {
-    /// `/healthz` and `/readyz`.
     Probes,
-    /// `/metrics`.
     Metrics,
 }
 

@@ -38,33 +38,23 @@ use crate::{
 /// The agent cannot start.
 #[derive(Debug, Error)]
 pub enum RunError {
-    /// The node's storage is not usable.
     #[error("set up the rabbit's storage")]
     Storage(#[source] LinuxHostError),
-    /// What is mounted cannot be recorded.
     #[error("open the records of mounts")]
     Records(#[source] RecordError),
-    /// There is no way to the coordinator.
     #[error("set up the way to the coordinator")]
     Coordinator(#[source] CertificateError),
-    /// There is no way to the API.
     #[error("set up the way to the API")]
     Client(#[source] ConnectError),
-    /// The kernel did not tell when it booted.
     #[error("find out who this agent is")]
     Hello(#[source] HelloError),
-    /// Probes or metrics cannot be served.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// Signals cannot be caught.
     #[error("wait for signals")]
     Stop(#[source] daemon::StopError),
 }
 
 /// Runs the agent until it is stopped or refused.
-///
-/// # Errors
-/// When it cannot start.
 pub async fn run(config: Config) -> Result<End, RunError> {
     let signals = Signals::listen().map_err(RunError::Stop)?;
     let host = Arc::new(LinuxHost::new(config.storage.clone()).map_err(RunError::Storage)?);
@@ -105,9 +95,6 @@ async fn refusal(refused: Option<oneshot::Receiver<String>>) -> String {
 }
 
 /// Works on `host` as the API asks, until `stop`.
-///
-/// # Errors
-/// Those of `stop`.
 pub async fn work<E>(
     rabbit: Rabbit,
     host: Arc<dyn Host>,

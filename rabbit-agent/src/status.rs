@@ -12,7 +12,6 @@ use crate::{cache::Key, health::HealthState};
 /// Shared between the agent, which writes it, and the pages and links that read it.
 #[derive(Debug, Clone, Default)]
 pub struct AgentStatus {
-    /// Health of the rabbit.
     pub health: HealthState,
     ready: Arc<AtomicBool>,
     passes: Passes,
@@ -31,7 +30,6 @@ struct Passes {
 
 impl AgentStatus {
     /// The status of an agent whose rabbit has this health.
-    #[must_use]
     pub fn of(health: HealthState) -> Self {
         Self { health, ..Self::default() }
     }
@@ -42,7 +40,6 @@ impl AgentStatus {
     }
 
     /// Whether every kind was listed completely once.
-    #[must_use]
     pub fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Relaxed)
     }
@@ -59,13 +56,11 @@ impl AgentStatus {
         counter.inc();
     }
 
-    /// Counts a fence request.
     pub fn count_fence(&self) {
         self.passes.fences.inc();
     }
 
     /// All counters in the text format of OpenMetrics, under the names that dashboards for nnf-node-manager use.
-    #[must_use]
     pub fn metrics(&self) -> String {
         let mut registry = Registry::default();
         let passes = &self.passes;

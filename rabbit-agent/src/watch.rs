@@ -26,7 +26,6 @@ impl Update {
     }
 
     /// A device event came.
-    #[must_use]
     pub fn of_node() -> Self {
         Self(Box::new(|cache| cache.devices_changed()))
     }
@@ -44,7 +43,6 @@ impl fmt::Debug for Update {
 }
 
 /// Watches everything that concerns this rabbit, without end. The log reports each failure once, and the watches retry.
-#[must_use]
 pub fn watch_all(client: &Client, node: &NodeName) -> BoxStream<'static, Update> {
     let node = node.as_str();
     let watches = Watches { client: client.clone(), health: WatchHealth::default() };

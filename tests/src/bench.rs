@@ -4,6 +4,7 @@ pub mod agent;
 pub mod life;
 pub mod noise;
 pub mod row;
+pub mod slurm;
 pub mod workflows;
 
 use std::{path::Path, process::ExitCode, time::Duration};
@@ -27,6 +28,8 @@ const AT_ONCE: usize = 50;
 const IN_TURN: usize = 30;
 /// Workflows one after another.
 const WORKFLOWS: usize = 10;
+/// Slurm's jobs one after another, of each sort.
+const JOBS: usize = 10;
 
 /// How long each mode of the noise is measured, twice.
 const NOISE: Duration = Duration::from_secs(60);
@@ -59,6 +62,8 @@ enum Part {
     Direct,
     /// The workflow engine.
     Workflows,
+    /// Slurm's jobs.
+    Slurm,
 }
 
 impl Part {
@@ -71,13 +76,17 @@ impl Part {
             }
             [part] if part == "direct" => Ok(Self::Direct),
             [part] if part == "workflows" => Ok(Self::Workflows),
-            _ => bail!("usage: bench [noise [SECONDS] | direct | workflows]"),
+            [part] if part == "slurm" => Ok(Self::Slurm),
+            _ => bail!("usage: bench [noise [SECONDS] | direct | workflows | slurm]"),
         }
     }
 }
 
 async fn measured(directory: &Path, words: &[String]) -> anyhow::Result<Vec<Row>> {
     let part = Part::of(words)?;
+    if part == Part::Slurm {
+        return slurm::starts(JOBS);
+    }
     clear(directory).context("clear away what an earlier run left")?;
     let drives = ["--file-drives", "4", "--file-drive-capacity", "64GiB"];
     let cluster = Cluster::start_with(directory, Chassis::new(1), &drives)?;
@@ -102,7 +111,7 @@ async fn of_mounts(run: &mut Run<Silent>, part: Part) -> anyhow::Result<Vec<Row>
     say(&format!("carving {AT_ONCE} file systems"));
     let lives = Lives::carve(run, AT_ONCE).await?;
     Ok(match part {
-        Part::Workflows => Vec::new(),
+        Part::Workflows | Part::Slurm => Vec::new(),
         Part::Direct => in_turn(&lives).await?,
         Part::Noise(duration) => {
             lives.at_once().await?;

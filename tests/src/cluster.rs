@@ -12,6 +12,7 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
+use nix::unistd::User;
 
 use crate::{
     centre::Chassis,
@@ -90,6 +91,8 @@ pub struct Cluster {
     coordinator: Option<Program>,
     nodes: Vec<(String, Option<Program>)>,
     rabbit_arguments: Vec<String>,
+    /// A rabbit outside the chassis.
+    other_rabbit: Option<String>,
     server: Server,
     link: Link,
     centre: Centre,
@@ -157,6 +160,7 @@ impl Cluster {
             coordinator: None,
             nodes,
             rabbit_arguments,
+            other_rabbit: None,
             server,
             link,
             centre,
@@ -277,6 +281,10 @@ impl Cluster {
         argv.envs(environment.iter().copied());
         argv.arg("--socket").arg(self.coordinator_socket());
         argv.arg("--workloads-socket").arg(self.workloads_socket()).args(["--wlm-user", "1060"]);
+        // Slurm's own user, where Slurm is installed.
+        if User::from_name("slurm").is_ok_and(|user| user.is_some()) {
+            argv.args(["--wlm-user", "slurm"]);
+        }
         argv.arg("--mount-root").arg(self.mount_root());
         match self.centre {
             Centre::Default => {}
@@ -324,6 +332,17 @@ impl Cluster {
         Ok(())
     }
 
+    /// Takes in a rabbit of another chassis, with drives of its own, and starts its agent.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn add_rabbit(&mut self, name: &str) -> anyhow::Result<()> {
+        fs::create_dir_all(self.directory.join(pool_of(name))).context("create its pool")?;
+        self.nodes.push((name.to_owned(), None));
+        self.other_rabbit = Some(name.to_owned());
+        self.start_node(name)
+    }
+
     /// The command line of a node's agent.
     ///
     /// # Errors
@@ -337,13 +356,15 @@ impl Cluster {
     /// # Errors
     /// When the program was not built.
     pub fn agent_of(&self, name: &str, own: &str) -> anyhow::Result<Command> {
-        let rabbit = name == self.chassis.rabbit;
+        let is_other = self.other_rabbit.as_deref() == Some(name);
+        let rabbit = is_other || name == self.chassis.rabbit;
+        let pool = if is_other { pool_of(name) } else { "pool".to_owned() };
         let mut argv = command(binary(if rabbit { "rabbit-agent" } else { "clientmount-agent" })?);
         let coordinator = format!("unix://{}", self.coordinator_socket().display());
         argv.args(["--node", name]);
         argv.arg("--mount-root").arg(self.mount_root());
         if !on_nvme() {
-            argv.arg("--file-pool").arg(self.directory.join("pool"));
+            argv.arg("--file-pool").arg(self.directory.join(pool));
         }
         argv.arg("--state-dir").arg(self.state_of(own));
         if rabbit {
@@ -559,6 +580,11 @@ impl Drop for Cluster {
         // What stays is told by `leftovers`; a destructor cannot.
         let _ = release_drives(&self.directory);
     }
+}
+
+/// The directory of the drives of a rabbit of another chassis.
+fn pool_of(rabbit: &str) -> String {
+    format!("pool-{rabbit}")
 }
 
 fn stop(program: &mut Option<Program>) -> anyhow::Result<()> {

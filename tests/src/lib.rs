@@ -21,6 +21,8 @@ pub mod program;
 pub mod run;
 pub mod secrets;
 pub mod server;
+pub mod slurm;
+pub mod sources;
 pub mod stand_in;
 pub mod verbs;
 pub mod webhook;

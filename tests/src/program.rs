@@ -133,7 +133,8 @@ struct Trap {
     pass: usize,
     /// Supervisor of the program that is killed.
     victim: u32,
-    again: bool,
+    /// How many lines are let pass before the next death; `None` after the only one.
+    again: Option<usize>,
 }
 
 /// A supervised program whose output goes to a log file.
@@ -236,13 +237,18 @@ impl Program {
 
     /// Kills `victim` with signal 9 as soon as this program has logged `marker` once more than `pass` times.
     pub fn kill_at(&self, marker: &str, pass: usize, victim: &Self) {
-        self.set(Trap { marker: marker.to_owned(), pass, victim: victim.node_pid(), again: false });
+        self.set(Trap { marker: marker.to_owned(), pass, victim: victim.node_pid(), again: None });
     }
 
     /// Kills this program with signal 9 each time it has logged `marker`, until the trap is lifted.
     pub fn kill_itself_at_every(&self, marker: &str) {
-        let marker = marker.to_owned();
-        self.set(Trap { marker, pass: 0, victim: self.node_pid(), again: true });
+        self.kill_itself_at_each(marker, 1);
+    }
+
+    /// The same, each time it has logged `marker` so many times.
+    pub fn kill_itself_at_each(&self, marker: &str, times: usize) {
+        let (marker, pass) = (marker.to_owned(), times.saturating_sub(1));
+        self.set(Trap { marker, pass, victim: self.node_pid(), again: Some(pass) });
     }
 
     /// Lets it live.
@@ -327,8 +333,9 @@ fn spring(line: &str, trap: &Mutex<Option<Trap>>) {
     if let Some(pid) = supervised(armed.victim) {
         let _ = signal(pid, Signal::SIGKILL);
     }
-    if !armed.again {
-        *set = None;
+    match armed.again {
+        Some(pass) => armed.pass = pass,
+        None => *set = None,
     }
 }
 

@@ -106,6 +106,11 @@ fn documents() -> anyhow::Result<BTreeMap<PathBuf, String>> {
         ["prolog", "epilog", "job.bash", "flux.conf"]
             .map(|file| root().join("packaging/flux").join(file)),
     );
+    found.extend(
+        ["prolog", "epilog", "job.bash", "give-back", "settings", "burst_buffer.lua"]
+            .map(|file| root().join("packaging/slurm").join(file)),
+    );
+    found.push(root().join("packaging/perilog/agent.bash"));
     found.extend(files("systemd", &[".service", ".socket", ".timer"])?);
     found.extend(files("packaging/kubernetes", &[".yaml", ".tpl", ".md"])?);
     ensure!(found.len() > 20, "only {found:?}");

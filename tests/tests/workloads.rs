@@ -12,7 +12,7 @@ use serde_json::json;
 use tests::{
     cluster::patience,
     gate,
-    program::{pause, until},
+    program::{pause, plant, until},
     workflow::Flow,
     workloads::{Called, Caller},
 };
@@ -272,4 +272,125 @@ fn a_compute_that_is_down_is_named_with_the_evidence() -> anyhow::Result<()> {
     flow.fixture.run.cluster.start_node("compute-2")?;
     flow.nothing_is_left()?;
     flow.end()
+}
+
+/// What the engine made and the job has lost is told, goes, and leaves nothing.
+#[test]
+fn a_job_goes_on_without_a_compute_whose_mount_failed() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let mut flow = Flow::new(3, "unused")?;
+    let caller = Caller::new(&flow, "7");
+    let whole =
+        ["create", "#DW create_persistent type=xfs capacity=320MiB name=kept", "--tolerance", "1"];
+    caller.call(&whole)?.with(2)?.saying(&["tolerance", "as a whole or not at all"])?;
+    let create = ["create", XFS, "--tolerance", "1", "--user", "1050", "--group", "1050"];
+    let created = caller.reach(&create, "Proposal")?;
+    ensure!(created.told["tolerance"] == 1, "{created:?}");
+    let without = ["create", XFS, "--user", "1050", "--group", "1050"];
+    caller.call(&without)?.with(1)?.saying(&["another tolerance"])?;
+    caller.reach(&["setup", "--nodes", "compute-[1-3]"], "Setup")?;
+    // Something else is where the mount is to be, on two computes at first: that is more than the job puts up with.
+    let workflow = flow.object("workflow", "test-7", "default")?;
+    let uid = workflow["metadata"]["uid"].as_str().context("uid")?.to_owned();
+    let path = format!("{}/{uid}-0", flow.fixture.run.cluster.mount_root());
+    for compute in ["compute-2", "compute-3"] {
+        let occupy = format!("mkdir -p {path} && mount -t tmpfs other {path}");
+        flow.fixture.run.cluster.run_on(compute, 0, &occupy)?;
+    }
+    let start = ["start", "--timeout", "3s"];
+    let late = caller.call(&start)?.with(4)?.saying(&["compute-2: ", "compute-3: "])?;
+    late.saying(&["2 computes are lost (compute-[2-3]), and it tolerates 1"])?;
+    flow.fixture.run.cluster.run_on("compute-3", 0, &format!("umount {path}"))?;
+    until("compute-3 to have its mount", patience(), || {
+        let told = caller.call(&["status"])?;
+        ensure!(told.node("compute-3")["condition"] == "ready", "{told:?}");
+        Ok(())
+    })?;
+    // The deadline passed, and a repeated call hears of it: now the job may go on. Again, it is told the same.
+    for _ in 0..2 {
+        let started = caller.reach(&start, "PreRun")?;
+        let lost = started.told["lost"].as_array().context("lost")?;
+        ensure!(lost.len() == 1 && lost[0]["node"] == "compute-2", "{started:?}");
+        ensure!(lost[0]["state"] == "PreRun" && lost[0]["evidence"] != "", "{started:?}");
+        ensure!(started.told["message"] == "Forced Ready", "{started:?}");
+    }
+    let env = caller.call(&["env"])?.with(0)?;
+    ensure!(env.told["DW_JOB_scratch"] == path, "{env:?}");
+    flow.run_on("compute-1", &format!("echo hello > {path}/hello"))?;
+    flow.kill_coordinator()?;
+    let caller = Caller::new(&flow, "7");
+    let ended = caller.reach(&["post-run"], "DataOut")?;
+    ensure!(ended.told["lost"][0]["node"] == "compute-2", "a new coordinator knows it: {ended:?}");
+    caller.call(&["teardown"])?.with(0)?;
+    flow.fixture.run.cluster.run_on("compute-2", 0, &format!("umount {path}"))?;
+    flow.nothing_is_left()?;
+    flow.end()
+}
+
+/// The rabbit of one compute cannot make file systems. While it is silent that is no evidence; once it said so, the job has the
+/// others, and the compute is none of its Computes any more.
+#[test]
+fn a_job_goes_on_without_the_computes_of_a_rabbit_that_failed() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let mut flow = Flow::new(2, "unused")?;
+    let broken = second_rabbit(&mut flow)?;
+    let caller = Caller::new(&flow, "7");
+    caller.reach(&["create", XFS, "--tolerance", "1"], "Proposal")?;
+    flow.fixture.run.cluster.stop_one("rabbit-9")?;
+    let caller = Caller::new(&flow, "7");
+    let setup = ["setup", "--nodes", "compute-[1-2],compute-9", "--timeout", "2s"];
+    let late = caller.call(&setup)?.with(3)?;
+    late.saying(&["nobody reported what is wrong with rabbit-9"])?;
+    flow.fixture.run.cluster.start_node_with("rabbit-9", &[("PATH", &broken)])?;
+    let caller = Caller::new(&flow, "7");
+    until("rabbit-9 to say what is wrong", patience(), || {
+        let told = caller.call(&["status"])?;
+        ensure!(told.node("rabbit-9")["condition"] == "faulty", "{told:?}");
+        Ok(())
+    })?;
+    for _ in 0..2 {
+        let made = caller.reach(&setup, "Setup")?;
+        let lost = &made.told["lost"][0];
+        ensure!(lost["node"] == "compute-9" && lost["state"] == "Setup", "{made:?}");
+        let evidence = lost["evidence"].as_str().context("evidence")?;
+        ensure!(evidence.starts_with("rabbit-9: ") && evidence.contains("mkfs"), "{made:?}");
+    }
+    let started = caller.reach(&["start"], "PreRun")?;
+    ensure!(started.told["lost"].as_array().map(Vec::len) == Some(1), "{started:?}");
+    ensure!(started.told["message"] == "", "nothing is forced any more: {started:?}");
+    for compute in ["compute-1", "compute-2"] {
+        ensure!(started.node(compute)["condition"] == "ready", "{started:?}");
+    }
+    caller.reach(&setup, "PreRun")?;
+    caller.reach(&["post-run"], "DataOut")?;
+    caller.call(&["teardown"])?.with(0)?;
+    flow.nothing_is_left()?;
+    flow.end()
+}
+
+/// A rabbit with one compute and drives of its own, which serves; and a PATH with which its agent cannot make file systems.
+fn second_rabbit(flow: &mut Flow) -> anyhow::Result<String> {
+    let mut system = flow.fixture.run.cluster.chassis().system_configuration();
+    let nodes = system["spec"]["storageNodes"].as_array_mut().context("storageNodes")?;
+    let access = json!([{"name": "compute-9", "index": 0}]);
+    nodes.push(json!({"type": "Rabbit", "name": "rabbit-9", "computesAccess": access}));
+    // On a cluster the site's controllers make it.
+    let namespace =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "rabbit-9"}});
+    flow.fixture.run.apply("system", &[namespace, system])?;
+    let cluster = &mut flow.fixture.run.cluster;
+    cluster.add_rabbit("rabbit-9")?;
+    let tools = cluster.logs().join("tools");
+    std::fs::create_dir_all(&tools).context("a directory for a tool")?;
+    plant(&tools.join("mkfs.xfs"), "#!/bin/sh\necho 'this mkfs never works' >&2\nexit 1\n")?;
+    until("its Storage to be Ready", patience(), || {
+        let storage = flow.object("storage", "rabbit-9", "default")?;
+        ensure!(storage["status"]["status"] == "Ready", "not yet: {storage}");
+        Ok(())
+    })?;
+    Ok(format!("{}:{}", tools.display(), std::env::var("PATH").context("PATH")?))
 }

@@ -5,14 +5,14 @@ use std::{collections::BTreeMap, sync::Arc, time::Instant};
 use storage::template::SiteCommand;
 use tokio::sync::mpsc;
 
-use super::{Agent, Request, Rest, View};
+use super::{Activity, Agent, Request, View};
 use agent::{
     desired::{Goal, MountUnits},
     reconcile::Work,
 };
 
 impl Agent {
-    /// The same, and scripts see in `view` what it knows, and ask by `requests`.
+    /// Serves scripts: they see in `view` what the agent knows, and ask by `requests`.
     #[must_use]
     pub fn serving(mut self, view: Arc<View>, requests: mpsc::Receiver<Request>) -> Self {
         (self.view, self.requests) = (view, Some(requests));
@@ -28,9 +28,9 @@ impl Agent {
         }
     }
 
-    pub(super) fn tell_rest(&self) {
+    pub(super) fn show_activity(&self) {
         let idle = self.queue.is_idle() && self.workers.is_empty();
-        self.view.set_rest(Rest { cleaned_up: self.clean_up.is_done(), idle });
+        self.view.set_activity(Activity { cleaned_up: self.clean_up.is_done(), idle });
     }
 
     pub(super) fn requested(&mut self, request: Request) {

@@ -21,7 +21,6 @@ use agent::received::NoProfile;
 /// How long the API may take to answer a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What a pass did.
 #[derive(Debug)]
 pub(super) struct Passed {
     pub(super) done: Todo,
@@ -31,7 +30,6 @@ pub(super) struct Passed {
     pub(super) read: Option<Result<Profile, String>>,
 }
 
-/// Asks the API for what is to be done.
 pub(super) async fn pass(client: Client, todo: Todo) -> Passed {
     let wrote = todo.write.as_ref().map(|change| write(&client, &todo.object, change));
     let read = todo.read.as_ref().map(|profile| read(&client, profile));

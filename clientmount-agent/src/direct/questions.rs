@@ -15,7 +15,7 @@ use controller::has_finalizer;
 /// The namespace of Workflows, as workload managers make them.
 const WORKFLOWS: &str = "default";
 
-/// What is asked, and what is watched for it.
+/// The open questions, and the watches that answer them.
 pub(super) struct Questions {
     client: Client,
     open: BTreeMap<u64, Question>,
@@ -28,7 +28,7 @@ pub(super) struct Questions {
 struct Question {
     job: Option<JobName>,
     ticket: Ticket,
-    told: Option<JobState>,
+    answered: Option<JobState>,
 }
 
 impl Questions {
@@ -42,7 +42,7 @@ impl Questions {
         match asking {
             Asking::Begin(id, job) => {
                 let ticket = self.jobs.ask();
-                self.open.insert(id, Question { job, ticket, told: None });
+                self.open.insert(id, Question { job, ticket, answered: None });
             }
             Asking::End(id) => drop(self.open.remove(&id)),
         }
@@ -51,7 +51,7 @@ impl Questions {
             (true, true) => self.begin(),
             (false, false) => {
                 self.watches = JoinSet::new();
-                // What nobody watches any more is not known any more.
+                // Without a watch nothing is known any more.
                 self.jobs = Arc::default();
                 self.changes = self.jobs.changes();
             }
@@ -66,14 +66,14 @@ impl Questions {
         self.watches.spawn(jobs::look(self.client.clone(), namespace(), jobs()));
     }
 
-    /// Returns when an answer may be another; never while nobody asks.
+    /// Returns when an answer may have changed; never while there is no question.
     pub(super) async fn changed(&mut self) {
         if self.watches.is_empty() || self.changes.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// Tells what is new of every answer.
+    /// Passes on every answer that changed.
     pub(super) fn answer<'a>(
         &mut self,
         node: &str,
@@ -83,25 +83,25 @@ impl Questions {
         for (id, question) in &mut self.open {
             let state = match &question.job {
                 None => JobState {
-                    mounts: own.clone().map(|one| told(one)).collect(),
+                    mounts: own.clone().map(|one| job_mount(one)).collect(),
                     ..JobState::default()
                 },
                 Some(job) => {
                     let state = self.jobs.state(job, node, question.ticket);
                     let meant = own.clone().filter(|object| is_meant(object, &state, job));
-                    JobState { mounts: meant.map(|one| told(one)).collect(), ..state }
+                    JobState { mounts: meant.map(|one| job_mount(one)).collect(), ..state }
                 }
             };
-            if question.told.as_ref() != Some(&state) {
-                question.told = Some(state.clone());
+            if question.answered.as_ref() != Some(&state) {
+                question.answered = Some(state.clone());
                 outbox.questions().answered(*id, node, state);
             }
         }
     }
 
-    /// Nothing is known of the API for a while: every answer is told again afterwards.
+    /// The API does not answer: every answer is passed on again afterwards.
     pub(super) fn forget_answers(&mut self) {
-        self.open.values_mut().for_each(|question| question.told = None);
+        self.open.values_mut().for_each(|question| question.answered = None);
     }
 }
 
@@ -116,7 +116,7 @@ fn is_meant(object: &ClientMount, state: &JobState, job: &JobName) -> bool {
     })
 }
 
-fn told(object: &ClientMount) -> JobMount {
+fn job_mount(object: &ClientMount) -> JobMount {
     let directive = object.labels().get(label::DIRECTIVE_INDEX);
     let status = object.status.as_ref().and_then(|status| serde_json::to_vec(status).ok());
     JobMount {

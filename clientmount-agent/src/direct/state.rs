@@ -21,7 +21,7 @@ use agent::{
     received::{ReceivedMount, Report},
 };
 use entry::{
-    Entry, Phase, Sent, WantedStatus, fingerprint_of, promises_too_much, refusal, taken_back,
+    Entry, Phase, Sent, WantedStatus, fingerprint_of, refusal, says_unmounted_too_early, taken_back,
 };
 pub(super) use entry::{Profile, Write};
 
@@ -30,7 +30,6 @@ pub(super) use entry::{Profile, Write};
 pub(super) struct Todo {
     pub(super) object: Arc<ClientMount>,
     pub(super) write: Option<Write>,
-    /// The profile to read.
     pub(super) read: Option<ObjectKey>,
 }
 
@@ -60,7 +59,6 @@ impl State {
         }
     }
 
-    /// The events to send to the agent now.
     pub(super) fn events(&mut self) -> Vec<LinkEvent> {
         let are_all_sent = self.unsent.as_ref().is_some_and(BTreeSet::is_empty);
         if are_all_sent && !mem::replace(&mut self.synced, true) {
@@ -69,7 +67,6 @@ impl State {
         mem::take(&mut self.events)
     }
 
-    /// Whether everything that exists was sent to the agent.
     pub(super) fn is_synced(&self) -> bool {
         self.synced
     }
@@ -148,7 +145,7 @@ impl State {
         let entry = self.entries.entry(name.to_owned()).or_default();
         match Phase::of(&object) {
             // The status says that everything is unmounted: the agent takes that back before it mounts anything.
-            Phase::WithFinalizer if promises_too_much(&object) => {
+            Phase::WithFinalizer if says_unmounted_too_early(&object) => {
                 entry.wanted = Some(taken_back(&object));
                 return;
             }
@@ -191,7 +188,6 @@ impl State {
         }
     }
 
-    /// Every object of the node that can be read.
     pub(super) fn objects(&self) -> impl Iterator<Item = &Arc<ClientMount>> + Clone {
         self.store.iter()
     }
@@ -215,7 +211,6 @@ impl State {
         true
     }
 
-    /// What is to be requested from the API for an object; `None` when there is nothing to do.
     pub(super) fn todo(&mut self, name: &str) -> Option<Todo> {
         let object = self.store.get(self.node.as_str(), name)?;
         let entry = self.entries.get_mut(name)?;
@@ -254,7 +249,6 @@ impl State {
         }
     }
 
-    /// Takes the profile that was read for an object.
     pub(super) fn read(&mut self, done: &Todo, profile: Profile) {
         let name = done.object.name_any();
         if let Some(entry) = self.entries.get_mut(&name) {

@@ -1,7 +1,7 @@
 //! Whether a job's mounts are where a script wants them. Pure.
 //!
-//! Both sides must agree: what the API stores, by the coordinator's answer, and what the agent did, by its own view. Where one of
-//! them is silent nothing is done.
+//! Both sources must agree: what the API stores, by the coordinator's answer, and what the agent did, by its own view. While one of
+//! them says nothing, nothing counts as done.
 
 use api::{ClientMountStatus, ErrorType, Severity, client_mount::MountState};
 use jobs::{has_reached, missing, shown};
@@ -10,57 +10,53 @@ use proto::v1::{
     job_state::{Knowledge, Place},
 };
 
-use crate::view::{Rest, Viewed};
+use super::lines::NOT_RECEIVED;
+use crate::view::{Activity, Viewed};
 use agent::{desired, reconcile::Outcome};
 
-/// Where a script wants the mounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Goal {
-    /// Mounted; with the job's environment published, when a script wants that too.
+    /// Mounted.
     Mounted {
-        /// Whether the environment is waited for.
+        /// Whether the job's environment must be published too.
         with_env: bool,
+        /// Whether the job's other nodes are waited for.
+        all_nodes: bool,
     },
     /// Unmounted, with their devices free.
     Unmounted,
 }
 
-/// All that is known.
+/// What the judgement rests on.
 #[derive(Debug)]
-pub struct Scene<'a> {
-    /// The job.
+pub struct Evidence<'a> {
     pub job: &'a JobName,
-    /// What the coordinator says; none while it says nothing.
+    /// The coordinator's answer; `None` while there is none.
     pub state: Option<&'a JobState>,
-    /// Whether there is a connection.
     pub connected: bool,
     /// The job's objects by uid, as the agent knows them.
     pub seen: &'a [(String, Viewed)],
-    /// Whether the agent has anything to do.
-    pub rest: Rest,
+    pub activity: Activity,
 }
 
-/// What is to be reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Judged {
-    /// As wanted; why, where it was nothing to do.
+    /// As wanted; the text says why, where there was nothing to do.
     Done(String),
-    /// Not yet; what it is called when no time is left.
+    /// Not yet, with the verdict for the end of the deadline.
     Waiting(Verdict, String),
-    /// Not before something changes: it is believed when it stands for a moment.
+    /// Not before something changes. It is reported once it has lasted for a moment.
     Failing(Verdict, String),
-    /// Never.
+    /// Never: verdict, reason and remedy.
     Over(Verdict, String, &'static str),
 }
 
-const NAME_IT: &str = "name it with --workflow NAMESPACE/NAME";
-const LATE: &str = "a job that is over mounts nothing any more";
+const NAME_WORKFLOW: &str = "name it with --workflow NAMESPACE/NAME";
+const IS_OVER: &str = "a job that is over mounts nothing any more";
 
-/// Judges.
-#[must_use]
-pub fn judge(goal: Goal, scene: &Scene<'_>) -> Judged {
-    let Some(state) = scene.state else {
-        let why = if scene.connected {
+pub fn judge(goal: Goal, evidence: &Evidence<'_>) -> Judged {
+    let Some(state) = evidence.state else {
+        let why = if evidence.connected {
             "the coordinator has not answered yet"
         } else {
             "no connection to the coordinator"
@@ -68,21 +64,25 @@ pub fn judge(goal: Goal, scene: &Scene<'_>) -> Judged {
         return Judged::Waiting(Verdict::Unreachable, why.to_owned());
     };
     match (state.knowledge(), goal) {
-        (Knowledge::Ambiguous, _) => Judged::Over(Verdict::BadRequest, state.why.clone(), NAME_IT),
+        (Knowledge::Ambiguous, _) => {
+            Judged::Over(Verdict::BadRequest, state.why.clone(), NAME_WORKFLOW)
+        }
         (Knowledge::Uncertain, _) => Judged::Waiting(Verdict::Unreachable, state.why.clone()),
         (Knowledge::Unspecified, _) => {
             let why = "the coordinator's answer is not understood: is it older than this agent?";
             Judged::Waiting(Verdict::Unreachable, why.to_owned())
         }
         (Knowledge::Unknown, Goal::Mounted { .. }) => Judged::Done(state.why.clone()),
-        (Knowledge::Known, Goal::Mounted { with_env }) => mounted(state, scene, with_env),
-        (Knowledge::Unknown, Goal::Unmounted) => unmounted(state, scene),
-        (Knowledge::Known, Goal::Unmounted) if is_over(state) => unmounted(state, scene),
-        (Knowledge::Known, Goal::Unmounted) => not_over(state, scene),
+        (Knowledge::Known, Goal::Mounted { with_env, all_nodes }) => {
+            mounted(state, evidence, with_env, all_nodes)
+        }
+        (Knowledge::Unknown, Goal::Unmounted) => unmounted(state, evidence),
+        (Knowledge::Known, Goal::Unmounted) if is_over(state) => unmounted(state, evidence),
+        (Knowledge::Known, Goal::Unmounted) => not_over(state, evidence),
     }
 }
 
-/// Whether the job's mounts are to go.
+/// Whether the job's mounts are to be unmounted.
 fn is_over(state: &JobState) -> bool {
     state.deleting || has_reached(&state.desired_state, "PostRun")
 }
@@ -97,11 +97,11 @@ fn stage(state: &JobState) -> String {
     text
 }
 
-fn mounted(state: &JobState, scene: &Scene<'_>, with_env: bool) -> Judged {
+fn mounted(state: &JobState, evidence: &Evidence<'_>, with_env: bool, all_nodes: bool) -> Judged {
     if is_over(state) {
         let why = if state.deleting { "being deleted" } else { &state.desired_state };
-        let why = format!("{} is over: Workflow {} is {why}", shown(scene.job), state.workflow);
-        return Judged::Over(Verdict::Cancelled, why, LATE);
+        let why = format!("{} is over: Workflow {} is {why}", shown(evidence.job), state.workflow);
+        return Judged::Over(Verdict::Cancelled, why, IS_OVER);
     }
     if state.directives.is_empty() {
         return Judged::Done(format!("Workflow {} gives computes no storage", state.workflow));
@@ -125,7 +125,8 @@ fn mounted(state: &JobState, scene: &Scene<'_>, with_env: bool) -> Judged {
                     first.index,
                     first.text
                 )),
-                None => all(&state.mounts, |mount| one_mounted(mount, scene))
+                None => all(&state.mounts, |mount| one_mounted(mount, evidence))
+                    .or_else(|| elsewhere(state, all_nodes))
                     .unwrap_or_else(|| environment(state, with_env)),
             }
         }
@@ -150,13 +151,13 @@ fn all(mounts: &[JobMount], judge: impl Fn(&JobMount) -> Option<Judged>) -> Opti
     open.into_iter().next()
 }
 
-fn one_mounted(mount: &JobMount, scene: &Scene<'_>) -> Option<Judged> {
+fn one_mounted(mount: &JobMount, evidence: &Evidence<'_>) -> Option<Judged> {
     let name = format!("ClientMount {}", mount.name);
     let not_yet = |why: String| Some(Judged::Waiting(Verdict::NotYet, why));
     if mount.deleting || mount.desired_state != "mounted" {
         return not_yet(format!("{name} asks for nothing to be mounted"));
     }
-    match working(mount, scene) {
+    match working(mount, evidence) {
         Ok(outcome) if outcome.goal != desired::Goal::Mounted => {
             not_yet(format!("{name} was changed, and the agent has not looked again"))
         }
@@ -170,9 +171,9 @@ fn one_mounted(mount: &JobMount, scene: &Scene<'_>) -> Option<Judged> {
 }
 
 /// The outcome of the agent's last pass on what the API asks now, or what is waited for before.
-fn working<'a>(mount: &JobMount, scene: &'a Scene<'_>) -> Result<&'a Outcome, &'static str> {
-    let seen = scene.seen.iter().find(|(uid, _)| *uid == mount.uid);
-    let (_, seen) = seen.ok_or("the agent was not told of it yet")?;
+fn working<'a>(mount: &JobMount, evidence: &'a Evidence<'_>) -> Result<&'a Outcome, &'static str> {
+    let seen = evidence.seen.iter().find(|(uid, _)| *uid == mount.uid);
+    let (_, seen) = seen.ok_or(NOT_RECEIVED)?;
     seen.outcome.as_ref().ok_or("in progress")
 }
 
@@ -181,11 +182,11 @@ fn failed(name: &str, outcome: &Outcome) -> Judged {
         outcome.failures.iter().map(|failed| failed.failure.debug.as_str()).collect();
     let why = format!("{name}: {}", texts.join("; "));
     let failures = || outcome.failures.iter().map(|failed| &failed.failure);
-    // What every failure but the hopeful ones says is the object's or the workload manager's fault is not the node's.
-    let hopeless = || failures().filter(|failure| failure.severity != Severity::Minor);
-    let verdict = if hopeless().next().is_none() {
+    // Minor failures end by themselves. When all others are faults of the object or of the workload manager, none is the node's.
+    let lasting = || failures().filter(|failure| failure.severity != Severity::Minor);
+    let verdict = if lasting().next().is_none() {
         Verdict::NotYet
-    } else if hopeless().all(|failure| failure.error_type != ErrorType::Internal) {
+    } else if lasting().all(|failure| failure.error_type != ErrorType::Internal) {
         Verdict::StorageFault
     } else {
         Verdict::NodeFault
@@ -204,6 +205,15 @@ fn is_stored(mount: &JobMount, state: &MountState) -> bool {
         status.all_ready
             && status.error.is_none()
             && status.mounts.iter().all(|mount| mount.ready && mount.state == *state)
+    })
+}
+
+/// What the job's other nodes have not mounted yet, when that matters: PreRun is ready once all have.
+fn elsewhere(state: &JobState, all_nodes: bool) -> Option<Judged> {
+    let is_everywhere = state.state == "PreRun" && state.ready;
+    (all_nodes && !is_everywhere).then(|| {
+        let why = format!("{}: not every node of the job has mounted yet", stage(state));
+        Judged::Waiting(Verdict::NotYet, why)
     })
 }
 
@@ -226,9 +236,9 @@ fn environment(state: &JobState, with_env: bool) -> Judged {
     })
 }
 
-/// A job that nobody has ended: its mounts may still come.
-fn not_over(state: &JobState, scene: &Scene<'_>) -> Judged {
-    let has_none = state.mounts.is_empty() && scene.seen.is_empty();
+/// The judgement on an unmount of a job that nobody has ended: its mounts may still come.
+fn not_over(state: &JobState, evidence: &Evidence<'_>) -> Judged {
+    let has_none = state.mounts.is_empty() && evidence.seen.is_empty();
     if has_none && (state.directives.is_empty() || state.place() == Place::Elsewhere) {
         return Judged::Done(format!("Workflow {} has no mounts on this node", state.workflow));
     }
@@ -236,12 +246,12 @@ fn not_over(state: &JobState, scene: &Scene<'_>) -> Judged {
     Judged::Waiting(Verdict::NotYet, why)
 }
 
-fn unmounted(state: &JobState, scene: &Scene<'_>) -> Judged {
-    if let Some(open) = all(&state.mounts, |mount| one_unmounted(mount, scene)) {
+fn unmounted(state: &JobState, evidence: &Evidence<'_>) -> Judged {
+    if let Some(open) = all(&state.mounts, |mount| one_unmounted(mount, evidence)) {
         return open;
     }
     let gone =
-        scene.seen.iter().filter(|(uid, _)| state.mounts.iter().all(|mount| mount.uid != *uid));
+        evidence.seen.iter().filter(|(uid, _)| state.mounts.iter().all(|mount| mount.uid != *uid));
     for (_, seen) in gone {
         let name = format!("ClientMount {}, which is deleted", seen.received.name);
         match &seen.outcome {
@@ -256,7 +266,7 @@ fn unmounted(state: &JobState, scene: &Scene<'_>) -> Judged {
             );
         }
     }
-    let is_certain = !state.mounts.is_empty() || scene.rest.cleaned_up;
+    let is_certain = !state.mounts.is_empty() || evidence.activity.cleaned_up;
     if !is_certain {
         let why = "the agent looks for mounts that no object asks for";
         return Judged::Waiting(Verdict::NotYet, why.to_owned());
@@ -264,7 +274,7 @@ fn unmounted(state: &JobState, scene: &Scene<'_>) -> Judged {
     Judged::Done(state.why.clone())
 }
 
-fn one_unmounted(mount: &JobMount, scene: &Scene<'_>) -> Option<Judged> {
+fn one_unmounted(mount: &JobMount, evidence: &Evidence<'_>) -> Option<Judged> {
     let name = format!("ClientMount {}", mount.name);
     let not_yet = |why: String| Some(Judged::Waiting(Verdict::NotYet, why));
     if mount.desired_state != "unmounted" && !mount.deleting {
@@ -274,7 +284,7 @@ fn one_unmounted(mount: &JobMount, scene: &Scene<'_>) -> Option<Judged> {
     if !mount.held && mount.deleting {
         return None;
     }
-    match working(mount, scene) {
+    match working(mount, evidence) {
         Ok(outcome) if outcome.goal != desired::Goal::Unmounted => {
             not_yet(format!("{name} was changed, and the agent has not looked again"))
         }

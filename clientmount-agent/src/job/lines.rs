@@ -17,8 +17,10 @@ use agent::{
     site::Site,
 };
 
+/// Of an object that the API has, and that has not come to the agent.
+pub(super) const NOT_RECEIVED: &str = "the agent has not received it yet";
+
 /// The lines of these objects, and of those that the API has and the agent did not receive.
-#[must_use]
 pub fn lines(seen: &[(String, Viewed)], state: Option<&JobState>, site: &Site) -> Vec<MountLine> {
     let known: BTreeSet<_> = seen.iter().map(|(uid, _)| uid.as_str()).collect();
     let mounts = state.map(|state| state.mounts.as_slice()).unwrap_or_default();
@@ -27,7 +29,7 @@ pub fn lines(seen: &[(String, Viewed)], state: Option<&JobState>, site: &Site) -
         namespace: mount.namespace.clone(),
         name: mount.name.clone(),
         desired: mount.desired_state.clone(),
-        why: "the agent was not told of it yet".to_owned(),
+        why: NOT_RECEIVED.to_owned(),
         ..MountLine::default()
     });
     seen.iter().flat_map(|(_, viewed)| of_object(viewed, site)).chain(unreceived).collect()
@@ -79,7 +81,7 @@ fn state(viewed: &Viewed, place: usize, goal: Goal) -> &'static str {
     }
 }
 
-/// What is known of processes that have not ended.
+/// The processes that have not ended, with what is known of them.
 fn holders(processes: impl IntoIterator<Item = i32>) -> Vec<Holder> {
     let own = namespace("self");
     let all: BTreeSet<i32> = processes.into_iter().collect();

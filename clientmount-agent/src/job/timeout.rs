@@ -1,4 +1,4 @@
-//! What becomes of mounts that are still in use when an `unmount` has no more time.
+//! What the agent does with mounts that are still in use when an `unmount` has no more time.
 //!
 //! `report` names the holders and does nothing. `signal` ends processes of the job's user that hold a mount, and never those of
 //! root or of another user. `lazy` detaches the mounts; their devices stay in use, and so the mounts do not count as unmounted,
@@ -13,12 +13,12 @@ use tokio::time::Instant;
 
 use super::{Goal, Judged, Request, wait::Watching};
 
-/// For a pass that the agent was requested to begin: another may run.
+/// How long a requested pass may take, because another may run before it.
 const PASS: Duration = Duration::from_secs(5);
 /// From SIGTERM to SIGKILL, and from SIGKILL to the end of a process.
 const SIGNAL: Duration = Duration::from_secs(5);
 
-/// Does what is configured; how it stands then, if anything was done.
+/// Does what is configured, and returns the judgement afterwards; `None` when nothing was done.
 pub(super) async fn act(watching: &mut Watching<'_>) -> Option<Judged> {
     debug_assert_eq!(watching.ask.goal, Goal::Unmounted);
     let asked = match watching.ask.on_timeout {
@@ -47,7 +47,6 @@ fn is_settled(judged: &Judged) -> bool {
     matches!(judged, Judged::Done(_) | Judged::Over(..))
 }
 
-/// The job's objects that are to be unmounted and are not.
 fn unmounting(watching: &mut Watching<'_>) -> Vec<String> {
     let state = watching.state();
     let seen = watching.shared.view.of_job(&watching.ask.job, state.as_ref());
@@ -60,7 +59,7 @@ fn unmounting(watching: &mut Watching<'_>) -> Vec<String> {
     seen.into_iter().filter(|(_, viewed)| is_open(viewed)).map(|(uid, _)| uid).collect()
 }
 
-/// Has the agent look again, and waits until it has; false when it has not by `end`.
+/// Has the agent begin a pass on these objects, and waits for its end; false when that has not come by `end`.
 async fn passed(
     watching: &mut Watching<'_>,
     request: Request,
@@ -94,12 +93,11 @@ fn holders(watching: &Watching<'_>, uids: &[String]) -> Vec<i32> {
     outcomes.flat_map(|outcome| outcome.holders()).collect()
 }
 
-/// Sends a signal to the job's processes that hold its mounts, and waits for their end; none when there is nobody to signal.
+/// Sends a signal to the job's processes that hold its mounts, and waits for their end; `None` when there are none.
 async fn signal(watching: &mut Watching<'_>, signal: Signal) -> Option<()> {
     let user = watching.state().filter(|state| state.user_id != 0)?.user_id;
     let uids = unmounting(watching);
-    // First held, then looked for again: a process that holds a mount now and whose descriptor has not ended is the one that was
-    // opened, and not a later one with its number.
+    // A process that still holds a mount once its descriptor is open is the one that was opened, not a later one with its number.
     let held: Vec<_> =
         holders(watching, &uids).into_iter().filter_map(|pid| held(pid, user)).collect();
     let (look, end) = (Request::Look(uids.clone()), Instant::now() + PASS);
@@ -120,7 +118,7 @@ async fn signal(watching: &mut Watching<'_>, signal: Signal) -> Option<()> {
     Some(())
 }
 
-/// A process of this user, whatever becomes of its number.
+/// A process of this user, by a descriptor: its number may pass to another.
 fn held(pid: i32, user: u32) -> Option<(i32, OwnedFd)> {
     let descriptor = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
     // Read after it is held: what it says is about this process, or the process has ended and takes no signal.

@@ -10,42 +10,33 @@ use tokio::{
 };
 use tonic::Status;
 
-use super::{Goal, Judged, Request, Scene, judge, lines, timeout};
+use super::{Evidence, Goal, Judged, Request, judge, lines, timeout};
 use crate::view::View;
 use agent::{outbox::Outbox, questions::Question, site::Site};
 
-/// A fatal error is believed when it stands this long: it may be older than the change that cures it.
+/// A fatal error is reported once it has lasted this long: it may be older than the change that resolves it.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// What the verbs of all scripts share.
 #[derive(Debug, Clone)]
 pub struct Shared {
-    /// The node.
     pub site: Site,
-    /// What the agent knows.
     pub view: Arc<View>,
-    /// Where requests go to the coordinator.
     pub outbox: Arc<Outbox>,
-    /// Where requests go to the agent's main loop.
     pub requests: mpsc::Sender<Request>,
-    /// What becomes of a mount that is in use at the end, where a script does not say.
+    /// What the agent does with a mount in use at the end, where a script does not say.
     pub on_timeout: OnTimeout,
 }
 
-/// What one script asks.
 #[derive(Debug, Clone)]
 pub struct Ask {
-    /// About which job.
     pub job: JobName,
-    /// Where it wants the mounts.
     pub goal: Goal,
-    /// How long it waits.
     pub deadline: Duration,
-    /// What becomes of a mount that is still in use then.
+    /// What the agent does with a mount that is still in use then.
     pub on_timeout: OnTimeout,
 }
 
-/// Waits, and sends the outcome last. Ends without one when nobody listens any more.
+/// Waits, and sends the outcome last; ends without one when the script has ended the call.
 pub async fn wait(ask: Ask, shared: Shared, news: mpsc::Sender<Result<JobNews, Status>>) {
     tokio::select! {
         outcome = outcome(&ask, &shared, &news) => send(&news, News::Outcome(outcome)).await,
@@ -54,7 +45,7 @@ pub async fn wait(ask: Ask, shared: Shared, news: mpsc::Sender<Result<JobNews, S
 }
 
 async fn send(news: &mpsc::Sender<Result<JobNews, Status>>, word: News) {
-    // Whoever does not listen any more has ended the call.
+    // It fails when the script has ended the call.
     drop(news.send(Ok(JobNews { news: Some(word) })).await);
 }
 
@@ -88,7 +79,7 @@ async fn outcome(
     watching.report(judged)
 }
 
-/// Everything that one call looks at.
+/// The sources of one call's judgement.
 #[derive(Debug)]
 pub(super) struct Watching<'a> {
     pub(super) ask: &'a Ask,
@@ -96,7 +87,7 @@ pub(super) struct Watching<'a> {
     question: Question,
     view: tokio::sync::watch::Receiver<()>,
     deadline: Instant,
-    /// Since when a failure stands that only a change cures.
+    /// Since when there is a failure that only a change resolves.
     failing: Option<Instant>,
 }
 
@@ -112,37 +103,35 @@ impl<'a> Watching<'a> {
         }
     }
 
-    /// What the coordinator says now.
     pub(super) fn state(&mut self) -> Option<JobState> {
         self.question.answer.borrow_and_update().clone()
     }
 
-    /// How it stands now.
     pub(super) fn judge(&mut self) -> Judged {
         self.view.borrow_and_update();
         let state = self.state();
         let seen = self.shared.view.of_job(&self.ask.job, state.as_ref());
         judge(
             self.ask.goal,
-            &Scene {
+            &Evidence {
                 job: &self.ask.job,
                 state: state.as_ref(),
                 connected: self.shared.outbox.connected(),
                 seen: &seen,
-                rest: self.shared.view.rest(),
+                activity: self.shared.view.activity(),
             },
         )
     }
 
-    /// Waits for a change; false when there is no more time, or a failure stood for long enough.
+    /// Waits for a change; false when there is no more time, or a failure has lasted long enough.
     async fn changed(&mut self, judged: &Judged) -> bool {
         let now = Instant::now();
         self.failing = match judged {
             Judged::Failing(..) => Some(self.failing.unwrap_or(now)),
             _ => None,
         };
-        let believed = self.failing.map_or(self.deadline, |since| since + GRACE);
-        let until = believed.min(self.deadline);
+        let reported = self.failing.map_or(self.deadline, |since| since + GRACE);
+        let until = reported.min(self.deadline);
         if now >= until {
             return false;
         }

@@ -17,7 +17,6 @@ enum Source {
     CommandLine,
 }
 
-/// How plainly the coordinator and the API were named.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Given {
     coordinator: Source,
@@ -29,19 +28,14 @@ pub struct Given {
     as_clientmountd: bool,
 }
 
-/// Where the agent gets its ClientMounts from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
-    /// A coordinator.
     Coordinator,
-    /// The Kubernetes API itself.
     Api,
 }
 
-/// The API that the flags name, and its credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiUpstream {
-    /// The API's address.
     pub address: Address,
     /// Token and CA files, for an address `https://HOST:PORT`; other addresses name their own.
     pub credentials: Option<Credentials>,
@@ -52,49 +46,21 @@ pub struct ApiUpstream {
 /// The flags do not name one API or one coordinator.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub enum UpstreamError {
-    /// Both were named.
     #[error(
         "{coordinator} and {api} name two ways for this node's mounts: give one of them, the coordinator's or the API's"
     )]
-    Both {
-        /// The flag or variable that names the coordinator.
-        coordinator: &'static str,
-        /// The flag or variable that names the API.
-        api: &'static str,
-    },
-    /// Two flags give the API's address.
+    Both { coordinator: &'static str, api: &'static str },
     #[error("--api and {0} name the API twice: give one of them")]
     TwoAddresses(&'static str),
     /// Only the host or only the port was given.
     #[error("{given} ({value:?}) without {missing}: give both, or neither to use a kubeconfig")]
-    Half {
-        /// The flag that was given.
-        given: &'static str,
-        /// Its value.
-        value: String,
-        /// The one that was not.
-        missing: &'static str,
-    },
-    /// Host and port make no address.
+    Half { given: &'static str, value: String, missing: &'static str },
     #[error(
         "--kubernetes-service-host {host:?} and --kubernetes-service-port {port:?} make no address: give a host name or an IP address, and a port from 1 to 65535"
     )]
-    Address {
-        /// The host.
-        host: String,
-        /// The port.
-        port: String,
-    },
-    /// The server was named, but not the token or the CA file.
+    Address { host: String, port: String },
     #[error("{flag} is missing: name the {what} (or set {variable})")]
-    Credentials {
-        /// The missing flag.
-        flag: &'static str,
-        /// What the flag names, for the message.
-        what: &'static str,
-        /// The environment variable that can replace the flag.
-        variable: &'static str,
-    },
+    Credentials { flag: &'static str, what: &'static str, variable: &'static str },
 }
 
 const HOST: &str = "--kubernetes-service-host";
@@ -104,7 +70,6 @@ const CERTIFICATE: &str = "--service-cert-file";
 
 impl Given {
     /// Reads it from a command line and its environment.
-    #[must_use]
     pub fn of(matches: &ArgMatches, as_clientmountd: bool) -> Self {
         let source = |id| match matches.value_source(id) {
             Some(ValueSource::CommandLine) => Source::CommandLine,
@@ -131,9 +96,6 @@ impl Given {
     }
 
     /// The choice: the command line outweighs the environment, which every pod has.
-    ///
-    /// # Errors
-    /// When both were named equally plainly.
     pub fn choice(&self) -> Result<Choice, UpstreamError> {
         use Source::{CommandLine, Environment, None};
         let both = |coordinator, api| Err(UpstreamError::Both { coordinator, api });
@@ -156,9 +118,6 @@ fn is_empty(matches: &ArgMatches, id: &str) -> bool {
 }
 
 /// The API that the flags name, with its credentials.
-///
-/// # Errors
-/// At the first thing that is missing or wrong, naming it and the remedy.
 pub fn choose(given: &KubernetesArgs) -> Result<ApiUpstream, UpstreamError> {
     let host = text(given.kubernetes_service_host.as_ref());
     let port = text(given.kubernetes_service_port.as_ref());

@@ -54,9 +54,6 @@ impl Service {
     }
 
     /// Writes the unit file, replacing an earlier one of ours, and has systemd start the service at boot.
-    ///
-    /// # Errors
-    /// When a unit file that this program did not write is there, or a step fails.
     pub(crate) fn install<E: Error + 'static>(
         &self,
         unit: &str,
@@ -79,9 +76,6 @@ impl Service {
     }
 
     /// Stops the service and removes its unit file.
-    ///
-    /// # Errors
-    /// When this program did not write the unit file, or a step fails.
     pub(crate) fn remove<E: Error + 'static>(
         &self,
         systemctl: &impl Fn(&[&str]) -> Result<u8, E>,
@@ -129,9 +123,6 @@ fn run<E: Error + 'static>(
 }
 
 /// The program's absolute path under the name it was started by: started as clientmountd it watches the API directly.
-///
-/// # Errors
-/// When it is not where it was started from.
 pub(crate) fn resolved(program: &OsString) -> Result<PathBuf, ServiceError> {
     let given = Path::new(program);
     let missing = || ServiceError::NoProgram(given.to_owned());

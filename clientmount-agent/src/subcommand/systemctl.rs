@@ -10,9 +10,6 @@ use thiserror::Error;
 pub(crate) struct SystemctlError(#[source] io::Error);
 
 /// Runs systemctl to its end and returns its exit code, 128 plus the signal that killed it, or 1.
-///
-/// # Errors
-/// When it cannot be started.
 #[expect(
     clippy::disallowed_methods,
     reason = "an administrator waits for it and may answer its questions: no deadline, and its terminal is theirs"

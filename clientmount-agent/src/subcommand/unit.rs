@@ -19,10 +19,6 @@ const ORDER: &str = "Wants=network-online.target";
 #[error("{0:?} cannot stand in a unit file: use arguments in UTF-8 without control characters")]
 pub(crate) struct UnfitArgument(OsString);
 
-/// A unit that runs `program` with `arguments`.
-///
-/// # Errors
-/// When an argument cannot be written into a unit file.
 pub(crate) fn text(program: &Path, arguments: &[OsString]) -> Result<String, UnfitArgument> {
     let mut line = format!("ExecStart={}", quoted(&program.into())?.replace("$$", "$"));
     for argument in arguments {

@@ -66,10 +66,10 @@ fn a_boot_that_is_not_connected_keeps_no_earlier_one_out() {
     let former = roster.hello(hello("n1", "former", 200, 7), 0).unwrap();
     let rebooted = || hello("n1", "rebooted", 0, 7);
     assert!(matches!(roster.hello(rebooted(), 1), Err(RejectedHello::EarlierBoot { .. })));
-    roster.bye("n1", former, 2);
+    roster.disconnected("n1", former, 2);
     let epoch = roster.hello(rebooted(), 3).unwrap();
     assert!(roster.is_newest("n1", epoch));
-    roster.bye("n1", epoch, 4);
+    roster.disconnected("n1", epoch, 4);
     let earlier = roster.hello(hello("n1", "rebooted", 0, 6), 5);
     assert!(matches!(earlier, Err(RejectedHello::Older { .. })), "within a boot it is for good");
 }
@@ -91,7 +91,7 @@ fn hello_must_name_node_and_role() {
     let mut nobody = hello("n1", "a", 1, 1);
     nobody.role = 0;
     assert_eq!(roster.hello(nobody, 0), Err(RejectedHello::NoRole { node: "n1".to_owned() }));
-    assert!(roster.records().is_empty());
+    assert!(roster.records(0).is_empty());
 }
 
 /// The rule by which an agent takes its own name: it becomes a path, a namespace and a line on terminals.
@@ -106,7 +106,7 @@ fn a_node_has_a_host_name() {
         assert!(text.contains("host name") && text.contains("--node"), "{text}");
         assert!(!text.contains(char::is_control), "{text}");
     }
-    assert!(roster.records().is_empty());
+    assert!(roster.records(0).is_empty());
     for name in ["a", "compute-1", "x1000c0s0b0n0", "c1.hpc.example", "Rabbit-1"] {
         roster.hello(hello(name, "a", 1, 1), 0).unwrap();
     }
@@ -117,10 +117,10 @@ fn end_of_a_replaced_session_changes_nothing() {
     let mut roster = Roster::default();
     let old = roster.hello(hello("n1", "a", 1, 1), 10).unwrap();
     let new = roster.hello(hello("n1", "a", 1, 2), 20).unwrap();
-    roster.bye("n1", old, 30);
-    assert!(roster.records()[0].connected);
-    roster.bye("n1", new, 40);
-    let record = &roster.records()[0];
+    roster.disconnected("n1", old, 30);
+    assert!(roster.records(0)[0].connected);
+    roster.disconnected("n1", new, 40);
+    let record = &roster.records(0)[0];
     assert!(!record.connected);
     assert_eq!(record.since, 40);
 }
@@ -185,7 +185,7 @@ fn records_join_places_and_sessions() {
     let health = Health { message: "2 mounts fail".to_owned(), ..Health::default() };
     roster.health("compute-3", epoch + 7, Health::default());
     roster.health("compute-3", epoch, health.clone());
-    let records = roster.records();
+    let records = roster.records(0);
     let names: Vec<_> = records.iter().map(|record| record.node.as_str()).collect();
     assert_eq!(names, ["compute-1", "compute-3", "login-1", "rabbit-1", "stranger"]);
     assert_eq!((records[1].rabbit.as_str(), records[1].index), ("rabbit-1", Some(6)));

@@ -29,7 +29,13 @@ fn no_workloads(hub: Arc<Hub>) -> WorkloadsService {
     });
     let client = kube::Client::new(nobody, "default");
     let stop = tokio::sync::watch::Sender::new(false).subscribe();
-    WorkloadsService::new(client, hub, crate::workloads::Managers::default(), stop)
+    WorkloadsService::new(
+        client,
+        hub,
+        crate::workloads::Managers::default(),
+        workflow::Rules::default(),
+        stop,
+    )
 }
 
 /// gRPC over TCP in this process, and what lets a client in.

@@ -11,6 +11,7 @@ use workload::{Coming, coming};
 
 use super::deadlines::{Deadlines, Record};
 use super::job::ABORTED;
+use super::tolerance::Tolerance;
 
 /// How far a call got.
 #[derive(Clone, Debug)]
@@ -40,6 +41,7 @@ pub(super) fn difference(known: &Workflow, wanted: &Workflow) -> Option<&'static
         ("user", old.user_id == new.user_id),
         ("group", old.group_id == new.group_id),
         ("set of directives", old.directives == new.directives),
+        ("tolerance", Tolerance::of(known).nodes == Tolerance::of(wanted).nodes),
     ];
     same.into_iter().find(|(_, is_same)| !is_same).map(|(field, _)| field)
 }
@@ -53,6 +55,7 @@ pub(super) fn gone(id: &JobId) -> Workload {
 pub(super) fn workload(id: &JobId, workflow: &Workflow, now: Timestamp) -> Workload {
     let spec = &workflow.spec;
     let status = workflow.status.clone().unwrap_or_default();
+    let tolerance = Tolerance::of(workflow);
     let number = |id: i64| u32::try_from(id).unwrap_or_default();
     let text = |text: Option<String>| text.unwrap_or_default();
     Workload {
@@ -68,6 +71,8 @@ pub(super) fn workload(id: &JobId, workflow: &Workflow, now: Timestamp) -> Workl
         group_id: number(spec.group_id),
         deadlines: Deadlines::of(workflow).told(workflow, now),
         aborted: workflow.annotations().get(ABORTED).cloned().unwrap_or_default(),
+        tolerance: tolerance.nodes,
+        lost: tolerance.told(),
         ..Workload::default()
     }
 }

@@ -8,13 +8,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::client_mount::MountState;
 use api::names::finalizer;
 use api::{
-    ClientMount, Computes, NnfNodeBlockStorage, NnfNodeStorage, ResourceError, WorkflowState,
+    ClientMount, Computes, NnfNodeBlockStorage, NnfNodeStorage, RabbitLabels, ResourceError,
+    Servers, Workflow, WorkflowState,
 };
+use directive::Command;
 use kube::ResourceExt;
 use proto::v1::node_condition::Condition;
 use proto::v1::{NodeCondition, Role};
 use workflow::site::Site;
 use workload::Objects;
+
+use super::tolerance;
 
 /// What is known beside the job's own objects.
 #[derive(Debug, Default)]
@@ -22,6 +26,8 @@ pub(super) struct Facts {
     /// Which rabbit serves whom, how the rabbits' links are, and what the workload manager says.
     pub site: Site,
     pub connected: BTreeSet<String>,
+    /// Of nodes that are not connected, why they cannot connect.
+    pub shut_out: BTreeMap<String, String>,
     pub rabbits: BTreeSet<String>,
 }
 
@@ -32,51 +38,103 @@ struct Said {
     pending: Vec<String>,
     faults: Vec<String>,
     mounted: bool,
+    /// Directives that have a mount or a file system there.
+    has: BTreeSet<u32>,
+    /// Directives for which it is not ready.
+    open: BTreeSet<u32>,
 }
 
 /// The job's computes in its order, then its rabbits.
 pub(super) fn conditions(objects: &Objects, facts: &Facts) -> Vec<NodeCondition> {
-    let mut said: BTreeMap<String, Said> = BTreeMap::new();
-    for member in &objects.others {
-        let Some(node) = member.node() else { continue };
-        let one = said.entry(node).or_default();
-        let object = member.object.clone();
-        let read = match member.kind.as_str() {
-            "ClientMount" => object.try_parse().map(|mount| one.mount(&mount)).is_ok(),
-            "NnfNodeStorage" => object.try_parse().map(|made| one.file_systems(&made)).is_ok(),
-            _ => object.try_parse().map(|made| one.blocks(&made)).is_ok(),
-        };
-        if !read {
-            one.mounted = true;
-            one.pending.push(format!("{} cannot be read", member.label()));
-        }
-    }
-    let computes: Vec<String> = objects
-        .of::<Computes>("Computes")
-        .flat_map(|computes| computes.names().map(str::to_owned).collect::<Vec<_>>())
-        .collect();
-    let is_mounting = objects
-        .workflow
-        .as_ref()
-        .is_some_and(|workflow| workflow.spec.desired_state == WorkflowState::PreRun);
+    let mut said = said(objects);
     let mut conditions: Vec<NodeCondition> = Vec::new();
-    for compute in computes {
-        let mut one = said.remove(&compute).unwrap_or_else(|| Said {
-            pending: is_mounting
-                .then(|| "it has no ClientMount yet".to_owned())
-                .into_iter()
-                .collect(),
-            ..Said::default()
-        });
-        one.pending.truncate(1);
+    for compute in computes(objects) {
+        let one = said.remove(&compute).unwrap_or_default();
         conditions.push(one.condition(compute, facts));
     }
     conditions.extend(said.into_iter().map(|(node, one)| one.condition(node, facts)));
     conditions
 }
 
+/// By directive, the nodes that are not ready for it.
+pub(super) fn open(objects: &Objects) -> BTreeMap<u32, BTreeSet<String>> {
+    let mut open: BTreeMap<u32, BTreeSet<String>> = BTreeMap::new();
+    for (node, one) in said(objects) {
+        for directive in one.open {
+            open.entry(directive).or_default().insert(node.clone());
+        }
+    }
+    open
+}
+
+fn computes(objects: &Objects) -> Vec<String> {
+    let all = objects.of::<Computes>("Computes");
+    all.flat_map(|computes| computes.names().map(str::to_owned).collect::<Vec<_>>()).collect()
+}
+
+fn said(objects: &Objects) -> BTreeMap<String, Said> {
+    let mut said: BTreeMap<String, Said> = BTreeMap::new();
+    for member in &objects.others {
+        let Some(node) = member.node() else { continue };
+        let one = said.entry(node).or_default();
+        let object = member.object.clone();
+        let read = match member.kind.as_str() {
+            "ClientMount" => object.try_parse().map(|mount| one.mount(&mount)),
+            "NnfNodeStorage" => object.try_parse().map(|made| one.file_systems(&made)),
+            _ => object.try_parse().map(|made| one.blocks(&made)),
+        };
+        let is_ready = read.unwrap_or_else(|_| {
+            one.mounted = true;
+            one.pending.push(format!("{} cannot be read", member.label()));
+            false
+        });
+        if member.kind != "NnfNodeBlockStorage" {
+            one.has.extend(member.directive());
+        }
+        one.open.extend(member.directive().filter(|_| !is_ready));
+    }
+    if let Some(workflow) = &objects.workflow {
+        missing(workflow, objects, &mut said);
+    }
+    said
+}
+
+/// What is not there yet of what the job's state needs.
+fn missing(workflow: &Workflow, objects: &Objects, said: &mut BTreeMap<String, Said>) {
+    let state = &workflow.spec.desired_state;
+    let (is_made, is_mounted) = match state {
+        WorkflowState::Setup => (true, false),
+        WorkflowState::PreRun => (true, true),
+        _ => return,
+    };
+    let mut lacks = |node: String, index: u32, what: &str| {
+        let one = said.entry(node).or_default();
+        if !one.has.contains(&index) {
+            one.open.insert(index);
+            one.pending.push(what.to_owned());
+        }
+    };
+    let servers: Vec<Servers> = objects.of::<Servers>("Servers").collect();
+    let computes = computes(objects);
+    for (index, line) in (0..).zip(&workflow.spec.directives) {
+        let command = tolerance::command(line);
+        let of = servers.iter().filter(|one| one.directive_index() == Some(&*index.to_string()));
+        let sets = of.flat_map(|one| &one.spec.allocation_sets);
+        if is_made && matches!(command, Some(Command::Jobdw(_))) {
+            for rabbit in sets.flat_map(|set| &set.storage) {
+                lacks(rabbit.name.clone(), index, "its storage is not asked for yet");
+            }
+        }
+        if is_mounted && matches!(command, Some(Command::Jobdw(_) | Command::Persistentdw(_))) {
+            for compute in &computes {
+                lacks(compute.clone(), index, "it has no ClientMount yet");
+            }
+        }
+    }
+}
+
 impl Said {
-    fn mount(&mut self, mount: &ClientMount) {
+    fn mount(&mut self, mount: &ClientMount) -> bool {
         let wanted = &mount.spec.desired_state;
         let status = mount.status.as_ref();
         let is_there = status.is_some_and(|status| {
@@ -89,26 +147,23 @@ impl Said {
         self.mounted |= was_taken_up && !is_released;
         let error = status.and_then(|status| status.error.as_ref());
         let what = if *wanted == MountState::Mounted { "not mounted" } else { "not unmounted" };
-        self.note(is_there, error, what);
+        self.note(is_there, error, what)
     }
 
-    fn file_systems(&mut self, made: &NnfNodeStorage) {
+    fn file_systems(&mut self, made: &NnfNodeStorage) -> bool {
         let status = made.status.as_ref();
         let error = status.and_then(|status| status.error.as_ref());
-        self.note(
-            status.is_some_and(|status| status.ready),
-            error,
-            "its file systems are not made",
-        );
+        self.note(status.is_some_and(|status| status.ready), error, "its file systems are not made")
     }
 
-    fn blocks(&mut self, made: &NnfNodeBlockStorage) {
+    fn blocks(&mut self, made: &NnfNodeBlockStorage) -> bool {
         let status = made.status.as_ref();
         let error = status.and_then(|status| status.error.as_ref());
-        self.note(status.is_some_and(|status| status.ready), error, "its namespaces are not made");
+        self.note(status.is_some_and(|status| status.ready), error, "its namespaces are not made")
     }
 
-    fn note(&mut self, is_there: bool, error: Option<&ResourceError>, what: &str) {
+    /// Takes in how an object is; whether it is as it should be.
+    fn note(&mut self, is_there: bool, error: Option<&ResourceError>, what: &str) -> bool {
         match error {
             Some(error) => {
                 let text = error.user_message.as_ref().unwrap_or(&error.debug_message);
@@ -117,6 +172,7 @@ impl Said {
             None if !is_there => self.pending.push(what.to_owned()),
             None => {}
         }
+        is_there && error.is_none()
     }
 
     fn condition(self, node: String, facts: &Facts) -> NodeCondition {
@@ -128,6 +184,9 @@ impl Said {
             (None, None, None) => (Condition::Ready, String::new()),
             (None, None, Some(what)) if facts.connected.contains(&node) => {
                 (Condition::Pending, what.clone())
+            }
+            (None, None, Some(what)) if facts.shut_out.contains_key(&node) => {
+                (Condition::Faulty, format!("{what}: {}", facts.shut_out[&node]))
             }
             (None, None, Some(what)) => (
                 Condition::Unreachable,

@@ -20,8 +20,10 @@ use super::answer::{self, Ending};
 use super::caller::Caller;
 use super::conditions::{Facts, conditions};
 use super::deadlines::{ANNOTATION, Deadlines, Record};
+use super::lose::after_losing;
 use super::request::{Limit, NAMESPACE};
 use super::step::{Step, step};
+use super::tolerance::{self, Tolerance};
 use crate::hub::Hub;
 
 /// Who had a job aborted, when and why.
@@ -81,12 +83,17 @@ impl Job {
     pub(super) async fn create(
         &self,
         mut wanted: Workflow,
+        tolerated: u32,
         limit: Limit,
     ) -> Result<Workflow, Status> {
         let mut deadlines = Deadlines::default();
         let owner = self.caller.to_string();
         deadlines.set(&WorkflowState::Proposal, owner, Timestamp::now(), limit.within, false);
         wanted.annotations_mut().insert(ANNOTATION.to_owned(), deadlines.text());
+        if tolerated > 0 {
+            let tolerance = Tolerance { nodes: tolerated, lost: Vec::new() };
+            wanted.annotations_mut().insert(tolerance::ANNOTATION.to_owned(), tolerance.text());
+        }
         let error = match self.flow.create(&wanted).await {
             Ok(created) => return Ok(created),
             Err(error) if error.is_conflict() => error,
@@ -122,8 +129,12 @@ impl Job {
                 Step::Ask(state) => (Some(state.clone()), state),
                 Step::Wait(state) => (None, state),
             };
-            if asked == Some(WorkflowState::Setup) {
-                self.place(&workflow, nodes).await?;
+            match &asked {
+                Some(WorkflowState::Setup) => self.place(&workflow, nodes).await?,
+                Some(WorkflowState::DataIn | WorkflowState::PreRun) => {
+                    self.leave_out_lost(&workflow).await?;
+                }
+                _ => {}
             }
             let Some((written, record)) = self.ask(&workflow, asked, target, limit).await? else {
                 workflow = self.get().await?;
@@ -132,22 +143,30 @@ impl Job {
             // The repetition of a conflict, and the next state, keep to what is written down.
             limit.renew = false;
             workflow = written;
-            if record.due <= Timestamp::now() {
-                return Ok((workflow, Ending::Late(record)));
-            }
-            if !limit.waits {
+            let is_late = record.due <= Timestamp::now();
+            if !is_late && !limit.waits {
                 return Ok((workflow, Ending::Asked));
             }
-            match self.reach(&waited_for, &record).await? {
-                Ok(reached) => workflow = reached,
-                Err(Unreached::Late) => return Ok((self.get().await?, Ending::Late(record))),
-                Err(Unreached::Failed(message)) => {
-                    return Ok((self.get().await?, Ending::Failed(message)));
+            let reached = if is_late {
+                Err(Unreached::Late)
+            } else {
+                self.reach(&waited_for, &record).await?
+            };
+            let ending = match reached {
+                Ok(reached) => {
+                    workflow = reached;
+                    continue;
                 }
+                Err(Unreached::Late) => Ending::Late(record),
+                Err(Unreached::Failed(message)) => Ending::Failed(message),
                 Err(Unreached::Gone | Unreached::Over) => return Ok((workflow, Ending::Over)),
                 Err(Unreached::Ended) => {
                     return Err(Status::unavailable("the watch ended; call again"));
                 }
+            };
+            match self.go_on_without(&waited_for).await? {
+                Some(forced) => workflow = forced,
+                None => return Ok((self.get().await?, ending)),
             }
         }
     }
@@ -180,7 +199,7 @@ impl Job {
     }
 
     /// Changes the version that was read; `None` when that one is past.
-    async fn write(
+    pub(super) async fn write(
         &self,
         workflow: &Workflow,
         mut patch: Value,
@@ -220,6 +239,11 @@ impl Job {
             return Err(other_nodes(&names));
         }
         let data: Vec<Value> = nodes.iter().map(|name| json!({"name": name})).collect();
+        self.fill(&known, data).await
+    }
+
+    /// Names the nodes of a Computes, in the version that was read.
+    pub(super) async fn fill(&self, known: &Computes, data: Vec<Value>) -> Result<(), Status> {
         let patch =
             json!({"metadata": {"resourceVersion": known.resource_version()}, "data": data});
         let patched = self.computes_api();
@@ -244,7 +268,10 @@ impl Job {
         }
         let known = self.computes(workflow).await?;
         let names: Vec<&str> = known.names().collect();
-        if names == nodes { Ok(()) } else { Err(other_nodes(&names)) }
+        let tolerance = Tolerance::of(workflow);
+        let left = || nodes.iter().filter(|node| !tolerance.is_left_out(node));
+        let is_same = names == nodes || left().eq(names.iter().copied());
+        if is_same { Ok(()) } else { Err(other_nodes(&names)) }
     }
 
     fn computes_api(&self) -> Api<Computes> {
@@ -252,7 +279,7 @@ impl Job {
     }
 
     /// The job's Computes, which the engine makes in Proposal.
-    async fn computes(&self, workflow: &Workflow) -> Result<Computes, Status> {
+    pub(super) async fn computes(&self, workflow: &Workflow) -> Result<Computes, Status> {
         let name = computes_of(workflow);
         let is_there = |known: Option<&Computes>| known.is_some();
         let made = await_condition(self.computes_api(), &name, is_there);
@@ -364,23 +391,36 @@ impl Job {
         workflow: &Workflow,
         ending: &Ending,
     ) -> Result<Workload, Status> {
-        let name = self.flow.name();
-        let gathered = gather(&self.client, &kinds(), NAMESPACE, name).await;
-        let mut objects: Objects = gathered.map_err(|error| refused(&error))?;
-        objects.workflow = Some(workflow.clone());
-        let nodes = conditions(&objects, &self.facts().await?);
+        let objects = self.objects(workflow).await?;
+        let facts = self.facts().await?;
+        let nodes = conditions(&objects, &facts);
         let now = Timestamp::now();
         let mut told = answer::workload(&self.id, workflow, now);
         if !matches!(ending, Ending::Done) {
             told.waits_for =
                 workload::waits::waits(&objects).iter().map(|one| one.line(now)).collect();
         }
+        let tolerance = Tolerance::of(workflow);
+        if tolerance.nodes > 0
+            && matches!(ending, Ending::Late(_) | Ending::Failed(_))
+            && let Err(why) = after_losing(&tolerance, workflow, &objects, &facts)
+        {
+            told.waits_for.push(format!("it does not go on without lost computes: {why}"));
+        }
         told.nodes = nodes;
         Ok(answer::ended(told, workflow, ending))
     }
 
+    /// All objects of a Workflow.
+    pub(super) async fn objects(&self, workflow: &Workflow) -> Result<Objects, Status> {
+        let gathered = gather(&self.client, &kinds(), NAMESPACE, self.flow.name()).await;
+        let mut objects = gathered.map_err(|error| refused(&error))?;
+        objects.workflow = Some(workflow.clone());
+        Ok(objects)
+    }
+
     /// What is known of the machine.
-    async fn facts(&self) -> Result<Facts, Status> {
+    pub(super) async fn facts(&self) -> Result<Facts, Status> {
         let mut facts = Facts::default();
         for record in self.hub.nodes().nodes {
             if record.role() == Role::Rabbit {
@@ -388,6 +428,8 @@ impl Job {
             }
             if record.connected {
                 facts.connected.insert(record.node.clone());
+            } else if !record.certificate.is_empty() {
+                facts.shut_out.insert(record.node.clone(), record.certificate.clone());
             }
             if !record.rabbit.is_empty() && record.rabbit != record.node {
                 facts.site.rabbit_of.insert(record.node, record.rabbit);

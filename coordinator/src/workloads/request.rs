@@ -3,9 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use directive::Command;
 use proto::limits::shortened;
 use proto::v1::{JobId, Patience};
 use tonic::Status;
+
+use super::tolerance;
 
 /// How long a call may take that does not say.
 const USUAL: Duration = Duration::from_secs(300);
@@ -94,6 +97,27 @@ pub(super) fn limit(patience: Option<Patience>) -> Result<Limit, Status> {
         return Err(invalid("patience.seconds", &seconds.to_string(), "at most 30 days"));
     }
     Ok(Limit { within, renew, waits: !no_wait })
+}
+
+/// Checks that a job can go on without some of its nodes.
+///
+/// # Errors
+/// Names the directive that a lost node spoils.
+pub(super) fn tolerance(nodes: u32, directives: &[String]) -> Result<(), Status> {
+    let is_whole = |line: &&String| {
+        matches!(
+            tolerance::command(line),
+            Some(Command::CreatePersistent(_) | Command::DestroyPersistent(_))
+        )
+    };
+    match directives.iter().find(is_whole).filter(|_| nodes > 0) {
+        None => Ok(()),
+        Some(line) => Err(invalid(
+            "tolerance",
+            &nodes.to_string(),
+            &format!("leave it out: `{line}` is carried out as a whole or not at all"),
+        )),
+    }
 }
 
 /// Why a job is aborted, on one line that is not too long.

@@ -52,9 +52,9 @@ impl BoxOfOne {
         let kubeconfig = root.join("kubeconfig");
         let standalone = Standalone {
             data_dir: root.join("data"),
-            socket: root.join("api.sock"),
-            listen: "127.0.0.1:0".parse().unwrap(),
-            kubeconfig: kubeconfig.clone(),
+            api_socket: root.join("api.sock"),
+            api_listen: "127.0.0.1:0".parse().unwrap(),
+            write_kubeconfig: Some(kubeconfig.clone()),
         };
         let socket = root.join("coordinator.sock");
         let config = Config {
@@ -68,7 +68,7 @@ impl BoxOfOne {
             workflows,
         };
         let coordinator = Coordinator::start(&config).await.unwrap();
-        let node_address = coordinator.node_address();
+        let node_address = coordinator.node_address;
         let (stop, stopped) = oneshot::channel();
         let running = tokio::spawn(coordinator.run_until(async {
             let _ = stopped.await;

@@ -56,7 +56,7 @@ async fn nodes_are_served_only_once_the_api_was_read() {
         workflows: None,
     };
     let blind = Coordinator::start(&config).await.unwrap();
-    let pages = blind.http_address().unwrap();
+    let pages = blind.http_address.unwrap();
     tokio::spawn(blind.run_until(std::future::pending()));
     assert_eq!(health(&socket, "warren.v1.NodeLink").await, ServingStatus::NotServing);
     assert_eq!(health(&socket, "warren.v1.Cluster").await, ServingStatus::Serving);

@@ -21,17 +21,13 @@ pub struct Claimant {
     pub not_mounted_yet: bool,
     /// `metadata.creationTimestamp`; RFC 3339 in UTC sorts as text.
     pub created: String,
-    /// `metadata.uid`.
     pub uid: String,
-    /// `metadata.namespace`.
     pub namespace: String,
-    /// `metadata.name`.
     pub name: String,
 }
 
 impl Claimant {
     /// Makes a claimant of an object.
-    #[must_use]
     pub fn of(client_mount: &ClientMount) -> Self {
         let metadata = &client_mount.metadata;
         let mounts = client_mount.status.iter().flat_map(|status| &status.mounts);
@@ -53,13 +49,10 @@ impl Claimant {
 /// A path that an object asks for and that belongs to another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
-    /// The path that the object asks for.
     pub path: MountPoint,
     /// The path of the other object: the same, around it, or within it.
     pub taken: MountPoint,
-    /// The other object.
     pub by: Claimant,
-    /// Whether the other object is being unmounted.
     pub leaving: bool,
 }
 
@@ -128,7 +121,6 @@ impl Claims {
     }
 
     /// Whether a path that this object asked for belongs to another: then the mount there is not this object's.
-    #[must_use]
     pub fn belongs_to_other(&self, uid: &str, path: &MountPoint) -> bool {
         let own = self.by_uid.get(uid);
         self.by_uid
@@ -150,7 +142,6 @@ impl Claims {
     }
 
     /// Whether the paths that an object asks to unmount belong to others, so that it has no mount there.
-    #[must_use]
     pub fn owns_nothing(&self, uid: &str) -> bool {
         let Some(own) = self.by_uid.get(uid).filter(|own| own.goal == Goal::Unmounted) else {
             return false;
@@ -165,7 +156,6 @@ impl Claims {
     }
 
     /// The first path of the object that belongs to another, if any does. Unmounting has no conflicts.
-    #[must_use]
     pub fn conflict(&self, uid: &str) -> Option<Conflict> {
         let own = self.by_uid.get(uid).filter(|own| own.goal == Goal::Mounted)?;
         self.by_uid.values().filter(|other| other.claimant.uid != uid).find_map(|other| {

@@ -54,19 +54,15 @@ impl CleanUp {
     }
 
     /// Whether a clean-up has removed every unwanted mount.
-    #[must_use]
     pub fn is_done(&self) -> bool {
         self.state == State::Done
     }
 
     /// Whether the first list of objects is complete.
-    #[must_use]
     pub fn started(&self) -> bool {
         self.state != State::NotSynced
     }
 
-    /// Whether to start a clean-up now.
-    #[must_use]
     pub fn due(&self, now: Instant) -> bool {
         match self.state {
             State::Due => true,
@@ -75,13 +71,10 @@ impl CleanUp {
         }
     }
 
-    /// Whether a clean-up runs now.
-    #[must_use]
     pub fn running(&self) -> bool {
         self.state == State::Running
     }
 
-    /// A clean-up starts.
     pub fn begin(&mut self) {
         (self.state, self.again) = (State::Running, false);
     }
@@ -107,7 +100,6 @@ impl CleanUp {
     }
 
     /// When a clean-up is due if nothing changes before; `None` at rest.
-    #[must_use]
     pub fn next_due(&self) -> Option<Instant> {
         match self.state {
             State::Waiting(until) => Some(until),
@@ -116,7 +108,6 @@ impl CleanUp {
     }
 
     /// Why unwanted mounts may remain.
-    #[must_use]
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }

@@ -26,19 +26,15 @@ pub struct CertificateArgs {
 #[derive(Debug, Error)]
 #[error("--coordinator: {value:?} {problem}")]
 pub struct AddressError {
-    /// The value of `--coordinator`.
     value: String,
-    /// What is wrong with it, and the remedy.
     problem: &'static str,
 }
 
 /// The certificate files cannot be used now. They may come later, as Kubernetes secrets do.
 #[derive(Debug, Error)]
 pub enum CertificateError {
-    /// A certificate or key cannot be read.
     #[error(transparent)]
     Pem(#[from] PemError),
-    /// Certificates and key do not make a TLS configuration.
     #[error("--ca, --certificate, --key: not usable for TLS")]
     Tls(#[source] tonic::transport::Error),
 }
@@ -59,9 +55,6 @@ struct Files {
 
 impl CertificateArgs {
     /// The coordinator at `url`, with the certificate files that a TCP address needs.
-    ///
-    /// # Errors
-    /// At the first value that cannot be used, naming it and the remedy.
     pub fn coordinator(&self, url: &str) -> Result<CoordinatorAddress, AddressError> {
         let wrong = |problem| AddressError { value: url.to_owned(), problem };
         if let Some(path) = url.strip_prefix("unix://") {

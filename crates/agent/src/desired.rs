@@ -38,7 +38,6 @@ use device::Device;
 /// The state that an object asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Goal {
-    /// All its mounts are mounted.
     Mounted,
     /// None of its mounts is mounted.
     Unmounted,
@@ -46,9 +45,6 @@ pub enum Goal {
 
 impl Goal {
     /// The goal of an object. One that is being deleted is to be unmounted, whatever `spec.desiredState` says.
-    ///
-    /// # Errors
-    /// When the value of `spec.desiredState` is not known.
     pub fn of(client_mount: &ClientMount) -> Result<Self, ObjectError> {
         if client_mount.metadata.deletion_timestamp.is_some() {
             return Ok(Self::Unmounted);
@@ -61,7 +57,6 @@ impl Goal {
     }
 
     /// The goal as a value of `spec.desiredState`.
-    #[must_use]
     pub fn state(self) -> MountState {
         match self {
             Self::Mounted => MountState::Mounted,
@@ -73,12 +68,10 @@ impl Goal {
 /// Why the namespaces behind a `device.type: reference` cannot be named.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReferenceError {
-    /// This node holds no allocations.
     #[error(
         "only a rabbit can follow a reference: use type \"lvm\" with device.lvm.nvmeInfo on a compute"
     )]
     NotARabbit,
-    /// The namespaces do not exist yet; the text says what is missing.
     #[error("could not find storage allocation: {0}")]
     NotReady(String),
 }
@@ -88,9 +81,6 @@ pub type References<'a> =
     &'a dyn Fn(&ClientMountDeviceReference) -> Result<Vec<NamespaceId>, ReferenceError>;
 
 /// [`References`] of a compute, which has none.
-///
-/// # Errors
-/// Always.
 pub fn no_references(_: &ClientMountDeviceReference) -> Result<Vec<NamespaceId>, ReferenceError> {
     Err(ReferenceError::NotARabbit)
 }
@@ -101,13 +91,11 @@ pub type Profile<'a> = Result<&'a NnfStorageProfile, &'a str>;
 /// One ClientMount as units of work.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MountUnits {
-    /// The state that the units bring the object to.
     pub goal: Goal,
     /// One entry per entry of `spec.mounts`, in its order.
     pub mounts: Vec<Result<Mount, MountError>>,
     /// Bind mounts beneath the index root, each with the index in `mounts` of the mount that it shows.
     pub binds: Vec<(usize, Mount)>,
-    /// Symlinks in index trees.
     pub trees: Vec<storage::desired::IndexTree>,
     /// Lines of the profile that cannot be read, and that the agent leaves out when it unmounts.
     pub unreadable: Vec<MountError>,
@@ -117,14 +105,12 @@ pub struct MountUnits {
 
 impl MountUnits {
     /// Whether the object as a whole is refused: it asks for mounts and one of them is invalid.
-    #[must_use]
     pub fn refused(&self) -> bool {
         self.goal == Goal::Mounted && self.mounts.iter().any(Result::is_err)
     }
 
     /// Whether the mount with this index in `spec.mounts` is to be unmounted from a path that is not known. While the agent may
     /// not read the profile, which will name the path, the answer is no.
-    #[must_use]
     pub fn has_unknown_path(&self, index: usize) -> bool {
         let mount = self.mounts.get(index);
         let profile_may_name_it =
@@ -142,8 +128,6 @@ impl MountUnits {
         own.chain(self.binds.iter().map(|(_, bind)| &bind.target))
     }
 
-    /// One mount as a unit of work.
-    #[must_use]
     pub fn unit(&self, mount: &Mount) -> Desired {
         match self.goal {
             Goal::Mounted => Desired::Mounted(mount.clone()),
@@ -152,10 +136,7 @@ impl MountUnits {
     }
 }
 
-/// The units of work that `client_mount` asks for.
-///
-/// # Errors
-/// When the object as a whole cannot be worked on. Errors of single mounts are in [`MountUnits::mounts`].
+/// The units of work that `client_mount` asks for. Errors of single mounts are in [`MountUnits::mounts`].
 pub fn desired(
     client_mount: &ClientMount,
     profile: Profile<'_>,
@@ -166,9 +147,6 @@ pub fn desired(
 }
 
 /// The units of work that bring `client_mount` to `goal`.
-///
-/// # Errors
-/// As [`desired`].
 pub fn units(
     client_mount: &ClientMount,
     goal: Goal,

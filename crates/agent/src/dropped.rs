@@ -43,7 +43,6 @@ impl DroppedMounts {
     }
 
     /// The dropped mounts of an object, which the agent unmounts before it does anything else for the object.
-    #[must_use]
     pub fn of(&self, uid: &str) -> &[ClientMount] {
         self.0.get(uid).map_or(&[], Vec::as_slice)
     }

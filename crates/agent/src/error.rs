@@ -7,7 +7,7 @@ use controller::Retry;
 use daemon::chain;
 use storage::{
     ConvergeError, Panicked, Rejection, Step,
-    desired::MountPointError,
+    desired::{MountPointError, Phase},
     execute::ExecuteError,
     host::{ObserveError, StepError},
     plan::{RejectionClass, without_remedy},
@@ -26,7 +26,6 @@ pub const ASK: &str = "ask the administrators of this system";
 pub struct Failure {
     /// Whether the user, the workload manager or the node is at fault.
     pub error_type: ErrorType,
-    /// How likely a retry is to succeed.
     pub severity: Severity,
     /// Text for the owner of the job: what is wrong and what to do.
     pub user: String,
@@ -45,19 +44,16 @@ impl Failure {
     }
 
     /// A mistake in an object: the agent does nothing until somebody changes the object.
-    #[must_use]
     pub fn input(text: String) -> Self {
         Self::new(ErrorType::User, Severity::Fatal, Retry::OnChange, text)
     }
 
     /// The agent waits for another object; its change wakes this one.
-    #[must_use]
     pub fn waiting(text: String) -> Self {
         Self::new(ErrorType::Internal, Severity::Minor, Retry::OnChange, text)
     }
 
     /// A unit of any object that did not converge.
-    #[must_use]
     pub fn of_convergence(error: &ConvergeError) -> Self {
         let (error_type, severity, retry) = class(error);
         let failure = Self {
@@ -78,7 +74,6 @@ impl Failure {
     }
 
     /// A panic, which is a defect of the agent.
-    #[must_use]
     pub fn of_panic(panicked: &Panicked) -> Self {
         let (error_type, severity, retry) = internal();
         Self::new(error_type, severity, retry, panicked.to_string())
@@ -98,7 +93,6 @@ impl Failure {
     }
 
     /// A mount that did not converge. `debugMessage` begins with the prefix that the sites' tools look for.
-    #[must_use]
     pub fn of_mount(goal: Goal, error: &ConvergeError) -> Self {
         let mut failure = Self::of_convergence(error);
         failure.debug = format!("{}: {}", prefix(goal, error), failure.debug);
@@ -106,7 +100,6 @@ impl Failure {
     }
 
     /// The failure as `status.error`, for an object for which nothing else failed.
-    #[must_use]
     pub fn to_resource_error(&self, node: &str, context: &str) -> ResourceError {
         let context = if context.is_empty() { String::new() } else { format!("{context}: ") };
         ResourceError {
@@ -163,7 +156,6 @@ impl From<&MountError> for Failure {
 }
 
 /// Orders severities, the worst highest. An unknown severity counts as Major: it is no reason to give up.
-#[must_use]
 pub fn rank(severity: &Severity) -> u8 {
     match severity {
         Severity::Minor => 0,
@@ -259,16 +251,18 @@ fn prefix(goal: Goal, error: &ConvergeError) -> &'static str {
     }
 }
 
-fn hook_prefix(phase: &str) -> &'static str {
+fn hook_prefix(phase: Phase) -> &'static str {
     match phase {
-        "preActivate" => "unable to run block device PreActivate commands",
-        "postActivate" => "unable to run block device PostActivate commands",
-        "preMount" => "unable to run file system PreMount commands",
-        "postMount" => "unable to run file system PostMount commands",
-        "preUnmount" => "unable to run file system PreUnmount commands",
-        "postUnmount" => "unable to run file system PostUnmount commands",
-        "preDeactivate" => "unable to run block device PreDeactivate commands",
-        _ => "unable to run block device PostDeactivate commands",
+        Phase::PreActivate => "unable to run block device PreActivate commands",
+        Phase::PostActivate => "unable to run block device PostActivate commands",
+        Phase::PreMount => "unable to run file system PreMount commands",
+        Phase::PostMount => "unable to run file system PostMount commands",
+        Phase::PreUnmount => "unable to run file system PreUnmount commands",
+        Phase::PostUnmount => "unable to run file system PostUnmount commands",
+        Phase::PreDeactivate => "unable to run block device PreDeactivate commands",
+        Phase::PostDeactivate | Phase::PostSetup | Phase::PreTeardown | Phase::PostTeardown => {
+            "unable to run block device PostDeactivate commands"
+        }
     }
 }
 

@@ -10,28 +10,21 @@ use thiserror::Error;
 /// The kernel does not say when it booted.
 #[derive(Debug, Error)]
 pub enum HelloError {
-    /// A file of procfs cannot be read.
     #[error("read {path}")]
     Read {
-        /// Path of the file.
         path: &'static str,
-        /// The system's error.
         #[source]
         source: io::Error,
     },
     /// `/proc/stat` has no line `btime` (proc_stat(5)).
     #[error("/proc/stat has no btime")]
     NoBootTime,
-    /// CLOCK_BOOTTIME cannot be read.
     #[error("read CLOCK_BOOTTIME")]
     Clock(#[source] nix::Error),
 }
 
 /// The hello of this agent, its first message. Of two agents of one node the coordinator serves the one of the later boot, and
 /// within one boot the one that started later.
-///
-/// # Errors
-/// When procfs is not mounted or not as documented.
 pub fn hello(node: &NodeName, role: Role) -> Result<Hello, HelloError> {
     let now = clock_gettime(ClockId::CLOCK_BOOTTIME).map_err(HelloError::Clock)?;
     let seconds = u64::try_from(now.tv_sec()).unwrap_or(0);

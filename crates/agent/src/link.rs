@@ -55,12 +55,13 @@ const LONGEST_DELAY: Duration = Duration::from_secs(15);
 /// coordinator that welcomes and drops them.
 const STABLE_AFTER: Duration = Duration::from_secs(30);
 
-/// Why a connection ended.
 enum End {
-    /// The coordinator refused this agent for good.
     Refused(String),
     /// The network or a restart ended the connection, after this time if it was ever open.
-    Lost { why: String, connected_for: Option<Duration> },
+    Lost {
+        why: String,
+        connected_for: Option<Duration>,
+    },
     /// The agent does not receive events any more.
     Closed,
 }

@@ -24,22 +24,15 @@ pub struct NodeArgs {
     pub mount_roots: Vec<PathBuf>,
 }
 
-/// The node has no name that can be used.
 #[derive(Debug, Error)]
 pub enum NodeNameError {
-    /// The value of `--node` is no host name.
     #[error("--node")]
     Unusable(#[source] NameError),
-    /// The host's name cannot be read.
     #[error("the host's name cannot be read: name the node with --node")]
     HostName(#[source] nix::Error),
 }
 
 impl NodeArgs {
-    /// The node's name.
-    ///
-    /// # Errors
-    /// When neither `--node` nor the host's name can name a node.
     pub fn name(&self) -> Result<NodeName, NodeNameError> {
         let name = self.node.clone().map_or_else(host_name, Ok)?;
         name.parse().map_err(NodeNameError::Unusable)
@@ -64,14 +57,10 @@ pub struct DeadlineArgs {
 }
 
 impl DeadlineArgs {
-    /// How long a site's command may run.
-    #[must_use]
     pub fn command(&self) -> Duration {
         Duration::from_secs(self.command_deadline)
     }
 
-    /// How long a mount or umount may take.
-    #[must_use]
     pub fn mount(&self) -> Duration {
         Duration::from_secs(self.mount_deadline)
     }

@@ -6,10 +6,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Mutex, MutexGuard, PoisonError},
     task::Poll,
 };
 
+use parking_lot::Mutex;
 use proto::{limits::bounded, v1::Health};
 use tokio::sync::Notify;
 
@@ -18,7 +18,6 @@ use crate::{
     received::Report,
 };
 
-/// Holds reports and health until the coordinator takes them.
 #[derive(Debug, Default)]
 pub struct Outbox {
     inner: Mutex<Inner>,
@@ -41,7 +40,7 @@ struct Inner {
 impl Outbox {
     /// Takes a report; it is sent if it differs from the one before.
     pub fn put(&self, report: Report) {
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         let uid = report.uid.clone();
         if inner.reports.get(&uid) == Some(&report) {
             return;
@@ -54,7 +53,7 @@ impl Outbox {
 
     /// Drops the report of an object that is gone.
     pub fn forget(&self, uid: &str) {
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         inner.reports.remove(uid);
         inner.pending.remove(uid);
     }
@@ -62,7 +61,7 @@ impl Outbox {
     /// Takes the node's health; it is sent if it changed.
     pub fn set_health(&self, health: Health) {
         let health = bounded(health);
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         if inner.health != health {
             inner.health = health;
             inner.health_pending = true;
@@ -73,17 +72,17 @@ impl Outbox {
 
     /// Begins a connection and returns its number: [`Self::next`] of earlier ones ends, and nothing is sent before [`Self::welcome`].
     pub fn begin(&self) -> u64 {
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         inner.connection += 1;
         inner.disconnect();
         drop(inner);
         self.changed.notify_waiters();
-        self.inner().connection
+        self.inner.lock().connection
     }
 
     /// The coordinator accepted this connection: the node's health is sent.
     pub fn welcome(&self) {
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         inner.connected = true;
         inner.health_pending = true;
         drop(inner);
@@ -92,7 +91,7 @@ impl Outbox {
 
     /// The coordinator has sent every object: every report is sent again.
     pub fn synced(&self) {
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         inner.accepts_reports = true;
         inner.pending = inner.reports.keys().cloned().collect();
         drop(inner);
@@ -100,9 +99,8 @@ impl Outbox {
         self.changed.notify_one();
     }
 
-    /// The connection is lost.
     pub fn lost(&self) {
-        self.inner().disconnect();
+        self.inner.lock().disconnect();
         self.questions.lost();
     }
 
@@ -110,7 +108,7 @@ impl Outbox {
     pub async fn next(&self, connection: u64) -> Option<OutboxMessage> {
         loop {
             let changed = self.changed.notified();
-            match self.inner().pop(connection) {
+            match self.inner.lock().pop(connection) {
                 Poll::Ready(message) => return message,
                 Poll::Pending => {}
             }
@@ -124,52 +122,36 @@ impl Outbox {
     }
 
     fn accepts_questions(&self, connection: u64) -> bool {
-        let inner = self.inner();
+        let inner = self.inner.lock();
         inner.accepts_reports && inner.connection == connection
     }
 
-    /// The open questions about jobs.
-    #[must_use]
     pub fn questions(&self) -> &Questions {
         &self.questions
     }
 
-    /// Wakes whoever sends: there is a new question, or one less.
-    pub(crate) fn ring(&self) {
+    /// Wakes the task that sends messages: a question was opened or withdrawn.
+    pub(crate) fn wake(&self) {
         self.changed.notify_one();
     }
 
-    /// Whether a coordinator accepted the connection.
-    #[must_use]
     pub fn connected(&self) -> bool {
-        self.inner().connected
+        self.inner.lock().connected
     }
 
-    /// The newest report of every object.
-    #[must_use]
     pub fn reports(&self) -> Vec<Report> {
-        self.inner().reports.values().cloned().collect()
+        self.inner.lock().reports.values().cloned().collect()
     }
 
-    /// The node's health.
-    #[must_use]
     pub fn health(&self) -> Health {
-        self.inner().health.clone()
-    }
-
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock().health.clone()
     }
 }
 
-/// A message to the coordinator.
 #[derive(Debug)]
 pub enum OutboxMessage {
-    /// The outcome of the work on an object.
     Report(Report),
-    /// The node's health.
     Health(Health),
-    /// What the node asks about a job.
     Asking(Asking),
 }
 
@@ -221,7 +203,7 @@ mod tests {
     fn popped(outbox: &Outbox, connection: u64) -> Vec<String> {
         let mut told = Vec::new();
         loop {
-            match outbox.inner().pop(connection) {
+            match outbox.inner.lock().pop(connection) {
                 Poll::Ready(Some(OutboxMessage::Report(report))) => {
                     told.push(format!("{}@{}", report.uid, report.resource_version));
                 }

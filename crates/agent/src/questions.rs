@@ -5,15 +5,15 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
+use parking_lot::Mutex;
 use proto::v1::{JobName, JobState};
 use tokio::sync::watch;
 
 use crate::outbox::Outbox;
 
-/// All open questions.
 #[derive(Debug, Default)]
 pub struct Questions {
     inner: Mutex<Inner>,
@@ -33,12 +33,12 @@ struct Open {
     answer: watch::Sender<Option<JobState>>,
 }
 
-/// What the other end is to hear.
+/// A message to the coordinator about a question.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Asking {
-    /// The node waits for this job; for all its ClientMounts when there is none.
+    /// Opens a question about this job, or about all ClientMounts of the node when there is none.
     Begin(u64, Option<JobName>),
-    /// And no more.
+    /// Withdraws the question.
     End(u64),
 }
 
@@ -53,10 +53,9 @@ pub struct Question {
 
 impl Question {
     /// Asks about a job; without one, about all ClientMounts of this node.
-    #[must_use]
     pub fn ask(outbox: &Arc<Outbox>, job: Option<JobName>) -> Self {
         let (id, answer) = outbox.questions().open(job);
-        outbox.ring();
+        outbox.wake();
         Self { id, outbox: Arc::clone(outbox), answer }
     }
 }
@@ -64,13 +63,13 @@ impl Question {
 impl Drop for Question {
     fn drop(&mut self) {
         self.outbox.questions().close(self.id);
-        self.outbox.ring();
+        self.outbox.wake();
     }
 }
 
 impl Questions {
     fn open(&self, job: Option<JobName>) -> (u64, watch::Receiver<Option<JobState>>) {
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         inner.last += 1;
         let id = inner.last;
         let (answer, receiver) = watch::channel(None);
@@ -80,27 +79,26 @@ impl Questions {
     }
 
     fn close(&self, id: u64) {
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         inner.open.remove(&id);
         inner.pending.insert(id);
     }
 
-    /// A connection stands: it hears every open question.
+    /// The coordinator accepts questions: every open one is sent on this connection.
     pub(crate) fn connected(&self) {
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         inner.pending = inner.open.keys().copied().collect();
     }
 
-    /// The connection is lost.
     pub(crate) fn lost(&self) {
-        for open in self.inner().open.values() {
+        for open in self.inner.lock().open.values() {
             open.answer.send_if_modified(|answer| answer.take().is_some());
         }
     }
 
-    /// The next thing to tell.
+    /// The next message to send.
     pub(crate) fn pop(&self) -> Option<Asking> {
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         let id = inner.pending.pop_first()?;
         Some(match inner.open.get(&id) {
             Some(open) => Asking::Begin(id, open.job.clone()),
@@ -108,9 +106,9 @@ impl Questions {
         })
     }
 
-    /// An answer came. One that names mounts of another node is refused, and nothing of it is believed.
+    /// Takes an answer. One that names mounts of another node is dropped as a whole.
     pub fn answered(&self, id: u64, node: &str, state: JobState) {
-        let inner = self.inner();
+        let inner = self.inner.lock();
         let Some(open) = inner.open.get(&id) else { return };
         if let Some(foreign) = state.mounts.iter().find(|mount| mount.namespace != node) {
             log::warn!(
@@ -122,10 +120,6 @@ impl Questions {
             return;
         }
         open.answer.send_replace(Some(state));
-    }
-
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

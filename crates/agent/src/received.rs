@@ -17,11 +17,8 @@ use crate::{
 /// One ClientMount as it was received last, with the profile that its labels name.
 #[derive(Debug, Clone)]
 pub struct ReceivedMount {
-    /// `metadata.namespace`.
     pub namespace: String,
-    /// `metadata.name`.
     pub name: String,
-    /// `metadata.uid`.
     pub uid: String,
     resource_version: String,
     client_mount: Result<ClientMount, String>,
@@ -49,15 +46,11 @@ impl NoProfile {
 /// The outcome of the work on one object, as the agent reports it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    /// `metadata.namespace`.
     pub namespace: String,
-    /// `metadata.name`.
     pub name: String,
-    /// `metadata.uid`.
     pub uid: String,
     /// `metadata.resourceVersion` of the object that the agent received.
     pub resource_version: String,
-    /// The object's new status.
     pub status: ClientMountStatus,
     /// Whether nothing of the object is left on the node, so that its finalizer can be removed.
     pub released: bool,
@@ -128,9 +121,6 @@ impl ReceivedMount {
     }
 
     /// The units of work of this object; when it is `gone`, those that unmount everything.
-    ///
-    /// # Errors
-    /// When the object cannot be worked on.
     pub fn units(&self, gone: bool, site: &Site) -> Result<MountUnits, ObjectError> {
         let object =
             self.client_mount.as_ref().map_err(|why| ObjectError::Unreadable(why.clone()))?;
@@ -150,18 +140,14 @@ impl ReceivedMount {
         Self { client_mount: Ok(version.clone()), count, ..self.clone() }
     }
 
-    /// Its `metadata.resourceVersion`.
-    #[must_use]
     pub fn resource_version(&self) -> &str {
         &self.resource_version
     }
 
-    /// The object, when it can be read.
     pub fn object(&self) -> Option<&ClientMount> {
         self.client_mount.as_ref().ok()
     }
 
-    /// Whether the object is being deleted.
     pub fn deleted(&self) -> bool {
         self.client_mount.as_ref().is_ok_and(|object| object.metadata.deletion_timestamp.is_some())
     }
@@ -180,7 +166,6 @@ impl ReceivedMount {
         self.client_mount.as_ref().ok().map(Claimant::of)
     }
 
-    /// The outcome of an object for which nothing was done.
     pub fn refused(&self, failure: Failure) -> Outcome {
         Outcome::refused(self.goal(), self.count, failure)
     }
@@ -211,7 +196,6 @@ impl ReceivedMount {
         Some(paths)
     }
 
-    /// The report on the object after the work on it.
     pub fn report(&self, site: &Site, outcome: &Outcome) -> Report {
         Report {
             namespace: self.namespace.clone(),

@@ -17,10 +17,8 @@ use crate::{
     records::{MountRecords, RecordError},
 };
 
-/// The outcome of the work on one mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MountOutcome {
-    /// The mount is as desired.
     Ready,
     /// The agent did nothing, because it refused the object or another of its mounts.
     Withheld,
@@ -28,23 +26,18 @@ pub enum MountOutcome {
     Failed,
 }
 
-/// A failure of one mount, or of the whole object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failed {
     /// The mount path, as checked or as the object has it; `None` for the whole object.
     pub path: Option<String>,
-    /// What went wrong.
     pub failure: Failure,
 }
 
-/// The outcome of the work on one ClientMount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// The state that the agent works towards.
     pub goal: Goal,
     /// One outcome per entry of `spec.mounts`.
     pub mounts: Vec<MountOutcome>,
-    /// Every failure.
     pub failures: Vec<Failed>,
     /// The profile or its lines that unmounting did without: no failures, but worth a line in the log.
     pub unreadable: Vec<Failed>,
@@ -52,7 +45,6 @@ pub struct Outcome {
 
 impl Outcome {
     /// The outcome of an object with `count` mounts for which the agent did nothing.
-    #[must_use]
     pub fn refused(goal: Goal, count: usize, failure: Failure) -> Self {
         let failures = vec![Failed { path: None, failure }];
         let mounts = vec![MountOutcome::Withheld; count];
@@ -60,27 +52,22 @@ impl Outcome {
     }
 
     /// The outcome of an object that has no mounts on the node, and should have none.
-    #[must_use]
     pub fn absent(count: usize) -> Self {
         let mounts = vec![MountOutcome::Ready; count];
         Self { goal: Goal::Unmounted, mounts, failures: Vec::new(), unreadable: Vec::new() }
     }
 
-    /// Whether everything is as desired.
-    #[must_use]
     pub fn done(&self) -> bool {
         self.failures.is_empty() && self.mounts.iter().all(|mount| *mount == MountOutcome::Ready)
     }
 
     /// Process ids that keep a mount in use.
-    #[must_use]
     pub fn holders(&self) -> Vec<i32> {
         let failures = self.failures.iter();
         failures.flat_map(|failed| failed.failure.holders.iter().copied()).collect()
     }
 
     /// When to try again: the earliest that a failure asks for; `None` when time alone changes nothing.
-    #[must_use]
     pub fn retry(&self) -> Option<Retry> {
         self.failures
             .iter()
@@ -93,30 +80,23 @@ impl Outcome {
 /// The dropped mounts of an object by version, as units of work, or why that version cannot be read.
 pub type DroppedUnits = Vec<(ClientMount, Result<MountUnits, Failure>)>;
 
-/// Every mount point of dropped mounts.
 pub fn mount_points_of(dropped: &DroppedUnits) -> impl Iterator<Item = &MountPoint> {
     dropped.iter().filter_map(|(_, units)| units.as_ref().ok()).flat_map(MountUnits::mount_points)
 }
 
-/// The work on one object.
 #[derive(Debug)]
 pub struct Work {
-    /// The object's `metadata.uid`.
     pub uid: String,
     /// The object, when it can be read.
     pub object: Option<ClientMount>,
-    /// The dropped mounts, which are unmounted first.
     pub dropped: DroppedUnits,
     /// The units to converge, or an outcome that needs no work.
     pub now: Result<Arc<MountUnits>, Outcome>,
 }
 
-/// The result of [`Work`].
 #[derive(Debug)]
 pub struct Worked {
-    /// The outcome for the object.
     pub outcome: Outcome,
-    /// The dropped mounts of which nothing is left.
     pub gone: Vec<ClientMount>,
 }
 
@@ -174,7 +154,6 @@ impl Work {
         records.keep(&self.uid, &remaining.versions.iter().chain(object).collect::<Vec<_>>())
     }
 
-    /// Records what is about to be mounted.
     fn record(&self, records: &MountRecords) -> Result<(), RecordError> {
         match (&self.now, &self.object) {
             (Ok(units), Some(object)) if units.goal == Goal::Mounted && !units.refused() => {
@@ -193,9 +172,7 @@ fn is_absent(outcome: &Outcome) -> bool {
 /// What remains of an object's dropped mounts.
 #[derive(Debug, Default)]
 struct Remaining {
-    /// Versions of which nothing is left.
     gone: Vec<ClientMount>,
-    /// The other versions.
     versions: Vec<ClientMount>,
     /// Mounts of the other versions that may still be there.
     mounts: Vec<Mount>,
@@ -229,7 +206,6 @@ impl Remaining {
 }
 
 /// Converges the units; blocks until each is as desired or has failed. One failure does not stop the others.
-#[must_use]
 pub fn converge(converger: &Converger, units: &MountUnits) -> Outcome {
     converge_except(converger, units, &[])
 }
@@ -260,9 +236,6 @@ fn converge_except(converger: &Converger, units: &MountUnits, remaining: &[Mount
 }
 
 /// The steps that converging would begin with, as text. Changes nothing.
-///
-/// # Errors
-/// With every reason why a unit would be refused.
 pub fn plan(converger: &Converger, units: &MountUnits) -> Result<Vec<String>, Vec<Failed>> {
     let refused = Run::new(converger, units).outcome;
     if !refused.failures.is_empty() {

@@ -16,31 +16,16 @@ use api::ClientMount;
 use storage::desired::{NameError, ObjectUid};
 use thiserror::Error;
 
-/// A record cannot be read or written.
 #[derive(Debug, Error)]
 pub enum RecordError {
-    /// The object's uid cannot be a file name.
     #[error("metadata.uid: {0}")]
     Uid(NameError),
-    /// A record cannot be read.
     #[error("read {path}, which tells what is mounted")]
-    Read {
-        /// The record's file, or the directory of all.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// A record cannot be written.
+    Read { path: PathBuf, source: io::Error },
     #[error("record in {path} what is mounted")]
-    Write {
-        /// The record's file, or the directory of all.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
+    Write { path: PathBuf, source: io::Error },
 }
 
-/// The directory of records.
 #[derive(Debug)]
 pub struct MountRecords {
     directory: PathBuf,
@@ -69,7 +54,6 @@ impl MountRecords {
     }
 
     /// What was recorded when the directory was opened: of each object its versions, the latest last.
-    #[must_use]
     pub fn found(&self) -> &[Vec<ClientMount>] {
         &self.found
     }

@@ -12,7 +12,6 @@ use crate::{
 };
 
 /// The status of an outcome: one entry per mount, and an error while something fails.
-#[must_use]
 pub fn status(node: &NodeName, outcome: &Outcome) -> ClientMountStatus {
     let state = outcome.goal.state();
     let mounts = outcome.mounts.iter().map(|mount| ClientMountInfoStatus {
@@ -27,7 +26,6 @@ pub fn status(node: &NodeName, outcome: &Outcome) -> ClientMountStatus {
 }
 
 /// All failures as one error, which is as severe as the worst of them and names every path.
-#[must_use]
 pub fn error(node: &NodeName, failures: &[Failed]) -> Option<ResourceError> {
     let worst = failures
         .iter()
@@ -45,7 +43,6 @@ pub fn error(node: &NodeName, failures: &[Failed]) -> Option<ResourceError> {
 
 /// A text for the log about an object that was unmounted without its profile, or without lines of it. It is no error of the
 /// status, which would hold up the workflow for a hook that will never run.
-#[must_use]
 pub fn unreadable(outcome: &Outcome) -> Option<String> {
     let lines = || grouped(&outcome.unreadable, |failed| failed.failure.debug.clone());
     (outcome.done() && !outcome.unreadable.is_empty())

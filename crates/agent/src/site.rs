@@ -19,26 +19,15 @@ pub enum Side {
 pub struct IndexRoot(AllowedRoots);
 
 impl IndexRoot {
-    /// Makes an index root of a directory.
-    ///
-    /// # Errors
-    /// When it is relative, `/`, or has `..`.
     pub fn new(path: PathBuf) -> Result<Self, MountPointError> {
         AllowedRoots::new([path]).map(Self)
     }
 
-    /// The tree called `name` beneath it.
-    ///
-    /// # Errors
-    /// When `name` is not a path strictly beneath the root.
     pub fn tree(&self, name: &str) -> Result<MountPoint, MountPointError> {
         self.below(&[name])
     }
 
     /// The bind mount of allocation `index` in the tree called `name`.
-    ///
-    /// # Errors
-    /// As [`Self::tree`].
     pub fn bind(&self, name: &str, index: u32) -> Result<MountPoint, MountPointError> {
         self.below(&[name, &format!("node-{index}")])
     }
@@ -57,12 +46,8 @@ impl IndexRoot {
 pub struct Site {
     /// The node's name, which is the only namespace whose objects it acts on.
     pub node: NodeName,
-    /// Compute or rabbit.
     pub side: Side,
-    /// The directories beneath which objects may mount.
     pub roots: AllowedRoots,
-    /// The index root, on rabbits that have one.
     pub index_root: Option<IndexRoot>,
-    /// The layer between NVMe namespaces and file systems.
     pub volumes: Volumes,
 }

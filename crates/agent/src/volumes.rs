@@ -9,7 +9,6 @@ use storage::{
     template::{SiteCommand, SiteCommandError},
 };
 
-/// What lies between namespaces and file systems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Volumes {
     /// Logical volumes, by the lines of the profile; nothing where it has none
@@ -25,8 +24,6 @@ impl Volumes {
         asked.unwrap_or(if on_files { Self::Plain } else { Self::Lvm })
     }
 
-    /// The layer with these lines.
-    #[must_use]
     pub fn layer(self, lines: LvmLines) -> VolumeLayer {
         let LvmLines { leaves_lock_space, finds_names, .. } = lines;
         let none = LvmLines { leaves_lock_space, finds_names, ..LvmLines::default() };
@@ -39,9 +36,6 @@ impl Volumes {
 }
 
 /// The lines for a group's lock space and for activation, beneath `field` of a profile.
-///
-/// # Errors
-/// When bash could not read a line.
 pub fn activation(
     field: &str,
     (group, volume): (&VgChange, &LvChange),
@@ -58,9 +52,6 @@ pub fn activation(
 }
 
 /// All lines with which a rabbit makes, activates, repairs and removes a volume.
-///
-/// # Errors
-/// When bash could not read a line.
 pub fn making(
     field: &str,
     commands: &RabbitBlockDeviceCommands,

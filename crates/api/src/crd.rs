@@ -10,9 +10,9 @@ use kube::CustomResourceExt;
 use serde_json::{Value, json};
 
 use crate::{
-    ClientMount, Computes, DWDirectiveRule, DirectiveBreakdown, NnfLustreMgt, NnfNode,
-    NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile, PersistentStorageInstance, Servers,
-    Storage, SystemConfiguration, SystemStatus, Workflow,
+    ClientMount, Computes, DWDirectiveRule, DirectiveBreakdown, NnfContainerProfile, NnfLustreMgt,
+    NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
+    PersistentStorageInstance, Servers, Storage, SystemConfiguration, SystemStatus, Workflow,
 };
 
 /// The CRDs of all kinds in this crate, in the order of their names.
@@ -38,10 +38,12 @@ pub fn crd_values() -> Vec<Value> {
         SystemConfiguration::crd(),
         SystemStatus::crd(),
         without_subresource(Workflow::crd()),
+        NnfContainerProfile::crd(),
         NnfLustreMgt::crd(),
         NnfNode::crd(),
         NnfNodeBlockStorage::crd(),
         NnfNodeStorage::crd(),
+        NnfPortManager::crd(),
         NnfStorageProfile::crd(),
     ];
     crds.sort_by(|left, right| left.metadata.name.cmp(&right.metadata.name));

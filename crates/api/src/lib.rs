@@ -27,10 +27,12 @@ pub mod fs_name;
 pub mod micro_time;
 pub mod names;
 pub mod nested;
+pub mod nnf_container_profile;
 pub mod nnf_lustre_mgt;
 pub mod nnf_node;
 pub mod nnf_node_block_storage;
 pub mod nnf_node_storage;
+pub mod nnf_port_manager;
 pub mod nnf_storage_profile;
 mod omit;
 pub mod persistent_storage_instance;
@@ -54,12 +56,16 @@ pub use dw_directive_rule::{DWDirectiveRule, DWDirectiveRuleBody};
 pub use micro_time::MicroTime;
 pub use names::RabbitLabels;
 pub use nested::Nested;
+pub use nnf_container_profile::{
+    NnfContainerProfile, NnfContainerProfileBody, NnfContainerProfileData,
+};
 pub use nnf_lustre_mgt::{NnfLustreMgt, NnfLustreMgtSpec, NnfLustreMgtStatus};
 pub use nnf_node::{NnfNode, NnfNodeSpec, NnfNodeStatus};
 pub use nnf_node_block_storage::{
     NnfNodeBlockStorage, NnfNodeBlockStorageSpec, NnfNodeBlockStorageStatus,
 };
 pub use nnf_node_storage::{NnfNodeStorage, NnfNodeStorageSpec, NnfNodeStorageStatus};
+pub use nnf_port_manager::{NnfPortManager, NnfPortManagerSpec, NnfPortManagerStatus};
 pub use nnf_storage_profile::{NnfStorageProfile, NnfStorageProfileBody, NnfStorageProfileData};
 pub use persistent_storage_instance::{
     PersistentStorageInstance, PersistentStorageInstanceSpec, PersistentStorageInstanceStatus,

@@ -11,6 +11,8 @@ pub const NNF_GROUP: &str = "nnf.cray.hpe.com";
 pub const NNF_NODE: &str = "nnf-nlc";
 /// Name and namespace of the one `SystemConfiguration`.
 pub const SYSTEM_CONFIGURATION: &str = "default";
+/// Name of the `NnfPortManager` in each rabbit's namespace.
+pub const NNF_PORT_MANAGER: &str = "nnf-port-manager";
 /// Namespace of the `Storage` objects.
 pub const STORAGE_NAMESPACE: &str = "default";
 /// Namespace of the profile templates, from which workflows pin their copies.
@@ -54,6 +56,14 @@ pub mod label {
     pub const PINNED_PROFILE_NAME: &str = "nnf.cray.hpe.com/pinned_storage_profile_name";
     /// Namespace of the pinned profile whose command lines apply.
     pub const PINNED_PROFILE_NAMESPACE: &str = "nnf.cray.hpe.com/pinned_storage_profile_namespace";
+    /// On everything of a workflow's containers: the name of their Service.
+    pub const CONTAINER: &str = "nnf.cray.hpe.com/container";
+    /// Name of the pinned profile that containers are made from.
+    pub const PINNED_CONTAINER_PROFILE_NAME: &str =
+        "nnf.cray.hpe.com/pinned_container_profile_name";
+    /// Namespace of the pinned profile that containers are made from.
+    pub const PINNED_CONTAINER_PROFILE_NAMESPACE: &str =
+        "nnf.cray.hpe.com/pinned_container_profile_namespace";
     /// On a `ClientMount`: directive index of the storage it mounts.
     pub const TARGET_DIRECTIVE_INDEX: &str = "nnf.cray.hpe.com/target_directive_index";
     /// On a `ClientMount`: UID of the `NnfStorage` it mounts.

@@ -8,6 +8,11 @@ pub(crate) fn int(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "integer" })
 }
 
+/// A list of those.
+pub(crate) fn ints(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "array", "items": int(generator) })
+}
+
 /// Go's `uint32`, which upstream's schema calls `int32`. Decoded wider, so that no stored value is unreadable.
 pub(crate) fn int32(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "integer", "format": "int32" })
@@ -23,6 +28,16 @@ pub(crate) fn references(generator: &mut SchemaGenerator) -> Schema {
     let mut reference = generator.subschema_for::<ObjectReference>();
     reference.insert("x-kubernetes-map-type".to_owned(), "atomic".into());
     json_schema!({ "type": "array", "items": reference })
+}
+
+/// An object whose fields somebody else checks.
+pub(crate) fn object(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
+}
+
+/// A list of such objects.
+pub(crate) fn objects(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "array", "items": object(generator) })
 }
 
 /// Makes `fields` required although decoding tolerates their absence, because upstream's schema defaults *and* requires them.

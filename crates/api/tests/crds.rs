@@ -81,6 +81,7 @@ fn schemas_are_structural() {
             "type",
             "x-kubernetes-int-or-string",
             "x-kubernetes-map-type",
+            "x-kubernetes-preserve-unknown-fields",
         ];
         let members =
             schema.as_object().unwrap_or_else(|| panic!("{at} is not a schema: {schema}"));
@@ -119,7 +120,14 @@ fn schemas_are_structural() {
 
 #[test]
 fn every_status_but_the_workflows_is_a_subresource() {
-    let without = ["Computes", "DWDirectiveRule", "NnfStorageProfile", "SystemStatus", "Workflow"];
+    let without = [
+        "Computes",
+        "DWDirectiveRule",
+        "NnfContainerProfile",
+        "NnfStorageProfile",
+        "SystemStatus",
+        "Workflow",
+    ];
     for crd in api::crd::crd_values() {
         let version = &crd["spec"]["versions"][0];
         let kind = crd["spec"]["names"]["kind"].as_str().unwrap();
@@ -147,10 +155,12 @@ fn names_and_versions_are_upstreams() {
         "computes.dataworkflowservices.github.io/v1alpha7 Computes",
         "directivebreakdowns.dataworkflowservices.github.io/v1alpha7 DirectiveBreakdown",
         "dwdirectiverules.dataworkflowservices.github.io/v1alpha7 DWDirectiveRule",
+        "nnfcontainerprofiles.nnf.cray.hpe.com/v1alpha11 NnfContainerProfile",
         "nnflustremgts.nnf.cray.hpe.com/v1alpha11 NnfLustreMGT",
         "nnfnodeblockstorages.nnf.cray.hpe.com/v1alpha11 NnfNodeBlockStorage",
         "nnfnodes.nnf.cray.hpe.com/v1alpha11 NnfNode",
         "nnfnodestorages.nnf.cray.hpe.com/v1alpha11 NnfNodeStorage",
+        "nnfportmanagers.nnf.cray.hpe.com/v1alpha11 NnfPortManager",
         "nnfstorageprofiles.nnf.cray.hpe.com/v1alpha11 NnfStorageProfile",
         "persistentstorageinstances.dataworkflowservices.github.io/v1alpha7 PersistentStorageInstance",
         "servers.dataworkflowservices.github.io/v1alpha7 Servers",

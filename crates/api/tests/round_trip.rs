@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use api::{
-    ClientMount, Computes, DWDirectiveRule, DirectiveBreakdown, NnfLustreMgt, NnfNode,
-    NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile, PersistentStorageInstance, Servers,
-    Storage, SystemConfiguration, SystemStatus, Workflow,
+    ClientMount, Computes, DWDirectiveRule, DirectiveBreakdown, NnfContainerProfile, NnfLustreMgt,
+    NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
+    PersistentStorageInstance, Servers, Storage, SystemConfiguration, SystemStatus, Workflow,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -53,6 +53,8 @@ fn round_trip(object: &Value) -> Option<Result<Value, serde_json::Error>> {
         "NnfNode" => through::<NnfNode>(object),
         "NnfNodeStorage" => through::<NnfNodeStorage>(object),
         "NnfNodeBlockStorage" => through::<NnfNodeBlockStorage>(object),
+        "NnfContainerProfile" => through::<NnfContainerProfile>(object),
+        "NnfPortManager" => through::<NnfPortManager>(object),
         "NnfStorageProfile" => through::<NnfStorageProfile>(object),
         "NnfLustreMGT" => through::<NnfLustreMgt>(object),
         _ => return None,
@@ -105,7 +107,7 @@ fn fixtures_round_trip() {
 fn what_a_site_was_seen_to_write_round_trips() {
     let captured = objects(&Path::new(env!("CARGO_MANIFEST_DIR")).join("captured"));
     let mut expected = our_kinds();
-    for unseen in ["NnfStorageProfile", "DWDirectiveRule", "SystemStatus"] {
+    for unseen in ["NnfPortManager", "NnfStorageProfile", "DWDirectiveRule", "SystemStatus"] {
         expected.remove(unseen);
     }
     assert_eq!(check(&captured), expected);
@@ -153,6 +155,8 @@ fn path(at: &str, name: &str) -> String {
     let name = match name {
         "xfsStorage" | "gfs2Storage" | "rawStorage" => "storage",
         "mgtOptions" | "mdtOptions" | "mgtMdtOptions" | "ostOptions" => "targetOptions",
+        "initContainers" => "containers",
+        "launcher" | "worker" => return ".data.spec".to_owned(),
         name => name,
     };
     format!("{at}.{name}")

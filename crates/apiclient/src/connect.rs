@@ -19,13 +19,7 @@ use crate::{
 pub enum ConnectError {
     /// The kubeconfig is missing or cannot be used.
     #[error("read kubeconfig {}", path.display())]
-    ReadKubeconfig {
-        /// The kubeconfig or the server.
-        path: PathBuf,
-        /// The cause.
-        #[source]
-        source: KubeconfigError,
-    },
+    ReadKubeconfig { path: PathBuf, source: KubeconfigError },
     /// No kubeconfig was named, and none was found that can be used.
     #[error("find a kubeconfig by $KUBECONFIG or in ~/.kube")]
     FindKubeconfig(#[source] KubeconfigError),
@@ -37,13 +31,7 @@ pub enum ConnectError {
     NoCredentials(Authority),
     /// The token file or the CA file cannot be used.
     #[error("set up the way to https://{server}")]
-    Credentials {
-        /// The kubeconfig or the server.
-        server: Authority,
-        /// The cause.
-        #[source]
-        source: CredentialsError,
-    },
+    Credentials { server: Authority, source: CredentialsError },
     /// The configuration names certificates that cannot be used, or the like.
     #[error("make a client of the cluster's API")]
     MakeClient(#[source] kube::Error),
@@ -61,9 +49,6 @@ pub async fn connect(address: &Address) -> Result<Client, ConnectError> {
 }
 
 /// The same, with the credentials that `https://HOST:PORT` needs; other addresses name their own.
-///
-/// # Errors
-/// As [`connect`], and when those files are not usable.
 pub async fn connect_with(
     address: &Address,
     credentials: Option<&Credentials>,
@@ -98,9 +83,6 @@ fn in_cluster() -> Result<Client, ConnectError> {
 }
 
 /// A client of `server`, with the credentials of the kubeconfig at `path`, or of the one found as kubectl finds it.
-///
-/// # Errors
-/// As [`connect`].
 pub async fn connect_to_server(server: Uri, path: Option<&Path>) -> Result<Client, ConnectError> {
     let mut config = read(path).await?;
     config.cluster_url = server;

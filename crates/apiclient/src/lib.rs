@@ -5,7 +5,7 @@
 //! ```
 //! Guarantees: an address is refused with the forms that exist; nothing is sent before the client is used.
 //!
-//! Token files and CA files are read whenever they are needed, so they may be replaced at any time.
+//! Token files and CA files are read for each request, so they may be replaced at any time.
 //!
 //! Assumptions: the server at a unix socket decides by the peer's credentials who may use it.
 
@@ -15,7 +15,6 @@ mod connect;
 mod observed;
 mod plain;
 mod reloading;
-mod secured;
 mod server;
 mod tcp;
 mod unix;
@@ -25,6 +24,5 @@ pub use backoff::WatchBackoff;
 pub use connect::{ConnectError, connect, connect_to_server, connect_with};
 pub use observed::{Answer, observed};
 pub use plain::{innermost, plain, plain_watch};
-pub use secured::TrustError;
 pub use server::{Credentials, CredentialsError};
 pub use tcp::tcp;

@@ -4,17 +4,14 @@
 //! is being written, the client stays as it was.
 
 use std::{
-    future::Future,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    pin::Pin,
     sync::{Arc, Mutex, PoisonError},
-    task::{Context, Poll},
 };
 
-use hyper::{Request, Response};
+use hyper::Request;
 use kube::{Client, Config, client::Body, config::Kubeconfig};
-use tower::Service;
+use tower::service_fn;
 
 use crate::{
     connect::{ConnectError, read_file},
@@ -22,13 +19,14 @@ use crate::{
 };
 
 /// A client that follows the kubeconfig at `path` and the files which that names.
-///
-/// # Errors
-/// When it cannot be used as it is now.
 pub(crate) async fn client(path: &Path) -> Result<Client, ConnectError> {
     let (current, namespace) = Current::of(path).await?;
     let requests = Requests { path: path.into(), current: Arc::new(Mutex::new(current)) };
-    Ok(Client::new(requests, namespace))
+    let send = service_fn(move |request: Request<Body>| {
+        let requests = requests.clone();
+        async move { requests.client().await.send(request).await }
+    });
+    Ok(Client::new(send, namespace))
 }
 
 /// A client, and the state of the files that it was made from.
@@ -118,21 +116,6 @@ impl Requests {
 
     fn current(&self) -> std::sync::MutexGuard<'_, Current> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Service<Request<Body>> for Requests {
-    type Response = Response<Body>;
-    type Error = kube::Error;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, kube::Error>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), kube::Error>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let requests = self.clone();
-        Box::pin(async move { requests.client().await.send(request).await })
     }
 }
 

@@ -1,14 +1,12 @@
 //! An API server by host and port, with a token file and a CA file, as a node without a kubeconfig has them.
 //!
-//! Both files may be replaced at any time: the client reads the token for every request and the CA for every connection, so it
-//! needs no timer. At rest it sends nothing; the kernel's TCP keepalive notices a peer that lost its power.
+//! Both files may be replaced at any time: the client reads them for every request, so it needs no timer. At rest it sends
+//! nothing; the kernel's TCP keepalive notices a peer that lost its power.
 
 use std::{
-    future::Future,
+    io,
     path::{Path, PathBuf},
-    pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Context, Poll},
     time::Duration,
 };
 
@@ -18,13 +16,22 @@ use hyper::{
     header::{AUTHORIZATION, HeaderValue, USER_AGENT},
     http::uri::{Authority, PathAndQuery, Scheme},
 };
-use hyper_util::{client::legacy::Client as HttpClient, rt::TokioExecutor};
+use hyper_rustls::HttpsConnector;
+use hyper_util::{
+    client::legacy::{Client as HttpClient, connect::HttpConnector},
+    rt::TokioExecutor,
+};
 use kube::{Client, client::Body};
+use rustls::{
+    ClientConfig, RootCertStore,
+    crypto::ring,
+    pki_types::{CertificateDer, pem::PemObject},
+};
 use thiserror::Error;
 use tokio::time::timeout;
-use tower::Service;
+use tower::service_fn;
 
-use crate::secured::{Connector, Trust, TrustError};
+use crate::{plain::innermost, tcp::tcp};
 
 /// How long the API may take from the request to the first line of the answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
@@ -39,93 +46,125 @@ pub struct Credentials {
     pub ca: PathBuf,
 }
 
-/// The token file or the CA file cannot be used now.
+/// The token file or the CA file cannot be used now. The cause is part of the text, so that the innermost error names the file.
 #[derive(Debug, Error)]
 pub enum CredentialsError {
-    /// The token cannot be read. The cause is part of the text, so that the innermost error names the file.
-    #[error("token file {}: {why}", path.display())]
-    ReadToken {
-        /// Path of the token file.
-        path: PathBuf,
-        /// The cause.
-        why: std::io::Error,
-    },
-    /// The file is empty or holds no bearer token.
+    #[error("{file} {}: {why}", path.display())]
+    Read { file: &'static str, path: PathBuf, why: io::Error },
     #[error("token file {} holds no bearer token", .0.display())]
     NoToken(PathBuf),
-    /// The CA cannot be used.
-    #[error(transparent)]
-    Trust(#[from] TrustError),
+    #[error("CA file {} holds no certificate", .0.display())]
+    NoCertificate(PathBuf),
+    #[error("CA file {}: {why}", path.display())]
+    Unusable { path: PathBuf, why: rustls::Error },
 }
 
 /// Why there is no answer.
 #[derive(Debug, Error)]
-pub(crate) enum RequestError {
+enum RequestError {
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
+    #[error("the server's certificate is not signed by {}: {why}", ca.display())]
+    Untrusted { ca: PathBuf, why: String },
     #[error("{0} is no URI of the API server")]
     Target(String),
     #[error("no answer from {server} within {} s", ANSWER_TIMEOUT.as_secs())]
     Timeout { server: Authority },
-    #[error("ask {server}")]
-    Send {
-        server: Authority,
-        #[source]
-        source: hyper_util::client::legacy::Error,
-    },
+    #[error("ask {0}")]
+    Send(Authority, #[source] hyper_util::client::legacy::Error),
 }
 
 /// A client of the server at `authority`; nothing is sent yet.
-///
-/// # Errors
-/// When the files cannot be used as they are now.
 pub(crate) fn client(
     authority: Authority,
     credentials: &Credentials,
 ) -> Result<Client, CredentialsError> {
-    let read = std::fs::read(&credentials.token);
-    bearer(&credentials.token, read)?;
-    let trust = Trust::read(&credentials.ca)?;
-    let connector = Connector::new(trust);
-    let http = Arc::new(Mutex::new(connections(&connector)));
-    let token = credentials.token.as_path().into();
-    Ok(Client::new(Requests { connector, http, authority, token }, "default"))
+    let Credentials { token, ca } = credentials;
+    bearer(token, std::fs::read(token))?;
+    let connections = Connections::new(ca, read("CA file", ca, std::fs::read(ca))?)?;
+    let connections = Arc::new(Mutex::new(connections));
+    let requests = Requests { authority, credentials: credentials.clone().into(), connections };
+    Ok(Client::new(service_fn(move |request| requests.clone().send(request)), "default"))
 }
 
-type Connections = HttpClient<Connector, Body>;
+type Http = HttpClient<HttpsConnector<HttpConnector>, Body>;
 
-fn connections(connector: &Connector) -> Connections {
-    HttpClient::builder(TokioExecutor::new()).build(connector.clone())
+/// Connections to a server whose certificate is signed by what the CA file held last.
+#[derive(Debug)]
+struct Connections {
+    pem: Vec<u8>,
+    config: Arc<ClientConfig>,
+    http: Http,
 }
 
-/// Sends requests with the current token.
+impl Connections {
+    fn new(ca: &Path, pem: Vec<u8>) -> Result<Self, CredentialsError> {
+        let config = Arc::new(tls(ca, &pem)?);
+        Ok(Self { pem, http: http(&config), config })
+    }
+}
+
+fn http(config: &Arc<ClientConfig>) -> Http {
+    let mut secured = HttpsConnector::from((tcp(), Arc::clone(config)));
+    secured.enforce_https();
+    HttpClient::builder(TokioExecutor::new()).build(secured)
+}
+
+fn tls(ca: &Path, pem: &[u8]) -> Result<ClientConfig, CredentialsError> {
+    let unusable = |why| CredentialsError::Unusable { path: ca.to_owned(), why };
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        let certificate =
+            certificate.map_err(|error| unusable(rustls::Error::General(error.to_string())))?;
+        roots.add(certificate).map_err(unusable)?;
+    }
+    if roots.is_empty() {
+        return Err(CredentialsError::NoCertificate(ca.to_owned()));
+    }
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions().map_err(unusable)?;
+    let mut config = builder.with_root_certificates(roots).with_no_client_auth();
+    // A request goes beside the watch on its connection, which is open anyway. A connection of its own would cost a node at
+    // rest a handshake before each job's mount.
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+/// Sends requests with the current token, over connections that trust the current CA.
 #[derive(Debug, Clone)]
 struct Requests {
-    connector: Connector,
-    http: Arc<Mutex<Connections>>,
     authority: Authority,
-    token: Arc<Path>,
+    credentials: Arc<Credentials>,
+    connections: Arc<Mutex<Connections>>,
 }
 
 impl Requests {
-    fn http(&self) -> MutexGuard<'_, Connections> {
-        self.http.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     async fn send(self, mut request: Request<Body>) -> Result<Response<Incoming>, RequestError> {
-        let token = bearer(&self.token, tokio::fs::read(&self.token).await)?;
-        request.headers_mut().insert(AUTHORIZATION, token);
+        let Credentials { token, ca } = &*self.credentials;
+        let bearer = bearer(token, tokio::fs::read(token).await)?;
+        let pem = read("CA file", ca, tokio::fs::read(ca).await)?;
+        if self.connections().pem != pem {
+            *self.connections() = Connections::new(ca, pem)?;
+        }
+        request.headers_mut().insert(AUTHORIZATION, bearer);
         request.headers_mut().insert(USER_AGENT, HeaderValue::from_static(AGENT));
         *request.uri_mut() = target(&self.authority, request.uri())?;
-        let server = self.authority.clone();
-        let asked = self.http().request(request);
+        let asked = self.connections().http.request(request);
         let mut waiting = Waiting { requests: &self, is_over: false };
         let answer = timeout(ANSWER_TIMEOUT, asked).await;
         waiting.is_over = answer.is_ok();
-        match answer {
-            Ok(answer) => answer.map_err(|source| RequestError::Send { server, source }),
-            Err(_) => Err(RequestError::Timeout { server }),
-        }
+        let server = self.authority.clone();
+        answer.map_err(|_| RequestError::Timeout { server: server.clone() })?.map_err(|source| {
+            let why = innermost(&source).to_string();
+            match why.starts_with("invalid peer certificate") {
+                true => RequestError::Untrusted { ca: ca.clone(), why },
+                false => RequestError::Send(server, source),
+            }
+        })
+    }
+
+    fn connections(&self) -> MutexGuard<'_, Connections> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -139,32 +178,24 @@ struct Waiting<'a> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         if !self.is_over {
-            *self.requests.http() = connections(&self.requests.connector);
+            let mut connections = self.requests.connections();
+            connections.http = http(&connections.config);
         }
     }
 }
 
-impl Service<Request<Body>> for Requests {
-    type Response = Response<Incoming>;
-    type Error = RequestError;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Incoming>, RequestError>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), RequestError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        Box::pin(self.clone().send(request))
-    }
+fn read(
+    file: &'static str,
+    path: &Path,
+    read: io::Result<Vec<u8>>,
+) -> Result<Vec<u8>, CredentialsError> {
+    read.map_err(|why| CredentialsError::Read { file, path: path.to_owned(), why })
 }
 
-fn bearer(path: &Path, read: std::io::Result<Vec<u8>>) -> Result<HeaderValue, CredentialsError> {
-    let bytes = read.map_err(|why| CredentialsError::ReadToken { path: path.to_owned(), why })?;
+fn bearer(path: &Path, bytes: io::Result<Vec<u8>>) -> Result<HeaderValue, CredentialsError> {
+    let bytes = read("token file", path, bytes)?;
     let none = || CredentialsError::NoToken(path.to_owned());
-    let token = bytes.trim_ascii();
-    if token.is_empty() {
-        return Err(none());
-    }
+    let token = Some(bytes.trim_ascii()).filter(|token| !token.is_empty()).ok_or_else(none)?;
     let mut value = HeaderValue::from_bytes(&[b"Bearer ", token].concat()).map_err(|_| none())?;
     value.set_sensitive(true);
     Ok(value)
@@ -172,12 +203,8 @@ fn bearer(path: &Path, read: std::io::Result<Vec<u8>>) -> Result<HeaderValue, Cr
 
 fn target(authority: &Authority, uri: &Uri) -> Result<Uri, RequestError> {
     let path = uri.path_and_query().cloned().unwrap_or(PathAndQuery::from_static("/"));
-    Uri::builder()
-        .scheme(Scheme::HTTPS)
-        .authority(authority.clone())
-        .path_and_query(path)
-        .build()
-        .map_err(|_| RequestError::Target(uri.to_string()))
+    let target = Uri::builder().scheme(Scheme::HTTPS).authority(authority.clone());
+    target.path_and_query(path).build().map_err(|_| RequestError::Target(uri.to_string()))
 }
 
 #[cfg(test)]

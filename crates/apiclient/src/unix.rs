@@ -1,12 +1,6 @@
 //! HTTP over a unix socket.
 
-use std::{
-    future::Future,
-    io,
-    path::{Path, PathBuf},
-    pin::Pin,
-    task::{Context, Poll},
-};
+use std::path::Path;
 
 use hyper::{Request, Uri};
 use hyper_util::{
@@ -15,12 +9,16 @@ use hyper_util::{
 };
 use kube::{Client, client::Body};
 use tokio::net::UnixStream;
-use tower::{Service, ServiceExt};
+use tower::{ServiceExt, service_fn};
 
 /// A client of the API at the socket, which keeps connections and uses them again.
 pub(crate) fn client(path: &Path) -> Client {
-    let http: HttpClient<_, Body> =
-        HttpClient::builder(TokioExecutor::new()).build(Connector(path.into()));
+    let path = path.to_owned();
+    let connect = service_fn(move |_: Uri| {
+        let path = path.clone();
+        Box::pin(async move { UnixStream::connect(path).await.map(TokioIo::new) })
+    });
+    let http: HttpClient<_, Body> = HttpClient::builder(TokioExecutor::new()).build(connect);
     Client::new(http.map_request(with_authority), "default")
 }
 
@@ -31,35 +29,4 @@ fn with_authority(mut request: Request<Body>) -> Request<Body> {
         *request.uri_mut() = uri;
     }
     request
-}
-
-/// Connects to one socket, whatever the address.
-#[derive(Debug, Clone)]
-struct Connector(PathBuf);
-
-impl Service<Uri> for Connector {
-    type Response = TokioIo<UnixStream>;
-    type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, _: Uri) -> Self::Future {
-        let path = self.0.clone();
-        Box::pin(async move { UnixStream::connect(path).await.map(TokioIo::new) })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn path_and_query_survive() {
-        let request = Request::get("/api/v1/namespaces?limit=1").body(Body::empty()).unwrap();
-        let uri = with_authority(request).uri().to_string();
-        assert_eq!(uri, "http://localhost/api/v1/namespaces?limit=1");
-    }
 }

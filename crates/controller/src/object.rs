@@ -6,29 +6,12 @@ use kube::{Resource, ResourceExt, core::NamespaceResourceScope};
 use serde::{Serialize, de::DeserializeOwned};
 
 /// A namespaced kind that controllers read and patch.
-pub trait Object:
-    Resource<Scope = NamespaceResourceScope, DynamicType = ()>
-    + Clone
-    + Debug
-    + Serialize
-    + DeserializeOwned
-    + Send
-    + Sync
-    + 'static
-{
-}
+pub trait Object: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Value {}
+impl<K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Value> Object for K {}
 
-impl<K> Object for K where
-    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
-        + Clone
-        + Debug
-        + Serialize
-        + DeserializeOwned
-        + Send
-        + Sync
-        + 'static
-{
-}
+/// What an object is besides.
+pub trait Value: Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static {}
+impl<V: Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static> Value for V {}
 
 /// Kind, namespace and name of an object, for logs and messages.
 #[must_use]

@@ -8,111 +8,66 @@ use thiserror::Error;
 
 use crate::object::{Object, describe, has_finalizer};
 
-/// Why a write did not happen.
+/// Why a write did not happen. Each names kind, namespace and name of the object.
 #[derive(Debug, Error)]
 pub enum WriteError {
     /// Somebody else wrote since the object was read; the watch brings what they wrote.
     #[error("{object} has changed since it was read")]
-    Conflict {
-        /// Kind, namespace and name of the object.
-        object: String,
-        /// The API's answer.
-        #[source]
-        source: Box<kube::Error>,
-    },
+    Conflict { object: String, source: Box<kube::Error> },
     /// The API does not know the object. It is gone only when its watch says so: while its CRD is registered anew, the API knows
     /// no objects of that kind.
     #[error("{object} is not known to the API")]
-    Unknown {
-        /// Kind, namespace and name of the object.
-        object: String,
-    },
+    Unknown { object: String },
     /// The API refused or could not be reached.
     #[error("write {object}")]
-    Api {
-        /// Kind, namespace and name of the object.
-        object: String,
-        /// The API's answer, or why there was none.
-        #[source]
-        source: Box<kube::Error>,
-    },
+    Api { object: String, source: Box<kube::Error> },
     /// The write depends on another object, and the API did not say whether that exists.
     #[error("look for {object}")]
-    Look {
-        /// Kind, namespace and name of the object.
-        object: String,
-        /// The API's answer, or why there was none.
-        #[source]
-        source: Box<kube::Error>,
-    },
+    Look { object: String, source: Box<kube::Error> },
 }
 
-/// Writes the status of `after`, if it differs from `before`, and returns the object as stored.
-///
-/// # Errors
-/// As [`WriteError`] tells.
-pub async fn status<K: Object>(
-    client: &Client,
-    before: &K,
-    after: &K,
-) -> Result<Option<K>, WriteError> {
-    let Some(patch) = api::guarded_change(before, after) else { return Ok(None) };
-    let at = location(client, before);
-    let stored = at
-        .patch_status(&before.name_any(), &PatchParams::default(), &Patch::<()>::Json(patch))
-        .await;
-    stored.map(Some).map_err(|error| explain(before, error))
+/// The object as stored, or `None` where there was nothing to write.
+pub type Written<K> = Result<Option<K>, WriteError>;
+
+/// Writes the status of `after`, if it differs from `before`.
+pub async fn status<K: Object>(client: &Client, before: &K, after: &K) -> Written<K> {
+    write(client, before, after, true).await
+}
+
+/// Writes what differs outside of the status.
+pub async fn object<K: Object>(client: &Client, before: &K, after: &K) -> Written<K> {
+    write(client, before, after, false).await
 }
 
 /// Puts a finalizer on an object that lacks it.
-///
-/// # Errors
-/// As [`WriteError`] tells.
-pub async fn add_finalizer<K: Object>(
-    client: &Client,
-    object: &K,
-    finalizer: &str,
-) -> Result<Option<K>, WriteError> {
+pub async fn add_finalizer<K: Object>(client: &Client, object: &K, finalizer: &str) -> Written<K> {
     let mut after = object.clone();
-    if has_finalizer(object, finalizer) {
-        return Ok(None);
+    if !has_finalizer(object, finalizer) {
+        after.finalizers_mut().push(finalizer.to_owned());
     }
-    after.finalizers_mut().push(finalizer.to_owned());
-    self::object(client, object, &after).await
+    write(client, object, &after, false).await
 }
 
 /// Takes a finalizer off an object that has it.
-///
-/// # Errors
-/// As [`WriteError`] tells.
 pub async fn remove_finalizer<K: Object>(
     client: &Client,
     object: &K,
     finalizer: &str,
-) -> Result<Option<K>, WriteError> {
+) -> Written<K> {
     let mut after = object.clone();
     after.finalizers_mut().retain(|name| name != finalizer);
-    self::object(client, object, &after).await
+    write(client, object, &after, false).await
 }
 
-/// Writes what differs outside of the status, and returns the object as stored.
-///
-/// # Errors
-/// As [`WriteError`] tells.
-pub async fn object<K: Object>(
-    client: &Client,
-    before: &K,
-    after: &K,
-) -> Result<Option<K>, WriteError> {
+async fn write<K: Object>(client: &Client, before: &K, after: &K, to_status: bool) -> Written<K> {
     let Some(patch) = api::guarded_change(before, after) else { return Ok(None) };
-    let at = location(client, before);
-    let stored =
-        at.patch(&before.name_any(), &PatchParams::default(), &Patch::<()>::Json(patch)).await;
+    let api: Api<K> = Api::namespaced(client.clone(), &before.namespace().unwrap_or_default());
+    let (name, how, patch) = (before.name_any(), PatchParams::default(), Patch::<()>::Json(patch));
+    let stored = match to_status {
+        true => api.patch_status(&name, &how, &patch).await,
+        false => api.patch(&name, &how, &patch).await,
+    };
     stored.map(Some).map_err(|error| explain(before, error))
-}
-
-fn location<K: Object>(client: &Client, object: &K) -> Api<K> {
-    Api::namespaced(client.clone(), &object.namespace().unwrap_or_default())
 }
 
 /// A patch that names a resourceVersion is refused with 409 once the object moved on.

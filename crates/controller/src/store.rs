@@ -36,7 +36,6 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// The fingerprint of one object.
     pub fn of<K: Object>(object: &K) -> Self {
         Self {
             uid: object.uid(),
@@ -91,7 +90,6 @@ impl<K: Object> Store<K> {
         self.is_complete
     }
 
-    /// An object.
     #[must_use]
     pub fn get(&self, namespace: &str, name: &str) -> Option<&Arc<K>> {
         self.objects.get(&(namespace.to_owned(), name.to_owned()))

@@ -18,7 +18,6 @@ use crate::object::Object;
 
 pub use self::health::{Trouble, WatchHealth};
 
-/// An event of a watch.
 #[derive(Debug)]
 pub enum Event<K = DynamicObject> {
     /// All objects that exist.
@@ -39,16 +38,13 @@ pub type Item<K> = Result<K, Unreadable>;
 /// An object that exists and cannot be read as its kind. Nothing may be concluded from what is not known of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Unreadable {
-    /// Its metadata.
     pub metadata: Box<ObjectMeta>,
-    /// Why it cannot be read.
     pub why: String,
 }
 
 /// What to watch.
 #[derive(Debug, Clone)]
 pub struct Watched {
-    /// The kind.
     pub resource: ApiResource,
     /// The namespace, or `None` for all.
     pub namespace: Option<String>,

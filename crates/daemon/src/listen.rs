@@ -30,7 +30,6 @@ pub enum ListenError {
     /// The system refused.
     #[error("listen on {}", path.display())]
     System {
-        /// Path of the socket.
         path: PathBuf,
         /// The system's error.
         #[source]
@@ -67,9 +66,6 @@ pub fn listen(path: &Path) -> Result<UnixListener, ListenError> {
 }
 
 /// The same with mode 0666: every user of this host may connect.
-///
-/// # Errors
-/// As for [`listen`].
 pub fn listen_open(path: &Path) -> Result<UnixListener, ListenError> {
     listen_with(path, 0o666)
 }

@@ -21,9 +21,6 @@ pub struct Signals {
 
 impl Signals {
     /// Installs the handlers; signals count from now on.
-    ///
-    /// # Errors
-    /// When the handlers cannot be installed.
     pub fn listen() -> Result<Self, StopError> {
         Ok(Self {
             terminate: signal(SignalKind::terminate()).map_err(StopError)?,

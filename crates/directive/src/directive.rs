@@ -12,7 +12,7 @@ use winnow::token::{rest, take_while};
 use winnow::{ModalResult, Parser};
 
 /// What every directive begins with.
-const PREFIX: &str = "#DW";
+pub(crate) const PREFIX: &str = "#DW";
 
 /// One directive, as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -32,6 +32,7 @@ pub mod placement;
 mod problem;
 pub mod profile;
 mod rules;
+mod script;
 
 pub use command::{
     Command, CommandFault, Container, Copy, CreatePersistent, DestroyPersistent, FileSystem, Jobdw,
@@ -40,3 +41,4 @@ pub use command::{
 pub use directive::{Argument, Directive, SyntaxError, SyntaxFault, split};
 pub use problem::{Fault, Problem, Problems};
 pub use rules::{Driver, Rule, RuleDef, RuleFault, Ruleset, SHIPPED_NAME, shipped};
+pub use script::of_script;

@@ -2,11 +2,11 @@
 //!
 //! Every method takes one lock, calls the pure parts, and returns; nothing waits while it holds the lock.
 
+mod disconnected;
 mod jobs;
-mod left;
 mod session_start;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use controller::{Trouble, WatchHealth};
@@ -46,9 +46,7 @@ struct State {
     /// Which nodes are rabbits and computes; `None` while that is unknown.
     nodes: Option<Nodes>,
     /// Nodes whose session is notified of every change of their objects, their status included.
-    attentive: BTreeSet<String>,
-    /// Kinds whose watch fails now, and why.
-    failing: BTreeMap<String, String>,
+    job_watchers: BTreeSet<String>,
     /// Failures of requests that were logged since a request last succeeded.
     logged: BTreeSet<String>,
     closed: bool,
@@ -74,17 +72,11 @@ pub struct Nodes {
 }
 
 /// A queue of keys to read about, in which each key is once.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct PendingReads<T> {
     waiting: VecDeque<T>,
     /// Keys that wait or are being read.
     open: BTreeSet<T>,
-}
-
-impl<T> Default for PendingReads<T> {
-    fn default() -> Self {
-        Self { waiting: VecDeque::new(), open: BTreeSet::new() }
-    }
 }
 
 impl<T: Clone + Ord> PendingReads<T> {
@@ -118,9 +110,9 @@ impl Exchange {
     pub fn close(&self, node: &str, epoch: u64) {
         let mut state = self.lock();
         state.fanout.close(node, epoch);
-        if !state.fanout.is_there(node) {
-            state.attentive.remove(node);
-            self.let_go_of_all(&mut state, Some(node));
+        if !state.fanout.is_connected(node) {
+            state.job_watchers.remove(node);
+            self.release_all_disconnected(&mut state, Some(node));
         }
     }
 
@@ -137,9 +129,6 @@ impl Exchange {
     }
 
     /// The next message to the node; `None` until the session is notified.
-    ///
-    /// # Errors
-    /// When the session is over.
     pub fn next(&self, node: &str, epoch: u64) -> Result<Option<v1::to_node::Message>, Ended> {
         use v1::to_node::Message;
         let mut state = self.lock();
@@ -160,7 +149,7 @@ impl Exchange {
                         self.read_requested.notify_one();
                     }
                 }
-                Next::TakeBack(key) => self.take_back(&mut state, &key),
+                Next::RetractUnmounted(key) => self.retract_unmounted(&mut state, &key),
                 Next::ReadProfile(key) => {
                     if state.pending_reads.push(&key) {
                         self.read_requested.notify_one();
@@ -174,9 +163,6 @@ impl Exchange {
     }
 
     /// Takes a node's report. One on an earlier version of the object is dropped, because a newer report follows.
-    ///
-    /// # Errors
-    /// When the reported status does not fit the object.
     pub fn report(&self, report: &MountReport) -> Result<(), UnfitStatus> {
         let key = Key::new(&report.namespace, &report.name);
         let mut state = self.lock();
@@ -200,7 +186,7 @@ impl Exchange {
         if state.nodes != nodes {
             state.nodes = nodes;
             self.refuse_all(&mut state);
-            self.let_go_of_all(&mut state, None);
+            self.release_all_disconnected(&mut state, None);
         }
     }
 
@@ -214,10 +200,10 @@ impl Exchange {
         }
         if change != Change::Nothing {
             self.refuse(&mut state, &key);
-            self.let_go(&mut state, &key);
+            self.release_disconnected(&mut state, &key);
             state.check_status(&key);
         }
-        state.tell_attentive(&key.namespace);
+        state.notify_job_watcher(&key.namespace);
     }
 
     /// Takes the API's answer to a read or write of a ClientMount; `false` when the watch does not know that object.
@@ -236,12 +222,11 @@ impl Exchange {
         true
     }
 
-    /// A ClientMount is gone.
     pub fn remove_mount(&self, key: &Key, uid: &str) {
         let mut state = self.lock();
         state.fanout.remove_mount(key, uid);
         state.writes.wake(key);
-        state.tell_attentive(&key.namespace);
+        state.notify_job_watcher(&key.namespace);
     }
 
     /// Takes a complete list of ClientMounts.
@@ -252,11 +237,11 @@ impl Exchange {
         state.writes.wake_all();
         for key in &keys {
             self.refuse(&mut state, key);
-            self.let_go(&mut state, key);
+            self.release_disconnected(&mut state, key);
             state.check_status(key);
         }
-        let attentive: Vec<String> = state.attentive.iter().cloned().collect();
-        attentive.iter().for_each(|node| state.tell_attentive(node));
+        let watchers: Vec<String> = state.job_watchers.iter().cloned().collect();
+        watchers.iter().for_each(|node| state.notify_job_watcher(node));
         self.update_readiness(&mut state);
     }
 
@@ -265,7 +250,6 @@ impl Exchange {
         self.lock().fanout.apply_profile(profile);
     }
 
-    /// A profile is gone.
     pub fn remove_profile(&self, key: &Key) {
         self.lock().fanout.remove_profile(key);
     }
@@ -337,7 +321,7 @@ impl Exchange {
     }
 
     /// Returns when a taken object has changed since the last call.
-    pub(crate) async fn news(&self, key: &Key) {
+    pub(crate) async fn changed(&self, key: &Key) {
         let notify = self.lock().writes.notify(key);
         if let Some(notify) = notify {
             notify.notified().await;
@@ -347,22 +331,18 @@ impl Exchange {
     /// A watch fails; logged when that begins and when the reason changes.
     pub fn watch_failed(&self, kind: &str, trouble: &Trouble) {
         self.watches.failing(kind, trouble);
-        let mut state = self.lock();
-        state.failing.insert(kind.to_owned(), trouble.text().to_owned());
-        self.update_readiness(&mut state);
+        self.update_readiness(&mut self.lock());
     }
 
     /// A watch works.
     pub fn watch_recovered(&self, kind: &str) {
         self.watches.working(kind);
-        let mut state = self.lock();
-        state.failing.remove(kind);
-        self.update_readiness(&mut state);
+        self.update_readiness(&mut self.lock());
     }
 
     /// Kinds whose watch fails now, and why.
     pub fn failing(&self) -> Vec<(String, String)> {
-        self.lock().failing.clone().into_iter().collect()
+        self.watches.broken()
     }
 
     /// A request failed with this message; returns whether to log it. An API that is away for a night must not fill the journal.
@@ -397,9 +377,7 @@ impl Exchange {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state
-            .lock()
-            .expect("nobody panicked while he changed the state: it may be half changed")
+        self.state.lock().expect("a panic left the state half changed")
     }
 }
 

@@ -9,18 +9,18 @@
 //! receives nothing before it starts, with a list of its node's objects that is younger than the session.
 
 mod node_queue;
-mod present;
 mod profiles;
-mod reported;
 mod session_start;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use proto::v1::{DesiredMount, Gone};
+use serde_json::Value;
 use tokio::sync::Notify;
 
 use crate::object::{Key, MountObject, ProfileObject, Version, precedes};
+use crate::pending::matches_report;
 use node_queue::{NodeQueue, Sent};
 use profiles::Profiles;
 pub(crate) use profiles::{NoProfile, ProfileRead, missing as missing_profile};
@@ -36,7 +36,7 @@ pub(crate) enum Next {
     /// Add the finalizer to the object before it is sent.
     AddFinalizer(Key),
     /// Take back that the status says everything is unmounted, before a node mounts something of the object.
-    TakeBack(Key),
+    RetractUnmounted(Key),
     /// Read the profile that the object names before it is sent.
     ReadProfile(Key),
     /// Nothing, until the queue is notified.
@@ -118,7 +118,6 @@ impl Fanout {
         }
     }
 
-    /// Ends all sessions.
     pub(crate) fn close_all(&mut self) {
         for (_, queue) in self.queues.drain() {
             queue.notify.notify_one();
@@ -130,7 +129,6 @@ impl Fanout {
         self.entry(key).map(|entry| entry.object.clone())
     }
 
-    /// Every ClientMount.
     pub(crate) fn mounts(&self) -> impl Iterator<Item = &Arc<MountObject>> {
         self.mounts.values().flat_map(BTreeMap::values).map(|entry| &entry.object)
     }
@@ -145,7 +143,7 @@ impl Fanout {
         let same = known.filter(|known| known.object.version == object.version);
         let since =
             same.map_or_else(|| object.resource_version.clone(), |known| known.since.clone());
-        let news = match same {
+        let change = match same {
             Some(known) if known.object.has_finalizer() != object.has_finalizer() => Change::Spec,
             Some(known) if known.object.says_unmounted() != object.says_unmounted() => Change::Spec,
             Some(known) if known.object.status != object.status => Change::Status,
@@ -156,10 +154,10 @@ impl Fanout {
         self.index_profile(&key, Some(&object));
         let entry = Entry { object: Arc::new(object), since, answer };
         self.mounts.entry(key.namespace.clone()).or_default().insert(key.name.clone(), entry);
-        if news == Change::Spec {
+        if change == Change::Spec {
             self.touch(&key);
         }
-        news
+        change
     }
 
     /// Removes a ClientMount that is gone. A late deletion does not remove a newer object of the same name.
@@ -306,7 +304,7 @@ impl Fanout {
             return Some(Next::AddFinalizer(object.key.clone()));
         }
         if object.may_be_mounted() && object.says_unmounted() {
-            return Some(Next::TakeBack(object.key.clone()));
+            return Some(Next::RetractUnmounted(object.key.clone()));
         }
         let Some(profile) = self.profile(entry?) else {
             return Some(Next::ReadProfile(object.key.clone()));
@@ -345,17 +343,58 @@ impl Fanout {
             return;
         }
         for (node, queue) in self.queues.iter_mut().filter(|(_, queue)| !queue.is_waiting) {
-            let names = self
-                .mounts
-                .get(node)
-                .map(|names| names.keys().cloned().collect())
-                .unwrap_or_default();
-            queue.seed(names);
+            queue.seed(names(&self.mounts, node));
         }
     }
 
     fn names(&self, node: &str) -> BTreeSet<String> {
-        self.mounts.get(node).map(|names| names.keys().cloned().collect()).unwrap_or_default()
+        names(&self.mounts, node)
+    }
+
+    /// Whether a node has a session here.
+    pub(crate) fn is_connected(&self, node: &str) -> bool {
+        self.queues.contains_key(node)
+    }
+
+    /// Whether the session `epoch` has been sent everything that exists.
+    pub(crate) fn is_synced(&self, node: &str, epoch: u64) -> bool {
+        self.queues.get(node).is_some_and(|queue| queue.epoch == epoch && queue.synced)
+    }
+
+    /// A node's ClientMounts.
+    pub(crate) fn mounts_of(&self, node: &str) -> impl Iterator<Item = &Arc<MountObject>> {
+        self.mounts.get(node).into_iter().flat_map(BTreeMap::values).map(|entry| &entry.object)
+    }
+
+    /// Wakes a node's session.
+    pub(crate) fn notify(&self, node: &str) {
+        if let Some(queue) = self.queues.get(node) {
+            queue.notify.notify_one();
+        }
+    }
+
+    /// The node reported this status of an object.
+    pub(crate) fn reported(&mut self, key: &Key, status: &Value) {
+        if let Some(sent) = self.sent(key) {
+            sent.reported = Some(status.clone());
+        }
+    }
+
+    /// Sends the object to its node again when its status differs from the one that the node reported.
+    pub(crate) fn check_status(&mut self, key: &Key) {
+        let Some(object) = self.mount(key) else { return };
+        let Some(sent) = self.sent(key).filter(|sent| sent.version == object.version) else {
+            return;
+        };
+        let is_as_reported = |reported: &Value| matches_report(object.status.as_ref(), reported);
+        if sent.reported.take_if(|reported| !is_as_reported(reported)).is_some() {
+            sent.overwritten = true;
+            self.touch(key);
+        }
+    }
+
+    fn sent(&mut self, key: &Key) -> Option<&mut Sent> {
+        self.queues.get_mut(&key.namespace)?.sent.get_mut(&key.name)
     }
 
     fn entry(&self, key: &Key) -> Option<&Entry> {
@@ -384,6 +423,10 @@ impl Fanout {
         let after = object.and_then(|object| object.profile().ok());
         self.profiles.index(key, before, after);
     }
+}
+
+fn names(mounts: &HashMap<String, BTreeMap<String, Entry>>, node: &str) -> BTreeSet<String> {
+    mounts.get(node).into_iter().flat_map(BTreeMap::keys).cloned().collect()
 }
 
 /// Why an object is sent to no node, as a text for the user: its `spec.node` names another node than its namespace. An object

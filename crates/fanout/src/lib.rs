@@ -17,14 +17,13 @@
 //!
 //! Assumptions: a resourceVersion is a number that grows, as it is on every supported API server.
 
-mod backoff;
 mod exchange;
 mod fanout;
 mod object;
 mod pending;
 mod profile_reader;
+mod requests;
 mod session_start;
-mod tasks;
 mod watch;
 mod write_back;
 
@@ -34,5 +33,5 @@ pub use object::{Key, MountObject, ProfileObject};
 pub use pending::UnfitStatus;
 pub use profile_reader::read_profiles;
 pub use session_start::start_sessions;
-pub use watch::{client_mounts, follow, profiles, resource};
+pub use watch::{client_mounts, everywhere, follow, profiles, resource};
 pub use write_back::write_back;

@@ -7,14 +7,11 @@ use api::names::{finalizer, label};
 use kube::api::DynamicObject;
 use serde::Deserialize;
 use serde_json::Value;
-use thiserror::Error;
 
 /// Namespace and name of an object.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    /// The namespace.
     pub namespace: String,
-    /// The name.
     pub name: String,
 }
 
@@ -36,34 +33,24 @@ impl std::fmt::Display for Key {
 /// status or annotations say. The API raises `generation` with every change of the spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// `metadata.uid`.
     pub uid: String,
-    /// `metadata.generation`.
     pub generation: i64,
-    /// Whether `metadata.deletionTimestamp` is set.
     pub deleting: bool,
-    /// `metadata.labels`.
     pub labels: BTreeMap<String, String>,
 }
 
 /// One ClientMount.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MountObject {
-    /// Namespace and name.
     pub key: Key,
-    /// The fields that a node acts on.
     pub version: Version,
-    /// `metadata.resourceVersion`.
     pub resource_version: String,
-    /// `metadata.finalizers`.
     pub finalizers: Vec<String>,
     /// `spec.node`, the node that the object is meant for.
     pub node: String,
-    /// `spec.desiredState`.
     pub desired_state: String,
     /// Number of entries of `spec.mounts`; the status must have as many.
     pub mounts: usize,
-    /// `status`.
     pub status: Option<Value>,
     /// The whole object as the API gave it, without `managedFields`.
     pub json: Vec<u8>,
@@ -72,57 +59,35 @@ pub struct MountObject {
 /// One NnfStorageProfile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProfileObject {
-    /// Namespace and name.
     pub key: Key,
-    /// `metadata.resourceVersion`.
     pub resource_version: String,
     /// The whole object as the API gave it, without `managedFields`.
     pub json: Vec<u8>,
 }
 
-/// An object lacks a field that every object of an API server has.
-#[derive(Debug, Error)]
-#[error("read {kind} {namespace}/{name}: no {field}")]
-pub struct IncompleteObject {
-    kind: &'static str,
-    namespace: String,
-    name: String,
-    field: &'static str,
-}
-
 impl MountObject {
-    /// Reads a ClientMount.
-    ///
-    /// # Errors
-    /// When it lacks name, namespace, uid, resourceVersion, or cannot be encoded.
-    pub fn read(mut object: DynamicObject) -> Result<Self, IncompleteObject> {
+    /// Reads a ClientMount, or says what it lacks that every object of an API server has.
+    pub fn read(mut object: DynamicObject) -> Result<Self, String> {
         let (key, resource_version) = identity("ClientMount", &mut object)?;
-        let missing = |field| incomplete("ClientMount", &key, field);
-        let json = serde_json::to_vec(&object).map_err(|_| missing("encodable content"))?;
-        let metadata = object.metadata;
-        let spec = object.data.get("spec");
-        let text = |field| {
-            spec.and_then(|spec| spec.get(field))
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                .to_owned()
-        };
+        let json = json(&object);
+        let at = |pointer: &str| object.data.pointer(pointer);
+        let text =
+            |pointer: &str| at(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let metadata = &object.metadata;
+        let no_uid = || format!("read ClientMount {key}: no metadata.uid");
         Ok(Self {
             version: Version {
-                uid: metadata.uid.ok_or_else(|| missing("metadata.uid"))?,
+                uid: metadata.uid.clone().ok_or_else(no_uid)?,
                 generation: metadata.generation.unwrap_or_default(),
                 deleting: metadata.deletion_timestamp.is_some(),
-                labels: metadata.labels.unwrap_or_default(),
+                labels: metadata.labels.clone().unwrap_or_default(),
             },
             resource_version,
-            finalizers: metadata.finalizers.unwrap_or_default(),
-            node: text("node"),
-            desired_state: text("desiredState"),
-            mounts: spec
-                .and_then(|spec| spec.get("mounts"))
-                .and_then(Value::as_array)
-                .map_or(0, Vec::len),
-            status: object.data.get("status").filter(|status| !status.is_null()).cloned(),
+            finalizers: metadata.finalizers.clone().unwrap_or_default(),
+            node: text("/spec/node"),
+            desired_state: text("/spec/desiredState"),
+            mounts: at("/spec/mounts").and_then(Value::as_array).map_or(0, Vec::len),
+            status: at("/status").filter(|status| !status.is_null()).cloned(),
             json,
             key,
         })
@@ -151,7 +116,7 @@ impl MountObject {
     /// names the resourceVersion, and the writer drops a status for another generation. And a coordinator takes the statement back
     /// in the status before it sends a node an object that it may mount; an agent in direct mode does the same, and so does the Go
     /// daemon, which resets the status first. So nothing can be mounted while the statement stands.
-    pub(crate) fn is_left_by_node(&self) -> bool {
+    pub(crate) fn is_provably_unmounted(&self) -> bool {
         self.version.deleting
             && self.has_finalizer()
             && self.desired_state == "unmounted"
@@ -164,8 +129,6 @@ impl MountObject {
     }
 
     /// The pinned profile that the object's labels name.
-    ///
-    /// # Errors
     /// With a text for the user that names the missing label.
     pub(crate) fn profile(&self) -> Result<Key, String> {
         let get = |key: &str| {
@@ -187,16 +150,15 @@ impl MountObject {
 }
 
 impl ProfileObject {
-    /// Reads a NnfStorageProfile.
-    ///
-    /// # Errors
-    /// When it lacks name, namespace, resourceVersion, or cannot be encoded.
-    pub fn read(mut object: DynamicObject) -> Result<Self, IncompleteObject> {
+    /// Reads a NnfStorageProfile, or says what it lacks that every object of an API server has.
+    pub fn read(mut object: DynamicObject) -> Result<Self, String> {
         let (key, resource_version) = identity("NnfStorageProfile", &mut object)?;
-        let json = serde_json::to_vec(&object)
-            .map_err(|_| incomplete("NnfStorageProfile", &key, "encodable content"))?;
-        Ok(Self { key, resource_version, json })
+        Ok(Self { key, resource_version, json: json(&object) })
     }
+}
+
+fn json(object: &DynamicObject) -> Vec<u8> {
+    serde_json::to_vec(object).expect("metadata and a JSON value always encode")
 }
 
 /// Whether resourceVersion `left` is earlier than `right`. They are decimal numbers that grow (Kubernetes documentation,
@@ -205,31 +167,19 @@ pub(crate) fn precedes(left: &str, right: &str) -> bool {
     matches!((left.parse::<u64>(), right.parse::<u64>()), (Ok(left), Ok(right)) if left < right)
 }
 
-fn identity(
-    kind: &'static str,
-    object: &mut DynamicObject,
-) -> Result<(Key, String), IncompleteObject> {
+fn identity(kind: &str, object: &mut DynamicObject) -> Result<(Key, String), String> {
     let metadata = &mut object.metadata;
     metadata.managed_fields = None;
-    let key = Key {
-        namespace: metadata.namespace.clone().unwrap_or_default(),
-        name: metadata.name.clone().unwrap_or_default(),
-    };
-    if key.name.is_empty() {
-        return Err(incomplete(kind, &key, "metadata.name"));
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let key = Key { namespace: text(&metadata.namespace), name: text(&metadata.name) };
+    let version = text(&metadata.resource_version);
+    let fields =
+        [("name", &key.name), ("namespace", &key.namespace), ("resourceVersion", &version)];
+    let missing = fields.into_iter().find(|(_, value)| value.is_empty()).map(|(field, _)| field);
+    match missing {
+        Some(field) => Err(format!("read {kind} {key}: no metadata.{field}")),
+        None => Ok((key, version)),
     }
-    if key.namespace.is_empty() {
-        return Err(incomplete(kind, &key, "metadata.namespace"));
-    }
-    let version = metadata
-        .resource_version
-        .clone()
-        .ok_or_else(|| incomplete(kind, &key, "metadata.resourceVersion"))?;
-    Ok((key, version))
-}
-
-fn incomplete(kind: &'static str, key: &Key, field: &'static str) -> IncompleteObject {
-    IncompleteObject { kind, namespace: key.namespace.clone(), name: key.name.clone(), field }
 }
 
 #[cfg(test)]

@@ -175,9 +175,6 @@ impl Writes {
 }
 
 /// Reads a report's status for an object.
-///
-/// # Errors
-/// When the status does not fit the object.
 pub(crate) fn fit(status: &[u8], object: &MountObject) -> Result<Value, UnfitStatus> {
     let status: Value = serde_json::from_slice(status).map_err(UnfitStatus::NotJson)?;
     if !status.is_object() {

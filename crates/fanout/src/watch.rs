@@ -14,9 +14,7 @@ use crate::object::{Key, MountObject, ProfileObject};
 
 /// Watches the ClientMounts of all namespaces, until dropped.
 pub async fn client_mounts(client: Client, exchange: Arc<Exchange>) {
-    let resource = resource::<ClientMount>();
-    let watched = Watched { resource, namespace: None, config: Config::default() };
-    follow(client, watched, &exchange, |event| match event {
+    follow(client, everywhere::<ClientMount>(), &exchange, |event| match event {
         Event::Applied(object) => {
             if let Some(object) = read(object, MountObject::read) {
                 exchange.apply_mount(object);
@@ -33,9 +31,7 @@ pub async fn client_mounts(client: Client, exchange: Arc<Exchange>) {
 
 /// Watches NnfStorageProfiles of all namespaces, until dropped.
 pub async fn profiles(client: Client, exchange: Arc<Exchange>) {
-    let resource = resource::<NnfStorageProfile>();
-    let watched = Watched { resource, namespace: None, config: Config::default() };
-    follow(client, watched, &exchange, |event| match event {
+    follow(client, everywhere::<NnfStorageProfile>(), &exchange, |event| match event {
         Event::Applied(object) => {
             if let Some(profile) = read(object, ProfileObject::read) {
                 exchange.apply_profile(profile);
@@ -52,6 +48,12 @@ pub async fn profiles(client: Client, exchange: Arc<Exchange>) {
 #[must_use]
 pub fn resource<K: Resource<DynamicType = ()>>() -> ApiResource {
     ApiResource::erase::<K>(&())
+}
+
+/// All objects of a kind.
+#[must_use]
+pub fn everywhere<K: Resource<DynamicType = ()>>() -> Watched {
+    Watched { resource: resource::<K>(), namespace: None, config: Config::default() }
 }
 
 /// Passes on the events of a watch, until dropped, and tells the exchange whether the watch works.
@@ -77,16 +79,14 @@ fn key(object: &DynamicObject) -> Key {
     Key::new(&object.namespace().unwrap_or_default(), &object.name_any())
 }
 
-fn read<T, E: std::fmt::Display>(
-    object: Item<DynamicObject>,
-    read: impl Fn(DynamicObject) -> Result<T, E>,
-) -> Option<T> {
-    read(object.ok()?).map_err(|error| log::warn!(error:% = error; "skip an object")).ok()
+/// An object that cannot be read is left out, and the log says why.
+fn read<T>(item: Item<DynamicObject>, read: fn(DynamicObject) -> Result<T, String>) -> Option<T> {
+    read(item.ok()?).map_err(|error| log::warn!(error; "skip an object")).ok()
 }
 
-fn read_all<T, E: std::fmt::Display>(
-    objects: Vec<Item<DynamicObject>>,
-    one: impl Fn(DynamicObject) -> Result<T, E>,
+fn read_all<T>(
+    items: Vec<Item<DynamicObject>>,
+    one: fn(DynamicObject) -> Result<T, String>,
 ) -> Vec<T> {
-    objects.into_iter().filter_map(|object| read(object, &one)).collect()
+    items.into_iter().filter_map(|item| read(item, one)).collect()
 }

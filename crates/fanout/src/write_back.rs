@@ -1,8 +1,5 @@
-//! Carries out pending writes: a limited number of writers run in parallel, each with one object at a time.
+//! Carries out pending writes: one writer for each object, and a limited number of requests at a time.
 
-mod turn;
-
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,34 +7,27 @@ use api::ClientMount;
 use apiclient::plain;
 use controller::delays;
 use kube::api::{DynamicObject, Patch, PatchParams};
-use kube::core::Status;
 use kube::{Api, Client, ResourceExt};
 use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::backoff::{Backoff, REFUSED_DELAY, REQUEST_TIMEOUT};
 use crate::exchange::Exchange;
 use crate::object::{Key, MountObject};
 use crate::pending::Write;
-use crate::tasks::next_while_running;
+use crate::requests::{Backoff, REFUSED_DELAY, answered, for_each};
 use crate::watch::resource;
-use turn::Turn;
 
-/// How many writers run in parallel: enough that an API server can commit writes in groups.
+/// How many writes run in parallel: enough that an API server can commit them in groups.
 const WRITERS: usize = 64;
 /// Conflicts on one object after which the writer still tries again at once.
 const CONFLICTS_AT_ONCE: u32 = 5;
 
 /// Carries out pending writes, until dropped.
 pub async fn write_back(client: Client, exchange: Arc<Exchange>) {
-    let turns = Arc::new(Semaphore::new(WRITERS));
-    let mut tasks = JoinSet::new();
-    loop {
-        let key = next_while_running(&mut tasks, exchange.take_write()).await;
-        let turn = Turn::take(&turns).await;
-        tasks.spawn(Writer::new(client.clone(), exchange.clone(), key, turn).write());
-    }
+    let permits = Arc::new(Semaphore::new(WRITERS));
+    let next = || exchange.take_write();
+    let writer = |key| Writer::new(client.clone(), exchange.clone(), key, permits.clone());
+    for_each(next, |key| writer(key).write()).await;
 }
 
 /// Writes to one object until there is nothing to write.
@@ -46,7 +36,8 @@ struct Writer {
     api: Api<DynamicObject>,
     exchange: Arc<Exchange>,
     key: Key,
-    turn: Turn,
+    /// One for each request, and none while the writer waits.
+    permits: Arc<Semaphore>,
     backoff: Backoff,
     /// Conflicts since the API accepted a write.
     conflicts: u32,
@@ -57,10 +48,10 @@ struct Writer {
 }
 
 impl Writer {
-    fn new(client: Client, exchange: Arc<Exchange>, key: Key, turn: Turn) -> Self {
+    fn new(client: Client, exchange: Arc<Exchange>, key: Key, permits: Arc<Semaphore>) -> Self {
         let api = Api::namespaced_with(client, &key.namespace, &resource::<ClientMount>());
         let (backoff, conflicts, refusal, rest) = (Backoff::default(), 0, None, REFUSED_DELAY);
-        Self { api, exchange, key, turn, backoff, conflicts, refusal, rest }
+        Self { api, exchange, key, permits, backoff, conflicts, refusal, rest }
     }
 
     async fn write(mut self) {
@@ -79,7 +70,7 @@ impl Writer {
             // While its CRD is registered anew, the API knows no objects of the kind; if this one is gone, the watch says so.
             Failure::NotFound => {
                 let longest = self.backoff.next();
-                self.until_news(longest).await;
+                self.until_changed(longest).await;
             }
             Failure::Refused => self.refused(write, error).await,
             Failure::Conflict => self.conflict().await,
@@ -88,7 +79,7 @@ impl Writer {
                 if self.exchange.is_new_problem(&why) {
                     log::warn!(client_mount:% = key; "write ClientMount: {why}; the coordinator tries again until it works");
                 }
-                self.turn.after(sleep(self.backoff.next())).await;
+                sleep(self.backoff.next()).await;
             }
         }
     }
@@ -104,7 +95,7 @@ impl Writer {
         self.exchange.refused_write(&self.key, write);
         // Chance keeps writers apart that were refused at the same time.
         let rest = delays(self.rest, self.rest).next().unwrap_or(self.rest);
-        self.until_news(rest).await;
+        self.until_changed(rest).await;
     }
 
     async fn conflict(&mut self) {
@@ -112,22 +103,28 @@ impl Writer {
         match self.reread().await {
             // After several conflicts in a row the writer waits, because somebody else writes all the time.
             Ok(true) if self.conflicts <= CONFLICTS_AT_ONCE => {}
-            Ok(true) => self.turn.after(sleep(self.backoff.next())).await,
+            Ok(true) => sleep(self.backoff.next()).await,
             Ok(false) => {
                 let longest = self.backoff.next();
-                self.until_news(longest).await;
+                self.until_changed(longest).await;
             }
             Err(error) => {
                 let key = &self.key;
                 log::warn!(client_mount:% = key, error = plain(&error); "read ClientMount again");
-                self.turn.after(sleep(self.backoff.next())).await;
+                sleep(self.backoff.next()).await;
             }
         }
     }
 
-    async fn until_news(&mut self, longest: Duration) {
-        let news = self.exchange.news(&self.key);
-        self.turn.after(timeout(longest, news)).await;
+    async fn until_changed(&self, longest: Duration) {
+        // Whether the object changed or the time is over, the writer tries again.
+        let _ = timeout(longest, self.exchange.changed(&self.key)).await;
+    }
+
+    /// Awaits a request, with a permit.
+    async fn request<T>(&self, request: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
+        let _permit = self.permits.acquire().await;
+        answered(request).await
     }
 
     async fn send(&self, write: &Write) -> kube::Result<()> {
@@ -135,14 +132,15 @@ impl Writer {
             .map_err(kube::Error::SerdeError)?;
         let patch = Patch::Json::<()>(operations);
         let parameters = PatchParams::default();
-        let stored = answered(async {
-            if write.is_status() {
-                self.api.patch_status(&self.key.name, &parameters, &patch).await
-            } else {
-                self.api.patch(&self.key.name, &parameters, &patch).await
-            }
-        })
-        .await?;
+        let stored = self
+            .request(async {
+                if write.is_status() {
+                    self.api.patch_status(&self.key.name, &parameters, &patch).await
+                } else {
+                    self.api.patch(&self.key.name, &parameters, &patch).await
+                }
+            })
+            .await?;
         self.exchange.request_succeeded();
         self.exchange.written(&self.key, write);
         self.take_in(stored);
@@ -151,7 +149,7 @@ impl Writer {
 
     /// Reads the object again; `false` when the API does not know it or has another of that name, which the watch will tell.
     async fn reread(&self) -> kube::Result<bool> {
-        let object = answered(self.api.get_opt(&self.key.name)).await?;
+        let object = self.request(self.api.get_opt(&self.key.name)).await?;
         Ok(object.is_some_and(|object| self.take_in(object)))
     }
 
@@ -172,14 +170,6 @@ impl Writer {
     }
 }
 
-/// Awaits a request for at most [`REQUEST_TIMEOUT`], because an API server may take it and die without an answer.
-async fn answered<T>(request: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
-    timeout(REQUEST_TIMEOUT, request).await.unwrap_or_else(|_| {
-        let text = format!("no answer within {} s", REQUEST_TIMEOUT.as_secs());
-        Err(kube::Error::Service(io::Error::new(io::ErrorKind::TimedOut, text).into()))
-    })
-}
-
 /// What to do about a failed write.
 #[derive(Debug, PartialEq, Eq)]
 enum Failure {
@@ -191,13 +181,7 @@ enum Failure {
 
 impl Failure {
     fn of(error: &kube::Error) -> Self {
-        match error {
-            kube::Error::Api(status) => Self::of_status(status),
-            _ => Self::Retry,
-        }
-    }
-
-    fn of_status(status: &Status) -> Self {
+        let kube::Error::Api(status) = error else { return Self::Retry };
         match status.code {
             404 => Self::NotFound,
             409 => Self::Conflict,

@@ -5,12 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use proto::v1::job_state::{Knowledge, Place as Placed};
+use proto::v1::job_state::{Knowledge, Place};
 use proto::v1::{JobName, JobState};
 use tokio::sync::{Notify, watch};
 
 use crate::name::shown;
-use crate::workflow::{Computes, Place, Workflow, has_reached};
+use crate::workflow::{Computes, Workflow, WorkflowKey, has_reached};
 
 /// The state in which a Workflow's mounts are made; before it the Computes may still be missing.
 const PRE_RUN: &str = "PreRun";
@@ -31,17 +31,17 @@ pub struct Jobs {
 
 #[derive(Debug, Default)]
 struct State {
-    workflows: BTreeMap<Place, Arc<Workflow>>,
-    computes: BTreeMap<Place, Computes>,
+    workflows: BTreeMap<WorkflowKey, Arc<Workflow>>,
+    computes: BTreeMap<WorkflowKey, Computes>,
     /// Number of questions so far.
     questions: u64,
     /// Questions up to this one were followed by a list of all Workflows.
     listed: u64,
     /// And by a look at the Computes of this Workflow.
-    looked: BTreeMap<Place, u64>,
+    looked: BTreeMap<WorkflowKey, u64>,
     /// What somebody waits for.
     wants_list: bool,
-    wants_computes: BTreeSet<Place>,
+    wants_computes: BTreeSet<WorkflowKey>,
     /// Why the API does not answer.
     failing: Option<String>,
 }
@@ -50,11 +50,10 @@ struct State {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Look {
     upto: u64,
-    pub(crate) computes: BTreeSet<Place>,
+    pub(crate) computes: BTreeSet<WorkflowKey>,
 }
 
 impl Jobs {
-    /// A new question.
     pub fn ask(&self) -> Ticket {
         let mut state = self.lock();
         state.questions += 1;
@@ -83,40 +82,37 @@ impl Jobs {
     }
 
     /// A Workflow is no more.
-    pub fn remove_workflow(&self, namespace: &str, name: &str, uid: &str) {
+    pub fn remove_workflow(&self, key: &WorkflowKey, uid: &str) {
         self.change(|state| {
-            let place = (namespace.to_owned(), name.to_owned());
-            let is_it = state.workflows.get(&place).is_some_and(|known| known.uid == uid);
-            is_it && state.workflows.remove(&place).is_some()
+            let is_this = state.workflows.get(key).is_some_and(|known| known.state.uid == uid);
+            is_this && state.workflows.remove(key).is_some()
         });
     }
 
     /// Takes in all Workflows, as a list answered.
     pub fn replace_workflows(&self, workflows: Vec<Workflow>) {
         self.change(|state| {
-            state.workflows =
-                workflows.into_iter().map(|one| (one.place(), Arc::new(one))).collect();
+            state.workflows = workflows.into_iter().map(|one| (one.key(), Arc::new(one))).collect();
             state.ask_again();
             true
         });
     }
 
     /// Takes in the Computes of a Workflow.
-    pub fn apply_computes(&self, namespace: &str, name: &str, computes: Computes) {
-        self.change(|state| state.put_computes((namespace.to_owned(), name.to_owned()), computes));
+    pub fn apply_computes(&self, key: WorkflowKey, computes: Computes) {
+        self.change(|state| state.put_computes(key, computes));
     }
 
     /// A Workflow has no Computes any more.
-    pub fn remove_computes(&self, namespace: &str, name: &str) {
+    pub fn remove_computes(&self, key: &WorkflowKey) {
         self.change(|state| {
-            let place = (namespace.to_owned(), name.to_owned());
-            state.looked.remove(&place);
-            state.computes.remove(&place).is_some()
+            state.looked.remove(key);
+            state.computes.remove(key).is_some()
         });
     }
 
     /// Takes in all Computes, as a list answered.
-    pub fn replace_computes(&self, computes: BTreeMap<(String, String), Computes>) {
+    pub fn replace_computes(&self, computes: BTreeMap<WorkflowKey, Computes>) {
         self.change(|state| {
             state.computes = computes;
             state.ask_again();
@@ -139,17 +135,20 @@ impl Jobs {
         &self,
         look: &Look,
         workflows: Vec<Workflow>,
-        computes: BTreeMap<Place, Option<Computes>>,
+        computes: BTreeMap<WorkflowKey, Option<Computes>>,
     ) {
         self.change(|state| {
-            state.take_list(workflows);
+            // What the list lacks is left to the watch, which may know of what was made since.
+            for workflow in workflows {
+                state.put(workflow);
+            }
             state.listed = state.listed.max(look.upto);
-            for (place, found) in computes {
+            for (key, found) in computes {
                 match found {
-                    Some(found) => drop(state.put_computes(place.clone(), found)),
-                    None => drop(state.computes.remove(&place)),
+                    Some(found) => drop(state.put_computes(key.clone(), found)),
+                    None => drop(state.computes.remove(&key)),
                 }
-                state.looked.insert(place, look.upto);
+                state.looked.insert(key, look.upto);
             }
             state.failing = None;
             true
@@ -189,41 +188,31 @@ impl State {
     }
 
     fn put(&mut self, workflow: Workflow) -> bool {
-        let place = workflow.place();
-        let known = self.workflows.get(&place);
-        if known.is_some_and(|known| {
-            **known == workflow || precedes(&workflow.resource_version, &known.resource_version)
-        }) {
-            return false;
+        let key = workflow.key();
+        let is_new = self.workflows.get(&key).is_none_or(|known| {
+            **known != workflow && !precedes(&workflow.resource_version, &known.resource_version)
+        });
+        if is_new {
+            self.workflows.insert(key, Arc::new(workflow));
         }
-        self.workflows.insert(place, Arc::new(workflow));
-        true
+        is_new
     }
 
-    fn put_computes(&mut self, place: Place, computes: Computes) -> bool {
-        let known = self.computes.get(&place);
-        if known.is_some_and(|known| {
-            *known == computes || precedes(&computes.resource_version, &known.resource_version)
-        }) {
-            return false;
+    fn put_computes(&mut self, key: WorkflowKey, computes: Computes) -> bool {
+        let is_new = self.computes.get(&key).is_none_or(|known| {
+            *known != computes && !precedes(&computes.resource_version, &known.resource_version)
+        });
+        if is_new {
+            self.computes.insert(key, computes);
         }
-        self.computes.insert(place, computes);
-        true
-    }
-
-    /// A list that was requested beside the watch: what is newer is taken in, and what it lacks is left to the watch, which
-    /// may know of what was made since.
-    fn take_list(&mut self, workflows: Vec<Workflow>) {
-        for workflow in workflows {
-            self.put(workflow);
-        }
+        is_new
     }
 
     fn take_look(&mut self) -> Option<Look> {
         if !std::mem::take(&mut self.wants_list) {
             return None;
         }
-        self.looked.retain(|place, _| self.workflows.contains_key(place));
+        self.looked.retain(|key, _| self.workflows.contains_key(key));
         Some(Look { upto: self.questions, computes: std::mem::take(&mut self.wants_computes) })
     }
 
@@ -232,7 +221,7 @@ impl State {
         let meant = self.workflows.values().filter(|known| known.identity().is(job));
         let meant: Vec<_> = meant.cloned().collect();
         // A job that was requeued: what is on its way out is not what is meant.
-        let living: Vec<_> = meant.iter().filter(|known| !known.deleting).cloned().collect();
+        let living: Vec<_> = meant.iter().filter(|known| !known.state.deleting).cloned().collect();
         match if living.is_empty() { meant } else { living }.as_slice() {
             [] if self.listed >= ticket.0 => (unknown(job), false),
             [] => {
@@ -245,19 +234,19 @@ impl State {
     }
 
     fn known(&mut self, workflow: &Workflow, node: &str, ticket: Ticket) -> (JobState, bool) {
-        let place = workflow.place();
-        let computes = self.computes.get(&place).map(|computes| &computes.names);
+        let key = workflow.key();
+        let computes = self.computes.get(&key).map(|computes| &computes.names);
         if computes.is_some_and(|names| names.contains(node)) {
-            return (known(workflow, Placed::Here), false);
+            return (known(workflow, Place::Here), false);
         }
-        if !has_reached(&workflow.desired_state, PRE_RUN) {
-            return (known(workflow, Placed::Unassigned), false);
+        if !has_reached(&workflow.state.desired_state, PRE_RUN) {
+            return (known(workflow, Place::Unassigned), false);
         }
-        if self.looked.get(&place).is_some_and(|looked| *looked >= ticket.0) {
-            return (known(workflow, Placed::Elsewhere), false);
+        if self.looked.get(&key).is_some_and(|looked| *looked >= ticket.0) {
+            return (known(workflow, Place::Elsewhere), false);
         }
         self.wants_list = true;
-        self.wants_computes.insert(place);
+        self.wants_computes.insert(key);
         (self.uncertain(), true)
     }
 
@@ -274,33 +263,16 @@ fn unknown(job: &JobName) -> JobState {
 }
 
 fn ambiguous(job: &JobName, several: &[Arc<Workflow>]) -> JobState {
-    let names: Vec<_> =
-        several.iter().map(|one| format!("{}/{}", one.namespace, one.name)).collect();
+    let names: Vec<_> = several
+        .iter()
+        .map(|one| format!("{}/{}", one.state.namespace, one.state.workflow))
+        .collect();
     let why = format!("{} fits the Workflows {}", shown(job), names.join(", "));
     JobState { knowledge: Knowledge::Ambiguous.into(), why, ..JobState::default() }
 }
 
-fn known(workflow: &Workflow, placed: Placed) -> JobState {
-    let Workflow { namespace, name, uid, desired_state, state, status, message, .. } = workflow;
-    JobState {
-        knowledge: Knowledge::Known.into(),
-        why: String::new(),
-        workflow: name.clone(),
-        namespace: namespace.clone(),
-        uid: uid.clone(),
-        desired_state: desired_state.clone(),
-        state: state.clone(),
-        ready: workflow.ready,
-        status: status.clone(),
-        message: message.clone(),
-        env: workflow.env.clone().into_iter().collect(),
-        user_id: workflow.user_id,
-        group_id: workflow.group_id,
-        deleting: workflow.deleting,
-        place: placed.into(),
-        directives: workflow.directives.clone(),
-        mounts: Vec::new(),
-    }
+fn known(workflow: &Workflow, place: Place) -> JobState {
+    JobState { place: place.into(), ..workflow.state.clone() }
 }
 
 /// Whether resourceVersion `left` is earlier than `right`: decimal numbers that grow; anything else is never earlier.

@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::known::{Jobs, Look};
 use crate::watch::{computes_of_workflow, workflow};
-use crate::workflow::{Computes, Place, Workflow};
+use crate::workflow::{Computes, Workflow, WorkflowKey};
 
 /// An API server that took a request and answers nothing.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -48,7 +48,7 @@ pub async fn look(client: Client, namespace: Option<String>, jobs: Arc<Jobs>) {
     }
 }
 
-type Found = (Vec<Workflow>, BTreeMap<Place, Option<Computes>>);
+type Found = (Vec<Workflow>, BTreeMap<WorkflowKey, Option<Computes>>);
 
 /// First the Workflows, then Computes: a workload manager writes them in the other order.
 async fn ask(client: &Client, namespace: Option<&str>, look: &Look) -> kube::Result<Found> {
@@ -60,14 +60,14 @@ async fn ask(client: &Client, namespace: Option<&str>, look: &Look) -> kube::Res
     let listed = workflows.list(&ListParams::default()).await?;
     let workflows = listed.items.iter().map(Workflow::read).collect();
     let mut computes = BTreeMap::new();
-    for place in &look.computes {
-        let (namespace, name) = place;
+    for key in &look.computes {
+        let (namespace, name) = key;
         let api: Api<DynamicObject> =
             Api::namespaced_with(client.clone(), namespace, &computes_of_workflow());
         // A list, not a get: the roles grant list and watch only.
         let only = ListParams::default().fields(&format!("metadata.name={name}"));
         let found = api.list(&only).await?.items.pop();
-        computes.insert(place.clone(), found.as_ref().map(Computes::read));
+        computes.insert(key.clone(), found.as_ref().map(Computes::read));
     }
     Ok((workflows, computes))
 }

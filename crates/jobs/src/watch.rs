@@ -9,7 +9,7 @@ use kube::runtime::watcher::Config;
 use kube::{Client, ResourceExt};
 
 use crate::known::Jobs;
-use crate::workflow::{Computes, Workflow};
+use crate::workflow::{Computes, Workflow, WorkflowKey};
 
 pub(crate) fn workflow() -> ApiResource {
     ApiResource::erase::<api::Workflow>(&())
@@ -24,9 +24,7 @@ pub async fn workflows(client: Client, namespace: Option<String>, jobs: Arc<Jobs
     follow(client, namespace, workflow(), |event| match event {
         Event::Applied(Ok(object)) => jobs.apply_workflow(Workflow::read(&object)),
         Event::Deleted(Ok(object)) => {
-            let namespace = object.namespace().unwrap_or_default();
-            let uid = object.uid().unwrap_or_default();
-            jobs.remove_workflow(&namespace, &object.name_any(), &uid);
+            jobs.remove_workflow(&key(&object), &object.uid().unwrap_or_default());
         }
         Event::Listed(items) => {
             jobs.replace_workflows(readable(items).iter().map(Workflow::read).collect());
@@ -39,17 +37,11 @@ pub async fn workflows(client: Client, namespace: Option<String>, jobs: Arc<Jobs
 /// Watches the Computes of a namespace, or of all, until dropped.
 pub async fn computes(client: Client, namespace: Option<String>, jobs: Arc<Jobs>) {
     follow(client, namespace, computes_of_workflow(), |event| match event {
-        Event::Applied(Ok(object)) => {
-            let (namespace, name) = place(&object);
-            jobs.apply_computes(&namespace, &name, Computes::read(&object));
-        }
-        Event::Deleted(Ok(object)) => {
-            let (namespace, name) = place(&object);
-            jobs.remove_computes(&namespace, &name);
-        }
+        Event::Applied(Ok(object)) => jobs.apply_computes(key(&object), Computes::read(&object)),
+        Event::Deleted(Ok(object)) => jobs.remove_computes(&key(&object)),
         Event::Listed(items) => {
             let items = readable(items);
-            let all = items.iter().map(|object| (place(object), Computes::read(object)));
+            let all = items.iter().map(|object| (key(object), Computes::read(object)));
             jobs.replace_computes(all.collect());
         }
         Event::Applied(Err(_)) | Event::Deleted(Err(_)) | Event::Failing(_) | Event::Working => {}
@@ -76,7 +68,7 @@ async fn follow(
     }
 }
 
-fn place(object: &DynamicObject) -> (String, String) {
+fn key(object: &DynamicObject) -> WorkflowKey {
     (object.namespace().unwrap_or_default(), object.name_any())
 }
 

@@ -2,17 +2,18 @@
 //!
 //! Nothing of them is required: what an object does not say is empty, and its job is not ready.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use api::WorkflowState;
 use kube::{ResourceExt, api::DynamicObject};
-use proto::v1::Directive;
+use proto::v1::job_state::Knowledge;
+use proto::v1::{Directive, JobState};
 use serde_json::Value;
 
 use crate::name::Identity;
 
-/// Namespace and name.
-pub(crate) type Place = (String, String);
+/// Namespace and name of a Workflow and its Computes.
+pub(crate) type WorkflowKey = (String, String);
 
 /// Directives that give every compute a mount.
 const STORAGE: [&str; 2] = ["jobdw", "persistentdw"];
@@ -20,35 +21,22 @@ const STORAGE: [&str; 2] = ["jobdw", "persistentdw"];
 /// Whether `state` is `than` or follows it. A state that nobody knows follows nothing.
 #[must_use]
 pub fn has_reached(state: &str, than: &str) -> bool {
-    let place = |state: &str| {
+    let position = |state: &str| {
         let same = |known: &WorkflowState| known.as_str() == state;
         WorkflowState::ORDER.iter().position(same)
     };
-    place(state).zip(place(than)).is_some_and(|(state, than)| state >= than)
+    position(state).zip(position(than)).is_some_and(|(state, than)| state >= than)
 }
 
-/// One Workflow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workflow {
-    pub(crate) namespace: String,
-    pub(crate) name: String,
-    pub(crate) uid: String,
     pub(crate) resource_version: String,
     pub(crate) job_id: String,
-    pub(crate) desired_state: String,
-    pub(crate) state: String,
-    pub(crate) ready: bool,
-    pub(crate) status: String,
-    pub(crate) message: String,
-    pub(crate) env: BTreeMap<String, String>,
-    pub(crate) user_id: u32,
-    pub(crate) group_id: u32,
-    pub(crate) deleting: bool,
-    pub(crate) directives: Vec<Directive>,
+    /// What an answer says of its job, but for the place of a node and the mounts.
+    pub(crate) state: JobState,
 }
 
 impl Workflow {
-    /// Reads one.
     #[must_use]
     pub fn read(object: &DynamicObject) -> Self {
         let at = |pointer: &str| object.data.pointer(pointer);
@@ -57,15 +45,11 @@ impl Workflow {
         let id = |pointer: &str| {
             at(pointer).and_then(Value::as_u64).and_then(|id| id.try_into().ok()).unwrap_or(0)
         };
-        Self {
+        let state = JobState {
+            knowledge: Knowledge::Known.into(),
+            workflow: object.name_any(),
             namespace: object.namespace().unwrap_or_default(),
-            name: object.name_any(),
             uid: object.uid().unwrap_or_default(),
-            resource_version: object.resource_version().unwrap_or_default(),
-            job_id: match at("/spec/jobID") {
-                Some(Value::Number(number)) => number.to_string(),
-                _ => text("/spec/jobID"),
-            },
             desired_state: text("/spec/desiredState"),
             state: text("/status/state"),
             ready: at("/status/ready").and_then(Value::as_bool).unwrap_or(false),
@@ -76,15 +60,23 @@ impl Workflow {
             group_id: id("/spec/groupID"),
             deleting: object.metadata.deletion_timestamp.is_some(),
             directives: storage_directives(at("/spec/dwDirectives")),
-        }
+            ..JobState::default()
+        };
+        let job_id = match at("/spec/jobID") {
+            Some(Value::Number(number)) => number.to_string(),
+            _ => text("/spec/jobID"),
+        };
+        let resource_version = object.resource_version().unwrap_or_default();
+        Self { resource_version, job_id, state }
     }
 
-    pub(crate) fn place(&self) -> Place {
-        (self.namespace.clone(), self.name.clone())
+    pub(crate) fn key(&self) -> WorkflowKey {
+        (self.state.namespace.clone(), self.state.workflow.clone())
     }
 
     pub(crate) fn identity(&self) -> Identity<'_> {
-        Identity { namespace: &self.namespace, name: &self.name, job_id: &self.job_id }
+        let JobState { namespace, workflow: name, .. } = &self.state;
+        Identity { namespace, name, job_id: &self.job_id }
     }
 }
 
@@ -96,7 +88,6 @@ pub struct Computes {
 }
 
 impl Computes {
-    /// Reads those of one.
     #[must_use]
     pub fn read(object: &DynamicObject) -> Self {
         let data = object.data.get("data").and_then(Value::as_array);
@@ -108,7 +99,7 @@ impl Computes {
     }
 }
 
-fn texts(values: Option<&Value>) -> BTreeMap<String, String> {
+fn texts(values: Option<&Value>) -> HashMap<String, String> {
     let values = values.and_then(Value::as_object).into_iter().flatten();
     values.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
 }
@@ -156,11 +147,12 @@ mod tests {
         ]);
         let spec = json!({"jobID": 42, "userID": 1050, "groupID": -1, "desiredState": "PreRun", "dwDirectives": directives});
         let read = workflow(&spec, &json!({"ready": true, "env": {"DW_JOB_a": "/mnt", "n": 1}}));
-        assert_eq!((read.job_id.as_str(), read.user_id, read.group_id), ("42", 1050, 0));
-        assert_eq!(read.directives.iter().map(|one| one.index).collect::<Vec<_>>(), [0, 2]);
-        assert_eq!(read.env, BTreeMap::from([("DW_JOB_a".to_owned(), "/mnt".to_owned())]));
+        let state = &read.state;
+        assert_eq!((read.job_id.as_str(), state.user_id, state.group_id), ("42", 1050, 0));
+        assert_eq!(state.directives.iter().map(|one| one.index).collect::<Vec<_>>(), [0, 2]);
+        assert_eq!(state.env, HashMap::from([("DW_JOB_a".to_owned(), "/mnt".to_owned())]));
         assert_eq!(workflow(&json!({"jobID": "f2"}), &Value::Null).job_id, "f2");
-        assert!(!workflow(&Value::Null, &Value::Null).ready);
+        assert!(!workflow(&Value::Null, &Value::Null).state.ready);
     }
 
     #[test]

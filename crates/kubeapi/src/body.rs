@@ -14,7 +14,6 @@ pub(crate) const STALLED: Duration = Duration::from_secs(60);
 /// Bytes of one piece. The transport buffers one piece for each stream of a connection that the client does not read.
 const PIECE: usize = 64 << 10;
 
-/// The body of a request, from a hyper connection or from a client in the same process.
 pub(crate) trait RequestBody:
     http_body::Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send
 {

@@ -27,7 +27,6 @@ const FIRST_YEAR: i32 = 2020;
 /// A clock that says less, the first second of 2026, is wrong.
 const THIS_PROGRAM: i64 = 1_767_225_600;
 
-/// Why there are no credentials.
 #[derive(Debug, Error)]
 pub enum CredentialsError {
     #[error("{} cannot be read", path.display())]
@@ -58,9 +57,6 @@ impl Credentials {
     /// Reads the credentials kept in `directory`, or makes them. They stay the same across restarts; a certificate that is for
     /// another address, or that expires within two years, is replaced under the same CA, so that kubeconfig files stay good,
     /// unless the CA itself expires.
-    ///
-    /// # Errors
-    /// [`CredentialsError`] when the file cannot be read or written; a damaged file is left alone.
     pub fn load_or_create(directory: &Path, server: SocketAddr) -> Result<Self, CredentialsError> {
         let path = directory.join(FILE);
         let credentials = match fs::read(&path) {
@@ -149,9 +145,6 @@ impl Credentials {
 
     /// Writes a kubeconfig with which kubectl reaches this server: mode 0600, replaced as a whole. One that says the same
     /// already is left alone: a start must not fail on a full disk where there is nothing to write.
-    ///
-    /// # Errors
-    /// [`CredentialsError::Write`].
     pub fn write_kubeconfig(&self, path: &Path) -> Result<(), CredentialsError> {
         let ca = STANDARD.encode(&self.ca_certificate);
         let server = SocketAddr::new(reachable(self.server.ip()), self.server.port());

@@ -13,9 +13,6 @@ const KEPT: i64 = 3600;
 const EVERY: u64 = 64;
 
 /// Deletes old Events, once every [`EVERY`] revisions.
-///
-/// # Errors
-/// When a stored event does not decode.
 pub(crate) fn forget_old(
     batch: &mut Batch<'_>,
     definition: &Definition,

@@ -24,7 +24,6 @@ pub(crate) enum Include {
     Object,
 }
 
-/// One page of a list.
 #[derive(Debug)]
 pub(crate) struct Page {
     pub(crate) resource: Resource,
@@ -36,7 +35,6 @@ pub(crate) struct Page {
 }
 
 impl Form {
-    /// One object.
     pub(crate) fn one(
         self,
         resource: &Resource,
@@ -54,7 +52,6 @@ impl Form {
         }
     }
 
-    /// One page of a list.
     pub(crate) fn page(self, page: &Page) -> Result<Bytes, Status> {
         let mut meta = json!({"resourceVersion": page.revision.to_string()});
         if let Some(token) = &page.token {
@@ -66,19 +63,11 @@ impl Form {
         let resource = &page.resource;
         match self {
             Self::Object => {
-                // Lists of custom resources always have the member, those of built-in kinds only when it says something.
-                if resource.definition.custom && page.token.is_none() {
-                    meta["continue"] = json!("");
-                }
                 let items = page
                     .items
                     .iter()
                     .map(|stored| resource.version().present(&resource.definition, stored));
-                let mut items = items.collect::<Result<Vec<_>, _>>()?;
-                if !resource.definition.custom {
-                    // Typed lists say once, for all, what their items are.
-                    items.iter_mut().for_each(|item| *item = without_type(item));
-                }
+                let items = items.collect::<Result<Vec<_>, _>>()?;
                 Ok(list(
                     &resource.definition.list_kind,
                     &resource.version().api_version(),
@@ -103,33 +92,12 @@ impl Form {
     }
 }
 
-/// An encoded object without its type, which is written first.
-fn without_type(item: &Bytes) -> Bytes {
-    let head = b"\"metadata\":";
-    match item.windows(head.len()).position(|window| window == head) {
-        Some(at) => [b"{", item.get(at..).unwrap_or_default()].concat().into(),
-        None => item.clone(),
-    }
-}
-
 /// A list put together from objects that are encoded already.
 fn list(kind: &str, api_version: &str, meta: &Value, items: &[Bytes]) -> Bytes {
-    let head = format!(
-        "{{\"kind\":{},\"apiVersion\":{},\"metadata\":{meta},\"items\":[",
-        json!(kind),
-        json!(api_version)
-    );
-    let size: usize = items.iter().map(|item| item.len() + 1).sum();
-    let mut text = Vec::with_capacity(head.len() + size + 2);
-    text.extend_from_slice(head.as_bytes());
-    for (index, item) in items.iter().enumerate() {
-        if index > 0 {
-            text.push(b',');
-        }
-        text.extend_from_slice(item);
-    }
-    text.extend_from_slice(b"]}");
-    Bytes::from(text)
+    let (kind, version) = (json!(kind), json!(api_version));
+    let head = format!(r#"{{"kind":{kind},"apiVersion":{version},"metadata":{meta},"items":["#);
+    let items = items.join(&b',');
+    [head.as_bytes(), &items, b"]}"].concat().into()
 }
 
 fn value(resource: &Resource, stored: &Stored) -> Result<Value, Status> {

@@ -13,8 +13,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Collects garbage for the changes of a batch from event `index` on, its own changes included.
-///
-/// # Errors
 /// Only when a stored object does not decode.
 pub(crate) fn settle(batch: &mut Batch<'_>, mut index: usize) -> Result<(), Status> {
     while let Some(event) = batch.events().get(index).cloned() {
@@ -68,21 +66,21 @@ fn after_change(batch: &mut Batch<'_>, key: &Key, stored: &Arc<Stored>) -> Resul
 
 /// State of the owner that an owner reference names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum OwnerState {
     /// The owner is there, cannot be read, or is of a kind that is not served here and may well exist elsewhere.
-    Solid,
+    Present,
     /// The owner is being deleted in the foreground, and waits for its dependents.
-    Waiting,
+    Deleting,
     Absent,
 }
 
-fn standing(batch: &Batch<'_>, dependent: &Key, owner: &Owner) -> Result<Standing, Status> {
-    let Some(key) = owner_key(batch, dependent, owner) else { return Ok(Standing::Solid) };
+fn owner_state(batch: &Batch<'_>, dependent: &Key, owner: &Owner) -> Result<OwnerState, Status> {
+    let Some(key) = owner_key(batch, dependent, owner) else { return Ok(OwnerState::Present) };
     match batch.get(&key).filter(|found| found.uid == owner.uid) {
-        None if batch.is_unread(&key) => Ok(Standing::Solid),
-        None => Ok(Standing::Absent),
-        Some(found) if is_foreground(&found)? => Ok(Standing::Waiting),
-        Some(_) => Ok(Standing::Solid),
+        None if batch.is_unread(&key) => Ok(OwnerState::Present),
+        None => Ok(OwnerState::Absent),
+        Some(found) if is_foreground(&found)? => Ok(OwnerState::Deleting),
+        Some(_) => Ok(OwnerState::Present),
     }
 }
 
@@ -90,28 +88,28 @@ fn is_foreground(stored: &Stored) -> Result<bool, Status> {
     Ok(stored.deleting && stored.decode()?.has_finalizer(FOREGROUND))
 }
 
-/// Deletes an object without a solid owner. From an object that has one, it removes the references to all other owners.
+/// Deletes an object whose owners are all gone or going. From an object that has one, it removes the references to all other owners.
 fn collect(batch: &mut Batch<'_>, key: &Key) -> Result<(), Status> {
     let Some(stored) = batch.get(key) else { return Ok(()) };
     if stored.deleting || stored.owners.is_empty() {
         return Ok(());
     }
-    let (mut loose, mut waited_for) = (Vec::new(), false);
+    let (mut gone, mut waited_for) = (Vec::new(), false);
     for owner in &stored.owners {
-        let standing = standing(batch, key, owner)?;
-        waited_for |= standing == Standing::Waiting;
-        if standing != Standing::Solid {
-            loose.push(owner.uid.clone());
+        let state = owner_state(batch, key, owner)?;
+        waited_for |= state == OwnerState::Deleting;
+        if state != OwnerState::Present {
+            gone.push(owner.uid.clone());
         }
     }
-    if loose.len() == stored.owners.len() {
+    if gone.len() == stored.owners.len() {
         let foreground = waited_for && may_wait(batch, &stored)?;
         return delete_key(batch, key, foreground.then_some(Policy::Foreground));
     }
-    if loose.is_empty() {
+    if gone.is_empty() {
         return Ok(());
     }
-    drop_owners(batch, key, |uid| loose.iter().any(|loose| loose == uid))
+    drop_owners(batch, key, |uid| gone.iter().any(|gone| gone == uid))
 }
 
 /// Whether an object that an owner waits for should wait for its own dependents; not where they wait for each other.
@@ -136,7 +134,7 @@ fn owner_key(batch: &Batch<'_>, dependent: &Key, owner: &Owner) -> Option<Key> {
     Some(Key { resource: Arc::clone(&definition.id), namespace, name: owner.name.clone() })
 }
 
-fn solid_owner(batch: &Batch<'_>, dependent: &Key, owner: &Owner) -> Option<Key> {
+fn present_owner(batch: &Batch<'_>, dependent: &Key, owner: &Owner) -> Option<Key> {
     let key = owner_key(batch, dependent, owner)?;
     let found = batch.get(&key)?;
     (found.uid == owner.uid).then_some(key)
@@ -145,7 +143,7 @@ fn solid_owner(batch: &Batch<'_>, dependent: &Key, owner: &Owner) -> Option<Key>
 /// Looks after the owners that an object had: it may have been the last one that blocked them.
 fn release_owners(batch: &mut Batch<'_>, key: &Key, owners: &[Owner]) -> Result<(), Status> {
     for owner in owners {
-        if let Some(owner) = solid_owner(batch, key, owner) {
+        if let Some(owner) = present_owner(batch, key, owner) {
             release_foreground(batch, &owner)?;
         }
     }
@@ -211,11 +209,7 @@ fn definition(batch: &Batch<'_>, key: &Key) -> Result<Arc<Definition>, Status> {
 
 /// Empties a namespace that is being deleted; the namespace goes when it is empty, and says what remains until then.
 fn finish_namespace(batch: &mut Batch<'_>, name: &str) -> Result<(), Status> {
-    let key = Key {
-        resource: builtin::NAMESPACES.into(),
-        namespace: String::new(),
-        name: name.to_owned(),
-    };
+    let key = Key::global(builtin::NAMESPACES, name);
     let Some(stored) = batch.get(&key).filter(|stored| stored.deleting) else { return Ok(()) };
     let content: Vec<Arc<Definition>> =
         batch.registry().iter().filter(|definition| definition.namespaced).cloned().collect();
@@ -274,11 +268,7 @@ fn terminating(remaining: &BTreeMap<String, usize>, finalizers: &BTreeMap<String
 
 /// Deletes the objects of a CRD that is being deleted; the CRD goes when none is left.
 fn finish_crd(batch: &mut Batch<'_>, resource: &Arc<str>) -> Result<(), Status> {
-    let key = Key {
-        resource: builtin::CRDS.into(),
-        namespace: String::new(),
-        name: resource.to_string(),
-    };
+    let key = Key::global(builtin::CRDS, resource);
     let Some(stored) = batch.get(&key).filter(|stored| stored.deleting) else { return Ok(()) };
     let mut object = stored.decode()?;
     if !object.has_finalizer(crd::CLEANUP_FINALIZER) {

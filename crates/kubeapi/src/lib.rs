@@ -62,7 +62,6 @@ use thiserror::Error;
 /// Namespaces that are there from the start.
 const FIRST_NAMESPACES: [&str; 2] = ["default", "kube-system"];
 
-/// What an API server is made from.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Where the objects live; made with mode 0700 when absent. One process at a time.
@@ -93,7 +92,6 @@ pub struct Identity {
     pub user: String,
 }
 
-/// Why the store does not open.
 #[derive(Debug, Error)]
 pub enum OpenError {
     #[error("the directory {} cannot be made", directory.display())]
@@ -121,7 +119,6 @@ fn make_directory(directory: &Path) -> std::io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
-/// A running API server.
 #[derive(Debug, Clone)]
 pub struct Api {
     store: Arc<Store>,

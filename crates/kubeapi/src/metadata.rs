@@ -12,15 +12,6 @@ const ANNOTATIONS_LIMIT: u64 = 256 * 1024;
 /// Finalizers that need no domain.
 const STANDARD: [&str; 3] = [FOREGROUND, ORPHAN, "kubernetes"];
 
-/// Warns of the finalizers that a new object has and that name no domain: another program may choose the same name.
-pub(crate) fn finalizer_warnings(object: &Object) -> Vec<String> {
-    let has_no_domain = |name: &&String| !name.contains('/') && !STANDARD.contains(&name.as_str());
-    let warning = |name: &String| {
-        format!("metadata.finalizers: {}: prefer a name with a domain and a path (/)", json!(name))
-    };
-    object.finalizers().iter().filter(has_no_domain).map(warning).collect()
-}
-
 /// Checks the metadata of a new object, or what an update made of it.
 pub(crate) fn check(definition: &Definition, object: &Object) -> Vec<Cause> {
     let mut causes = Vec::new();
@@ -35,10 +26,6 @@ pub(crate) fn check(definition: &Definition, object: &Object) -> Vec<Cause> {
         causes.push(Cause::required("metadata.name", "name or generateName is required"));
     } else if let Some(why) = definition.check_name(name) {
         causes.push(Cause::invalid("metadata.name", &json!(name), why));
-    }
-    if let Some(generation) = object.meta.generation.filter(|generation| *generation < 0) {
-        let why = "must be greater than or equal to 0";
-        causes.push(Cause::invalid("metadata.generation", &json!(generation), why));
     }
     for (key, value) in object.meta.labels.iter().flatten() {
         if let Some(why) = names::qualified_name(key) {
@@ -69,39 +56,24 @@ fn check_annotations(object: &Object, causes: &mut Vec<Cause>) {
 }
 
 fn check_owners(object: &Object, causes: &mut Vec<Cause>) {
-    const OWNERS: &str = "metadata.ownerReferences";
     let owners = object.meta.owner_references.as_deref().unwrap_or_default();
-    let mut controller: Option<String> = None;
     for owner in owners {
-        let version = match owner.api_version.split('/').collect::<Vec<_>>().as_slice() {
-            [version] | [_, version] => *version,
-            _ => "",
-        };
-        for (field, value, present, why) in [
-            ("apiVersion", &owner.api_version, version, "version must not be empty"),
-            ("kind", &owner.kind, &owner.kind, "must not be empty"),
-            ("name", &owner.name, &owner.name, "must not be empty"),
-            ("uid", &owner.uid, &owner.uid, "must not be empty"),
-        ] {
-            if present.is_empty() {
-                causes.push(Cause::invalid(format!("{OWNERS}.{field}"), &json!(value), why));
-            }
+        let version = owner.api_version.rsplit('/').next().unwrap_or_default();
+        let fields = [
+            ("apiVersion", version),
+            ("kind", &owner.kind),
+            ("name", &owner.name),
+            ("uid", &owner.uid),
+        ];
+        for (field, _) in fields.into_iter().filter(|(_, value)| value.is_empty()) {
+            let field = format!("metadata.ownerReferences.{field}");
+            causes.push(Cause::invalid(field, &json!(""), "must not be empty"));
         }
-        if owner.api_version == "v1" && owner.kind == "Event" {
-            let why = "/v1, Kind=Event is disallowed from being an owner";
-            causes.push(Cause::invalid(OWNERS, &json!(owner), why));
-        }
-        if owner.controller == Some(true) {
-            let name = format!("{}/{}", owner.kind, owner.name);
-            if let Some(first) = &controller {
-                let why = format!(
-                    "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {name}"
-                );
-                causes.push(Cause::invalid(OWNERS, &json!(owners), why));
-            } else {
-                controller = Some(name);
-            }
-        }
+    }
+    let controllers = owners.iter().filter(|owner| owner.controller == Some(true));
+    for owner in controllers.skip(1) {
+        let why = "only one owner may be the controller";
+        causes.push(Cause::invalid("metadata.ownerReferences", &json!(owner), why));
     }
 }
 

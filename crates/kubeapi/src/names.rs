@@ -3,10 +3,8 @@
 use regex::Regex;
 use std::sync::LazyLock;
 
-/// The form of a text.
 struct Form {
     pattern: LazyLock<Regex>,
-    /// Bytes that it may have.
     most: usize,
     wanted: &'static str,
 }

@@ -22,6 +22,13 @@ pub(crate) struct Key {
     pub(crate) name: String,
 }
 
+impl Key {
+    /// Of a cluster-scoped object.
+    pub(crate) fn global(resource: &str, name: &str) -> Self {
+        Self { resource: resource.into(), namespace: String::new(), name: name.to_owned() }
+    }
+}
+
 impl std::fmt::Display for Key {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.namespace.as_str() {
@@ -59,9 +66,6 @@ fn without_nulls(mut meta: Value) -> Value {
 
 impl Object {
     /// Splits a JSON value into type, metadata and body.
-    ///
-    /// # Errors
-    /// 400 when it is no object, or when its type or metadata have the wrong shape.
     pub(crate) fn from_value(value: Value) -> Result<Self, Status> {
         let Value::Object(mut body) = value else {
             return Err(Status::bad_request(format!(
@@ -80,8 +84,6 @@ impl Object {
         Ok(Self { api_version, kind, meta, body })
     }
 
-    /// # Errors
-    /// As [`Object::from_value`]; bytes that this server stored always decode.
     pub(crate) fn from_json(json: &[u8]) -> Result<Self, Status> {
         let value = serde_json::from_slice(json)
             .map_err(|error| Status::internal(format!("stored object: {error}")))?;
@@ -181,14 +183,12 @@ impl Object {
 
     /// Whether anything but metadata (and, for kinds with a status subresource, status) differs.
     pub(crate) fn same_spec(&self, other: &Self, ignore_status: bool) -> bool {
-        let relevant = |key: &&String| !(ignore_status && key.as_str() == "status");
-        let keys_of = |object: &Self| object.body.keys().filter(relevant).count();
-        keys_of(self) == keys_of(other)
-            && self
-                .body
-                .iter()
-                .filter(|(key, _)| relevant(key))
-                .all(|(key, value)| other.body.get(key) == Some(value))
+        let relevant = |object: &Self| {
+            let mut body = object.body.clone();
+            body.retain(|key, _| !(ignore_status && key == "status"));
+            body
+        };
+        relevant(self) == relevant(other)
     }
 }
 
@@ -231,32 +231,17 @@ pub(crate) struct Owner {
 impl Stored {
     /// An object of a kind whose selectable fields have these values.
     pub(crate) fn new(object: &Object, fields: Vec<(String, String)>, revision: u64) -> Self {
+        let group =
+            |api_version: &str| api_version.split_once('/').unwrap_or_default().0.to_owned();
         let owners = object.meta.owner_references.iter().flatten().map(|owner| Owner {
-            group: owner
-                .api_version
-                .split_once('/')
-                .map(|(group, _)| group.to_owned())
-                .unwrap_or_default(),
+            group: group(&owner.api_version),
             kind: owner.kind.clone(),
             name: owner.name.clone(),
             uid: owner.uid.clone(),
             blocks: owner.block_owner_deletion.unwrap_or(false),
         });
-        Self {
-            json: object.to_json(),
-            revision,
-            uid: object.uid().to_owned(),
-            labels: object
-                .meta
-                .labels
-                .iter()
-                .flatten()
-                .map(|(key, value)| (key.clone(), value.clone()))
-                .collect(),
-            fields,
-            owners: owners.collect(),
-            deleting: object.is_deleting(),
-        }
+        let labels = object.meta.labels.clone().unwrap_or_default().into_iter().collect();
+        Self { labels, fields, owners: owners.collect(), ..Self::opaque(object, revision) }
     }
 
     /// An object whose kind is no longer served.

@@ -52,7 +52,6 @@ pub(crate) fn document(registry: &Registry, group: &str, version: &str) -> Optio
 /// The name of the schema of ObjectMeta in every document.
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
-/// The kinds of one group and version.
 fn served<'a>(
     registry: &'a Registry,
     group: &'a str,

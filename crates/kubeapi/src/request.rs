@@ -5,12 +5,11 @@ mod protobuf;
 use crate::body::RequestBody;
 use crate::form::{Form, Include};
 use crate::selector::{FieldSelector, LabelSelector};
-use crate::status::Cause;
-use crate::status::Status;
+use crate::status::{Cause, Status};
 use crate::value::BODY_LIMIT;
 use crate::verbs::FieldValidation;
 use crate::verbs::delete::{self, DeleteOptions, Policy};
-use crate::verbs::list::{self, ListOptions, Selection};
+use crate::verbs::list::{ListOptions, Selection};
 use crate::verbs::watch::WatchOptions;
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
@@ -42,26 +41,28 @@ impl Query {
         Self(first)
     }
 
+    /// An option that is empty counts as absent.
     fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
+        self.0.get(name).map(String::as_str).filter(|text| !text.is_empty())
     }
 
     /// As Go reads flags: everything but two words is true.
     fn flag(&self, name: &str) -> Option<bool> {
-        self.get(name).map(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
+        let value = self.0.get(name)?;
+        Some(value != "0" && !value.eq_ignore_ascii_case("false"))
     }
 
     /// A number below zero counts as none.
     fn number(&self, name: &str) -> Result<Option<u64>, Status> {
-        let Some(text) = self.get(name) else { return Ok(None) };
-        let number: i64 = text.parse().map_err(|_| {
-            Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))
-        })?;
+        let Some(text) = self.0.get(name) else { return Ok(None) };
+        let number = text.parse::<i64>();
+        let number =
+            number.map_err(|_| Status::bad_request(format!("{name}={text:?} is no number")))?;
         Ok(u64::try_from(number).ok())
     }
 
     fn text(&self, name: &str) -> Option<String> {
-        self.get(name).filter(|text| !text.is_empty()).map(str::to_owned)
+        self.get(name).map(str::to_owned)
     }
 
     pub(crate) fn is_watch(&self) -> bool {
@@ -69,49 +70,39 @@ impl Query {
     }
 
     /// Checks the `resourceVersion` of a get. This server always answers with the latest revision, which satisfies any.
-    ///
-    /// # Errors
-    /// 500 for a text that is no revision, as kube-apiserver answers.
     pub(crate) fn revision(&self) -> Result<(), Status> {
-        self.text("resourceVersion").map_or(Ok(()), |text| Status::read_revision(&text).map(drop))
+        self.get("resourceVersion").map_or(Ok(()), |text| Status::read_revision(text).map(drop))
     }
 
-    /// The options that all writes have; `kind` is what the API calls them together.
-    ///
-    /// # Errors
-    /// 422 for a `dryRun` or `fieldValidation` that does not exist.
-    pub(crate) fn write(&self, kind: &str) -> Result<WriteOptions, Status> {
-        let mut causes = Vec::new();
-        if kind == "PatchOptions" && self.get("force").is_some_and(|force| !force.is_empty()) {
-            let why = "may not be specified for non-apply patch";
-            causes.push(Cause::forbidden("force", why));
-        }
-        let dry_run = self.get("dryRun");
-        if let Some(other) = dry_run.filter(|value| *value != "All") {
-            causes.push(Cause::unsupported("dryRun", &json!([other]), &[json!("All")]));
-        }
+    pub(crate) fn write(&self) -> Result<WriteOptions, Status> {
+        let dry_run = self.dry_run()?;
         let field_validation = match self.get("fieldValidation") {
-            None | Some("" | "Warn") => FieldValidation::Warn,
+            None | Some("Warn") => FieldValidation::Warn,
             Some("Strict") => FieldValidation::Strict,
             Some("Ignore") => FieldValidation::Ignore,
-            // A delete knows no such option.
-            Some(_) if kind == "DeleteOptions" => FieldValidation::Warn,
             Some(other) => {
-                let modes = ["", "Ignore", "Strict", "Warn"].map(Value::from);
-                causes.push(Cause::unsupported("fieldValidation", &json!(other), &modes));
-                FieldValidation::Warn
+                let modes = ["Ignore", "Strict", "Warn"].map(Value::from);
+                let cause = Cause::unsupported("fieldValidation", &json!(other), &modes);
+                return Err(Status::invalid("meta.k8s.io", "UpdateOptions", "", &[cause]));
             }
         };
-        if causes.is_empty() {
-            Ok(WriteOptions { dry_run: dry_run.is_some(), field_validation })
-        } else {
-            Err(Status::invalid("meta.k8s.io", kind, "", &causes))
+        Ok(WriteOptions { dry_run, field_validation })
+    }
+
+    fn dry_run(&self) -> Result<bool, Status> {
+        match self.0.get("dryRun").map(String::as_str) {
+            None => Ok(false),
+            Some("All") => Ok(true),
+            Some(other) => {
+                let cause = Cause::unsupported("dryRun", &json!([other]), &[json!("All")]);
+                Err(Status::invalid("meta.k8s.io", "UpdateOptions", "", &[cause]))
+            }
         }
     }
 
     /// What a list or the deletion of a collection is about.
     pub(crate) fn selection(&self) -> Result<Selection, Status> {
-        for number in ["timeoutSeconds", "limit"] {
+        for number in ["limit", "timeoutSeconds"] {
             self.number(number)?;
         }
         Ok(Selection {
@@ -121,12 +112,7 @@ impl Query {
     }
 
     pub(crate) fn list(&self) -> Result<ListOptions, Status> {
-        if self.flag("sendInitialEvents").is_some() {
-            let why = "sendInitialEvents is forbidden for list";
-            return Err(list::invalid_options(&[Cause::forbidden("sendInitialEvents", why)]));
-        }
-        // Numbers are read before selectors are.
-        let limit = self.number("limit")?;
+        let limit = self.number("limit")?.filter(|limit| *limit > 0);
         Ok(ListOptions {
             selection: self.selection()?,
             limit: limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX)),
@@ -142,7 +128,6 @@ impl Query {
             selection: self.selection()?,
             revision: self.text("resourceVersion"),
             revision_match: self.text("resourceVersionMatch"),
-            token: self.text("continue"),
             bookmarks: self.flag("allowWatchBookmarks") == Some(true),
             send_initial: self.flag("sendInitialEvents"),
             timeout: timeout.map(|seconds| Duration::from_secs(seconds.min(LONGEST_WATCH))),
@@ -154,52 +139,30 @@ impl Query {
         if !body.is_null() {
             return DeleteOptions::read(body);
         }
-        let mut options = DeleteOptions::default();
         self.number("gracePeriodSeconds")?;
-        if let Some(policy) = self.get("propagationPolicy") {
-            let policy = Policy::parse(policy).map_err(|cause| delete::refused(&[cause]))?;
-            options.policy = Some(policy);
-        } else if let Some(orphan) = self.flag("orphanDependents") {
-            options.policy = Some(if orphan { Policy::Orphan } else { Policy::Background });
-        }
-        options.dry_run = self.write("DeleteOptions")?.dry_run;
-        Ok(options)
+        let policy = self.get("propagationPolicy").map(Policy::parse).transpose();
+        let policy = policy.map_err(|cause| delete::refused(&[cause]))?;
+        Ok(DeleteOptions { policy, dry_run: self.dry_run()?, ..DeleteOptions::default() })
     }
 
     fn include(&self) -> Result<Include, Status> {
         match self.get("includeObject") {
-            None | Some("" | "Metadata") => Ok(Include::Metadata),
+            None | Some("Metadata") => Ok(Include::Metadata),
             Some("None") => Ok(Include::None),
             Some("Object") => Ok(Include::Object),
             Some(other) => Err(Status::bad_request(format!(
-                "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: must be 'Metadata', 'Object', 'None', or empty"
+                "includeObject={other:?}: it must be Metadata, None or Object"
             ))),
         }
     }
 }
 
-/// The form of the Accept header that this server has and the client likes best: by quality, then by order.
-///
-/// # Errors
-/// 406 when it has none of them.
+/// The first form of the Accept header that this server has; 406 when it has none of them.
 pub(crate) fn accepted(headers: &HeaderMap, query: &Query) -> Result<Form, Status> {
     let Some(accept) = headers.get(ACCEPT) else { return Ok(Form::Object) };
-    let accept = accept.to_str().map_err(|_| Status::not_acceptable())?;
     let include = query.include()?;
-    let mut clauses: Vec<(f32, &str)> =
-        accept.split(',').map(|clause| (quality(clause), clause)).collect();
-    clauses.sort_by(|(left, _), (right, _)| right.total_cmp(left));
-    clauses
-        .into_iter()
-        .find_map(|(_, clause)| form(clause, include))
-        .ok_or_else(Status::not_acceptable)
-}
-
-/// The `q` of a clause (RFC 9110 section 12.4.2).
-fn quality(clause: &str) -> f32 {
-    let parameters = clause.split(';').skip(1).filter_map(|part| part.split_once('='));
-    let value = parameters.into_iter().find(|(name, _)| name.trim().eq_ignore_ascii_case("q"));
-    value.and_then(|(_, value)| value.trim().parse().ok()).unwrap_or(1.0)
+    let accept = accept.to_str().unwrap_or_default();
+    accept.split(',').find_map(|clause| form(clause, include)).ok_or_else(Status::not_acceptable)
 }
 
 fn form(clause: &str, include: Include) -> Option<Form> {
@@ -207,22 +170,11 @@ fn form(clause: &str, include: Include) -> Option<Form> {
     if !matches!(parts.next(), Some("application/json" | "application/*" | "*/*")) {
         return None;
     }
-    let (mut kind, mut version, mut group) = (None, None, "meta.k8s.io");
-    for (name, value) in parts.filter_map(|part| part.split_once('=')) {
-        match name.trim() {
-            "as" => kind = Some(value.trim()),
-            "v" => version = Some(value.trim()),
-            "g" => group = value.trim(),
-            _ => {}
-        }
-    }
-    if kind.is_some() && group != "meta.k8s.io" {
-        return None;
-    }
-    match (kind, version) {
-        (None, _) => Some(Form::Object),
-        (Some("Table"), Some("v1")) => Some(Form::Table { include }),
-        (Some("PartialObjectMetadata" | "PartialObjectMetadataList"), Some("v1")) => {
+    let parameters: HashMap<&str, &str> = parts.filter_map(|part| part.split_once('=')).collect();
+    let Some(kind) = parameters.get("as") else { return Some(Form::Object) };
+    match (*kind, parameters.get("v"), parameters.get("g").unwrap_or(&"meta.k8s.io")) {
+        ("Table", Some(&"v1"), &"meta.k8s.io") => Some(Form::Table { include }),
+        ("PartialObjectMetadata" | "PartialObjectMetadataList", Some(&"v1"), &"meta.k8s.io") => {
             Some(Form::Metadata)
         }
         _ => None,
@@ -236,8 +188,6 @@ pub(crate) fn media_type(headers: &HeaderMap) -> &str {
 }
 
 /// Reads the whole body.
-///
-/// # Errors
 /// 413 over the limit, 400 when the client breaks off.
 pub(crate) async fn read(headers: &HeaderMap, body: impl RequestBody) -> Result<Vec<u8>, Status> {
     let announced = headers
@@ -254,37 +204,26 @@ pub(crate) async fn read(headers: &HeaderMap, body: impl RequestBody) -> Result<
 }
 
 /// Decodes a body. Of a key that comes twice in JSON the last one counts.
-///
-/// # Errors
-/// 400 that says where it is no UTF-8, JSON or YAML; 415 for another media type.
 pub(crate) fn decode(media_type: &str, bytes: &[u8]) -> Result<Value, Status> {
-    let text = || {
-        std::str::from_utf8(bytes).map_err(|error| {
-            Status::bad_request(format!(
-                "the body is not valid UTF-8: wrong byte at offset {}",
-                error.valid_up_to()
-            ))
-        })
+    let malformed = |kind: &str, error: &dyn std::fmt::Display| {
+        Status::bad_request(format!("the body is not valid {kind}: {error}"))
     };
     match media_type {
-        "" | "*/*" | "application/json" | "text/json" => parse_json(text()?),
-        _ if media_type.ends_with("+json") => parse_json(text()?),
+        _ if matches!(media_type, "" | "*/*" | "application/json" | "text/json")
+            || media_type.ends_with("+json") =>
+        {
+            serde_json::from_slice(bytes).map_err(|error| malformed("JSON", &error))
+        }
         "application/yaml" | "application/x-yaml" | "text/yaml" => {
             // As YAML 1.2 has it: `on` and `n` are words, not booleans.
             let options = serde_saphyr::options! { strict_booleans: true };
-            serde_saphyr::from_str_with_options(text()?, options).map_err(|error| {
-                Status::bad_request(format!("the body is not valid YAML: {error}"))
-            })
+            let text = std::str::from_utf8(bytes).map_err(|error| malformed("UTF-8", &error))?;
+            serde_saphyr::from_str_with_options(text, options)
+                .map_err(|error| malformed("YAML", &error))
         }
         "application/vnd.kubernetes.protobuf" => protobuf::decode(bytes),
-        _ if media_type.starts_with("application/apply-patch") => Ok(Value::Null),
         _ => Err(Status::unsupported_media_type(
             "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml",
         )),
     }
-}
-
-fn parse_json(text: &str) -> Result<Value, Status> {
-    serde_json::from_str(text)
-        .map_err(|error| Status::bad_request(format!("the body is not valid JSON: {error}")))
 }

@@ -3,7 +3,6 @@
 use crate::verbs::{Subresource, Target};
 use percent_encoding::percent_decode_str;
 
-/// What a path leads to.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     Objects(Target),
@@ -73,9 +72,7 @@ pub(crate) fn parse(path: &str) -> Option<Route> {
 fn objects(group: &str, version: &str, parts: &[&str]) -> Option<Target> {
     let (namespace, parts) = match parts {
         // The namespace itself, or a part of it, not something in it.
-        ["namespaces"] | ["namespaces", _] | ["namespaces", _, "status" | "finalize"]
-            if group.is_empty() =>
-        {
+        ["namespaces"] | ["namespaces", _] | ["namespaces", _, "status"] if group.is_empty() => {
             (None, parts)
         }
         ["namespaces", namespace, rest @ ..] if !rest.is_empty() => {
@@ -85,7 +82,6 @@ fn objects(group: &str, version: &str, parts: &[&str]) -> Option<Target> {
     };
     let subresource = match parts {
         [_, _, "status"] => Some(Subresource::Status),
-        [_, _, "finalize"] => Some(Subresource::Finalize),
         [_, _, _, ..] => Some(Subresource::Unknown),
         [_] | [_, _] => None,
         [] => return None,
@@ -126,10 +122,7 @@ mod tests {
             (namespace.plural.as_str(), namespace.name.as_deref()),
             ("namespaces", Some("n"))
         );
-        assert_eq!(
-            target("/api/v1/namespaces/n/finalize").subresource,
-            Some(Subresource::Finalize)
-        );
+        assert_eq!(target("/api/v1/namespaces/n/status").subresource, Some(Subresource::Status));
         assert_eq!(target("/api/v1/namespaces/n/secrets").namespace.as_deref(), Some("n"));
         let deep = target("/apis/g/v/namespaces/n/things/a/exec/x");
         assert_eq!(deep.subresource, Some(Subresource::Unknown));

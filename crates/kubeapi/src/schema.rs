@@ -2,7 +2,6 @@
 
 mod compile;
 mod default;
-mod fit;
 mod formats;
 mod numbers;
 mod prune;

@@ -30,7 +30,6 @@ const UNSENT: usize = 64 << 10;
 /// How long requests in flight may take to finish on shutdown.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// What the accept loops share.
 struct Connections {
     /// How long a client may leave sent bytes unread.
     stalled: Duration,

@@ -2,22 +2,21 @@
 
 mod answer;
 mod document;
-mod refusals;
 mod write;
 
 use crate::body::{Body, RequestBody};
 use crate::form::Form;
-use crate::registry::Resource;
+use crate::registry::{Resource, builtin};
 use crate::request::{self, Query};
 use crate::routes::{self, Route};
 use crate::status::Status;
 use crate::store::Store;
-use crate::verbs::{Subresource, Target, get, list, watch};
+use crate::verbs::patch::Patch;
+use crate::verbs::{Subresource, Target, list, watch};
 use crate::{Api, Identity};
 pub(crate) use answer::refuse;
 use answer::{json_response, respond, warn};
-use http::{HeaderMap, Method, Request, Response};
-use refusals::Asked;
+use http::{HeaderMap, Method, Request, Response, request::Parts};
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
@@ -61,112 +60,98 @@ impl<B: RequestBody + 'static> tower::Service<Request<B>> for ApiService {
     }
 }
 
-/// A request without its body.
+/// A request for objects, without its body.
 struct Call {
-    method: Method,
     headers: HeaderMap,
     query: Query,
-}
-
-/// What a request is about, and how its answer is to look.
-struct Addressed {
     target: Target,
     resource: Resource,
+    /// How the answer is to look.
     form: Form,
 }
 
 impl ApiService {
     async fn answer(self, request: Request<impl RequestBody>) -> Response<Body> {
         let (parts, body) = request.into_parts();
-        let user = self.identity.user.clone();
         let (method, path) = (parts.method.clone(), parts.uri.path().to_owned());
-        let call = Call {
-            method: parts.method,
-            query: Query::parse(parts.uri.query()),
-            headers: parts.headers,
-        };
         let response = match routes::parse(&path) {
             None if path.starts_with("/api/") => Err(Status::no_such_path()),
             None => Err(Status::page_not_found()),
-            Some(Route::Objects(target)) => self.objects(call, target, body).await,
-            Some(route) => self.document(&call, &route),
+            Some(Route::Objects(target)) => self.objects(parts, target, body).await,
+            Some(route) if method == Method::GET => self.document(&route),
+            Some(_) => Err(Status::method_not_allowed()),
         };
         let response = response.unwrap_or_else(|status| refuse(&status));
-        let code = response.status().as_u16();
+        let (user, code) = (&self.identity.user, response.status().as_u16());
         log::debug!(user:% = user, method:% = method, path:% = path, code; "API request");
         response
     }
 
     async fn objects(
         &self,
-        call: Call,
+        parts: Parts,
         target: Target,
         body: impl RequestBody,
     ) -> Result<Response<Body>, Status> {
-        let registry = Arc::clone(&self.store.shared.read().registry);
-        let whole = Target { subresource: None, ..target.clone() };
-        let deprecation = whole.resolve(&registry)?.version().deprecation.clone();
-        let answer = match target.resolve(&registry) {
-            Ok(resource) => self.resource(call, target, resource, body).await,
-            Err(status) => Err(status),
-        };
+        let resource = target.resolve(&self.store.shared.read().registry)?;
+        let deprecation = resource.version().deprecation.clone();
+        let answer = self.resource(parts, target, resource, body).await;
         let mut answer = answer.unwrap_or_else(|status| refuse(&status));
-        if let Some(warning) = deprecation {
-            warn(&mut answer, &[warning], true);
-        }
+        warn(&mut answer, deprecation.as_slice());
         Ok(answer)
     }
 
     async fn resource(
         &self,
-        call: Call,
+        parts: Parts,
         target: Target,
         resource: Resource,
         body: impl RequestBody,
     ) -> Result<Response<Body>, Status> {
-        let asked = Asked { call: &call, target: &target, resource: &resource };
-        if let Some(refusal) = refusals::first(&asked) {
-            return Err(refusal);
-        }
-        let form = request::accepted(&call.headers, &call.query)?;
-        let one = target.name.is_some();
-        let addressed = || Addressed { target: target.clone(), resource: resource.clone(), form };
-        match (&call.method, one, target.subresource) {
-            (&Method::GET, _, None) if call.query.is_watch() => {
-                self.watch(&call, target.clone(), form)
+        let (method, headers, query) =
+            (&parts.method, &parts.headers, Query::parse(parts.uri.query()));
+        let form = request::accepted(headers, &query)?;
+        // A kind that lies in namespaces may be asked for in all of them, but not written.
+        let definition = &resource.definition;
+        let everywhere = definition.namespaced && target.namespace.is_none();
+        let clearable = !everywhere && &*definition.id != builtin::NAMESPACES;
+        let change = match (method, target.name.is_some(), target.subresource) {
+            (&Method::GET, _, None) if query.is_watch() => {
+                return self.watch(&query, target, form);
             }
-            (&Method::GET, true, None | Some(Subresource::Status)) => {
-                call.query.revision()?;
-                self.get(&target, form)
+            (&Method::GET, true, None | Some(Subresource::Status)) if !everywhere => {
+                query.revision()?;
+                let (resource, stored) = target.get(&self.store.shared.read())?;
+                return Ok(json_response(200, form.one(&resource, &stored, true)?));
             }
             (&Method::GET, false, None) => {
-                let page = list::list(&self.store.shared.read(), &target, &call.query.list()?)?;
-                Ok(json_response(200, form.page(&page)?))
+                let page = list::list(&self.store.shared.read(), &target, &query.list()?)?;
+                return Ok(json_response(200, form.page(&page)?));
             }
-            (&Method::POST, false, None) => {
-                self.write(Change::Create, call, addressed(), body).await
+            (&Method::PUT | &Method::PATCH, false, None) if definition.custom => {
+                return Err(Status::bad_request("name must be provided"));
             }
-            (&Method::PUT, true, _) => self.write(Change::Update, call, addressed(), body).await,
-            (&Method::PATCH, true, None | Some(Subresource::Status)) => {
-                self.write(Change::Patch, call, addressed(), body).await
+            (&Method::POST, false, None) if !everywhere => Change::Create,
+            (&Method::PUT, true, _) if !everywhere => Change::Update,
+            (&Method::PATCH, true, _) if !everywhere => {
+                Patch::check_type(request::media_type(headers), &resource)?;
+                Change::Patch
             }
-            (&Method::DELETE, true, None) => {
-                self.write(Change::Delete, call, addressed(), body).await
-            }
-            (&Method::DELETE, false, None) => {
-                self.write(Change::DeleteCollection, call, addressed(), body).await
-            }
-            _ => Err(Status::method_not_allowed()),
-        }
+            (&Method::DELETE, true, None) if !everywhere => Change::Delete,
+            (&Method::DELETE, false, None) if clearable => Change::DeleteCollection,
+            _ => return Err(Status::method_not_allowed()),
+        };
+        let call = Call { headers: parts.headers, query, target, resource, form };
+        self.write(change, call, body).await
     }
 
-    fn get(&self, target: &Target, form: Form) -> Result<Response<Body>, Status> {
-        let (resource, stored) = get::get(&self.store.shared.read(), target)?;
-        Ok(json_response(200, form.one(&resource, &stored, true)?))
-    }
-
-    fn watch(&self, call: &Call, mut target: Target, form: Form) -> Result<Response<Body>, Status> {
-        let mut options = call.query.watch()?;
+    fn watch(
+        &self,
+        query: &Query,
+        mut target: Target,
+        form: Form,
+    ) -> Result<Response<Body>, Status> {
+        let mut options = query.watch()?;
         if let Some(name) = target.name.take() {
             options.selection.fields.require_name(name);
         }

@@ -14,8 +14,6 @@ pub struct Status {
     pub reason: &'static str,
     pub message: String,
     details: Option<Box<Value>>,
-    /// What the client is to be warned of besides.
-    pub(crate) warnings: Vec<String>,
 }
 
 const PAGE_NOT_FOUND: &str = "404 page not found\n";
@@ -29,39 +27,23 @@ pub(crate) struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    fn qualified(&self) -> String {
-        if self.group.is_empty() {
-            self.plural.to_owned()
-        } else {
-            format!("{}.{}", self.plural, self.group)
-        }
-    }
-
     fn details(&self) -> Value {
-        let mut details = json!({});
-        if !self.plural.is_empty() {
-            details["kind"] = json!(self.plural);
-        }
-        if !self.name.is_empty() {
-            details["name"] = json!(self.name);
-        }
-        if !self.group.is_empty() {
-            details["group"] = json!(self.group);
-        }
-        details
+        json!({"kind": self.plural, "name": self.name, "group": self.group})
+    }
+}
+
+/// `plural.group "name"`
+impl fmt::Display for Subject<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dot = if self.group.is_empty() { "" } else { "." };
+        write!(f, "{}{dot}{} \"{}\"", self.plural, self.group, self.name)
     }
 }
 
 impl Status {
     /// A refusal of its own, with a code and reason of `metav1.StatusReason`.
     pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: None, warnings: Vec::new() }
-    }
-
-    /// The same refusal, with warnings of what was noticed before it came to that.
-    pub(crate) fn warning(mut self, warnings: &[String]) -> Self {
-        self.warnings.extend_from_slice(warnings);
-        self
+        Self { code, reason, message: message.into(), details: None }
     }
 
     fn about(mut self, subject: Subject<'_>) -> Self {
@@ -84,24 +66,16 @@ impl Status {
     }
 
     pub(crate) fn forbidden(subject: Subject<'_>, why: &str) -> Self {
-        let message = format!("{} \"{}\" is forbidden: {why}", subject.qualified(), subject.name);
-        Self::new(403, "Forbidden", message).about(subject)
+        Self::new(403, "Forbidden", format!("{subject} is forbidden: {why}")).about(subject)
     }
 
     pub(crate) fn namespace_terminating(subject: Subject<'_>, namespace: &str) -> Self {
-        let why = format!(
-            "unable to create new content in namespace {namespace} because it is being terminated"
-        );
-        Self::forbidden(subject, &why).with_cause(
-            "NamespaceTerminating",
-            &format!("namespace {namespace} is being terminated"),
-        )
+        let why = format!("namespace {namespace} takes nothing new because it is being terminated");
+        Self::forbidden(subject, &why).with_cause("NamespaceTerminating", &why)
     }
 
-    /// The path leads nowhere.
     pub(crate) fn no_such_path() -> Self {
         Self::new(404, "NotFound", "the server could not find the requested resource")
-            .with_details(json!({}))
     }
 
     /// No group, version or kind of a definition is there: the handler that answers then is not that of an API.
@@ -109,28 +83,20 @@ impl Status {
         Self::new(404, "NotFound", PAGE_NOT_FOUND)
     }
 
-    /// Whether the answer is plain text.
     pub(crate) fn is_plain(&self) -> bool {
         self.message == PAGE_NOT_FOUND
     }
 
     pub(crate) fn not_found(subject: Subject<'_>) -> Self {
-        let message = format!("{} \"{}\" not found", subject.qualified(), subject.name);
-        Self::new(404, "NotFound", message).about(subject)
+        Self::new(404, "NotFound", format!("{subject} not found")).about(subject)
     }
 
     pub(crate) fn method_not_allowed() -> Self {
-        Self::new(
-            405,
-            "MethodNotAllowed",
-            "the server does not allow this method on the requested resource",
-        )
-        .with_details(json!({}))
+        let why = "the server does not allow this method on the requested resource";
+        Self::new(405, "MethodNotAllowed", why)
     }
 
     /// Reads the resourceVersion of a get, a watch or an object.
-    ///
-    /// # Errors
     /// 500 without a reason for a text that is no number: kube-apiserver parses it in its storage layer, whose errors
     /// have none. A list answers 400.
     pub(crate) fn read_revision(text: &str) -> Result<u64, Self> {
@@ -143,16 +109,11 @@ impl Status {
     }
 
     pub(crate) fn not_acceptable() -> Self {
-        Self::new(
-            406,
-            "NotAcceptable",
-            "only the following media types are accepted: application/json",
-        )
+        Self::new(406, "NotAcceptable", "this server answers application/json only")
     }
 
     pub(crate) fn already_exists(subject: Subject<'_>) -> Self {
-        let message = format!("{} \"{}\" already exists", subject.qualified(), subject.name);
-        Self::new(409, "AlreadyExists", message).about(subject)
+        Self::new(409, "AlreadyExists", format!("{subject} already exists")).about(subject)
     }
 
     /// Tells a client that asked for a generated name to try again.
@@ -166,11 +127,7 @@ impl Status {
     }
 
     pub(crate) fn conflict(subject: Subject<'_>, why: &str) -> Self {
-        let message = format!(
-            "Operation cannot be fulfilled on {} \"{}\": {why}",
-            subject.qualified(),
-            subject.name
-        );
+        let message = format!("Operation cannot be fulfilled on {subject}: {why}");
         Self::new(409, "Conflict", message).about(subject)
     }
 
@@ -184,11 +141,8 @@ impl Status {
     }
 
     pub(crate) fn too_large(limit: usize) -> Self {
-        Self::new(
-            413,
-            "RequestEntityTooLarge",
-            format!("Request entity too large: limit is {limit}"),
-        )
+        let why = format!("Request entity too large: limit is {limit}");
+        Self::new(413, "RequestEntityTooLarge", why)
     }
 
     pub(crate) fn unsupported_media_type(message: impl Into<String>) -> Self {
@@ -198,29 +152,23 @@ impl Status {
     /// 422 with every field that is wrong. `kind` is the object's kind, not its plural, as in kube-apiserver.
     pub(crate) fn invalid(group: &str, kind: &str, name: &str, causes: &[Cause]) -> Self {
         let list: Vec<String> = causes.iter().map(Cause::to_string).collect();
-        let text = match list.as_slice() {
-            [one] => one.clone(),
-            many => format!("[{}]", many.join(", ")),
-        };
-        let qualified = Subject { group, plural: kind, name }.qualified();
-        let mut details = Subject { group, plural: kind, name }.details();
-        details["causes"] = causes
-            .iter()
-            .map(|cause| json!({ "reason": cause.reason, "message": cause.message, "field": cause.field }))
-            .collect();
-        Self::new(422, "Invalid", format!("{qualified} \"{name}\" is invalid: {text}"))
+        let subject = Subject { group, plural: kind, name };
+        let mut details = subject.details();
+        let causes = causes.iter().map(
+            |cause| json!({"reason": cause.reason, "message": cause.message, "field": cause.field}),
+        );
+        details["causes"] = causes.collect();
+        Self::new(422, "Invalid", format!("{subject} is invalid: {}", list.join(", ")))
             .with_details(details)
     }
 
     /// The patch is well formed but does not fit the object.
     pub(crate) fn unprocessable(message: impl Into<String>) -> Self {
-        Self::new(422, "Invalid", message).with_details(json!({}))
+        Self::new(422, "Invalid", message)
     }
 
     pub(crate) fn internal(message: impl fmt::Display) -> Self {
-        let message = message.to_string();
         Self::new(500, "InternalError", format!("Internal error occurred: {message}"))
-            .with_details(json!({"causes": [{"message": message}]}))
     }
 
     pub(crate) fn unavailable(message: impl Into<String>) -> Self {
@@ -230,12 +178,8 @@ impl Status {
     /// The client has seen a later state than this server has, which was restored from an older copy. Clients know the cause
     /// and list anew.
     pub(crate) fn revision_too_large(asked: u64, current: u64) -> Self {
-        Self::new(
-            504,
-            "Timeout",
-            format!("Too large resource version: {asked}, current: {current}"),
-        )
-        .with_cause("ResourceVersionTooLarge", "Too large resource version")
+        let why = format!("Too large resource version: {asked}, current: {current}");
+        Self::new(504, "Timeout", why.as_str()).with_cause("ResourceVersionTooLarge", &why)
     }
 
     pub(crate) fn out_of_space(message: impl fmt::Display) -> Self {
@@ -247,7 +191,6 @@ impl Status {
         self
     }
 
-    /// The object that goes over the wire.
     pub(crate) fn to_json(&self) -> Value {
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",

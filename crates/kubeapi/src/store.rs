@@ -6,16 +6,16 @@ mod acknowledged;
 pub(crate) mod backup;
 mod batch;
 mod disk;
+mod file;
 mod load;
 mod log;
-mod place;
 mod rows;
 mod writer;
 
 pub(crate) use batch::Batch;
 pub(crate) use disk::DiskError;
+pub(crate) use file::file;
 pub(crate) use log::{Event, Expired, Log, Verb};
-pub(crate) use place::file;
 pub(crate) use writer::{Apply, Job, Outcome, Rules};
 
 use crate::object::{Key, Object, Stored};
@@ -199,9 +199,6 @@ impl State {
     }
 
     /// The objects of one resource as they were at an earlier revision.
-    ///
-    /// # Errors
-    /// [`Expired`] when the log no longer reaches back that far.
     pub(crate) fn snapshot(
         &self,
         resource: &Arc<str>,

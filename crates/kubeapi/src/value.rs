@@ -10,7 +10,6 @@ pub(crate) const BODY_LIMIT: usize = 3 << 20;
 /// wrap objects in a few levels more.
 pub(crate) const DEEPEST: usize = 100;
 
-/// How deeply a value is nested; looks no further than `limit` levels.
 pub(crate) fn depth(value: &Value, limit: usize) -> usize {
     if limit == 0 {
         return 0;

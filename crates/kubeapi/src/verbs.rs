@@ -3,7 +3,6 @@
 pub(crate) mod admit;
 pub(crate) mod create;
 pub(crate) mod delete;
-pub(crate) mod get;
 pub(crate) mod install;
 mod json_patch;
 pub(crate) mod list;
@@ -13,9 +12,10 @@ pub(crate) mod strategy;
 pub(crate) mod update;
 pub(crate) mod watch;
 
-use crate::object::{Key, Object};
+use crate::object::{Key, Object, Stored};
 use crate::registry::{Definition, Registry, Resource};
 use crate::status::Status;
+use crate::store::State;
 use std::sync::Arc;
 
 /// What a request path names.
@@ -33,51 +33,28 @@ pub(crate) struct Target {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Subresource {
     Status,
-    /// Of namespaces only.
-    Finalize,
     /// One that no kind of this server has.
     Unknown,
 }
 
-impl Subresource {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Status => "status",
-            Self::Finalize => "finalize",
-            Self::Unknown => "",
-        }
-    }
-}
-
 impl Target {
-    /// Finds the kind.
-    ///
-    /// # Errors
-    /// 404 for a kind, scope or subresource that is not served.
     pub(crate) fn resolve(&self, registry: &Registry) -> Result<Resource, Status> {
         let resource = registry
             .find(&self.group, &self.version, &self.plural)
             .ok_or_else(|| self.nowhere())?;
         let definition = &resource.definition;
-        let homeless = self.name.is_some() && self.namespace.is_none();
-        let wrong_scope = match definition.namespaced {
-            true => homeless && definition.custom,
-            false => self.namespace.is_some(),
-        };
         let serves = match self.subresource {
             None => true,
             Some(Subresource::Status) => resource.version().has_status,
-            Some(Subresource::Finalize) => self.plural == "namespaces" && self.group.is_empty(),
             Some(Subresource::Unknown) => false,
         };
-        if !serves && !wrong_scope && definition.custom {
+        if !serves && definition.custom {
             let name = self.name.as_deref().unwrap_or_default();
             return Err(Status::not_found(definition.subject(name)));
         }
-        if wrong_scope || !serves {
-            return Err(self.nowhere());
-        }
-        Ok(resource)
+        let nowhere = self.namespace.is_none() && self.name.is_some();
+        let wrong_scope = if definition.namespaced { nowhere } else { self.namespace.is_some() };
+        if wrong_scope || !serves { Err(self.nowhere()) } else { Ok(resource) }
     }
 
     /// The 404 of a path without a kind: built-in groups answer a Status, unknown groups plain text, as in kube-apiserver.
@@ -90,18 +67,35 @@ impl Target {
         }
     }
 
-    /// An object may leave its namespace out. The namespace of a cluster-scoped object is ignored.
-    ///
-    /// # Errors
-    /// 400 for another namespace than the path's.
+    /// An object may leave its namespace out. The namespace of a cluster-scoped object is ignored. 400 for another one.
     fn check_namespace(&self, object: &Object) -> Result<(), Status> {
         match (self.namespace.as_deref(), object.namespace()) {
-            (None, _) | (Some(_), "") => Ok(()),
-            (Some(here), there) if here == there => Ok(()),
-            (Some(_), _) => Err(Status::bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request",
-            )),
+            (Some(here), there) if !there.is_empty() && here != there => {
+                Err(Status::bad_request(format!(
+                    "the namespace of the object ({there}) does not match the namespace on the URL ({here})"
+                )))
+            }
+            _ => Ok(()),
         }
+    }
+
+    /// 400 for an object without a name, or with another name or namespace than the path's.
+    fn check_identity(&self, object: &Object) -> Result<(), Status> {
+        let (here, there) = (self.name.as_deref().unwrap_or_default(), object.name());
+        if here != there {
+            return Err(Status::bad_request(format!(
+                "the name of the object ({there}) does not match the name on the URL ({here})"
+            )));
+        }
+        self.check_namespace(object)
+    }
+
+    pub(crate) fn get(&self, state: &State) -> Result<(Resource, Arc<Stored>), Status> {
+        let resource = self.resolve(&state.registry)?;
+        let name = self.name.as_deref().unwrap_or_default();
+        let stored = state.objects.get(&self.key(&resource.definition, name)).cloned();
+        let stored = stored.ok_or_else(|| Status::not_found(resource.definition.subject(name)))?;
+        Ok((resource, stored))
     }
 
     pub(crate) fn key(&self, definition: &Definition, name: &str) -> Key {
@@ -120,28 +114,4 @@ pub(crate) enum FieldValidation {
     #[default]
     Warn,
     Ignore,
-}
-
-impl FieldValidation {
-    /// Refuses what is wrong with the fields of an object, or says what to warn of.
-    ///
-    /// # Errors
-    /// 400 under strict validation.
-    pub(crate) fn judge(
-        self,
-        resource: &Resource,
-        problems: Vec<String>,
-    ) -> Result<Vec<String>, Status> {
-        match self {
-            Self::Strict if !problems.is_empty() => {
-                let (kind, version) = (&resource.definition.kind, &resource.version().name);
-                let list = problems.join(", ");
-                Err(Status::bad_request(format!(
-                    "{kind} in version \"{version}\" cannot be handled as a {kind}: strict decoding error: {list}"
-                )))
-            }
-            Self::Strict | Self::Ignore => Ok(Vec::new()),
-            Self::Warn => Ok(problems),
-        }
-    }
 }

@@ -29,9 +29,6 @@ pub async fn channel_over_unix(path: &Path, remedy: &str) -> Result<Channel, Fai
 }
 
 /// Finds out early and in plain words whether anybody listens.
-///
-/// # Errors
-/// When nobody does.
 pub async fn probe(path: &Path, remedy: &str) -> Result<(), Failure> {
     connect(path, remedy).await.map(drop)
 }

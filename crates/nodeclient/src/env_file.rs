@@ -24,8 +24,6 @@ pub(crate) struct Owner {
 }
 
 /// Writes the file; the names that no variable of a shell can have are left out and returned.
-///
-/// # Errors
 /// When it cannot be written; what was there before is there still.
 pub(crate) fn write(
     path: &Path,

@@ -27,23 +27,16 @@ impl Output {
         Self { json, colour: terminal && wanted, progress: terminal }
     }
 
-    /// Whether JSON is wanted.
     pub fn is_json(self) -> bool {
         self.json
     }
 
     /// Prints one line of result.
-    ///
-    /// # Errors
-    /// When standard output cannot be written.
     pub fn line(self, line: &str) -> Result<(), Failure> {
         self.text(&format!("{}\n", printable(line, "")))
     }
 
     /// Prints text of many lines.
-    ///
-    /// # Errors
-    /// When standard output cannot be written.
     pub fn text(self, text: &str) -> Result<(), Failure> {
         let mut stdout = io::stdout().lock();
         stdout.write_all(printable(text, "\t\n").as_bytes())?;
@@ -51,26 +44,17 @@ impl Output {
     }
 
     /// Prints a value as JSON.
-    ///
-    /// # Errors
-    /// When standard output cannot be written.
     pub fn json<T: Serialize>(self, value: &T) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(value).map_err(io::Error::from)?;
         self.text(&format!("{}\n", plain_json(&text)))
     }
 
     /// Prints rows in columns under a header.
-    ///
-    /// # Errors
-    /// When standard output cannot be written.
     pub fn table(self, header: &[String], rows: &[Vec<String>]) -> Result<(), Failure> {
         self.text(&format!("{}\n", columns(Some(header), rows)))
     }
 
     /// Prints rows in columns without a header, as more of a table that was begun.
-    ///
-    /// # Errors
-    /// When standard output cannot be written.
     pub fn rows(self, rows: &[Vec<String>]) -> Result<(), Failure> {
         self.text(&format!("{}\n", columns(None, rows)))
     }
@@ -89,10 +73,7 @@ impl Output {
 
     /// Tells a text of many lines, or an object as JSON, beside the results, which belong to a command that ran.
     pub fn text_beside(self, text: &str) {
-        self.write(&printable(
-            text, "
-",
-        ));
+        self.write(&printable(text, "\n"));
     }
 
     /// Tells why a verb failed.

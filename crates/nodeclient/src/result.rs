@@ -12,9 +12,6 @@ use crate::output::Output;
 const HEADER: [&str; 4] = ["PATH", "STATE", "SINCE", "WHY"];
 
 /// Prints how a verb ended; what failed goes to standard error, unless JSON is wanted.
-///
-/// # Errors
-/// When standard output cannot be written.
 pub(crate) fn print(output: Output, outcome: &JobOutcome, done: &str) -> Result<Exit, Failure> {
     let exit = Exit::from(outcome.verdict());
     if output.is_json() {
@@ -39,9 +36,6 @@ pub(crate) fn print(output: Output, outcome: &JobOutcome, done: &str) -> Result<
 }
 
 /// Prints the mounts, with who holds them.
-///
-/// # Errors
-/// When standard output cannot be written.
 pub(crate) fn table(output: Output, mounts: &[MountLine]) -> Result<(), Failure> {
     if mounts.is_empty() {
         return Ok(());

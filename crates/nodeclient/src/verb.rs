@@ -29,9 +29,9 @@ pub enum Verb {
     /// Wait until a job's mounts are mounted or unmounted on this node
     Wait(Wait),
     /// Show this node's mounts, or those of a job
-    Status(Status),
+    Status(Show),
     /// Show the steps that the agent would take for its ClientMounts, or those of a job; changes nothing
-    Plan(Plan),
+    Plan(Show),
 }
 
 /// What every verb takes.
@@ -45,34 +45,39 @@ struct Common {
     listen: Option<PathBuf>,
 }
 
-/// See [`Verb::Mount`].
+/// What every verb takes that waits for a job's mounts.
 #[derive(Debug, Clone, Args)]
-pub struct Mount {
+struct Waiting {
     #[command(flatten)]
     job: OneJob,
     /// Give up after this long: seconds, or a time like 5m
     #[arg(long, value_name = "DURATION", default_value = "300s", value_parser = duration)]
     deadline: Duration,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// See [`Verb::Mount`].
+#[derive(Debug, Clone, Args)]
+pub struct Mount {
+    #[command(flatten)]
+    waiting: Waiting,
     /// Write the job's environment here, for a shell to source: lines KEY='value', mode 0600, owned by the job's user
     #[arg(long, value_name = "FILE")]
     env_file: Option<PathBuf>,
-    #[command(flatten)]
-    common: Common,
+    /// Wait for the job's other nodes too
+    #[arg(long)]
+    all_nodes: bool,
 }
 
 /// See [`Verb::Unmount`].
 #[derive(Debug, Clone, Args)]
 pub struct Unmount {
     #[command(flatten)]
-    job: OneJob,
-    /// Give up after this long: seconds, or a time like 5m
-    #[arg(long, value_name = "DURATION", default_value = "300s", value_parser = duration)]
-    deadline: Duration,
+    waiting: Waiting,
     /// What then becomes of a mount that is in use [default: the agent's --on-timeout]
     #[arg(long, value_enum, value_name = "WHAT")]
     on_timeout: Option<OnTimeout>,
-    #[command(flatten)]
-    common: Common,
 }
 
 /// What becomes of a mount that is still in use when an unmount is out of time.
@@ -107,28 +112,14 @@ enum Condition {
 #[derive(Debug, Clone, Args)]
 pub struct Wait {
     #[command(flatten)]
-    job: OneJob,
+    waiting: Waiting,
     #[arg(long = "for", value_enum, value_name = "CONDITION")]
     condition: Condition,
-    /// Give up after this long: seconds, or a time like 5m
-    #[arg(long, value_name = "DURATION", default_value = "300s", value_parser = duration)]
-    deadline: Duration,
-    #[command(flatten)]
-    common: Common,
 }
 
-/// See [`Verb::Status`].
+/// See [`Verb::Status`] and [`Verb::Plan`].
 #[derive(Debug, Clone, Args)]
-pub struct Status {
-    #[command(flatten)]
-    job: AnyJob,
-    #[command(flatten)]
-    common: Common,
-}
-
-/// See [`Verb::Plan`].
-#[derive(Debug, Clone, Args)]
-pub struct Plan {
+pub struct Show {
     #[command(flatten)]
     job: AnyJob,
     #[command(flatten)]
@@ -138,15 +129,13 @@ pub struct Plan {
 impl Verb {
     fn common(&self) -> &Common {
         match self {
-            Self::Mount(Mount { common, .. })
-            | Self::Unmount(Unmount { common, .. })
-            | Self::Wait(Wait { common, .. })
-            | Self::Status(Status { common, .. })
-            | Self::Plan(Plan { common, .. }) => common,
+            Self::Mount(Mount { waiting, .. })
+            | Self::Unmount(Unmount { waiting, .. })
+            | Self::Wait(Wait { waiting, .. }) => &waiting.common,
+            Self::Status(show) | Self::Plan(show) => &show.common,
         }
     }
 
-    /// Whether JSON is wanted.
     #[must_use]
     pub fn is_json(&self) -> bool {
         self.common().json
@@ -162,8 +151,8 @@ impl Verb {
             Self::Mount(mount) => mount.run(&socket, output).await,
             Self::Unmount(unmount) => unmount.run(&socket, output).await,
             Self::Wait(wait) => wait.run(&socket, output).await,
-            Self::Status(status) => status.run(&socket, output).await,
-            Self::Plan(plan) => plan.run(&socket, output).await,
+            Self::Status(show) => show.status(&socket, output).await,
+            Self::Plan(show) => show.plan(&socket, output).await,
         }
     }
 }
@@ -198,8 +187,8 @@ mod tests {
         let Ok(Verb::Mount(mount)) = parse(&["mount", "--job", "ƒ2", "--deadline", "90"]) else {
             panic!("not a mount")
         };
-        assert_eq!(mount.deadline, Duration::from_secs(90));
-        assert_eq!(JobName::from(mount.job).name, Some(Name::Job("ƒ2".to_owned())));
+        assert_eq!(mount.waiting.deadline, Duration::from_secs(90));
+        assert_eq!(JobName::from(mount.waiting.job).name, Some(Name::Job("ƒ2".to_owned())));
         for (words, told) in [
             (&["mount"][..], "--job"),
             (&["mount", "--job", "1", "--workflow", "w"], "cannot be used with"),

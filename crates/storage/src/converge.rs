@@ -4,11 +4,12 @@ use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     error::Error as _,
     mem::take,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     thread,
 };
 
 use log::warn;
+use parking_lot::Mutex;
 use thiserror::Error;
 
 use crate::{
@@ -33,16 +34,13 @@ const SIDE_BY_SIDE: usize = 16;
 /// What a convergence changed: no steps when the unit already was as desired.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Converged {
-    /// The steps taken, in order.
     pub steps: Vec<Step>,
-    /// The last observation.
     pub observed: crate::Observed,
 }
 
 /// Why a unit is not as desired.
 #[derive(Debug, Error)]
 pub enum ConvergeError {
-    /// The observation failed.
     #[error("observe the node")]
     Observe(#[source] ObserveError),
     /// The node was left untouched.
@@ -53,12 +51,7 @@ pub enum ConvergeError {
     Step(#[from] ExecuteError),
     /// Steps remain after several rounds: something undoes them.
     #[error("still not as desired after {rounds} rounds, next would be: {next}")]
-    NotConverging {
-        /// Rounds made.
-        rounds: usize,
-        /// The first step of the plan that remains.
-        next: String,
-    },
+    NotConverging { rounds: usize, next: String },
     /// The thread that worked on the unit panicked. Steps before that stay done, and other units continue.
     #[error(transparent)]
     Panicked(#[from] Panicked),
@@ -106,7 +99,6 @@ fn is_new(desired: &Desired, observed: &Observed) -> bool {
 
 impl Converger {
     /// A converger for `host`. Use one per node: two do not serialise against each other.
-    #[must_use]
     pub fn new(host: Arc<dyn Host>) -> Self {
         Self { host, groups: Arc::default() }
     }
@@ -126,7 +118,7 @@ impl Converger {
     pub fn converge(&self, desired: &Desired) -> Result<Converged, ConvergeError> {
         let group = self.group(&desired.group());
         let result = {
-            let _turn = lock(&group);
+            let _turn = group.lock();
             caught(|| self.rounds(desired)).unwrap_or_else(|panicked| Err(panicked.into()))
         };
         drop(group);
@@ -136,7 +128,6 @@ impl Converger {
 
     /// Converges every unit: groups side by side, units of one group in the order given. Results have the order of
     /// `desired`.
-    #[must_use]
     pub fn converge_all(&self, desired: &[Desired]) -> Vec<Result<Converged, ConvergeError>> {
         let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         for (place, unit) in desired.iter().enumerate() {
@@ -151,28 +142,22 @@ impl Converger {
                     while let Some(places) = next(&queue) {
                         for place in places {
                             let result = self.converge(&desired[place]);
-                            lock(&results).insert(place, result);
+                            results.lock().insert(place, result);
                         }
                     }
                 });
             }
         });
-        results.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
+        results.into_inner().into_values().collect()
     }
 
     /// The steps that [`Converger::converge`] would take first.
-    ///
-    /// # Errors
-    /// When the node cannot be observed, or the planner rejects the desire.
     pub fn plan(&self, desired: &Desired) -> Result<Vec<Step>, ConvergeError> {
         let observed = self.observe(desired).map_err(ConvergeError::Observe)?;
         Ok(caught(|| plan(desired, &observed))??)
     }
 
     /// What the node shows of `desired`.
-    ///
-    /// # Errors
-    /// When the observation is incomplete.
     pub fn observe(&self, desired: &Desired) -> Result<Observed, ObserveError> {
         caught(|| self.host.observe(desired)).unwrap_or_else(|panicked| Err(panicked.into()))
     }
@@ -235,12 +220,12 @@ impl Converger {
     }
 
     fn group(&self, name: &str) -> Arc<Mutex<()>> {
-        Arc::clone(lock(&self.groups).entry(name.to_owned()).or_default())
+        Arc::clone(self.groups.lock().entry(name.to_owned()).or_default())
     }
 
     /// Groups come and go with jobs; a daemon that runs for a year must not keep them all.
     fn forget_idle_groups(&self) {
-        lock(&self.groups).retain(|_, group| Arc::strong_count(group) > 1);
+        self.groups.lock().retain(|_, group| Arc::strong_count(group) > 1);
     }
 }
 
@@ -259,10 +244,5 @@ fn of_step(error: ExecuteError) -> ConvergeError {
 }
 
 fn next<T>(queue: &Mutex<VecDeque<T>>) -> Option<T> {
-    lock(queue).pop_front()
-}
-
-/// A poisoned lock is harmless: `caught` ends a unit's panic while it holds its group.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    queue.lock().pop_front()
 }

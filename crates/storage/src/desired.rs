@@ -19,10 +19,10 @@ use std::collections::BTreeSet;
 
 pub use allocation::{Access, Allocation, AllocationId, Endpoint, Reported, Spread, SpreadError};
 pub use file_system::{FileSystem, FileSystemId, FileSystemKind};
-pub use hook::{Hook, HookId, HookScope};
+pub use hook::{Hook, HookId, HookScope, Phase};
 pub use index_tree::{IndexLink, IndexLinkError, IndexTree};
 pub use lustre::{Dataset, LustreClient, LustreTarget, TargetLines};
-pub use mount::{Mount, MountHooks, MountSource, Owner, RootFile};
+pub use mount::{Mount, MountSource, Owner, RootFile};
 pub use mount_point::{AllowedRoots, MountPoint, MountPointError};
 pub use names::{NameError, NamespaceId, NodeName, Nqn, ObjectUid};
 pub(crate) use volume::mapper_name;
@@ -43,7 +43,6 @@ pub enum Desired {
     /// This host reaches no namespace of the allocation. Nothing is made, attached or deleted for it, whatever else is missing:
     /// a fence must not wait for drives to have room.
     Withdrawn {
-        /// Whose namespaces.
         allocation: AllocationId,
         /// Who is to reach them no more, as the drives have it.
         host: Attached,
@@ -75,7 +74,6 @@ pub enum Desired {
 
 impl Desired {
     /// The name under which work is serialised: two units with one group never run at the same time.
-    #[must_use]
     pub fn group(&self) -> String {
         match self {
             Self::Allocated(allocation) | Self::Adopted(allocation) => allocation.id.to_string(),
@@ -96,7 +94,6 @@ impl Desired {
     }
 
     /// The name of what is looked at: when a look at one unit of a group hangs, those at the others may not.
-    #[must_use]
     pub fn unit(&self) -> String {
         match self {
             Self::FileSystemReady(fs) | Self::FileSystemGone(fs) => fs.volume.to_string(),

@@ -23,9 +23,7 @@ mod tests;
 #[derive(Debug, Error)]
 #[error("{}", description(.step, .source))]
 pub struct ExecuteError {
-    /// The step.
     pub step: Box<Step>,
-    /// Why it failed.
     #[source]
     pub source: StepError,
 }

@@ -85,7 +85,6 @@ const ROOT: Owner = Owner { uid: 0, gid: 0 };
 
 impl FakeHost {
     /// A node without drives, whose allowed roots are `roots`.
-    #[must_use]
     pub fn new(node: NodeName, roots: AllowedRoots) -> Self {
         Self::on(node, roots, Arc::default())
     }
@@ -103,7 +102,6 @@ impl FakeHost {
     }
 
     /// Another node on the same drives.
-    #[must_use]
     pub fn peer(&self, node: NodeName) -> Self {
         let (drives, roots) = (Arc::clone(&self.drives), self.roots.clone());
         let (lvm, pools) = (Arc::clone(&self.lvm), Arc::clone(&self.pools));
@@ -116,7 +114,6 @@ impl FakeHost {
     }
 
     /// The steps that had their effect, in order.
-    #[must_use]
     pub fn applied(&self) -> Vec<Step> {
         self.local().applied.clone()
     }
@@ -273,7 +270,6 @@ impl FakeHost {
     }
 
     /// All that is not Warren's, as text: equal before and after whatever was converged.
-    #[must_use]
     pub fn foreign(&self) -> String {
         let local = self.local();
         let mounts: Vec<_> = local.mounts.iter().filter(|mount| mount.foreign).collect();
@@ -281,7 +277,6 @@ impl FakeHost {
     }
 
     /// Whether nothing of Warren's is left: no mount, directory, record or namespace.
-    #[must_use]
     pub fn is_clean(&self) -> bool {
         let local = self.local();
         local.mounts.iter().all(|mount| mount.foreign)

@@ -30,31 +30,23 @@ pub struct Facts {
     pub file_systems: Option<Vec<FileSystemFacts>>,
     /// Volume groups of ours; `None` when they were not observed.
     pub groups: Option<Vec<GroupFacts>>,
-    /// Memory of the node.
     pub memory: Option<Memory>,
-    /// Load of its processors.
     pub load: Option<Load>,
-    /// How long its tasks wait.
     pub pressure: Option<Pressure>,
     /// Addresses in Lustre's network, the first of them the one that others use; none on a node without Lustre.
     pub nids: Vec<String>,
-    /// What could not be read, each with the reason.
     pub unread: Vec<String>,
 }
 
 /// A PCIe link, as the end away from the processor shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Link {
-    /// A device is at the other end.
     Up {
         /// What both ends agreed on; `None` where there is no PCIe capability, as in some guests.
         current: Option<LinkRate>,
-        /// The most that both ends can.
         most: Option<LinkRate>,
     },
-    /// No device is at the other end.
     Down,
-    /// It could not be read; the text says why.
     Unread(String),
 }
 
@@ -63,27 +55,21 @@ pub enum Link {
 pub struct LinkRate {
     /// Megatransfers per second and lane: 16000 for the fourth generation.
     pub transfers: u32,
-    /// Lanes.
     pub lanes: u8,
 }
 
 impl LinkRate {
     /// Whether this is less than `most` in speed or in width.
-    #[must_use]
     pub fn is_less_than(self, most: Self) -> bool {
         self.transfers < most.transfers || self.lanes < most.lanes
     }
 
     /// The lower speed and width of two ends.
-    #[must_use]
     pub fn common(self, other: Self) -> Self {
         Self { transfers: self.transfers.min(other.transfers), lanes: self.lanes.min(other.lanes) }
     }
-}
 
-impl LinkRate {
     /// The rate of a PCIe generation (PCI Express Base Specification 6.0, 4.2); `None` for an unknown generation.
-    #[must_use]
     pub fn of_generation(generation: u8, lanes: u8) -> Option<Self> {
         let transfers = match generation {
             1 => 2_500,
@@ -120,9 +106,7 @@ impl fmt::Display for LinkRate {
 /// What the kernel knows of a drive; a field that could not be read is empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DriveFacts {
-    /// Its link.
     pub link: Option<Link>,
-    /// Errors on its link.
     pub errors: Option<LinkErrors>,
     /// Its temperature; `None` also while its controller is not live, because the kernel would have to ask it.
     pub temperature: Option<Temperature>,
@@ -147,7 +131,6 @@ pub struct LinkErrors {
 /// Degrees Celsius.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Temperature {
-    /// Now.
     pub now: i64,
     /// Above this the drive warns (WCTEMP).
     pub warning: Option<i64>,
@@ -170,46 +153,34 @@ pub struct Smart {
     pub temperature: Option<Temperature>,
 }
 
-/// A mounted file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileSystemFacts {
-    /// Its mount point.
     pub target: String,
-    /// Its device.
     pub device: DeviceNumber,
-    /// Its type.
     pub kind: String,
-    /// Whether it was mounted read-only on request.
     pub asked_read_only: bool,
-    /// Whether the file system itself is read-only.
     pub is_read_only: bool,
-    /// Whether it answers.
     pub answer: Answer,
 }
 
 /// The answer of a file system to a stat of its root directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// It is well.
     Well,
     /// The kernel shut it down after an error, and every access fails; the text says how that was seen.
     ShutDown(String),
-    /// It did not answer.
     Silent(String),
 }
 
 /// A volume group of ours.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GroupFacts {
-    /// Its name.
     pub name: String,
     /// The allocation whose namespaces it lies on.
     pub allocation: Option<AllocationId>,
-    /// The devices that it lies on.
     pub devices: Vec<PathBuf>,
     /// Whether a lock manager guards it.
     pub is_shared: bool,
-    /// Physical volumes that are missing.
     pub missing: u32,
     /// Namespaces of its allocation that LVM does not use as members, each with the reason.
     pub lost: Vec<String>,
@@ -221,7 +192,6 @@ impl GroupFacts {
     /// The facts of a group that Warren made; `None` for another's. A namespace that is only not attached to this node
     /// does not count as missing: it is being attached, or will be. A namespace known to be lost counts in any case,
     /// because one that is not attached may be its replacement.
-    #[must_use]
     pub fn of(seen: &OwnGroup) -> Option<Self> {
         let group = &seen.group;
         if !group.is_warrens() {
@@ -263,7 +233,6 @@ pub struct Memory {
 pub struct Load {
     /// Mean of five minutes, in hundredths of a task.
     pub hundredths: u64,
-    /// Processors of the node.
     pub processors: u64,
 }
 
@@ -304,20 +273,7 @@ mod tests {
     #[test]
     fn a_drive_behind_a_switch_has_the_link_of_its_slot() {
         let nqn: Nqn = "nqn.2026-01.io.warren:d0".parse().unwrap();
-        let drive = Drive {
-            nqn: nqn.clone(),
-            serial: "S1".into(),
-            model: "M".into(),
-            firmware: "F".into(),
-            slot: 9,
-            label: String::new(),
-            capacity: 1,
-            allocated: 0,
-            max_namespaces: None,
-            wear: 0,
-            warnings: Vec::new(),
-            fault: None,
-        };
+        let drive = Drive { slot: 9, capacity: 1, ..Drive::named(nqn.clone()) };
         let mut facts = Facts { slots: BTreeMap::from([(9, Link::Down)]), ..Facts::default() };
         facts.link_drives(&[Drive { slot: 8, ..drive.clone() }]);
         assert!(facts.drives.is_empty(), "nobody told of slot 8");

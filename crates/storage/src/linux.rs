@@ -55,9 +55,7 @@ use crate::{
 /// Configuration of a real node.
 #[derive(Debug, Clone)]
 pub struct LinuxConfig {
-    /// Where namespaces come from.
     pub drives: DriveConfig,
-    /// Directories beneath which the agent may mount.
     pub roots: AllowedRoots,
     /// Directory of the hook records; root's own.
     pub state: PathBuf,
@@ -72,7 +70,6 @@ pub struct LinuxConfig {
 pub enum DriveConfig {
     /// NVMe drives whose physical functions this node has: a rabbit.
     Nvme {
-        /// The name of this node.
         node: NodeName,
         /// Parts of the model numbers of usable drives; empty means all.
         models: Vec<String>,
@@ -81,7 +78,6 @@ pub enum DriveConfig {
     },
     /// Namespaces of NVMe drives that another node manages: a compute.
     NvmeNamespaces,
-    /// Sparse files on loop devices.
     File {
         /// The pool's directory, shared by all nodes on this machine.
         pool: PathBuf,
@@ -94,36 +90,13 @@ pub enum DriveConfig {
     },
 }
 
-/// Why a node's storage cannot be set up.
+/// A directory that the node's storage needs cannot be created or opened.
 #[derive(Debug, Error)]
-pub enum LinuxHostError {
-    /// The directory of hook records cannot be created or opened.
-    #[error("open the hook records in {}", .path.display())]
-    Records {
-        /// The directory.
-        path: PathBuf,
-        /// The system's error.
-        #[source]
-        source: io::Error,
-    },
-    /// The ledgers of NVMe drives cannot be created or opened.
-    #[error("open the ledgers of drives in {}", .path.display())]
-    Ledgers {
-        /// The directory.
-        path: PathBuf,
-        /// The system's error.
-        #[source]
-        source: io::Error,
-    },
-    /// The pool of file drives cannot be created or opened.
-    #[error("open the pool of file drives in {}", .path.display())]
-    Pool {
-        /// The directory.
-        path: PathBuf,
-        /// The system's error.
-        #[source]
-        source: io::Error,
-    },
+#[error("open {what} in {}", .path.display())]
+pub struct LinuxHostError {
+    what: &'static str,
+    path: PathBuf,
+    source: io::Error,
 }
 
 /// A real node.
@@ -145,12 +118,13 @@ struct Node {
 
 impl LinuxHost {
     /// A host with this configuration. It creates the pool of file drives when there is none and drives are asked for.
-    ///
-    /// # Errors
-    /// When its directories cannot be opened.
     pub fn new(config: LinuxConfig) -> Result<Self, LinuxHostError> {
-        let records = Records::open(&config.state)
-            .map_err(|source| LinuxHostError::Records { path: config.state.clone(), source })?;
+        let failed = |what, path: &Path| {
+            let path = path.to_owned();
+            move |source| LinuxHostError { what, path, source }
+        };
+        let records =
+            Records::open(&config.state).map_err(failed("the hook records", &config.state))?;
         let is_one_of_many = matches!(config.drives, DriveConfig::File { .. });
         let drives: Box<dyn Drives> = match config.drives {
             DriveConfig::NvmeNamespaces => Box::new(ReachedNamespaces::new()),
@@ -158,12 +132,11 @@ impl LinuxHost {
                 let (look, change) = (config.mount_deadline, config.command_deadline);
                 let record = record.as_deref();
                 let opened = NvmeDrives::open(&config.state, node, models, record, look, change);
-                let broken = |source| LinuxHostError::Ledgers { path: config.state, source };
-                Box::new(opened.map_err(broken)?)
+                Box::new(opened.map_err(failed("the ledgers of drives", &config.state))?)
             }
             DriveConfig::File { pool, node, drives, drive_capacity } => Box::new(
                 FilePool::open(&pool, node, drives, drive_capacity, config.mount_deadline)
-                    .map_err(|source| LinuxHostError::Pool { path: pool, source })?,
+                    .map_err(failed("the pool of file drives", &pool))?,
             ),
         };
         let deadlines = Deadlines { command: config.command_deadline, call: config.mount_deadline };
@@ -282,19 +255,13 @@ impl Node {
 
     fn apply(&self, step: &Step) -> Result<(), StepError> {
         match step {
-            Step::CreateNamespace { allocation, drive, size, members } => {
-                self.drives.create(*allocation, drive, *size, *members)
-            }
-            Step::AdoptNamespace { id, allocation, size, members } => {
-                self.drives.adopt(id, *allocation, *size, *members)
-            }
-            Step::ReplaceNamespace { id, allocation } => {
-                self.drives.record_replaced(id, *allocation)
-            }
-            Step::ForgetNamespace { id, allocation } => self.drives.forget(id, *allocation),
-            Step::DeleteNamespace { id, allocation } => self.drives.delete(id, *allocation),
-            Step::Attach { id, endpoint, node } => self.drives.attach(id, *endpoint, node),
-            Step::Detach { id, node } => self.drives.detach(id, node),
+            Step::CreateNamespace { .. }
+            | Step::AdoptNamespace { .. }
+            | Step::ReplaceNamespace { .. }
+            | Step::ForgetNamespace { .. }
+            | Step::DeleteNamespace { .. }
+            | Step::Attach { .. }
+            | Step::Detach { .. } => self.drives.apply(step),
             Step::Volume { action, devices, line, .. } => self.volume(*action, devices, line),
             Step::Zfs { action, on, devices, line } => self.zfs(*action, on, devices, line),
             Step::RemoveMapping { name, number } => self.remove_mapping(name, *number),

@@ -6,7 +6,7 @@ use crate::{
     Desired, Observed,
     desired::{
         AllocationId, FileSystem, FileSystemKind, Hook, HookId, HookScope, IndexTree, LustreTarget,
-        Mount, MountHooks, MountPoint, MountSource, NamespaceId, RootFile, Volume, VolumeLayer,
+        Mount, MountPoint, MountSource, NamespaceId, Phase, RootFile, Volume, VolumeLayer,
     },
     host::ObserveError,
     observed::{
@@ -60,7 +60,6 @@ pub(crate) trait Observer {
     fn users(&self, device: &VolumeDevice, kind: FileSystemKind) -> Result<Use, ObserveError>;
     /// Who uses a Lustre file system that this node has mounted nowhere.
     fn lustre_users(&self, source: &str) -> Result<Option<Holders>, ObserveError>;
-    /// A file in the root of what is mounted at `target`.
     fn file(&self, target: &MountPoint, name: &str) -> Result<Option<RootFile>, ObserveError>;
     fn tree(&self, tree: &IndexTree) -> Result<TreeState, ObserveError>;
     fn mounts(&self) -> Result<Vec<(MountPoint, MountedThing)>, ObserveError>;
@@ -81,7 +80,10 @@ pub(crate) fn observe(
         Desired::FileSystemReady(fs) => file_system(observer, fs, true),
         // Only hooks before the tear-down need the contents; a device that cannot be read any more is released all the
         // same.
-        Desired::FileSystemGone(fs) => file_system(observer, fs, !fs.pre_teardown.is_empty()),
+        Desired::FileSystemGone(fs) => {
+            let shows = |hook: &Hook| hook.id.phase == Phase::PreTeardown;
+            file_system(observer, fs, fs.hooks.iter().any(shows))
+        }
         Desired::TargetReady(target) | Desired::TargetGone(target) => lustre(observer, target),
         Desired::Mounted(mount) => mounted(observer, mount, ToBe::Mounted),
         Desired::Unmounted(mount) => mounted(observer, mount, ToBe::Unmounted),
@@ -100,14 +102,7 @@ fn file_system(
     fs: &FileSystem,
     signed: bool,
 ) -> Result<Observed, ObserveError> {
-    let lists = [
-        &fs.post_activate,
-        &fs.post_setup,
-        &fs.pre_teardown,
-        &fs.pre_deactivate,
-        &fs.post_teardown,
-    ];
-    let observed = hooks(observer, &fs.scope(), lists.into_iter().flatten())?;
+    let observed = hooks(observer, &fs.scope(), &fs.hooks)?;
     let signed = signed && fs.kind != FileSystemKind::Raw;
     let volume = volume(observer, &fs.volume, signed, |_| true)?;
     let temporary = observer.target(&fs.temporary)?;
@@ -116,11 +111,7 @@ fn file_system(
 
 fn lustre(observer: &impl Observer, target: &LustreTarget) -> Result<Observed, ObserveError> {
     let client = target.client.as_ref();
-    let of_client =
-        client.map(|client| [&client.post_setup, &client.pre_teardown, &client.post_teardown]);
-    let own = [&target.post_activate, &target.pre_deactivate];
-    let lists = own.into_iter().chain(of_client.into_iter().flatten());
-    let mut observed = hooks(observer, &target.scope(), lists.flatten())?;
+    let mut observed = hooks(observer, &target.scope(), &target.hooks)?;
     let (devices, missing) = devices(observer, &target.namespaces, target.made_for)?;
     let imported = observer.zpool(target, &devices)?;
     let look_for = imported.is_none() && !devices.is_empty();
@@ -157,7 +148,7 @@ enum ToBe {
 fn mounted(observer: &impl Observer, mount: &Mount, to_be: ToBe) -> Result<Observed, ObserveError> {
     // Unmounting does not depend on what is on the device.
     let signed = mount.kind != FileSystemKind::Raw && to_be == ToBe::Mounted;
-    let mut observed = hooks(observer, &mount.scope, every(&mount.hooks))?;
+    let mut observed = hooks(observer, &mount.scope, &mount.hooks)?;
     observed.target = Some(observer.target(&mount.target)?);
     let is_mounted = observed.target.as_ref().is_some_and(|target| target.mounted.is_some());
     if let Some(wanted) = mount.file.as_ref().filter(|_| is_mounted && to_be == ToBe::Mounted) {
@@ -203,7 +194,6 @@ fn users(
     observer.users(&device, mount.kind)
 }
 
-/// The one device of a volume, while it has one here.
 fn device_of(volume: &Volume, state: &VolumeState) -> Option<VolumeDevice> {
     match (&state.lvm, &state.devices[..]) {
         (Some(seen), _) => seen.active().map(|active| active.device(volume)),
@@ -285,10 +275,10 @@ fn guessed(
     Ok(seen)
 }
 
-fn hooks<'a>(
+fn hooks(
     observer: &impl Observer,
     scope: &HookScope,
-    asked: impl Iterator<Item = &'a Hook>,
+    asked: &[Hook],
 ) -> Result<Observed, ObserveError> {
     let mut observed = Observed { hooks_open: observer.hooks_open(scope)?, ..Observed::default() };
     for hook in asked {
@@ -297,19 +287,4 @@ fn hooks<'a>(
         }
     }
     Ok(observed)
-}
-
-fn every(hooks: &MountHooks) -> impl Iterator<Item = &Hook> {
-    [
-        &hooks.pre_activate,
-        &hooks.post_activate,
-        &hooks.pre_mount,
-        &hooks.post_mount,
-        &hooks.pre_unmount,
-        &hooks.post_unmount,
-        &hooks.pre_deactivate,
-        &hooks.post_deactivate,
-    ]
-    .into_iter()
-    .flatten()
 }

@@ -33,7 +33,6 @@ use crate::{
 /// One observation of a node. What the desire does not concern stays empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Observed {
-    /// The rabbit's drives.
     pub drives: Vec<Drive>,
     /// SMART logs of the drives that could be asked.
     pub smart: BTreeMap<Nqn, Smart>,
@@ -49,15 +48,11 @@ pub struct Observed {
     pub pool: Option<Pool>,
     /// Volume groups on namespaces of ours that this node reaches.
     pub groups: Vec<OwnGroup>,
-    /// All of device-mapper's devices on this node.
     pub mappings: Vec<Mapping>,
     /// Volume groups in whose lock space this node is, whether they exist or not.
     pub lock_spaces: Vec<String>,
-    /// The volume, as this node sees it.
     pub volume: Option<VolumeState>,
-    /// A Lustre target's pool, as this node sees it.
     pub zpool: Option<PoolState>,
-    /// The mount point.
     pub target: Option<TargetState>,
     /// Who uses the device, or a file system without one, after it was unmounted from the mount point.
     pub in_use: Use,
@@ -69,7 +64,6 @@ pub struct Observed {
     pub source: Option<TargetState>,
     /// Mounts beneath the allowed roots, in the order they were made.
     pub mounts: Vec<(MountPoint, MountedThing)>,
-    /// The index tree's root.
     pub tree: Option<TreeState>,
     /// Those of the desire's hooks that ran, by their records.
     pub hooks: BTreeSet<HookId>,
@@ -79,18 +73,15 @@ pub struct Observed {
 
 impl Observed {
     /// Whether another drive is in this drive's slot, so that no host reaches what is on it.
-    #[must_use]
     pub fn is_replaced(&self, drive: &Nqn) -> bool {
         self.replaced.contains(drive)
     }
 
-    /// The namespaces that were made for an allocation.
     pub(crate) fn of_allocation(&self, id: AllocationId) -> impl Iterator<Item = &Namespace> {
         self.namespaces.iter().filter(move |namespace| namespace.owner.allocation() == Some(id))
     }
 
     /// The number of namespaces that a drive can have, if it has reached that; else `None`.
-    #[must_use]
     pub fn namespace_limit(&self, drive: &Drive) -> Option<u32> {
         let on_it =
             self.namespaces.iter().filter(|namespace| namespace.id.subsystem == drive.nqn).count();
@@ -101,13 +92,9 @@ impl Observed {
 /// A drive of the rabbit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Drive {
-    /// The NQN of its subsystem.
     pub nqn: Nqn,
-    /// Serial number.
     pub serial: String,
-    /// Model number.
     pub model: String,
-    /// Firmware revision.
     pub firmware: String,
     /// Its slot, counted from 0.
     pub slot: u32,
@@ -121,15 +108,31 @@ pub struct Drive {
     pub max_namespaces: Option<u32>,
     /// Percentage of its life used; more than 100 when it outlives its estimate.
     pub wear: u8,
-    /// Its critical warnings.
     pub warnings: Vec<DriveWarning>,
     /// Why it cannot be used now. What is known of its namespaces then comes from the ledger.
     pub fault: Option<String>,
 }
 
 impl Drive {
+    /// A drive of which only the name is known.
+    pub(crate) fn named(nqn: Nqn) -> Self {
+        Self {
+            nqn,
+            serial: String::new(),
+            model: String::new(),
+            firmware: String::new(),
+            slot: 0,
+            label: String::new(),
+            capacity: 0,
+            allocated: 0,
+            max_namespaces: None,
+            wear: 0,
+            warnings: Vec::new(),
+            fault: None,
+        }
+    }
+
     /// Bytes free for new namespaces: 0 when it warns of anything but its temperature.
-    #[must_use]
     pub fn free(&self) -> u64 {
         let left = self.capacity.saturating_sub(self.allocated);
         let may_fail = self.warnings.iter().any(|warning| *warning != DriveWarning::Temperature);
@@ -140,11 +143,9 @@ impl Drive {
 /// A drive's critical warning (NVM Express Base Specification 2.0, 5.16.1.3, Critical Warning).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DriveWarning {
-    /// Spare blocks run out.
     SpareLow,
     /// Too hot, or too cold.
     Temperature,
-    /// Its reliability is degraded.
     Degraded,
     /// It takes no more data.
     ReadOnly,
@@ -156,7 +157,6 @@ pub enum DriveWarning {
 
 impl DriveWarning {
     /// Whether the drive accepts no more data, now or soon.
-    #[must_use]
     pub fn ends_writing(&self) -> bool {
         matches!(self, Self::SpareLow | Self::ReadOnly)
     }
@@ -186,7 +186,6 @@ pub struct Pool {
 
 impl Pool {
     /// Bytes that new namespaces may take.
-    #[must_use]
     pub fn room(&self) -> u64 {
         self.available.saturating_sub(self.promised)
     }
@@ -195,13 +194,10 @@ impl Pool {
 /// A namespace on a drive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Namespace {
-    /// Its identity.
     pub id: NamespaceId,
-    /// Whose it is.
     pub owner: NamespaceOwner,
     /// Size in bytes.
     pub size: u64,
-    /// Hosts that it is attached to.
     pub access: BTreeSet<Attached>,
     /// Its block device on this node, when it has one.
     pub device: Option<PathBuf>,
@@ -211,7 +207,6 @@ pub struct Namespace {
 
 impl Namespace {
     /// Whether it is attached to the host that `access` means, and under that name.
-    #[must_use]
     pub fn is_attached_to(&self, access: &Access) -> bool {
         self.access.iter().any(|host| host.is(access))
     }
@@ -220,7 +215,6 @@ impl Namespace {
 /// Whose a namespace is. The agent deletes only what an allocation of ours owns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NamespaceOwner {
-    /// It belongs to an allocation.
     Ours(AllocationId),
     /// A crash interrupted its creation for an allocation.
     Partial(AllocationId),
@@ -235,7 +229,6 @@ pub enum NamespaceOwner {
 
 impl NamespaceOwner {
     /// The allocation that it was made for, when that is known.
-    #[must_use]
     pub const fn allocation(&self) -> Option<AllocationId> {
         match self {
             Self::Ours(id) | Self::Partial(id) | Self::Replaced(id) => Some(*id),

@@ -19,7 +19,6 @@ pub struct Panicked(String);
 
 impl Panicked {
     /// The message of a panic.
-    #[must_use]
     pub fn of(payload: &(dyn Any + Send)) -> Self {
         let text = payload.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
@@ -29,9 +28,6 @@ impl Panicked {
 
 /// Runs `work` and turns a panic into an error. `work` must leave whatever it shares with others consistent at all
 /// times: the locks beneath [`Host`](crate::Host) hold maps and lists that one call changes.
-///
-/// # Errors
-/// When it panicked.
 pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|payload| Panicked::of(&*payload))
 }

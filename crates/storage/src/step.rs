@@ -21,9 +21,7 @@ use crate::observed::{BlockDevice, DeviceNumber, VolumeDevice};
 pub enum Step {
     /// Create a namespace whose blocks read as zero.
     CreateNamespace {
-        /// The allocation that will own it.
         allocation: AllocationId,
-        /// The drive.
         drive: Nqn,
         /// Size in bytes.
         size: u64,
@@ -32,9 +30,7 @@ pub enum Step {
     },
     /// Record that a namespace without a record belongs to an allocation.
     AdoptNamespace {
-        /// The namespace.
         id: NamespaceId,
-        /// The allocation that owns it.
         allocation: AllocationId,
         /// The size that it must have, in bytes.
         size: u64,
@@ -43,44 +39,29 @@ pub enum Step {
     },
     /// Record that another namespace replaced one whose drive is gone for good.
     ReplaceNamespace {
-        /// The namespace.
         id: NamespaceId,
-        /// The allocation that must own it.
         allocation: AllocationId,
     },
     /// Remove the record of a namespace whose drive is gone for good.
     ForgetNamespace {
-        /// The namespace.
         id: NamespaceId,
-        /// The allocation that must own it.
         allocation: AllocationId,
     },
-    /// Delete a namespace with its data.
     DeleteNamespace {
-        /// The namespace.
         id: NamespaceId,
-        /// The allocation that must own it.
         allocation: AllocationId,
     },
-    /// Give a host access to a namespace.
     Attach {
-        /// The namespace.
         id: NamespaceId,
         /// The host's port in the chassis.
         endpoint: Endpoint,
-        /// The host.
         node: NodeName,
     },
-    /// Take a host's access to a namespace away.
     Detach {
-        /// The namespace.
         id: NamespaceId,
-        /// The host.
         node: NodeName,
     },
-    /// Run one of LVM's commands.
     Volume {
-        /// The command.
         action: VolumeAction,
         /// The device, volume group or logical volume that it changes.
         on: String,
@@ -91,9 +72,7 @@ pub enum Step {
     },
     /// Run one of the commands of ZFS or of Lustre's targets.
     Zfs {
-        /// The command.
         action: ZfsAction,
-        /// The pool or dataset that it changes.
         on: String,
         /// All devices of the allocation; each must still be the same namespace.
         devices: Vec<BlockDevice>,
@@ -107,29 +86,22 @@ pub enum Step {
         /// The device number that it must have.
         number: DeviceNumber,
     },
-    /// Leave the lock space of a volume group that is gone.
     DropLockSpace {
-        /// The group.
         group: String,
     },
     /// Wipe the label of a device on which a `vgcreate`, a `vgextend` or a `vgremove` was interrupted, so that LVM can
     /// use it.
     UnmarkPhysical {
-        /// The device.
         device: VolumeDevice,
     },
     /// Wipe what an interrupted mkfs of ours left.
     WipeSignature {
-        /// The device.
         device: VolumeDevice,
         /// The UUID that it must have.
         id: FileSystemId,
     },
-    /// Make a file system.
     MakeFileSystem {
-        /// The device.
         device: VolumeDevice,
-        /// Its type.
         kind: FileSystemKind,
         /// The UUID it gets.
         id: FileSystemId,
@@ -138,96 +110,69 @@ pub enum Step {
     },
     /// Create the directory, or for raw the file, to mount on.
     CreateMountPoint {
-        /// The mount point.
         target: MountPoint,
         /// Whether to create a file.
         file: bool,
     },
-    /// Mount.
     Mount {
-        /// What to mount.
         source: Mountable,
-        /// The mount point.
         target: MountPoint,
-        /// File system type.
         kind: FileSystemKind,
         /// Arguments of `mount -t <kind>`, expanded.
         line: String,
     },
-    /// Unmount.
     Unmount {
-        /// The mount point.
         target: MountPoint,
-        /// The device that must be mounted there.
         device: DeviceNumber,
         /// Arguments of `umount`, expanded.
         line: String,
     },
     /// Remove an empty mount point, and its parent when that is the empty root of an index tree.
     RemoveMountPoint {
-        /// The mount point.
         target: MountPoint,
     },
-    /// Create a directory and its parents.
     CreateDirectory {
-        /// The directory.
         path: MountPoint,
     },
-    /// Remove an empty directory.
     RemoveDirectory {
-        /// The directory.
         path: MountPoint,
     },
     /// Change the owner of a mount's root: chown(2).
     SetOwner {
-        /// The mount point.
         target: MountPoint,
-        /// The new owner.
         owner: Owner,
     },
-    /// Write a file into a mount's root.
     WriteFile {
-        /// The mount point.
         target: MountPoint,
-        /// The file.
         file: RootFile,
     },
     /// Create a link in an index tree, or replace one that leads elsewhere.
     Link {
-        /// The tree.
         root: MountPoint,
-        /// The link.
         link: IndexLink,
     },
-    /// Remove a link from an index tree.
     Unlink {
-        /// The tree.
         root: MountPoint,
-        /// Its name.
         name: String,
     },
     /// Record that work begins which tear-down hooks must end.
     OpenHooks {
-        /// The hooks' scope.
         scope: HookScope,
     },
     /// Run a site's hook, then record that it ran.
     RunHook {
-        /// The key of its record.
         id: HookId,
         /// The expanded line for `bash -c`.
         line: String,
     },
     /// Remove the records of a scope's hooks.
     ForgetHooks {
-        /// The hooks' scope.
         scope: HookScope,
     },
 }
 
 impl Step {
     /// The step's kind, in one word that never changes: journals are filtered by it.
-    #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
             Self::CreateNamespace { .. } => "create-namespace",
@@ -261,7 +206,6 @@ impl Step {
     }
 
     /// The text without the site's command line: the error of a command quotes its line itself.
-    #[must_use]
     pub fn briefly(&self) -> String {
         let whole = self.to_string();
         match self {
@@ -279,7 +223,6 @@ impl Step {
     }
 
     /// The drive, when the step changes nothing else: steps of one kind on different drives may run side by side.
-    #[must_use]
     pub fn drive(&self) -> Option<&Nqn> {
         match self {
             Self::CreateNamespace { drive, .. } => Some(drive),
@@ -294,7 +237,6 @@ impl Step {
     }
 
     /// The one thing it changes: a mount point, a namespace, a volume, a drive, a tree's root or a scope of hooks.
-    #[must_use]
     pub fn on(&self) -> &dyn fmt::Display {
         match self {
             Self::CreateNamespace { drive, .. } => drive,

@@ -20,22 +20,10 @@ pub struct SiteCommand {
 /// Why a command line cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SiteCommandError {
-    /// Quotes do not pair up.
     #[error("{field}: unbalanced quotes in {line:?}: close every ' and \" in the profile")]
-    UnbalancedQuotes {
-        /// The profile's field.
-        field: String,
-        /// Its text.
-        line: String,
-    },
-    /// A NUL or newline.
+    UnbalancedQuotes { field: String, line: String },
     #[error("{field}: control character in {line:?}: one printable line per command")]
-    ControlCharacter {
-        /// The profile's field.
-        field: String,
-        /// Its text.
-        line: String,
-    },
+    ControlCharacter { field: String, line: String },
 }
 
 /// A line longer than this after expansion is cut off from further nesting; Linux takes 128 KiB per argument.
@@ -47,9 +35,6 @@ const LISTS: [&str; 1] = ["$DEVICE_LIST"];
 impl SiteCommand {
     /// Takes a profile's line with the variables known so far, their names with the `$`; `None` for a blank line, which
     /// means that the site wants the step skipped.
-    ///
-    /// # Errors
-    /// When bash could not read the line.
     pub fn new(
         field: &str,
         line: &str,
@@ -75,7 +60,6 @@ impl SiteCommand {
     }
 
     /// The line as the site wrote it.
-    #[must_use]
     pub fn line(&self) -> &str {
         &self.line
     }
@@ -86,7 +70,6 @@ impl SiteCommand {
     /// `variableOverride` is among those. The line is the site's and trusted. Values are not: each stays one word of
     /// the same text whatever it contains, except for `$DEVICE_LIST`, which is many. Where the line itself substitutes
     /// commands, no quoting is right for certain, and there any other character than plain ones becomes `_`.
-    #[must_use]
     pub fn expand(&self, more: &BTreeMap<String, String>) -> String {
         let mut table = more.clone();
         table.extend(self.variables.iter().map(|(name, value)| (name.clone(), value.clone())));
@@ -97,7 +80,6 @@ impl SiteCommand {
 /// `text` with every known variable replaced, longest name first, in one pass and without any quoting: for paths.
 ///
 /// A value may name other variables (`variableOverride` does); those are resolved before, and a cycle is left as text.
-#[must_use]
 pub fn expand(text: &str, variables: &BTreeMap<String, String>) -> String {
     replace(text, &resolve(variables))
 }

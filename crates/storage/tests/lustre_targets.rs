@@ -9,7 +9,7 @@ use storage::{
     ConvergeError, Converger, Desired, Host, Rejection, Step,
     desired::{
         Access, Allocation, AllocationId, AllowedRoots, Dataset, Endpoint, FileSystemId, Hook,
-        HookId, LustreClient, LustreTarget, MountPoint, NamespaceId, ObjectUid, Spread,
+        HookId, LustreClient, LustreTarget, MountPoint, NamespaceId, ObjectUid, Phase, Spread,
         TargetLines,
     },
     fake::{FakeHost, Fault},
@@ -51,13 +51,22 @@ fn namespaces(host: &FakeHost) -> Vec<NamespaceId> {
         .collect()
 }
 
+/// The phases of a target's hooks.
+const EVERY: [Phase; 5] = [
+    Phase::PostActivate,
+    Phase::PostSetup,
+    Phase::PreTeardown,
+    Phase::PreDeactivate,
+    Phase::PostTeardown,
+];
+
 /// The first object target of a file system, with every hook that a profile can have.
 fn target(host: &FakeHost) -> LustreTarget {
     let id = FileSystemId::derive(uid(), "rabbit-1", "storage", 0);
     let scope = storage::desired::HookScope::file_system(&id);
-    let hooks = |phase| {
+    let hook = |phase| {
         let id = HookId { scope: scope.clone(), phase, place: 0 };
-        vec![Hook { id, command: command("true").unwrap() }]
+        Hook { id, command: command("true").unwrap() }
     };
     LustreTarget {
         id,
@@ -73,15 +82,11 @@ fn target(host: &FakeHost) -> LustreTarget {
             mount: command(&format!("{POOL}/ost /mnt/nnf/a-ost-0")),
             unmount: command("/mnt/nnf/a-ost-0"),
         },
-        post_activate: hooks("postActivate"),
-        pre_deactivate: hooks("preDeactivate"),
+        hooks: EVERY.map(hook).to_vec(),
         client: Some(LustreClient {
             source: "10.0.0.1@tcp:/aaaaaaaa".into(),
             temporary: point("/mnt/temp/storage-0"),
             mount: command("10.0.0.1@tcp:/aaaaaaaa /mnt/temp/storage-0"),
-            post_setup: hooks("postSetup"),
-            pre_teardown: hooks("preTeardown"),
-            post_teardown: hooks("postTeardown"),
         }),
     }
 }
@@ -111,7 +116,7 @@ fn kinds(steps: &[Step]) -> Vec<&'static str> {
     steps.iter().map(Step::kind).collect()
 }
 
-fn hooks_of(steps: &[Step], wanted: &str) -> usize {
+fn hooks_of(steps: &[Step], wanted: Phase) -> usize {
     let is = |step: &&Step| matches!(step, Step::RunHook { id, .. } if id.phase == wanted);
     steps.iter().filter(is).count()
 }
@@ -185,9 +190,9 @@ fn a_life_goes_on_after_a_failure_at_any_step() {
             settle(&converger, &desired);
         }
         let applied = host.applied();
-        for phase in ["postActivate", "postSetup", "preTeardown", "preDeactivate", "postTeardown"] {
+        for phase in EVERY {
             // At least once, and twice at most: the answer of one that ran may be lost.
-            assert!((1..=2).contains(&hooks_of(&applied, phase)), "{phase} at {at} {fault:?}");
+            assert!((1..=2).contains(&hooks_of(&applied, phase)), "{phase:?} at {at} {fault:?}");
         }
         converger.converge(&Desired::Released(allocation().id)).unwrap();
         assert!(host.is_clean(), "{at} {fault:?} {restarts}: {host:?}");

@@ -19,8 +19,8 @@ use scenarios::{World, chain, command, converge, settle, uid};
 use storage::{
     Desired, Host, LinuxHost, Step,
     desired::{
-        AllowedRoots, FileSystemId, FileSystemKind, HookScope, Mount, MountHooks, MountPoint,
-        MountSource, Owner,
+        AllowedRoots, FileSystemId, FileSystemKind, HookScope, Mount, MountPoint, MountSource,
+        Owner,
     },
     linux::{DriveConfig, LinuxConfig},
     observed::Namespace,
@@ -72,7 +72,7 @@ impl Cell {
             unmount: command("$MOUNT_PATH"),
             owner: Some(Owner { uid: 0, gid: 0 }),
             file: None,
-            hooks: MountHooks::default(),
+            hooks: Vec::new(),
         }
     }
 }

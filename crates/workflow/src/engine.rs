@@ -8,16 +8,23 @@ use std::{
 };
 
 use api::{
-    ClientMount, Computes, DWDirectiveRule, DirectiveBreakdown, NnfLustreMgt, NnfNode,
-    NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile, PersistentStorageInstance, Servers,
-    Storage, SystemConfiguration, SystemStatus, Workflow,
+    ClientMount, Computes, DWDirectiveRule, DirectiveBreakdown, NnfContainerProfile, NnfLustreMgt,
+    NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
+    PersistentStorageInstance, Servers, Storage, SystemConfiguration, SystemStatus, Workflow,
+    names::label,
 };
 use controller::{Queue, Retry, WatchHealth, Watched, watch};
 use futures::{
-    StreamExt,
+    FutureExt, StreamExt,
     stream::{self, BoxStream},
 };
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::{
+    api::{
+        batch::v1::Job,
+        core::v1::{ConfigMap, Pod, Service},
+    },
+    jiff::Timestamp,
+};
 use kube::{
     Client,
     api::{ApiResource, DynamicObject},
@@ -37,10 +44,15 @@ use crate::{
 
 /// Plans that are carried out at the same time.
 const SIDE_BY_SIDE: usize = 64;
+/// What watches bring and that is taken in before anything is planned again.
+const AT_ONCE: usize = 4096;
 
 /// Drives all workflows until dropped.
 pub async fn run(client: Client, settings: Settings, rules: Rules) {
-    let events = watch_all(&client);
+    let mut events = watch_all(&client);
+    if let Some(containers) = &settings.containers {
+        events = stream::select(events, watch_containers(&client, &containers.namespace)).boxed();
+    }
     Engine::new(client, settings, rules).run(events).await;
 }
 
@@ -74,13 +86,44 @@ fn watch_all(client: &Client) -> BoxStream<'static, Update> {
         watch_one::<SystemStatus>(client, health),
         watch_one::<PersistentStorageInstance>(client, health),
         watch_one::<DWDirectiveRule>(client, health),
+        watch_one::<NnfContainerProfile>(client, health),
     ])
     .boxed()
 }
 
+/// Watches what containers are made from, in their namespace, and the ports of rabbits.
+fn watch_containers(client: &Client, namespace: &str) -> BoxStream<'static, Update> {
+    let health = &WatchHealth::default();
+    stream::select_all([
+        watch_one::<NnfPortManager>(client, health),
+        watch_labelled::<Job>(client, health, namespace),
+        watch_labelled::<Pod>(client, health, namespace),
+        watch_labelled::<Service>(client, health, namespace),
+        watch_labelled::<ConfigMap>(client, health, namespace),
+    ])
+    .boxed()
+}
+
+fn watch_labelled<K: Kept>(
+    client: &Client,
+    health: &WatchHealth,
+    namespace: &str,
+) -> BoxStream<'static, Update> {
+    let config = Config::default().labels(label::CONTAINER);
+    watch_as::<K>(client, health, Some(namespace.to_owned()), config)
+}
+
 fn watch_one<K: Kept>(client: &Client, health: &WatchHealth) -> BoxStream<'static, Update> {
-    let (resource, config) = (ApiResource::erase::<K>(&()), Config::default());
-    let watched = Watched { resource, namespace: None, config };
+    watch_as::<K>(client, health, None, Config::default())
+}
+
+fn watch_as<K: Kept>(
+    client: &Client,
+    health: &WatchHealth,
+    namespace: Option<String>,
+    config: Config,
+) -> BoxStream<'static, Update> {
+    let watched = Watched { resource: ApiResource::erase::<K>(&()), namespace, config };
     let health = health.clone();
     let events = watch(client.clone(), watched).map(move |event| {
         let event = event.of::<K>();
@@ -126,7 +169,7 @@ impl Engine {
         loop {
             let due = self.queue.deadline().map(tokio::time::Instant::from_std);
             tokio::select! {
-                Some(update) = events.next() => self.update(update),
+                Some(update) = events.next() => self.take_in(update, &mut events),
                 Some(ended) = self.passes.join_next() => self.ended(ended),
                 () = sleep_until(due) => {}
             }
@@ -137,6 +180,17 @@ impl Engine {
                 self.world.keys().into_iter().for_each(|key| self.queue.wake(key));
             }
             self.start();
+        }
+    }
+
+    /// Takes in an update, and all that came meanwhile: a plan looks at a whole workflow, and all of its nodes report at once.
+    fn take_in(&mut self, first: Update, events: &mut BoxStream<'static, Update>) {
+        self.update(first);
+        for _ in 1..AT_ONCE {
+            match events.next().now_or_never() {
+                Some(Some(update)) => self.update(update),
+                _ => return,
+            }
         }
     }
 
@@ -259,6 +313,11 @@ impl Engine {
             "NnfNodeStorage" => take::<NnfNodeStorage>(world, object, is_new),
             "NnfStorageProfile" => take::<NnfStorageProfile>(world, object, is_new),
             "Storage" => take::<Storage>(world, object, is_new),
+            "NnfContainerProfile" => take::<NnfContainerProfile>(world, object, is_new),
+            "NnfPortManager" => take::<NnfPortManager>(world, object, is_new),
+            "Job" => take::<Job>(world, object, is_new),
+            "Service" => take::<Service>(world, object, is_new),
+            "ConfigMap" => take::<ConfigMap>(world, object, is_new),
             _ => Vec::new(),
         }
     }
@@ -272,16 +331,43 @@ fn take<K: Kept>(world: &mut World, object: DynamicObject, is_new: Option<u64>) 
     }
 }
 
-/// Whether a change says where allocations go.
+/// Whether a change says where allocations go, or who has which ports.
 fn fills_servers(change: &Change) -> bool {
-    let Change::Patch(target, patch) = change else { return false };
-    target.resource.kind == "Servers"
-        && patch.0.iter().any(|operation| operation.path().as_str().starts_with("/spec"))
+    let (Change::Patch(target, patch) | Change::Status(target, patch)) = change else {
+        return false;
+    };
+    let field = match target.resource.kind.as_str() {
+        "Servers" => "/spec",
+        "NnfPortManager" => "/status",
+        _ => return false,
+    };
+    patch.0.iter().any(|operation| operation.path().as_str().starts_with(field))
 }
 
 async fn sleep_until(due: Option<tokio::time::Instant>) {
     match due {
         Some(due) => tokio::time::sleep_until(due).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_thousand_reports_at_once_are_planned_for_once() {
+        let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let client = Client::try_from(nowhere).unwrap();
+        let mut engine = Engine::new(client, Settings::default(), Rules::default());
+        let report = |_| {
+            let key = Key::Workflow(("default".to_owned(), "w".to_owned()));
+            Update(Box::new(move |_| vec![Wake::Key(key)]))
+        };
+        let mut events = stream::iter(1..1000).map(report).boxed();
+        engine.take_in(report(0), &mut events);
+        assert!(events.next().await.is_none(), "all were taken in");
+        assert_eq!(engine.queue.start(Instant::now(), |_| true).len(), 1);
+        assert!(engine.queue.start(Instant::now(), |_| true).is_empty());
     }
 }

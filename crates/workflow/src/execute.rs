@@ -34,8 +34,10 @@ pub struct Stored {
 /// Makes all changes, side by side.
 pub async fn execute(client: &Client, changes: Vec<Change>) -> Made {
     let each = changes.into_iter().map(|change| async move {
-        log::debug!("{change}");
         let done = one(client, &change).await;
+        if done.is_ok() {
+            log::debug!("done: {change}");
+        }
         (change, done)
     });
     let mut all = stream::iter(each).buffer_unordered(SIDE_BY_SIDE);
@@ -71,7 +73,11 @@ async fn one(client: &Client, change: &Change) -> kube::Result<Option<DynamicObj
         }
         Change::Delete(_, uid) => {
             let preconditions = Preconditions { uid: Some(uid.clone()), resource_version: None };
-            let parameters = DeleteParams::default().preconditions(preconditions);
+            // A Job that is there says that its pods may be.
+            let foreground = resource.kind == "Job";
+            let parameters =
+                if foreground { DeleteParams::foreground() } else { DeleteParams::default() };
+            let parameters = parameters.preconditions(preconditions);
             match api.delete(name, &parameters).await {
                 Ok(deleted) => Ok(deleted.left()),
                 // It is gone, or another one has its name.

@@ -44,4 +44,4 @@ pub mod world;
 
 pub use admit::{Rules, admit};
 pub use engine::run;
-pub use site::{IndexNames, Settings};
+pub use site::{Containers, IndexNames, Settings};

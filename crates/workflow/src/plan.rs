@@ -5,6 +5,7 @@
 
 pub mod allocation;
 pub mod checks;
+pub mod container;
 pub mod jobdw;
 pub mod lustre;
 pub mod mounts;
@@ -38,7 +39,7 @@ pub struct Plan {
     pub changes: Vec<Change>,
     /// How far each directive is in the present state.
     pub outcomes: Vec<Outcome>,
-    /// What is waited for is told soon, if it is still waited for then.
+    /// What is waited for is told soon if it is still waited for then, or is there soon and nobody tells.
     pub is_to_tell: bool,
 }
 
@@ -56,9 +57,6 @@ pub trait Driver: std::fmt::Debug + Sync {
         state: &WorkflowState,
     ) -> Progress;
 }
-
-/// Who carries out what.
-const DRIVERS: [&dyn Driver; 2] = [&jobdw::JobStorage, &persistent::PersistentStorage];
 
 /// The plan for one of the things that are planned by themselves.
 #[must_use]
@@ -108,7 +106,7 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
         return Plan { changes, ..Plan::default() };
     }
     let state = view.state();
-    let progress: Vec<Progress> = advance_all(view, &state);
+    let progress: Vec<Progress> = advance_all(view, &state, now);
     let mut changes: Vec<Change> = proposal::computes(view).into_iter().collect();
     changes.extend(view.leftovers.iter().flat_map(|group| plan_orphan(view.site, group).changes));
     let mut outcomes = Vec::new();
@@ -121,7 +119,8 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
     } else {
         changes.extend(report::report(view, &state, &outcomes, now));
     }
-    let is_to_tell = report::is_to_tell(view, &state, &outcomes, now);
+    let is_to_tell =
+        report::is_to_tell(view, &state, &outcomes, now) || container::is_cooling(view, now);
     Plan { changes, outcomes, is_to_tell }
 }
 
@@ -136,18 +135,26 @@ pub fn plan_orphan(site: &crate::site::Site, group: &Group) -> Plan {
     Plan { changes, outcomes: vec![progress.outcome], ..Plan::default() }
 }
 
-fn advance_all(view: &View<'_>, state: &WorkflowState) -> Vec<Progress> {
+fn advance_all(view: &View<'_>, state: &WorkflowState, now: Timestamp) -> Vec<Progress> {
     let lines = &view.workflow.spec.directives;
     if *state == WorkflowState::Teardown {
         // What was made goes, whatever asked for it.
         let one = |(index, of): (usize, &DirectiveView)| match persistent_command(of, &lines[index])
         {
             Some(command) => PersistentStorage.advance(view, index, &command, state),
-            None => teardown::group(view.site, &of.storage),
+            None if container::holds(view, index) => Progress::wait("containers to end"),
+            None => {
+                let storage = teardown::group(view.site, &of.storage);
+                storage.and(container::removed(view, index, now))
+            }
         };
         return view.directives.iter().enumerate().map(one).collect();
     }
     let problems = if *state == WorkflowState::Proposal { problems(view) } else { Vec::new() };
+    let containers = container::Containers { now };
+    // Who carries out what.
+    let drivers: [&dyn Driver; 3] = [&jobdw::JobStorage, &PersistentStorage, &containers];
+    let driver = |command: &Command| drivers.into_iter().find(|driver| driver.takes(command));
     let one = |(index, line): (usize, &String)| {
         let told = problems.iter().find(|(of, _)| *of == index);
         if let Some((_, why)) = told {
@@ -170,10 +177,6 @@ fn persistent_command(of: &DirectiveView, line: &str) -> Option<Command> {
     instance::command(line).map(|(command, _)| command)
 }
 
-fn driver(command: &Command) -> Option<&'static dyn Driver> {
-    DRIVERS.into_iter().find(|driver| driver.takes(command))
-}
-
 /// A directive that nobody carries out is refused at once: a job must not run without what it asked for.
 fn unserved(command: &Command, state: &WorkflowState) -> Progress {
     if *state != WorkflowState::Proposal {
@@ -181,7 +184,7 @@ fn unserved(command: &Command, state: &WorkflowState) -> Progress {
     }
     let word = command.word();
     Progress::failed(user(format!(
-        "{word} is not carried out here: this version of Warren makes and mounts storage only; leave the directive out"
+        "{word} is not carried out here: this version of Warren copies nothing; leave the directive out"
     )))
 }
 

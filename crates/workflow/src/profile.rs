@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 
 use api::{
-    DWDirectiveRule, NnfStorageProfile,
+    DWDirectiveRule, NnfContainerProfile, NnfStorageProfile,
     nnf_storage_profile::{LustreProfile, LustreTargetOptions, StorageProfile as Local},
 };
 use directive::{
     FileSystem, Rule, RuleDef, Ruleset,
-    profile::{LocalOptions, LustreOptions, StorageProfile, TargetOptions},
+    profile::{
+        ContainerProfile, ContainerStorage, LocalOptions, LustreOptions, StorageProfile,
+        TargetOptions,
+    },
 };
 use kube::ResourceExt;
 
@@ -39,6 +42,22 @@ fn definition(argument: &api::dw_directive_rule::DWDirectiveRuleDef) -> RuleDef 
         is_required: argument.is_required,
         is_value_required: argument.is_value_required,
         unique_within: argument.unique_within.clone(),
+    }
+}
+
+/// Whom a profile of containers admits, and to what.
+pub fn admission(profile: &NnfContainerProfile) -> ContainerProfile {
+    let data = profile.data();
+    let id = |id: i64| u32::try_from(id).unwrap_or(u32::MAX);
+    let storages = data
+        .storages
+        .iter()
+        .map(|one| ContainerStorage { name: one.name.clone(), is_optional: one.optional });
+    ContainerProfile {
+        is_pinned: data.pinned,
+        user: data.user_id.map(id),
+        group: data.group_id.map(id),
+        storages: storages.collect(),
     }
 }
 

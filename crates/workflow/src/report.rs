@@ -15,7 +15,7 @@ use crate::{
     instance,
     names::{WORKFLOW_FINALIZER, of_directive, reference},
     plan::{
-        mounts,
+        container, mounts,
         proposal::{environment, variable},
     },
     progress::Outcome,
@@ -96,7 +96,10 @@ pub fn report(
             tell(status, state, index, outcome, is_early, now);
         }
     }
-    note(view, state, status);
+    // Paths depend on no node: a workload manager tells them to its job before the job has any.
+    let is_agreed = *state == WorkflowState::Proposal
+        && outcomes.iter().all(|outcome| matches!(outcome, Outcome::Done));
+    note(view, is_agreed || *state == WorkflowState::PreRun, status);
     conclude(status, state, forced, now);
     Change::patch(before, &after)
 }
@@ -180,7 +183,7 @@ fn message(error: &ResourceError) -> String {
 }
 
 /// What the job is told of its storage.
-fn note(view: &View<'_>, state: &WorkflowState, status: &mut WorkflowStatus) {
+fn note(view: &View<'_>, with_paths: bool, status: &mut WorkflowStatus) {
     let namespace = view.namespace();
     let made = view.directives.iter().enumerate().filter(|(_, one)| one.breakdown.is_some());
     let made = made.map(|(index, _)| {
@@ -191,7 +194,7 @@ fn note(view: &View<'_>, state: &WorkflowState, status: &mut WorkflowStatus) {
             status.directive_breakdowns.push(breakdown);
         }
     }
-    if *state == WorkflowState::PreRun {
+    if with_paths {
         let all = jobs(view);
         let paths = all.iter().map(|(name, _, path)| format!("{name}:{path}"));
         let paths: Vec<String> = paths.collect();
@@ -203,6 +206,7 @@ fn note(view: &View<'_>, state: &WorkflowState, status: &mut WorkflowStatus) {
             variables.insert("DW_JOBS".to_owned(), paths.join(","));
         }
         variables.extend(persistent(view));
+        variables.extend(container::told_to_computes(view));
         status.env.extend(variables);
     }
 }

@@ -6,9 +6,9 @@ use std::{
 };
 
 use api::{
-    NnfNode, NnfStorageProfile, PersistentStorageInstance, Servers, Storage, SystemConfiguration,
-    SystemStatus, names::STORAGE_LABEL_RABBIT, storage::ResourceStatus,
-    system_status::SystemNodeStatus,
+    NnfContainerProfile, NnfNode, NnfPortManager, NnfStorageProfile, PersistentStorageInstance,
+    Servers, Storage, SystemConfiguration, SystemStatus, names::STORAGE_LABEL_RABBIT,
+    storage::ResourceStatus, system_status::SystemNodeStatus,
 };
 use controller::ObjectKey;
 use directive::Ruleset;
@@ -28,12 +28,23 @@ pub struct Settings {
     pub mount_root: String,
     /// How a rabbit's tree of allocations is named.
     pub index_names: IndexNames,
+    /// Where containers run; `None` where none do.
+    pub containers: Option<Containers>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { mount_root: "/mnt/nnf".to_owned(), index_names: IndexNames::Node }
+        Self { mount_root: "/mnt/nnf".to_owned(), index_names: IndexNames::Node, containers: None }
     }
+}
+
+/// Where containers run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Containers {
+    /// The Kubernetes namespace, of the workflows that have any and of their pods.
+    pub namespace: String,
+    /// The domain of the cluster.
+    pub cluster_domain: String,
 }
 
 /// How a rabbit's tree of allocations is named.
@@ -61,6 +72,12 @@ pub struct Site {
     pub nodes: BTreeMap<String, Arc<NnfNode>>,
     /// Profiles that jobs may name.
     pub profiles: BTreeMap<String, Arc<NnfStorageProfile>>,
+    /// Profiles of containers that jobs may name.
+    pub container_profiles: BTreeMap<String, Arc<NnfContainerProfile>>,
+    /// Who has which ports, by rabbit.
+    pub ports: BTreeMap<String, Arc<NnfPortManager>>,
+    /// Uids of all workflows.
+    pub workflows: BTreeSet<String>,
     /// Persistent storage by place.
     pub persistent: BTreeMap<ObjectKey, Arc<PersistentStorageInstance>>,
     /// What the workload manager says of nodes.
@@ -90,6 +107,9 @@ impl Site {
             storages: BTreeMap::new(),
             nodes: BTreeMap::new(),
             profiles: BTreeMap::new(),
+            container_profiles: BTreeMap::new(),
+            ports: BTreeMap::new(),
+            workflows: BTreeSet::new(),
             persistent: BTreeMap::new(),
             status: None,
             rules: Arc::new(Ruleset::new(Vec::new())),

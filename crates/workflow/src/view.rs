@@ -6,10 +6,15 @@ use std::{
 };
 
 use api::{
-    ClientMount, Computes, DirectiveBreakdown, NnfLustreMgt, NnfNodeBlockStorage, NnfNodeStorage,
-    NnfStorageProfile, PersistentStorageInstance, Servers, Workflow, WorkflowState,
+    ClientMount, Computes, DirectiveBreakdown, NnfContainerProfile, NnfLustreMgt,
+    NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile, PersistentStorageInstance, Servers,
+    Workflow, WorkflowState,
 };
 use controller::ObjectKey;
+use k8s_openapi::api::{
+    batch::v1::Job,
+    core::v1::{ConfigMap, Pod, Service},
+};
 use kube::ResourceExt;
 
 use crate::{instance::Named, site::Site};
@@ -38,6 +43,23 @@ pub struct DirectiveView {
     pub storage: Group,
     /// The persistent storage that it names.
     pub persistent: Option<Named>,
+    /// Its containers.
+    pub containers: Containers,
+}
+
+/// The containers of one directive.
+#[derive(Debug, Default)]
+pub struct Containers {
+    /// The pinned profile.
+    pub profile: Option<Arc<NnfContainerProfile>>,
+    /// What their names resolve by.
+    pub service: Option<Arc<Service>>,
+    /// Their files.
+    pub config_map: Option<Arc<ConfigMap>>,
+    /// Jobs by name.
+    pub jobs: BTreeMap<String, Arc<Job>>,
+    /// Pods by the name of their Job.
+    pub pods: BTreeMap<String, Vec<Arc<Pod>>>,
 }
 
 /// The storage of one directive: everything that is named after one Servers.
@@ -88,6 +110,14 @@ impl View<'_> {
     /// The job's computes, in its order.
     pub fn computes(&self) -> impl Iterator<Item = &str> {
         self.computes.iter().flat_map(|computes| computes.names())
+    }
+}
+
+impl Containers {
+    /// Whether nothing of them runs, nor can.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.jobs.is_empty() && self.pods.is_empty()
     }
 }
 

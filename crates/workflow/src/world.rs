@@ -1,6 +1,7 @@
 //! All objects that the engine acts on, as the API last sent them, and which workflow each belongs to.
 
 mod children;
+mod containers;
 mod of_site;
 mod of_workflow;
 mod persistent;
@@ -12,13 +13,17 @@ use std::{
 };
 
 use api::{
-    ClientMount, Computes, DWDirectiveRule, DirectiveBreakdown, NnfLustreMgt, NnfNode,
-    NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile, PersistentStorageInstance,
-    RabbitLabels, Servers, Storage, SystemConfiguration, SystemStatus, Workflow,
-    names::STORAGE_NAMESPACE,
+    ClientMount, Computes, DWDirectiveRule, DirectiveBreakdown, NnfContainerProfile, NnfLustreMgt,
+    NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
+    PersistentStorageInstance, RabbitLabels, Servers, Storage, SystemConfiguration, SystemStatus,
+    Workflow, names::STORAGE_NAMESPACE,
 };
 use controller::{Change, Event, Object, ObjectKey, Store};
 use directive::Ruleset;
+use k8s_openapi::api::{
+    batch::v1::Job,
+    core::v1::{ConfigMap, Pod, Service},
+};
 use kube::ResourceExt;
 
 use self::children::Children;
@@ -75,6 +80,12 @@ pub struct World {
     mounts: Store<ClientMount>,
     mgts: Store<NnfLustreMgt>,
     profiles: Store<NnfStorageProfile>,
+    container_profiles: Store<NnfContainerProfile>,
+    ports: Store<NnfPortManager>,
+    jobs: Store<Job>,
+    pods: Store<Pod>,
+    services: Store<Service>,
+    config_maps: Store<ConfigMap>,
     storages: Store<Storage>,
     nodes: Store<NnfNode>,
     systems: Store<SystemConfiguration>,
@@ -126,6 +137,16 @@ impl World {
             && self.statuses.is_complete()
             && self.persistent.is_complete()
             && self.rules.is_complete()
+            && self.container_profiles.is_complete()
+            && (self.site.settings.containers.is_none() || self.has_containers())
+    }
+
+    fn has_containers(&self) -> bool {
+        self.ports.is_complete()
+            && self.jobs.is_complete()
+            && self.pods.is_complete()
+            && self.services.is_complete()
+            && self.config_maps.is_complete()
     }
 
     /// The site's rules; `None` before they were listed: until then nobody knows that there are none.

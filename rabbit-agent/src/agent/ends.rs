@@ -16,10 +16,6 @@ use crate::{
     pass::{Pass, Wrote},
 };
 
-/// The number of recent resourceVersions to remember per object: more than one pass writes, few enough to keep for
-/// every object.
-const VERSIONS_KEPT: usize = 16;
-
 /// Conflicts in a row from which on the agent logs them. With the delays between passes that is more than ten seconds.
 const LASTING_CONFLICT: u32 = 5;
 
@@ -39,7 +35,6 @@ impl Agent {
             self.log_progress(&key, progress);
         }
         let status_changed = self.status_changed_meanwhile(&key, &pass.wrote);
-        self.remember(&pass.wrote);
         let handled = self.take_writes(&key, pass.wrote);
         if let Some(uid) = pass.mounted {
             self.claims.set_mounted(&uid);
@@ -62,10 +57,6 @@ impl Agent {
         if !self.woken_meanwhile.contains(&key) && handled == self.cache.fingerprint(&key) {
             // A watch brought the pass's own write before the pass ended, and only that woke the object.
             self.queue.satisfy(&key);
-        }
-        match handled.filter(|_| pass.done && !self.woken_meanwhile.contains(&key)) {
-            Some(print) => drop(self.settled.insert(key.clone(), print)),
-            None => drop(self.settled.remove(&key)),
         }
         self.queue.finished(&key, pass.retry, Instant::now());
         if status_changed {
@@ -106,22 +97,10 @@ impl Agent {
         }
     }
 
-    /// Remembers the versions that the pass wrote: a watch may bring them only after the next pass has ended.
-    fn remember(&mut self, wrote: &[Wrote]) {
-        for wrote in wrote {
-            if let (Some((of, _)), Some(version)) = (&wrote.handled, &wrote.version) {
-                let known = self.wrote.entry(of.clone()).or_default();
-                known.push(version.clone());
-                known.drain(..known.len().saturating_sub(VERSIONS_KEPT));
-            }
-        }
-    }
-
     /// Whether somebody else wrote the object's status while the pass ran.
     fn status_changed_meanwhile(&mut self, key: &Key, wrote: &[Wrote]) -> bool {
         let Some(version) = self.status_changed.remove(key) else { return false };
-        let remembered = self.wrote.get(key).is_some_and(|known| known.contains(&version));
-        !remembered && !wrote.iter().any(|write| write.version.as_ref() == Some(&version))
+        !wrote.iter().any(|write| write.version.as_ref() == Some(&version))
     }
 
     /// Puts what the pass wrote into the cache, and returns the object as the pass left it. The API refuses writes to

@@ -42,17 +42,10 @@ impl Agent {
                 continue;
             }
             self.woken_meanwhile.remove(&key);
-            let settled = self.settled.get(&key);
-            if settled.is_some() && settled == self.cache.fingerprint(&key).as_ref() {
-                // Our own write woke the object.
-                self.queue.finished(&key, Retry::OnChange, Instant::now());
-                continue;
-            }
             self.start(&key);
         }
     }
 
-    /// Running passes that erase namespaces.
     fn erasing(&self) -> usize {
         self.queue.running().filter(|key| self.cache.erases(key)).count()
     }
@@ -78,8 +71,6 @@ impl Agent {
             self.failing.remove(key);
             self.conflicts.remove(key);
             self.progress.remove(key);
-            self.wrote.remove(key);
-            self.settled.remove(key);
             self.handled.remove(key);
             self.queue.finished(key, Retry::OnChange, Instant::now());
             if let Key::BlockStorage(name) = key {

@@ -19,7 +19,6 @@ use crate::{
 /// How this rabbit allocates for all objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AllocationPolicy {
-    /// The number of drives for a new allocation.
     pub spread: Spread,
     /// Whether a namespace on a drive that is gone for good is replaced by one on another drive.
     pub replace: bool,
@@ -28,7 +27,6 @@ pub struct AllocationPolicy {
 /// Namespaces that the statuses of the rabbit's other NnfNodeBlockStorages name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Elsewhere {
-    /// Exactly these namespaces.
     Reported(BTreeSet<NamespaceId>),
     /// An object cannot be decoded, so any namespace may be its.
     Unreadable,
@@ -43,46 +41,29 @@ impl Elsewhere {
     }
 }
 
-/// Why a NnfNodeBlockStorage is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BlockStorageError {
-    /// `metadata.uid` is no uid.
     #[error("metadata.uid")]
     Uid(#[source] NameError),
-    /// A capacity is zero or negative.
     #[error("spec.allocations[{index}].capacity is {capacity} bytes: ask for at least 1")]
-    Capacity {
-        /// Index of the allocation.
-        index: usize,
-        /// The capacity, in bytes.
-        capacity: i64,
-    },
-    /// A name in an access list has no slot.
+    Capacity { index: usize, capacity: i64 },
     #[error("spec.allocations[{index}].access[{place}]")]
     Access {
-        /// Index of the allocation.
         index: usize,
-        /// Index in its access list.
         place: usize,
-        /// What is wrong with the name.
         #[source]
         source: ChassisError,
     },
-    /// A GFS2 asks for access of computes, and the agent does not know which computes are fenced.
     #[error("spec.allocations[].access")]
     Fences(#[from] FencesUnknown),
     /// The status names an impossible device, so what is allocated is unknown.
     #[error("status.allocations[{index}].devices[{place}]")]
     Device {
-        /// Index of the allocation.
         index: usize,
-        /// Index in its list of devices.
         place: usize,
-        /// What is wrong with the device's name.
         #[source]
         source: NameError,
     },
-    /// More allocations than a rabbit can hold.
     #[error("spec.allocations has {0} entries: at most {MOST_ALLOCATIONS} can be made")]
     TooMany(usize),
 }
@@ -91,9 +72,6 @@ pub enum BlockStorageError {
 const MOST_ALLOCATIONS: usize = 4096;
 
 /// The allocations that the object asks for, in its order.
-///
-/// # Errors
-/// The first field that is invalid.
 pub fn desired(
     object: &NnfNodeBlockStorage,
     chassis: &Chassis,
@@ -123,9 +101,6 @@ pub fn desired(
 }
 
 /// The allocations that the object's status names, whatever its spec asks for now: each with its reported namespaces.
-///
-/// # Errors
-/// When the status names an impossible device.
 pub fn from_status(
     object: &NnfNodeBlockStorage,
     policy: AllocationPolicy,
@@ -142,9 +117,6 @@ pub fn from_status(
 }
 
 /// The allocations that may be made now: those asked for, but a fenced compute reaches no GFS2.
-///
-/// # Errors
-/// As for `desired`, and when the agent does not know which computes are fenced.
 pub fn admitted(
     object: &NnfNodeBlockStorage,
     chassis: &Chassis,
@@ -194,9 +166,6 @@ fn reported(
 }
 
 /// The object's uid, by which its allocations are known on the drives.
-///
-/// # Errors
-/// When the API gave it none.
 pub fn uid(object: &NnfNodeBlockStorage) -> Result<ObjectUid, BlockStorageError> {
     object.metadata.uid.as_deref().unwrap_or_default().parse().map_err(BlockStorageError::Uid)
 }

@@ -32,11 +32,8 @@ use crate::{
 /// What a pass over a NnfNodeBlockStorage reads.
 #[derive(Debug)]
 pub struct View {
-    /// The NnfNodeBlockStorage.
     pub object: Arc<NnfNodeBlockStorage>,
-    /// The computes of this rabbit and their slots.
     pub chassis: Chassis,
-    /// Namespaces that the rabbit's other NnfNodeBlockStorages report.
     pub elsewhere: Elsewhere,
     /// Whether a NnfNodeStorage uses it.
     pub in_use: bool,
@@ -65,9 +62,6 @@ impl View {
 }
 
 /// Allocates and attaches, or releases everything when the object is deleted.
-///
-/// # Errors
-/// When a write to the API fails.
 pub async fn reconcile(context: &Context, view: &View, pass: &mut Pass) -> Result<(), WriteError> {
     let object = &*view.object;
     if object.metadata.deletion_timestamp.is_some() {

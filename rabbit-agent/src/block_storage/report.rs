@@ -23,7 +23,6 @@ use storage::{
     plan::missing,
 };
 
-/// The result for one allocation.
 pub type Outcome = Result<Converged, ConvergeError>;
 
 /// The status after every allocation converged or failed.
@@ -31,7 +30,6 @@ pub type Outcome = Result<Converged, ConvergeError>;
 /// A failed allocation keeps what was last reported, and its paths may be outdated: `podStartTime` becomes `started`
 /// only when all allocations were observed. An allocation whose drives are all away counts as observed: it has no
 /// paths, and others are used or torn down without it. `rolled_back` allocations are reported as never made.
-#[must_use]
 pub fn status(
     object: &NnfNodeBlockStorage,
     wanted: &[Allocation],
@@ -69,7 +67,6 @@ pub fn status(
 }
 
 /// The status when the object is invalid: as before, with the error.
-#[must_use]
 pub fn refused(object: &NnfNodeBlockStorage, error: ResourceError) -> NnfNodeBlockStorageStatus {
     NnfNodeBlockStorageStatus { error: Some(error), ..object.status.clone().unwrap_or_default() }
 }
@@ -155,8 +152,6 @@ fn device(id: &NamespaceId, size: u64) -> NnfNodeBlockStorageDeviceStatus {
     }
 }
 
-/// Whether the status reports namespaces of any allocation.
-#[must_use]
 pub fn has_devices(status: &NnfNodeBlockStorageStatus) -> bool {
     status.allocations.iter().any(|allocation| !allocation.devices.is_empty())
 }

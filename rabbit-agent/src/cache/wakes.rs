@@ -85,11 +85,6 @@ fn has_failed(block: &&Arc<NnfNodeBlockStorage>) -> bool {
     block.status.as_ref().is_some_and(|status| status.error.is_some())
 }
 
-fn changed<K: Cached>(change: &Change<K>) -> Vec<Wake> {
-    let key = change.object().filter(|_| change.to_act_on()).and_then(|object| object.key());
-    key.map(Wake::Changed).into_iter().collect()
-}
-
 impl Cached for NnfNodeBlockStorage {
     fn store(cache: &mut Cache) -> &mut Store<Self> {
         &mut cache.block_storages
@@ -102,10 +97,8 @@ impl Cached for NnfNodeBlockStorage {
     /// The storages and mounts on it wait for its devices; allocations that found no room wait for others to be
     /// deleted.
     fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
-        let Some(object) = change.object().filter(|object| cache.is_ours(&***object)) else {
-            return Vec::new();
-        };
-        let mut wakes = changed(change);
+        let Some(object) = change.object() else { return Vec::new() };
+        let mut wakes = Vec::new();
         let status =
             |object: &Option<Arc<Self>>| object.as_ref().and_then(|object| object.status.clone());
         if status(&change.old) != status(&change.new) || change.to_act_on() {
@@ -146,10 +139,8 @@ impl Cached for NnfNodeStorage {
 
     /// Mounts wait for their file systems.
     fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
-        let Some(object) = change.object().filter(|object| cache.is_ours(&***object)) else {
-            return Vec::new();
-        };
-        let mut wakes = changed(change);
+        let Some(object) = change.object() else { return Vec::new() };
+        let mut wakes = Vec::new();
         let ready = |object: &Option<Arc<Self>>| {
             object
                 .as_ref()
@@ -183,10 +174,7 @@ impl Cached for ClientMount {
     /// When a ClientMount disappears, or is replaced by another of its name, while it carries our finalizer, the agent
     /// cleans up after it. Without the finalizer nothing was mounted, but its mount points were claimed.
     fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
-        if !change.object().is_some_and(|object| cache.is_ours(&**object)) {
-            return Vec::new();
-        }
-        let mut wakes = changed(change);
+        let mut wakes = Vec::new();
         if let Some(object) = change.object() {
             wakes.extend(cache.deleted_storages_of(object));
         }
@@ -224,14 +212,6 @@ impl Cached for NnfNode {
         (self.name_any() == NNF_NODE).then_some(Key::Node)
     }
 
-    fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
-        if change.object().is_some_and(|object| cache.is_ours(&**object)) {
-            changed(change)
-        } else {
-            Vec::new()
-        }
-    }
-
     fn same_status(&self, other: &Self) -> bool {
         let own = |object: &Self| {
             let mut status = object.status.clone().unwrap_or_default();
@@ -251,14 +231,6 @@ impl Cached for NnfLustreMgt {
 
     fn key(&self) -> Option<Key> {
         Some(Key::LustreMgt(self.name_any()))
-    }
-
-    fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
-        if change.object().is_some_and(|object| cache.is_ours(&**object)) {
-            changed(change)
-        } else {
-            Vec::new()
-        }
     }
 
     fn same_status(&self, other: &Self) -> bool {

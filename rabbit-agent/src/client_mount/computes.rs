@@ -27,7 +27,6 @@ use crate::{
 /// The computes that may have mounted the allocations of an object.
 #[derive(Debug)]
 pub struct Computes {
-    /// Computes of the chassis.
     plugged_in: Vec<NodeName>,
     /// Those of them that the block storages give access now.
     given: BTreeSet<String>,
@@ -35,7 +34,6 @@ pub struct Computes {
 
 impl Computes {
     /// Reads both from the rabbit's own objects.
-    #[must_use]
     pub fn of(object: &ClientMount, cache: &Cache) -> Self {
         let referred =
             object.spec.mounts.iter().filter_map(|mount| mount.device.device_reference.as_ref());
@@ -92,7 +90,6 @@ pub(super) async fn add(
                 .extend(wrong.into_iter().map(|why| format!("{}: {why}", describe(object))));
             if !all_told {
                 // Computes that have access: their ClientMounts may still come, or their jobs use none.
-                pass.done = false;
                 pass.retry = pass.retry.min(Retry::Later);
             }
         }
@@ -106,7 +103,6 @@ pub(super) async fn add(
                 describe(object),
                 plain(&error)
             ));
-            pass.done = false;
             pass.retry = pass.retry.min(Retry::Later);
         }
     }
@@ -136,7 +132,6 @@ fn allocation(reference: &ClientMountDeviceReference) -> Option<(&str, &str, i64
     Some((to.namespace.as_deref()?, to.name.as_deref()?, reference.allocation_index()))
 }
 
-/// The ClientMounts of these computes that `which` selects.
 async fn mounts_of(
     context: &Context,
     computes: &Computes,

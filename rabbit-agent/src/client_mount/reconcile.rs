@@ -29,18 +29,13 @@ use crate::{
 /// What to do about a ClientMount.
 #[derive(Debug)]
 pub enum Work {
-    /// Bring these units to their goal.
     Units(MountUnits),
-    /// Report the failure and do nothing.
     Refuse(Goal, Failure),
     /// The object is to be unmounted but was never mounted: its mount points are another object's.
     NeverMounted,
 }
 
 /// The units of an object. Does no I/O.
-///
-/// # Errors
-/// When the object as a whole is unusable.
 pub fn units(
     object: &ClientMount,
     goal: Goal,
@@ -87,7 +82,6 @@ fn follow(
 /// A ClientMount's work, determined before its pass.
 #[derive(Debug)]
 pub struct Prepared {
-    /// What to do about the object as it is now.
     pub work: Work,
     /// Units of its earlier versions, to be unmounted first.
     pub dropped: DroppedUnits,
@@ -101,7 +95,6 @@ fn dropped(object: &ClientMount, cache: &Cache, site: &Site) -> DroppedUnits {
     versions.map(|version| (version.clone(), units(version))).collect()
 }
 
-/// All mount points of the object's earlier versions.
 pub fn former_points(object: &ClientMount, cache: &Cache, site: &Site) -> Vec<MountPoint> {
     mount_points_of(&dropped(object, cache, site)).cloned().collect()
 }
@@ -176,9 +169,7 @@ pub fn prepare_for(
 /// What a pass over a ClientMount reads.
 #[derive(Debug)]
 pub struct View {
-    /// The ClientMount.
     pub object: Arc<ClientMount>,
-    /// What to do about it.
     pub work: Work,
     /// Computes that may use its allocations.
     pub computes: Computes,
@@ -189,9 +180,6 @@ pub struct View {
 }
 
 /// Mounts or unmounts, and reports the result. A deleted object loses the finalizer when nothing of it is left.
-///
-/// # Errors
-/// When a write to the API fails.
 pub async fn reconcile(context: &Context, view: View, pass: &mut Pass) -> Result<(), WriteError> {
     let View { object, work, computes, dropped, profile } = view;
     let object = &*object;

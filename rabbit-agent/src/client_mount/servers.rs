@@ -20,61 +20,29 @@ const NAME: &str = ".nnf-servers.json";
 /// The text that tools look for when the file cannot be written.
 const PREFIX: &str = "unable to dump servers resource to file on clientmount path";
 
-/// Why the components of a file system are unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ServersError {
-    /// The labels do not lead to a Servers object.
     #[error(
         "metadata.labels: {} is {kind:?}: a Lustre mount with setPermissions must be owned by a NnfStorage or a Servers, with its name and namespace in the labels beside it",
         label::OWNER_KIND
     )]
-    Owner {
-        /// Kind of the object's owner; empty without an owner.
-        kind: String,
-    },
-    /// There is no such Servers object.
+    Owner { kind: String },
     #[error(
         "Servers {0} does not exist: it has the name and namespace of the NnfStorage that owns the mount"
     )]
     Missing(String),
-    /// The Servers object belongs to another workflow.
     #[error(
         "Servers {place} is of workflow {found:?} and the mount of {wanted:?}: one of them was made anew, delete the mount"
     )]
-    Foreign {
-        /// Namespace and name of the Servers object.
-        place: String,
-        /// Uid of the workflow in its labels.
-        found: String,
-        /// Uid of the workflow in the mount's labels.
-        wanted: String,
-    },
-    /// An allocation set has a label that is no Lustre component.
+    Foreign { place: String, found: String, wanted: String },
     #[error(
         "Servers {place}: spec.allocationSets[{set}].label: {label:?} is no part of a Lustre file system: use ost, mdt, mgt or mgtmdt"
     )]
-    Label {
-        /// Namespace and name of the Servers object.
-        place: String,
-        /// Index of the allocation set.
-        set: usize,
-        /// Label of the allocation set.
-        label: String,
-    },
-    /// A number of targets is out of range.
+    Label { place: String, set: usize, label: String },
     #[error(
         "Servers {place}: spec.allocationSets[{set}].storage[{storage}].allocationCount: {count} is no number of targets: use 1 to {MOST}"
     )]
-    Count {
-        /// Namespace and name of the Servers object.
-        place: String,
-        /// Index of the allocation set.
-        set: usize,
-        /// Index of the rabbit in the set.
-        storage: usize,
-        /// The number given.
-        count: i64,
-    },
+    Count { place: String, set: usize, storage: usize, count: i64 },
 }
 
 impl From<&ServersError> for Failure {

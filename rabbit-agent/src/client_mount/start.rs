@@ -18,9 +18,6 @@ use crate::{
 };
 
 /// Every mount point that an object of this rabbit may use. Too many are harmless; a missing one would be unmounted.
-///
-/// # Errors
-/// The object whose mount points are unknown; nothing may be unmounted then.
 pub fn points_to_keep(
     cache: &Cache,
     site: &Site,

@@ -166,7 +166,6 @@ pub struct Args {
 
 impl Args {
     /// Parses the command line and the environment, including those of nnf-node-manager. Exits the process on an error.
-    #[must_use]
     pub fn read() -> Self {
         let command = in_its_environment(Self::command(), is_set);
         let mut line = daemon::translate(std::env::args_os(), &flags());
@@ -178,7 +177,6 @@ impl Args {
     }
 
     /// The log level.
-    #[must_use]
     pub fn logs(&self) -> LogArgs {
         LogArgs { log_level: self.zap.level().unwrap_or(self.logs.log_level) }
     }

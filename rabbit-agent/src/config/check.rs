@@ -16,9 +16,6 @@ use crate::{block_storage::desired::AllocationPolicy, node_storage::desired::Tem
 
 impl Args {
     /// Checks everything that can be checked without the node.
-    ///
-    /// # Errors
-    /// The first value that is invalid, with the remedy.
     pub fn check(self) -> Result<Config, ConfigError> {
         let coordinator = self
             .coordinator
@@ -92,7 +89,6 @@ impl Args {
         Ok(DriveConfig::File { pool, node: node.clone(), drives: self.file_drives, drive_capacity })
     }
 
-    /// Every directory beneath which this agent mounts.
     fn roots(&self) -> Result<AllowedRoots, ConfigError> {
         let mut flagged: Vec<(&'static str, &Path)> = vec![("--temp-root", &self.temp_root)];
         flagged.extend(self.index_root.iter().map(|path| ("--index-root", path.as_path())));

@@ -23,7 +23,6 @@ use daemon::blocking;
 /// How long dlm_tool may take. dlm_controld runs on this node and answers at once.
 const ACK_WITHIN: Duration = Duration::from_secs(10);
 
-/// Why the acknowledgement to DLM failed.
 #[derive(Debug, Error)]
 enum AckError {
     #[error("read {path}")]

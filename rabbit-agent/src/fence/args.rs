@@ -43,16 +43,10 @@ pub struct FenceArgs {
 pub enum FenceConfigError {
     /// The path depends on the agent's working directory.
     #[error("{flag} {} is not absolute: begin it with /", .path.display())]
-    NotAbsolute {
-        /// The flag.
-        flag: &'static str,
-        /// Its value.
-        path: PathBuf,
-    },
+    NotAbsolute { flag: &'static str, path: PathBuf },
     /// The agent would take answers for requests.
     #[error("--fence-requests and --fence-responses are both {}: give each a directory of its own", .0.display())]
     Same(PathBuf),
-    /// The program has no name.
     #[error("--dlm-tool is empty: give the path of dlm_tool, or leave it out")]
     NoTool,
 }
@@ -72,9 +66,6 @@ pub struct FenceConfig {
 
 impl FenceArgs {
     /// Checks the flags without reading the node.
-    ///
-    /// # Errors
-    /// The first value that is invalid.
     pub fn check(self) -> Result<FenceConfig, FenceConfigError> {
         for (flag, path) in [
             ("--fence-requests", &self.fence_requests),

@@ -5,9 +5,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
+use parking_lot::Mutex;
 use storage::desired::{Allocation, Endpoint, NodeName};
 use thiserror::Error;
 use tokio::sync::Notify;
@@ -20,10 +21,8 @@ pub struct FencesUnknown(String);
 /// Why a compute gets no GFS2.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NotAttached {
-    /// The agent does not know which computes are fenced.
     #[error(transparent)]
     Unknown(#[from] FencesUnknown),
-    /// The compute is fenced or is being fenced.
     #[error("{0} is fenced, or is being fenced")]
     Closed(NodeName),
 }
@@ -35,20 +34,16 @@ pub struct Fences(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Notifies when an attachment has ended.
     ended: Notify,
 }
 
 #[derive(Debug, Default)]
 struct State {
     unknown: Option<String>,
-    /// Nodes with an answer of success.
     fenced: BTreeSet<NodeName>,
-    /// Nodes with a request.
     asked: BTreeSet<NodeName>,
     /// Number of fences that work on each node: the next one may begin before the last one is dropped.
     busy: BTreeMap<NodeName, usize>,
-    /// Number of running attachments to each node.
     attaching: BTreeMap<NodeName, usize>,
 }
 
@@ -68,7 +63,7 @@ pub(super) struct Attaching {
 
 impl Drop for Attaching {
     fn drop(&mut self) {
-        one_less(&mut lock(&self.of).attaching, &self.node);
+        one_less(&mut self.of.state.lock().attaching, &self.node);
         self.of.ended.notify_waiters();
     }
 }
@@ -83,7 +78,7 @@ pub(super) struct Closed {
 
 impl Drop for Closed {
     fn drop(&mut self) {
-        one_less(&mut lock(&self.of).busy, &self.node);
+        one_less(&mut self.of.state.lock().busy, &self.node);
     }
 }
 
@@ -95,25 +90,20 @@ fn one_less(counts: &mut BTreeMap<NodeName, usize>, node: &NodeName) {
 }
 
 impl Default for Fences {
-    /// With no node fenced.
     fn default() -> Self {
         Self(Arc::new(Shared { state: Mutex::default(), ended: Notify::new() }))
     }
 }
 
 impl Fences {
-    /// The fenced nodes.
-    #[must_use]
     pub fn fenced(&self) -> BTreeSet<NodeName> {
-        lock(&self.0).fenced.clone()
+        self.0.state.lock().fenced.clone()
     }
 
     /// Removes fenced computes from the access lists of a GFS2's allocations.
-    ///
-    /// # Errors
-    /// When computes remain and the agent does not know which are fenced.
+    /// Fails when computes remain and the agent does not know which are fenced.
     pub fn remove_fenced(&self, wanted: &mut [Allocation]) -> Result<(), FencesUnknown> {
-        let state = lock(&self.0);
+        let state = self.0.state.lock();
         let mut any = false;
         for allocation in wanted {
             let closed = |endpoint: Endpoint, node: &NodeName| match endpoint {
@@ -126,12 +116,9 @@ impl Fences {
         state.unknown.clone().filter(|_| any).map_or(Ok(()), |why| Err(FencesUnknown(why)))
     }
 
-    /// Allows the attachment of a GFS2's namespace to the compute `node`.
-    ///
-    /// # Errors
-    /// When the node is fenced, or the agent does not know whether it is.
+    /// Allows the attachment of a GFS2's namespace to the compute `node`, unless it is fenced or that is not known.
     pub(super) fn attach(&self, node: &NodeName) -> Result<Attaching, NotAttached> {
-        let mut state = lock(&self.0);
+        let mut state = self.0.state.lock();
         if state.is_closed(node) {
             return Err(NotAttached::Closed(node.clone()));
         }
@@ -144,18 +131,17 @@ impl Fences {
 
     /// From now on the agent does not know which computes are fenced.
     pub(super) fn set_unknown(&self, why: String) {
-        lock(&self.0).unknown = Some(why);
+        self.0.state.lock().unknown = Some(why);
     }
 
-    /// The agent knows it again.
     pub(super) fn set_known(&self) {
-        lock(&self.0).unknown = None;
+        self.0.state.lock().unknown = None;
     }
 
     /// Stores the nodes with an answer of success and those with a request. Returns whether the fenced nodes changed;
     /// requested ones concern only the fencer.
     pub(super) fn update(&self, fenced: BTreeSet<NodeName>, asked: BTreeSet<NodeName>) -> bool {
-        let mut state = lock(&self.0);
+        let mut state = self.0.state.lock();
         let changes = state.fenced != fenced;
         (state.fenced, state.asked) = (fenced, asked);
         changes
@@ -163,28 +149,22 @@ impl Fences {
 
     /// Begins a fence of `node`: it gets no GFS2 until the result is dropped.
     pub(super) fn close(&self, node: &NodeName) -> Closed {
-        *lock(&self.0).busy.entry(node.clone()).or_default() += 1;
+        *self.0.state.lock().busy.entry(node.clone()).or_default() += 1;
         Closed { of: Arc::clone(&self.0), node: node.clone() }
     }
 
-    /// Waits until no attachment to `node` runs.
     pub(super) async fn wait_for_attachments(&self, node: &NodeName) {
         loop {
             let ended = self.0.ended.notified();
             tokio::pin!(ended);
             // From here on an end is noticed, also one before the wait.
             ended.as_mut().enable();
-            if !lock(&self.0).attaching.contains_key(node) {
+            if !self.0.state.lock().attaching.contains_key(node) {
                 return;
             }
             ended.await;
         }
     }
-}
-
-/// No code panics while it holds the lock.
-fn lock(shared: &Shared) -> MutexGuard<'_, State> {
-    shared.state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

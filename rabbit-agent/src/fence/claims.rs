@@ -29,7 +29,6 @@ pub(super) struct Claims {
 }
 
 impl Claims {
-    /// Reads a complete list of objects.
     pub(super) fn of(objects: &[DeserializeGuard<NnfNodeBlockStorage>]) -> Self {
         let mut claims = Self::default();
         for object in objects {
@@ -107,13 +106,11 @@ impl Claims {
 #[derive(Debug)]
 pub(super) struct Hosts {
     pub(super) target: NodeName,
-    /// The present host of each endpoint.
     owners: BTreeMap<Endpoint, NodeName>,
     pub(super) is_of_the_chassis: bool,
 }
 
 impl Hosts {
-    /// Finds `node` in this chassis.
     pub(super) fn of(node: &NodeName, chassis: &Chassis) -> Self {
         let computes = chassis.slots().into_iter();
         let mut owners: BTreeMap<_, _> =

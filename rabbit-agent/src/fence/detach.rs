@@ -28,13 +28,9 @@ const LISTED_WITHIN: Duration = Duration::from_secs(8);
 /// What a fence needs.
 #[derive(Clone)]
 pub(crate) struct Tools {
-    /// Name of this rabbit.
     pub(crate) node: NodeName,
-    /// Client of the Kubernetes API.
     pub(crate) client: Client,
-    /// The node's storage.
     pub(crate) converger: Arc<Converger>,
-    /// Which computes may get a GFS2.
     pub(crate) fences: Fences,
 }
 
@@ -47,13 +43,10 @@ enum DetachError {
     /// The attachment could restore what the fence detaches.
     #[error("a namespace of a GFS2 is being attached to it, and that has not ended within {} s", ATTACHED_WITHIN.as_secs())]
     Busy,
-    /// The owners of the namespaces are unknown.
     #[error("the API does not list the NnfNodeBlockStorages of this rabbit: {0}")]
     List(String),
-    /// The hosts of the slots are unknown.
     #[error("the API does not tell SystemConfiguration default/default: {0}")]
     Chassis(String),
-    /// The access to the namespaces is unknown.
     #[error("the drives cannot be looked at: {0}")]
     Look(String),
     /// Neither chassis nor drives know the node: most likely it has another name here.

@@ -16,9 +16,7 @@ use super::Fences;
 /// A host that attaches nothing to a fenced compute.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    /// The real host.
     pub(crate) host: Arc<dyn Host>,
-    /// Which computes are fenced.
     pub(crate) fences: Fences,
 }
 

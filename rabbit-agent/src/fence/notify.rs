@@ -16,7 +16,6 @@ use nix::{
 };
 use tokio::io::unix::AsyncFd;
 
-/// Watches directories.
 #[derive(Debug)]
 pub(super) struct Watch {
     ready: AsyncFd<OwnedFd>,

@@ -21,7 +21,6 @@ pub(super) struct FileName {
 /// The meaning of a file name in one of the directories.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Named {
-    /// A request or an answer.
     File(FileName),
     /// Another file, or a dot file that is still being written.
     Other,
@@ -32,13 +31,10 @@ pub(super) enum Named {
 /// Why a file is no valid request.
 #[derive(Debug, Error)]
 pub(super) enum RequestError {
-    /// The file is torn, or its contents are something else.
     #[error("it does not read as a request")]
     Malformed(#[source] serde_json::Error),
-    /// File name and contents name different nodes.
     #[error("its name says {named}, and its target_node {target:?}: make them the same")]
     OtherTarget { named: NodeName, target: String },
-    /// File name and contents name different requests.
     #[error("its name says {named}, and its request_id {id:?}: make them the same")]
     OtherId { named: Uuid, id: String },
 }
@@ -53,7 +49,6 @@ pub(super) enum Unserved {
     Action(String),
 }
 
-/// A request to fence a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Request {
     pub(super) request_id: String,
@@ -61,7 +56,6 @@ pub(super) struct Request {
     pub(super) timestamp: String,
     pub(super) action: String,
     pub(super) target_node: String,
-    /// Name of the node that requests it.
     pub(super) recorder_node: String,
     /// Further fields, which the answer repeats.
     #[serde(flatten)]
@@ -69,7 +63,6 @@ pub(super) struct Request {
 }
 
 impl FileName {
-    /// Parses a file name.
     pub(super) fn read(name: &str) -> Named {
         let Some(stem) = name.strip_suffix(".json").filter(|_| !name.starts_with('.')) else {
             return Named::Other;
@@ -83,7 +76,6 @@ impl FileName {
         file.filter(|file| file.to_string() == name).map_or(Named::Nameless, Named::File)
     }
 
-    /// The node to be fenced.
     pub(super) fn node(&self) -> &NodeName {
         &self.node
     }
@@ -98,7 +90,6 @@ impl fmt::Display for FileName {
 }
 
 impl Request {
-    /// Parses the contents of the file `name`.
     pub(super) fn read(name: &FileName, bytes: &[u8]) -> Result<Self, RequestError> {
         let request: Self = serde_json::from_slice(bytes).map_err(RequestError::Malformed)?;
         if request.target_node != name.node.as_str() {

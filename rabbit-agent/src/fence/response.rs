@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 
 use super::request::Request;
 
-/// The result of a fence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// The node reaches nothing any more. The text says what was detached.
@@ -79,9 +78,6 @@ struct Marker {
 }
 
 /// Whether an answer says that its node is fenced.
-///
-/// # Errors
-/// When the answer cannot be parsed.
 pub(super) fn is_marker(bytes: &[u8]) -> Result<bool, serde_json::Error> {
     let marker: Marker = serde_json::from_slice(bytes)?;
     Ok(marker.success == Some(true) || marker.status.as_deref() == Some("success"))

@@ -41,7 +41,6 @@ const RETRY_AFTER: Duration = Duration::from_secs(5);
 /// The same while the directories never existed and no cluster is configured that could request a fence.
 const RETRY_AFTER_UNUSED: Duration = Duration::from_secs(60);
 
-/// Carries out the requests to fence.
 pub(crate) struct Fencer {
     spool: Option<OpenSpool>,
     /// Why the directories could not be read. Until they can, no compute gets a GFS2.
@@ -58,11 +57,9 @@ pub(crate) struct Fencer {
     failed: BTreeSet<FileName>,
     /// Nodes whose files may have changed since the work on them began.
     outdated: BTreeSet<NodeName>,
-    /// Problems with files that were logged already.
     logged: BTreeSet<String>,
 }
 
-/// The opened directories and the watch on them.
 struct OpenSpool {
     spool: Spool,
     watch: Watch,
@@ -148,7 +145,6 @@ impl Fencer {
         (fencer, UnboundedReceiverStream::new(received).chain(futures::stream::pending()))
     }
 
-    /// Runs without end.
     pub(crate) async fn run(mut self) {
         self.check().await;
         loop {

@@ -17,24 +17,20 @@ use super::{
     response::{Response, is_marker},
 };
 
-/// A directory or file cannot be used.
 #[derive(Debug, Error)]
 pub(super) enum SpoolError {
-    /// The agent cannot know which nodes are fenced.
     #[error("open {}: see that its parent directory is there and keeps its files over a reboot, or name another with --fence-requests and --fence-responses", .path.display())]
     Open {
         path: PathBuf,
         #[source]
         source: io::Error,
     },
-    /// A directory cannot be read after it was opened.
     #[error("read {}", .path.display())]
     Read {
         path: PathBuf,
         #[source]
         source: io::Error,
     },
-    /// The answer is not on disk.
     #[error("write {}", .path.display())]
     Write {
         path: PathBuf,
@@ -50,14 +46,12 @@ pub(super) enum SpoolError {
     },
 }
 
-/// The directories of requests and answers.
 #[derive(Debug, Clone)]
 pub(super) struct Spool {
     pub(super) requests: PathBuf,
     pub(super) responses: PathBuf,
 }
 
-/// The contents of both directories.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Scan {
     /// Nodes whose answer says, or may say, that they are fenced.

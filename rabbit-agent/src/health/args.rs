@@ -42,10 +42,7 @@ pub struct HealthConfig {
 }
 
 impl HealthArgs {
-    /// The checked flags.
-    ///
-    /// # Errors
-    /// The index of a compute with two ports.
+    /// The checked flags; fails with the index of a compute that has two ports.
     pub fn check(self) -> Result<HealthConfig, u8> {
         let mut ports = BTreeMap::new();
         for (slot, port) in self.compute_links {

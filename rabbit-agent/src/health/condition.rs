@@ -4,18 +4,12 @@ use std::time::{Duration, Instant};
 
 use storage::{desired::Nqn, observed::DriveWarning};
 
-/// What a condition is about.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
-    /// The rabbit itself.
     Rabbit,
-    /// A drive.
     Drive(Nqn),
-    /// The compute in a slot.
     Compute(u8),
-    /// The file system at a mount point.
     FileSystem(String),
-    /// A volume group.
     Group(String),
 }
 
@@ -28,7 +22,6 @@ pub enum Kind {
     NoDrive,
     /// Something other than the drives could not be read.
     Unreadable,
-    /// Memory runs out.
     Memory,
     /// Tasks wait for memory.
     Pressure,
@@ -62,11 +55,9 @@ pub enum Kind {
     PowerLost,
     /// The driver's controller of a drive is not live.
     Controller,
-    /// A namespace is read-only.
     ReadOnlyNamespace,
     /// A file system became read-only by itself.
     WentReadOnly,
-    /// A file system was shut down.
     ShutDown,
     /// A file system does not answer.
     Silent,
@@ -76,7 +67,6 @@ pub enum Kind {
     Unwell,
 }
 
-/// What a condition means for its subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// The subject still works.
@@ -85,7 +75,6 @@ pub enum Severity {
     Critical,
 }
 
-/// A finding of one health check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Finding {
     pub(super) severity: Severity,
@@ -96,9 +85,7 @@ pub(super) struct Finding {
 /// A finding while it lasts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Condition {
-    /// What it means for its subject.
     pub severity: Severity,
-    /// Text with device, value, threshold and remedy.
     pub text: String,
     /// Since when checks do not find it any more.
     pub clean_since: Option<Instant>,

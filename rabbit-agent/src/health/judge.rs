@@ -24,7 +24,6 @@ const RECHECK: Duration = Duration::from_secs(60);
 /// The conditions of a rabbit, and what the next check is compared with.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Judgement {
-    /// Conditions by subject and kind.
     pub conditions: BTreeMap<(Subject, Kind), Condition>,
     /// When the next condition may end; the next check should not be later.
     pub settles: Option<Instant>,
@@ -46,7 +45,6 @@ pub(super) struct Known {
     pub(super) writable: BTreeSet<(String, DeviceNumber)>,
 }
 
-/// Counters of a drive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Counters {
     pub(super) smart: Option<Smart>,
@@ -59,7 +57,6 @@ enum Coverage {
     Gone,
     /// The subject was not read.
     NotRead,
-    /// The subject was read.
     Read,
 }
 
@@ -110,7 +107,6 @@ const MISSING: &str =
     "it is not there any more: put it back, or restart rabbit-agent if it is gone for good";
 
 /// The judgement after a check. Conditions that the check does not cover stay.
-#[must_use]
 pub fn judge(before: &Judgement, seen: &Seen<'_>, now: Instant) -> Judgement {
     let staying = findings(seen, &before.known, LEAVE);
     let mut conditions = BTreeMap::new();

@@ -11,7 +11,6 @@ use super::{
 };
 
 /// Health of the rabbit as a whole, with all conditions, the worst first.
-#[must_use]
 pub fn health(judgement: &Judgement, total: u64, allocated: u64) -> Health {
     let mut wrong: Vec<_> = judgement.conditions.iter().collect();
     wrong.sort_by_key(|(_, condition)| std::cmp::Reverse(condition.severity));
@@ -31,7 +30,6 @@ pub fn health(judgement: &Judgement, total: u64, allocated: u64) -> Health {
 
 /// Overall health. A condition that is critical for one drive, compute or file system is a warning for the rabbit,
 /// which serves the others.
-#[must_use]
 pub fn overall(judgement: &Judgement) -> NnfResourceHealth {
     let critical = |((subject, _), condition): (&(Subject, Kind), &Condition)| {
         *subject == Subject::Rabbit && condition.severity == Severity::Critical
@@ -47,7 +45,6 @@ pub fn overall(judgement: &Judgement) -> NnfResourceHealth {
 
 /// Status of a drive in the terms that the sites' tools know: offline when it cannot be reached, disabled when it stops
 /// writing, failed with any other warning.
-#[must_use]
 pub fn of_drive(judgement: &Judgement, nqn: &Nqn) -> (NnfResourceStatus, NnfResourceHealth) {
     let subject = Subject::Drive(nqn.clone());
     let is = |wanted: fn(&Kind) -> bool| of(judgement, &subject).any(|(kind, _)| wanted(kind));
@@ -71,7 +68,6 @@ fn ends_writing(kind: &Kind) -> bool {
 }
 
 /// Status of the compute in a slot, as far as its link shows.
-#[must_use]
 pub fn of_compute(judgement: &Judgement, slot: u8) -> (NnfResourceStatus, NnfResourceHealth) {
     let subject = Subject::Compute(slot);
     let lost = of(judgement, &subject).any(|(kind, _)| *kind == Kind::LinkLost);
@@ -80,7 +76,6 @@ pub fn of_compute(judgement: &Judgement, slot: u8) -> (NnfResourceStatus, NnfRes
 }
 
 /// Health of the rabbit's own node: memory, load, file systems and volume groups.
-#[must_use]
 pub fn of_rabbit(judgement: &Judgement) -> NnfResourceHealth {
     let mut own = judgement.conditions.keys().filter(|(subject, kind)| match subject {
         Subject::Rabbit => matches!(kind, Kind::Memory | Kind::Pressure | Kind::Load),

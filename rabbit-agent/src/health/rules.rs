@@ -31,34 +31,27 @@ pub struct Seen<'a> {
     pub links: Option<&'a BTreeMap<u8, Link>>,
     /// Facts of the node; `None` when not read.
     pub facts: Option<&'a Facts>,
-    /// The drives.
     pub drives: DrivesSeen<'a>,
     /// Uids of all NnfNodeBlockStorages of the rabbit; `None` when not needed.
     pub claimants: Option<&'a BTreeSet<ObjectUid>>,
 }
 
-/// What a check read of the drives.
 #[derive(Debug, Clone, Copy)]
 pub enum DrivesSeen<'a> {
     /// The check did not read them.
     NotAsked,
     /// They could not be read.
     Failed,
-    /// They were read.
     Whole {
-        /// Drives, SMART logs and namespaces.
         observed: &'a Observed,
-        /// Namespaces that no object claims.
         unclaimed: &'a [String],
         /// Namespaces that statuses of objects name and no drive has, each with its object.
         lost: &'a [String],
     },
 }
 
-/// Thresholds of the rules.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Thresholds {
-    /// Degrees below the drive's own thresholds.
     pub(super) degrees: i64,
     /// Percent of spare blocks above the drive's own threshold.
     pub(super) spare: u8,
@@ -79,7 +72,6 @@ pub(super) const LEAVE: Thresholds =
 
 pub(super) type Findings = BTreeMap<(Subject, Kind), Finding>;
 
-/// All findings by these thresholds.
 pub(super) fn findings(seen: &Seen<'_>, known: &Known, at: Thresholds) -> Findings {
     let mut found = Findings::new();
     computes(seen, &mut found);

@@ -2,11 +2,12 @@
 //! listens for changes, and event sources request checks.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use futures::{Stream, stream};
+use parking_lot::Mutex;
 use proto::v1::{Health, health::State};
 use storage::{Observed, health::Probe};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -22,7 +23,6 @@ use super::{
 pub struct HealthState {
     newest: watch::Sender<Health>,
     judged: Arc<Mutex<Judgement>>,
-    /// Number of checks requested so far.
     requests: watch::Sender<u64>,
     /// When the next check is due without a request.
     due: watch::Sender<Option<Instant>>,
@@ -52,19 +52,16 @@ impl Default for HealthState {
 impl HealthState {
     /// Health from what `probe` reads, checked `every` so often without an event, if at all. The chassis has this many
     /// `slots` for drives, or 0 when unknown.
-    #[must_use]
     pub fn new(probe: Arc<dyn Probe>, every: Option<Duration>, slots: u16) -> Self {
         Self { probe: Some(probe), every, slots, ..Self::default() }
     }
 
     /// Number of slots for drives in the chassis; 0 when unknown.
-    #[must_use]
     pub fn slots(&self) -> u16 {
         self.slots
     }
 
     /// Reads facts of the node, if there is a probe.
-    #[must_use]
     pub fn probe(&self) -> Option<Arc<dyn Probe>> {
         self.probe.clone()
     }
@@ -76,9 +73,8 @@ impl HealthState {
     }
 
     /// Judges what a check read, and logs conditions that began or ended.
-    #[must_use]
     pub fn judge(&self, seen: &Seen<'_>, now: Instant) -> Judgement {
-        let mut judged = self.judged.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut judged = self.judged.lock();
         let next = judge(&judged, seen, now);
         log_changes(&judged, &next);
         *judged = next.clone();
@@ -89,16 +85,14 @@ impl HealthState {
         next
     }
 
-    /// The last judgement.
-    #[must_use]
     pub fn judged(&self) -> Judgement {
-        self.judged.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.judged.lock().clone()
     }
 
     /// The observation with the drives added that were there before and are missing now.
     #[must_use]
     pub fn with_missing(&self, observed: Observed) -> Observed {
-        self.judged.lock().unwrap_or_else(PoisonError::into_inner).with_missing(observed)
+        self.judged.lock().with_missing(observed)
     }
 
     fn next_check(&self, judged: &Judgement, now: Instant) -> Option<Instant> {
@@ -129,7 +123,6 @@ impl HealthState {
     }
 
     /// Returns a receiver of the published health.
-    #[must_use]
     pub fn listen(&self) -> watch::Receiver<Health> {
         self.newest.subscribe()
     }
@@ -139,8 +132,6 @@ impl HealthState {
         self.requests.send_modify(|count| *count += 1);
     }
 
-    /// Returns a receiver of requests from now on.
-    #[must_use]
     pub fn check_requests(&self) -> watch::Receiver<u64> {
         self.requests.subscribe()
     }

@@ -112,7 +112,6 @@ fn drain(monitor: &MonitorSocket) -> io::Result<bool> {
 struct Uevent {
     /// `add`, `remove`, `change`, `bind`, `unbind`, …
     action: String,
-    /// The device's path in sysfs.
     path: String,
     /// `pci`, `nvme`, `block`, …
     subsystem: String,

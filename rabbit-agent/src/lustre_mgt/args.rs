@@ -25,10 +25,8 @@ pub struct MgsArgs {
 /// Why the command line is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MgsArgsError {
-    /// The command line is empty.
     #[error("{FLAG} is empty: leave it out for lctl erase_lcfg")]
     Empty,
-    /// A shell could not parse the command line.
     #[error(transparent)]
     Line(#[from] SiteCommandError),
 }
@@ -44,9 +42,6 @@ pub struct Mgs {
 
 impl MgsArgs {
     /// Checks the flag without using the target.
-    ///
-    /// # Errors
-    /// When the command line is invalid.
     pub fn check(&self, deadline: Duration) -> Result<Mgs, MgsArgsError> {
         let line = SiteCommand::new(FLAG, &self.lustre_erase_command, [].into())?;
         let erase = line.ok_or(MgsArgsError::Empty)?.line().to_owned();

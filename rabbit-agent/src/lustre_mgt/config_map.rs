@@ -17,9 +17,6 @@ use super::{
 pub(super) const KEY: &str = "NextFsName";
 
 /// Reads the object's ConfigMap if the object refers to one and needs a name.
-///
-/// # Errors
-/// When the API does not answer.
 pub(super) async fn read(
     client: &Client,
     object: &NnfLustreMgt,
@@ -45,9 +42,6 @@ pub(super) async fn read(
 }
 
 /// Writes the next name, unless somebody else wrote since the read.
-///
-/// # Errors
-/// When the write fails.
 pub(super) async fn publish(
     client: &Client,
     published: &Published,

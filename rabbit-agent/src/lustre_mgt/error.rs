@@ -10,41 +10,22 @@ use thiserror::Error;
 /// Why a part of the work failed.
 #[derive(Debug, Error)]
 pub enum MgtError {
-    /// The text is no name from which the agent can count.
     #[error("{field}: {value:?} is no file system name to count from: use 8 letters from a to z")]
-    Name {
-        /// Field that has the text.
-        field: String,
-        /// The text.
-        value: String,
-    },
-    /// Neither object nor ConfigMap has a first name.
+    Name { field: String, value: String },
     #[error(
         "spec.fsNameStart: is empty, and spec.fsNameStartReference leads to no name: set it to the first name to give out, 8 letters from a to z"
     )]
     NoStart,
-    /// The object's reference does not lead to a ConfigMap.
     #[error(
         "spec.fsNameStartReference: {kind} {namespace:?}/{name:?} is not a ConfigMap with a namespace and a name: set all three, or leave the reference out"
     )]
-    Reference {
-        /// Kind in the reference.
-        kind: String,
-        /// Namespace in the reference.
-        namespace: String,
-        /// Name in the reference.
-        name: String,
-    },
-    /// The API refused to read or write the ConfigMap.
+    Reference { kind: String, namespace: String, name: String },
     #[error(
         "spec.fsNameStartReference: {call} ConfigMap {place}: create it, and bind the ClusterRole warren-lustre-names in its namespace"
     )]
     ConfigMap {
-        /// The request that failed.
         call: &'static str,
-        /// Namespace and name of the ConfigMap.
         place: String,
-        /// The API's error.
         #[source]
         source: Box<kube::Error>,
     },
@@ -53,26 +34,20 @@ pub enum MgtError {
         "status.claimList: {0:?} is no Lustre file system name, and is not erased: correct it, or take the entry out"
     )]
     NotErasable(String),
-    /// The name is still on the target.
     #[error(
         "unable to remove fsname {fs_name:?} from MGT, and it is not given out again before: mount the target, or take the entry out of status.claimList"
     )]
     Erase {
-        /// The name.
         fs_name: String,
-        /// Why the command failed.
         #[source]
         source: CommandError,
     },
-    /// A shell could not parse a line; no line of its entry ran.
     #[error(transparent)]
     Line(#[from] SiteCommandError),
     /// A command failed; later ones did not run.
     #[error("{field}: error running MGT command")]
     Command {
-        /// Field of the command.
         field: String,
-        /// Why it failed.
         #[source]
         source: CommandError,
     },

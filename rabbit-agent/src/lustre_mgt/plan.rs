@@ -15,19 +15,15 @@ use super::{MgtError, config_map::KEY};
 /// The object's ConfigMap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Published {
-    /// Namespace of the ConfigMap.
     pub namespace: String,
-    /// Name of the ConfigMap.
     pub name: String,
     /// The next name to give out, if it has one.
     pub next: Option<String>,
-    /// Its resourceVersion.
     pub version: Option<String>,
 }
 
 impl Published {
     /// Namespace and name of the ConfigMap.
-    #[must_use]
     pub fn place(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
     }
@@ -36,11 +32,9 @@ impl Published {
 /// A part of the work. After a failure the pass skips this part and continues with the others.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Work {
-    /// Give out names.
     Names,
     /// Erase this name.
     Erase(String),
-    /// Run the commands of the entry with this reference.
     Commands(Nested<ObjectReference>),
     /// Remove records of commands that the spec does not have any more.
     Records,
@@ -60,12 +54,9 @@ impl fmt::Display for Work {
     }
 }
 
-/// One action.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    /// Write this status.
     WriteStatus(Box<NnfLustreMgtStatus>),
-    /// Write this next name into the ConfigMap.
     Publish(FsName),
     /// Erase the name, then remove the claim from the status. A claim that [`goes_with_target`] is removed even if that
     /// fails.
@@ -75,7 +66,6 @@ pub enum Action {
 }
 
 /// The next part of the work that is not in `failed`, and its action.
-#[must_use]
 pub fn plan(
     object: &NnfLustreMgt,
     published: Option<&Published>,
@@ -89,13 +79,11 @@ pub fn plan(
 }
 
 /// Whether a claim needs a name.
-#[must_use]
 pub fn is_name_wanted(object: &NnfLustreMgt) -> bool {
     status(object).fs_name_next.is_empty() || unnamed(object).is_some()
 }
 
 /// The status after a claim's name was erased. If the spec has the claim again meanwhile, it gets a new name.
-#[must_use]
 pub fn without_claim(object: &NnfLustreMgt, claim: &NnfLustreMgtStatusClaim) -> NnfLustreMgtStatus {
     let mut status = status(object);
     status.claim_list.retain(|other| other != claim);
@@ -128,7 +116,6 @@ pub fn with_commands_run(
 /// Whether the claim may be removed although its name could not be erased, because the target goes anyway: the object
 /// is being deleted, or the claim is that of the NnfStorage that contains the target. A target that never came up, or
 /// is gone already, must not block the tear-down of a job.
-#[must_use]
 pub fn goes_with_target(object: &NnfLustreMgt, claim: &NnfLustreMgtStatusClaim) -> bool {
     let of_owner = |reference: &ObjectReference| {
         [

@@ -33,9 +33,6 @@ const TRIES: usize = 5;
 /// Brings one management target to its object's desired state. A deleted object loses the finalizer once the agent has
 /// tried to erase every withdrawn name. Names that are still claimed then stay on the target, which is the
 /// responsibility of whoever deleted the object.
-///
-/// # Errors
-/// When a write to the API fails.
 pub async fn reconcile(
     context: &Context,
     object: &NnfLustreMgt,
@@ -59,7 +56,6 @@ pub async fn reconcile(
 struct Run<'a> {
     context: &'a Context,
     pass: &'a mut Pass,
-    /// The object as the API last stored it.
     object: NnfLustreMgt,
     failures: Vec<(Work, Failure)>,
 }

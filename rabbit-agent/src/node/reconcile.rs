@@ -34,11 +34,8 @@ use crate::{
 /// What a pass over the NnfNode reads.
 #[derive(Debug)]
 pub struct View {
-    /// The NnfNode, if it exists.
     pub object: Option<Arc<NnfNode>>,
-    /// The computes of this rabbit and their slots.
     pub chassis: Chassis,
-    /// Uids of all NnfNodeBlockStorages of the rabbit.
     pub claimants: BTreeSet<ObjectUid>,
     /// Namespaces that their statuses name, each with the name of the object. Objects that are being deleted are left
     /// out.
@@ -49,9 +46,6 @@ pub struct View {
 
 /// Creates the NnfNode if it is missing, and updates its status: first the links, which takes no time, then the drives.
 /// A link that changes while the drives are read is reported at once.
-///
-/// # Errors
-/// When a write to the API fails.
 pub async fn reconcile(
     context: &Context,
     view: &View,

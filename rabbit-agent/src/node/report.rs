@@ -29,7 +29,6 @@ use crate::{
 ///
 /// `seen` is `None` when the drives could not be read: they stay as last reported, marked as failed. When `slots` is
 /// not 0, empty slots are listed too.
-#[must_use]
 pub fn status(
     before: &NnfNodeStatus,
     seen: Option<&Observed>,
@@ -99,14 +98,12 @@ fn free(given: &BTreeSet<String>, first: u32) -> String {
 }
 
 /// Bytes that namespaces occupy, at most the drives' capacity.
-#[must_use]
 pub fn allocated(drives: &[Drive]) -> u64 {
     drives.iter().fold(0_u64, |sum, drive| sum.saturating_add(drive.allocated.min(drive.capacity)))
 }
 
 /// Namespaces that no NnfNodeBlockStorage claims. The agent reports and never deletes them: it cannot know whose data
 /// they hold.
-#[must_use]
 pub fn unclaimed<'a>(
     namespaces: &'a [Namespace],
     claimants: &BTreeSet<ObjectUid>,
@@ -119,7 +116,6 @@ pub fn unclaimed<'a>(
 
 /// Names of namespaces that statuses of objects name and that are on no drive. Namespaces on drives that cannot be used
 /// are not known to be lost.
-#[must_use]
 pub fn lost<'a>(
     seen: &Observed,
     reported: &'a BTreeMap<NamespaceId, String>,
@@ -133,7 +129,6 @@ pub fn lost<'a>(
 }
 
 /// All 17 ports. A port without a compute has no host name: central controllers leave it out by that.
-#[must_use]
 pub fn servers(chassis: &Chassis, judged: &Judgement) -> Vec<NnfServerStatus> {
     let slots = chassis.slots();
     let rabbit = NnfServerStatus {
@@ -173,7 +168,6 @@ fn drive(id: usize, slot: String, drive: &Drive, judged: &Judgement) -> NnfDrive
     }
 }
 
-/// A slot that has no drive.
 fn empty_slot(id: usize, slot: String) -> NnfDriveStatus {
     NnfDriveStatus {
         slot,
@@ -190,7 +184,6 @@ fn bytes(number: u64) -> i64 {
 
 /// A warning when the LNet address in the status is not one of the node's. The address stays: management targets were
 /// formatted with it, and it may be right again.
-#[must_use]
 pub fn unknown_nid(before: &NnfNodeStatus, facts: &storage::health::Facts) -> Option<String> {
     (facts.nids.is_empty() && !before.lnet_nid.is_empty()).then(|| {
         format!(

@@ -13,7 +13,7 @@ pub use error::NodeStorageError;
 use storage::{
     desired::{
         AllocationId, AllowedRoots, FileSystem, FileSystemId, FileSystemKind, HookScope,
-        MountPoint, MountPointError, NamespaceId, ObjectUid, Volume, VolumeLayer,
+        MountPoint, MountPointError, NamespaceId, ObjectUid, Phase, Volume, VolumeLayer,
     },
     template::SiteCommandError,
 };
@@ -28,33 +28,23 @@ const MOST_FILE_SYSTEMS: u32 = 4096;
 pub struct TemporaryRoot {
     /// The directory beneath which temporary mounts are made, e.g. `/mnt/temp`.
     pub path: String,
-    /// The same directory, as the one in which mounting is allowed.
     pub roots: AllowedRoots,
 }
 
 impl TemporaryRoot {
     /// The temporary mount point of file system `index` of the object, unless its profile names another.
-    ///
-    /// # Errors
-    /// When the name gives no valid path.
     pub fn mount_point(&self, name: &str, index: u32) -> Result<MountPoint, MountPointError> {
         MountPoint::parse(&format!("{}/{name}-{index}", self.path), &self.roots)
     }
 }
 
 /// The number of file systems that the object asks for.
-///
-/// # Errors
-/// When `spec.count` is negative or too large.
 pub fn count(object: &NnfNodeStorage) -> Result<u32, NodeStorageError> {
     let count = u32::try_from(object.spec.count).ok().filter(|count| *count <= MOST_FILE_SYSTEMS);
     count.ok_or(NodeStorageError::Count(object.spec.count))
 }
 
 /// The file systems that the object asks for, on the namespaces that `block` reports.
-///
-/// # Errors
-/// The first field that is invalid.
 pub fn desired(
     object: &NnfNodeStorage,
     profile: &NnfStorageProfile,
@@ -87,9 +77,6 @@ pub fn desired(
 }
 
 /// Checks that the block storage has the devices for the object's file systems.
-///
-/// # Errors
-/// When it has too few allocations, or the rabbit has no access to one.
 pub fn check_block(
     object: &NnfNodeStorage,
     block: &NnfNodeBlockStorage,
@@ -162,22 +149,28 @@ impl Builder<'_> {
         let rabbit = &self.lines.file_system_commands.rabbit_commands;
         let setup = &self.lines.user_commands;
         let raw = self.kind == FileSystemKind::Raw;
-        let mounted: &[String] = if raw { &[] } else { &setup.post_setup };
-        let unmounting: &[String] = if raw { &[] } else { &setup.pre_teardown };
         let root = format!("data.{}", self.field);
         let lines = Lines { profile: self.profile, root: &root, variables: &variables };
-        let hooks =
-            |phase, lists| lines.hooks(&scope, phase, &format!("userCommands.{phase}"), lists);
+        let mut hooks = Vec::new();
+        for (phase, asked) in [
+            (Phase::PostActivate, &setup.post_activate),
+            (Phase::PostSetup, &setup.post_setup),
+            (Phase::PreTeardown, &setup.pre_teardown),
+            (Phase::PreDeactivate, &setup.pre_deactivate),
+            (Phase::PostTeardown, &setup.post_teardown),
+        ] {
+            // These two see a mounted file system.
+            if !raw || !matches!(phase, Phase::PostSetup | Phase::PreTeardown) {
+                let name = format!("userCommands.{}", phase.as_str());
+                hooks.extend(lines.hooks(&scope, phase, &name, asked)?);
+            }
+        }
         let mkfs = if raw { "" } else { &rabbit.mkfs };
         Ok(FileSystem {
             id,
             kind: self.kind,
             mkfs: lines.line("fileSystemCommands.rabbitCommands.mkfs", mkfs)?,
-            post_activate: hooks("postActivate", &setup.post_activate)?,
-            post_setup: hooks("postSetup", mounted)?,
-            pre_teardown: hooks("preTeardown", unmounting)?,
-            pre_deactivate: hooks("preDeactivate", &setup.pre_deactivate)?,
-            post_teardown: hooks("postTeardown", &setup.post_teardown)?,
+            hooks,
             mount: lines.line("fileSystemCommands.rabbitCommands.mount", &rabbit.mount)?,
             volume,
             temporary,
@@ -268,9 +261,6 @@ impl Builder<'_> {
 }
 
 /// The namespaces of allocation `index` as the block storage reports them; empty when it was not made.
-///
-/// # Errors
-/// When the status names an impossible device.
 pub fn namespaces(
     block: &NnfNodeBlockStorage,
     index: usize,
@@ -289,9 +279,6 @@ pub fn namespaces(
 }
 
 /// The id of allocation `index` of the block storage.
-///
-/// # Errors
-/// When the block storage's uid is invalid.
 pub fn allocation(
     block: &NnfNodeBlockStorage,
     index: u32,

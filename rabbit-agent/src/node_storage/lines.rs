@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use api::{NnfNodeStorageSpec, NnfStorageProfile};
 use storage::{
-    desired::{Hook, HookId, HookScope},
+    desired::{Hook, HookId, HookScope, Phase},
     template::SiteCommand,
 };
 
@@ -14,9 +14,6 @@ use super::desired::NodeStorageError;
 pub type Variables = BTreeMap<String, String>;
 
 /// Adds the object's variables to the known ones.
-///
-/// # Errors
-/// When a variable's name is invalid, or it has too few values.
 pub fn with_given(
     mut known: Variables,
     spec: &NnfNodeStorageSpec,
@@ -47,19 +44,14 @@ pub fn with_given(
 /// Profile lines with the values of their variables.
 #[derive(Debug, Clone, Copy)]
 pub struct Lines<'a> {
-    /// The profile that has the lines.
     pub profile: &'a NnfStorageProfile,
     /// The field beneath which they are, e.g. `data.xfsStorage`.
     pub root: &'a str,
-    /// The variables that lines may name.
     pub variables: &'a Variables,
 }
 
 impl Lines<'_> {
     /// The command of the line in field `name`; `None` for a blank line.
-    ///
-    /// # Errors
-    /// When bash could not parse the line.
     pub fn line(&self, name: &str, line: &str) -> Result<Option<SiteCommand>, NodeStorageError> {
         let field = format!("{}.{name}", self.root);
         SiteCommand::new(&field, line, self.variables.clone())
@@ -67,13 +59,10 @@ impl Lines<'_> {
     }
 
     /// The hooks in field `name`, one for each line.
-    ///
-    /// # Errors
-    /// When bash could not parse a line.
     pub fn hooks(
         &self,
         scope: &HookScope,
-        phase: &'static str,
+        phase: Phase,
         name: &str,
         lines: &[String],
     ) -> Result<Vec<Hook>, NodeStorageError> {

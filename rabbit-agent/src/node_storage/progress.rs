@@ -16,7 +16,6 @@ pub struct Progress {
 }
 
 /// The progress of each allocation that still synchronises.
-#[must_use]
 pub fn progress(results: &[Outcome]) -> Vec<Progress> {
     let of = |(place, result): (usize, &Outcome)| {
         let Some(Err(ConvergeError::Rejected(why))) = result else { return None };
@@ -27,7 +26,6 @@ pub fn progress(results: &[Outcome]) -> Vec<Progress> {
 }
 
 /// The lines to log now, when `before` was logged last.
-#[must_use]
 pub fn changes(before: &[Progress], now: &[Progress]) -> Vec<String> {
     let is_logged = |progress: &&Progress| before.iter().any(|old| old.stage == progress.stage);
     let goes_on = |old: &&Progress| now.iter().any(|progress| progress.stage.0 == old.stage.0);

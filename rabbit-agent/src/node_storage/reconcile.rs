@@ -27,7 +27,6 @@ use storage::{ConvergeError, Rejection};
 /// What a pass over a NnfNodeStorage reads.
 #[derive(Debug)]
 pub struct View {
-    /// The NnfNodeStorage.
     pub object: Arc<NnfNodeStorage>,
     /// The block storage under it, if the cache has it.
     pub block: Option<Arc<NnfNodeBlockStorage>>,
@@ -40,9 +39,6 @@ pub struct View {
 }
 
 /// Makes and sets up the file systems, or on deletion tears them down.
-///
-/// # Errors
-/// When a write to the API fails.
 pub async fn reconcile(context: &Context, view: &View, pass: &mut Pass) -> Result<(), WriteError> {
     if view.object.metadata.deletion_timestamp.is_some() {
         return delete(context, view, pass).await;

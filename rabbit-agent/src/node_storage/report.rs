@@ -22,7 +22,6 @@ pub struct State {
 
 impl State {
     /// The state of a file system on `volume`; `was_ready` when the status reported it ready before.
-    #[must_use]
     pub fn of(volume: Volume, was_ready: bool, result: &Result<Converged, ConvergeError>) -> Self {
         let health = match result {
             Ok(converged) => Some(health(&volume, &converged.observed)),
@@ -35,7 +34,6 @@ impl State {
     }
 
     /// The state of a unit. A unit that was not reached is not ready.
-    #[must_use]
     pub fn of_unit(unit: &Unit, was_ready: bool, outcome: &Outcome) -> Self {
         let health = match (unit, outcome) {
             (Unit::FileSystem(fs), Some(result)) => {
@@ -61,13 +59,11 @@ fn of_pool(observed: &Observed) -> NnfStorageHealth {
 }
 
 /// Whether a RAID or pool only synchronises. That is no error, however long it takes.
-#[must_use]
 pub fn is_syncing(error: &ConvergeError) -> bool {
     matches!(error, ConvergeError::Rejected(why) if synced(why).is_some())
 }
 
 /// The progress of the synchronisation; `None` for any other error.
-#[must_use]
 pub fn synced(why: &Rejection) -> Option<Percent> {
     match why {
         Rejection::Syncing { percent, .. } | Rejection::Resilvering { percent, .. } => {
@@ -91,7 +87,6 @@ fn health(volume: &Volume, observed: &Observed) -> NnfStorageHealth {
 /// The status after the object's file systems converged or failed.
 ///
 /// It reports health only of what was observed; the health of a failed file system is unknown and left out.
-#[must_use]
 pub fn status(states: &[State], error: Option<ResourceError>) -> NnfNodeStorageStatus {
     let name = |state: &State, of: fn(&Volume) -> &String| {
         state.volume.as_ref().map(|volume| of(volume).clone())
@@ -114,14 +109,12 @@ pub fn status(states: &[State], error: Option<ResourceError>) -> NnfNodeStorageS
 }
 
 /// The status when the object is invalid: as before, with the error.
-#[must_use]
 pub fn refused(object: &NnfNodeStorage, error: ResourceError) -> NnfNodeStorageStatus {
     NnfNodeStorageStatus { error: Some(error), ..object.status.clone().unwrap_or_default() }
 }
 
 /// Whether any pass worked on the object's file systems: then a tear-down without a profile would skip hooks and leave
 /// mounts. A status that is not ready proves nothing: a file system that was ready and failed later has it too.
-#[must_use]
 pub fn was_ever_worked_on(object: &NnfNodeStorage) -> bool {
     object.status.as_ref().is_some_and(|status| !status.allocations.is_empty())
 }

@@ -15,8 +15,8 @@ use api::{
 };
 use storage::{
     desired::{
-        AllowedRoots, Dataset, FileSystemId, HookScope, LustreClient, LustreTarget, MountPoint,
-        ObjectUid, TargetLines,
+        AllowedRoots, Dataset, FileSystemId, Hook, HookScope, LustreClient, LustreTarget,
+        MountPoint, ObjectUid, Phase, TargetLines,
     },
     template::expand,
 };
@@ -29,16 +29,12 @@ use super::{
 /// Beneath which directories targets and set-up hooks are mounted.
 #[derive(Debug, Clone, Copy)]
 pub struct MountRoots<'a> {
-    /// Directories beneath which targets are mounted.
     pub roots: &'a AllowedRoots,
     /// Directory beneath which hooks see the file system.
     pub temporary: &'a TemporaryRoot,
 }
 
 /// The Lustre targets that the object asks for, on the namespaces that `block` reports.
-///
-/// # Errors
-/// The first field that is invalid.
 pub fn targets(
     object: &NnfNodeStorage,
     profile: &NnfStorageProfile,
@@ -123,8 +119,17 @@ impl Builder<'_> {
         let first_of_all = self.kind == LustreTargetType::Ost && number == 0;
         let field = self.field();
         let lines = Lines { profile: self.profile, root: &field, variables: &variables };
-        let hooks = |phase, list| lines.hooks(&scope, phase, phase, list);
         let asked = &self.options.command_lines;
+        let hooks = |phase: Phase, list| lines.hooks(&scope, phase, phase.as_str(), list);
+        let mut hooks = [
+            hooks(Phase::PostActivate, &asked.post_activate)?,
+            hooks(Phase::PreDeactivate, &asked.pre_deactivate)?,
+        ]
+        .concat();
+        let client = match first_of_all {
+            true => Some(self.client(index, &scope, &variables, mount_roots, &mut hooks)?),
+            false => None,
+        };
         Ok(LustreTarget {
             id,
             dataset: dataset(&variables)?,
@@ -132,12 +137,8 @@ impl Builder<'_> {
             made_for: Some(allocation(block, index)?),
             target,
             lines: self.lines(lines)?,
-            post_activate: hooks("postActivate", &asked.post_activate)?,
-            pre_deactivate: hooks("preDeactivate", &asked.pre_deactivate)?,
-            client: match first_of_all {
-                true => Some(self.client(index, &scope, &variables, mount_roots)?),
-                false => None,
-            },
+            hooks,
+            client,
         })
     }
 
@@ -218,13 +219,15 @@ impl Builder<'_> {
         })
     }
 
-    /// A client mount of the whole file system, for the hooks of the rabbit that has its first object target.
+    /// A client mount of the whole file system, for the hooks of the rabbit that has its first object target; adds those
+    /// to `hooks`.
     fn client(
         &self,
         index: u32,
         scope: &HookScope,
         variables: &Variables,
         mount_roots: MountRoots<'_>,
+        hooks: &mut Vec<Hook>,
     ) -> Result<LustreClient, NodeStorageError> {
         let name = self.object.metadata.name.clone().unwrap_or_default();
         let default = mount_roots.temporary.mount_point(&name, index);
@@ -239,18 +242,17 @@ impl Builder<'_> {
         let root = "data.lustreStorage.clientOptions.commandlines";
         let lines = Lines { profile: self.profile, root, variables: &variables };
         let asked = &self.client.command_lines;
-        let hooks = |phase, name, list| lines.hooks(scope, phase, name, list);
+        for (phase, name, list) in [
+            (Phase::PostSetup, "rabbitPostSetup", &asked.rabbit_post_setup),
+            (Phase::PreTeardown, "rabbitPreTeardown", &asked.rabbit_pre_teardown),
+            (Phase::PostTeardown, "rabbitPostTeardown", &asked.rabbit_post_teardown),
+        ] {
+            hooks.extend(lines.hooks(scope, phase, name, list)?);
+        }
         Ok(LustreClient {
             source: expand("$MGS_NID:/$FS_NAME", &variables),
             temporary,
             mount: lines.line("mountRabbit", &asked.mount_rabbit)?,
-            post_setup: hooks("postSetup", "rabbitPostSetup", &asked.rabbit_post_setup)?,
-            pre_teardown: hooks("preTeardown", "rabbitPreTeardown", &asked.rabbit_pre_teardown)?,
-            post_teardown: hooks(
-                "postTeardown",
-                "rabbitPostTeardown",
-                &asked.rabbit_post_teardown,
-            )?,
         })
     }
 }

@@ -11,9 +11,7 @@ use crate::pass::Context;
 /// A file system or Lustre target of one allocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unit {
-    /// XFS, GFS2 or raw.
     FileSystem(Box<FileSystem>),
-    /// A Lustre target.
     Target(Box<LustreTarget>),
 }
 
@@ -21,8 +19,6 @@ pub enum Unit {
 pub type Outcome = Option<Result<Converged, ConvergeError>>;
 
 impl Unit {
-    /// The namespaces under the unit.
-    #[must_use]
     pub fn namespaces(&self) -> &[NamespaceId] {
         match self {
             Self::FileSystem(fs) => &fs.volume.namespaces,
@@ -31,7 +27,6 @@ impl Unit {
     }
 
     /// What to converge when the unit is to be made.
-    #[must_use]
     pub fn ready(self) -> Desired {
         match self {
             Self::FileSystem(fs) => Desired::FileSystemReady(*fs),
@@ -40,7 +35,6 @@ impl Unit {
     }
 
     /// What to converge when the unit is to be torn down.
-    #[must_use]
     pub fn gone(self) -> Desired {
         match self {
             Self::FileSystem(fs) => Desired::FileSystemGone(*fs),
@@ -49,7 +43,6 @@ impl Unit {
     }
 
     /// Whether its hooks use a file system that the other units serve.
-    #[must_use]
     pub fn needs_the_others(&self) -> bool {
         matches!(self, Self::Target(target) if target.client.is_some())
     }

@@ -6,7 +6,7 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use serde_json::{Value, json};
-use storage::Step;
+use storage::{Step, desired::Phase};
 
 use crate::bench::{
     Bench, MOUNT, NAME, RABBIT, block_ready, block_storage, client_mount, in_tree, mount_failed,
@@ -94,7 +94,8 @@ async fn block_storage_that_is_deleted_first_waits_for_its_file_systems() {
     bench.until_gone::<NnfNodeBlockStorage>(NAME).await;
     let steps = bench.host.applied();
     let at = |wanted: fn(&Step) -> bool| steps.iter().rposition(wanted).unwrap();
-    let hook = at(|step| matches!(step, Step::RunHook { id, .. } if id.phase == "preTeardown"));
+    let hook =
+        at(|step| matches!(step, Step::RunHook { id, .. } if id.phase == Phase::PreTeardown));
     let deleted = at(|step| matches!(step, Step::DeleteNamespace { .. }));
     assert!(hook < deleted, "{steps:#?}");
 }

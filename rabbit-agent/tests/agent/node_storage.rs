@@ -4,7 +4,11 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use serde_json::json;
-use storage::{Step, desired::NamespaceId, observed::Signature};
+use storage::{
+    Step,
+    desired::{NamespaceId, Phase},
+    observed::Signature,
+};
 
 use crate::bench::{
     Bench, NAME, RABBIT, block_failed, block_ready, block_storage, node_storage, profile,
@@ -25,21 +29,21 @@ async fn file_systems_are_made_set_up_and_torn_down() {
         block.finalizers(),
         [finalizer::NNF_NODE_BLOCK_STORAGE, finalizer::NNF_NODE_STORAGE]
     );
-    let hooks = |phase: &str| {
+    let hooks = |phase: Phase| {
         let applied = bench.host.applied();
         applied
             .iter()
             .filter(|step| matches!(step, Step::RunHook { id, .. } if id.phase == phase))
             .count()
     };
-    assert_eq!((hooks("postSetup"), hooks("preTeardown")), (3, 0));
+    assert_eq!((hooks(Phase::PostSetup), hooks(Phase::PreTeardown)), (3, 0));
 
     // The block storage is deleted first, and waits for its file systems.
     bench.delete::<NnfNodeBlockStorage>(NAME).await;
     bench.delete::<NnfNodeStorage>(NAME).await;
     bench.until_gone::<NnfNodeStorage>(NAME).await;
     bench.until_gone::<NnfNodeBlockStorage>(NAME).await;
-    assert_eq!((hooks("postSetup"), hooks("preTeardown")), (3, 3));
+    assert_eq!((hooks(Phase::PostSetup), hooks(Phase::PreTeardown)), (3, 3));
     assert!(bench.host.is_clean());
 }
 

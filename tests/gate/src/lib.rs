@@ -17,7 +17,7 @@ use nix::unistd::geteuid;
 const REQUIRE: &str = "WARREN_TEST_REQUIRE";
 
 /// All there are.
-const SUITES: [&str; 15] = [
+const SUITES: [&str; 16] = [
     "clock",
     "cuts",
     "jq",
@@ -30,6 +30,7 @@ const SUITES: [&str; 15] = [
     "python-kubernetes",
     "real-server",
     "root",
+    "slurm",
     "socket-activation",
     "systemd",
     "uevents",
@@ -61,6 +62,28 @@ pub fn kubectl() -> bool {
 #[must_use]
 pub fn jq() -> bool {
     open("jq", (!on_path("jq")).then_some("jq is missing: install jq"))
+}
+
+/// Whether Slurm's daemons, with burst buffers in Lua, and munge are here.
+///
+/// # Panics
+/// When they were asked for and are not.
+#[must_use]
+pub fn slurm() -> bool {
+    const PLUGINS: [&str; 3] = [
+        "/usr/lib/x86_64-linux-gnu/slurm-wlm",
+        "/usr/lib/aarch64-linux-gnu/slurm-wlm",
+        "/usr/lib64/slurm",
+    ];
+    let has_lua =
+        || PLUGINS.iter().any(|path| Path::new(path).join("burst_buffer_lua.so").exists());
+    let missing = ["slurmctld", "slurmd", "sbatch", "munged"].iter().find(|name| !on_path(name));
+    let missing = match missing {
+        Some(_) => Some("Slurm or munge is missing: run packaging/prerequisites slurm"),
+        None if !has_lua() => Some("Slurm has no burst_buffer/lua: install its plugins with Lua"),
+        None => None,
+    };
+    open("slurm", missing)
 }
 
 /// The Python that has the Kubernetes client of flux-coral2's service, if one is here.

@@ -4,10 +4,11 @@ usage: golden.py DIRECTORY
 """
 
 import json
+import re
 import sys
 from pathlib import Path
 
-from service import Job, Service, SystemStatus, directives
+from service import Job, Service, SystemStatus, directives, usable
 
 RABBITS = {"n1": "rabbit1", "n2": "rabbit1", "n3": "rabbit1", "n4": "rabbit1", "n5": "rabbit2", "n6": "rabbit2"}
 HOSTS = ["n1", "n2", "n3", "n4", "n5"]
@@ -126,6 +127,28 @@ def queries(golden):
     yield service.servers_with(lambda one: not one.get("ready")) == set(servers["not ready"]), "not ready"
 
 
+def expand(hosts):
+    many = re.fullmatch(r"(\w*)\[(\d+)-(\d+)\]", hosts)
+    return {f"{many[1]}{number}" for number in range(int(many[2]), int(many[3]) + 1)} if many else {hosts}
+
+
+def storages(cases):
+    for case in cases:
+        if "error" in case:
+            continue
+        is_up, lost = usable(case["storage"])
+        for action in case["actions"]:
+            topic, payload = action["topic"], action["payload"]
+            if topic.endswith("set_status"):
+                yield payload["status"] == ("up" if is_up else "down"), f"{case['name']}: up"
+            elif topic == "resource.drain":
+                held = lost & set(case["drain_allowlist"] or lost)
+                yield expand(payload["targets"]) == held, f"{case['name']}: drained"
+            elif topic.endswith("set_property") and is_up:
+                named = {path.split("/")[-1] for path in payload["sp_resource_path"]}
+                yield named == lost, f"{case['name']}: lost"
+
+
 def main(directory):
     def read(name):
         return json.loads((Path(directory) / f"{name}.json").read_text())
@@ -139,6 +162,10 @@ def main(directory):
             checked += len(wanted)
     for holds, what in queries(read("mount_and_server_queries")):
         assert holds, f"mount_and_server_queries: {what}"
+    told = list(storages(read("storage_events")["cases"]))
+    assert len(told) > 15, f"only {len(told)} actions on Storages were compared"
+    for holds, what in told:
+        assert holds, f"storage_events: {what}"
     assert checked >= 40, f"only {checked} calls were compared"
     print(checked)
 

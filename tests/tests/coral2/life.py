@@ -11,7 +11,7 @@ from time import monotonic
 from kubernetes import client, config, watch
 from kubernetes.client.rest import ApiException
 
-from service import DWS, Job, Service, SystemStatus, directives
+from service import DWS, Job, Service, SystemStatus, directives, usable
 
 VERSION = "v1alpha7"
 PATIENCE = 60
@@ -174,7 +174,9 @@ def main(kubeconfig, word, jobid, *rest):
         for kind, storage in api.events("storages"):
             if kind is None:
                 return found
-            found[storage["metadata"]["name"]] = {"status": storage["status"]["status"], "computes": storage["status"]["access"]["computes"]}
+            is_up, lost = usable(storage)
+            computes = storage["status"]["access"]["computes"]
+            found[storage["metadata"]["name"]] = {"up": is_up, "lost": sorted(lost), "computes": computes}
     raise SystemExit(f"no such word: {word}")
 
 

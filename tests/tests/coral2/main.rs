@@ -5,14 +5,18 @@
 //!
 //! | file | what of it speaks of objects |
 //! |---|---|
-//! | `workflow_events` | what the service writes on each event of a Workflow: all; what it tells Flux: not here |
-//! | `rpc_and_timers` | creation, Setup, PostRun, Teardown, abort, forceReady: all; refusals, timers, exceptions: Flux's own |
-//! | `systemstatus` | every patch of SystemStatus: all |
-//! | `mount_and_server_queries` | which nodes and rabbits it takes from ClientMounts and Servers: all |
-//! | `storage_events` | what it does tells Flux only; here, that Storages have the fields which it reads |
-//! | `parse_dw_directives`, `jobid_f58` | of `crates/directive`, tested there |
-//!
-//! The other recordings are of Flux itself: job specifications, mappings, R and JGF, prologs.
+//! | `workflow_events` | all that is written on an event of a Workflow, but a case that ends in an exception before any write |
+//! | `rpc_and_timers` | every create and patch; not what Flux is answered, nor its timers and exceptions |
+//! | `systemstatus` | every patch of SystemStatus |
+//! | `mount_and_server_queries` | which nodes and rabbits are taken from ClientMounts and Servers, but for a list that failed |
+//! | `storage_events` | which rabbits and links a Storage says are usable; not what Flux's scheduler is told of them |
+//! | `build_allocation_sets` | all that is written into Servers; in `crates/directive`, and here by `service.py` |
+//! | `parse_dw_directives`, `jobid_f58` | the Workflow's directives and job; in `crates/directive` |
+//! | `hostlist` | no objects; in `crates/directive`, for command lines |
+//! | `prolog_epilog_traces` | no objects; in `tests/tests/flux` |
+//! | `apply_breakdowns` | reads breakdowns, and writes Flux's job specifications: Flux's own |
+//! | `rabbitmapping`, `mapping_fixture_digest`, `dws2jgf`, `getrabbit` | Flux's own commands and files |
+//! | `jobspec_plugins`, `idset` | Flux's own |
 
 use std::path::{Path, PathBuf};
 
@@ -85,9 +89,10 @@ fn a_job_of_flux_lives_through_all_states_and_leaves_nothing() -> anyhow::Result
     let workflow = job.flow.workflow()?;
     ensure!(workflow["spec"]["jobID"] == "f2AVx5nQsoRy", "{workflow}");
     let storages = job.call("storages", &[])?;
-    let computes = storages["rabbit-1"]["computes"].as_array().context("computes")?;
-    let told = computes.iter().all(|one| one["name"].is_string() && one["status"] == "Ready");
-    ensure!(computes.len() == 3 && told, "{storages}");
+    let rabbit = &storages["rabbit-1"];
+    let computes = rabbit["computes"].as_array().context("computes")?;
+    let is_usable = rabbit["up"] == true && rabbit["lost"] == json!([]);
+    ensure!(computes.len() == 3 && is_usable, "{storages}");
     let started = job.call("start", &[COMPUTES])?;
     let path = started["variables"]["DW_JOB_scratch"].as_str().context("DW_JOB_scratch")?;
     for (compute, _) in &job.flow.fixture.run.cluster.chassis().computes {

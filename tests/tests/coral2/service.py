@@ -59,6 +59,13 @@ def allocation_set(wanted, counts):
     }
 
 
+def usable(storage):
+    """Whether the service takes a rabbit for usable, and whose links to it for lost."""
+    status = storage.get("status") or {}
+    links = status.get("access", {}).get("computes", [])
+    return status.get("status") == "Ready", {link["name"] for link in links if link["status"] != "Ready"}
+
+
 class Job:
     def __init__(self, jobid, hosts=(), tolerance=-1):
         self.name = f"fluxjob-{jobid}"

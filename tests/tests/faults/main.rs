@@ -6,6 +6,7 @@ mod api_away;
 mod certificates;
 mod clock;
 mod definitions;
+mod engine;
 mod namespace;
 mod overload;
 

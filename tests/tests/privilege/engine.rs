@@ -17,12 +17,13 @@ use crate::{
     life::{COORDINATOR, credentials, judge_refusals},
 };
 
-/// Kinds and verbs that a job's XFS does not take: Lustre, persistent storage, and what workload managers ask.
+/// Kinds and verbs that a job's XFS does not take: Lustre, persistent storage, containers, and what workload managers ask.
 fn is_of_other_lives((verb, resource): (&str, &str)) -> bool {
     let kind = resource.split('/').next().unwrap_or_default();
     ["nnflustremgts", "persistentstorageinstances"].contains(&kind)
         || [("get", "workflows"), ("create", "workflows"), ("delete", "workflows")]
             .contains(&(verb, resource))
+        || (verb, resource) == ("create", "nnfcontainerprofiles")
         || [("get", "computes"), ("patch", "computes"), ("patch", "nnfnodestorages")]
             .contains(&(verb, resource))
 }

@@ -1,5 +1,6 @@
 //! The command line of a workload manager's jobs.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -9,6 +10,19 @@ use super::workflow::Hosts;
 /// One call of the service `Workloads` each. A call may be repeated at any time, with the same effect.
 #[derive(Debug, Subcommand)]
 pub(crate) enum WorkloadVerb {
+    /// Check a job's directives, and make nothing
+    Check(Directives),
+    /// Show how many bytes the rabbits have for jobs
+    Capacity,
+    #[command(flatten)]
+    OfJob(Call),
+    /// Show how a job is whenever that changes, until it is gone
+    Watch(Job),
+}
+
+/// One call about one job.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Call {
     /// Check a job's directives and take it on
     Create(Create),
     /// Name the job's nodes, and have its storage made
@@ -24,9 +38,7 @@ pub(crate) enum WorkloadVerb {
     /// Show how a job is, its nodes, and what it waits for
     Status(Job),
     /// Print the job's variables, NAME=VALUE a line, once its storage is mounted
-    Env(Job),
-    /// Show how a job is whenever that changes, until it is gone
-    Watch(Job),
+    Env(Env),
 }
 
 /// One job.
@@ -53,19 +65,32 @@ pub(crate) struct Patience {
     pub no_wait: bool,
 }
 
+/// What a job needs.
+#[derive(Debug, Args)]
+pub(crate) struct Directives {
+    /// What the job needs, such as '#DW jobdw type=xfs capacity=1GiB name=scratch'
+    #[arg(value_name = "DIRECTIVE")]
+    pub directives: Vec<String>,
+    /// Take the `#DW` lines that this job script begins with
+    #[arg(long, value_name = "FILE", conflicts_with = "directives")]
+    pub script: Option<PathBuf>,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct Create {
     #[command(flatten)]
     pub job: Job,
-    /// What the job needs, such as '#DW jobdw type=xfs capacity=1GiB name=scratch'
-    #[arg(value_name = "DIRECTIVE")]
-    pub directives: Vec<String>,
+    #[command(flatten)]
+    pub directives: Directives,
     /// Who owns the storage, by number [default: who runs this command]
     #[arg(long, value_name = "UID", requires = "group")]
     pub user: Option<u32>,
     /// The owner's group, by number
     #[arg(long, value_name = "GID", requires = "user")]
     pub group: Option<u32>,
+    /// How many of its computes the job may start without, when they or their rabbits report that they are faulty or down
+    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    pub tolerance: u32,
     #[command(flatten)]
     pub patience: Patience,
 }
@@ -88,6 +113,9 @@ pub(crate) struct Start {
     /// Stop when data is copied in, before anything is mounted
     #[arg(long)]
     pub only_data: bool,
+    /// Stop when the mounts are asked for: `clientmount-agent mount` on each node waits for them
+    #[arg(long, conflicts_with = "only_data")]
+    pub only_asked: bool,
     #[command(flatten)]
     pub patience: Patience,
 }
@@ -112,6 +140,15 @@ pub(crate) struct Teardown {
     pub hurry: bool,
     #[command(flatten)]
     pub patience: Patience,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Env {
+    #[command(flatten)]
+    pub job: Job,
+    /// Print them ahead of the mounts, once the job is created
+    #[arg(long)]
+    pub ahead: bool,
 }
 
 #[derive(Debug, Args)]

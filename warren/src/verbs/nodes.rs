@@ -79,6 +79,9 @@ fn health(record: &NodeRecord) -> &'static str {
 fn message(record: &NodeRecord) -> String {
     let health = record.health.clone().unwrap_or_default();
     let Health { message, capacity_total, capacity_allocated, .. } = health;
+    let both: Vec<&str> =
+        [record.certificate.as_str(), &message].into_iter().filter(|one| !one.is_empty()).collect();
+    let message = both.join("; ");
     if message.is_empty() && capacity_total > 0 {
         return format!("{} of {} allocated", bytes(capacity_allocated), bytes(capacity_total));
     }
@@ -117,6 +120,7 @@ fn json(answer: &ListNodesResponse) -> Value {
                 "node": record.node, "role": role(record), "rabbit": record.rabbit, "index": record.index,
                 "connected": record.connected, "since": record.since, "version": record.version,
                 "bootId": record.boot_id, "epoch": record.epoch, "health": health(record), "message": health_record.message,
+                "certificate": record.certificate,
                 "capacityBytes": health_record.capacity_total, "capacityAllocatedBytes": health_record.capacity_allocated,
             })
         })

@@ -2,18 +2,19 @@
 
 mod shown;
 
+use std::fs;
 use std::time::Duration;
 
 use proto::v1::workloads_client::WorkloadsClient;
 use proto::v1::{
-    AbortRequest, CreateRequest, JobId, Patience, PostRunRequest, SetupRequest, StartRequest,
-    TeardownRequest, Workload, WorkloadRequest,
+    AbortRequest, CapacityRequest, CheckRequest, CreateRequest, JobId, Patience, PostRunRequest,
+    SetupRequest, StartRequest, TeardownRequest, Workload, WorkloadRequest,
 };
 use tokio::time::{Instant, sleep};
 use tonic::transport::Channel;
 use tonic::{Response, Status};
 
-use crate::args::workload::{Job, Patience as PatienceArgs, WorkloadVerb};
+use crate::args::workload::{Call, Directives, Job, Patience as PatienceArgs, WorkloadVerb};
 use crate::client::CoordinatorArgs;
 use crate::failure::Failure;
 use nodeclient::Exit;
@@ -32,22 +33,34 @@ pub(crate) async fn run(
     verb: &WorkloadVerb,
     output: Output,
 ) -> Result<Exit, Failure> {
-    let (name, patience) = match verb {
-        WorkloadVerb::Watch(job) => return watch(coordinator, job, output).await,
-        WorkloadVerb::Create(args) => ("create", Some(&args.patience)),
-        WorkloadVerb::Setup(args) => ("setup", Some(&args.patience)),
-        WorkloadVerb::Start(args) => ("start", Some(&args.patience)),
-        WorkloadVerb::PostRun(args) => ("post-run", Some(&args.patience)),
-        WorkloadVerb::Teardown(args) => ("teardown", Some(&args.patience)),
-        WorkloadVerb::Abort(_) => ("abort", None),
-        WorkloadVerb::Status(_) => ("status", None),
-        WorkloadVerb::Env(_) => ("env", None),
+    match verb {
+        WorkloadVerb::Check(directives) => check(coordinator, directives).await,
+        WorkloadVerb::Capacity => capacity(coordinator, output).await,
+        WorkloadVerb::OfJob(call) => of_job(coordinator, call, output).await,
+        WorkloadVerb::Watch(job) => watch(coordinator, job, output).await,
+    }
+}
+
+async fn of_job(
+    coordinator: &CoordinatorArgs,
+    asked: &Call,
+    output: Output,
+) -> Result<Exit, Failure> {
+    let (name, patience) = match asked {
+        Call::Create(args) => ("create", Some(&args.patience)),
+        Call::Setup(args) => ("setup", Some(&args.patience)),
+        Call::Start(args) => ("start", Some(&args.patience)),
+        Call::PostRun(args) => ("post-run", Some(&args.patience)),
+        Call::Teardown(args) => ("teardown", Some(&args.patience)),
+        Call::Abort(_) => ("abort", None),
+        Call::Status(_) => ("status", None),
+        Call::Env(_) => ("env", None),
     };
     let patience = patience.filter(|patience| !patience.no_wait);
     let until = patience.map(|patience| Instant::now() + patience.timeout);
-    let told = persistently(coordinator, verb, name, until, output).await?;
-    if matches!(verb, WorkloadVerb::Env(_)) {
-        return shown::env(&told, output);
+    let told = persistently(coordinator, asked, name, until, output).await?;
+    if let Call::Env(args) = asked {
+        return shown::env(&told, args.ahead, output);
     }
     shown::workload(&told, output)
 }
@@ -55,13 +68,13 @@ pub(crate) async fn run(
 /// Calls, and calls again while the coordinator or its API is away; a call that is repeated changes nothing more.
 async fn persistently(
     coordinator: &CoordinatorArgs,
-    verb: &WorkloadVerb,
+    asked: &Call,
     name: &str,
     until: Option<Instant>,
     output: Output,
 ) -> Result<Workload, Failure> {
     loop {
-        let failure = match once(coordinator, verb, name).await {
+        let failure = match once(coordinator, asked, name).await {
             Ok(told) => return Ok(told),
             Err(failure) => failure,
         };
@@ -76,11 +89,11 @@ async fn persistently(
 
 async fn once(
     coordinator: &CoordinatorArgs,
-    verb: &WorkloadVerb,
+    asked: &Call,
     name: &str,
 ) -> Result<Workload, Failure> {
     let mut client = connect(coordinator).await?;
-    let answer = call(&mut client, verb).await;
+    let answer = call(&mut client, asked).await?;
     answer.map(Response::into_inner).map_err(|status| Failure::grpc(name, &status))
 }
 
@@ -89,39 +102,63 @@ async fn connect(coordinator: &CoordinatorArgs) -> Result<Client, Failure> {
     Ok(WorkloadsClient::new(channel).max_decoding_message_size(LARGEST_ANSWER))
 }
 
-async fn call(client: &mut Client, verb: &WorkloadVerb) -> Answer {
-    match verb {
-        WorkloadVerb::Create(args) => {
+async fn call(client: &mut Client, asked: &Call) -> Result<Answer, Failure> {
+    Ok(match asked {
+        Call::Create(args) => {
             let (job, patience) = (id(&args.job), limit(&args.patience));
-            let directives = args.directives.clone();
-            let (user_id, group_id) = (args.user, args.group);
-            client.create(CreateRequest { job, directives, user_id, group_id, patience }).await
+            let directives = lines(&args.directives)?;
+            let (user_id, group_id, tolerance) = (args.user, args.group, args.tolerance);
+            let request = CreateRequest { job, directives, user_id, group_id, patience, tolerance };
+            client.create(request).await
         }
-        WorkloadVerb::Setup(args) => {
+        Call::Setup(args) => {
             let (job, patience) = (id(&args.job), limit(&args.patience));
             let nodes = args.nodes.clone().unwrap_or_default().0;
             client.setup(SetupRequest { job, nodes, patience }).await
         }
-        WorkloadVerb::Start(args) => {
+        Call::Start(args) => {
             let (job, patience) = (id(&args.job), limit(&args.patience));
-            client.start(StartRequest { job, only_data: args.only_data, patience }).await
+            let (only_data, only_asked) = (args.only_data, args.only_asked);
+            client.start(StartRequest { job, only_data, patience, only_asked }).await
         }
-        WorkloadVerb::PostRun(args) => {
+        Call::PostRun(args) => {
             let (job, patience) = (id(&args.job), limit(&args.patience));
             client.post_run(PostRunRequest { job, only_nodes: args.only_nodes, patience }).await
         }
-        WorkloadVerb::Teardown(args) => {
+        Call::Teardown(args) => {
             let (job, patience) = (id(&args.job), limit(&args.patience));
             client.teardown(TeardownRequest { job, hurry: args.hurry, patience }).await
         }
-        WorkloadVerb::Abort(args) => {
+        Call::Abort(args) => {
             let reason = args.reason.clone();
             client.abort(AbortRequest { job: id(&args.job), reason }).await
         }
-        WorkloadVerb::Status(job) | WorkloadVerb::Env(job) | WorkloadVerb::Watch(job) => {
-            client.status(WorkloadRequest { job: id(job) }).await
-        }
-    }
+        Call::Env(args) => client.status(WorkloadRequest { job: id(&args.job) }).await,
+        Call::Status(job) => client.status(WorkloadRequest { job: id(job) }).await,
+    })
+}
+
+/// The directives that are named, or those of a script.
+fn lines(args: &Directives) -> Result<Vec<String>, Failure> {
+    let Some(script) = &args.script else { return Ok(args.directives.clone()) };
+    // A script is what its author's editor wrote; its comments need not be UTF-8.
+    let text = fs::read(script).map_err(|error| {
+        Failure::new(Exit::Usage, format!("read the job script {}", script.display()))
+            .because(&error)
+    })?;
+    Ok(directive::of_script(&String::from_utf8_lossy(&text)))
+}
+
+async fn check(coordinator: &CoordinatorArgs, args: &Directives) -> Result<Exit, Failure> {
+    let directives = lines(args)?;
+    let checked = connect(coordinator).await?.check(CheckRequest { directives }).await;
+    checked.map(|_| Exit::Done).map_err(|status| Failure::grpc("check", &status))
+}
+
+async fn capacity(coordinator: &CoordinatorArgs, output: Output) -> Result<Exit, Failure> {
+    let told = connect(coordinator).await?.capacity(CapacityRequest {}).await;
+    let told = told.map_err(|status| Failure::grpc("capacity", &status))?.into_inner();
+    shown::capacity(&told, output)
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "a message is a field that may be missing")]

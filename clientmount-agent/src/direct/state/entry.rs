@@ -48,7 +48,6 @@ pub(super) struct Sent {
     pub(super) resource_version: String,
 }
 
-/// The status that an object should have.
 #[derive(Debug)]
 pub(super) struct WantedStatus {
     pub(super) status: ClientMountStatus,
@@ -96,9 +95,9 @@ fn profile_of(object: &ClientMount) -> Option<ObjectKey> {
 }
 
 impl Sent {
-    pub(super) fn covers(&self, news: &Self) -> bool {
+    pub(super) fn covers(&self, newer: &Self) -> bool {
         (&self.uid, &self.fingerprint, &self.profile)
-            == (&news.uid, &news.fingerprint, &news.profile)
+            == (&newer.uid, &newer.fingerprint, &newer.profile)
     }
 }
 
@@ -154,8 +153,8 @@ impl Entry {
     }
 }
 
-/// Whether its status says that everything is unmounted, and it asks for mounts.
-pub(super) fn promises_too_much(object: &ClientMount) -> bool {
+/// Whether its status says that everything is unmounted although it asks for mounts.
+pub(super) fn says_unmounted_too_early(object: &ClientMount) -> bool {
     let status = object.status.as_ref();
     object.metadata.deletion_timestamp.is_none()
         && object.spec.desired_state == MountState::Mounted

@@ -12,7 +12,7 @@ use proto::v1::{Directive, job_name::Name};
 
 use super::*;
 
-const MOUNT: Goal = Goal::Mounted { with_env: false };
+const MOUNT: Goal = Goal::Mounted { with_env: false, all_nodes: false };
 
 fn job() -> JobName {
     JobName { name: Some(Name::Job("7".to_owned())) }
@@ -68,8 +68,8 @@ fn seen(outcome: Option<Outcome>, gone: bool) -> Vec<(String, Viewed)> {
 }
 
 fn judged(goal: Goal, state: Option<&JobState>, seen: &[(String, Viewed)]) -> Judged {
-    let rest = Rest { cleaned_up: true, idle: true };
-    judge(goal, &Scene { job: &job(), state, connected: true, seen, rest })
+    let activity = Activity { cleaned_up: true, idle: true };
+    judge(goal, &Evidence { job: &job(), state, connected: true, seen, activity })
 }
 
 /// `0` done, `x` over with exit status x, `x?` waits, `x!` fails once it stands.
@@ -138,7 +138,7 @@ fn a_mount_is_done_when_node_and_api_agree() {
         assert_eq!(short(&judged(MOUNT, Some(&state), &seen)), expected, "{what}");
     }
     let untold = judged(MOUNT, Some(&here(stored("mounted", good()))), &[]);
-    assert_eq!(short(&untold), "3?", "the agent was not told");
+    assert_eq!(short(&untold), "3?", "the agent has not received it");
 }
 
 #[test]
@@ -153,11 +153,26 @@ fn the_environment_is_waited_for_when_it_is_wanted() {
     let mounts = vec![stored("mounted", status(MountState::Mounted, true))];
     let mut state = workflow("PreRun", mounts);
     let seen = seen(Some(done(Where::Mounted)), false);
-    let with_env = Goal::Mounted { with_env: true };
+    let with_env = Goal::Mounted { with_env: true, all_nodes: false };
     assert_eq!(short(&judged(MOUNT, Some(&state), &seen)), "0");
     assert_eq!(short(&judged(with_env, Some(&state), &seen)), "3?");
     state.env.insert("DW_JOB_a_b".to_owned(), "/mnt".to_owned());
     assert_eq!(short(&judged(with_env, Some(&state), &seen)), "0");
+}
+
+#[test]
+fn the_other_nodes_are_waited_for_when_that_is_wanted() {
+    let mounts = vec![stored("mounted", status(MountState::Mounted, true))];
+    let mut state = workflow("PreRun", mounts);
+    state.state = "PreRun".to_owned();
+    let seen = seen(Some(done(Where::Mounted)), false);
+    let all_nodes = Goal::Mounted { with_env: false, all_nodes: true };
+    assert_eq!(short(&judged(MOUNT, Some(&state), &seen)), "0");
+    assert_eq!(short(&judged(all_nodes, Some(&state), &seen)), "3?");
+    state.status = "Error".to_owned();
+    assert_eq!(short(&judged(all_nodes, Some(&state), &seen)), "5!");
+    (state.status, state.ready) = ("Completed".to_owned(), true);
+    assert_eq!(short(&judged(all_nodes, Some(&state), &seen)), "0");
 }
 
 #[test]
@@ -216,8 +231,8 @@ fn an_unmount_is_done_when_it_was_asked_for_and_nothing_is_left() {
 #[test]
 fn an_unmount_of_a_job_that_is_gone_waits_for_the_clean_up() {
     let unknown = JobState { knowledge: Knowledge::Unknown.into(), ..JobState::default() };
-    let rest = Rest { cleaned_up: false, idle: false };
+    let activity = Activity { cleaned_up: false, idle: false };
     let (job, state) = (job(), Some(&unknown));
-    let scene = Scene { job: &job, state, connected: true, seen: &[], rest };
-    assert_eq!(short(&judge(Goal::Unmounted, &scene)), "3?");
+    let evidence = Evidence { job: &job, state, connected: true, seen: &[], activity };
+    assert_eq!(short(&judge(Goal::Unmounted, &evidence)), "3?");
 }

@@ -18,7 +18,10 @@ fn member(kind: &str, node: &str, mut object: Value) -> Member {
 fn mount(node: &str, wanted: &str, status: Value) -> Member {
     let one = json!({"mountPath": "/m", "setPermissions": false, "options": "", "type": "xfs", "targetType": "directory", "device": {"type": "lvm"}});
     let spec = json!({"node": node, "desiredState": wanted, "mounts": [one]});
-    let metadata = json!({"finalizers": ["nnf.cray.hpe.com/nnf_clientmount"]});
+    let metadata = json!({
+        "finalizers": ["nnf.cray.hpe.com/nnf_clientmount"],
+        "labels": {"nnf.cray.hpe.com/directive_index": "0"},
+    });
     member("ClientMount", node, json!({"metadata": metadata, "spec": spec, "status": status}))
 }
 
@@ -53,11 +56,16 @@ fn facts(connected: &[&str], link: &str) -> Facts {
     facts
 }
 
-fn told(state: &str, others: Vec<Member>, facts: &Facts) -> Vec<(String, Condition, bool)> {
-    let mut workflow = workload::job("default", "w", ("s", "1"), (7, 7), Vec::new());
+fn objects(state: &str, directives: usize, others: Vec<Member>) -> Objects {
+    let lines =
+        (0..directives).map(|index| format!("#DW jobdw type=xfs capacity=1GiB name=s{index}"));
+    let mut workflow = workload::job("default", "w", ("s", "1"), (7, 7), lines.collect());
     workflow.spec.desired_state = state.into();
-    let objects = Objects { workflow: Some(workflow), others };
-    let told = conditions(&objects, facts).into_iter();
+    Objects { workflow: Some(workflow), others }
+}
+
+fn told(state: &str, others: Vec<Member>, facts: &Facts) -> Vec<(String, Condition, bool)> {
+    let told = conditions(&objects(state, 1, others), facts).into_iter();
     told.map(|one| (one.node.clone(), one.condition(), one.mounted)).collect()
 }
 
@@ -89,6 +97,17 @@ fn silence_is_no_evidence_and_a_report_is() {
     let objects = Objects { workflow: None, others: failed };
     let told = conditions(&objects, &facts(&[], "Ready"));
     assert_eq!((told[0].condition(), &*told[0].evidence), (Condition::Faulty, "mkfs: no space"));
+}
+
+#[test]
+fn a_node_that_its_certificate_shuts_out_is_faulty() {
+    let mut facts = facts(&[], "Ready");
+    let mounts = vec![computes(&["c1"]), mount("c1", "mounted", json!({}))];
+    let objects = objects("PreRun", 1, mounts);
+    assert_eq!(conditions(&objects, &facts)[0].condition(), Condition::Unreachable);
+    facts.shut_out.insert("c1".to_owned(), "expired".to_owned());
+    let told = &conditions(&objects, &facts)[0];
+    assert_eq!((told.condition(), &*told.evidence), (Condition::Faulty, "not mounted: expired"));
 }
 
 #[test]
@@ -131,4 +150,26 @@ fn what_cannot_be_read_may_be_mounted() {
     let spoilt = member("ClientMount", "c1", json!({"metadata": {}, "spec": 7}));
     let told = told("PostRun", vec![computes(&["c1"]), spoilt], &facts(&["c1"], "Ready"));
     assert_eq!(told, [one("c1", Condition::Pending, true)]);
+}
+
+#[test]
+fn each_directive_is_to_be_mounted_on_each_compute() {
+    let mounts = vec![computes(&["c1"]), mount("c1", "mounted", status("mounted", true))];
+    let objects = objects("PreRun", 2, mounts);
+    let told = conditions(&objects, &facts(&["c1"], "Ready"));
+    assert_eq!(told[0].condition(), Condition::Pending);
+    assert_eq!(told[0].evidence, "it has no ClientMount yet");
+    assert_eq!(open(&objects), [(1, ["c1".to_owned()].into())].into());
+}
+
+#[test]
+fn a_rabbit_that_was_asked_for_nothing_yet_is_not_ready() {
+    let set = json!({"label": "xfs", "allocationSize": 1, "storage": [{"name": "r", "allocationCount": 1}]});
+    let mut servers = member("Servers", "default", json!({"spec": {"allocationSets": [set]}}));
+    servers.object.metadata.labels =
+        Some([("nnf.cray.hpe.com/directive_index".to_owned(), "0".to_owned())].into());
+    let objects = objects("Setup", 1, vec![computes(&["c1"]), servers]);
+    let told = conditions(&objects, &facts(&["r"], "Ready"));
+    assert_eq!((told[1].node.as_str(), told[1].condition()), ("r", Condition::Pending));
+    assert_eq!(open(&objects), [(0, ["r".to_owned()].into())].into());
 }

@@ -6,12 +6,10 @@ use std::collections::BTreeMap;
 
 use api::{
     NnfStorageProfile,
-    nnf_storage_profile::{
-        BlockDeviceUserCommands, FileSystemUserCommands, LvChange, StorageProfile, VgChange,
-    },
+    nnf_storage_profile::{LustreProfile, LvChange, StorageProfile, VgChange},
 };
 use storage::{
-    desired::{FileSystemKind, Hook, HookId, HookScope, LvmLines, MountHooks, VolumeLayer},
+    desired::{FileSystemKind, Hook, HookId, HookScope, LvmLines, Phase, VolumeLayer},
     template::SiteCommand,
 };
 
@@ -33,11 +31,10 @@ struct Line {
     text: String,
 }
 
-/// The lines of one hook field.
 #[derive(Debug, Clone)]
 struct HookLines {
     field: String,
-    phase: &'static str,
+    phase: Phase,
     lines: Vec<String>,
 }
 
@@ -70,7 +67,7 @@ struct VolumeLines {
 pub(super) struct SiteLines {
     pub(super) mount: Option<SiteCommand>,
     pub(super) unmount: Option<SiteCommand>,
-    pub(super) hooks: MountHooks,
+    pub(super) hooks: Vec<Hook>,
 }
 
 impl Commands {
@@ -93,7 +90,6 @@ impl Commands {
         }
     }
 
-    /// The lines that `profile` has for mounting a file system of this kind on this side.
     pub(super) fn of(profile: &NnfStorageProfile, kind: FileSystemKind, side: Side) -> Self {
         let data = profile.data();
         let metadata = &profile.metadata;
@@ -119,9 +115,6 @@ impl Commands {
     }
 
     /// The layer between the namespaces and the file system.
-    ///
-    /// # Errors
-    /// As [`Self::expand`].
     pub(super) fn layer(
         &self,
         goal: Goal,
@@ -151,9 +144,6 @@ impl Commands {
     }
 
     /// Fills in the variables.
-    ///
-    /// # Errors
-    /// When bash could not read a line; [`Self::readable`] makes sure that it can.
     pub(super) fn expand(
         &self,
         scope: &HookScope,
@@ -165,16 +155,13 @@ impl Commands {
         let mut lines = SiteLines {
             mount: command(&self.mount.field, &self.mount.text)?,
             unmount: command(&self.unmount.field, &self.unmount.text)?,
-            hooks: MountHooks::default(),
+            hooks: Vec::new(),
         };
         for hook in &self.hooks {
-            let list = hooks_of_phase(&mut lines.hooks, hook.phase);
             for (place, text) in hook.lines.iter().enumerate() {
                 if let Some(command) = command(&format!("{}[{place}]", hook.field), text)? {
-                    list.push(Hook {
-                        id: HookId { scope: scope.clone(), phase: hook.phase, place },
-                        command,
-                    });
+                    let id = HookId { scope: scope.clone(), phase: hook.phase, place };
+                    lines.hooks.push(Hook { id, command });
                 }
             }
         }
@@ -182,103 +169,61 @@ impl Commands {
     }
 }
 
-/// The list for hooks of a phase.
-fn hooks_of_phase<'a>(hooks: &'a mut MountHooks, phase: &str) -> &'a mut Vec<Hook> {
-    match phase {
-        "preActivate" => &mut hooks.pre_activate,
-        "postActivate" => &mut hooks.post_activate,
-        "preMount" => &mut hooks.pre_mount,
-        "postMount" => &mut hooks.post_mount,
-        "preUnmount" => &mut hooks.pre_unmount,
-        "postUnmount" => &mut hooks.post_unmount,
-        "preDeactivate" => &mut hooks.pre_deactivate,
-        _ => &mut hooks.post_deactivate,
-    }
-}
-
 fn on_volume(field: &str, profile: &StorageProfile, side: Side) -> Commands {
     let (files, blocks) = (&profile.file_system_commands, &profile.block_device_commands);
-    let (group, volume) = match side {
-        Side::Compute => (&blocks.compute_commands.vg_change, &blocks.compute_commands.lv_change),
-        Side::Rabbit => (&blocks.rabbit_commands.vg_change, &blocks.rabbit_commands.lv_change),
-    };
-    let (group, volume) = (VgChange::clone(group), LvChange::clone(volume));
-    let (commands, mount, unmount, files, blocks) = match side {
+    let (commands, lines, group, volume, of_files, of_blocks) = match side {
         Side::Compute => {
-            let files = &files.compute_commands;
-            let blocks = &blocks.compute_commands;
-            (
-                "computeCommands",
-                &files.mount,
-                &files.unmount,
-                &files.user_commands,
-                &blocks.user_commands,
-            )
+            let (files, blocks) = (&files.compute_commands, &blocks.compute_commands);
+            let lines = [&files.mount, &files.unmount];
+            let hooks = (&files.user_commands, &blocks.user_commands);
+            ("computeCommands", lines, &blocks.vg_change, &blocks.lv_change, hooks.0, hooks.1)
         }
         Side::Rabbit => {
-            let files = &files.rabbit_commands;
-            let blocks = &blocks.rabbit_commands;
-            (
-                "rabbitCommands",
-                &files.mount,
-                &files.unmount,
-                &files.user_commands,
-                &blocks.user_commands,
-            )
+            let (files, blocks) = (&files.rabbit_commands, &blocks.rabbit_commands);
+            let lines = [&files.mount, &files.unmount];
+            let hooks = (&files.user_commands, &blocks.user_commands);
+            ("rabbitCommands", lines, &blocks.vg_change, &blocks.lv_change, hooks.0, hooks.1)
         }
     };
+    let in_files = format!("{field}.fileSystemCommands.{commands}");
+    let in_blocks = format!("{field}.blockDeviceCommands.{commands}");
     let line = |name: &str, text: &String| Line {
-        field: format!("{field}.fileSystemCommands.{commands}.{name}"),
+        field: format!("{in_files}.{name}"),
         text: text.clone(),
     };
-    let mut hooks =
-        block_hooks(&format!("{field}.blockDeviceCommands.{commands}.userCommands"), blocks);
-    hooks.extend(file_hooks(&format!("{field}.fileSystemCommands.{commands}.userCommands"), files));
+    let hooks = [
+        (&in_blocks, Phase::PreActivate, &of_blocks.pre_activate),
+        (&in_blocks, Phase::PostActivate, &of_blocks.post_activate),
+        (&in_blocks, Phase::PreDeactivate, &of_blocks.pre_deactivate),
+        (&in_blocks, Phase::PostDeactivate, &of_blocks.post_deactivate),
+        (&in_files, Phase::PreMount, &of_files.pre_mount),
+        (&in_files, Phase::PostMount, &of_files.post_mount),
+        (&in_files, Phase::PreUnmount, &of_files.pre_unmount),
+        (&in_files, Phase::PostUnmount, &of_files.post_unmount),
+    ];
+    let hooks = hooks.map(|(beneath, phase, lines)| HookLines {
+        field: format!("{beneath}.userCommands.{}", phase.as_str()),
+        phase,
+        lines: lines.clone(),
+    });
+    let [mount, unmount] = lines;
     Commands {
         shared_vg: profile.block_device_commands.shared_vg,
         overrides: profile.variable_override.clone(),
         mount: line("mount", mount),
         unmount: line("unmount", unmount),
-        hooks,
+        hooks: hooks.to_vec(),
         volume: VolumeLines {
-            field: format!("{field}.blockDeviceCommands.{commands}"),
-            group,
-            volume,
+            field: in_blocks,
+            group: VgChange::clone(group),
+            volume: LvChange::clone(volume),
             leaves_lock_space: side == Side::Compute,
             finds_names: false,
         },
     }
 }
 
-fn block_hooks(field: &str, hooks: &BlockDeviceUserCommands) -> Vec<HookLines> {
-    let lines = |phase: &'static str, lines: &[String]| HookLines {
-        field: format!("{field}.{phase}"),
-        phase,
-        lines: lines.to_vec(),
-    };
-    vec![
-        lines("preActivate", &hooks.pre_activate),
-        lines("postActivate", &hooks.post_activate),
-        lines("preDeactivate", &hooks.pre_deactivate),
-        lines("postDeactivate", &hooks.post_deactivate),
-    ]
-}
-
-fn file_hooks(field: &str, hooks: &FileSystemUserCommands) -> Vec<HookLines> {
-    let lines = |phase: &'static str, lines: &[String]| HookLines {
-        field: format!("{field}.{phase}"),
-        phase,
-        lines: lines.to_vec(),
-    };
-    vec![
-        lines("preMount", &hooks.pre_mount),
-        lines("postMount", &hooks.post_mount),
-        lines("preUnmount", &hooks.pre_unmount),
-        lines("postUnmount", &hooks.post_unmount),
-    ]
-}
-
-fn lustre(field: &str, profile: &api::nnf_storage_profile::LustreProfile, side: Side) -> Commands {
+fn lustre(field: &str, profile: &LustreProfile, side: Side) -> Commands {
     let lines = &profile.client_options.command_lines;
     let field = format!("{field}.clientOptions.commandlines");
     let (suffix, prefix, mount, unmount) = match side {
@@ -287,16 +232,16 @@ fn lustre(field: &str, profile: &api::nnf_storage_profile::LustreProfile, side: 
     };
     let hooks = match side {
         Side::Compute => [
-            ("PreMount", "preMount", &lines.compute_pre_mount),
-            ("PostMount", "postMount", &lines.compute_post_mount),
-            ("PreUnmount", "preUnmount", &lines.compute_pre_unmount),
-            ("PostUnmount", "postUnmount", &lines.compute_post_unmount),
+            ("PreMount", Phase::PreMount, &lines.compute_pre_mount),
+            ("PostMount", Phase::PostMount, &lines.compute_post_mount),
+            ("PreUnmount", Phase::PreUnmount, &lines.compute_pre_unmount),
+            ("PostUnmount", Phase::PostUnmount, &lines.compute_post_unmount),
         ],
         Side::Rabbit => [
-            ("PreMount", "preMount", &lines.rabbit_pre_mount),
-            ("PostMount", "postMount", &lines.rabbit_post_mount),
-            ("PreUnmount", "preUnmount", &lines.rabbit_pre_unmount),
-            ("PostUnmount", "postUnmount", &lines.rabbit_post_unmount),
+            ("PreMount", Phase::PreMount, &lines.rabbit_pre_mount),
+            ("PostMount", Phase::PostMount, &lines.rabbit_post_mount),
+            ("PreUnmount", Phase::PreUnmount, &lines.rabbit_pre_unmount),
+            ("PostUnmount", Phase::PostUnmount, &lines.rabbit_post_unmount),
         ],
     };
     // The sites' controllers read a client's overrides from the OST options; the client's own, where given, win.

@@ -22,9 +22,7 @@ pub(super) struct Device {
 
 /// The allocation behind a mount.
 pub(super) struct Reference {
-    /// Name of the rabbit that holds the allocation.
     pub(super) rabbit: String,
-    /// Index of the allocation on that rabbit.
     pub(super) index: u32,
 }
 

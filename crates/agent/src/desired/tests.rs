@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use api::ClientMount;
 use k8s_time::deleted;
 use storage::{
-    desired::{FileSystemId, FileSystemKind, Hook, Mount, MountSource, Owner},
+    desired::{FileSystemId, FileSystemKind, Hook, Mount, MountSource, Owner, Phase},
     template::SiteCommand,
 };
 
@@ -168,23 +168,18 @@ fn raw_is_given_to_its_user() {
     );
 }
 
+fn of(hooks: &[Hook], phase: Phase) -> Vec<Hook> {
+    hooks.iter().filter(|hook| hook.id.phase == phase).cloned().collect()
+}
+
 #[test]
 fn hooks_of_a_side_in_their_phases() {
     let units = on_compute(&compute_gfs2()).unwrap();
     let hooks = &only(&units).hooks;
-    let every = [
-        &hooks.pre_activate,
-        &hooks.post_activate,
-        &hooks.pre_mount,
-        &hooks.post_mount,
-        &hooks.pre_unmount,
-        &hooks.post_unmount,
-        &hooks.pre_deactivate,
-        &hooks.post_deactivate,
-    ];
-    let phases: Vec<_> = every
-        .iter()
-        .flat_map(|list| lines(list))
+    let mut in_order = hooks.clone();
+    in_order.sort_by_key(|hook| hook.id.phase);
+    let phases: Vec<_> = lines(&in_order)
+        .into_iter()
         .map(|line| line.split(':').next().unwrap().to_owned())
         .collect();
     assert_eq!(
@@ -201,9 +196,9 @@ fn hooks_of_a_side_in_their_phases() {
         ]
     );
     assert!(
-        lines(&hooks.pre_mount)[0].contains("/usr/libexec/site/preMount 70"),
+        lines(&of(hooks, Phase::PreMount))[0].contains("/usr/libexec/site/preMount 70"),
         "{:?}",
-        lines(&hooks.pre_mount)
+        lines(&of(hooks, Phase::PreMount))
     );
 }
 
@@ -217,7 +212,7 @@ fn lustre_needs_no_volume_labels() {
     assert!(source.contains(":/"), "{source}");
     let line = mount.mount.as_ref().unwrap().expand(&BTreeMap::new());
     assert!(line.starts_with(&format!("-o flock {source} ")), "{line}");
-    assert!(lines(&mount.hooks.pre_mount)[0].contains("computePreMount"));
+    assert!(lines(&of(&mount.hooks, Phase::PreMount))[0].contains("computePreMount"));
 }
 
 #[test]

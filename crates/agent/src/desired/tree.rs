@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use storage::{
-    desired::{HookScope, IndexLink, IndexTree, Mount, MountHooks, MountPoint, MountSource},
+    desired::{HookScope, IndexLink, IndexTree, Mount, MountPoint, MountSource},
     template::SiteCommand,
 };
 
@@ -125,6 +125,6 @@ fn bind_mount(context: &Context<'_>, mount: &Mount, target: MountPoint) -> Mount
         unmount: line("unbind", "$MOUNT_PATH"),
         owner: None,
         file: None,
-        hooks: MountHooks::default(),
+        hooks: Vec::new(),
     }
 }

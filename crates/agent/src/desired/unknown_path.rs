@@ -1,7 +1,7 @@
 //! A mount to be unmounted whose path is not known any more: variables of the path came from a profile that is gone.
 
 use storage::{
-    desired::{FileSystemKind, HookScope, Mount, MountHooks, MountPoint, MountSource},
+    desired::{FileSystemKind, HookScope, Mount, MountPoint, MountSource},
     observed::{MountedThing, Superblock},
 };
 
@@ -18,7 +18,6 @@ pub struct UnknownPath {
 
 impl UnknownPath {
     /// The mount at the literal path: observing it tells which processes use its device.
-    #[must_use]
     pub fn at_literal_path(&self) -> Option<Mount> {
         let (scope, target) = self.literal.clone()?;
         Some(Mount {
@@ -30,12 +29,11 @@ impl UnknownPath {
             unmount: None,
             owner: None,
             file: None,
-            hooks: MountHooks::default(),
+            hooks: Vec::new(),
         })
     }
 
     /// Whether something mounted may be this mount. This never proves it: another object may have mounted the same file system.
-    #[must_use]
     pub fn may_be(&self, there: &MountedThing) -> bool {
         there.kind == self.kind.as_str()
             && match &self.source {

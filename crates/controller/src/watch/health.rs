@@ -119,6 +119,12 @@ impl WatchHealth {
         watches.map(|(kind, trouble)| (kind.clone(), trouble.text().to_owned())).collect()
     }
 
+    /// Whether the watch on a kind fails.
+    #[must_use]
+    pub fn is_broken(&self, kind: &str) -> bool {
+        self.lock().watches.contains_key(kind)
+    }
+
     fn log_item<K: Object>(&self, item: &Item<K>) {
         let name = name(item);
         match item {

@@ -60,7 +60,6 @@ impl<S> Connection<S> {
         self.caller.clone()
     }
 
-    /// The accepted stream.
     pub fn stream(&self) -> &S {
         &self.stream
     }

@@ -9,14 +9,13 @@ use super::{Exchange, State};
 use crate::object::MountObject;
 
 impl Exchange {
-    /// Whether the session's bell rings for every change of the node's objects, their status included.
-    pub fn set_attentive(&self, node: &str, is_attentive: bool) {
+    /// Sets whether a node's session is notified of every change of the node's objects, their status included.
+    pub fn set_watches_job(&self, node: &str, watches: bool) {
         let mut state = self.lock();
-        if is_attentive {
-            state.attentive.insert(node.to_owned());
-        } else {
-            state.attentive.remove(node);
-        }
+        match watches {
+            true => state.job_watchers.insert(node.to_owned()),
+            false => state.job_watchers.remove(node),
+        };
     }
 
     /// The node's ClientMounts with these labels; None until the session `epoch` has been sent everything that exists.
@@ -24,27 +23,27 @@ impl Exchange {
         &self,
         node: &str,
         epoch: u64,
-        is_meant: impl Fn(&BTreeMap<String, String>) -> bool,
+        matches: impl Fn(&BTreeMap<String, String>) -> bool,
     ) -> Option<Vec<JobMount>> {
         let state = self.lock();
         state.fanout.is_synced(node, epoch).then(|| {
             let own = state.fanout.mounts_of(node);
-            own.filter(|object| is_meant(&object.version.labels))
-                .map(|object| told(object))
+            own.filter(|object| matches(&object.version.labels))
+                .map(|object| job_mount(object))
                 .collect()
         })
     }
 }
 
 impl State {
-    pub(super) fn tell_attentive(&self, node: &str) {
-        if self.attentive.contains(node) {
-            self.fanout.ring(node);
+    pub(super) fn notify_job_watcher(&self, node: &str) {
+        if self.job_watchers.contains(node) {
+            self.fanout.notify(node);
         }
     }
 }
 
-fn told(object: &MountObject) -> JobMount {
+fn job_mount(object: &MountObject) -> JobMount {
     let directive = object.version.labels.get(label::DIRECTIVE_INDEX);
     JobMount {
         namespace: object.key.namespace.clone(),

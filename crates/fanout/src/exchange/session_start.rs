@@ -7,13 +7,11 @@ use tokio::sync::watch;
 use super::{Exchange, State};
 use crate::fanout::Listing;
 
-impl State {
-    fn is_ready(&self) -> bool {
-        self.fanout.listed() && !self.failing.contains_key(&*ClientMount::kind(&()))
-    }
-}
-
 impl Exchange {
+    fn is_ready(&self, state: &State) -> bool {
+        state.fanout.listed() && !self.watches.is_broken(&ClientMount::kind(&()))
+    }
+
     /// Whether sessions can start: all objects were listed, and the watch on ClientMounts works.
     pub fn ready(&self) -> watch::Receiver<bool> {
         self.ready.subscribe()
@@ -33,7 +31,7 @@ impl Exchange {
     /// ClientMounts fails no session starts; once it works again, all of them are queued again.
     pub(crate) fn waiting_session(&self, node: &str) -> Option<u64> {
         let mut state = self.lock();
-        let epoch = state.fanout.waiting_session(node).filter(|_| state.is_ready());
+        let epoch = state.fanout.waiting_session(node).filter(|_| self.is_ready(&state));
         if epoch.is_none() {
             state.waiting_sessions.open.remove(node);
         }
@@ -43,12 +41,12 @@ impl Exchange {
     /// Starts a session with a list that was asked for after it opened; `false` while the watch does not know all of it.
     pub(crate) fn start_session(&self, node: &str, epoch: u64, listing: &Listing) -> bool {
         let mut state = self.lock();
-        state.is_ready() && state.fanout.start_session(node, epoch, listing)
+        self.is_ready(&state) && state.fanout.start_session(node, epoch, listing)
     }
 
     /// Updates [`Exchange::ready`], and queues the waiting sessions when it becomes true.
     pub(super) fn update_readiness(&self, state: &mut State) {
-        let ready = state.is_ready();
+        let ready = self.is_ready(state);
         let changed = self.ready.send_if_modified(|known| std::mem::replace(known, ready) != ready);
         if !(changed && ready) {
             return;
@@ -61,7 +59,7 @@ impl Exchange {
 
     /// Queues a node whose session waits for its start, if sessions can start now.
     pub(super) fn queue_session(&self, state: &mut State, node: &str) {
-        let waits = state.is_ready() && state.fanout.waiting_session(node).is_some();
+        let waits = self.is_ready(state) && state.fanout.waiting_session(node).is_some();
         if waits && state.waiting_sessions.push(&node.to_owned()) {
             self.session_waiting.notify_one();
         }

@@ -21,8 +21,8 @@ pub(super) struct Sent {
 
 impl Sent {
     /// Whether the node already has all of this.
-    pub(super) fn covers(&self, news: &Self) -> bool {
-        !self.overwritten && self.version == news.version && self.profile == news.profile
+    pub(super) fn covers(&self, other: &Self) -> bool {
+        !self.overwritten && self.version == other.version && self.profile == other.profile
     }
 }
 

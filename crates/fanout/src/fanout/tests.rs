@@ -49,7 +49,7 @@ fn drain(fanout: &mut Fanout, node: &str) -> Vec<String> {
             Next::Gone(gone) => format!("gone {} {}", gone.name, gone.uid),
             Next::Synced => "synced".to_owned(),
             Next::AddFinalizer(key) => format!("hold {key}"),
-            Next::TakeBack(key) => format!("take back {key}"),
+            Next::RetractUnmounted(key) => format!("take back {key}"),
             Next::ReadProfile(key) => format!("ask {key}"),
             Next::Ended => "ended".to_owned(),
             Next::Idle => return all,

@@ -4,6 +4,7 @@ use std::sync::Mutex;
 
 use http::{Request, Response};
 use kube::client::Body;
+use kube::core::Status;
 use proto::v1::to_node::Message;
 use serde_json::json;
 use tower::service_fn;
@@ -120,8 +121,7 @@ async fn those_whose_writes_fail_hold_up_no_others() {
 
 async fn writer(api: &FakeApi, exchange: &Arc<Exchange>) -> Writer {
     let key = exchange.take_write().await;
-    let turn = Turn::take(&Arc::new(Semaphore::new(1))).await;
-    Writer::new(api.client(), exchange.clone(), key, turn)
+    Writer::new(api.client(), exchange.clone(), key, Arc::new(Semaphore::new(1)))
 }
 
 /// Writes until the API was asked so often.

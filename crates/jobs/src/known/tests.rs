@@ -28,7 +28,7 @@ fn job(text: &str) -> JobName {
     JobName { name: Some(Name::Job(text.to_owned())) }
 }
 
-fn place(name: &str) -> Place {
+fn key(name: &str) -> WorkflowKey {
     ("default".to_owned(), name.to_owned())
 }
 
@@ -52,7 +52,7 @@ async fn nobody_hears_that_a_job_does_not_exist_before_the_api_was_asked_since()
     assert_eq!(jobs.state(&job("7"), "n1", late).knowledge(), Knowledge::Uncertain);
     look(&jobs, vec![workflow("w", "7", "Setup", 9)], &[]).await;
     let known = jobs.state(&job("7"), "n1", late);
-    assert_eq!((known.knowledge(), known.place()), (Knowledge::Known, Placed::Unassigned));
+    assert_eq!((known.knowledge(), known.place()), (Knowledge::Known, Place::Unassigned));
 }
 
 #[tokio::test]
@@ -62,12 +62,12 @@ async fn a_node_is_none_of_the_computes_only_when_the_api_says_so() {
     let ticket = jobs.ask();
     assert_eq!(jobs.state(&job("7"), "n1", ticket).knowledge(), Knowledge::Uncertain);
     look(&jobs, Vec::new(), &["n2", "n3"]).await;
-    assert_eq!(jobs.state(&job("7"), "n1", ticket).place(), Placed::Elsewhere);
-    assert_eq!(jobs.state(&job("7"), "n2", ticket).place(), Placed::Here);
-    jobs.apply_computes("default", "w", computes(&["n1"], 60));
-    assert_eq!(jobs.state(&job("7"), "n1", ticket).place(), Placed::Here);
-    jobs.apply_computes("default", "w", computes(&["n2"], 50));
-    assert_eq!(jobs.state(&job("7"), "n1", ticket).place(), Placed::Here, "an old reading");
+    assert_eq!(jobs.state(&job("7"), "n1", ticket).place(), Place::Elsewhere);
+    assert_eq!(jobs.state(&job("7"), "n2", ticket).place(), Place::Here);
+    jobs.apply_computes(key("w"), computes(&["n1"], 60));
+    assert_eq!(jobs.state(&job("7"), "n1", ticket).place(), Place::Here);
+    jobs.apply_computes(key("w"), computes(&["n2"], 50));
+    assert_eq!(jobs.state(&job("7"), "n1", ticket).place(), Place::Here, "an old reading");
 }
 
 #[tokio::test]
@@ -89,18 +89,18 @@ fn an_old_reading_changes_nothing_and_a_namesake_made_since_stays() {
     jobs.apply_workflow(workflow("w", "7", "PreRun", 9));
     jobs.apply_workflow(workflow("w", "7", "Setup", 8));
     let desired = |jobs: &Jobs| jobs.state(&job("7"), "n1", Ticket(0)).desired_state;
-    jobs.apply_computes("default", "w", computes(&["n1"], 1));
+    jobs.apply_computes(key("w"), computes(&["n1"], 1));
     assert_eq!(desired(&jobs), "PreRun");
-    jobs.remove_workflow("default", "w", "another");
+    jobs.remove_workflow(&key("w"), "another");
     assert_eq!(desired(&jobs), "PreRun");
-    assert!(jobs.lock().workflows.contains_key(&place("w")));
+    assert!(jobs.lock().workflows.contains_key(&key("w")));
 }
 
 #[test]
 fn of_two_that_fit_the_one_that_stays_is_meant_and_two_that_stay_are_told() {
     let jobs = Jobs::default();
     let mut leaving = workflow("a", "7", "Teardown", 1);
-    leaving.deleting = true;
+    leaving.state.deleting = true;
     jobs.apply_workflow(leaving);
     jobs.apply_workflow(workflow("b", "7", "Setup", 2));
     assert_eq!(jobs.state(&job("7"), "n1", Ticket(0)).workflow, "b");

@@ -8,7 +8,6 @@ use regex::{Captures, Regex};
 use serde_json::{Value, json};
 use std::sync::LazyLock;
 
-/// One column of a kind's table.
 #[derive(Debug, Clone)]
 pub(crate) struct Column {
     pub(crate) name: String,
@@ -17,24 +16,9 @@ pub(crate) struct Column {
     pub(crate) description: String,
     pub(crate) priority: i64,
     pub(super) query: JpQuery,
-    /// How to print a cell of a built-in kind. Its columns all have the type `string`.
-    pub(super) printed: Option<Printed>,
-}
-
-/// How kube-apiserver prints the values that a column's path selects.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Printed {
-    Text,
-    Age,
-    /// The number of values.
-    Count,
 }
 
 impl Column {
-    /// Compiles a column.
-    ///
-    /// # Errors
-    /// When the path cannot be evaluated.
     pub(crate) fn new(name: &str, kind: &str, path: &str) -> Result<Self, String> {
         let query = parse_json_path(&standard_path(path))
             .map_err(|error| format!("jsonPath {path:?} cannot be used: {error}"))?;
@@ -45,7 +29,6 @@ impl Column {
             description: String::new(),
             priority: 0,
             query,
-            printed: None,
         })
     }
 
@@ -56,10 +39,9 @@ impl Column {
         Self { format: "name".to_owned(), ..base }
     }
 
-    /// The header cell (`metav1.TableColumnDefinition`).
     pub(crate) fn header(&self) -> Value {
         json!({
-            "name": self.name, "type": self.kind, "format": self.format,
+            "name": self.name, "type": if self.kind == "count" { "integer" } else { &self.kind }, "format": self.format,
             "description": self.description, "priority": self.priority,
         })
     }
@@ -69,10 +51,8 @@ impl Column {
         let found = js_path_process(&self.query, object).unwrap_or_default();
         let values: Vec<&Value> =
             found.into_iter().map(jsonpath_rust::query::QueryRef::val).collect();
-        if let Some(printed) = self.printed {
-            return print(printed, &values);
-        }
         match (self.kind.as_str(), values.as_slice()) {
+            ("count", values) => values.len().into(),
             (_, []) => Value::Null,
             // Only the first of several values is shown.
             ("string", [Value::Null, ..]) => "<no value>".into(),
@@ -86,15 +66,6 @@ impl Column {
             ("boolean", [value, ..]) if value.is_boolean() => (*value).clone(),
             _ => Value::Null,
         }
-    }
-}
-
-fn print(printed: Printed, values: &[&Value]) -> Value {
-    let first = values.first().and_then(|value| value.as_str());
-    match printed {
-        Printed::Text => first.unwrap_or_default().into(),
-        Printed::Age => first.map_or_else(|| "<unknown>".to_owned(), age).into(),
-        Printed::Count => values.len().into(),
     }
 }
 

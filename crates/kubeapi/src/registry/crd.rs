@@ -4,66 +4,203 @@ use super::{Column, Definition, NameRule, Registry, Selectable, Version, builtin
 use crate::object::{Object, now};
 use crate::schema::Schema;
 use crate::status::Cause;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// Keeps a CRD until its objects are gone.
 pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// Compiles the definition that a CRD describes, which has been found to be sound.
-///
-/// # Errors
-/// Every field of the CRD that asks for what this server does not do.
+/// `spec` of a CRD. What is not here is not acted on.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Spec {
+    group: String,
+    scope: String,
+    names: Names,
+    conversion: Value,
+    versions: Vec<WrittenVersion>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Names {
+    plural: String,
+    singular: String,
+    kind: String,
+    list_kind: String,
+    short_names: Vec<String>,
+    categories: Vec<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct WrittenVersion {
+    name: String,
+    served: bool,
+    storage: bool,
+    deprecated: bool,
+    deprecation_warning: Option<String>,
+    schema: Value,
+    subresources: Value,
+    additional_printer_columns: Vec<WrittenColumn>,
+    selectable_fields: Vec<WrittenColumn>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct WrittenColumn {
+    name: String,
+    r#type: String,
+    json_path: String,
+    format: String,
+    description: String,
+    priority: i64,
+}
+
+/// Compiles the definition that a CRD describes, or names every field that asks for what this server does not do.
 pub(crate) fn compile(crd: &Object) -> Result<Definition, Vec<Cause>> {
-    let spec = crd.body.get("spec").cloned().unwrap_or_default();
-    let mut reader = Reader { causes: Vec::new() };
-    let group = reader.text(&spec, "/group");
-    let plural = reader.text(&spec, "/names/plural");
-    let kind = reader.text(&spec, "/names/kind");
-    let namespaced = reader.scope(&spec);
-    let wanted = format!("{plural}.{group}");
+    let mut spec = crd.body.get("spec").cloned().unwrap_or(json!({}));
+    drop_nulls(&mut spec);
+    let malformed = |error| vec![Cause::invalid_without_value("spec", error)];
+    let spec: Spec = serde_json::from_value(spec).map_err(malformed)?;
+    let mut causes = Vec::new();
+    let Spec { group, scope, names, conversion, versions } = &spec;
+    for (field, value) in [
+        ("group", group),
+        ("names.plural", &names.plural),
+        ("names.kind", &names.kind),
+        ("scope", scope),
+    ] {
+        if value.is_empty() {
+            causes.push(Cause::required(format!("spec.{field}"), ""));
+        }
+    }
+    if !matches!(&**scope, "" | "Cluster" | "Namespaced") {
+        let supported = [json!("Cluster"), json!("Namespaced")];
+        causes.push(Cause::unsupported("spec.scope", &json!(scope), &supported));
+    }
+    let wanted = format!("{}.{group}", names.plural);
     if crd.name() != wanted {
         let why = format!("must be {wanted}: spec.names.plural, a dot, and spec.group");
-        reader.causes.push(Cause::invalid("metadata.name", &json!(crd.name()), why));
+        causes.push(Cause::invalid("metadata.name", &json!(crd.name()), why));
     }
-    if spec
-        .pointer("/conversion/strategy")
-        .and_then(Value::as_str)
-        .is_some_and(|strategy| strategy != "None")
-    {
-        reader.causes.push(Cause::forbidden(
-            "spec.conversion.strategy",
-            "this server converts between versions only with None",
-        ));
+    if !matches!(conversion["strategy"].as_str(), None | Some("None")) {
+        let why = "this server converts between versions only with None";
+        causes.push(Cause::forbidden("spec.conversion.strategy", why));
     }
-    let (versions, storage) = reader.versions(&spec, &group, &kind);
-    if !reader.causes.is_empty() {
-        return Err(reader.causes);
+    if versions.iter().filter(|version| version.storage).count() != 1 {
+        let why = "must have exactly one version marked as storage version";
+        causes.push(Cause::invalid_without_value("spec.versions", why));
     }
-    let name = |pointer: &str, default: String| {
-        spec.pointer(pointer)
-            .and_then(Value::as_str)
-            .filter(|name| !name.is_empty())
-            .map_or(default, str::to_owned)
-    };
-    Ok(Definition {
-        id: crd.name().into(),
-        singular: name("/names/singular", kind.to_lowercase()),
-        list_kind: name("/names/listKind", format!("{kind}List")),
-        short_names: texts(&spec, "/names/shortNames"),
-        categories: texts(&spec, "/names/categories"),
-        namespaced,
-        versions,
-        storage_version: format!("{group}/{storage}"),
-        custom: true,
-        counts_generation: true,
-        unconditional_update: false,
-        create_on_update: false,
-        terminating: crd.is_deleting(),
-        name_rule: NameRule::Subdomain,
-        group,
-        plural,
-        kind,
-    })
+    let definition = Definition { terminating: crd.is_deleting(), ..spec.define(&mut causes) };
+    if causes.is_empty() { Ok(definition) } else { Err(causes) }
+}
+
+impl Spec {
+    /// The definition, as far as it is sound; adds what is wrong with its versions.
+    pub(super) fn define(self, causes: &mut Vec<Cause>) -> Definition {
+        let Self { group, scope, names, versions, .. } = self;
+        let storage = versions.iter().find(|version| version.storage);
+        let storage = storage.map(|version| version.name.clone()).unwrap_or_default();
+        let served = versions.iter().enumerate().filter(|(_, version)| version.served);
+        let mut served: Vec<Version> = served
+            .filter_map(|(index, version)| {
+                version.compile(&format!("spec.versions[{index}]"), &group, &names.kind, causes)
+            })
+            .collect();
+        served.sort_by_key(|version| std::cmp::Reverse(priority(&version.name)));
+        let or = |name: String, default: String| if name.is_empty() { default } else { name };
+        let id = match &*group {
+            "" => names.plural.clone(),
+            group => format!("{}.{group}", names.plural),
+        };
+        Definition {
+            id: id.into(),
+            singular: or(names.singular, names.kind.to_lowercase()),
+            list_kind: or(names.list_kind, format!("{}List", names.kind)),
+            short_names: names.short_names,
+            categories: names.categories,
+            namespaced: scope == "Namespaced",
+            versions: served,
+            storage_version: match &*group {
+                "" => storage,
+                group => format!("{group}/{storage}"),
+            },
+            custom: true,
+            counts_generation: true,
+            unconditional_update: false,
+            terminating: false,
+            name_rule: NameRule::Subdomain,
+            group,
+            plural: names.plural,
+            kind: names.kind,
+        }
+    }
+}
+
+impl WrittenVersion {
+    fn compile(
+        &self,
+        path: &str,
+        group: &str,
+        kind: &str,
+        causes: &mut Vec<Cause>,
+    ) -> Option<Version> {
+        let at = format!("{path}.schema.openAPIV3Schema");
+        let Some(openapi) = self.schema.get("openAPIV3Schema") else {
+            causes.push(Cause::required(at, "schemas are required"));
+            return None;
+        };
+        if self.subresources.get("scale").is_some() {
+            let field = format!("{path}.subresources.scale");
+            causes.push(Cause::forbidden(field, "this server has no scale subresource"));
+        }
+        let mut columns = vec![Column::of_names()];
+        for (index, column) in self.additional_printer_columns.iter().enumerate() {
+            match Column::new(&column.name, &column.r#type, &column.json_path) {
+                Ok(base) => columns.push(Column {
+                    format: column.format.clone(),
+                    description: column.description.clone(),
+                    priority: column.priority,
+                    ..base
+                }),
+                Err(why) => {
+                    let field = format!("{path}.additionalPrinterColumns[{index}].jsonPath");
+                    causes.push(Cause::invalid(field, &json!(column.json_path), why));
+                }
+            }
+        }
+        if columns.len() == 1 {
+            columns = builtin::default_columns();
+        }
+        let mut selectable = Vec::new();
+        for (index, field) in self.selectable_fields.iter().enumerate() {
+            let compiled = Selectable::from_json_path(&field.json_path);
+            if compiled.is_none() {
+                let at = format!("{path}.selectableFields[{index}].jsonPath");
+                let why = "must be a simple path such as .spec.node";
+                causes.push(Cause::invalid(at, &json!(field.json_path), why));
+            }
+            selectable.extend(compiled);
+        }
+        let schema = Schema::compile(openapi).map_err(|error| {
+            let inner = error.path.strip_prefix("openAPIV3Schema").unwrap_or(&error.path);
+            causes.push(Cause::invalid_without_value(format!("{at}{inner}"), error.problem));
+        });
+        let warning = self.deprecation_warning.clone();
+        let deprecation =
+            warning.unwrap_or_else(|| format!("{group}/{} {kind} is deprecated", self.name));
+        Some(Version {
+            group: group.to_owned(),
+            schema: schema.ok()?,
+            openapi: openapi.clone(),
+            has_status: self.subresources.get("status").is_some(),
+            columns,
+            selectable,
+            renames: &[],
+            deprecation: self.deprecated.then_some(deprecation),
+            name: self.name.clone(),
+        })
+    }
 }
 
 /// What is wrong with the change of a CRD. Group, scope and names are part of every object's key, so they are immutable
@@ -82,8 +219,7 @@ pub(crate) fn check_change(crd: &Object, old: &Object) -> Vec<Cause> {
     }
     let versions = value(crd, "/versions").unwrap_or_default();
     let versions = versions.as_array().map(Vec::as_slice).unwrap_or_default();
-    let stored = old.body.get("status").and_then(|status| status["storedVersions"].as_array());
-    for (index, name) in stored.into_iter().flatten().enumerate() {
+    for (index, name) in stored_versions(old).enumerate() {
         if !versions.iter().any(|version| version["name"] == *name) {
             let why = "objects may be stored in this version: it must remain in spec.versions";
             causes.push(Cause::invalid(format!("status.storedVersions[{index}]"), name, why));
@@ -99,25 +235,22 @@ pub(crate) fn check_names(registry: &Registry, definition: &Definition) -> Vec<C
             && other.versions.iter().any(|version| version.group == definition.group)
             && (other.kind == definition.kind || other.plural == definition.plural)
     });
-    if taken {
-        vec![Cause::invalid(
-            "spec.names.kind",
-            &json!(definition.kind),
-            "already in use in this group",
-        )]
-    } else {
-        Vec::new()
-    }
+    let why = "already in use in this group";
+    let cause = || Cause::invalid("spec.names.kind", &json!(definition.kind), why);
+    taken.then(cause).into_iter().collect()
 }
 
 /// Fills in what kube-apiserver defaults, and the status of a CRD that is served.
 pub(crate) fn complete(crd: &mut Object, definition: &Definition) {
-    let storage = definition.storage_version.rsplit('/').next().unwrap_or_default().to_owned();
-    let names = json!({
+    let storage = json!(definition.storage_version.rsplit('/').next());
+    let mut names = json!({
         "plural": definition.plural, "singular": definition.singular, "kind": definition.kind,
         "listKind": definition.list_kind, "shortNames": definition.short_names, "categories": definition.categories,
     });
-    let names = without_empty(names);
+    names
+        .as_object_mut()
+        .into_iter()
+        .for_each(|names| names.retain(|_, value| *value != json!([])));
     if let Some(spec) = crd.body.get_mut("spec") {
         drop_nulls(spec);
         spec["names"] = names.clone();
@@ -125,14 +258,9 @@ pub(crate) fn complete(crd: &mut Object, definition: &Definition) {
             spec["conversion"] = json!({"strategy": "None"});
         }
     }
-    let mut stored: Vec<Value> = crd
-        .body
-        .get("status")
-        .and_then(|status| status["storedVersions"].as_array())
-        .cloned()
-        .unwrap_or_default();
-    if !stored.contains(&json!(storage)) {
-        stored.push(json!(storage));
+    let mut stored: Vec<Value> = stored_versions(crd).cloned().collect();
+    if !stored.contains(&storage) {
+        stored.push(storage);
     }
     let conditions = json!([
         condition(crd, "NamesAccepted", "NoConflicts", "no conflicts found"),
@@ -146,6 +274,11 @@ pub(crate) fn complete(crd: &mut Object, definition: &Definition) {
     let status =
         json!({"acceptedNames": names, "storedVersions": stored, "conditions": conditions});
     crd.body.insert("status".to_owned(), status);
+}
+
+fn stored_versions(crd: &Object) -> impl Iterator<Item = &Value> {
+    let stored = crd.body.get("status").and_then(|status| status["storedVersions"].as_array());
+    stored.into_iter().flatten()
 }
 
 /// The status of a CRD that was only tried: no kind is served.
@@ -193,162 +326,6 @@ fn drop_nulls(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(drop_nulls),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
-}
-
-fn without_empty(mut names: Value) -> Value {
-    if let Some(map) = names.as_object_mut() {
-        map.retain(|_, value| value.as_array().is_none_or(|items| !items.is_empty()));
-    }
-    names
-}
-
-fn texts(spec: &Value, pointer: &str) -> Vec<String> {
-    let items = spec.pointer(pointer).and_then(Value::as_array);
-    items.into_iter().flatten().filter_map(|item| item.as_str().map(str::to_owned)).collect()
-}
-
-struct Reader {
-    causes: Vec<Cause>,
-}
-
-impl Reader {
-    fn text(&mut self, spec: &Value, pointer: &str) -> String {
-        let text = spec.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        if text.is_empty() {
-            self.causes.push(Cause::required(format!("spec{}", pointer.replace('/', ".")), ""));
-        }
-        text.to_owned()
-    }
-
-    fn scope(&mut self, spec: &Value) -> bool {
-        let scope = self.text(spec, "/scope");
-        if !matches!(&*scope, "" | "Cluster" | "Namespaced") {
-            let supported = [json!("Cluster"), json!("Namespaced")];
-            self.causes.push(Cause::unsupported("spec.scope", &json!(scope), &supported));
-        }
-        scope == "Namespaced"
-    }
-
-    /// The served versions, and the name of the one that is stored.
-    fn versions(&mut self, spec: &Value, group: &str, kind: &str) -> (Vec<Version>, String) {
-        let mut served = Vec::new();
-        let mut storage = Vec::new();
-        let empty = Vec::new();
-        for (index, version) in spec["versions"].as_array().unwrap_or(&empty).iter().enumerate() {
-            let path = format!("spec.versions[{index}]");
-            let name = version["name"].as_str().unwrap_or_default().to_owned();
-            if version["storage"] == true {
-                storage.push(name.clone());
-            }
-            if version["served"] == true
-                && let Some(version) = self.version(version, &path, group, kind, name)
-            {
-                served.push(version);
-            }
-        }
-        if storage.len() != 1 {
-            let why = "must have exactly one version marked as storage version";
-            self.causes.push(Cause::invalid_without_value("spec.versions", why));
-        }
-        served.sort_by_key(|version| std::cmp::Reverse(priority(&version.name)));
-        (served, storage.pop().unwrap_or_default())
-    }
-
-    fn version(
-        &mut self,
-        version: &Value,
-        path: &str,
-        group: &str,
-        kind: &str,
-        name: String,
-    ) -> Option<Version> {
-        let at = format!("{path}.schema.openAPIV3Schema");
-        let Some(openapi) = version.pointer("/schema/openAPIV3Schema") else {
-            self.causes.push(Cause::required(at, "schemas are required"));
-            return None;
-        };
-        let schema = match Schema::compile(openapi) {
-            Ok(schema) => schema,
-            Err(error) => {
-                let inner = error.path.strip_prefix("openAPIV3Schema").unwrap_or(&error.path);
-                self.causes.push(Cause {
-                    field: format!("{at}{inner}"),
-                    reason: "FieldValueInvalid",
-                    message: format!("Invalid value: {}", error.problem),
-                });
-                return None;
-            }
-        };
-        if version.pointer("/subresources/scale").is_some() {
-            self.causes.push(Cause::forbidden(
-                format!("{path}.subresources.scale"),
-                "this server has no scale subresource",
-            ));
-        }
-        Some(Version {
-            group: group.to_owned(),
-            schema,
-            openapi: openapi.clone(),
-            has_status: version.pointer("/subresources/status").is_some(),
-            columns: self.columns(version, path),
-            selectable: self.selectable(version, path),
-            renames: &[],
-            deprecation: deprecation(version, group, &name, kind),
-            name,
-        })
-    }
-
-    fn columns(&mut self, version: &Value, path: &str) -> Vec<Column> {
-        let Some(columns) =
-            version["additionalPrinterColumns"].as_array().filter(|columns| !columns.is_empty())
-        else {
-            return builtin::default_columns();
-        };
-        let mut compiled = vec![Column::of_names()];
-        for (index, column) in columns.iter().enumerate() {
-            let text = |key: &str| column[key].as_str().unwrap_or_default();
-            match Column::new(text("name"), text("type"), text("jsonPath")) {
-                Ok(base) => compiled.push(Column {
-                    format: text("format").to_owned(),
-                    description: text("description").to_owned(),
-                    priority: column["priority"].as_i64().unwrap_or_default(),
-                    ..base
-                }),
-                Err(why) => {
-                    let field = format!("{path}.additionalPrinterColumns[{index}].jsonPath");
-                    self.causes.push(Cause::invalid(field, &column["jsonPath"], why));
-                }
-            }
-        }
-        compiled
-    }
-
-    fn selectable(&mut self, version: &Value, path: &str) -> Vec<Selectable> {
-        let mut fields = Vec::new();
-        for (index, field) in
-            version["selectableFields"].as_array().into_iter().flatten().enumerate()
-        {
-            match field["jsonPath"].as_str().and_then(Selectable::from_json_path) {
-                Some(selectable) => fields.push(selectable),
-                None => {
-                    let at = format!("{path}.selectableFields[{index}].jsonPath");
-                    self.causes.push(Cause::invalid(
-                        at,
-                        &field["jsonPath"],
-                        "must be a simple path such as .spec.node",
-                    ));
-                }
-            }
-        }
-        fields
-    }
-}
-
-fn deprecation(version: &Value, group: &str, name: &str, kind: &str) -> Option<String> {
-    (version["deprecated"] == true).then(|| {
-        let given = version["deprecationWarning"].as_str();
-        given.map_or_else(|| format!("{group}/{name} {kind} is deprecated"), str::to_owned)
-    })
 }
 
 /// Kubernetes' order of versions: v2 over v1 over v1beta2 over v1beta1 over v1alpha1 over anything else.

@@ -2,12 +2,11 @@ use super::Column;
 use crate::names;
 use crate::object::{Object, Stored};
 use crate::schema::Schema;
-use crate::status::{Status, Subject};
+use crate::status::{Cause, Status, Subject};
 use hyper::body::Bytes;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// One kind of object.
 #[derive(Debug)]
 pub(crate) struct Definition {
     /// `plural.group`, or `plural` in the core group.
@@ -30,14 +29,11 @@ pub(crate) struct Definition {
     pub(crate) counts_generation: bool,
     /// Whether PUT may leave the resourceVersion out.
     pub(crate) unconditional_update: bool,
-    /// Whether PUT makes an object that does not exist.
-    pub(crate) create_on_update: bool,
     /// Its CRD is being deleted: nothing new may be created.
     pub(crate) terminating: bool,
     pub(crate) name_rule: NameRule,
 }
 
-/// One served version of a kind.
 #[derive(Debug)]
 pub(crate) struct Version {
     pub(crate) group: String,
@@ -54,7 +50,6 @@ pub(crate) struct Version {
     pub(crate) deprecation: Option<String>,
 }
 
-/// A field that a field selector may name.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Selectable {
     /// As the selector writes it.
@@ -82,6 +77,10 @@ impl Definition {
 
     pub(crate) fn subject<'a>(&'a self, name: &'a str) -> Subject<'a> {
         Subject { group: &self.group, plural: &self.plural, name }
+    }
+
+    pub(crate) fn invalid(&self, name: &str, causes: &[Cause]) -> Status {
+        Status::invalid(&self.group, &self.kind, name, causes)
     }
 
     /// The version that objects are stored in, when it is served.

@@ -107,8 +107,5 @@ fn entries(definition: &Definition, version: &Version) -> Vec<Value> {
     if version.has_status {
         all.push(subresource("status", &["get", "patch", "update"]));
     }
-    if &*definition.id == super::builtin::NAMESPACES {
-        all.push(subresource("finalize", &["update"]));
-    }
     all
 }

@@ -28,127 +28,60 @@ enum Kind {
     BytesMap,
 }
 
-const OWNER: Table = &[
-    (1, "kind", Kind::Text),
-    (3, "name", Kind::Text),
-    (4, "uid", Kind::Text),
-    (5, "apiVersion", Kind::Text),
-    (6, "controller", Kind::Flag),
-    (7, "blockOwnerDeletion", Kind::Flag),
+/// `number name kind` of each field of a message.
+macro_rules! table {
+    ($($number:literal $name:tt $kind:ident $(($of:ident))?),*) => {
+        &[$(($number, stringify!($name), Kind::$kind $(($of))?)),*]
+    };
+}
+
+const OWNER: Table = table![
+    1 kind Text, 3 name Text, 4 uid Text, 5 apiVersion Text, 6 controller Flag, 7 blockOwnerDeletion Flag
 ];
-const META: Table = &[
-    (1, "name", Kind::Text),
-    (2, "generateName", Kind::Text),
-    (3, "namespace", Kind::Text),
-    (4, "selfLink", Kind::Text),
-    (5, "uid", Kind::Text),
-    (6, "resourceVersion", Kind::Text),
-    (7, "generation", Kind::Integer),
-    (8, "creationTimestamp", Kind::Time),
-    (9, "deletionTimestamp", Kind::Time),
-    (10, "deletionGracePeriodSeconds", Kind::Integer),
-    (11, "labels", Kind::TextMap),
-    (12, "annotations", Kind::TextMap),
-    (13, "ownerReferences", Kind::Messages(OWNER)),
-    (14, "finalizers", Kind::Texts),
+const META: Table = table![
+    1 name Text, 2 generateName Text, 3 namespace Text, 4 selfLink Text, 5 uid Text, 6 resourceVersion Text,
+    7 generation Integer, 8 creationTimestamp Time, 9 deletionTimestamp Time, 10 deletionGracePeriodSeconds Integer,
+    11 labels TextMap, 12 annotations TextMap, 13 ownerReferences Messages(OWNER), 14 finalizers Texts
 ];
-const NAMESPACE: Table = &[
-    (1, "metadata", Kind::Message(META)),
-    (2, "spec", Kind::Message(&[(1, "finalizers", Kind::Texts)])),
-    (3, "status", Kind::Message(&[(1, "phase", Kind::Text)])),
+const NAMESPACE_SPEC: Table = table![1 finalizers Texts];
+const NAMESPACE_STATUS: Table = table![1 phase Text];
+const NAMESPACE: Table = table![1 metadata Message(META), 2 spec Message(NAMESPACE_SPEC), 3 status Message(NAMESPACE_STATUS)];
+const CONFIG_MAP: Table =
+    table![1 metadata Message(META), 2 data TextMap, 3 binaryData BytesMap, 4 immutable Flag];
+const SECRET: Table = table![
+    1 metadata Message(META), 2 data BytesMap, 3 type Text, 4 stringData TextMap, 5 immutable Flag
 ];
-const CONFIG_MAP: Table = &[
-    (1, "metadata", Kind::Message(META)),
-    (2, "data", Kind::TextMap),
-    (3, "binaryData", Kind::BytesMap),
-    (4, "immutable", Kind::Flag),
+const LEASE_SPEC: Table = table![
+    1 holderIdentity Text, 2 leaseDurationSeconds Integer, 3 acquireTime MicroTime, 4 renewTime MicroTime,
+    5 leaseTransitions Integer, 6 strategy Text, 7 preferredHolder Text
 ];
-const SECRET: Table = &[
-    (1, "metadata", Kind::Message(META)),
-    (2, "data", Kind::BytesMap),
-    (3, "type", Kind::Text),
-    (4, "stringData", Kind::TextMap),
-    (5, "immutable", Kind::Flag),
+const LEASE: Table = table![1 metadata Message(META), 2 spec Message(LEASE_SPEC)];
+const REFERENCE: Table = table![
+    1 kind Text, 2 namespace Text, 3 name Text, 4 uid Text, 5 apiVersion Text, 6 resourceVersion Text, 7 fieldPath Text
 ];
-const LEASE: Table = &[
-    (1, "metadata", Kind::Message(META)),
-    (
-        2,
-        "spec",
-        Kind::Message(&[
-            (1, "holderIdentity", Kind::Text),
-            (2, "leaseDurationSeconds", Kind::Integer),
-            (3, "acquireTime", Kind::MicroTime),
-            (4, "renewTime", Kind::MicroTime),
-            (5, "leaseTransitions", Kind::Integer),
-            (6, "strategy", Kind::Text),
-            (7, "preferredHolder", Kind::Text),
-        ]),
-    ),
-];
-const REFERENCE: Kind = Kind::Message(&[
-    (1, "kind", Kind::Text),
-    (2, "namespace", Kind::Text),
-    (3, "name", Kind::Text),
-    (4, "uid", Kind::Text),
-    (5, "apiVersion", Kind::Text),
-    (6, "resourceVersion", Kind::Text),
-    (7, "fieldPath", Kind::Text),
-]);
-const SOURCE: Kind = Kind::Message(&[(1, "component", Kind::Text), (2, "host", Kind::Text)]);
-const SERIES: Kind =
-    Kind::Message(&[(1, "count", Kind::Integer), (2, "lastObservedTime", Kind::MicroTime)]);
-const EVENT: Table = &[
-    (1, "metadata", Kind::Message(META)),
-    (2, "involvedObject", REFERENCE),
-    (3, "reason", Kind::Text),
-    (4, "message", Kind::Text),
-    (5, "source", SOURCE),
-    (6, "firstTimestamp", Kind::Time),
-    (7, "lastTimestamp", Kind::Time),
-    (8, "count", Kind::Integer),
-    (9, "type", Kind::Text),
-    (10, "eventTime", Kind::MicroTime),
-    (11, "series", SERIES),
-    (12, "action", Kind::Text),
-    (13, "related", REFERENCE),
-    (14, "reportingComponent", Kind::Text),
-    (15, "reportingInstance", Kind::Text),
+const SOURCE: Table = table![1 component Text, 2 host Text];
+const SERIES: Table = table![1 count Integer, 2 lastObservedTime MicroTime];
+const EVENT: Table = table![
+    1 metadata Message(META), 2 involvedObject Message(REFERENCE), 3 reason Text, 4 message Text,
+    5 source Message(SOURCE), 6 firstTimestamp Time, 7 lastTimestamp Time, 8 count Integer, 9 type Text,
+    10 eventTime MicroTime, 11 series Message(SERIES), 12 action Text, 13 related Message(REFERENCE),
+    14 reportingComponent Text, 15 reportingInstance Text
 ];
 /// The same in events.k8s.io/v1.
-const NEWER_EVENT: Table = &[
-    (1, "metadata", Kind::Message(META)),
-    (2, "eventTime", Kind::MicroTime),
-    (3, "series", SERIES),
-    (4, "reportingController", Kind::Text),
-    (5, "reportingInstance", Kind::Text),
-    (6, "action", Kind::Text),
-    (7, "reason", Kind::Text),
-    (8, "regarding", REFERENCE),
-    (9, "related", REFERENCE),
-    (10, "note", Kind::Text),
-    (11, "type", Kind::Text),
-    (12, "deprecatedSource", SOURCE),
-    (13, "deprecatedFirstTimestamp", Kind::Time),
-    (14, "deprecatedLastTimestamp", Kind::Time),
-    (15, "deprecatedCount", Kind::Integer),
+const NEWER_EVENT: Table = table![
+    1 metadata Message(META), 2 eventTime MicroTime, 3 series Message(SERIES), 4 reportingController Text,
+    5 reportingInstance Text, 6 action Text, 7 reason Text, 8 regarding Message(REFERENCE), 9 related Message(REFERENCE),
+    10 note Text, 11 type Text, 12 deprecatedSource Message(SOURCE), 13 deprecatedFirstTimestamp Time,
+    14 deprecatedLastTimestamp Time, 15 deprecatedCount Integer
 ];
-const DELETE_OPTIONS: Table = &[
-    (1, "gracePeriodSeconds", Kind::Integer),
-    (
-        2,
-        "preconditions",
-        Kind::Message(&[(1, "uid", Kind::Text), (2, "resourceVersion", Kind::Text)]),
-    ),
-    (3, "orphanDependents", Kind::Flag),
-    (4, "propagationPolicy", Kind::Text),
-    (5, "dryRun", Kind::Texts),
+const PRECONDITIONS: Table = table![1 uid Text, 2 resourceVersion Text];
+const DELETE_OPTIONS: Table = table![
+    1 gracePeriodSeconds Integer, 2 preconditions Message(PRECONDITIONS), 3 orphanDependents Flag,
+    4 propagationPolicy Text, 5 dryRun Texts
 ];
-const TYPE: Table = &[(1, "apiVersion", Kind::Text), (2, "kind", Kind::Text)];
+const TYPE: Table = table![1 apiVersion Text, 2 kind Text];
 
 /// Decodes an object to the JSON that it stands for.
-///
-/// # Errors
 /// 415 for a kind that has no table here, 400 for bytes that are no such message.
 pub(super) fn decode(bytes: &[u8]) -> Result<Value, Status> {
     let unknown = bytes

@@ -66,9 +66,6 @@ impl Keywords {
 
 impl Schema {
     /// Compiles the schema of one version.
-    ///
-    /// # Errors
-    /// Names the place and the keyword that is unknown, malformed or beyond this server.
     pub(crate) fn compile(schema: &Value) -> Result<Self, CompileError> {
         Self::node(schema, "openAPIV3Schema", 0)
     }

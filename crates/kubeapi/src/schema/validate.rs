@@ -22,6 +22,15 @@ impl Schema {
         causes.truncate(ENOUGH);
     }
 
+    /// Describes the first field whose type or format is not the schema's.
+    pub(crate) fn misfits(&self, body: &Map<String, Value>) -> Option<String> {
+        let mut causes = Vec::new();
+        self.check_object(body, &mut String::new(), &mut causes);
+        let of_type =
+            |cause: &&Cause| cause.reason == "FieldValueTypeInvalid" || cause.field == "<nil>";
+        causes.iter().find(of_type).map(ToString::to_string)
+    }
+
     fn shape(&self, part: Part, object: &Value) -> Vec<Cause> {
         let mut causes = Vec::new();
         match (part, self.properties.get("status"), object.get("status")) {

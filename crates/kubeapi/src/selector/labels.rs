@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 /// `key`, `!key`, `key=value` and its like, `key in (a, b)`, `key notin (a, b)`.
 static REQUIREMENT: LazyLock<Regex> = LazyLock::new(|| {
-    let text = r"^(?:!\s*(?<absent>[^\s=!<>()]+)|(?<key>[^\s=!<>()]+)(?:\s*(?<operator>==|=|!=|>|<)\s*(?<value>[^\s=!<>()]*)|\s+(?<set>in|notin)\s*\((?<values>[^()]*)\))?)$";
+    let text = r"^(?:!\s*(?<absent>[^\s=!<>()]+)|(?<key>[^\s=!<>()]+)(?:\s*(?<operator>==|=|!=)\s*(?<value>[^\s=!<>()]*)|\s+(?<set>in|notin)\s*\((?<values>[^()]*)\))?)$";
     Regex::new(text).expect("the pattern is well formed")
 });
 
@@ -29,13 +29,9 @@ enum Test {
     In(Vec<String>),
     /// Holds for objects without the label too.
     NotIn(Vec<String>),
-    Greater(i64),
-    Less(i64),
 }
 
 impl LabelSelector {
-    /// # Errors
-    /// 400 that shows the part that cannot be read.
     pub(crate) fn parse(text: &str) -> Result<Self, Status> {
         if text.trim().is_empty() {
             return Ok(Self::default());
@@ -81,15 +77,9 @@ impl Requirement {
         if let Some(why) = names::qualified_name(&key).into_iter().chain(faults).next() {
             return Err(why.to_owned());
         }
-        let number = |values: &[String]| {
-            let number = values.first().and_then(|value| value.parse().ok());
-            number.ok_or("an integer must follow > and <")
-        };
         let test = match group("operator").or(group("set")) {
             None if group("absent").is_some() => Test::Absent,
             None => Test::Exists,
-            Some(">") => Test::Greater(number(&values)?),
-            Some("<") => Test::Less(number(&values)?),
             Some("!=" | "notin") => Test::NotIn(values),
             Some(_) => Test::In(values),
         };
@@ -97,7 +87,6 @@ impl Requirement {
     }
 
     fn holds(&self, label: Option<&str>) -> bool {
-        let number = || label.and_then(|label| label.parse::<i64>().ok());
         let among = |values: &[String]| {
             label.is_some_and(|label| values.iter().any(|value| value == label))
         };
@@ -106,8 +95,6 @@ impl Requirement {
             Test::Absent => label.is_none(),
             Test::In(values) => among(values),
             Test::NotIn(values) => !among(values),
-            Test::Greater(than) => number().is_some_and(|number| number > *than),
-            Test::Less(than) => number().is_some_and(|number| number < *than),
         }
     }
 }

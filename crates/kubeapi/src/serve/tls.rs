@@ -22,7 +22,6 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-/// Why the TLS side cannot start.
 #[derive(Debug, Error)]
 pub enum TlsError {
     #[error("the server's certificate or key cannot be read")]
@@ -41,19 +40,18 @@ pub async fn tls(
     credentials: &Credentials,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), TlsError> {
-    Door::new(api, credentials)?.serve(Incoming::new(listener, LIMITS), shutdown).await;
+    Server::new(api, credentials)?.serve(Incoming::new(listener, LIMITS), shutdown).await;
     Ok(())
 }
 
-/// What the server needs to accept and authenticate a connection.
-struct Door {
+struct Server {
     acceptor: TlsAcceptor,
     api: Api,
     token: Arc<str>,
     connections: Connections,
 }
 
-impl Door {
+impl Server {
     fn new(api: Api, credentials: &Credentials) -> Result<Self, TlsError> {
         Ok(Self {
             acceptor: acceptor(credentials)?,
@@ -67,7 +65,7 @@ impl Door {
     where
         L: Listener<Stream: AsyncRead + AsyncWrite + Unpin + 'static>,
     {
-        let door = Arc::new(self);
+        let server = Arc::new(self);
         let mut handshakes = JoinSet::new();
         tokio::pin!(shutdown);
         loop {
@@ -75,17 +73,17 @@ impl Door {
                 () = &mut shutdown => break,
                 Some(_) = handshakes.join_next() => {}
                 connection = incoming.next() => {
-                    handshakes.spawn(Arc::clone(&door).shake_hands(connection));
+                    handshakes.spawn(Arc::clone(&server).handshake(connection));
                 }
             }
         }
         handshakes.shutdown().await;
-        if let Some(door) = Arc::into_inner(door) {
-            door.connections.finish().await;
+        if let Some(server) = Arc::into_inner(server) {
+            server.connections.finish().await;
         }
     }
 
-    async fn shake_hands<S>(self: Arc<Self>, connection: Connection<S>)
+    async fn handshake<S>(self: Arc<Self>, connection: Connection<S>)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -121,7 +119,7 @@ fn acceptor(credentials: &Credentials) -> Result<TlsAcceptor, TlsError> {
 struct Authenticated {
     service: ApiService,
     token: Arc<str>,
-    /// Told of each request that is let in.
+    /// Notes each request with the token.
     caller: Caller,
 }
 

@@ -1,7 +1,7 @@
 //! Requests without an object: health, backup, discovery, OpenAPI.
 
-use super::answer::{json_response, plain, respond};
-use super::{ApiService, Call};
+use super::ApiService;
+use super::answer::{json_response, respond, text};
 use crate::body::Body;
 use crate::form::encode;
 use crate::openapi;
@@ -9,44 +9,28 @@ use crate::registry::discovery;
 use crate::routes::Route;
 use crate::status::Status;
 use crate::store::backup;
-use http::{Method, Response};
-use hyper::body::Bytes;
+use http::Response;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 impl ApiService {
-    pub(super) fn document(&self, call: &Call, route: &Route) -> Result<Response<Body>, Status> {
-        if call.method != Method::GET {
-            return Err(Status::method_not_allowed());
-        }
+    pub(super) fn document(&self, route: &Route) -> Result<Response<Body>, Status> {
         let registry = Arc::clone(&self.store.shared.read().registry);
-        let found = |document: Option<Value>| document.ok_or_else(Status::page_not_found);
         let document = match route {
-            Route::Objects(_) => return Err(Status::no_such_path()),
-            Route::Health => return Ok(plain("ok")),
+            Route::Objects(_) => None,
+            Route::Health => return Ok(text(200, "ok")),
             Route::Backup => {
                 return Ok(respond(200, Body::events(backup::write(&self.store.shared))));
             }
-            Route::Version => version(),
-            Route::CoreVersions => discovery::core_versions(),
-            Route::Groups => discovery::groups(&registry),
-            Route::Group(group) => found(discovery::group(&registry, group))?,
-            Route::Resources { group, version } if group.is_empty() => {
-                let document = discovery::resources(&registry, group, version);
-                document.ok_or_else(Status::no_such_path)?
-            }
-            Route::Resources { group, version } => {
-                found(discovery::resources(&registry, group, version))?
-            }
-            Route::OpenApiIndex => openapi::index(&registry),
-            Route::OpenApiV3 { group, version } => {
-                match openapi::document(&registry, group, version) {
-                    Some(document) => document,
-                    // kube-apiserver answers an unknown document without a body.
-                    None => return Ok(respond(404, Body::whole(Bytes::new()))),
-                }
-            }
+            Route::Version => Some(version()),
+            Route::CoreVersions => Some(discovery::core_versions()),
+            Route::Groups => Some(discovery::groups(&registry)),
+            Route::Group(group) => discovery::group(&registry, group),
+            Route::Resources { group, version } => discovery::resources(&registry, group, version),
+            Route::OpenApiIndex => Some(openapi::index(&registry)),
+            Route::OpenApiV3 { group, version } => openapi::document(&registry, group, version),
         };
+        let document = document.ok_or_else(Status::page_not_found)?;
         Ok(json_response(200, encode(&document)))
     }
 }

@@ -1,12 +1,12 @@
 //! Requests that change something: decoded here, applied by the store's one writer, answered when it is on disk.
 
 use super::answer::{json_response, warn};
-use super::{Addressed, ApiService, Call};
+use super::{ApiService, Call};
 use crate::body::{Body, RequestBody};
 use crate::form::{Form, Page, encode};
 use crate::object::Stored;
 use crate::registry::{Resource, builtin, crd};
-use crate::request::{self, WriteOptions};
+use crate::request;
 use crate::status::Status;
 use crate::store::{Apply, Job, Outcome};
 use crate::verbs::patch::Patch;
@@ -25,70 +25,41 @@ pub(super) enum Change {
     DeleteCollection,
 }
 
-impl Change {
-    /// What the API calls the options of the verb.
-    fn options(self) -> &'static str {
-        match self {
-            Self::Create => "CreateOptions",
-            Self::Update => "UpdateOptions",
-            Self::Patch => "PatchOptions",
-            Self::Delete | Self::DeleteCollection => "DeleteOptions",
-        }
-    }
-}
-
 impl ApiService {
     pub(super) async fn write(
         &self,
         change: Change,
         call: Call,
-        addressed: Addressed,
         body: impl RequestBody,
     ) -> Result<Response<Body>, Status> {
-        // A delete may have its options in the body, which then count alone.
-        let options = match change {
-            Change::Delete | Change::DeleteCollection => WriteOptions::default(),
-            Change::Create | Change::Update | Change::Patch => {
-                call.query.write(change.options())?
-            }
-        };
-        let (strictness, mut dry_run) = (options.field_validation, options.dry_run);
-        let Addressed { target, resource, form } = addressed;
-        let bytes = request::read(&call.headers, body).await?;
-        let media_type = request::media_type(&call.headers);
+        let Call { headers, query, target, resource, form } = call;
+        let bytes = request::read(&headers, body).await?;
+        let media_type = request::media_type(&headers);
         let deletes = matches!(change, Change::Delete | Change::DeleteCollection);
-        let decoded = match bytes.as_slice() {
-            // A delete without a body has its options in the query.
-            [] if deletes => Ok(Value::Null),
-            bytes => request::decode(media_type, bytes),
+        // A delete without a body has its options in the query.
+        let value = match bytes.as_slice() {
+            [] if deletes => Value::Null,
+            bytes => request::decode(media_type, bytes)?,
         };
-        if change == Change::Patch && decoded.is_err() {
-            // A missing object is reported before a malformed patch.
-            self.get(&target, form)?;
-        }
-        let value = decoded?;
-        let job_target = target.clone();
+        let options = if deletes { request::WriteOptions::default() } else { query.write()? };
+        let (strictness, mut dry_run) = (options.field_validation, options.dry_run);
+        let at = target.clone();
         let apply: Apply = match change {
-            Change::Create => {
-                Box::new(move |batch| create::create(batch, &job_target, value, strictness))
-            }
-            Change::Update => {
-                Box::new(move |batch| update::update(batch, &job_target, value, strictness))
-            }
+            Change::Create => Box::new(move |batch| create::create(batch, &at, value, strictness)),
+            Change::Update => Box::new(move |batch| update::update(batch, &at, value, strictness)),
             Change::Patch => {
-                let change = Patch::read(media_type, value);
-                Box::new(move |batch| patch::patch(batch, &job_target, &change, strictness))
+                let change = Patch::read(media_type, value)?;
+                Box::new(move |batch| patch::patch(batch, &at, &change, strictness))
             }
             Change::Delete => {
-                let options = call.query.delete(&value)?;
-                dry_run |= options.dry_run;
-                Box::new(move |batch| delete::one(batch, &job_target, &options))
+                let options = query.delete(&value)?;
+                dry_run = options.dry_run;
+                Box::new(move |batch| delete::one(batch, &at, &options))
             }
             Change::DeleteCollection => {
-                let selection = call.query.selection()?;
-                let options = call.query.delete(&value)?;
-                dry_run |= options.dry_run;
-                Box::new(move |batch| delete::collection(batch, &job_target, &selection, &options))
+                let (selection, options) = (query.selection()?, query.delete(&value)?);
+                dry_run = options.dry_run;
+                Box::new(move |batch| delete::collection(batch, &at, &selection, &options))
             }
         };
         let outcome = self.stored(apply, dry_run).await?;
@@ -99,7 +70,6 @@ impl ApiService {
         finish(&resource, outcome, form, dry_run.then_some(before))
     }
 
-    /// Waits until the write is on disk, or refused.
     async fn stored(&self, apply: Apply, dry_run: bool) -> Result<Outcome, Status> {
         let (reply, answer) = oneshot::channel();
         // The write stands when the client has disconnected.
@@ -129,7 +99,7 @@ fn finish(
                 None => form.one(resource, &stored, true)?,
             };
             let mut response = json_response(code, bytes);
-            warn(&mut response, &warnings, false);
+            warn(&mut response, &warnings);
             Ok(response)
         }
         Outcome::Done(status) => Ok(json_response(200, encode(&status))),

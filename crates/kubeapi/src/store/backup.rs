@@ -9,8 +9,8 @@
 //! A restored store begins at a revision that no client of the old one can have seen, with an empty log: whoever resumes a
 //! watch gets 410, and whoever changes what was read before gets 409. The objects keep their uids, finalizers and status.
 
+use super::file::{Directory, StoreFile};
 use super::load::{self, key_text};
-use super::place::{Directory, Place};
 use super::rows::{self, Rows};
 use super::{DiskError, Shared};
 use crate::object::{Key, Stored};
@@ -32,7 +32,6 @@ const FORMAT: u64 = 1;
 /// Bytes that are encoded at a time.
 const CHUNK: usize = 64 << 10;
 
-/// Why no store was made.
 #[derive(Debug, Error)]
 pub enum RestoreError {
     #[error("the backup cannot be read")]
@@ -53,7 +52,6 @@ pub enum RestoreError {
     Make(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// A store that was made of a backup.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Restored {
     pub objects: usize,
@@ -82,7 +80,6 @@ struct Footer {
     sha256: String,
 }
 
-/// The text of what there is at this moment.
 pub(crate) fn write(shared: &Shared) -> impl Stream<Item = Bytes> + Send + use<> {
     let (header, objects) = {
         let state = shared.read();

@@ -22,9 +22,9 @@
 //! next commit begins with a new file.
 
 use super::State;
+use super::file::{Directory, StoreFile};
 use super::load::{Unread, key_text};
 use super::log::Event;
-use super::place::{Directory, Place};
 use super::rows::{self, FORMAT, Rows};
 use redb::{Builder, Database};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -96,7 +96,7 @@ impl DiskError {
 }
 
 pub(super) struct Disk {
-    place: Box<dyn Place>,
+    place: Box<dyn StoreFile>,
     /// Absent after a failed commit.
     database: Option<Database>,
     /// Rows that memory could not take.
@@ -116,7 +116,7 @@ impl Disk {
     }
 
     /// Opens the file in `place`, and reads it whole.
-    pub(super) fn with(place: Box<dyn Place>) -> Result<(Self, Rows), DiskError> {
+    pub(super) fn with(place: Box<dyn StoreFile>) -> Result<(Self, Rows), DiskError> {
         // What is half read is dropped in there as well: closing a damaged file may panic too.
         let opened = catch_unwind(AssertUnwindSafe(|| read(&*place)));
         let (database, rows) =
@@ -130,8 +130,6 @@ impl Disk {
     }
 
     /// Writes a batch. `state` is what memory holds, the batch not yet in it.
-    ///
-    /// # Errors
     /// The batch is not stored; what of it may have reached the file goes with the file at the next commit.
     pub(super) fn commit(&mut self, state: &State, events: &[Arc<Event>]) -> Result<(), DiskError> {
         let database = match self.database.take() {
@@ -165,7 +163,7 @@ fn builder() -> Builder {
 }
 
 /// Opens a file, looks at all of its checksums, and reads it.
-fn read(place: &dyn Place) -> Result<(Database, Rows), DiskError> {
+fn read(place: &dyn StoreFile) -> Result<(Database, Rows), DiskError> {
     let damaged = |error: redb::Error| DiskError::of_content(error, DiskError::Read);
     let (mut database, went_back) = open(place)?;
     if !database.check_integrity().map_err(|error| damaged(error.into()))? {
@@ -198,7 +196,7 @@ fn read(place: &dyn Place) -> Result<(Database, Rows), DiskError> {
 }
 
 /// Opens a file; whether redb went back to the root before the last one for it.
-fn open(place: &dyn Place) -> Result<(Database, bool), DiskError> {
+fn open(place: &dyn StoreFile) -> Result<(Database, bool), DiskError> {
     let goes_back = Arc::new(AtomicBool::new(false));
     let mut careful = builder();
     let noted = Arc::clone(&goes_back);
@@ -228,7 +226,6 @@ fn begin_anew(database: &Database, rows: &mut Rows) -> Result<(), DiskError> {
     Ok(())
 }
 
-/// The text of a panic.
 fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("redb panicked").to_owned()

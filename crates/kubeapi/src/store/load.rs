@@ -19,7 +19,6 @@ pub(super) struct Unread {
     pub(super) problem: String,
 }
 
-/// A row that could be read.
 struct Row {
     key: Key,
     object: Object,

@@ -11,7 +11,6 @@ pub(crate) enum Verb {
     Deleted,
 }
 
-/// One change of one object.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Event {
     pub(crate) revision: u64,
@@ -19,7 +18,6 @@ pub(crate) struct Event {
     pub(crate) verb: Verb,
     /// After the change; for a deletion the last state, at the deletion's revision.
     pub(crate) object: Arc<Stored>,
-    /// Before the change.
     pub(crate) previous: Option<Arc<Stored>>,
 }
 
@@ -125,9 +123,6 @@ impl Log {
     }
 
     /// Up to `most` changes of one resource after `revision`, oldest first.
-    ///
-    /// # Errors
-    /// [`Expired`] when changes after `revision` have left the log.
     pub(crate) fn since(
         &self,
         resource: &str,

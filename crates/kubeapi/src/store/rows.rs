@@ -18,7 +18,6 @@ pub(super) const FORMAT: u64 = 1;
 /// that no client has seen the ones that follow.
 const GAP: u64 = 1_000_000_000;
 
-/// The contents of a file.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     pub(super) revision: u64,
@@ -57,7 +56,6 @@ pub(super) fn format(database: &Database) -> Result<u64, redb::Error> {
     }
 }
 
-/// Reads everything.
 pub(super) fn read(database: &Database) -> Result<Rows, redb::Error> {
     let transaction = database.begin_read()?;
     let meta = transaction.open_table(META)?;

@@ -6,7 +6,7 @@ mod unread;
 mod went_back;
 
 use super::disk::Disk;
-use super::place::{Fill, Place};
+use super::file::{Fill, StoreFile};
 use super::{DiskError, Job, Outcome, Store, rows};
 use crate::object::{Key, Object};
 use crate::status::Status;
@@ -85,7 +85,7 @@ impl Shelf {
     }
 }
 
-impl Place for Shelf {
+impl StoreFile for Shelf {
     fn open(&self, builder: &Builder) -> Result<Database, DiskError> {
         let database = builder.create_with_backend(self.file());
         database.map_err(|error| DiskError::Open(error.into()))

@@ -13,7 +13,6 @@ use std::sync::{Arc, PoisonError, mpsc};
 /// Jobs in one commit. More would make the first of them wait for the last.
 const BATCH: usize = 512;
 
-/// What a write answers.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Stored {
@@ -36,11 +35,10 @@ pub(crate) struct Rules {
     pub(crate) admission: Admission,
 }
 
-/// Told when the change is on disk, or why it is not; dropped untold when the writer stops. It runs on the writer's thread
+/// Called when the change is on disk, or with why it is not; dropped when the writer stops. It runs on the writer's thread
 /// and must not block.
 pub(crate) type Reply = Box<dyn FnOnce(Result<Outcome, Status>) + Send>;
 
-/// One write.
 pub(crate) struct Job {
     pub(crate) apply: Apply,
     /// Whether the changes are only tried.
@@ -71,7 +69,7 @@ impl Drop for FailStop {
 
 pub(super) fn run(shared: &Shared, mut disk: Disk, jobs: &mpsc::Receiver<Job>, rules: &Rules) {
     let _fail_stop = FailStop;
-    let mut told = shared.read().revision;
+    let mut announced = shared.read().revision;
     while let Ok(first) = jobs.recv() {
         let batch: Vec<Job> =
             std::iter::once(first).chain(jobs.try_iter().take(BATCH - 1)).collect();
@@ -83,7 +81,7 @@ pub(super) fn run(shared: &Shared, mut disk: Disk, jobs: &mpsc::Receiver<Job>, r
         match committed {
             Ok(()) => {
                 if let Some((events, registry)) = change {
-                    publish(shared, events, registry, &mut told);
+                    publish(shared, events, registry, &mut announced);
                 }
                 for (reply, result) in answers {
                     reply(result);
@@ -127,7 +125,7 @@ fn apply(state: &State, jobs: Vec<Job>, rules: &Rules) -> (Answers, Option<Chang
 }
 
 /// Shows a committed batch to readers, then wakes the watches that it concerns.
-fn publish(shared: &Shared, events: Vec<Arc<Event>>, registry: Arc<Registry>, told: &mut u64) {
+fn publish(shared: &Shared, events: Vec<Arc<Event>>, registry: Arc<Registry>, announced: &mut u64) {
     let mut touched: BTreeSet<Arc<str>> =
         events.iter().map(|event| Arc::clone(&event.key.resource)).collect();
     let (revision, stale) = {
@@ -150,11 +148,11 @@ fn publish(shared: &Shared, events: Vec<Arc<Event>>, registry: Arc<Registry>, to
             );
             state.adopt(registry);
         }
-        (state.revision, state.log.has_aged(*told))
+        (state.revision, state.log.has_aged(*announced))
     };
     if stale {
         // Watches of quiet resources hear from time to time how far the log is, so that their place in it does not expire.
-        *told = revision;
+        *announced = revision;
         shared.signal_all(revision);
     } else {
         for resource in touched {

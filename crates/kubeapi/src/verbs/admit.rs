@@ -4,7 +4,7 @@ use super::{FieldValidation, Subresource, strategy};
 use crate::admission::{Change, Operation};
 use crate::metadata;
 use crate::object::Object;
-use crate::registry::{Definition, Resource, Version, builtin};
+use crate::registry::{Definition, Resource, Version};
 use crate::schema::Part;
 use crate::status::{Cause, Status};
 use crate::store::Batch;
@@ -16,18 +16,12 @@ const METADATA: &str = "\
     annotations creationTimestamp deletionGracePeriodSeconds deletionTimestamp finalizers generateName generation \
     labels managedFields name namespace ownerReferences resourceVersion selfLink uid";
 
-/// A client's object in storage form, pruned and defaulted, and the fields that were not known.
-#[derive(Debug)]
-pub(crate) struct Incoming {
-    pub(crate) object: Object,
-    pub(crate) unknown: Vec<String>,
-}
-
-/// Reads an object of the resource's type.
-///
-/// # Errors
-/// 400 when it is of another type or cannot be read.
-pub(crate) fn read(resource: &Resource, value: Value) -> Result<Incoming, Status> {
+/// Reads an object of the resource's type: in storage form, pruned and defaulted. Unknown fields are refused, or warned of.
+pub(crate) fn read(
+    resource: &Resource,
+    value: Value,
+    strictness: FieldValidation,
+) -> Result<(Object, Vec<String>), Status> {
     let version = resource.version();
     if value::depth(&value, DEEPEST + 1) > DEEPEST {
         return Err(Status::bad_request(format!(
@@ -39,34 +33,25 @@ pub(crate) fn read(resource: &Resource, value: Value) -> Result<Incoming, Status
     let mut object =
         Object::from_value(value).map_err(|status| unreadable(resource, &status.message))?;
     check_type(&resource.definition, version, &object)?;
+    version.schema.prune(&mut object.body, &mut unknown);
+    version.schema.fill(&mut object.body);
     if !resource.definition.custom {
         // kube-apiserver decodes built-in kinds into Go structs, and refuses fields of another type.
-        let misfit = version.schema.misfit(&object.body);
-        misfit.map_or(Ok(()), |why| Err(unreadable(resource, &why)))?;
-        version.schema.store_form(&mut object.body);
+        let misfits = version.schema.misfits(&object.body);
+        misfits.map_or(Ok(()), |why| Err(unreadable(resource, &why)))?;
     }
-    version.schema.prune(&mut object.body, &mut unknown);
-    if object.kind != resource.definition.kind {
-        // The object is of another kind, and is refused for that: its fields are not this kind's.
-        unknown.clear();
-    }
-    version.schema.fill(&mut object.body);
     version.to_storage(&resource.definition, &mut object);
     object.meta.managed_fields = None;
     object.meta.self_link = None;
     object.drop_empty_metadata();
-    Ok(Incoming { object, unknown })
-}
-
-impl Incoming {
-    /// The object, or the refusal of its unknown fields; else what to warn of.
-    pub(crate) fn accept(
-        self,
-        resource: &Resource,
-        strictness: FieldValidation,
-    ) -> Result<(Object, Vec<String>), Status> {
-        let unknown = self.unknown.iter().map(|field| format!("unknown field \"{field}\""));
-        Ok((self.object, strictness.judge(resource, unknown.collect())?))
+    let unknown: Vec<String> =
+        unknown.iter().map(|field| format!("unknown field \"{field}\"")).collect();
+    match strictness {
+        FieldValidation::Strict if !unknown.is_empty() => {
+            Err(unreadable(resource, &format!("strict decoding error: {}", unknown.join(", "))))
+        }
+        FieldValidation::Warn => Ok((object, unknown)),
+        FieldValidation::Strict | FieldValidation::Ignore => Ok((object, Vec::new())),
     }
 }
 
@@ -79,7 +64,7 @@ fn unknown_metadata(value: &Value) -> Vec<String> {
 }
 
 /// The refusal of a body that is no object of the kind.
-pub(crate) fn unrecognized(resource: &Resource, why: &str) -> Status {
+fn unrecognized(resource: &Resource, why: &str) -> Status {
     let kind = &resource.definition.kind;
     Status::bad_request(format!(
         "the object provided is unrecognized (must be of type {kind}): {why}"
@@ -87,7 +72,7 @@ pub(crate) fn unrecognized(resource: &Resource, why: &str) -> Status {
 }
 
 /// The refusal of an object in which a field has the wrong type.
-pub(crate) fn unreadable(resource: &Resource, why: &str) -> Status {
+fn unreadable(resource: &Resource, why: &str) -> Status {
     let (kind, version) = (&resource.definition.kind, &resource.version().name);
     Status::bad_request(format!(
         "{kind} in version \"{version}\" cannot be handled as a {kind}: {why}"
@@ -131,9 +116,6 @@ fn check_type(definition: &Definition, version: &Version, object: &Object) -> Re
 /// Validates an object: metadata, schema and the checks of its built-in kind.
 /// `old` is the object that it replaces. What was already wrong with `old`, and has not changed, is let through: an object
 /// that became invalid when its CRD changed can still be finalized.
-///
-/// # Errors
-/// 422 with every cause.
 pub(crate) fn check(
     resource: &Resource,
     part: Part,
@@ -153,15 +135,9 @@ pub(crate) fn check(
         check_new_finalizers(object, old, &mut causes);
         causes.extend(strategy::check_change(definition, object, old));
     }
-    if causes.is_empty() {
-        Ok(())
-    } else {
-        Err(Status::invalid(&definition.group, &definition.kind, object.name(), &causes))
-    }
+    if causes.is_empty() { Ok(()) } else { Err(definition.invalid(object.name(), &causes)) }
 }
 
-/// # Errors
-/// 422 for a custom resource of another kind.
 pub(crate) fn check_kind(resource: &Resource, object: &Object) -> Result<(), Status> {
     let definition = &resource.definition;
     if object.kind != definition.kind {
@@ -188,15 +164,7 @@ fn all_causes(
         Version::view(&object)
     };
     version.schema.validate(part, &shown(object), old.map(shown).as_ref(), &mut causes);
-    if !definition.custom {
-        // `read` checked the types already.
-        causes.retain(|cause| cause.reason != "FieldValueTypeInvalid");
-    }
-    let own = strategy::check(definition, object);
-    if &*definition.id == builtin::EVENTS && !own.is_empty() {
-        return own;
-    }
-    causes.extend(own);
+    causes.extend(strategy::check(definition, object));
     causes
 }
 
@@ -223,7 +191,7 @@ pub(super) fn ask(
         group: &version.group,
         version: &version.name,
         resource: &definition.plural,
-        subresource: subresource.map(Subresource::name),
+        subresource: subresource.map(|_| "status"),
         old: old.as_ref(),
         new: new.as_ref(),
     })

@@ -1,12 +1,10 @@
 use super::{FieldValidation, Target, admit, strategy};
 use crate::admission::Operation;
 use crate::events;
-use crate::metadata::finalizer_warnings;
-use crate::object::Key;
-use crate::object::{Object, now};
+use crate::object::{Key, Object, now};
 use crate::registry::{Definition, Resource, builtin};
 use crate::schema::Part;
-use crate::status::Status;
+use crate::status::{Status, Subject};
 use crate::store::{Batch, Outcome};
 use serde_json::Value;
 use std::sync::Arc;
@@ -17,10 +15,6 @@ const GENERATED_PREFIX: usize = 63 - 5;
 /// Tries for a free generated name.
 const TRIES: usize = 8;
 
-/// Creates an object.
-///
-/// # Errors
-/// 400, 403, 404 (no such namespace), 409, 422: as kube-apiserver.
 pub(crate) fn create(
     batch: &mut Batch<'_>,
     target: &Target,
@@ -28,28 +22,13 @@ pub(crate) fn create(
     strictness: FieldValidation,
 ) -> Result<Outcome, Status> {
     let resource = target.resolve(batch.registry())?;
-    let (mut object, mut warnings) = admit::read(&resource, body)?.accept(&resource, strictness)?;
-    warnings.extend(finalizer_warnings(&object));
-    // Only a create drops these; an update that creates the object keeps them.
-    object.meta.deletion_timestamp = None;
-    object.meta.deletion_grace_period_seconds = None;
-    let result = insert(batch, target, &resource, object, warnings.clone());
-    result.map_err(|status| status.warning(&warnings))
-}
-
-/// Stores a new object that has been read.
-pub(super) fn insert(
-    batch: &mut Batch<'_>,
-    target: &Target,
-    resource: &Resource,
-    mut object: Object,
-    warnings: Vec<String>,
-) -> Result<Outcome, Status> {
     let definition = &resource.definition;
-    place(target, &mut object)?;
+    let (mut object, warnings) = admit::read(&resource, body, strictness)?;
+    target.check_namespace(&object)?;
+    object.meta.namespace = target.namespace.clone();
     let revision =
         object.meta.resource_version.as_deref().and_then(|text| text.parse::<u64>().ok());
-    own_metadata(batch, resource, target, &mut object);
+    own_metadata(batch, &resource, target, &mut object);
     if resource.version().has_status && definition.custom {
         object.body.remove("status");
     }
@@ -62,13 +41,12 @@ pub(super) fn insert(
     if let Some(namespace) = &target.namespace {
         check_namespace(batch, namespace, subject)?;
     }
-    admit::check(resource, Part::Whole, &object, None)?;
-    admit::ask(batch, resource, None, Operation::Create, (None, Some(&object)))?;
+    admit::check(&resource, Part::Whole, &object, None)?;
+    admit::ask(batch, &resource, None, Operation::Create, (None, Some(&object)))?;
     object.canonicalise();
     store(batch, definition, target, object, revision, warnings)
 }
 
-/// Stores a valid new object.
 fn store(
     batch: &mut Batch<'_>,
     definition: &Arc<Definition>,
@@ -82,15 +60,10 @@ fn store(
         return Err(Status::revision_of_new());
     }
     let key = target.key(definition, object.name());
-    if let Some(there) = batch.get(&key) {
-        let mut status = Status::already_exists(definition.subject(object.name()));
-        if object.meta.generate_name.is_some() {
-            status = status.no_unique_name();
-        }
-        if there.deleting {
-            status.message = format!("object is being deleted: {}", status.message);
-        }
-        return Err(status);
+    if batch.get(&key).is_some() {
+        let status = Status::already_exists(definition.subject(object.name()));
+        let generated = object.meta.generate_name.is_some();
+        return Err(if generated { status.no_unique_name() } else { status });
     }
     let stored = batch.put(definition, key, object)?;
     if &*definition.id == builtin::EVENTS {
@@ -99,19 +72,14 @@ fn store(
     Ok(Outcome::Stored { code: 201, stored, warnings })
 }
 
-/// Sets the namespace of the path.
-fn place(target: &Target, object: &mut Object) -> Result<(), Status> {
-    target.check_namespace(object)?;
-    object.meta.namespace = target.namespace.clone();
-    Ok(())
-}
-
 /// Sets what belongs to the server, and a generated name.
 fn own_metadata(batch: &Batch<'_>, resource: &Resource, target: &Target, object: &mut Object) {
     let meta = &mut object.meta;
     meta.resource_version = None;
     meta.uid = Some(Uuid::new_v4().to_string());
     meta.creation_timestamp = Some(now());
+    meta.deletion_timestamp = None;
+    meta.deletion_grace_period_seconds = None;
     if resource.definition.counts_generation {
         meta.generation = Some(1);
     }
@@ -140,22 +108,10 @@ fn generated(prefix: &str) -> String {
 }
 
 /// Content needs a namespace that exists and stays.
-fn check_namespace(
-    batch: &Batch<'_>,
-    namespace: &str,
-    subject: crate::status::Subject<'_>,
-) -> Result<(), Status> {
-    let key = Key {
-        resource: builtin::NAMESPACES.into(),
-        namespace: String::new(),
-        name: namespace.to_owned(),
-    };
-    match batch.get(&key) {
-        None => Err(Status::not_found(crate::status::Subject {
-            group: "",
-            plural: builtin::NAMESPACES,
-            name: namespace,
-        })),
+fn check_namespace(batch: &Batch<'_>, namespace: &str, subject: Subject<'_>) -> Result<(), Status> {
+    let of_namespace = Subject { group: "", plural: builtin::NAMESPACES, name: namespace };
+    match batch.get(&Key::global(builtin::NAMESPACES, namespace)) {
+        None => Err(Status::not_found(of_namespace)),
         Some(found) if found.deleting => Err(Status::namespace_terminating(subject, namespace)),
         Some(_) => Ok(()),
     }

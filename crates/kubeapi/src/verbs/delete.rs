@@ -33,9 +33,6 @@ pub(crate) struct DeleteOptions {
 
 impl DeleteOptions {
     /// Reads the body of a DELETE; `null` when there is none.
-    ///
-    /// # Errors
-    /// 400 for a body that is no DeleteOptions, 422 for a policy that does not exist.
     pub(crate) fn read(body: &Value) -> Result<Self, Status> {
         if body.is_null() {
             return Ok(Self::default());
@@ -79,8 +76,6 @@ impl DeleteOptions {
 }
 
 impl Policy {
-    /// # Errors
-    /// The fault of a policy that does not exist.
     pub(crate) fn parse(name: &str) -> Result<Self, Cause> {
         match name {
             "Background" => Ok(Self::Background),
@@ -100,8 +95,6 @@ pub(crate) fn refused(causes: &[Cause]) -> Status {
 }
 
 /// Deletes one object for a client.
-///
-/// # Errors
 /// 403 for a namespace that must stay, 404, 409 for a precondition that the object does not meet.
 pub(crate) fn one(
     batch: &mut Batch<'_>,
@@ -120,12 +113,10 @@ pub(crate) fn one(
     }
     let old = stored.decode()?;
     admit::ask(batch, &resource, None, Operation::Delete, (Some(&old), None))?;
-    match delete(batch, definition, &key, options.policy)? {
-        Deletion::Pending(stored) => {
-            Ok(Outcome::Stored { code: 200, stored, warnings: Vec::new() })
-        }
-        Deletion::Gone => Ok(Outcome::Done(success(subject, &stored.uid))),
-    }
+    Ok(match delete(batch, definition, &key, options.policy)? {
+        Some(stored) => Outcome::Stored { code: 200, stored, warnings: Vec::new() },
+        None => Outcome::Done(success(subject, &stored.uid)),
+    })
 }
 
 fn check_preconditions(
@@ -159,9 +150,6 @@ fn success(subject: Subject<'_>, uid: &str) -> Value {
 }
 
 /// Deletes every object that a list would show.
-///
-/// # Errors
-/// As for one object.
 pub(crate) fn collection(
     batch: &mut Batch<'_>,
     target: &Target,
@@ -180,31 +168,22 @@ pub(crate) fn collection(
         check_preconditions(definition, &key.name, &stored, options)?;
         let old = stored.decode()?;
         admit::ask(batch, &resource, None, Operation::Delete, (Some(&old), None))?;
-        match delete(batch, definition, &key, options.policy)? {
-            // The objects as they were found.
-            Deletion::Pending(_) | Deletion::Gone => deleted.push(stored),
-        }
+        delete(batch, definition, &key, options.policy)?;
+        // The answer has the objects as they were found.
+        deleted.push(stored);
     }
     Ok(Outcome::Deleted(deleted))
 }
 
-/// How far a deletion came.
-#[derive(Debug)]
-pub(crate) enum Deletion {
-    Gone,
-    /// The object has finalizers: it is marked, and is removed with the last of them.
-    Pending(Arc<Stored>),
-}
-
-/// Deletes an object, or marks it when it has finalizers. Deleting a marked object again changes nothing, unless it names
+/// Deletes an object, or marks it when it has finalizers, and returns what is left. Deleting a marked object again changes nothing, unless it names
 /// another policy.
 pub(crate) fn delete(
     batch: &mut Batch<'_>,
     definition: &Definition,
     key: &Key,
     policy: Option<Policy>,
-) -> Result<Deletion, Status> {
-    let Some(stored) = batch.get(key) else { return Ok(Deletion::Gone) };
+) -> Result<Option<Arc<Stored>>, Status> {
+    let Some(stored) = batch.get(key) else { return Ok(None) };
     let before = stored.decode()?;
     let mut object = before.clone();
     let is_namespace = &*definition.id == builtin::NAMESPACES;
@@ -224,7 +203,7 @@ pub(crate) fn delete(
     }
     if object.finalizers().is_empty() && !is_namespace {
         batch.remove(definition, key.clone())?;
-        return Ok(Deletion::Gone);
+        return Ok(None);
     }
     object.mark_deleting();
     if is_namespace {
@@ -236,9 +215,9 @@ pub(crate) fn delete(
         status["phase"] = json!("Terminating");
     }
     if object.same_content(&before) {
-        return Ok(Deletion::Pending(stored));
+        return Ok(Some(stored));
     }
-    batch.put(definition, key.clone(), object).map(Deletion::Pending)
+    batch.put(definition, key.clone(), object).map(Some)
 }
 
 fn is_emptied(namespace: &Object) -> bool {

@@ -5,9 +5,7 @@ use crate::store::{Batch, Outcome};
 use serde_json::Value;
 
 /// Creates a namespace or CRD, or brings a CRD that is there up to date. An existing namespace stays as it is.
-///
-/// # Errors
-/// As create and update; 400 for any other kind of object.
+/// 400 for any other kind of object.
 pub(crate) fn install(batch: &mut Batch<'_>, value: Value) -> Result<Outcome, Status> {
     let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let (group, plural) = match (text("/apiVersion"), text("/kind")) {
@@ -38,8 +36,7 @@ pub(crate) fn install(batch: &mut Batch<'_>, value: Value) -> Result<Outcome, St
             Ok(Outcome::Stored { code: 200, stored, warnings: Vec::new() })
         }
         Some(stored) => {
-            let (mut object, warnings) =
-                admit::read(&resource, value)?.accept(&resource, FieldValidation::Ignore)?;
+            let (mut object, warnings) = admit::read(&resource, value, FieldValidation::Ignore)?;
             // What others have added to the CRD's metadata stays; only its description is ours.
             object.meta = stored.decode()?.meta;
             update::replace(batch, &resource, None, &key, &stored, object, warnings)

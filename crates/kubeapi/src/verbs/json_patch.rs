@@ -9,8 +9,6 @@ use serde_json::Value;
 const OPERATIONS: usize = 10_000;
 
 /// The operations of a patch.
-///
-/// # Errors
 /// 400 for a body that is no list of operations, 413 for too many.
 pub(super) fn read(body: Value) -> Result<Vec<Value>, Status> {
     let malformed = || Status::bad_request("error decoding patch: it must be a list of operations");
@@ -25,8 +23,6 @@ pub(super) fn read(body: Value) -> Result<Vec<Value>, Status> {
 }
 
 /// Applies the operations in order.
-///
-/// # Errors
 /// 422 for an operation that does not fit the object, or that makes it too large or too deep.
 pub(super) fn apply(object: &mut Value, operations: &[Value]) -> Result<(), Status> {
     let mut copied = 0;

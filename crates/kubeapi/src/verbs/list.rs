@@ -42,8 +42,6 @@ struct Token {
 }
 
 /// Lists objects; the pages of one list show the same moment.
-///
-/// # Errors
 /// 400 for options that make no sense, 410 when that moment has left the log.
 pub(crate) fn list(state: &State, target: &Target, options: &ListOptions) -> Result<Page, Status> {
     let resource = target.resolve(&state.registry)?;
@@ -72,45 +70,36 @@ pub(crate) fn list(state: &State, target: &Target, options: &ListOptions) -> Res
     Ok(page(resource, revision, objects, options))
 }
 
-/// The refusal of options that do not go together (apimachinery `ValidateListOptions`).
-pub(crate) fn invalid_options(causes: &[Cause]) -> Status {
-    Status::invalid("meta.k8s.io", "ListOptions", "", causes)
+/// The refusal of a `resourceVersionMatch` that does not go with the other options (apimachinery `ValidateListOptions`).
+pub(crate) fn invalid_match(why: &str) -> Status {
+    let cause = Cause::forbidden("resourceVersionMatch", why);
+    Status::invalid("meta.k8s.io", "ListOptions", "", &[cause])
 }
 
-/// # Errors
-/// 422 for a `resourceVersionMatch` that does not go with the other options.
 fn check_match(options: &ListOptions) -> Result<(), Status> {
-    let Some(wanted) = options.revision_match.as_deref() else { return Ok(()) };
     let revision = options.revision.as_deref().unwrap_or_default();
-    let why = if !matches!(wanted, "Exact" | "NotOlderThan") {
-        "must be Exact or NotOlderThan"
-    } else if options.token.is_some() {
-        "is forbidden with continue"
-    } else if revision.is_empty() || wanted == "Exact" && revision == "0" {
-        "needs a resourceVersion, and Exact one that is not 0"
-    } else {
-        return Ok(());
-    };
-    Err(invalid_options(&[Cause::forbidden("resourceVersionMatch", why)]))
+    match options.revision_match.as_deref() {
+        None => Ok(()),
+        Some("NotOlderThan") if !revision.is_empty() && options.token.is_none() => Ok(()),
+        Some("Exact") if !matches!(revision, "" | "0") && options.token.is_none() => Ok(()),
+        _ => Err(invalid_match(
+            "takes NotOlderThan or Exact with a resourceVersion, and neither with continue",
+        )),
+    }
 }
 
 fn wanted_revision(state: &State, options: &ListOptions) -> Result<u64, Status> {
-    let asked = options.revision.as_deref().map_or(Ok(0), parse_revision)?;
+    let not_a_revision = |_| Status::bad_request("the resourceVersion is none of this server");
+    let asked = options.revision.as_deref().map_or(Ok(0), str::parse).map_err(not_a_revision)?;
     if asked > state.revision {
         return Err(Status::revision_too_large(asked, state.revision));
     }
     let exact = match options.revision_match.as_deref() {
         // Without resourceVersionMatch a limit with a revision means exactly that revision.
-        None => options.limit.is_some_and(|limit| limit > 0),
+        None => options.limit.is_some(),
         Some(wanted) => wanted == "Exact",
     };
     Ok(if exact && asked > 0 { asked } else { state.revision })
-}
-
-/// # Errors
-/// 400 when the text is no revision of this server.
-fn parse_revision(text: &str) -> Result<u64, Status> {
-    text.parse().map_err(|_| Status::bad_request(format!("{text:?} is no resourceVersion")))
 }
 
 fn too_old(options: &ListOptions) -> Status {
@@ -129,7 +118,7 @@ fn page<'a>(
 ) -> Page {
     // With resourceVersion 0 the client takes any state, and kube-apiserver's watch cache ignores the limit.
     let paged = options.limit.filter(|_| options.revision.as_deref() != Some("0"));
-    let limit = paged.filter(|limit| *limit > 0).unwrap_or(usize::MAX);
+    let limit = paged.unwrap_or(usize::MAX);
     let mut matching = objects.filter(|(_, stored)| options.selection.matches(stored));
     let items: Vec<Arc<Stored>> =
         matching.by_ref().take(limit).map(|(_, stored)| Arc::clone(stored)).collect();
@@ -144,18 +133,14 @@ fn page<'a>(
 
 impl Token {
     fn read(text: &str) -> Result<Self, Status> {
-        let invalid = || {
-            Status::bad_request(
-                "invalid continue token: continue key is not valid: it was not given out by this server",
-            )
-        };
-        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| invalid())?;
-        serde_json::from_slice(&bytes).map_err(|_| invalid())
+        let token = URL_SAFE_NO_PAD.decode(text).ok();
+        token.and_then(|bytes| serde_json::from_slice(&bytes).ok()).ok_or_else(|| {
+            Status::bad_request("the continue token was not given out by this server")
+        })
     }
 
     fn write(&self) -> String {
-        URL_SAFE_NO_PAD.encode(
-            serde_json::to_vec(self).expect("a struct of numbers and strings always encodes"),
-        )
+        let text = serde_json::to_vec(self);
+        URL_SAFE_NO_PAD.encode(text.expect("a struct of numbers and strings always encodes"))
     }
 }

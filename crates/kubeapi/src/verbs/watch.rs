@@ -2,15 +2,15 @@
 //! behind the log gets 410 instead of missing events.
 
 use super::Target;
-use super::list::{Selection, invalid_options};
+use super::list::{Selection, invalid_match};
 use crate::form::Form;
 use crate::object::Stored;
 use crate::registry::Resource;
-use crate::status::{Cause, Status};
+use crate::status::Status;
 use crate::store::{Event, Expired, Shared, Verb};
 use futures::Stream;
 use hyper::body::Bytes;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch::Receiver;
@@ -27,7 +27,6 @@ pub(crate) struct WatchOptions {
     pub(crate) selection: Selection,
     pub(crate) revision: Option<String>,
     pub(crate) revision_match: Option<String>,
-    pub(crate) token: Option<String>,
     pub(crate) bookmarks: bool,
     pub(crate) send_initial: Option<bool>,
     pub(crate) timeout: Option<Duration>,
@@ -51,7 +50,7 @@ struct Watch {
     /// Everything up to here has been sent.
     cursor: u64,
     /// The latest revision that an event or bookmark has shown to the client.
-    told: u64,
+    shown: u64,
     /// Why it cannot begin. The stream is open by then, so it is sent as an ERROR event.
     failure: Option<Status>,
     ended: bool,
@@ -81,8 +80,6 @@ enum Start {
 }
 
 /// Starts a watch.
-///
-/// # Errors
 /// 400 and 422 for options that make no sense, 504 when the client has seen a later state than there is; a revision that
 /// has expired is answered in the stream, by an ERROR event.
 pub(crate) fn watch(
@@ -111,7 +108,7 @@ pub(crate) fn watch(
         mark_initial: options.send_initial == Some(true) && options.bookmarks,
         bookmarks: options.bookmarks,
         cursor: 0,
-        told: 0,
+        shown: 0,
         failure: None,
         ended: false,
         resource,
@@ -124,25 +121,17 @@ pub(crate) fn watch(
 
 fn start(options: &WatchOptions) -> Result<Start, Status> {
     let revision = options.revision.as_deref().map(Status::read_revision).transpose()?;
-    check_match(options)?;
+    if !matches!(
+        (options.revision_match.as_deref(), options.send_initial),
+        (None, None) | (Some("NotOlderThan"), Some(_))
+    ) {
+        return Err(invalid_match("a watch takes NotOlderThan with sendInitialEvents"));
+    }
     Ok(match (revision, options.send_initial) {
         (revision, Some(true)) => Start::Now { initial: true, least: revision.unwrap_or(0) },
-        (None | Some(0), None) => Start::Now { initial: true, least: 0 },
-        (None | Some(0), Some(false)) => Start::Now { initial: false, least: 0 },
+        (None | Some(0), initial) => Start::Now { initial: initial.is_none(), least: 0 },
         (Some(revision), _) => Start::After(revision),
     })
-}
-
-/// # Errors
-/// 422 for a `resourceVersionMatch` that does not go with the other options of a watch.
-fn check_match(options: &WatchOptions) -> Result<(), Status> {
-    let why = match (options.revision_match.as_deref(), options.send_initial) {
-        (None, None) | (Some("NotOlderThan"), Some(_)) if options.token.is_none() => return Ok(()),
-        _ => {
-            "a watch takes NotOlderThan with sendInitialEvents, nothing without it, and no continue"
-        }
-    };
-    Err(invalid_options(&[Cause::forbidden("resourceVersionMatch", why)]))
 }
 
 impl Watch {
@@ -165,7 +154,7 @@ impl Watch {
                 self.cursor = state.revision;
             }
         }
-        self.told = self.cursor;
+        self.shown = self.cursor;
         Ok(())
     }
 
@@ -221,7 +210,7 @@ impl Watch {
                 self.cursor = event.revision;
                 if let Some((verb, stored)) = self.shows(event)? {
                     text.extend_from_slice(&self.event(verb, &stored));
-                    self.told = event.revision;
+                    self.shown = event.revision;
                 }
             }
             let more = full || events.len() > 0;
@@ -258,7 +247,7 @@ impl Watch {
         })?;
         let same =
             state.registry.get(id).is_some_and(|now| Arc::ptr_eq(now, &self.resource.definition));
-        let aged = state.log.has_aged(self.told);
+        let aged = state.log.has_aged(self.shown);
         Ok(Next { events, revision: state.revision, aged, same })
     }
 
@@ -292,32 +281,18 @@ impl Watch {
     }
 
     fn bookmark(&mut self, initial: bool) -> Bytes {
-        self.told = self.cursor;
+        self.shown = self.cursor;
         let mut meta = json!({"resourceVersion": self.cursor.to_string()});
         if initial {
             meta["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
-        let object = match self.form {
-            Form::Object => json!({
-                "kind": self.resource.definition.kind, "apiVersion": self.resource.version().api_version(), "metadata": meta,
-            }),
-            Form::Metadata => {
-                json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta})
-            }
-            Form::Table { .. } => json!({
-                "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": self.cursor.to_string()},
-                "columnDefinitions": null, "rows": [{"cells": self.no_cells(), "object": {
-                    "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta}}],
-            }),
+        let version = self.resource.version().api_version();
+        let (kind, version) = match self.form {
+            Form::Object | Form::Table { .. } => (&*self.resource.definition.kind, &*version),
+            Form::Metadata => ("PartialObjectMetadata", "meta.k8s.io/v1"),
         };
+        let object = json!({"kind": kind, "apiVersion": version, "metadata": meta});
         frame("BOOKMARK", object.to_string().as_bytes())
-    }
-
-    /// The cells of an empty object, for the row of a bookmark.
-    fn no_cells(&self) -> Vec<Value> {
-        let nothing = json!({"metadata": {"name": ""}});
-        let columns = self.resource.version().columns.iter();
-        columns.map(|column| column.cell(&nothing)).collect()
     }
 
     /// Sleeps until something may have changed; false when the watch is over.

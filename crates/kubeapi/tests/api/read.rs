@@ -127,7 +127,6 @@ async fn options_that_contradict_each_other_are_refused() {
             422,
         ),
         (format!("resourceVersion={revision}&continue={token}"), 400),
-        ("sendInitialEvents=true".to_owned(), 422),
         ("resourceVersion=x".to_owned(), 400),
     ];
     for (query, code) in refused {

@@ -11,10 +11,18 @@ pub(crate) fn reduce(value: &mut Value) {
             *value = refusal(map);
         }
         Value::Object(map) => {
-            // Nobody prints what a column says of itself.
+            // Nobody prints what a column says of itself, and cells of built-in kinds are printed by the server.
             if let Some(columns) = map.get_mut("columnDefinitions").and_then(Value::as_array_mut) {
-                columns.iter_mut().for_each(|column| column["description"] = Value::Null);
+                for part in ["description", "type"] {
+                    columns.iter_mut().for_each(|column| column[part] = Value::Null);
+                }
             }
+            let of = |kind: &str| BUILT_IN.contains(&kind.trim_end_matches("List"));
+            if map.get("kind").and_then(Value::as_str).is_some_and(of) {
+                drop_empty_members(map);
+            }
+            // The last page of a list names none that follows.
+            map.retain(|name, value| name != "continue" || *value != "");
             let refused = map.get("code").and_then(Value::as_u64).is_some_and(|code| code >= 400);
             map.values_mut().for_each(reduce);
             map.retain(|name, value| name != "warnings" || (!refused && *value != json!([])));
@@ -23,6 +31,29 @@ pub(crate) fn reduce(value: &mut Value) {
             items.retain(|item| item.as_str().is_none_or(must_be_said));
             items.iter_mut().for_each(reduce);
         }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Kinds whose objects clients read into structs, in which an absent member is an empty one, and an item of a list knows its kind.
+const BUILT_IN: [&str; 6] =
+    ["Namespace", "ConfigMap", "Secret", "Event", "Lease", "CustomResourceDefinition"];
+
+fn drop_empty_members(map: &mut Map<String, Value>) {
+    map.values_mut().for_each(drop_empty);
+    let empty = [Value::Null, json!(""), json!(0), json!([]), json!({})];
+    map.retain(|_, value| !empty.contains(value));
+}
+
+fn drop_empty(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            drop_empty_members(map);
+            if map.contains_key("metadata") {
+                map.retain(|name, _| !matches!(name.as_str(), "kind" | "apiVersion"));
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_empty),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }

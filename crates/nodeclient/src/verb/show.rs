@@ -6,15 +6,15 @@ use jobs::shown;
 use proto::v1::{JobName, ObjectPlan, PlanRequest, StatusRequest};
 use serde_json::json;
 
+use super::Show;
 use super::agent::ask;
-use super::{Plan, Status};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::result;
 
-impl Status {
-    pub(super) async fn run(self, socket: &Path, output: Output) -> Result<Exit, Failure> {
+impl Show {
+    pub(super) async fn status(self, socket: &Path, output: Output) -> Result<Exit, Failure> {
         let job = Option::<JobName>::from(self.job);
         let request = StatusRequest { job: job.clone() };
         let status = ask(socket, async |mut agent| agent.status(request.clone()).await).await?;
@@ -47,10 +47,8 @@ impl Status {
         }
         Ok(exit)
     }
-}
 
-impl Plan {
-    pub(super) async fn run(self, socket: &Path, output: Output) -> Result<Exit, Failure> {
+    pub(super) async fn plan(self, socket: &Path, output: Output) -> Result<Exit, Failure> {
         let job = Option::<JobName>::from(self.job).unwrap_or_default();
         let request = PlanRequest { job: Some(job), ..PlanRequest::default() };
         let plans = ask(socket, async |mut agent| agent.plan(request.clone()).await).await?.plans;

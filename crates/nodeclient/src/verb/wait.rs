@@ -15,9 +15,11 @@ use crate::result;
 
 impl Mount {
     pub(super) async fn run(self, socket: &Path, output: Output) -> Result<Exit, Failure> {
-        let (job, with_env) = (JobName::from(self.job), self.env_file.is_some());
-        let outcome = outcome(socket, self.deadline, output, async |mut agent, left| {
-            let request = MountRequest { job: Some(job.clone()), deadline_ms: left, with_env };
+        let (job, with_env) = (JobName::from(self.waiting.job), self.env_file.is_some());
+        let all_nodes = self.all_nodes;
+        let outcome = outcome(socket, self.waiting.deadline, output, async |mut agent, left| {
+            let (job, deadline_ms) = (Some(job.clone()), left);
+            let request = MountRequest { job, deadline_ms, with_env, all_nodes };
             agent.mount(request).await
         })
         .await?;
@@ -46,9 +48,9 @@ fn write_env(path: &Path, outcome: &JobOutcome, output: Output) -> Result<(), Fa
 
 impl Unmount {
     pub(super) async fn run(self, socket: &Path, output: Output) -> Result<Exit, Failure> {
-        let job = JobName::from(self.job);
+        let job = JobName::from(self.waiting.job);
         let asked = self.on_timeout.map_or(v1::OnTimeout::Unspecified, Into::into);
-        let outcome = outcome(socket, self.deadline, output, async |mut agent, left| {
+        let outcome = outcome(socket, self.waiting.deadline, output, async |mut agent, left| {
             let on_timeout = asked.into();
             let request = UnmountRequest { job: Some(job.clone()), deadline_ms: left, on_timeout };
             agent.unmount(request).await
@@ -60,12 +62,12 @@ impl Unmount {
 
 impl Wait {
     pub(super) async fn run(self, socket: &Path, output: Output) -> Result<Exit, Failure> {
-        let job = JobName::from(self.job);
+        let job = JobName::from(self.waiting.job);
         let (goal, word) = match self.condition {
             Condition::Mounted => (Goal::Mounted, "mounted"),
             Condition::Unmounted => (Goal::Unmounted, "unmounted"),
         };
-        let outcome = outcome(socket, self.deadline, output, async |mut agent, left| {
+        let outcome = outcome(socket, self.waiting.deadline, output, async |mut agent, left| {
             let goal = goal.into();
             agent.wait(WaitRequest { job: Some(job.clone()), deadline_ms: left, goal }).await
         })

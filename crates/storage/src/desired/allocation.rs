@@ -34,7 +34,6 @@ pub enum Endpoint {
 
 impl Endpoint {
     /// The endpoint's number in the sites' objects: 0 for the rabbit, index + 1 for a compute.
-    #[must_use]
     pub fn number(self) -> u8 {
         match self {
             Self::Rabbit => 0,
@@ -43,7 +42,6 @@ impl Endpoint {
     }
 
     /// The name of a host there while nobody knows a better one.
-    #[must_use]
     pub fn name(self) -> NodeName {
         let name = format!("endpoint-{}", self.number());
         name.parse().expect("letters, a hyphen and a number are a host name")
@@ -53,9 +51,7 @@ impl Endpoint {
 /// One host that may reach an allocation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Access {
-    /// Where it is plugged in.
     pub endpoint: Endpoint,
-    /// What it is called.
     pub node: NodeName,
 }
 
@@ -81,9 +77,6 @@ impl Spread {
     pub const ONE: Self = Self { most: 1, least: 1 };
 
     /// As many drives as there are, at most `most`; refused when there are fewer than `least`.
-    ///
-    /// # Errors
-    /// When either is 0, or `least` is more than `most`.
     pub fn new(most: u8, least: u8) -> Result<Self, SpreadError> {
         if least >= 1 && least <= most {
             Ok(Self { most, least })
@@ -93,13 +86,11 @@ impl Spread {
     }
 
     /// The number of drives to use when that many are available.
-    #[must_use]
     pub fn most(self) -> usize {
         self.most.into()
     }
 
     /// The number of drives below which an allocation is refused.
-    #[must_use]
     pub fn least(self) -> usize {
         self.least.into()
     }
@@ -108,7 +99,6 @@ impl Spread {
 /// A namespace that the allocation's object reports in its status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reported {
-    /// The namespace.
     pub id: NamespaceId,
     /// Size in bytes.
     pub size: u64,
@@ -119,11 +109,9 @@ pub struct Reported {
 /// Capacity that should exist, and who should reach it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allocation {
-    /// The NnfNodeBlockStorage and the index in it.
     pub id: AllocationId,
     /// Bytes asked for, at least 1. The allocated size may be rounded up.
     pub capacity: u64,
-    /// The number of drives for a new allocation.
     pub spread: Spread,
     /// The namespaces that the object's status names. When a ledger is lost nothing else proves whose they are.
     pub reported: Vec<Reported>,
@@ -135,7 +123,6 @@ pub struct Allocation {
 
 impl Allocation {
     /// An allocation whose object reports no namespaces yet.
-    #[must_use]
     pub fn new(id: AllocationId, capacity: u64, spread: Spread, access: BTreeSet<Access>) -> Self {
         Self { id, capacity, spread, reported: Vec::new(), replace: true, access }
     }

@@ -21,7 +21,6 @@ impl FileSystemId {
     /// The id of allocation `index` of an NnfNodeStorage.
     ///
     /// `owner` is the uid of the NnfStorage behind it (label `owner.uid` there, `target_owner_uid` on a ClientMount).
-    #[must_use]
     pub fn derive(owner: ObjectUid, rabbit: &str, node_storage: &str, index: u32) -> Self {
         let name = format!("{owner}/{rabbit}/{node_storage}/{index}");
         let mut bytes = *Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes()).as_bytes();
@@ -30,13 +29,11 @@ impl FileSystemId {
     }
 
     /// Recognises a UUID of ours; any other is somebody else's.
-    #[must_use]
     pub fn recognise(uuid: Uuid) -> Option<Self> {
         (uuid.as_bytes()[..4] == MARK && uuid.get_version_num() == 8).then_some(Self(uuid))
     }
 
     /// The UUID as it stands in the superblock.
-    #[must_use]
     pub fn uuid(&self) -> Uuid {
         self.0
     }
@@ -57,14 +54,12 @@ pub enum FileSystemKind {
     Xfs,
     /// GFS2, mounted by many.
     Gfs2,
-    /// Lustre client.
     Lustre,
 }
 
 impl FileSystemKind {
     /// Bytes of the smallest device that mkfs accepts: mkfs.xfs(8) refuses less since xfsprogs 5.19; mkfs.gfs2(8) takes
     /// 16 MiB for one journal and more for others.
-    #[must_use]
     pub fn least(self) -> u64 {
         match self {
             Self::Raw | Self::Lustre => 0,
@@ -74,7 +69,6 @@ impl FileSystemKind {
     }
 
     /// The word that mount(2) and `mkfs -t` use; `none` for raw.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Raw => "none",
@@ -119,22 +113,11 @@ impl FromStr for FileSystemKind {
 pub struct FileSystem {
     /// Its UUID; for raw only the key of its hook records.
     pub id: FileSystemId,
-    /// Its type.
     pub kind: FileSystemKind,
-    /// Where it lives.
     pub volume: Volume,
     /// Arguments of `mkfs -t <kind>`; `None` when the site's line is empty: the step and its checks are skipped.
     pub mkfs: Option<SiteCommand>,
-    /// Run once after it is made, without a mount (`userCommands.postActivate`).
-    pub post_activate: Vec<Hook>,
-    /// Run once with it mounted at `temporary` (`userCommands.postSetup`).
-    pub post_setup: Vec<Hook>,
-    /// Run once with it mounted at `temporary`, before it goes (`userCommands.preTeardown`).
-    pub pre_teardown: Vec<Hook>,
-    /// Run once before it is deactivated (`userCommands.preDeactivate`).
-    pub pre_deactivate: Vec<Hook>,
-    /// Run once after it is gone (`userCommands.postTeardown`).
-    pub post_teardown: Vec<Hook>,
+    pub hooks: Vec<Hook>,
     /// Arguments of `mount -t <kind>` for the temporary mount.
     pub mount: Option<SiteCommand>,
     /// The mount point at which hooks see it.
@@ -143,7 +126,6 @@ pub struct FileSystem {
 
 impl FileSystem {
     /// The key of its hook records.
-    #[must_use]
     pub fn scope(&self) -> HookScope {
         HookScope::file_system(&self.id)
     }

@@ -10,21 +10,17 @@ use crate::template::SiteCommand;
 pub struct HookScope(String);
 
 impl HookScope {
-    /// Hooks of a file system on a rabbit.
-    #[must_use]
     pub fn file_system(id: &FileSystemId) -> Self {
         Self(format!("fs-{id}"))
     }
 
     /// Hooks of a ClientMount's mount at `target`. The index in `spec.mounts` does not identify it: the object may
     /// change, and one mount must not inherit another's records.
-    #[must_use]
     pub fn mount(client_mount: ObjectUid, target: &MountPoint) -> Self {
         Self(format!("mount-{client_mount}.{}", client_mount.name(&target.to_string()).simple()))
     }
 
     /// The scope as a file name: letters, digits, '-' and '.' only.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -36,28 +32,74 @@ impl fmt::Display for HookScope {
     }
 }
 
+/// When a hook runs, by the profile's field that it is from: first the phases of setting up, then those of tearing down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Phase {
+    /// Before a volume is activated for a mount.
+    PreActivate,
+    /// After that. On a rabbit: once a file system is made, or a Lustre target is mounted for the first time.
+    PostActivate,
+    /// Before mounting.
+    PreMount,
+    /// After mounting and chown.
+    PostMount,
+    /// With a new file system mounted where hooks see it.
+    PostSetup,
+    /// The same before it is torn down.
+    PreTeardown,
+    /// Before unmounting.
+    PreUnmount,
+    /// After unmounting.
+    PostUnmount,
+    /// Before a volume is deactivated, or a Lustre target is unmounted for good.
+    PreDeactivate,
+    /// After a volume is deactivated.
+    PostDeactivate,
+    /// After a file system or a Lustre target is gone.
+    PostTeardown,
+}
+
+impl Phase {
+    /// The profile's field, which also names the hook's record.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::PreActivate => "preActivate",
+            Self::PostActivate => "postActivate",
+            Self::PreMount => "preMount",
+            Self::PostMount => "postMount",
+            Self::PostSetup => "postSetup",
+            Self::PreTeardown => "preTeardown",
+            Self::PreUnmount => "preUnmount",
+            Self::PostUnmount => "postUnmount",
+            Self::PreDeactivate => "preDeactivate",
+            Self::PostDeactivate => "postDeactivate",
+            Self::PostTeardown => "postTeardown",
+        }
+    }
+
+    /// Whether its hooks undo what those of the phases before set up.
+    pub fn tears_down(self) -> bool {
+        self >= Self::PreTeardown
+    }
+}
+
 /// One hook of one scope, e.g. `postSetup[0]`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HookId {
-    /// Whose hook it is.
     pub scope: HookScope,
-    /// The profile's field, e.g. `postSetup`.
-    pub phase: &'static str,
-    /// Place in that field's list.
+    pub phase: Phase,
     pub place: usize,
 }
 
 impl fmt::Display for HookId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}[{}]", self.phase, self.place)
+        write!(f, "{}[{}]", self.phase.as_str(), self.place)
     }
 }
 
 /// A site's command line, run through `bash -c` at least once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hook {
-    /// The key of its record.
     pub id: HookId,
-    /// What to run.
     pub command: SiteCommand,
 }

@@ -9,7 +9,6 @@ use super::{MountPoint, NodeName};
 /// Why a link cannot be in a tree.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum IndexLinkError {
-    /// Not a host name.
     #[error(
         "compute {0:?} is not a host name: use letters, digits, '-' and '.', at most 253 characters"
     )]
@@ -17,7 +16,6 @@ pub enum IndexLinkError {
     /// Would hide a mount point.
     #[error("compute {0:?} looks like an index directory: a host may not be called node-<number>")]
     LooksLikeIndex(String),
-    /// The target is not one name in the tree's root.
     #[error("target {0:?} is not a name in the tree")]
     TargetOutside(String),
 }
@@ -31,9 +29,6 @@ pub struct IndexLink {
 
 impl IndexLink {
     /// A link from a compute's host name to a mount point's last name.
-    ///
-    /// # Errors
-    /// When the host name is hostile, or the target is not one plain name.
     pub fn new(compute: &str, target: &str) -> Result<Self, IndexLinkError> {
         let looks_like_index = compute
             .strip_prefix("node-")
@@ -55,14 +50,11 @@ impl IndexLink {
         Ok(Self { compute, target: target.to_owned() })
     }
 
-    /// The compute: the link's name.
-    #[must_use]
     pub fn compute(&self) -> &NodeName {
         &self.compute
     }
 
     /// Where it leads: a name in the same directory.
-    #[must_use]
     pub fn target(&self) -> &str {
         &self.target
     }

@@ -20,9 +20,6 @@ pub struct Dataset {
 
 impl Dataset {
     /// From the two names, each of letters, digits, `_`, `-`, `.` and `:` (zpool-create(8), zfs(8)).
-    ///
-    /// # Errors
-    /// When either is no such name, or both are too long.
     pub fn new(pool: &str, name: &str) -> Result<Self, NameError> {
         let is_plain = |text: &str| {
             !text.is_empty()
@@ -38,7 +35,6 @@ impl Dataset {
     }
 
     /// The pool's name.
-    #[must_use]
     pub fn pool(&self) -> &str {
         &self.pool
     }
@@ -53,13 +49,10 @@ impl fmt::Display for Dataset {
 /// A site's arguments for the commands of a target; `None` where its line is empty: that command and its checks are skipped.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TargetLines {
-    /// `zpool create`.
     pub create: Option<SiteCommand>,
-    /// `zpool destroy`.
     pub destroy: Option<SiteCommand>,
     /// `zpool replace`, for each device that is lost.
     pub replace: Option<SiteCommand>,
-    /// `mkfs -t lustre`.
     pub mkfs: Option<SiteCommand>,
     /// `mount -t lustre`, of the target.
     pub mount: Option<SiteCommand>,
@@ -76,41 +69,27 @@ pub struct LustreClient {
     pub temporary: MountPoint,
     /// Arguments of `mount -t lustre` for that mount; without them no hook that needs it runs.
     pub mount: Option<SiteCommand>,
-    /// Run once with it mounted, when all targets are up.
-    pub post_setup: Vec<Hook>,
-    /// Run once with it mounted, before the first target goes.
-    pub pre_teardown: Vec<Hook>,
-    /// Run once after this target is gone.
-    pub post_teardown: Vec<Hook>,
 }
 
 /// A Lustre target that should serve on a rabbit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LustreTarget {
-    /// The key of its hook records.
     pub id: FileSystemId,
-    /// Where it lives.
     pub dataset: Dataset,
-    /// The namespaces beneath it.
     pub namespaces: Vec<NamespaceId>,
     /// The allocation that they were made for, where that is recorded: on the rabbit. What is recorded for another one by now is
     /// none of them, for a drive gives an NSID anew.
     pub made_for: Option<AllocationId>,
     /// Where it is mounted, for as long as it serves.
     pub target: MountPoint,
-    /// What drives it.
     pub lines: TargetLines,
-    /// Run once after it is mounted for the first time.
-    pub post_activate: Vec<Hook>,
-    /// Run once before it is unmounted for good.
-    pub pre_deactivate: Vec<Hook>,
+    pub hooks: Vec<Hook>,
     /// With the file system's first object target only.
     pub client: Option<LustreClient>,
 }
 
 impl LustreTarget {
     /// Under which its hook runs are recorded.
-    #[must_use]
     pub fn scope(&self) -> HookScope {
         HookScope::file_system(&self.id)
     }

@@ -14,13 +14,10 @@ const MOST_LEVELS: usize = 32;
 /// Why a path cannot be a mount point here.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MountPointError {
-    /// Relative or empty.
     #[error("{0:?} is not absolute: begin it with '/'")]
     NotAbsolute(String),
-    /// Has a `..`.
     #[error("{0:?} contains '..': name the directory itself")]
     ParentComponent(String),
-    /// NUL or another control character.
     #[error("{0:?} contains a control character")]
     ControlCharacter(String),
     /// Longer than PATH_MAX (4096, limits.h) allows.
@@ -33,20 +30,9 @@ pub enum MountPointError {
     #[error(
         "the path leads through {levels} directories beneath {root}: use at most {MOST_LEVELS}"
     )]
-    TooDeep {
-        /// Directories in the path.
-        levels: usize,
-        /// The allowed root.
-        root: String,
-    },
-    /// Not strictly beneath an allowed root.
+    TooDeep { levels: usize, root: String },
     #[error("{path:?} is not beneath an allowed root: use a path under {roots}")]
-    OutsideRoots {
-        /// The path asked for.
-        path: String,
-        /// The roots, joined for people.
-        roots: String,
-    },
+    OutsideRoots { path: String, roots: String },
 }
 
 /// Directories beneath which mounts are allowed, e.g. `/mnt/nnf`. None of them is `/`.
@@ -55,9 +41,6 @@ pub struct AllowedRoots(Vec<PathBuf>);
 
 impl AllowedRoots {
     /// Roots from the configuration.
-    ///
-    /// # Errors
-    /// When one is relative, `/`, or has `..`.
     pub fn new(roots: impl IntoIterator<Item = PathBuf>) -> Result<Self, MountPointError> {
         let mut clean = Vec::new();
         for root in roots {
@@ -97,9 +80,6 @@ pub struct MountPoint {
 
 impl MountPoint {
     /// Checks a path from an object.
-    ///
-    /// # Errors
-    /// See [`MountPointError`].
     pub fn parse(text: &str, roots: &AllowedRoots) -> Result<Self, MountPointError> {
         let path = normal(text)?;
         for root in roots.iter() {
@@ -118,25 +98,21 @@ impl MountPoint {
     }
 
     /// The allowed root it is beneath.
-    #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
     /// The rest, relative to the root and never empty.
-    #[must_use]
     pub fn below(&self) -> &Path {
         &self.below
     }
 
     /// The whole path.
-    #[must_use]
     pub fn path(&self) -> PathBuf {
         self.root.join(&self.below)
     }
 
     /// The directory that holds it, when that too is beneath the root.
-    #[must_use]
     pub fn parent(&self) -> Option<Self> {
         let below = self.below.parent().filter(|parent| !parent.as_os_str().is_empty())?;
         Some(Self { root: self.root.clone(), below: below.to_owned() })

@@ -11,19 +11,15 @@ pub enum NameError {
     /// Not a DNS name of RFC 1123.
     #[error("{0:?} is not a host name: use letters, digits, '-' and '.', at most 253 characters")]
     NotHostName(String),
-    /// Empty, too long or with characters that an NQN cannot have.
     #[error("{0:?} is not an NVMe qualified name: 1 to 256 printable ASCII characters")]
     NotNqn(String),
-    /// Namespace identifiers are numbers from 1 to 0xFFFFFFFE.
     #[error("{0:?} is not an NVMe namespace identifier: use a number from 1 to 4294967294")]
     NotNsid(String),
-    /// Not the name of a dataset, or not one that needs no quotes.
     #[error(
         "{0:?} is not a pool and a dataset: use letters, digits, '_', '-', '.' and ':', a letter first, no word of ZFS' own \
          at the beginning, at most 255 bytes"
     )]
     NotDataset(String),
-    /// Not a UUID.
     #[error("{0:?} is not an object's uid")]
     NotUid(String),
 }
@@ -46,7 +42,6 @@ impl FromStr for NodeName {
 
 impl NodeName {
     /// The name as text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -115,7 +110,6 @@ impl fmt::Display for Nqn {
 /// Identity of an NVMe namespace, the same from every host that reaches it; a device name is not.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NamespaceId {
-    /// The subsystem that holds it.
     pub subsystem: Nqn,
     /// Namespace identifier within the subsystem.
     pub nsid: u32,
@@ -123,9 +117,6 @@ pub struct NamespaceId {
 
 impl NamespaceId {
     /// From the two texts that API objects carry.
-    ///
-    /// # Errors
-    /// When either is not what it should be.
     pub fn parse(nqn: &str, nsid: &str) -> Result<Self, NameError> {
         let subsystem = nqn.parse()?;
         match nsid.parse() {

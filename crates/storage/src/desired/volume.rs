@@ -12,18 +12,15 @@ pub struct Volume {
     pub group: String,
     /// Logical volume: `lv` or, in a shared group, `lv-<index>`.
     pub logical: String,
-    /// The namespaces that it is made of.
     pub namespaces: Vec<NamespaceId>,
     /// The allocation that they were made for; known on the rabbit only. A drive reuses NSIDs, so a namespace that is
     /// recorded for another allocation by now is none of them.
     pub made_for: Option<AllocationId>,
-    /// What lies between them and the file system.
     pub layer: VolumeLayer,
 }
 
 impl Volume {
     /// The same volume with the names that LVM reports, where its own were a guess.
-    #[must_use]
     pub fn named(&self, names: Option<&(String, String)>) -> Self {
         let (group, logical) = names.cloned().unwrap_or((self.group.clone(), self.logical.clone()));
         Self { group, logical, ..self.clone() }
@@ -35,7 +32,6 @@ impl Volume {
     }
 
     /// Whether its names are a guess.
-    #[must_use]
     pub fn is_guessed(&self) -> bool {
         self.layer.lines().is_some_and(|lines| lines.finds_names)
     }
@@ -63,8 +59,6 @@ pub enum VolumeLayer {
 }
 
 impl VolumeLayer {
-    /// The lines, when there is LVM.
-    #[must_use]
     pub fn lines(&self) -> Option<&LvmLines> {
         match self {
             Self::Plain => None,
@@ -80,19 +74,14 @@ impl VolumeLayer {
 pub struct LvmLines {
     /// `pvcreate`, for each device by itself.
     pub pv_create: Option<SiteCommand>,
-    /// `pvremove`, likewise.
     pub pv_remove: Option<SiteCommand>,
-    /// `vgcreate`.
     pub vg_create: Option<SiteCommand>,
-    /// `vgremove`.
     pub vg_remove: Option<SiteCommand>,
     /// `vgextend`, for a device that replaces a lost one.
     pub vg_extend: Option<SiteCommand>,
     /// `vgreduce`, for a lost device.
     pub vg_reduce: Option<SiteCommand>,
-    /// `lvcreate --yes`.
     pub lv_create: Option<SiteCommand>,
-    /// `lvremove --yes`.
     pub lv_remove: Option<SiteCommand>,
     /// `lvconvert --yes --repair`.
     pub lv_repair: Option<SiteCommand>,

@@ -105,18 +105,14 @@ impl FakeDrives {
         let here = drive.is_here();
         let allocated = self.on(&drive.nqn).map(|(_, namespace)| namespace.size).sum();
         Drive {
-            nqn: drive.nqn.clone(),
             serial: format!("FAKE{:04}", drive.slot),
             model: "Warren fake drive".to_owned(),
             firmware: "1".to_owned(),
             slot: drive.slot,
-            label: String::new(),
             capacity: if here { drive.capacity } else { 0 },
             allocated: if here { allocated } else { 0 },
-            max_namespaces: None,
-            wear: 0,
-            warnings: Vec::new(),
             fault: (!here).then(|| "it is not plugged in".to_owned()),
+            ..Drive::named(drive.nqn.clone())
         }
     }
 

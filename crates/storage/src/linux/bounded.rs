@@ -5,7 +5,7 @@ use std::{
     collections::HashMap,
     io, panic,
     sync::{
-        Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, LazyLock, OnceLock,
         atomic::{AtomicBool, Ordering},
         mpsc::{RecvTimeoutError, sync_channel},
     },
@@ -14,13 +14,13 @@ use std::{
 };
 
 use nix::unistd::{Pid, gettid};
+use parking_lot::Mutex;
 
 use super::hung;
 
 /// Runs calls with a deadline, and remembers those that did not return.
 #[derive(Debug)]
 pub(super) struct BoundedCalls {
-    /// What the calls are, for messages.
     what: &'static str,
     deadline: Duration,
     /// Whether a timeout also reports DLM locks that were not granted; not when the call itself reads those.
@@ -28,8 +28,7 @@ pub(super) struct BoundedCalls {
     stuck: Mutex<HashMap<String, Vec<Stuck>>>,
 }
 
-/// Calls in the middle of steps.
-static IN_STEPS: LazyLock<BoundedCalls> = LazyLock::new(|| BoundedCalls::new(Duration::MAX));
+static IN_STEPS: LazyLock<BoundedCalls> = LazyLock::new(|| BoundedCalls::new(Duration::ZERO));
 
 /// Runs a call in the middle of a step, with this deadline.
 ///
@@ -40,7 +39,7 @@ pub(super) fn within<T: Send + 'static>(
     name: &str,
     look: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<T> {
-    IN_STEPS.run_within(deadline, name, look)
+    IN_STEPS.run_longer(deadline, name, look)
 }
 
 thread_local! {
@@ -106,7 +105,7 @@ impl BoundedCalls {
         name: &str,
         look: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<T> {
-        self.run_within(self.deadline, name, look)
+        self.run_longer(Duration::ZERO, name, look)
     }
 
     /// The same, with this much more time.
@@ -116,16 +115,8 @@ impl BoundedCalls {
         name: &str,
         look: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<T> {
-        self.run_within(self.deadline.saturating_add(more), name, look)
-    }
-
-    fn run_within<T: Send + 'static>(
-        &self,
-        deadline: Duration,
-        name: &str,
-        look: impl FnOnce() -> T + Send + 'static,
-    ) -> io::Result<T> {
-        self.refuse_while_stuck(name)?;
+        let deadline = self.deadline.saturating_add(more);
+        self.unended(name).map_or(Ok(()), Err)?;
         let (tell, answer) = sync_channel(1);
         let id = Arc::new(OnceLock::new());
         let named = Arc::clone(&id);
@@ -144,7 +135,7 @@ impl BoundedCalls {
                 given_up.store(true, Ordering::SeqCst);
                 let given_up = GivenUp { id: id.get().copied(), deadline };
                 let stuck = Stuck { thread, given_up };
-                self.lock().entry(name.to_owned()).or_default().push(stuck);
+                self.stuck.lock().entry(name.to_owned()).or_default().push(stuck);
                 Err(self.error(given_up))
             }
             Err(RecvTimeoutError::Disconnected) => match thread.join() {
@@ -156,7 +147,7 @@ impl BoundedCalls {
 
     /// The error to return while an earlier call under `name` has not returned.
     pub(super) fn unended(&self, name: &str) -> Option<io::Error> {
-        let mut stuck = self.lock();
+        let mut stuck = self.stuck.lock();
         stuck.retain(|_, under| {
             under.retain(|call| !call.thread.is_finished());
             !under.is_empty()
@@ -167,10 +158,6 @@ impl BoundedCalls {
         first.map(|call| self.error(call))
     }
 
-    fn refuse_while_stuck(&self, name: &str) -> io::Result<()> {
-        self.unended(name).map_or(Ok(()), Err)
-    }
-
     fn error(&self, GivenUp { id, deadline }: GivenUp) -> io::Error {
         let thread = id.map_or_else(String::new, |id| format!(" ({})", hung::thread(id)));
         let (what, seconds) = (self.what, deadline.as_secs_f32());
@@ -179,10 +166,6 @@ impl BoundedCalls {
             texts.extend(hung::locks());
         }
         io::Error::new(io::ErrorKind::TimedOut, texts.join("; "))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Vec<Stuck>>> {
-        self.stuck.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -222,7 +205,7 @@ mod tests {
 
         drop(release);
         end.recv().unwrap();
-        for stuck in calls.lock().remove("vg-0").unwrap() {
+        for stuck in calls.stuck.lock().remove("vg-0").unwrap() {
             stuck.thread.join().unwrap();
         }
         assert_eq!(calls.run("vg-0", || 7).unwrap(), 7);
@@ -288,13 +271,13 @@ mod tests {
                 assert!(error.starts_with("the change did not end within"), "{error}");
             }
         });
-        assert_eq!(changes.lock()["drive"].len(), 2);
+        assert_eq!(changes.stuck.lock()["drive"].len(), 2);
         drop(first);
         assert!(told.recv().unwrap(), "it was given up");
         assert!(changes.unended("drive").is_some(), "the other goes on");
         drop(second);
         assert!(told.recv().unwrap(), "it was given up");
-        for stuck in changes.lock().remove("drive").unwrap_or_default() {
+        for stuck in changes.stuck.lock().remove("drive").unwrap_or_default() {
             stuck.thread.join().unwrap();
         }
         assert!(changes.unended("drive").is_none());

@@ -9,7 +9,6 @@ use std::{
     },
     panic::{self, AssertUnwindSafe},
     process::Command,
-    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -23,6 +22,7 @@ use nix::{
     },
     unistd::{ForkResult, Pid, fork, getppid},
 };
+use parking_lot::Mutex;
 
 use super::hung;
 use crate::host::StepError;
@@ -140,7 +140,7 @@ fn close_range(first: u32, last: u32) {
 fn abandon(pid: Pid, call: &'static str, target: &str, deadline: Duration) -> StepError {
     let error = hung(pid, call, target, deadline);
     let _ = kill(pid, Signal::SIGKILL);
-    lock().push(Abandoned { pid, call, target: target.to_owned() });
+    ABANDONED.lock().push(Abandoned { pid, call, target: target.to_owned() });
     error
 }
 
@@ -149,16 +149,16 @@ fn hung(pid: Pid, call: &'static str, target: &str, deadline: Duration) -> StepE
 }
 
 fn abandoned(call: &str, target: &str) -> Option<Pid> {
-    lock().iter().find(|child| child.call == call && child.target == target).map(|child| child.pid)
+    ABANDONED
+        .lock()
+        .iter()
+        .find(|child| child.call == call && child.target == target)
+        .map(|child| child.pid)
 }
 
 fn reap_abandoned() {
     let lives = |pid| matches!(waitpid(pid, Some(WaitPidFlag::WNOHANG)), Ok(status) if status.pid().is_none());
-    lock().retain(|child| lives(child.pid));
-}
-
-fn lock() -> std::sync::MutexGuard<'static, Vec<Abandoned>> {
-    ABANDONED.lock().unwrap_or_else(PoisonError::into_inner)
+    ABANDONED.lock().retain(|child| lives(child.pid));
 }
 
 #[cfg(test)]
@@ -198,7 +198,7 @@ mod tests {
             },
             ForkResult::Parent { child } => child,
         };
-        lock().push(Abandoned { pid, call: "test", target: "/mnt/held".to_owned() });
+        ABANDONED.lock().push(Abandoned { pid, call: "test", target: "/mnt/held".to_owned() });
         let again = || run("test", "/mnt/held", LONG, &[], || Ok(()));
         for _ in 0..2 {
             let text = again().unwrap_err().to_string();

@@ -4,40 +4,22 @@ mod loop_device;
 mod nvme;
 mod pool;
 
-pub(super) use nvme::{ControllerNode, NvmeDrives, ReachedNamespaces, Sysfs, attribute};
+pub(super) use nvme::{ControllerNode, NvmeDrives, ReachedNamespaces, Sysfs, attribute, is_gone};
 pub(super) use pool::FilePool;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt::Debug,
-};
+use std::fmt::Debug;
 
 use crate::{
-    desired::{AllocationId, Endpoint, NamespaceId, NodeName, Nqn},
-    health::Smart,
+    Observed, Step,
+    desired::{AllocationId, NamespaceId},
     host::{ObserveError, StepError},
-    observed::{BlockDevice, DeviceNumber, Drive, Namespace, NamespaceOwner, Pool, PortLink},
+    observed::{BlockDevice, DeviceNumber, PortLink},
 };
-
-/// All drives of a rabbit and their namespaces.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Inventory {
-    pub(super) drives: Vec<Drive>,
-    pub(super) namespaces: Vec<Namespace>,
-    /// Records of namespaces that their drives, which list all they have, do not have.
-    pub(super) vanished: BTreeMap<NamespaceId, NamespaceOwner>,
-    /// Drives whose slot holds another drive now.
-    pub(super) replaced: BTreeSet<Nqn>,
-    /// Drives whose ledger cannot be read.
-    pub(super) unreadable: BTreeSet<Nqn>,
-    pub(super) pool: Option<Pool>,
-    /// SMART logs of the drives that could be asked.
-    pub(super) smart: BTreeMap<Nqn, Smart>,
-}
 
 /// A backend: drives of one kind.
 pub(super) trait Drives: Debug + Send + Sync {
-    fn inventory(&self) -> Result<Inventory, ObserveError>;
+    /// Drives, namespaces and the file-backed pool; the rest stays empty.
+    fn inventory(&self) -> Result<Observed, ObserveError>;
 
     /// The links between hosts and drives, from PCIe switches; none where there is no switch.
     fn links(&self) -> Result<Vec<PortLink>, ObserveError> {
@@ -64,38 +46,11 @@ pub(super) trait Drives: Debug + Send + Sync {
     /// The namespace behind a device, whichever hosts have access to it.
     fn namespace_of(&self, device: DeviceNumber) -> Option<NamespaceId>;
 
-    /// Creates a namespace of `size` bytes. The drive may have one of the allocation already; then nothing happens.
-    fn create(
-        &self,
-        allocation: AllocationId,
-        drive: &Nqn,
-        size: u64,
-        members: u16,
-    ) -> Result<(), StepError>;
+    /// Takes a step that changes a drive or the record of a namespace ([`Step::drive`]).
+    fn apply(&self, step: &Step) -> Result<(), StepError>;
+}
 
-    /// Records the owner of a namespace that has no record.
-    fn adopt(
-        &self,
-        id: &NamespaceId,
-        allocation: AllocationId,
-        size: u64,
-        members: u16,
-    ) -> Result<(), StepError>;
-
-    /// Records that another namespace replaced this one, whose drive is gone for good.
-    fn record_replaced(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError>;
-
-    /// Removes the record of a namespace whose drive is gone for good; succeeds when there is none.
-    fn forget(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError>;
-
-    fn delete(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError>;
-
-    fn attach(
-        &self,
-        id: &NamespaceId,
-        endpoint: Endpoint,
-        node: &NodeName,
-    ) -> Result<(), StepError>;
-
-    fn detach(&self, id: &NamespaceId, node: &NodeName) -> Result<(), StepError>;
+/// A step that this backend does not take.
+fn untaken(step: &Step, why: &str) -> StepError {
+    StepError::Changed(format!("{step}: {why}"))
 }

@@ -56,7 +56,8 @@ pub(super) fn is_free(device: &Path, deadline: Duration) -> Result<bool, StepErr
     }
 }
 
-fn is_gone(error: &io::Error) -> bool {
+/// Whether opening failed because the device has just gone, so that nobody uses it.
+pub(super) fn is_gone(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENXIO | libc::ENODEV))
 }
 

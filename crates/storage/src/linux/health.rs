@@ -38,7 +38,6 @@ pub struct LinuxProbe {
 
 impl LinuxProbe {
     /// Probes mounts beneath `roots`, and the computes at `ports`.
-    #[must_use]
     pub fn new(roots: AllowedRoots, ports: BTreeMap<u8, Port>) -> Self {
         Self {
             sysfs: PathBuf::from("/sys"),

@@ -95,7 +95,6 @@ fn found(name: &str, find: impl FnOnce() -> Holders + Send + 'static) -> Holders
 /// All processes, and where each of their mount namespaces has the wanted mount.
 #[derive(Default)]
 struct Search {
-    /// Our own mount namespace.
     own: PathBuf,
     /// PIDs, with the mount namespace of each. None is held open: there may be more than an agent may have descriptors.
     processes: Vec<(i32, PathBuf)>,

@@ -16,7 +16,6 @@ const LOOKS: [Duration; 3] =
 /// The node that is asked.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Node<'a> {
-    /// Directories beneath which it mounts.
     pub(super) roots: &'a AllowedRoots,
     /// Whether other nodes share its kernel and its devices: mounts outside of its roots may be theirs.
     pub(super) is_one_of_many: bool,

@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use super::drives::is_gone;
 use crate::{
     desired::{Volume, mapper_name},
     observed::{
@@ -82,7 +83,6 @@ fn describe(mapping: &Found, devices: &[BlockDevice]) -> io::Result<Mapped> {
     })
 }
 
-/// The number of the mapping with that name.
 pub(super) fn find(name: &str) -> io::Result<Option<DeviceNumber>> {
     let found = all(Path::new(BLOCK))?.into_iter().find(|mapping| mapping.name == name);
     let number = found.map(|mapping| unless_gone(number(&mapping.block))).transpose()?;
@@ -193,11 +193,6 @@ fn unless_gone<T>(read: io::Result<T>) -> io::Result<Option<T>> {
         Err(error) if is_gone(&error) => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-/// A removed device's attributes are gone, or answer ENODEV while it goes.
-fn is_gone(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ENODEV)
 }
 
 fn number(block: &Path) -> io::Result<DeviceNumber> {

@@ -38,7 +38,6 @@ pub(super) struct Deadlines {
     pub(super) call: Duration,
 }
 
-/// The path `target` and its mounts.
 pub(super) fn observe(target: &MountPoint, drives: &dyn Drives) -> io::Result<TargetState> {
     let mut state = TargetState::default();
     let mut top = None;

@@ -81,7 +81,6 @@ fn unreadable(line: &str) -> io::Error {
     io::Error::other(format!("/proc/self/mountinfo has the line {line:?}"))
 }
 
-/// Lines whose mount point is `wanted`.
 fn lines_at(table: &str, wanted: impl Fn(&Path) -> bool) -> String {
     let is_wanted = |line: &&str| {
         line.split(' ').nth(4).is_some_and(|point| wanted(Path::new(&*unescape(point))))
@@ -108,7 +107,6 @@ pub(super) fn all() -> io::Result<Vec<Entry>> {
     Ok(read()?.lines().filter_map(Entry::parse).collect())
 }
 
-/// The mount with this id.
 pub(super) fn entry(id: u64) -> io::Result<Option<Entry>> {
     let (table, start) = (read()?, format!("{id} "));
     let line = table.lines().find(|line| line.starts_with(&start));
@@ -227,7 +225,6 @@ pub(super) fn options_beneath(roots: &AllowedRoots) -> io::Result<Vec<(PathBuf, 
     Ok(found.into_iter().collect())
 }
 
-/// Mount points strictly beneath `path`.
 pub(super) fn points_beneath(path: &Path) -> io::Result<Vec<PathBuf>> {
     let lines = lines_at(&read()?, |point| point != path && point.starts_with(path));
     entries(&lines).map(|entry| entry.map(|entry| entry.point)).collect()

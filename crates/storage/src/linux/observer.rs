@@ -22,20 +22,7 @@ use crate::{
 
 impl Observer for Node {
     fn inventory(&self) -> Result<Observed, ObserveError> {
-        let found = self.drives.inventory()?;
-        let (drives, namespaces, pool) = (found.drives, found.namespaces, found.pool);
-        let (replaced, unreadable, smart) = (found.replaced, found.unreadable, found.smart);
-        let vanished = found.vanished;
-        Ok(Observed {
-            drives,
-            namespaces,
-            vanished,
-            replaced,
-            unreadable,
-            pool,
-            smart,
-            ..Observed::default()
-        })
+        self.drives.inventory()
     }
 
     fn device(

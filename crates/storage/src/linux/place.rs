@@ -32,14 +32,12 @@ use crate::{
 pub(super) struct Place {
     /// The directory, held open.
     pub(super) parent: OwnedFd,
-    /// The name in it.
     pub(super) name: OsString,
 }
 
 /// Where a walk ended.
 #[derive(Debug)]
 pub(super) enum Walk {
-    /// At the parent.
     Place(Place),
     /// Before it, for this reason.
     Stopped(PathState),
@@ -52,7 +50,6 @@ const BENEATH: ResolveFlag = ResolveFlag::RESOLVE_BENEATH
     .union(ResolveFlag::RESOLVE_NO_SYMLINKS)
     .union(ResolveFlag::RESOLVE_NO_MAGICLINKS);
 
-/// Walks to the parent of `target`.
 pub(super) fn walk(target: &MountPoint) -> io::Result<Walk> {
     let Some(mut parent) = open_root(target.root())? else {
         return Ok(Walk::Stopped(PathState::Absent));
@@ -134,7 +131,6 @@ pub(super) struct Leaf {
     pub(super) device: DeviceNumber,
     /// The device that it is, when it is a block device.
     pub(super) bound: Option<DeviceNumber>,
-    /// The id of the mount on it, when there is one.
     pub(super) mount: Option<u64>,
     kind: SFlag,
     mode: Mode,
@@ -232,7 +228,6 @@ impl Place {
         bounded::within(deadline, &target.to_string(), move || place.leaf())?
     }
 
-    /// The same as a [`PathState`].
     pub(super) fn state(&self, leaf: &Leaf, path: PathBuf) -> io::Result<PathState> {
         Ok(match leaf.kind {
             SFlag::S_IFDIR => PathState::Directory {

@@ -57,7 +57,7 @@ impl Records {
     }
 
     fn record(&self, id: &HookId) -> PathBuf {
-        self.scope(&id.scope).join(format!("{}.{}", id.phase, id.place))
+        self.scope(&id.scope).join(format!("{}.{}", id.phase.as_str(), id.place))
     }
 }
 

@@ -19,7 +19,6 @@ use crate::{
 /// link.
 const TEMPORARY: &str = ".link.new";
 
-/// Observes a tree.
 pub(super) fn observe(root: &MountPoint) -> io::Result<TreeState> {
     let place = match walk(root)? {
         Walk::Stopped(path) => return Ok(TreeState { path, ..TreeState::default() }),

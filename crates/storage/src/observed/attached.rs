@@ -18,13 +18,11 @@ pub struct Attached {
 
 impl Attached {
     /// Whether it is the host that `access` means, whatever its name was.
-    #[must_use]
     pub fn is_at(&self, access: &Access) -> bool {
         self.endpoint.map_or(self.node == access.node, |endpoint| endpoint == access.endpoint)
     }
 
     /// Whether it is that host and has its name.
-    #[must_use]
     pub fn is(&self, access: &Access) -> bool {
         self.is_at(access) && self.node == access.node
     }

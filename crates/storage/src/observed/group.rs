@@ -8,11 +8,9 @@ use crate::desired::{AllocationId, NamespaceId, ObjectUid};
 /// A volume group that lies on namespaces of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnGroup {
-    /// What LVM says of it.
     pub group: VolumeGroup,
     /// The allocation whose namespaces it lies on; `None` when they belong to several.
     pub allocation: Option<AllocationId>,
-    /// The devices that it lies on.
     pub devices: Vec<PathBuf>,
     /// Namespaces of its allocation on usable drives that are not attached to this node, or not yet.
     pub unattached: Vec<NamespaceId>,
@@ -25,7 +23,6 @@ pub struct OwnGroup {
 pub struct Mapping {
     /// Its name in `/dev/mapper`.
     pub name: String,
-    /// Its number.
     pub number: DeviceNumber,
     /// How many mappings are stacked up to and including this one. The uppermost must be removed first.
     pub layers: usize,
@@ -35,7 +32,6 @@ pub struct Mapping {
 
 impl Mapping {
     /// The volume group in its name: LVM doubles hyphens in both parts (lvm2, libdm `dm_build_dm_name`).
-    #[must_use]
     pub fn group(&self) -> Option<String> {
         let marked = self.name.replace("--", "\0");
         let (group, _) = marked.split_once('-')?;
@@ -44,7 +40,6 @@ impl Mapping {
 }
 
 /// The owner's uid in a volume group's name, `<owner uid>_<directive>[_<index>]`, as the sites' controllers form it.
-#[must_use]
 pub fn owner_of_group(name: &str) -> Option<ObjectUid> {
     let mut parts = name.split('_');
     let owner = parts.next().filter(|uid| uid.len() == 36)?.parse().ok()?;

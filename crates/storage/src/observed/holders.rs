@@ -17,12 +17,10 @@ pub struct Holders {
 /// Whether anybody uses the device of a mount that should go, or its file system where there is no device.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Use {
-    /// Nobody does.
     #[default]
     Free,
     /// This node has the device mounted at another mount point of ours: it is released with the last of them.
     MountedHere,
-    /// Somebody else uses it.
     HeldBy(Holders),
 }
 

@@ -9,11 +9,8 @@ use crate::desired::Endpoint;
 pub struct PortLink {
     /// The switch, by its PAX id.
     pub switch: u8,
-    /// Physical port number.
     pub port: u8,
-    /// The device at the other end.
     pub end: LinkEnd,
-    /// Whether it is up.
     pub state: LinkState,
     /// Lanes in use, and lanes it is made for.
     pub width: Pair,
@@ -33,16 +30,13 @@ pub struct Pair {
 /// Who is at the other end of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LinkEnd {
-    /// The rabbit, or a compute.
     Host(Endpoint),
-    /// The drive in a slot.
     Drive {
         /// Within the rabbit, from 0.
         index: u8,
         /// What is printed beside the slot.
         label: u8,
     },
-    /// The rabbit's other switch.
     OtherSwitch,
 }
 
@@ -65,26 +59,6 @@ pub enum LinkState {
     Unknown(String),
 }
 
-impl PortLink {
-    /// Whether the link is up with less than its speed or width.
-    #[must_use]
-    pub fn is_degraded(&self) -> bool {
-        let less = |pair: Pair| pair.now < pair.full;
-        self.state == LinkState::Up && (less(self.width) || less(self.generation))
-    }
-}
-
-impl fmt::Display for LinkEnd {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Host(Endpoint::Rabbit) => f.write_str("rabbit"),
-            Self::Host(Endpoint::Compute(index)) => write!(f, "compute {index}"),
-            Self::Drive { label, .. } => write!(f, "drive in slot {label}"),
-            Self::OtherSwitch => f.write_str("other switch"),
-        }
-    }
-}
-
 impl fmt::Display for LinkState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -96,27 +70,5 @@ impl fmt::Display for LinkState {
             Self::Other(state) => write!(f, "in state {state:02X}h"),
             Self::Unknown(why) => write!(f, "unknown ({why})"),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_link_is_degraded_when_it_is_up_and_narrow_or_slow() {
-        let full = PortLink {
-            switch: 0,
-            port: 32,
-            end: LinkEnd::Host(Endpoint::Compute(0)),
-            state: LinkState::Up,
-            width: Pair { now: 4, full: 4 },
-            generation: Pair { now: 4, full: 4 },
-        };
-        assert!(!full.is_degraded());
-        assert!(PortLink { width: Pair { now: 2, full: 4 }, ..full.clone() }.is_degraded());
-        assert!(PortLink { generation: Pair { now: 3, full: 4 }, ..full.clone() }.is_degraded());
-        let down = PortLink { state: LinkState::Down, width: Pair { now: 0, full: 4 }, ..full };
-        assert!(!down.is_degraded(), "it is worse than that");
     }
 }

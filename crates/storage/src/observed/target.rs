@@ -11,14 +11,11 @@ pub enum PathState {
     /// The path, or a parent of it, does not exist.
     #[default]
     Absent,
-    /// A directory.
     Directory {
         /// Whether it is empty; false without looking when something is mounted there.
         empty: bool,
     },
-    /// A regular file.
     File {
-        /// Whether it is empty.
         empty: bool,
     },
     /// A block device: a raw volume bound on a file.
@@ -27,17 +24,14 @@ pub enum PathState {
     Other,
     /// A symbolic link stands in the way, or at the end.
     Symlink {
-        /// The link.
         at: PathBuf,
     },
     /// A parent is not a directory.
     NotDirectory {
-        /// The parent.
         at: PathBuf,
     },
     /// A parent is a mount point: what is beneath belongs to whoever owns that file system.
     ThroughMount {
-        /// The parent.
         at: PathBuf,
     },
 }
@@ -45,13 +39,11 @@ pub enum PathState {
 /// A mount point.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TargetState {
-    /// What is at the path.
     pub path: PathState,
     /// The topmost mount there, when it can be reached.
     pub mounted: Option<MountedThing>,
     /// Mounts at this path that another mount covers, there or at a parent; topmost first.
     pub beneath: Vec<MountedThing>,
-    /// Owner of what is there.
     pub owner: Option<Owner>,
     /// Whether it is absent and its nearest existing parent is an empty directory that was made for mount points.
     pub parent_empty: bool,
@@ -76,7 +68,6 @@ pub struct MountedThing {
 
 impl MountedThing {
     /// Whether it is provably a mount of Warren's: a file system Warren made, or a namespace bound on a file.
-    #[must_use]
     pub fn is_warrens(&self) -> bool {
         matches!(self.superblock, Superblock::Ours(_))
             || (self.namespace.is_some() && self.kind == FileSystemKind::Raw.as_str())
@@ -86,9 +77,7 @@ impl MountedThing {
 /// Whose a mounted file system is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Superblock {
-    /// One that Warren made.
     Ours(FileSystemId),
-    /// Somebody else's.
     Foreign,
     /// Unknown: its device cannot be read, or the agent does not read superblocks of its type.
     Unknown,
@@ -97,17 +86,13 @@ pub enum Superblock {
 /// The root of an index tree.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TreeState {
-    /// What is at its path.
     pub path: PathState,
-    /// What is in it.
     pub entries: BTreeMap<String, TreeEntry>,
 }
 
 /// One name in an index tree's root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TreeEntry {
-    /// A symbolic link and its text.
     Link(String),
-    /// Anything else.
     Other,
 }

@@ -11,9 +11,7 @@ use crate::desired::{FileSystemId, NamespaceId, Volume};
 /// Major and minor number of a device, or of a file system without one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceNumber {
-    /// The driver's number.
     pub major: u32,
-    /// The device's number.
     pub minor: u32,
 }
 
@@ -34,26 +32,17 @@ impl fmt::Display for DeviceNumber {
 /// The block device of a namespace on this node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockDevice {
-    /// Which namespace it is.
     pub namespace: NamespaceId,
     /// Its path now; device names change from boot to boot.
     pub path: PathBuf,
-    /// Its number.
     pub number: DeviceNumber,
 }
 
 /// The identity of a device, independent of its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeviceName {
-    /// A namespace.
     Namespace(NamespaceId),
-    /// A logical volume: its group and its own name.
-    Logical {
-        /// Volume group.
-        group: String,
-        /// Logical volume.
-        name: String,
-    },
+    Logical { group: String, name: String },
 }
 
 impl fmt::Display for DeviceName {
@@ -68,11 +57,8 @@ impl fmt::Display for DeviceName {
 /// The block device that carries a file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeDevice {
-    /// What it is.
     pub name: DeviceName,
-    /// Its path now.
     pub path: PathBuf,
-    /// Its number.
     pub number: DeviceNumber,
 }
 
@@ -100,8 +86,6 @@ pub struct VolumeState {
 }
 
 impl VolumeState {
-    /// The block device at `path`.
-    #[must_use]
     pub fn at(&self, path: &Path) -> Option<&BlockDevice> {
         self.devices.iter().find(|device| device.path == path)
     }
@@ -110,11 +94,9 @@ impl VolumeState {
 /// A logical volume as this node sees it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LvmState {
-    /// Whether it has a device here.
     pub activation: Activation,
     /// Whether other volumes of its group are active here.
     pub siblings_active: bool,
-    /// Whether this node is in its group's lock space.
     pub in_lock_space: bool,
     /// LVM's metadata on the devices; `None` when it was not read because the volume is active.
     pub report: Option<LvmReport>,
@@ -124,7 +106,6 @@ pub struct LvmState {
 
 impl LvmState {
     /// Its device, when it is active here.
-    #[must_use]
     pub fn active(&self) -> Option<&Mapped> {
         match &self.activation {
             Activation::Active(mapped) => Some(mapped),
@@ -133,7 +114,6 @@ impl LvmState {
     }
 
     /// What an interrupted command left of it, in the order in which it can be removed.
-    #[must_use]
     pub fn left(&self) -> &[Unfinished] {
         match &self.activation {
             Activation::Active(mapped) => &mapped.unused_parts,
@@ -146,10 +126,8 @@ impl LvmState {
 /// Whether a logical volume has a device on a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Activation {
-    /// It has none.
     #[default]
     Inactive,
-    /// It has one.
     Active(Mapped),
     /// Its device is suspended: a command was interrupted while it changed the table.
     Suspended(DeviceNumber),
@@ -160,7 +138,6 @@ pub enum Activation {
 
 impl Activation {
     /// The state of a volume that is not active, with what is left of its device.
-    #[must_use]
     pub fn of_left(left: Vec<Unfinished>) -> Self {
         if left.is_empty() { Self::Inactive } else { Self::Unfinished(left) }
     }
@@ -171,7 +148,6 @@ impl Activation {
 pub struct Mapped {
     /// `/dev/mapper/<name>`.
     pub path: PathBuf,
-    /// Its number.
     pub number: DeviceNumber,
     /// Devices at its bottom that are no namespaces of the volume, by their names in `/sys/block`.
     pub foreign_devices: Vec<String>,
@@ -185,13 +161,11 @@ pub struct Mapped {
 pub struct Unfinished {
     /// Its name in `/dev/mapper`.
     pub name: String,
-    /// Its number.
     pub number: DeviceNumber,
 }
 
 impl Mapped {
     /// The mapping as the device that carries the volume's file system.
-    #[must_use]
     pub fn device(&self, volume: &Volume) -> VolumeDevice {
         let (group, name) = (volume.group.clone(), volume.logical.clone());
         let name = DeviceName::Logical { group, name };
@@ -202,22 +176,17 @@ impl Mapped {
 /// What LVM has on a volume's devices (lvm-fullreport(8)).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LvmReport {
-    /// Physical volumes.
     pub physical: Vec<PhysicalVolume>,
-    /// Volume groups of which they are members.
     pub groups: Vec<VolumeGroup>,
 }
 
 impl LvmReport {
-    /// The group of that name.
-    #[must_use]
     pub fn group(&self, name: &str) -> Option<&VolumeGroup> {
         self.groups.iter().find(|group| group.name == name)
     }
 
     /// The group and name of the volume that `guess` stands for: the volume of that name in the only group, or the only
     /// volume there. `None` when neither exists.
-    #[must_use]
     pub fn names_of(&self, guess: &Volume) -> Option<(String, String)> {
         let [group] = &self.groups[..] else { return None };
         let volume = match &group.volumes[..] {
@@ -227,8 +196,6 @@ impl LvmReport {
         Some((group.name.clone(), volume.name.clone()))
     }
 
-    /// The physical volume on a device.
-    #[must_use]
     pub fn on(&self, device: &Path) -> Option<&PhysicalVolume> {
         self.physical.iter().find(|physical| physical.device == device)
     }
@@ -237,29 +204,23 @@ impl LvmReport {
 /// A device that LVM uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PhysicalVolume {
-    /// The device.
     pub device: PathBuf,
-    /// The group that it belongs to.
     pub membership: Membership,
 }
 
 /// To which group a physical volume belongs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Membership {
-    /// No group.
     Free,
     /// Its header names a group that does not exist: a command was interrupted between the two writes. LVM refuses to
     /// use it.
     Marked,
-    /// This group.
     Of(String),
     /// This group, which went on without it and recorded that: LVM does not use it until somebody restores it.
     Stale(String),
 }
 
 impl Membership {
-    /// The group.
-    #[must_use]
     pub fn group(&self) -> Option<&str> {
         match self {
             Self::Of(group) | Self::Stale(group) => Some(group),
@@ -269,37 +230,28 @@ impl Membership {
 }
 
 impl PhysicalVolume {
-    /// Its group, when it has one.
-    #[must_use]
     pub fn group(&self) -> Option<&str> {
         self.membership.group()
     }
 
     /// Whether it names a group that does not exist.
-    #[must_use]
     pub fn is_marked(&self) -> bool {
         self.membership == Membership::Marked
     }
 }
 
-/// A volume group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VolumeGroup {
-    /// Its name.
     pub name: String,
-    /// Tags.
     pub tags: Vec<String>,
     /// Whether a lock manager guards it (`vg_lock_type` other than `none`).
     pub is_shared: bool,
     /// Members that are not among the devices that LVM was shown.
     pub missing: u32,
-    /// Its volumes.
     pub volumes: Vec<LogicalVolume>,
 }
 
 impl VolumeGroup {
-    /// The volume of that name.
-    #[must_use]
     pub fn volume(&self, name: &str) -> Option<&LogicalVolume> {
         self.volumes.iter().find(|volume| volume.name == name)
     }
@@ -310,7 +262,6 @@ impl VolumeGroup {
     }
 
     /// Whether Warren made it, and not an earlier agent.
-    #[must_use]
     pub fn is_warrens(&self) -> bool {
         self.tags.iter().any(|tag| tag == WARRENS)
     }
@@ -326,12 +277,9 @@ pub(crate) fn is_part_of(name: &str, raid: &str) -> bool {
 /// Tag of the groups that Warren makes.
 pub const WARRENS: &str = "warren";
 
-/// A logical volume.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogicalVolume {
-    /// Its name.
     pub name: String,
-    /// Tags.
     pub tags: Vec<String>,
     /// Whether a mount or a program on this node, in any mount namespace, has its device open.
     pub is_open: bool,
@@ -345,46 +293,38 @@ pub struct LogicalVolume {
 
 impl LogicalVolume {
     /// The tag that says that mkfs completed this file system on the volume.
-    #[must_use]
     pub fn tag_of(id: FileSystemId) -> String {
         format!("{WARRENS}.{id}")
     }
 
     /// Whether any file system is noted to be whole on it.
-    #[must_use]
     pub fn is_noted(&self) -> bool {
         self.tags
             .iter()
             .any(|tag| tag.strip_prefix(WARRENS).is_some_and(|rest| rest.starts_with('.')))
     }
 
-    /// Whether it has the name of a part of this RAID.
-    #[must_use]
     pub fn is_part_of(&self, raid: &str) -> bool {
         is_part_of(&self.name, raid)
     }
 
     /// Whether it was one until a repair gave that another (lvm2, lib/metadata/raid_manip.c): the end of the repair removes it,
     /// unless it is cut off.
-    #[must_use]
     pub fn was_part_of(&self, raid: &str) -> bool {
         self.is_part_of(raid) && self.name.ends_with("_extracted")
     }
 
     /// Whether it carries this file system, whole.
-    #[must_use]
     pub fn has_made(&self, id: FileSystemId) -> bool {
         self.tags.contains(&Self::tag_of(id))
     }
 
     /// Whether a device that it lies on is lost.
-    #[must_use]
     pub fn is_partial(&self) -> bool {
         self.trouble.as_deref() == Some("partial")
     }
 
     /// Whether its RAID is still being synchronised.
-    #[must_use]
     pub fn is_syncing(&self) -> bool {
         self.is_raid && self.synced.is_some_and(|percent| percent < Percent::ALL)
     }
@@ -399,7 +339,6 @@ impl Percent {
     pub const ALL: Self = Self(10_000);
 
     /// How many whole tenths they are.
-    #[must_use]
     pub fn tenth(self) -> u16 {
         self.0 / 1000
     }

@@ -21,7 +21,6 @@ pub struct PoolState {
 /// A pool that was written to the devices, and that no kernel uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundPool {
-    /// Its name.
     pub name: String,
     /// What it would be once imported.
     pub health: PoolHealth,
@@ -30,7 +29,6 @@ pub struct FoundPool {
 /// How a pool is (zpoolconcepts(7)).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PoolHealth {
-    /// All is well.
     Online,
     /// A device is lost, and nothing of what is written.
     Degraded,
@@ -50,7 +48,6 @@ impl fmt::Display for PoolHealth {
 
 impl PoolHealth {
     /// From the word that zpool(8) uses.
-    #[must_use]
     pub fn of(word: &str) -> Self {
         match word {
             "ONLINE" => Self::Online,
@@ -63,22 +60,18 @@ impl PoolHealth {
 /// An imported pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Zpool {
-    /// Its name.
     pub name: String,
-    /// How it is.
     pub health: PoolHealth,
     /// The devices at its bottom.
     pub vdevs: Vec<Vdev>,
     /// How much of what a device lacks was written to it, while that is being done (`resilver` in zpoolconcepts(7)).
     pub resilvered: Option<Percent>,
-    /// The target's dataset.
     pub dataset: DatasetState,
 }
 
 impl Zpool {
     /// Whether it does without something: zpool(8) calls some pools `ONLINE` that have lost a device (openzfs/zfs 4653), and
     /// the device too until it is next written to.
-    #[must_use]
     pub fn is_degraded(&self) -> bool {
         let is_away = |vdev: &Vdev| matches!(vdev.place, VdevPlace::Gone | VdevPlace::Replaced);
         let is_lost = |vdev: &Vdev| !vdev.is_used() || is_away(vdev);
@@ -90,11 +83,9 @@ impl Zpool {
 /// The dataset of a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DatasetState {
-    /// There is none.
     Absent,
     /// mkfs.lustre(8) has begun: its last word, `lustre:svname`, is missing.
     HalfMade,
-    /// It is a Lustre target.
     Whole,
 }
 
@@ -105,13 +96,11 @@ pub struct Vdev {
     pub name: String,
     /// Its state, as zpool(8) says it.
     pub state: String,
-    /// What it is.
     pub place: VdevPlace,
 }
 
 impl Vdev {
     /// Whether the pool uses it.
-    #[must_use]
     pub fn is_used(&self) -> bool {
         matches!(self.state.as_str(), "ONLINE" | "AVAIL" | "INUSE")
     }
@@ -120,11 +109,9 @@ impl Vdev {
 /// What a device of a pool is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VdevPlace {
-    /// One of the allocation's namespaces.
     Ours(NamespaceId),
     /// Another device of this node.
     Strange,
-    /// Nothing that is there.
     Gone,
     /// Nothing that is there, and what takes its place is being written to.
     Replaced,

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     Step,
-    desired::{FileSystem, FileSystemKind, Hook},
+    desired::{FileSystem, FileSystemKind, Phase},
     observed::{MountedThing, Observed, Signature, Superblock, VolumeDevice},
     step::Mountable,
 };
@@ -56,16 +56,11 @@ fn ready_on(
 ) -> Result<Vec<Step>, Rejection> {
     let more = variables(fs, observed, Some(device));
     let making = making(fs, observed, device, &more)?;
-
-    let lists = hooks::Lists {
-        set_up: &[&fs.post_activate, &fs.post_setup],
-        tear_down: &[&fs.pre_teardown, &fs.pre_deactivate, &fs.post_teardown],
-    };
-    let (mut steps, observed) = hooks::begin(&fs.scope(), &lists, observed, !making.is_empty());
+    let (mut steps, observed) = hooks::begin(&fs.scope(), &fs.hooks, observed, !making.is_empty());
     let observed = &*observed;
     steps.extend(making);
-    steps.extend(hooks::due(&fs.post_activate, observed, &more));
-    steps.extend(with_temporary_mount(fs, observed, Some(device), &fs.post_setup)?);
+    steps.extend(hooks::due(&fs.hooks, Phase::PostActivate, observed, &more));
+    steps.extend(with_temporary_mount(fs, observed, Some(device), Some(Phase::PostSetup))?);
     Ok(steps)
 }
 
@@ -80,8 +75,9 @@ pub(super) fn gone(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, Re
     let is_lost = device.is_none() && lvm.is_some_and(|lvm| lvm.has_lost_a_device());
     let whole = !is_lost && is_whole(fs, observed, device.as_ref());
     // Without the file system there is nothing to show to these hooks.
-    let shown: &[Hook] = if whole { &fs.pre_teardown } else { &[] };
-    let wanted = observed.hooks_open && hooks::due(shown, observed, &BTreeMap::new()).count() > 0;
+    let shown = whole.then_some(Phase::PreTeardown);
+    let wanted =
+        observed.hooks_open && shown.is_some_and(|phase| hooks::is_due(&fs.hooks, phase, observed));
     if let (Some(lvm), None, true) = (lvm, &device, wanted) {
         return lvm.activate();
     }
@@ -91,9 +87,9 @@ pub(super) fn gone(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, Re
     }
     let more = variables(fs, observed, device.as_ref());
     let mut steps = with_temporary_mount(fs, observed, device.as_ref(), shown)?;
-    steps.extend(hooks::due(&fs.pre_deactivate, observed, &more));
+    steps.extend(hooks::due(&fs.hooks, Phase::PreDeactivate, observed, &more));
     steps.extend(removing);
-    steps.extend(hooks::due(&fs.post_teardown, observed, &more));
+    steps.extend(hooks::due(&fs.hooks, Phase::PostTeardown, observed, &more));
     steps.push(Step::ForgetHooks { scope: fs.scope() });
     Ok(steps)
 }
@@ -150,17 +146,18 @@ fn sets_uuid(line: &str, kind: FileSystemKind) -> bool {
     })
 }
 
-/// Runs `hooks` with the file system mounted at its temporary mount point, and unmounts it afterwards. A mount of ours
+/// Runs the phase's hooks with the file system mounted at its temporary mount point, and unmounts it afterwards. A mount of ours
 /// that a crash left there is used, or unmounted.
 fn with_temporary_mount(
     fs: &FileSystem,
     observed: &Observed,
     device: Option<&VolumeDevice>,
-    list: &[Hook],
+    phase: Option<Phase>,
 ) -> Result<Vec<Step>, Rejection> {
     let mut more = variables(fs, observed, device);
     more.insert("$MOUNT_PATH".to_owned(), fs.temporary.to_string());
-    let due: Vec<_> = hooks::due(list, observed, &more).collect();
+    let due = phase.into_iter().flat_map(|phase| hooks::due(&fs.hooks, phase, observed, &more));
+    let due: Vec<_> = due.collect();
     let (Some(command), Some(device), false) =
         (&fs.mount, device, due.is_empty() || fs.kind == FileSystemKind::Raw)
     else {

@@ -4,26 +4,26 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use crate::{
     Step,
-    desired::{Hook, HookScope},
+    desired::{Hook, HookScope, Phase},
     observed::Observed,
 };
 
-/// Steps for those of `hooks` that are not recorded, with `more` variables known now.
+/// Steps for those of the phase's hooks that are not recorded, with `more` variables known now.
 pub(super) fn due<'a>(
     hooks: &'a [Hook],
+    phase: Phase,
     observed: &'a Observed,
     more: &'a BTreeMap<String, String>,
 ) -> impl Iterator<Item = Step> + 'a {
     hooks
         .iter()
-        .filter(|hook| !observed.hooks.contains(&hook.id))
+        .filter(move |hook| hook.id.phase == phase && !observed.hooks.contains(&hook.id))
         .map(|hook| Step::RunHook { id: hook.id.clone(), line: hook.command.expand(more) })
 }
 
-/// The hooks of a scope, by what they accompany.
-pub(super) struct Lists<'a> {
-    pub(super) set_up: &'a [&'a [Hook]],
-    pub(super) tear_down: &'a [&'a [Hook]],
+/// Whether any of the phase's hooks must run.
+pub(super) fn is_due(hooks: &[Hook], phase: Phase, observed: &Observed) -> bool {
+    due(hooks, phase, observed, &BTreeMap::new()).next().is_some()
 }
 
 /// Begins the set-up of a scope. Its records are stale when tear-down hooks ran since, because set-up must then repeat
@@ -31,27 +31,26 @@ pub(super) struct Lists<'a> {
 /// returned has none.
 pub(super) fn begin<'a>(
     scope: &HookScope,
-    lists: &Lists<'_>,
+    hooks: &[Hook],
     observed: &'a Observed,
     is_new: bool,
 ) -> (Vec<Step>, Cow<'a, Observed>) {
     let mut steps = Vec::new();
     let mut known = Cow::Borrowed(observed);
-    let has_run = |hook: &Hook| observed.hooks.contains(&hook.id);
-    let torn_down = lists.tear_down.iter().copied().flatten().any(has_run);
-    if torn_down || (is_new && !observed.hooks.is_empty()) {
+    let undid = |hook: &Hook| hook.id.phase.tears_down() && observed.hooks.contains(&hook.id);
+    if hooks.iter().any(undid) || (is_new && !observed.hooks.is_empty()) {
         steps.push(Step::ForgetHooks { scope: scope.clone() });
         let known = known.to_mut();
         known.hooks.clear();
         known.hooks_open = false;
     }
-    steps.extend(open(scope, lists, &known));
+    steps.extend(open(scope, hooks, &known));
     (steps, known)
 }
 
 /// Opens the scope when it has any hooks. An open scope later tells the planner that tear-down hooks must run, a closed
 /// one that all of them ran.
-pub(super) fn open(scope: &HookScope, lists: &Lists<'_>, observed: &Observed) -> Option<Step> {
-    let wanted = lists.set_up.iter().chain(lists.tear_down).any(|list| !list.is_empty());
-    (wanted && !observed.hooks_open).then(|| Step::OpenHooks { scope: scope.clone() })
+pub(super) fn open(scope: &HookScope, hooks: &[Hook], observed: &Observed) -> Option<Step> {
+    let is_needed = !hooks.is_empty() && !observed.hooks_open;
+    is_needed.then(|| Step::OpenHooks { scope: scope.clone() })
 }

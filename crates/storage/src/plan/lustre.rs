@@ -3,12 +3,12 @@
 //! The name of the mount is known only once it is mounted. Hooks that see the file system mounted are therefore planned
 //! after another observation.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::collections::BTreeMap;
 
 use super::{Rejection, hooks, mount, unmount, zpool::Pool};
 use crate::{
     Step,
-    desired::{FileSystemKind, Hook, LustreClient, LustreTarget},
+    desired::{FileSystemKind, LustreClient, LustreTarget, Phase},
     observed::{DatasetState, MountedThing, Observed},
     step::Mountable,
 };
@@ -22,13 +22,14 @@ pub(super) fn ready(target: &LustreTarget, observed: &Observed) -> Result<Vec<St
     let formatting = pool.format();
     let mounting = mounting(target, observed)?;
 
-    let (mut steps, observed) = begin(target, observed, !formatting.is_empty());
+    let (mut steps, observed) =
+        hooks::begin(&target.scope(), &target.hooks, observed, !formatting.is_empty());
     let observed = &*observed;
     steps.extend(formatting);
     steps.extend(mounting);
-    steps.extend(hooks::due(&target.post_activate, observed, &pool.variables()));
+    steps.extend(hooks::due(&target.hooks, Phase::PostActivate, observed, &pool.variables()));
     if let Some(client) = &target.client {
-        steps.extend(with_client(client, observed, &client.post_setup, &pool)?);
+        steps.extend(with_client(target, client, observed, Some(Phase::PostSetup), &pool)?);
     }
     if steps.is_empty() {
         // Last: a device that does not fit must not keep the target from serving.
@@ -56,17 +57,16 @@ pub(super) fn gone(target: &LustreTarget, observed: &Observed) -> Result<Vec<Ste
     let hooked = observed.hooks_open;
     if let Some(client) = &target.client {
         // Without the target there is nothing to show to these hooks.
-        let shown: &[Hook] = if hooked && is_whole { &client.pre_teardown } else { &[] };
-        steps.extend(with_client(client, observed, shown, &pool)?);
+        let shown = (hooked && is_whole).then_some(Phase::PreTeardown);
+        steps.extend(with_client(target, client, observed, shown, &pool)?);
     }
     if hooked && is_whole {
-        steps.extend(hooks::due(&target.pre_deactivate, observed, &more));
+        steps.extend(hooks::due(&target.hooks, Phase::PreDeactivate, observed, &more));
     }
     steps.extend(unmounting(target, observed, &more)?);
     steps.extend(pool.destroy());
     if hooked {
-        let after = target.client.as_ref().map_or(&[][..], |client| &client.post_teardown);
-        steps.extend(hooks::due(after, observed, &more));
+        steps.extend(hooks::due(&target.hooks, Phase::PostTeardown, observed, &more));
         steps.push(Step::ForgetHooks { scope: target.scope() });
     }
     Ok(steps)
@@ -80,16 +80,15 @@ fn show_again(
     is_whole: bool,
 ) -> Result<Vec<Step>, Rejection> {
     let client = target.client.as_ref().filter(|client| client.mount.is_some());
-    let lists = [&target.pre_deactivate[..], client.map_or(&[][..], |client| &client.pre_teardown)];
-    let wanted =
-        lists.iter().any(|list| hooks::due(list, observed, &BTreeMap::new()).next().is_some());
+    let is_due = |phase| hooks::is_due(&target.hooks, phase, observed);
+    let is_client_due = client.is_some() && is_due(Phase::PreTeardown);
+    let wanted = is_due(Phase::PreDeactivate) || is_client_due;
     if !(wanted && observed.hooks_open && is_whole) {
         return Ok(Vec::new());
     }
     let mounting = mounting(target, observed)?;
     let Some(client) = client else { return Ok(mounting) };
-    let due = hooks::due(&client.pre_teardown, observed, &BTreeMap::new()).next().is_some();
-    let showing = if due { show(client, observed, pool)? } else { Vec::new() };
+    let showing = if is_client_due { show(client, observed, pool)? } else { Vec::new() };
     Ok(mounting.into_iter().chain(showing).collect())
 }
 
@@ -127,14 +126,17 @@ fn is_client(client: &LustreClient, there: &MountedThing) -> bool {
     there.source == client.source
 }
 
-/// Runs `list` with the file system mounted, and unmounts it afterwards.
+/// Runs the phase's hooks with the file system mounted, and unmounts it afterwards.
 fn with_client(
+    target: &LustreTarget,
     client: &LustreClient,
     observed: &Observed,
-    list: &[Hook],
+    phase: Option<Phase>,
     pool: &Pool<'_>,
 ) -> Result<Vec<Step>, Rejection> {
-    let due: Vec<_> = hooks::due(list, observed, &pool.variables()).collect();
+    let more = pool.variables();
+    let due = phase.into_iter().flat_map(|phase| hooks::due(&target.hooks, phase, observed, &more));
+    let due: Vec<_> = due.collect();
     let state = mount::target_state(observed.temporary.as_ref());
     let ours = |there: &MountedThing| is_client(client, there);
     let is_shown =
@@ -160,22 +162,4 @@ fn show(
     mount::on(&client.temporary, FileSystemKind::Lustre, source, line, &state, |there| {
         is_client(client, there)
     })
-}
-
-fn begin<'a>(
-    target: &LustreTarget,
-    observed: &'a Observed,
-    is_new: bool,
-) -> (Vec<Step>, Cow<'a, Observed>) {
-    let client = target.client.as_ref();
-    let of_client = |list: fn(&LustreClient) -> &[Hook]| client.map_or(&[][..], list);
-    let lists = hooks::Lists {
-        set_up: &[&target.post_activate, of_client(|client| &client.post_setup)],
-        tear_down: &[
-            &target.pre_deactivate,
-            of_client(|client| &client.pre_teardown),
-            of_client(|client| &client.post_teardown),
-        ],
-    };
-    hooks::begin(&target.scope(), &lists, observed, is_new)
 }

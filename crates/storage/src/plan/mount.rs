@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use super::{Rejection, hooks, lvm::Lvm, volume};
 use crate::{
     Step,
-    desired::{
-        FileSystemId, FileSystemKind, Hook, Mount, MountHooks, MountPoint, MountSource, Volume,
-    },
+    desired::{FileSystemId, FileSystemKind, Mount, MountPoint, MountSource, Phase, Volume},
     observed::{MountedThing, Observed, PathState, Superblock, TargetState},
     step::Mountable,
 };
@@ -21,22 +19,21 @@ pub(super) fn mount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, Rej
         None => Vec::new(),
     };
 
-    let (mut steps, observed) =
-        with_lists(&mount.hooks, |lists| hooks::begin(&mount.scope, lists, observed, false));
+    let (mut steps, observed) = hooks::begin(&mount.scope, &mount.hooks, observed, false);
     let observed = &*observed;
-    steps.extend(hooks::due(&mount.hooks.pre_activate, observed, &more));
+    steps.extend(hooks::due(&mount.hooks, Phase::PreActivate, observed, &more));
     steps.extend(reaching);
     if !is_reached {
         // The signature can be read once the device exists.
         return Ok(steps);
     }
-    for list in [&mount.hooks.post_activate, &mount.hooks.pre_mount] {
-        steps.extend(hooks::due(list, observed, &more));
+    for phase in [Phase::PostActivate, Phase::PreMount] {
+        steps.extend(hooks::due(&mount.hooks, phase, observed, &more));
     }
     steps.extend(mounting);
     steps.extend(chown(mount, observed));
     steps.extend(write_root_file(mount, observed));
-    steps.extend(hooks::due(&mount.hooks.post_mount, observed, &more));
+    steps.extend(hooks::due(&mount.hooks, Phase::PostMount, observed, &more));
     Ok(steps)
 }
 
@@ -253,18 +250,4 @@ pub(super) fn variables(mount: &Mount, observed: &Observed) -> BTreeMap<String, 
 
 pub(super) fn target_state(state: Option<&TargetState>) -> TargetState {
     state.cloned().unwrap_or_default()
-}
-
-pub(super) fn tear_down(hooks: &MountHooks) -> [&[Hook]; 4] {
-    [&hooks.pre_unmount, &hooks.post_unmount, &hooks.pre_deactivate, &hooks.post_deactivate]
-}
-
-fn with_lists<T>(hooks: &MountHooks, then: impl FnOnce(&hooks::Lists<'_>) -> T) -> T {
-    let MountHooks { pre_activate, post_activate, pre_mount, post_mount, .. } = hooks;
-    let set_up: [&[Hook]; 4] = [pre_activate, post_activate, pre_mount, post_mount];
-    then(&hooks::Lists { set_up: &set_up, tear_down: &tear_down(hooks) })
-}
-
-pub(super) fn opened(mount: &Mount, observed: &Observed) -> Option<Step> {
-    with_lists(&mount.hooks, |lists| hooks::open(&mount.scope, lists, observed))
 }

@@ -13,8 +13,8 @@ use super::*;
 use crate::{
     desired::{
         Access, Allocation, AllocationId, AllowedRoots, Endpoint, FileSystem, FileSystemId,
-        FileSystemKind, Hook, HookId, HookScope, IndexLink, IndexTree, Mount, MountHooks,
-        MountPoint, MountSource, NamespaceId, NodeName, ObjectUid, Owner, RootFile, Spread, Volume,
+        FileSystemKind, Hook, HookId, HookScope, IndexLink, IndexTree, Mount, MountPoint,
+        MountSource, NamespaceId, NodeName, ObjectUid, Owner, Phase, RootFile, Spread, Volume,
         VolumeLayer,
     },
     observed::{
@@ -64,20 +64,8 @@ fn allocation(capacity: u64) -> Allocation {
 }
 
 fn drive(slot: u32, capacity: u64, allocated: u64) -> Drive {
-    Drive {
-        nqn: format!("nqn.2026-01.io.warren:p:drive-{slot}").parse().unwrap(),
-        serial: "S".into(),
-        model: "M".into(),
-        firmware: "F".into(),
-        slot,
-        label: String::new(),
-        capacity,
-        allocated,
-        max_namespaces: None,
-        wear: 0,
-        warnings: Vec::new(),
-        fault: None,
-    }
+    let nqn = format!("nqn.2026-01.io.warren:p:drive-{slot}").parse().unwrap();
+    Drive { slot, capacity, allocated, ..Drive::named(nqn) }
 }
 
 fn namespace(nsid: u32, owner: NamespaceOwner, access: &[&str], device: bool) -> Namespace {
@@ -243,9 +231,9 @@ fn visible(signature: Signature) -> VolumeState {
 
 fn mount() -> Mount {
     let scope = HookScope::mount(uid(), &point("/mnt/nnf/wf-0"));
-    let hooks = |phase| -> Vec<Hook> {
+    let hook = |phase| {
         let command = command("run $DEVICE $MOUNT_PATH").unwrap();
-        vec![Hook { id: HookId { scope: scope.clone(), phase, place: 0 }, command }]
+        Hook { id: HookId { scope: scope.clone(), phase, place: 0 }, command }
     };
     Mount {
         target: point("/mnt/nnf/wf-0"),
@@ -255,16 +243,18 @@ fn mount() -> Mount {
         unmount: command("$MOUNT_PATH"),
         owner: Some(Owner { uid: 5, gid: 6 }),
         file: None,
-        hooks: MountHooks {
-            pre_activate: hooks("preActivate"),
-            post_activate: hooks("postActivate"),
-            pre_mount: hooks("preMount"),
-            post_mount: hooks("postMount"),
-            pre_unmount: hooks("preUnmount"),
-            post_unmount: hooks("postUnmount"),
-            pre_deactivate: hooks("preDeactivate"),
-            post_deactivate: hooks("postDeactivate"),
-        },
+        hooks: [
+            Phase::PreActivate,
+            Phase::PostActivate,
+            Phase::PreMount,
+            Phase::PostMount,
+            Phase::PreUnmount,
+            Phase::PostUnmount,
+            Phase::PreDeactivate,
+            Phase::PostDeactivate,
+        ]
+        .map(hook)
+        .to_vec(),
         scope,
     }
 }
@@ -280,8 +270,11 @@ fn there(id: FileSystemId) -> MountedThing {
     }
 }
 
-fn ran(mount: &Mount, phases: &[&'static str]) -> BTreeSet<HookId> {
-    phases.iter().map(|phase| HookId { scope: mount.scope.clone(), phase, place: 0 }).collect()
+fn ran(mount: &Mount, phases: &[Phase]) -> BTreeSet<HookId> {
+    phases
+        .iter()
+        .map(|phase| HookId { scope: mount.scope.clone(), phase: *phase, place: 0 })
+        .collect()
 }
 
 fn seen(target: TargetState) -> Observed {
@@ -307,39 +300,41 @@ fn scope_name() -> String {
 
 #[test]
 fn a_mount_runs_its_hooks_in_order() {
-    let hook = |phase: &str| format!("run hook {phase}[0]: run /dev/loop7 /mnt/nnf/wf-0");
+    let hook =
+        |phase: Phase| format!("run hook {}[0]: run /dev/loop7 /mnt/nnf/wf-0", phase.as_str());
     let expected = [
         format!("open hook records {}", scope_name()),
-        hook("preActivate"),
-        hook("postActivate"),
-        hook("preMount"),
+        hook(Phase::PreActivate),
+        hook(Phase::PostActivate),
+        hook(Phase::PreMount),
         "create mount point /mnt/nnf/wf-0".into(),
         "mount xfs /dev/loop7 on /mnt/nnf/wf-0: /dev/loop7 /mnt/nnf/wf-0".into(),
         "give /mnt/nnf/wf-0 to 5:6".into(),
-        hook("postMount"),
+        hook(Phase::PostMount),
     ];
     assert_eq!(lines(plan(&Desired::Mounted(mount()), &seen(TargetState::default()))), expected);
 }
 
 #[test]
 fn an_unmount_runs_its_hooks_in_order_and_forgets() {
-    let hook = |phase: &str| format!("run hook {phase}[0]: run /dev/loop7 /mnt/nnf/wf-0");
+    let hook =
+        |phase: Phase| format!("run hook {}[0]: run /dev/loop7 /mnt/nnf/wf-0", phase.as_str());
     let observed = Observed { hooks_open: true, ..seen(mounted_by(Owner { uid: 5, gid: 6 })) };
     let expected = [
-        hook("preUnmount"),
+        hook(Phase::PreUnmount),
         "unmount /mnt/nnf/wf-0: /mnt/nnf/wf-0".into(),
         "remove mount point /mnt/nnf/wf-0".into(),
     ];
     assert_eq!(lines(plan(&Desired::Unmounted(mount()), &observed)), expected);
     let unmounted = Observed {
-        hooks: ran(&mount(), &["preUnmount"]),
+        hooks: ran(&mount(), &[Phase::PreUnmount]),
         hooks_open: true,
         ..seen(TargetState::default())
     };
     let rest = [
-        hook("postUnmount"),
-        hook("preDeactivate"),
-        hook("postDeactivate"),
+        hook(Phase::PostUnmount),
+        hook(Phase::PreDeactivate),
+        hook(Phase::PostDeactivate),
         format!("forget hook records {}", scope_name()),
     ];
     assert_eq!(lines(plan(&Desired::Unmounted(mount()), &unmounted)), rest);
@@ -357,7 +352,7 @@ fn an_unmount_runs_its_hooks_in_order_and_forgets() {
 #[test]
 fn a_mount_goes_on_where_it_was_cut_off() {
     let mount = mount();
-    let before = ran(&mount, &["preActivate", "postActivate", "preMount"]);
+    let before = ran(&mount, &[Phase::PreActivate, Phase::PostActivate, Phase::PreMount]);
     let cut =
         Observed { hooks: before, hooks_open: true, ..seen(mounted_by(Owner { uid: 0, gid: 0 })) };
     let steps = lines(plan(&Desired::Mounted(mount.clone()), &cut));
@@ -366,7 +361,8 @@ fn a_mount_goes_on_where_it_was_cut_off() {
         steps[0].starts_with("give") && steps[1].starts_with("run hook postMount"),
         "{steps:?}"
     );
-    let all = ran(&mount, &["preActivate", "postActivate", "preMount", "postMount"]);
+    let all =
+        ran(&mount, &[Phase::PreActivate, Phase::PostActivate, Phase::PreMount, Phase::PostMount]);
     let done =
         Observed { hooks: all, hooks_open: true, ..seen(mounted_by(Owner { uid: 5, gid: 6 })) };
     assert_eq!(plan(&Desired::Mounted(mount), &done), Ok(vec![]));
@@ -376,7 +372,7 @@ fn a_mount_goes_on_where_it_was_cut_off() {
 fn an_unmount_goes_on_where_it_was_cut_off() {
     let mount = mount();
     let cut = Observed {
-        hooks: ran(&mount, &["preActivate", "preUnmount", "postUnmount"]),
+        hooks: ran(&mount, &[Phase::PreActivate, Phase::PreUnmount, Phase::PostUnmount]),
         hooks_open: true,
         ..seen(TargetState::default())
     };
@@ -389,8 +385,7 @@ fn an_unmount_goes_on_where_it_was_cut_off() {
 
 #[test]
 fn empty_lines_skip_the_step_and_its_checks() {
-    let skipped =
-        Mount { mount: None, unmount: None, owner: None, hooks: MountHooks::default(), ..mount() };
+    let skipped = Mount { mount: None, unmount: None, owner: None, hooks: Vec::new(), ..mount() };
     let foreign =
         TargetState { mounted: Some(there(fs_id(9))), ..mounted_by(Owner { uid: 0, gid: 0 }) };
     for desired in [Desired::Mounted(skipped.clone()), Desired::Unmounted(skipped)] {
@@ -400,7 +395,7 @@ fn empty_lines_skip_the_step_and_its_checks() {
 
 #[test]
 fn only_the_right_mount_counts() {
-    let bare = Mount { hooks: MountHooks::default(), owner: None, ..mount() };
+    let bare = Mount { hooks: Vec::new(), owner: None, ..mount() };
     let at = |there: MountedThing| {
         seen(TargetState { mounted: Some(there), ..mounted_by(Owner { uid: 0, gid: 0 }) })
     };
@@ -444,7 +439,7 @@ fn tmpfs() -> MountedThing {
 fn a_raw_device_is_taken_back_from_its_user() {
     let raw = Mount {
         kind: FileSystemKind::Raw,
-        hooks: MountHooks::default(),
+        hooks: Vec::new(),
         mount: command("-o bind $DEVICE $MOUNT_PATH"),
         ..mount()
     };
@@ -499,7 +494,7 @@ fn a_file_is_written_into_what_is_mounted_until_it_is_as_wanted() {
         Some(RootFile { name: ".nnf-servers.json".into(), text: text.into(), owner })
     };
     let source = MountSource::Lustre("10.0.0.1@tcp:/fs".into());
-    let hooks = MountHooks::default();
+    let hooks = Vec::new();
     let wanted = file("{}\n", ours);
     let lustre =
         Mount { kind: FileSystemKind::Lustre, source, hooks, file: wanted.clone(), ..mount() };
@@ -530,7 +525,7 @@ fn a_lustre_client_mounts_its_source() {
         kind: FileSystemKind::Lustre,
         source: MountSource::Lustre("10.0.0.1@tcp:/fs".into()),
         mount: command("$DEVICE $MOUNT_PATH"),
-        hooks: MountHooks::default(),
+        hooks: Vec::new(),
         owner: None,
         ..mount()
     };
@@ -547,11 +542,7 @@ fn file_system() -> FileSystem {
         kind: FileSystemKind::Xfs,
         volume: volume(),
         mkfs: command("-q $DEVICE"),
-        post_activate: vec![],
-        post_setup: vec![],
-        pre_teardown: vec![],
-        pre_deactivate: vec![],
-        post_teardown: vec![],
+        hooks: vec![],
         mount: command("$DEVICE $MOUNT_PATH"),
         temporary: point("/mnt/temp/storage-0"),
     }
@@ -610,7 +601,7 @@ fn tear_down_of_a_lost_device_runs_what_needs_no_mount() {
         id: HookId { scope: fs.scope(), phase, place: 0 },
         command: command("true").unwrap(),
     };
-    (fs.pre_teardown, fs.post_teardown) = (vec![hook("preTeardown")], vec![hook("postTeardown")]);
+    fs.hooks = [Phase::PreTeardown, Phase::PostTeardown].map(hook).to_vec();
     let observed =
         Observed { volume: Some(VolumeState::default()), hooks_open: true, ..Observed::default() };
     let expected =
@@ -625,12 +616,11 @@ fn hooks_of_a_file_system_run_again_once_it_was_torn_down_or_is_made_anew() {
         id: HookId { scope: fs.scope(), phase, place: 0 },
         command: command("true").unwrap(),
     };
-    (fs.post_activate, fs.pre_deactivate) =
-        (vec![hook("postActivate")], vec![hook("preDeactivate")]);
-    let ran = |phases: &[&'static str]| -> BTreeSet<HookId> {
-        phases.iter().map(|phase| HookId { scope: fs.scope(), phase, place: 0 }).collect()
+    fs.hooks = [Phase::PostActivate, Phase::PreDeactivate].map(hook).to_vec();
+    let ran = |phases: &[Phase]| -> BTreeSet<HookId> {
+        phases.iter().map(|phase| HookId { scope: fs.scope(), phase: *phase, place: 0 }).collect()
     };
-    let seen = |signature, phases: &[&'static str]| Observed {
+    let seen = |signature, phases: &[Phase]| Observed {
         volume: Some(visible(signature)),
         hooks: ran(phases),
         hooks_open: true,
@@ -643,10 +633,16 @@ fn hooks_of_a_file_system_run_again_once_it_was_torn_down_or_is_made_anew() {
     );
     let again = "run hook postActivate[0]: true";
     let ours = || Signature::Ours(fs_id(0));
-    assert_eq!(steps(&seen(ours(), &["postActivate"])), [""; 0]);
-    assert_eq!(steps(&seen(ours(), &["postActivate", "preDeactivate"])), [&forget, &open, again]);
+    assert_eq!(steps(&seen(ours(), &[Phase::PostActivate])), [""; 0]);
+    assert_eq!(
+        steps(&seen(ours(), &[Phase::PostActivate, Phase::PreDeactivate])),
+        [&forget, &open, again]
+    );
     let make = format!("make xfs {} on /dev/loop7: -q /dev/loop7", fs_id(0));
-    assert_eq!(steps(&seen(Signature::Blank, &["postActivate"])), [&forget, &open, &make, again]);
+    assert_eq!(
+        steps(&seen(Signature::Blank, &[Phase::PostActivate])),
+        [&forget, &open, &make, again]
+    );
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::{Rejection, hooks, lvm::Lvm, mount as mounting};
 use crate::{
     Step,
-    desired::{FileSystemKind, Mount, MountPoint, MountSource, Owner},
+    desired::{FileSystemKind, Mount, MountPoint, MountSource, Owner, Phase},
     observed::{DeviceNumber, Holders, MountedThing, Observed, PathState, TargetState, Use},
 };
 
@@ -18,8 +18,7 @@ pub(super) fn unmount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, R
     }
     let target = mounting::target_state(observed.target.as_ref());
     let more = mounting::variables(mount, observed);
-    let [pre_unmount, post_unmount, pre_deactivate, post_deactivate] =
-        mounting::tear_down(&mount.hooks);
+    let run = |phase| hooks::due(&mount.hooks, phase, observed, &more);
     let unmounting = unmounting(mount, observed, &target)?;
     // Other mounts of ours use it: it is released with the last of them.
     let stays = observed.in_use == Use::MountedHere;
@@ -28,11 +27,11 @@ pub(super) fn unmount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, R
     let mut steps = Vec::new();
     // A closed scope and no mount of ours: it was never mounted, or all its tear-down hooks ran.
     let due = observed.hooks_open || !unmounting.is_empty() || !leaving.is_empty();
-    let opening = mounting::opened(mount, observed).filter(|_| due);
+    let opening = hooks::open(&mount.scope, &mount.hooks, observed).filter(|_| due);
     let hooked = due && (observed.hooks_open || opening.is_some());
     if hooked {
         steps.extend(opening);
-        steps.extend(hooks::due(pre_unmount, observed, &more));
+        steps.extend(run(Phase::PreUnmount));
     }
     steps.extend(take_back(mount, &target).filter(|_| !unmounting.is_empty()));
     let removal = remove(&mount.target, &target, unmounting.len());
@@ -47,14 +46,14 @@ pub(super) fn unmount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, R
         return Err(still_in_use(mount, holders));
     }
     if hooked {
-        steps.extend(hooks::due(post_unmount, observed, &more));
+        steps.extend(run(Phase::PostUnmount));
     }
     if hooked && !stays {
-        steps.extend(hooks::due(pre_deactivate, observed, &more));
+        steps.extend(run(Phase::PreDeactivate));
     }
     steps.extend(leaving);
     if hooked && !stays {
-        steps.extend(hooks::due(post_deactivate, observed, &more));
+        steps.extend(run(Phase::PostDeactivate));
     }
     if hooked {
         steps.push(Step::ForgetHooks { scope: mount.scope.clone() });

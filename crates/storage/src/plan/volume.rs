@@ -40,11 +40,9 @@ fn plain(volume: &Volume, observed: &Observed) -> Result<VolumeDevice, Rejection
 /// How complete the file system `wanted` is on a device of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Made {
-    /// Nothing yet.
     No,
     /// An interrupted mkfs of ours.
     Half,
-    /// All of it.
     Whole,
 }
 

@@ -8,8 +8,8 @@ use storage::{
     desired::{
         Access, Allocation, AllocationId, AllowedRoots, Dataset, Endpoint, FileSystem,
         FileSystemId, FileSystemKind, Hook, HookId, HookScope, IndexLink, IndexTree, LustreTarget,
-        LvmLines, Mount, MountHooks, MountPoint, MountSource, NamespaceId, ObjectUid, Owner,
-        Spread, TargetLines, Volume, VolumeLayer,
+        LvmLines, Mount, MountPoint, MountSource, NamespaceId, ObjectUid, Owner, Phase, Spread,
+        TargetLines, Volume, VolumeLayer,
     },
     fake::{FakeHost, Fault},
     observed::NamespaceOwner,
@@ -38,12 +38,12 @@ fn command(line: &str) -> Option<SiteCommand> {
     SiteCommand::new("test", line, BTreeMap::new()).unwrap()
 }
 
-fn hooks(scope: &HookScope, phase: &'static str) -> Vec<Hook> {
-    let hook = |place| Hook {
-        id: HookId { scope: scope.clone(), phase, place },
+fn hooks(scope: &HookScope, phases: &[Phase]) -> Vec<Hook> {
+    let hook = |(phase, place): (&Phase, usize)| Hook {
+        id: HookId { scope: scope.clone(), phase: *phase, place },
         command: command("true").unwrap(),
     };
-    vec![hook(0), hook(1)]
+    phases.iter().flat_map(|phase| [(phase, 0), (phase, 1)]).map(hook).collect()
 }
 
 fn owner() -> ObjectUid {
@@ -108,11 +108,16 @@ pub(crate) fn file_system(host: &FakeHost, index: u32) -> FileSystem {
             layer: layer(index),
         },
         mkfs: command("$DEVICE"),
-        post_activate: hooks(&scope, "postActivate"),
-        post_setup: hooks(&scope, "postSetup"),
-        pre_teardown: hooks(&scope, "preTeardown"),
-        pre_deactivate: hooks(&scope, "preDeactivate"),
-        post_teardown: hooks(&scope, "postTeardown"),
+        hooks: hooks(
+            &scope,
+            &[
+                Phase::PostActivate,
+                Phase::PostSetup,
+                Phase::PreTeardown,
+                Phase::PreDeactivate,
+                Phase::PostTeardown,
+            ],
+        ),
         mount: command("$DEVICE $MOUNT_PATH"),
         temporary: point(&format!("/mnt/temp/storage-{index}")),
     }
@@ -122,13 +127,8 @@ pub(crate) fn mount(host: &FakeHost, index: u32) -> Mount {
     let fs = file_system(host, index);
     let target = point(&format!("/mnt/nnf/wf-0/node-{index}"));
     let scope = HookScope::mount("b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a3".parse().unwrap(), &target);
-    let hooks = MountHooks {
-        pre_activate: hooks(&scope, "preActivate"),
-        post_mount: hooks(&scope, "postMount"),
-        pre_unmount: hooks(&scope, "preUnmount"),
-        post_deactivate: hooks(&scope, "postDeactivate"),
-        ..MountHooks::default()
-    };
+    let phases = [Phase::PreActivate, Phase::PostMount, Phase::PreUnmount, Phase::PostDeactivate];
+    let hooks = hooks(&scope, &phases);
     Mount {
         scope,
         target,
@@ -159,8 +159,7 @@ fn target(host: &FakeHost) -> LustreTarget {
             mount: command(&format!("{POOL}/ost /mnt/nnf/ost-0")),
             unmount: command("/mnt/nnf/ost-0"),
         },
-        post_activate: hooks(&scope, "postActivate"),
-        pre_deactivate: hooks(&scope, "preDeactivate"),
+        hooks: hooks(&scope, &[Phase::PostActivate, Phase::PreDeactivate]),
         client: None,
     }
 }

@@ -16,7 +16,8 @@ use std::{
 use storage::{
     ConvergeError, Converger, Desired, Rejection, Step,
     desired::{
-        Allocation, FileSystem, FileSystemKind, IndexLink, IndexTree, Mount, Reported, Spread,
+        Allocation, FileSystem, FileSystemKind, IndexLink, IndexTree, Mount, Phase, Reported,
+        Spread,
     },
     host::{CommandError, StepError},
     observed::{DeviceNumber, Signature},
@@ -116,7 +117,7 @@ fn what_cannot_be_read_any_more_is_torn_down_all_the_same() {
         assert!(chain(&unread).contains("os error 5"), "{}", chain(&unread));
         settle(&rabbit, &Desired::FileSystemGone(fs.clone()));
         // A hook that is to be shown the file system cannot be left out without a word.
-        fs.pre_teardown = vec![hook(fs.scope(), "preTeardown", "true")];
+        fs.hooks.push(hook(fs.scope(), Phase::PreTeardown, "true"));
         rabbit.observe(&Desired::FileSystemGone(fs)).unwrap_err();
         settle(&rabbit, &Desired::Released(allocation(0, 0, &[]).id));
     });
@@ -340,7 +341,7 @@ fn a_hook_that_fails_is_told_and_tried_again() {
         let mut fs = blank(lab, "$DEVICE");
         let mark = lab.path().join("mark");
         let line = format!("echo trouble >&2; test -e {}", mark.display());
-        fs.post_setup = vec![hook(fs.scope(), "postSetup", &line)];
+        fs.hooks.push(hook(fs.scope(), Phase::PostSetup, &line));
         let rabbit = lab.rabbit();
         let ready = Desired::FileSystemReady(fs.clone());
         let error = converge(&rabbit, &ready).unwrap_err();

@@ -3,11 +3,13 @@ use super::*;
 fn hooked(world: &dyn World, index: u32, namespace: &NamespaceId) -> FileSystem {
     let mut fs = file_system(world, index, namespace);
     let scope = fs.scope();
-    fs.post_activate = vec![hook(scope.clone(), "postActivate", "test -b $DEVICE")];
-    fs.post_setup = vec![hook(scope.clone(), "postSetup", "chmod 0700 $MOUNT_PATH")];
-    fs.pre_teardown = vec![hook(scope.clone(), "preTeardown", "test -d $MOUNT_PATH")];
-    fs.pre_deactivate = vec![hook(scope.clone(), "preDeactivate", "true")];
-    fs.post_teardown = vec![hook(scope, "postTeardown", "true")];
+    fs.hooks = vec![
+        hook(scope.clone(), Phase::PostActivate, "test -b $DEVICE"),
+        hook(scope.clone(), Phase::PostSetup, "chmod 0700 $MOUNT_PATH"),
+        hook(scope.clone(), Phase::PreTeardown, "test -d $MOUNT_PATH"),
+        hook(scope.clone(), Phase::PreDeactivate, "true"),
+        hook(scope, Phase::PostTeardown, "true"),
+    ];
     fs
 }
 

@@ -14,8 +14,8 @@ use storage::{
     ConvergeError, Converged, Converger, Desired, Host, Observed, Rejection,
     desired::{
         Access, Allocation, AllocationId, Endpoint, FileSystem, FileSystemId, FileSystemKind, Hook,
-        HookId, HookScope, Mount, MountHooks, MountPoint, MountSource, NamespaceId, NodeName,
-        ObjectUid, Owner, Reported, Spread, Volume, VolumeLayer,
+        HookId, HookScope, Mount, MountPoint, MountSource, NamespaceId, NodeName, ObjectUid, Owner,
+        Phase, Reported, Spread, Volume, VolumeLayer,
     },
     observed::{Namespace, NamespaceOwner, Signature},
     template::SiteCommand,
@@ -62,7 +62,7 @@ pub fn command(line: &str) -> Option<SiteCommand> {
     SiteCommand::new("test", line, BTreeMap::new()).unwrap()
 }
 
-pub fn hook(scope: HookScope, phase: &'static str, line: &str) -> Hook {
+pub fn hook(scope: HookScope, phase: Phase, line: &str) -> Hook {
     Hook { id: HookId { scope, phase, place: 0 }, command: command(line).unwrap() }
 }
 
@@ -138,11 +138,7 @@ pub fn file_system(world: &dyn World, index: u32, namespace: &NamespaceId) -> Fi
         kind: FileSystemKind::Xfs,
         volume: volume(index, namespace),
         mkfs: command("$DEVICE"),
-        post_activate: Vec::new(),
-        post_setup: Vec::new(),
-        pre_teardown: Vec::new(),
-        pre_deactivate: Vec::new(),
-        post_teardown: Vec::new(),
+        hooks: Vec::new(),
         mount: command("$DEVICE $MOUNT_PATH"),
         temporary: world.temporary(&format!("storage-{index}")),
     }
@@ -159,7 +155,7 @@ pub fn mount_of(fs: &FileSystem, target: MountPoint) -> Mount {
         unmount: command("$MOUNT_PATH"),
         owner: Some(Owner { uid: 1234, gid: 2345 }),
         file: None,
-        hooks: MountHooks::default(),
+        hooks: Vec::new(),
     }
 }
 

@@ -4,7 +4,7 @@ use api::WorkflowState;
 use directive::{Command, FileSystem};
 
 use crate::{
-    plan::{Driver, lustre, mounts, proposal, setup},
+    plan::{Driver, container, lustre, mounts, proposal, setup},
     progress::Progress,
     view::View,
 };
@@ -33,7 +33,9 @@ impl Driver for JobStorage {
                 lustre::mounts::mounted(view, index)
             }
             WorkflowState::PreRun => mounts::mounted(view, index, jobdw),
-            WorkflowState::PostRun => mounts::unmounted(view.site, &view.directives[index].storage),
+            WorkflowState::PostRun => {
+                mounts::unmounted(view.site, &container::without_held(view, index))
+            }
             // Teardown asks no directive.
             WorkflowState::DataIn
             | WorkflowState::DataOut

@@ -79,9 +79,11 @@ pub fn clients<'a>(
     let maker = Maker { view, index, file_system: jobdw.file_system, group };
     let of = by_slot(&slots);
     let computes = slots.iter().map(|(compute, slot)| maker.compute(compute, slot));
-    // An XFS is mounted by one node at a time.
+    // An XFS is mounted by one node at a time. A rabbit that serves none of the computes has nothing to show.
     let is_shared = jobdw.file_system != FileSystem::Xfs;
-    let rabbits = rabbits(&all).into_iter().filter(|_| is_shared && !slots.is_empty());
+    let used: BTreeSet<&str> = slots.values().map(|slot| slot.rabbit.as_str()).collect();
+    let rabbits =
+        rabbits(&all).into_iter().filter(|(rabbit, _)| is_shared && used.contains(rabbit));
     let rabbits = rabbits.map(|(rabbit, here)| maker.rabbit(rabbit, &here, &of));
     let progress = computes.chain(rabbits).fold(Waited::default(), Waited::and);
     (progress.told(group, "mount on"), Some(slots))

@@ -24,7 +24,7 @@ use crate::{
     instance,
     names::{SERVERS_FINALIZER, of_directive, owned, reference, with_directive},
     plan::{is_held, without_finalizer},
-    profile::sizes,
+    profile::{admission, sizes},
     progress::{Outcome, Progress, user},
     view::{Group, View},
 };
@@ -56,12 +56,15 @@ pub fn known(view: &View<'_>) -> Known {
         };
         Some((name.clone(), one))
     });
+    let containers = view.site.container_profiles.iter();
+    let containers = containers.map(|(name, one)| (name.clone(), admission(one)));
     Known {
         user: id(spec.user_id),
         group: id(spec.group_id),
         storage_profiles: profiles.iter().map(|(name, one)| (name.clone(), sizes(one))).collect(),
         default_storage_profiles: defaults.map(|(name, _)| name.clone()).collect(),
         persistent: persistent.collect(),
+        container_profiles: containers.collect(),
         ..Known::default()
     }
 }

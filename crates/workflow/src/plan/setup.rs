@@ -225,13 +225,19 @@ pub fn is_ready(group: &Group, one: &Allocation) -> bool {
     block.is_some_and(|status| status.ready) && file_system.is_some_and(|status| status.ready)
 }
 
-/// What Servers tells of its allocations. It is written when they are begun, when all are made, and when something is wrong:
-/// not once for each rabbit, of which there may be hundreds.
+/// So few allocations that each of them is told by itself.
+const FEW: usize = 4;
+
+/// What Servers tells of its allocations. It is written when they are begun, when all are made, when something is wrong, and
+/// when few are left, of which a workload manager wants to know whose they are: not once for each rabbit, of which there may be
+/// hundreds.
 pub fn told(group: &Group, servers: &Servers, all: &[Allocation]) -> Option<Change> {
-    let ready = all.iter().all(|one| is_ready(group, one));
+    let late = all.iter().filter(|one| !is_ready(group, one)).count();
+    let ready = late == 0;
     let known = servers.status.clone().unwrap_or_default();
     let is_begun = !known.allocation_sets.is_empty();
-    if is_begun && !ready && group.error().is_none() {
+    let is_quiet = is_begun && !ready && group.error().is_none();
+    if is_quiet && late > FEW {
         return None;
     }
     let mut sets: Vec<ServersStatusAllocationSet> = Vec::new();
@@ -252,6 +258,9 @@ pub fn told(group: &Group, servers: &Servers, all: &[Allocation]) -> Option<Chan
         storage.allocation_size += group.allocated(&(one.rabbit.clone(), one.name.clone()));
         storage.ready &= is_ready(group, one);
     }
+    if is_quiet && readiness(&sets).eq(readiness(&known.allocation_sets)) {
+        return None;
+    }
     let mut after = servers.clone();
     after.status = Some(ServersStatus {
         ready: known.ready || ready,
@@ -260,6 +269,12 @@ pub fn told(group: &Group, servers: &Servers, all: &[Allocation]) -> Option<Chan
         ..known
     });
     Change::status(servers, &after)
+}
+
+/// Which rabbits are ready, set by set.
+fn readiness(sets: &[ServersStatusAllocationSet]) -> impl Iterator<Item = (&str, bool)> {
+    let all = sets.iter().flat_map(|set| &set.storage);
+    all.map(|(rabbit, storage)| (rabbit.as_str(), storage.ready))
 }
 
 impl Group {
@@ -276,20 +291,24 @@ impl Group {
     /// The worst of what nodes tell.
     #[must_use]
     pub fn error(&self) -> Option<ResourceError> {
-        let blocks = self
-            .blocks
-            .iter()
-            .map(|(at, one)| (at, one.status.as_ref().and_then(|of| of.error.as_ref())));
-        let file_systems = self
-            .file_systems
-            .iter()
-            .map(|(at, one)| (at, one.status.as_ref().and_then(|of| of.error.as_ref())));
-        let mounts = self
-            .mounts
-            .iter()
-            .map(|(at, one)| (at, one.status.as_ref().and_then(|of| of.error.as_ref())));
+        self.error_of(|_| true)
+    }
+
+    /// The worst of what nodes tell of these objects.
+    pub fn error_of(&self, which: impl Fn(&ObjectMeta) -> bool) -> Option<ResourceError> {
+        let blocks = self.blocks.values().map(|one| {
+            (&one.metadata, one.status.as_ref().and_then(|status| status.error.as_ref()))
+        });
+        let file_systems = self.file_systems.values().map(|one| {
+            (&one.metadata, one.status.as_ref().and_then(|status| status.error.as_ref()))
+        });
+        let mounts = self.mounts.values().map(|one| {
+            (&one.metadata, one.status.as_ref().and_then(|status| status.error.as_ref()))
+        });
         let all = blocks.chain(file_systems).chain(mounts);
-        let told = all.filter_map(|((node, _), error)| Some(of_node(node, error?)));
+        let told = all.filter(|(metadata, _)| which(metadata)).filter_map(|(metadata, error)| {
+            Some(of_node(metadata.namespace.as_deref().unwrap_or_default(), error?))
+        });
         let worst = told.map(Progress::failed).reduce(Progress::and)?;
         match worst.outcome {
             Outcome::Failed(error) => Some(error),

@@ -70,7 +70,8 @@ pub fn gone(group: &Group) -> Progress {
     if group.is_gone() {
         return Progress::default();
     }
-    if let Some(error) = group.error() {
+    // An error from before somebody deleted the object is not about its end.
+    if let Some(error) = group.error_of(|object| object.deletion_timestamp.is_some()) {
         return Progress::failed(error);
     }
     let nodes: BTreeSet<&str> = group

@@ -23,6 +23,8 @@ pub(super) struct Children {
     pub(super) file_systems: BTreeSet<ObjectKey>,
     pub(super) mounts: BTreeSet<ObjectKey>,
     pub(super) mgts: BTreeSet<ObjectKey>,
+    pub(super) jobs: BTreeSet<ObjectKey>,
+    pub(super) pods: BTreeSet<ObjectKey>,
 }
 
 impl Children {
@@ -32,6 +34,8 @@ impl Children {
             && self.file_systems.is_empty()
             && self.mounts.is_empty()
             && self.mgts.is_empty()
+            && self.jobs.is_empty()
+            && self.pods.is_empty()
     }
 }
 
@@ -56,13 +60,19 @@ impl World {
             let known = known.take_if(|(known, _)| known.is_of(&workflow, index));
             if let Some((named, storage)) = self.named(&workflow, index, known) {
                 let breakdown = own(self.breakdowns.get(namespace, &of), &uid);
-                return DirectiveView { breakdown, storage, persistent: Some(named) };
+                return DirectiveView {
+                    breakdown,
+                    storage,
+                    persistent: Some(named),
+                    ..DirectiveView::default()
+                };
             }
             let mut storage = groups.remove(&(uid.clone(), index.to_string())).unwrap_or_default();
             storage.servers = own(self.servers.get(namespace, &of), &uid);
             storage.profile = own(self.profiles.get(namespace, &of), &uid);
             let breakdown = own(self.breakdowns.get(namespace, &of), &uid);
-            DirectiveView { breakdown, storage, persistent: None }
+            let containers = self.containers(&workflow, index);
+            DirectiveView { breakdown, storage, persistent: None, containers }
         };
         let directives = (0..workflow.spec.directives.len()).map(directive).collect();
         Some(View {
@@ -166,7 +176,7 @@ impl World {
 }
 
 /// The object, if it belongs to the workflow of this uid.
-fn own<K: Object>(object: Option<&Arc<K>>, uid: &str) -> Option<Arc<K>> {
+pub(super) fn own<K: Object>(object: Option<&Arc<K>>, uid: &str) -> Option<Arc<K>> {
     object.filter(|one| one.label(label::WORKFLOW_UID) == Some(uid)).cloned()
 }
 

@@ -22,6 +22,12 @@ impl Kept for Workflow {
     fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
         let Some(object) = change.object() else { return Vec::new() };
         let at = place(&**object);
+        let uid = object.metadata.uid.clone().unwrap_or_default();
+        if change.new.is_some() {
+            world.site.workflows.insert(uid);
+        } else {
+            world.site.workflows.remove(&uid);
+        }
         let servers: Vec<Arc<Servers>> = (0..object.spec.directives.len())
             .filter_map(|index| world.servers.get(&at.0, &of_directive(object, index)).cloned())
             .collect();

@@ -317,3 +317,91 @@ fn the_answer_to_the_change_that_lets_a_workflow_go_wakes_nobody() {
     assert!(world.patched(gone).is_empty());
     assert!(!world.patched(held).is_empty());
 }
+
+/// A rabbit that says what is wrong with it, as its agent does.
+fn fail(site: &mut Site, rabbit: &str) {
+    let of = |at: &&crate::site::At| at.0 == "NnfNodeStorage" && at.1 == rabbit;
+    let places: Vec<_> = site.objects.keys().filter(of).cloned().collect();
+    assert!(!places.is_empty());
+    for (kind, namespace, name) in places {
+        let error = json!({"debugMessage": "mkfs failed", "userMessage": "mkfs failed", "type": "Internal", "severity": "Fatal"});
+        site.edit(&kind, &namespace, &name, |object| {
+            object["metadata"]["finalizers"] = json!(["nnf.cray.hpe.com/nnf_node_storage"]);
+            object["status"] = json!({"ready": false, "error": error});
+        });
+    }
+}
+
+/// A workload manager that lets a job lose computes forces Setup ready, and names the others.
+#[test]
+fn a_rabbit_whose_computes_are_lost_keeps_no_other() {
+    for kind in ["xfs", "raw", "gfs2"] {
+        let mut site = Site::new(2, 100 * GIB);
+        site.add_rabbit("s", &["d1".to_owned()], 100 * GIB);
+        site.settle();
+        site.create("w", &[directive(kind, "one")]);
+        site.settle();
+        site.fill_computes("w", &["c1", "c2", "d1"]);
+        site.dead = vec!["s".to_owned()];
+        site.ask("w", "Setup");
+        site.settle();
+        assert_eq!(site.told("w").3, "DW Directive 0: pending storage on s", "{kind}");
+        fail(&mut site, "s");
+        site.settle();
+        assert_eq!(site.told("w").2, "Error", "{kind}: {:?}", site.told("w"));
+        site.edit("Workflow", "default", "w", |object| object["spec"]["forceReady"] = json!(true));
+        site.settle();
+        assert!(site.is_ready("w", "Setup"), "{kind}: {:?}", site.told("w"));
+        site.ask("w", "DataIn");
+        site.settle();
+        site.fill_computes("w", &["c1", "c2"]);
+        // One that is still on its way is waited for, whatever the lost rabbit says.
+        site.dead.push("c2".to_owned());
+        site.ask("w", "PreRun");
+        site.settle();
+        assert_eq!(site.told("w").3, "DW Directive 0: pending mount on c2", "{kind}");
+        site.dead.pop();
+        site.settle();
+        for state in ["PreRun", "PostRun", "DataOut"] {
+            if state != "PreRun" {
+                site.ask("w", state);
+                site.settle();
+            }
+            assert!(site.is_ready("w", state), "{kind}, {state}: {:?}", site.told("w"));
+            assert_eq!(site.told("w").3, "", "{kind}, {state}: nothing is forced");
+        }
+        site.dead.clear();
+        site.ask("w", "Teardown");
+        site.settle();
+        assert!(site.is_ready("w", "Teardown"), "{kind}: {:?}", site.told("w"));
+        site.remove("w");
+    }
+}
+
+/// flux-coral2 takes the computes of every rabbit that Servers does not call ready for lost.
+#[test]
+fn servers_name_who_is_late_once_few_are() {
+    let mut site = Site::new(1, 100 * GIB);
+    for rabbit in ["s", "t"] {
+        site.add_rabbit(rabbit, &[format!("{rabbit}1")], 100 * GIB);
+    }
+    site.settle();
+    site.create("w", &[directive("xfs", "one")]);
+    site.settle();
+    site.fill_computes("w", &["c1", "s1", "t1"]);
+    site.dead = vec!["t".to_owned()];
+    site.ask("w", "Setup");
+    site.settle();
+    let ready = |site: &Site| {
+        let status = &site.get("Servers", "default", "w-0")["status"];
+        let storage = &status["allocationSets"][0]["storage"];
+        (["r", "s", "t"].map(|rabbit| storage[rabbit]["ready"] == true), status["ready"] == true)
+    };
+    assert_eq!(ready(&site), ([true, true, false], false));
+    site.dead.clear();
+    site.settle();
+    assert_eq!(ready(&site), ([true; 3], true));
+    site.ask("w", "Teardown");
+    site.settle();
+    site.remove("w");
+}

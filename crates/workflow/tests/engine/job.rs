@@ -84,17 +84,18 @@ impl Site {
         let shared = [
             "DWDirectiveRule",
             "NnfNode",
-            "NnfStorageProfile",
+            "NnfPortManager",
             "Storage",
             "SystemConfiguration",
             "SystemStatus",
         ];
+        let is_profile = |kind: &str| ["NnfContainerProfile", "NnfStorageProfile"].contains(&kind);
         let left: Vec<_> = self
             .objects
             .keys()
             .filter(|(kind, namespace, _)| {
-                !shared.contains(&&**kind) && !self.is_lent(kind, namespace)
-                    || (kind == "NnfStorageProfile" && namespace != "nnf-system")
+                !shared.contains(&&**kind) && !is_profile(kind) && !self.is_lent(kind, namespace)
+                    || (is_profile(kind) && namespace != "nnf-system")
             })
             .collect();
         assert!(left.is_empty(), "left: {left:?}");

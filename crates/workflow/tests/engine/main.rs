@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod containers;
 mod faults;
 mod job;
 mod lives;
@@ -11,4 +12,5 @@ mod persistent;
 mod placement;
 mod refusals;
 mod samples;
+mod scale;
 mod site;

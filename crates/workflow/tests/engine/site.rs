@@ -4,19 +4,25 @@
 use std::collections::BTreeMap;
 
 use api::{
-    ClientMount, Computes, DWDirectiveRule, DirectiveBreakdown, NnfLustreMgt, NnfNode,
-    NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile, PersistentStorageInstance, Servers,
-    Storage, SystemConfiguration, SystemStatus, Workflow,
+    ClientMount, Computes, DWDirectiveRule, DirectiveBreakdown, NnfContainerProfile, NnfLustreMgt,
+    NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
+    PersistentStorageInstance, Servers, Storage, SystemConfiguration, SystemStatus, Workflow,
 };
 use controller::{Event, Unreadable};
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::{
+    api::{
+        batch::v1::Job,
+        core::v1::{ConfigMap, Pod, Service},
+    },
+    jiff::Timestamp,
+};
 use serde_json::{Value, json};
 use workflow::{
-    Settings,
+    Containers, Settings,
     change::Change,
     plan::plan_key,
     shipped,
-    world::{Kept, World},
+    world::{Kept, Key, World},
 };
 
 /// Kind, namespace, name.
@@ -37,6 +43,10 @@ pub(crate) struct Site {
     pub(crate) errors: BTreeMap<String, Value>,
     /// Nodes whose agents are dead.
     pub(crate) dead: Vec<String>,
+    /// Where containers run, if any do.
+    pub(crate) containers: Option<Containers>,
+    /// Containers that are asked to end do not.
+    pub(crate) pods_stay: bool,
     /// Objects that do not read as what they should be.
     pub(crate) unreadable: Vec<At>,
 }
@@ -88,10 +98,11 @@ impl Site {
     pub(crate) fn put(&mut self, mut object: Value) {
         self.version += 1;
         let kind = object["kind"].as_str().unwrap().to_owned();
-        let group = if kind.starts_with("Nnf") {
-            "nnf.cray.hpe.com/v1alpha11"
-        } else {
-            "dataworkflowservices.github.io/v1alpha7"
+        let group = match kind.as_str() {
+            "Job" => "batch/v1",
+            "Pod" | "Service" | "ConfigMap" => "v1",
+            kind if kind.starts_with("Nnf") => "nnf.cray.hpe.com/v1alpha11",
+            _ => "dataworkflowservices.github.io/v1alpha7",
         };
         object["apiVersion"] = json!(group);
         let metadata = &mut object["metadata"];
@@ -196,12 +207,33 @@ impl Site {
             Change::Delete(_, uid) => {
                 if self.objects.get(&place).is_some_and(|object| object["metadata"]["uid"] == **uid)
                 {
+                    if place.0 == "Job" {
+                        self.hold_job(&place);
+                    }
                     self.delete(&place);
                 }
             }
         }
         self.writes += 1;
         Ok(())
+    }
+
+    /// A Job is deleted in the foreground: it stays until its pods have ended, as a real server and its garbage collector were
+    /// seen to do (`kube` of the whole-system tests).
+    fn hold_job(&mut self, place: &At) {
+        self.edit(&place.0, &place.1, &place.2, |job| {
+            job["metadata"]["finalizers"] = json!(["foregroundDeletion"]);
+        });
+    }
+
+    fn act_on_job(&mut self, place: &At) -> bool {
+        let is_going = |job: &Value| !job["metadata"]["deletionTimestamp"].is_null();
+        if self.pods_stay || !self.objects.get(place).is_some_and(is_going) {
+            return false;
+        }
+        self.edit(&place.0, &place.1, &place.2, |job| job["metadata"]["finalizers"] = json!([]));
+        self.collect();
+        true
     }
 
     /// What must never happen.
@@ -218,10 +250,11 @@ impl Site {
                 let is_told = object["status"]["mounts"][0]["state"] == "mounted";
                 kind == "ClientMount" && (is_asked || is_told)
             })
-            .filter(|(_, object)| whose == Some(of(object)))
+            .filter(|(_, object)| whose == Some(of(object)) && is_of(object, place))
             .map(|((_, node, _), _)| node.as_str())
             .filter(|node| !self.dead.iter().any(|dead| dead == node))
             .collect();
+        self.check_containers(change, place);
         match change {
             Change::Delete(..) if matches!(&*place.0, "NnfNodeStorage" | "NnfNodeBlockStorage") => {
                 assert!(mounted.is_empty(), "{change} while it is mounted on {mounted:?}");
@@ -231,7 +264,8 @@ impl Site {
                 json_patch::patch(&mut after, patch).unwrap();
                 let access = after["spec"]["allocations"].to_string();
                 assert_eq!(after["spec"]["allocations"][0]["access"][0], place.1);
-                let cut = mounted.iter().find(|node| !access.contains(&format!("{node:?}")));
+                let mut here = mounted.iter().filter(|node| self.has_mounted(node, place));
+                let cut = here.find(|node| !access.contains(&format!("{node:?}")));
                 assert_eq!(cut, None, "{change} while it is mounted there");
             }
             Change::Create(_, object) if place.0 == "ClientMount" => {
@@ -241,6 +275,40 @@ impl Site {
             _ => {}
         }
         self.check_lustre(change, place);
+    }
+
+    /// Nothing is taken from a rabbit whose containers may use it.
+    fn check_containers(&self, change: &Change, place: &At) {
+        let is_taken = match change {
+            Change::Delete(..) => true,
+            Change::Patch(_, patch) => {
+                serde_json::to_string(patch).unwrap().contains("\"unmounted\"")
+            }
+            Change::Create(..) | Change::Status(..) => false,
+        };
+        let is_shown = place.0 == "ClientMount" && place.2.ends_with("-servers");
+        if !is_taken || !is_shown {
+            return;
+        }
+        let runs = self.objects.iter().filter(|((kind, ..), job)| {
+            let conditions = job["status"]["conditions"].as_array();
+            kind == "Job"
+                && job["spec"]["template"]["spec"]["hostname"] == place.1
+                && conditions.is_none_or(Vec::is_empty)
+        });
+        assert_eq!(runs.count(), 0, "{change} while a container runs there");
+    }
+
+    /// Whether a node has a mount of what this block storage is for.
+    fn has_mounted(&self, node: &str, block: &At) -> bool {
+        let of_block = |mount: &Value| {
+            let reference = &mount["device"]["deviceReference"]["objectReference"];
+            reference["name"] == block.2 && reference["namespace"] == block.1
+        };
+        let mounts =
+            self.objects.iter().filter(|((kind, of, _), _)| kind == "ClientMount" && of == node);
+        let mut all = mounts.flat_map(|(_, object)| object["spec"]["mounts"].as_array()).flatten();
+        all.any(of_block)
     }
 
     /// One node at a time has an XFS mounted, and access to it.
@@ -263,7 +331,8 @@ impl Site {
 
     /// All there is, as the engine sees it after a start.
     pub(crate) fn world(&self) -> World {
-        let mut world = World::new(Settings::default());
+        let containers = self.containers.clone();
+        let mut world = World::new(Settings { containers, ..Settings::default() });
         self.list::<Workflow>(&mut world);
         self.list::<Computes>(&mut world);
         self.list::<DirectiveBreakdown>(&mut world);
@@ -279,6 +348,14 @@ impl Site {
         self.list::<SystemStatus>(&mut world);
         self.list::<PersistentStorageInstance>(&mut world);
         self.list::<DWDirectiveRule>(&mut world);
+        self.list::<NnfContainerProfile>(&mut world);
+        if self.containers.is_some() {
+            self.list::<NnfPortManager>(&mut world);
+            self.list::<Job>(&mut world);
+            self.list::<Pod>(&mut world);
+            self.list::<Service>(&mut world);
+            self.list::<ConfigMap>(&mut world);
+        }
         assert!(world.is_complete());
         world
     }
@@ -299,13 +376,27 @@ impl Site {
     /// What the engine would change now.
     pub(crate) fn planned(&self) -> Vec<Change> {
         let world = self.world();
-        let now =
-            Timestamp::from_second(1_800_000_000 + i64::try_from(self.version).unwrap()).unwrap();
+        let now = self.now();
         let mut changes = Vec::new();
         for key in world.keys() {
             changes.extend(plan_key(&world, &key, now).changes);
         }
         changes
+    }
+
+    /// Lets time pass.
+    pub(crate) fn pass_time(&mut self, seconds: u64) {
+        self.version += seconds;
+    }
+
+    /// Whether the engine plans for a workflow again though nothing changes.
+    pub(crate) fn looks_again(&self, name: &str) -> bool {
+        let key = Key::Workflow(("default".to_owned(), name.to_owned()));
+        plan_key(&self.world(), &key, self.now()).is_to_tell
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + i64::try_from(self.version).unwrap()).unwrap()
     }
 
     /// Plans, and makes all of it or as much as `cut` leaves; whether anything was changed.
@@ -358,6 +449,7 @@ impl Site {
                     let count = object["spec"]["count"].as_u64().unwrap();
                     json!({"ready": true, "health": health, "allocations": (0..count).map(|_| json!({"ready": true})).collect::<Vec<_>>()})
                 }),
+                "Job" => self.act_on_job(&place),
                 "NnfLustreMGT" if place.1 != "nnf-system" => self.act_on_mgt(&place),
                 "ClientMount" => self.act_on(&place, "nnf_clientmount", |object| {
                     let state = &object["spec"]["desiredState"];
@@ -407,6 +499,13 @@ impl Site {
         let of = self.objects.keys().filter(|(of, ..)| of == kind);
         of.map(|(_, namespace, name)| format!("{namespace}/{name}")).collect()
     }
+}
+
+/// Whether a mount is of what this object is of: each rabbit has its own.
+fn is_of(mount: &Value, place: &At) -> bool {
+    let device = &mount["spec"]["mounts"][0]["device"]["deviceReference"]["objectReference"];
+    device["kind"] != "NnfNodeStorage"
+        || device["namespace"] == place.1 && device["name"] == place.2
 }
 
 fn block_status(object: &Value) -> Value {

@@ -16,7 +16,6 @@ use super::Outcome;
 /// The allocations to release when another found no room: those that this very pass made and no status reported.
 ///
 /// Anything older stays, whatever happens to the others: it may hold a job's data, even if its status was lost.
-#[must_use]
 pub fn to_roll_back(
     object: &NnfNodeBlockStorage,
     wanted: &[Allocation],
@@ -40,7 +39,6 @@ pub fn to_roll_back(
 
 /// A failure if something of the object is, or may be, on a drive whose records cannot be read: once the object is
 /// gone, nobody would release it.
-#[must_use]
 pub fn drives_unreadable(object: &NnfNodeBlockStorage, seen: &Observed) -> Option<Failure> {
     let reported = object.status.as_ref().map_or(&[][..], |status| &status.allocations);
     let is_told = reported.len() >= object.spec.allocations.len()
@@ -63,19 +61,16 @@ pub fn drives_unreadable(object: &NnfNodeBlockStorage, seen: &Observed) -> Optio
 }
 
 /// Whether this is a lack of room: then the workload manager uses another rabbit.
-#[must_use]
 pub fn is_lack_of_room(error: &ConvergeError) -> bool {
     matches!(error, ConvergeError::Rejected(rejection) if rejection.class() == RejectionClass::Capacity)
 }
 
 /// Whether all reported namespaces of an allocation are missing. That is an observation, not a failure to observe.
-#[must_use]
 pub fn is_lost(error: &ConvergeError) -> bool {
     matches!(error, ConvergeError::Rejected(Rejection::Lost { .. }))
 }
 
 /// Whether nothing is left of an allocation: its drives are there and have none of its namespaces.
-#[must_use]
 pub fn is_deleted(error: &ConvergeError) -> bool {
     let ConvergeError::Rejected(Rejection::Lost { missing, .. }) = error else { return false };
     missing.iter().all(|missing| matches!(missing.why, Absence::Deleted | Absence::Partial))

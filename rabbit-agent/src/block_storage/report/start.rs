@@ -6,13 +6,11 @@ use api::{NnfNodeBlockStorage, NnfNodeBlockStorageStatus};
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 
 /// Whether the paths in this status are those of the agent that started at `started`. Kubernetes keeps whole seconds.
-#[must_use]
 pub fn is_current(status: &NnfNodeBlockStorageStatus, started: &Time) -> bool {
     status.ready && is_of(status, started)
 }
 
 /// Whether the agent that started at `started` observed everything in this status, ready or not.
-#[must_use]
 pub fn is_of(status: &NnfNodeBlockStorageStatus, started: &Time) -> bool {
     let at = status.pod_start_time.as_ref();
     at.is_some_and(|at| at.0.as_second() == started.0.as_second())

@@ -44,12 +44,12 @@ fn each_file_system_has_its_own_volume_identity_and_temporary_mount() {
 #[test]
 fn site_lines_see_the_owner_and_the_temporary_mount() {
     let units = made(&samples::node_storage(1, "xfs"), &samples::profile()).unwrap();
-    let hook = &units[0].post_setup[0];
+    let hook = &units[0].hooks[0];
     assert_eq!(
         hook.command.expand(&BTreeMap::new()),
         format!("chown 1050:1051 /mnt/temp/{}-0", samples::NAME)
     );
-    assert_eq!((hook.id.phase, hook.id.place), ("postSetup", 0));
+    assert_eq!((hook.id.phase, hook.id.place), (Phase::PostSetup, 0));
     let device = BTreeMap::from([("$DEVICE".to_owned(), "/dev/loop7".to_owned())]);
     assert_eq!(units[0].mkfs.as_ref().unwrap().expand(&device), "/dev/loop7");
 }
@@ -61,8 +61,8 @@ fn raw_has_no_mkfs_and_no_hook_that_needs_a_mount() {
     profile.spec.data.raw_storage.user_commands.post_activate = vec!["true".into()];
     let units = made(&samples::node_storage(1, "raw"), &profile).unwrap();
     assert_eq!(
-        (&units[0].mkfs, units[0].post_setup.len(), units[0].post_activate.len()),
-        (&None, 0, 1)
+        (&units[0].mkfs, units[0].hooks.len(), units[0].hooks[0].id.phase),
+        (&None, 1, Phase::PostActivate)
     );
 }
 
@@ -79,7 +79,7 @@ fn an_indexed_variable_gives_each_file_system_its_own_value() {
     profile.spec.data.xfs_storage.user_commands.post_setup =
         vec!["touch $MOUNT_PATH/$COMPUTE_HOSTNAME".into()];
     let units = made(&object, &profile).unwrap();
-    let line = units[1].post_setup[0].command.expand(&BTreeMap::new());
+    let line = units[1].hooks[0].command.expand(&BTreeMap::new());
     assert!(line.ends_with("-1/compute-02"), "{line}");
 }
 
@@ -110,10 +110,7 @@ fn a_value_from_an_object_does_not_run() {
     let mut profile = samples::profile();
     profile.spec.data.xfs_storage.user_commands.post_setup = vec!["echo $JOBID".into()];
     let units = made(&object, &profile).unwrap();
-    assert_eq!(
-        units[0].post_setup[0].command.expand(&BTreeMap::new()),
-        "echo '1; touch /tmp/owned'"
-    );
+    assert_eq!(units[0].hooks[0].command.expand(&BTreeMap::new()), "echo '1; touch /tmp/owned'");
 }
 
 #[test]

@@ -101,7 +101,7 @@ fn names_and_lines_are_those_that_the_agent_before_made() {
     );
     assert_eq!(line(&lines.mount), format!("{pool}/mgtmdt {path}"));
     assert_eq!((line(&lines.unmount), line(&lines.destroy)), (path.clone(), pool));
-    let hook = &target.post_activate[0];
+    let hook = &target.hooks[0];
     assert_eq!(hook.command.expand(&BTreeMap::new()), format!("mountpoint {path}"));
     assert_eq!(target.client, None);
     assert!(line(&only("mgt").lines.mkfs).starts_with("--mgs --backfstype=zfs --mkfsoptions"));
@@ -116,9 +116,13 @@ fn the_first_object_target_of_all_sets_the_file_system_up() {
     let temporary = format!("/mnt/temp/{}-0", samples::NAME);
     assert_eq!(client.source, format!("{MGS}:/aaaaaaab"));
     assert_eq!(line(&client.mount), format!("{MGS}:/aaaaaaab {temporary}"));
-    let setup = client.post_setup[0].command.expand(&BTreeMap::new());
+    let hook = |phase| {
+        let hook = first.hooks.iter().find(|hook| hook.id.phase == phase).unwrap();
+        hook.command.expand(&BTreeMap::new())
+    };
+    let setup = hook(Phase::PostSetup);
     assert_eq!(setup, format!("lfs setstripe -E 64K -L mdt {temporary}"));
-    assert_eq!(client.pre_teardown[0].command.expand(&BTreeMap::new()), "echo 2");
+    assert_eq!(hook(Phase::PreTeardown), "echo 2");
     assert_eq!(second.client, None);
     assert!(line(&second.lines.mkfs).contains("--index=1 "), "{}", line(&second.lines.mkfs));
     assert_eq!(second.namespaces[0].nsid, 2);

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use proto::v1::node_condition::Condition;
-use proto::v1::{Deadline, NodeCondition, Role, Workload, deadline::Outcome};
+use proto::v1::{CapacityResponse, Deadline, NodeCondition, Role, Workload, deadline::Outcome};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -21,6 +21,12 @@ pub(super) fn workload(told: &Workload, output: Output) -> Result<Exit, Failure>
     output.line(&line(told))?;
     for deadline in &told.deadlines {
         output.line(&until(deadline))?;
+    }
+    for one in &told.lost {
+        output.line(&format!(
+            "goes on without {}, lost in {}: {}",
+            one.node, one.state, one.evidence
+        ))?;
     }
     if !told.nodes.is_empty() {
         let rows: Vec<_> = told.nodes.iter().map(row).collect();
@@ -43,9 +49,21 @@ pub(super) fn news(told: &Workload, output: Output) -> Result<(), Failure> {
     output.line(&if told.message.is_empty() { line } else { format!("{line}: {}", told.message) })
 }
 
-/// Prints the job's variables, which are complete once everything is mounted.
-pub(super) fn env(told: &Workload, output: Output) -> Result<Exit, Failure> {
-    if told.state != "PreRun" || !told.ready {
+/// Prints the bytes of all usable rabbits.
+pub(super) fn capacity(told: &CapacityResponse, output: Output) -> Result<Exit, Failure> {
+    let CapacityResponse { total, free } = told;
+    if output.is_json() {
+        output.json(&json!({"total": total, "free": free}))?;
+    } else {
+        let row = [total, free].map(u64::to_string).to_vec();
+        output.table(&["TOTAL", "FREE"].map(str::to_owned), &[row])?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Prints the job's variables, which are true once everything is mounted.
+pub(super) fn env(told: &Workload, ahead: bool, output: Output) -> Result<Exit, Failure> {
+    if !ahead && (told.state != "PreRun" || !told.ready) {
         let what = format!("the job is in {}, and its storage is not mounted", told.state);
         return Err(Failure::new(Exit::Retryable, what).remedy("`warren workload start` mounts it"));
     }
@@ -130,6 +148,10 @@ fn as_json(told: &Workload) -> Value {
             "evidence": one.evidence, "mounted": one.mounted,
         })
     });
+    let lost = told
+        .lost
+        .iter()
+        .map(|one| json!({"node": one.node, "state": one.state, "evidence": one.evidence}));
     json!({
         "manager": job.manager, "job": job.job, "workflow": told.workflow,
         "exitStatus": Exit::from(told.verdict()) as u8, "message": told.message, "remedy": told.remedy,
@@ -137,5 +159,6 @@ fn as_json(told: &Workload) -> Value {
         "userId": told.user_id, "groupId": told.group_id,
         "deadlines": deadlines.collect::<Vec<_>>(), "nodes": nodes.collect::<Vec<_>>(),
         "waitsFor": told.waits_for, "aborted": told.aborted,
+        "tolerance": told.tolerance, "lost": lost.collect::<Vec<_>>(),
     })
 }

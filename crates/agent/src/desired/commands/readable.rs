@@ -12,9 +12,6 @@ impl Commands {
     ///
     /// The agent mounts only what it can unmount again, so every line must be readable to mount. Unmounting must not wait for
     /// a line that will never be readable: the agent uses the lines that it has without a profile, and leaves out hooks.
-    ///
-    /// # Errors
-    /// With the first line that cannot be read, when mounting.
     pub(in crate::desired) fn readable(
         mut self,
         goal: Goal,
@@ -46,19 +43,11 @@ impl Commands {
             (Goal::Unmounted, of_volume("lvChange.deactivate"), &mut volume.deactivate, DEACTIVATE),
         ];
         for hook in &mut self.hooks {
-            let goal = goal_of_phase(hook.phase);
+            let goal = if hook.phase.tears_down() { Goal::Unmounted } else { Goal::Mounted };
             for (place, text) in hook.lines.iter_mut().enumerate() {
                 lines.push((goal, format!("{}[{place}]", hook.field), text, ""));
             }
         }
         lines
-    }
-}
-
-/// The goal that hooks of a phase serve.
-fn goal_of_phase(phase: &str) -> Goal {
-    match phase {
-        "preActivate" | "postActivate" | "preMount" | "postMount" => Goal::Mounted,
-        _ => Goal::Unmounted,
     }
 }

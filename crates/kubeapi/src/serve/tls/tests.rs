@@ -52,8 +52,8 @@ impl Served {
         let (pipes, accepted) = unbounded_channel();
         let limits = Limits { connections, pending, first_request, remedy: "end some" };
         let incoming = Incoming::new(Pipes(Mutex::new(accepted)), limits);
-        let door = Door::new(api.clone(), &credentials).unwrap();
-        tokio::spawn(door.serve(incoming, std::future::pending()));
+        let server = Server::new(api.clone(), &credentials).unwrap();
+        tokio::spawn(server.serve(incoming, std::future::pending()));
         Self { api, credentials, pipes, _directory: directory }
     }
 

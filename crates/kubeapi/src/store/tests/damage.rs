@@ -3,7 +3,7 @@
 use super::{Store, key, put, value};
 use crate::store::load::{self, key_text};
 use crate::store::rows::{EventRow, OBJECTS, Rows, transact};
-use crate::store::{DiskError, place};
+use crate::store::{DiskError, file::file};
 use crate::{Api, Config, Identity};
 use http::Request;
 use http_body_util::{BodyExt, Full};
@@ -114,7 +114,7 @@ async fn call(api: &Api, method: &str, path: &str, body: &Value) -> (u16, Value)
 
 /// Puts `json` in the place of a stored object.
 fn spoil(directory: &Path, key: &str, json: &[u8]) {
-    let database = redb::Database::open(place::file(directory)).unwrap();
+    let database = redb::Database::open(file(directory)).unwrap();
     let change = |transaction: &redb::WriteTransaction| {
         transaction.open_table(OBJECTS)?.insert(key, json)?;
         Ok(())
@@ -167,7 +167,7 @@ impl Files {
     /// Opens the store with `bytes` at `offset`: what it holds then, or why it does not open.
     fn with(&self, offset: usize, bytes: &[u8]) -> Result<Vec<Option<String>>, DiskError> {
         let directory = tempfile::tempdir().unwrap();
-        let path = place::file(directory.path());
+        let path = file(directory.path());
         std::fs::write(&path, &self.store).unwrap();
         std::fs::write(directory.path().join("objects.acknowledged"), &self.acknowledged).unwrap();
         let file = std::fs::File::options().write(true).open(&path).unwrap();
@@ -262,7 +262,7 @@ fn an_overwritten_page_is_found() {
 fn a_store_that_is_cut_short_or_empty_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     drop(filled(directory.path()));
-    let path = place::file(directory.path());
+    let path = file(directory.path());
     let length = std::fs::metadata(&path).unwrap().len();
     for length in [length / 2, 5000, 100, 0] {
         std::fs::File::options().write(true).open(&path).unwrap().set_len(length).unwrap();
@@ -285,7 +285,7 @@ fn an_older_copy_is_refused() {
     put(&store, "m0", "newer").unwrap();
     store.close();
     drop(store);
-    std::fs::write(place::file(directory.path()), older.store).unwrap();
+    std::fs::write(file(directory.path()), older.store).unwrap();
     let error = Store::open(directory.path(), 10, &[], super::rules()).unwrap_err();
     assert!(
         matches!(error, DiskError::Behind { found: 30, written: 31 }),

@@ -1,6 +1,6 @@
 //! The store on a drive that loses power: what was not synced is gone, whole or in part.
 
-use super::{Disk, DiskError, Fill, Place, Store, put, rows, submit, value};
+use super::{Disk, DiskError, Fill, Store, StoreFile, put, rows, submit, value};
 use redb::{Builder, Database, StorageBackend};
 use std::collections::BTreeMap;
 use std::io;
@@ -152,7 +152,7 @@ impl StorageBackend for Drive {
     }
 }
 
-impl Place for Drive {
+impl StoreFile for Drive {
     fn open(&self, builder: &Builder) -> Result<Database, DiskError> {
         let database = builder.create_with_backend(self.clone());
         database.map_err(|error| DiskError::Open(error.into()))
@@ -178,7 +178,7 @@ impl Place for Drive {
 /// A drive with a store on it, and power for so many syncs.
 fn made(cut_at: Option<u32>) -> Drive {
     let drive = Drive::new(None);
-    let database = Place::open(&drive, &Builder::new()).unwrap();
+    let database = StoreFile::open(&drive, &Builder::new()).unwrap();
     rows::transact(&database, rows::make_tables).unwrap();
     drop(database);
     let mut platter = drive.platter();

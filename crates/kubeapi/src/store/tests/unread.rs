@@ -2,8 +2,8 @@
 
 use super::{Shelf, key, open, put, value};
 use crate::status::Status;
+use crate::store::file::StoreFile;
 use crate::store::load::key_text;
-use crate::store::place::Place;
 use crate::store::rows::{OBJECTS, transact};
 use crate::store::{Batch, Job, Outcome, Store};
 use redb::{Builder, WriteTransaction};

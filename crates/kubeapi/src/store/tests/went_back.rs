@@ -2,7 +2,7 @@
 
 use super::damage::{PAGE, contents, filled, flips};
 use super::put;
-use crate::store::{DiskError, Store, backup, place};
+use crate::store::{DiskError, Store, backup, file::file};
 use futures::StreamExt;
 use futures::executor::block_on;
 use std::path::Path;
@@ -32,7 +32,7 @@ fn revision(store: &Store) -> u64 {
 fn older_and_newer() -> (TempDir, Vec<u8>) {
     let directory = tempfile::tempdir().unwrap();
     drop(filled(directory.path()));
-    let older = std::fs::read(place::file(directory.path())).unwrap();
+    let older = std::fs::read(file(directory.path())).unwrap();
     let store = open(directory.path()).unwrap();
     put(&store, "m0", "newer").unwrap();
     assert_eq!(revision(&store), 31);
@@ -43,7 +43,7 @@ fn older_and_newer() -> (TempDir, Vec<u8>) {
 fn no_revision_is_told_twice() {
     let (directory, older) = older_and_newer();
     let directory = directory.path();
-    std::fs::write(place::file(directory), older).unwrap();
+    std::fs::write(file(directory), older).unwrap();
     let error = open(directory).unwrap_err();
     assert!(matches!(error, DiskError::Behind { found: 30, written: 31 }), "{error:?}");
     forget_acknowledged(directory);
@@ -78,7 +78,7 @@ fn every_restore_begins_above_the_one_before() {
     drop(store);
     let mut before = 31;
     for _ in 0..3 {
-        std::fs::remove_file(place::file(directory)).unwrap();
+        std::fs::remove_file(file(directory)).unwrap();
         backup::restore(directory, text.as_slice()).unwrap();
         let store = open(directory).unwrap();
         assert!(revision(&store) > before + FAR && !resumes(&store, before));
@@ -91,7 +91,7 @@ fn every_restore_begins_above_the_one_before() {
 fn damaged(acknowledged: Option<&[u8]>) -> Vec<(TempDir, Vec<u8>)> {
     let killed = tempfile::tempdir().unwrap();
     let store = filled(killed.path());
-    let whole = std::fs::read(place::file(killed.path())).unwrap();
+    let whole = std::fs::read(file(killed.path())).unwrap();
     drop(store);
     let pages = flips(&whole).into_iter().filter(|(at, _)| *at >= PAGE);
     pages
@@ -99,7 +99,7 @@ fn damaged(acknowledged: Option<&[u8]>) -> Vec<(TempDir, Vec<u8>)> {
             let directory = tempfile::tempdir().unwrap();
             let mut image = whole.clone();
             image[at..at + bytes.len()].copy_from_slice(&bytes);
-            std::fs::write(place::file(directory.path()), &image).unwrap();
+            std::fs::write(file(directory.path()), &image).unwrap();
             if let Some(number) = acknowledged {
                 std::fs::write(directory.path().join("objects.acknowledged"), number).unwrap();
             }

@@ -102,8 +102,6 @@ async fn metadata() {
         owner_without("kind"),
         owner_without("name"),
         owner_without("uid"),
-        json!({"ownerReferences": [{"apiVersion": "a/b/c", "kind": "X", "name": "x", "uid": "1"}]}),
-        json!({"ownerReferences": [{"apiVersion": "v1", "kind": "Event", "name": "x", "uid": "1"}]}),
         json!({"ownerReferences": [controller, second]}),
         json!({"namespace": "other"}),
         json!({"uid": "mine", "generation": 7, "selfLink": "x"}),

@@ -1,8 +1,7 @@
 //! Processes that survived SIGKILL: a retry must not add another one to those that hang.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use nix::unistd::Pid;
+use parking_lot::Mutex;
 
 use super::{
     Cmd,
@@ -22,21 +21,17 @@ struct Left {
 pub(super) fn remember(command: &Cmd, group: Pid) {
     let processes = hung::members(group);
     if !processes.is_empty() {
-        lock().push(Left { command: command.clone(), group, processes });
+        LEFT.lock().push(Left { command: command.clone(), group, processes });
     }
 }
 
 /// What an earlier run of the same command is waiting for, while any of its processes lives.
 pub(super) fn waits(command: &Cmd) -> Option<String> {
-    let mut left = lock();
+    let mut left = LEFT.lock();
     left.retain(|left| left.processes.iter().any(Life::goes_on));
     let group = left.iter().find(|left| left.command == *command)?.group;
     drop(left);
     Some(hung::group(group))
-}
-
-fn lock() -> MutexGuard<'static, Vec<Left>> {
-    LEFT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -63,7 +58,7 @@ mod tests {
         touch.clone().for_owner("another").run(Duration::from_secs(60)).unwrap();
         fs::remove_file(&mark).unwrap();
 
-        for left in lock().iter_mut().filter(|left| left.command == touch) {
+        for left in LEFT.lock().iter_mut().filter(|left| left.command == touch) {
             left.processes = vec![Life { pid: Pid::this(), began: 0 }];
         }
         touch.run(Duration::from_secs(60)).unwrap();

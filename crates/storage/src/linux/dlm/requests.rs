@@ -14,7 +14,6 @@ pub(super) struct Lock {
     status: Status,
     granted: i32,
     wanted: i32,
-    /// How long it has been in its queue.
     pub(super) waits: Duration,
     /// The master node of the resource; 0 for this one.
     master: i64,

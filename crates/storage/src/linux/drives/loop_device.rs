@@ -7,7 +7,6 @@ use std::{
     io,
     os::{fd::AsRawFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -15,6 +14,7 @@ use linux_raw_sys::loop_device::{
     LO_FLAGS_DIRECT_IO, LOOP_CLR_FD, LOOP_CONFIGURE, LOOP_CTL_GET_FREE, loop_config, loop_info64,
 };
 use nix::errno::Errno;
+use parking_lot::Mutex;
 
 use crate::{host::StepError, linux::exclusive, observed::DeviceNumber};
 
@@ -27,7 +27,6 @@ nix::ioctl_none_bad!(loop_ctl_get_free, LOOP_CTL_GET_FREE);
 nix::ioctl_none_bad!(loop_clr_fd, LOOP_CLR_FD);
 nix::ioctl_write_ptr_bad!(loop_configure, LOOP_CONFIGURE, loop_config);
 
-/// A loop device and its number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LoopDevice {
     pub(super) path: PathBuf,
@@ -40,21 +39,16 @@ pub(super) struct LoopDevice {
 pub(super) struct Seen(Mutex<HashMap<PathBuf, LoopDevice>>);
 
 impl Seen {
-    /// The loop device over `file`.
     pub(super) fn find(&self, file: &Path) -> io::Result<Option<LoopDevice>> {
-        let seen = self.lock().get(file).cloned();
+        let seen = self.0.lock().get(file).cloned();
         if let Some(device) = seen.filter(|device| backing(device.number).as_deref() == Some(file))
         {
             return Ok(Some(device));
         }
         let all = all()?;
         let found = all.get(file).cloned();
-        *self.lock() = all;
+        *self.0.lock() = all;
         Ok(found)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, LoopDevice>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

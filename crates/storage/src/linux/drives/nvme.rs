@@ -27,9 +27,11 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     io,
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 use log::info;
 
@@ -44,12 +46,13 @@ use self::{
 };
 pub(in crate::linux) use self::{
     reach::ReachedNamespaces,
-    sysfs::{ControllerNode, Sysfs, attribute},
+    sysfs::{ControllerNode, Sysfs, attribute, is_gone},
 };
 use crate::{
+    Observed,
     desired::{AllocationId, NamespaceId, NodeName, Nqn},
     host::StepError,
-    linux::{bounded::BoundedCalls, drives::Inventory},
+    linux::bounded::BoundedCalls,
     observed::NamespaceOwner,
 };
 
@@ -65,13 +68,12 @@ pub(in crate::linux) struct NvmeDrives {
     deadline: Duration,
     /// Reads from drives: one that hangs blocks one thread and nothing else.
     calls: BoundedCalls,
-    shared: SharedLook<Inventory>,
+    shared: SharedLook<Observed>,
     changes: BoundedCalls,
     drives: Mutex<BTreeMap<Nqn, Arc<Managed>>>,
     warned: Mutex<BTreeMap<Nqn, Fault>>,
 }
 
-/// The drives that are plugged in.
 #[derive(Debug)]
 struct Plugged {
     drives: Vec<Arc<Managed>>,
@@ -116,7 +118,7 @@ impl NvmeDrives {
     fn plugged(&self) -> io::Result<Plugged> {
         // A switch may be slow; the lock on the known drives must not be held meanwhile.
         let all = self.source.candidates(&self.reach.sysfs)?;
-        let mut known = lock(&self.drives);
+        let mut known = self.drives.lock();
         let mut now: BTreeMap<Nqn, Arc<Managed>> = BTreeMap::new();
         let mut unread = BTreeSet::new();
         for found in all {
@@ -153,7 +155,7 @@ impl NvmeDrives {
 
     /// Logs once why a drive that is not ours is left alone.
     fn leave_out(&self, nqn: &Nqn, why: &str) {
-        let warned = lock(&self.warned).insert(nqn.clone(), why.to_owned());
+        let warned = self.warned.lock().insert(nqn.clone(), why.to_owned());
         if warned.as_deref() != Some(why) {
             info!(drive:% = nqn, cause = why; "the drive is left out");
         }
@@ -172,7 +174,7 @@ impl NvmeDrives {
     /// A drive that is plugged in.
     fn find(&self, nqn: &Nqn) -> io::Result<Option<Arc<Managed>>> {
         // Reading every controller for each step of each drive would serialise the drives.
-        let known = lock(&self.drives).get(nqn).map(Arc::clone);
+        let known = self.drives.lock().get(nqn).map(Arc::clone);
         if let Some(known) =
             known.filter(|managed| self.reach.sysfs.is_still(&managed.physical.node))
         {
@@ -200,7 +202,7 @@ impl NvmeDrives {
         id: &NamespaceId,
         made_for: Option<AllocationId>,
     ) -> io::Result<Option<BlockNode>> {
-        let known = lock(&self.drives).get(&id.subsystem).map(Arc::clone);
+        let known = self.drives.lock().get(&id.subsystem).map(Arc::clone);
         let known = known.map_or_else(|| self.find(&id.subsystem), |known| Ok(Some(known)))?;
         let Some(managed) = known else { return Ok(None) };
         self.reach.find(id, |block| managed.is_recorded_for(block, made_for))
@@ -220,11 +222,6 @@ impl Managed {
         let is_of = |owner: NamespaceOwner| made_for.is_none() || owner.allocation() == made_for;
         record.is_some_and(|record| block.may_be(&record.nguid) && is_of(record.owner()))
     }
-}
-
-/// A panic in another thread leaves no half-changed state behind these locks.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -20,15 +20,15 @@ use nix::fcntl::{Flock, FlockArg};
 use uuid::Uuid;
 
 use self::files::{OwnerFile, PoolFile};
-use super::{Drives, Inventory, loop_device};
+use super::{Drives, loop_device, untaken};
 use crate::{
-    desired::{AllocationId, Endpoint, NamespaceId, NodeName, Nqn},
+    Observed, Step,
+    desired::{AllocationId, NamespaceId, NodeName},
     host::{ObserveError, StepError},
     linux::durable,
     observed::{BlockDevice, DeviceNumber},
 };
 
-/// A pool of file drives, as one node sees it.
 #[derive(Debug)]
 pub(in crate::linux) struct FilePool {
     root: PathBuf,
@@ -110,7 +110,7 @@ impl FilePool {
 }
 
 impl Drives for FilePool {
-    fn inventory(&self) -> Result<Inventory, ObserveError> {
+    fn inventory(&self) -> Result<Observed, ObserveError> {
         self.look().map_err(|source| unreadable(&self.root, source))
     }
 
@@ -131,46 +131,23 @@ impl Drives for FilePool {
         Some(NamespaceId { subsystem: self.load().ok()??.nqn(slot), nsid: nsid.parse().ok()? })
     }
 
-    fn create(
-        &self,
-        allocation: AllocationId,
-        drive: &Nqn,
-        size: u64,
-        members: u16,
-    ) -> Result<(), StepError> {
-        self.make(allocation, drive, size, members)
-    }
-
-    fn adopt(
-        &self,
-        id: &NamespaceId,
-        allocation: AllocationId,
-        size: u64,
-        members: u16,
-    ) -> Result<(), StepError> {
-        let owner = OwnerFile::new(allocation, size, members);
-        self.claim(id, &owner, size).map_err(StepError::system("adopt namespace", id))
-    }
-
-    /// A file drive has no slot in which another could replace it.
-    fn record_replaced(&self, id: &NamespaceId, _: AllocationId) -> Result<(), StepError> {
-        Err(StepError::Changed(format!("namespace {id}: a drive made of files is never replaced")))
-    }
-
-    fn forget(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError> {
-        self.record_replaced(id, allocation)
-    }
-
-    fn delete(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError> {
-        self.remove(id, allocation)
-    }
-
-    fn attach(&self, id: &NamespaceId, _: Endpoint, node: &NodeName) -> Result<(), StepError> {
-        self.grant(id, node).map_err(StepError::system("attach namespace", id))
-    }
-
-    fn detach(&self, id: &NamespaceId, node: &NodeName) -> Result<(), StepError> {
-        self.withdraw(id, node)
+    fn apply(&self, step: &Step) -> Result<(), StepError> {
+        match step {
+            Step::CreateNamespace { allocation, drive, size, members } => {
+                self.make(*allocation, drive, *size, *members)
+            }
+            Step::AdoptNamespace { id, allocation, size, members } => {
+                let owner = OwnerFile::new(*allocation, *size, *members);
+                self.claim(id, &owner, *size).map_err(StepError::system("adopt namespace", id))
+            }
+            Step::DeleteNamespace { id, allocation } => self.remove(id, *allocation),
+            Step::Attach { id, node, .. } => {
+                self.grant(id, node).map_err(StepError::system("attach namespace", id))
+            }
+            Step::Detach { id, node } => self.withdraw(id, node),
+            // A file drive has no slot in which another could replace it.
+            other => Err(untaken(other, "a drive made of files is never replaced")),
+        }
     }
 }
 

@@ -20,7 +20,6 @@ impl Leaf {
     }
 }
 
-/// The contents of `zpool status -P -L`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Status {
     pub(super) health: PoolHealth,

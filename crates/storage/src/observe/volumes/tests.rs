@@ -14,20 +14,7 @@ fn path(drive: u8) -> PathBuf {
 }
 
 fn drive(drive: u8) -> Drive {
-    Drive {
-        nqn: id(drive).subsystem,
-        serial: String::new(),
-        model: String::new(),
-        firmware: String::new(),
-        slot: drive.into(),
-        label: String::new(),
-        capacity: 100,
-        allocated: 0,
-        max_namespaces: None,
-        wear: 0,
-        warnings: Vec::new(),
-        fault: None,
-    }
+    Drive { slot: drive.into(), capacity: 100, ..Drive::named(id(drive).subsystem) }
 }
 
 /// A RAID of drives 0 and 1, and drive 2 besides: as a look sees them.

@@ -11,9 +11,7 @@ use crate::{
 /// A namespace of an allocation that no host can reach.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
-    /// The namespace.
     pub id: NamespaceId,
-    /// The reason.
     pub why: Absence,
 }
 
@@ -28,7 +26,6 @@ pub enum Absence {
     Replaced,
     /// Its drive is present and has no such namespace.
     Deleted,
-    /// Its deletion has begun.
     Partial,
     /// It has no record and another size, in bytes: a different namespace with the same NSID.
     Size(u64),
@@ -63,7 +60,6 @@ impl fmt::Display for Missing {
 }
 
 /// The namespaces of an allocation that cannot be reached; none when all is well.
-#[must_use]
 pub fn missing(allocation: &Allocation, observed: &Observed) -> Vec<Missing> {
     Members::of(allocation, observed).missing()
 }

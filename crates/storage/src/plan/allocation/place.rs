@@ -18,13 +18,11 @@ pub(super) struct Placement<'a> {
     pub(super) drives: Vec<&'a Drive>,
     /// Bytes of each namespace.
     pub(super) size: u64,
-    /// How many namespaces the allocation is made of.
     pub(super) members: u16,
 }
 
 /// Bytes that a new allocation could have now: the free space of the usable drives, limited by the disk beneath
 /// file-backed ones; 0 when there are too few drives for any allocation.
-#[must_use]
 pub fn allocatable(observed: &Observed, spread: Spread) -> u64 {
     let free: Vec<_> = taking_part(observed).map(Drive::free).collect();
     if free.len() < spread.least() {

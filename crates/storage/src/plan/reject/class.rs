@@ -3,7 +3,6 @@
 use super::Rejection;
 
 /// The text up to the remedy, which follows the last colon.
-#[must_use]
 pub fn without_remedy(text: &str) -> &str {
     text.rsplit_once(": ").map_or(text, |(problem, _)| problem)
 }
@@ -30,13 +29,11 @@ pub enum RejectionClass {
 
 impl Rejection {
     /// The problem without the remedy, for readers who cannot apply it.
-    #[must_use]
     pub fn problem(&self) -> String {
         without_remedy(&self.to_string()).to_owned()
     }
 
     /// Whether only somebody with rights on the node, or over its agents' flags, can resolve it.
-    #[must_use]
     pub fn is_for_operators(&self) -> bool {
         match self.class() {
             RejectionClass::Foreign | RejectionClass::Lost | RejectionClass::Unsupported => true,
@@ -48,7 +45,6 @@ impl Rejection {
     }
 
     /// Who can resolve it.
-    #[must_use]
     pub fn class(&self) -> RejectionClass {
         match self {
             Self::NoDevice { .. }

@@ -104,7 +104,7 @@ fn parts_without_their_raid_go_before_it_is_made() {
 
 fn mount_of(fs: &FileSystem) -> Mount {
     let source = MountSource::Volume { volume: fs.volume.clone(), id: fs.id };
-    Mount { source, hooks: MountHooks::default(), owner: None, ..mount() }
+    Mount { source, hooks: Vec::new(), owner: None, ..mount() }
 }
 
 /// A volume with a file system, which has no device that could be used.

@@ -19,9 +19,9 @@ fn device(nsid: u32) -> BlockDevice {
     }
 }
 
-fn hook(phase: &'static str, line: &str) -> Vec<Hook> {
+fn hook(phase: Phase, line: &str) -> Hook {
     let scope = HookScope::file_system(&fs_id(0));
-    vec![Hook { id: HookId { scope, phase, place: 0 }, command: command(line).unwrap() }]
+    Hook { id: HookId { scope, phase, place: 0 }, command: command(line).unwrap() }
 }
 
 /// The default profile's lines on two namespaces.
@@ -40,8 +40,10 @@ fn target() -> LustreTarget {
             mount: command(&format!("{POOL}/ost {TARGET}")),
             unmount: command(TARGET),
         },
-        post_activate: hook("postActivate", &format!("mountpoint {TARGET}")),
-        pre_deactivate: hook("preDeactivate", "sync"),
+        hooks: vec![
+            hook(Phase::PostActivate, &format!("mountpoint {TARGET}")),
+            hook(Phase::PreDeactivate, "sync"),
+        ],
         client: None,
     }
 }
@@ -51,11 +53,14 @@ fn with_client() -> LustreTarget {
         source: "10.0.0.1@tcp:/aaaaaaaa".into(),
         temporary: point("/mnt/temp/ost-0"),
         mount: command("10.0.0.1@tcp:/aaaaaaaa /mnt/temp/ost-0"),
-        post_setup: hook("postSetup", "lfs setstripe /mnt/temp/ost-0"),
-        pre_teardown: hook("preTeardown", "ls /mnt/temp/ost-0"),
-        post_teardown: hook("postTeardown", "true"),
     };
-    LustreTarget { client: Some(client), ..target() }
+    let mut target = LustreTarget { client: Some(client), ..target() };
+    target.hooks.extend([
+        hook(Phase::PostSetup, "lfs setstripe /mnt/temp/ost-0"),
+        hook(Phase::PreTeardown, "ls /mnt/temp/ost-0"),
+        hook(Phase::PostTeardown, "true"),
+    ]);
+    target
 }
 
 fn vdev(name: &str, state: &str, place: VdevPlace) -> Vdev {
@@ -100,15 +105,15 @@ fn lustre(source: &str) -> TargetState {
     TargetState { path, mounted: Some(thing), ..TargetState::default() }
 }
 
-fn all_ran(target: &LustreTarget, phases: &[&'static str]) -> BTreeSet<HookId> {
-    phases.iter().map(|phase| HookId { scope: target.scope(), phase, place: 0 }).collect()
+fn all_ran(target: &LustreTarget, phases: &[Phase]) -> BTreeSet<HookId> {
+    phases.iter().map(|phase| HookId { scope: target.scope(), phase: *phase, place: 0 }).collect()
 }
 
 /// All of it is there and its set-up hooks have run.
 fn serving(target: &LustreTarget) -> Observed {
     Observed {
         target: Some(lustre(&format!("{POOL}/ost"))),
-        hooks: all_ran(target, &["postActivate", "postSetup"]),
+        hooks: all_ran(target, &[Phase::PostActivate, Phase::PostSetup]),
         hooks_open: true,
         ..seen(Some(whole()))
     }
@@ -151,7 +156,7 @@ fn a_target_is_made_in_the_order_of_the_sites() {
         ]
     );
     let mut shown = serving(&target);
-    shown.hooks = all_ran(&target, &["postActivate"]);
+    shown.hooks = all_ran(&target, &[Phase::PostActivate]);
     shown.temporary = Some(lustre("10.0.0.1@tcp:/aaaaaaaa"));
     assert_eq!(
         made(&target, &shown),

@@ -30,7 +30,7 @@ pub(super) fn raid(index: u32) -> FileSystem {
     };
     let hook = |phase| {
         let id = HookId { scope: HookScope::file_system(&fs_id(index)), phase, place: 0 };
-        vec![Hook { id, command: command("look at $MOUNT_PATH").unwrap() }]
+        Hook { id, command: command("look at $MOUNT_PATH").unwrap() }
     };
     FileSystem {
         id: fs_id(index),
@@ -40,7 +40,7 @@ pub(super) fn raid(index: u32) -> FileSystem {
             layer: VolumeLayer::Lvm(Box::new(lines)),
             ..volume()
         },
-        pre_teardown: hook("preTeardown"),
+        hooks: vec![hook(Phase::PreTeardown)],
         ..file_system()
     }
 }

@@ -6,7 +6,7 @@ use crate::observed::{Activation, LvmReport, LvmState, Mapped};
 /// Mounts at one path, topmost first: what is taken away, or what covers it.
 #[test]
 fn an_unmount_takes_what_is_its_own_and_lies_open() {
-    let bare = Mount { hooks: MountHooks::default(), owner: None, ..mount() };
+    let bare = Mount { hooks: Vec::new(), owner: None, ..mount() };
     let (ours, foreign) = (there(fs_id(0)), tmpfs());
     let unmount = "unmount /mnt/nnf/wf-0: /mnt/nnf/wf-0";
     let remove = "remove mount point /mnt/nnf/wf-0";
@@ -62,7 +62,7 @@ fn steps_or_cover(steps: Result<Vec<Step>, Rejection>) -> Result<Vec<String>, St
 /// A mount over a parent hides ours as one over the same path does.
 #[test]
 fn what_cannot_be_reached_is_covered() {
-    let bare = Mount { hooks: MountHooks::default(), ..mount() };
+    let bare = Mount { hooks: Vec::new(), ..mount() };
     let at = |path: PathState, beneath: Vec<MountedThing>| {
         let target = TargetState { path, beneath, ..TargetState::default() };
         steps_or_cover(plan(&Desired::Unmounted(bare.clone()), &seen(target)))
@@ -79,8 +79,9 @@ fn hooks_of_a_mount_in_whose_place_another_stands_are_ended() {
     let target = TargetState { mounted: Some(tmpfs()), ..mounted_by(Owner { uid: 0, gid: 0 }) };
     let observed = Observed { hooks_open: true, ..seen(target) };
     let steps = lines(plan(&Desired::Unmounted(mount()), &observed));
-    let hooks = ["preUnmount", "postUnmount", "preDeactivate", "postDeactivate"]
-        .map(|phase| format!("run hook {phase}[0]: run /dev/loop7 /mnt/nnf/wf-0"));
+    let hooks =
+        [Phase::PreUnmount, Phase::PostUnmount, Phase::PreDeactivate, Phase::PostDeactivate]
+            .map(|phase| format!("run hook {}[0]: run /dev/loop7 /mnt/nnf/wf-0", phase.as_str()));
     assert_eq!(steps[..4], hooks);
     assert_eq!(steps[4..], [format!("forget hook records {}", scope_name())]);
 }
@@ -136,7 +137,7 @@ fn only_mounts_leaves_what_is_covered_and_tells_it_at_last() {
 #[test]
 fn only_a_mapping_that_lies_on_nothing_is_removed_without_lvm() {
     let steps = |foreign_devices: &[&str]| {
-        let mut mount = Mount { hooks: MountHooks::default(), ..mount() };
+        let mut mount = Mount { hooks: Vec::new(), ..mount() };
         let layer = VolumeLayer::Lvm(Box::default());
         let volume = Volume { namespaces: vec![], layer, ..volume() };
         mount.source = MountSource::Volume { volume, id: fs_id(0) };

@@ -20,7 +20,7 @@ use crate::{
     names::{OWNER_KIND, reference},
     plan::{
         allocation::Allocation,
-        checks,
+        checks, container,
         mounts::{Maker, Waited},
         setup::{lost, made},
     },
@@ -28,7 +28,7 @@ use crate::{
     view::View,
 };
 
-/// Mounts the file system on all computes, and on the rabbits with its object targets.
+/// Mounts the file system on all computes, and on the rabbits with its object targets or with containers that use it.
 pub fn mounted(view: &View<'_>, index: usize) -> Progress {
     let group = &view.directives[index].storage;
     let Some(servers) = &group.servers else {
@@ -64,7 +64,9 @@ pub fn mounted(view: &View<'_>, index: usize) -> Progress {
         maker.towards(&at, || if is_ready { maker.new_server(&at, vec![mount()]) } else { None })
     };
     let objects = all.iter().filter(|one| one.label == "ost").map(|one| one.rabbit.as_str());
-    let objects: BTreeSet<&str> = objects.filter(|_| view.computes().next().is_some()).collect();
+    let mut objects: BTreeSet<&str> =
+        objects.filter(|_| view.computes().next().is_some()).collect();
+    objects.extend(container::rabbits(view, index));
     let clients = view.computes().map(on_compute).chain(objects.into_iter().map(on_rabbit));
     let waited = clients.fold(Waited::default(), Waited::and);
     // Who mounted it is not troubled by a target that comes back.

@@ -30,22 +30,29 @@ use crate::{
 pub struct Waited {
     pub changes: Vec<Change>,
     pub nodes: BTreeSet<String>,
+    /// The rabbits that these nodes need.
+    pub rabbits: BTreeSet<String>,
 }
 
 impl Waited {
     pub fn and(mut self, other: Self) -> Self {
         self.changes.extend(other.changes);
         self.nodes.extend(other.nodes);
+        self.rabbits.extend(other.rabbits);
         self
     }
 
     /// Waits for this node.
     fn node(name: &str, changes: impl IntoIterator<Item = Change>) -> Self {
-        Self { changes: changes.into_iter().collect(), nodes: BTreeSet::from([name.to_owned()]) }
+        let nodes = BTreeSet::from([name.to_owned()]);
+        Self { changes: changes.into_iter().collect(), nodes, rabbits: BTreeSet::new() }
     }
 
+    /// An error of a node that nobody waits for keeps nobody: the job may go on without it.
     pub fn told(self, group: &Group, what: &str) -> Progress {
-        let progress = match group.error() {
+        let is_needed = |node: &String| self.nodes.contains(node) || self.rabbits.contains(node);
+        let error = group.error_of(|object| object.namespace.as_ref().is_some_and(is_needed));
+        let progress = match error {
             _ if self.nodes.is_empty() => Progress::default(),
             Some(error) => Progress::failed(error),
             None => {
@@ -84,7 +91,11 @@ impl Maker<'_> {
     /// On a compute.
     pub fn compute(&self, compute: &str, slot: &Slot) -> Waited {
         let at = self.at(compute, "computes");
-        self.towards(&at, || self.new_compute(&at, slot))
+        let mut waited = self.towards(&at, || self.new_compute(&at, slot));
+        if !waited.nodes.is_empty() {
+            waited.rabbits.insert(slot.rabbit.clone());
+        }
+        waited
     }
 
     /// The mount of a compute, once its rabbit made the file system and gave access.

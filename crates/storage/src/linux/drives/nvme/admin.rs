@@ -6,7 +6,7 @@ use thiserror::Error;
 use zerocopy::{FromZeros, IntoBytes};
 
 use super::{
-    status::{Code, Status},
+    status::{Status, code},
     wire::{
         Answer, CommandEffects, ControllerList, IdentifyController, IdentifyNamespace,
         NamespaceList, PrimaryCapabilities, SHARED, SUPPORTED, SecondaryController, SecondaryList,
@@ -38,22 +38,19 @@ pub(super) struct Command {
 /// Why a command failed.
 #[derive(Debug, Error)]
 pub(super) enum AdminError {
-    /// The drive refused it.
     #[error("{0}")]
     Status(Status),
-    /// It did not reach the drive, or no answer came back.
     #[error("the command was not carried out")]
     System(#[source] io::Error),
     /// It was not sent, because the caller has stopped waiting.
     #[error("it had waited so long that it was given up")]
     GivenUp,
-    /// The answer is invalid.
     #[error("the drive's answer to {what} is not as specified: {why}")]
     Malformed { what: &'static str, why: String },
 }
 
 impl AdminError {
-    pub(super) fn code(&self) -> Option<Code> {
+    pub(super) fn code(&self) -> Option<u16> {
         match self {
             Self::Status(status) => Some(status.code()),
             Self::System(_) | Self::GivenUp | Self::Malformed { .. } => None,
@@ -61,7 +58,6 @@ impl AdminError {
     }
 }
 
-/// A drive's answer, or the error.
 pub(super) type Answered<T> = Result<T, AdminError>;
 
 /// Opcodes (Base 5, figure 138; Format NVM: 5.14).
@@ -129,7 +125,6 @@ pub(super) enum Erase {
     Cryptographic,
 }
 
-/// A drive's admin commands.
 #[derive(Debug)]
 pub(super) struct Admin(Box<dyn AdminQueue>);
 
@@ -195,7 +190,7 @@ impl Admin {
     /// The virtual functions' controllers; none on a drive that has no virtual functions.
     pub(super) fn secondaries(&self) -> Answered<Vec<SecondaryController>> {
         let list: SecondaryList = match self.identify(cns::SECONDARY_LIST, 0) {
-            Err(error) if error.code() == Some(Code::InvalidField) => return Ok(Vec::new()),
+            Err(error) if error.code() == Some(code::INVALID_FIELD) => return Ok(Vec::new()),
             other => other?,
         };
         Ok(list.entries.iter().take(list.count.into()).copied().collect())
@@ -210,7 +205,6 @@ impl Admin {
         }
     }
 
-    /// The SMART log.
     pub(super) fn smart(&self) -> Answered<SmartLog> {
         self.log(log::SMART)
     }
@@ -248,12 +242,12 @@ impl Admin {
 
     /// Attaches; succeeds when it is attached already.
     pub(super) fn attach(&self, nsid: u32, controller: u16) -> Answered<()> {
-        fine(self.attachment(nsid, controller, 0), Code::AlreadyAttached)
+        fine(self.attachment(nsid, controller, 0), code::ALREADY_ATTACHED)
     }
 
     /// Detaches; succeeds when it is not attached.
     pub(super) fn detach(&self, nsid: u32, controller: u16) -> Answered<()> {
-        fine(self.attachment(nsid, controller, 1), Code::NotAttached)
+        fine(self.attachment(nsid, controller, 1), code::NOT_ATTACHED)
     }
 
     fn attachment(&self, nsid: u32, controller: u16, select: u32) -> Answered<u32> {
@@ -305,7 +299,6 @@ impl Admin {
     }
 }
 
-/// A command that changes something.
 fn change(opcode: u8, nsid: u32, cdw10: u32) -> Command {
     Command { opcode, nsid, cdw10, cdw11: 0, timeout: SLOW }
 }
@@ -315,7 +308,7 @@ pub(super) fn still_wanted() -> Answered<()> {
     if is_given_up() { Err(AdminError::GivenUp) } else { Ok(()) }
 }
 
-fn fine(answer: Answered<u32>, already: Code) -> Answered<()> {
+fn fine(answer: Answered<u32>, already: u16) -> Answered<()> {
     match answer {
         Err(error) if error.code() == Some(already) => Ok(()),
         other => other.map(drop),

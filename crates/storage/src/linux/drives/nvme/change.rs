@@ -11,16 +11,17 @@ use super::{
     drive::{DriveError, Made},
     ioctl,
     ledger::Wanted,
-    physical::{in_one_line, is_away},
+    physical::in_one_line,
     reach::unreadable,
     sysfs::BlockNode,
 };
 use crate::{
+    Observed, Step,
     desired::{AllocationId, Endpoint, NamespaceId, NodeName, Nqn},
     host::{ObserveError, StepError},
     linux::{
         busy::pause_for,
-        drives::{Drives, Inventory},
+        drives::{Drives, untaken},
         exclusive,
     },
     observed::{BlockDevice, DeviceNumber, PortLink},
@@ -92,7 +93,7 @@ impl NvmeDrives {
         match self.block(id, None).map_err(failed)? {
             Some(block) => {
                 match exclusive::with(call, &block.device.path, self.deadline, |_| Ok(())) {
-                    Err(StepError::System { source, .. }) if is_away(&source) => Ok(()),
+                    Err(StepError::System { source, .. }) if exclusive::is_gone(&source) => Ok(()),
                     other => other,
                 }
             }
@@ -129,7 +130,7 @@ pub(super) fn failed(
 }
 
 impl Drives for NvmeDrives {
-    fn inventory(&self) -> Result<Inventory, ObserveError> {
+    fn inventory(&self) -> Result<Observed, ObserveError> {
         self.look()
     }
 
@@ -150,44 +151,55 @@ impl Drives for NvmeDrives {
         self.reach.sysfs.of_number(device)
     }
 
+    fn apply(&self, step: &Step) -> Result<(), StepError> {
+        match step {
+            Step::CreateNamespace { allocation, drive, size, members } => {
+                self.create(*allocation, drive, Wanted { size: *size, members: *members })
+            }
+            Step::AdoptNamespace { id, allocation, size, members } => {
+                let (nsid, allocation) = (id.nsid, *allocation);
+                let wanted = Wanted { size: *size, members: *members };
+                self.change("adopt namespace", id, &id.subsystem, move |managed| {
+                    managed.physical.drive.adopt(nsid, allocation, wanted)
+                })
+            }
+            Step::ReplaceNamespace { id, allocation } => {
+                let ledger = self.ledgers.of(&id.subsystem);
+                let noted = ledger.and_then(|ledger| ledger.record_replaced(id.nsid, *allocation));
+                noted.map_err(StepError::system("note the successor of", id))
+            }
+            Step::ForgetNamespace { id, allocation } => self.forget(id, *allocation),
+            Step::DeleteNamespace { id, allocation } => {
+                self.unused("delete namespace", id)?;
+                let (nsid, allocation) = (id.nsid, *allocation);
+                self.longer_change(ERASE, "delete namespace", id, &id.subsystem, move |managed| {
+                    managed.physical.drive.delete(nsid, allocation)
+                })
+            }
+            Step::Attach { id, endpoint, node } => self.attach(id, *endpoint, node),
+            Step::Detach { id, node } => self.detach(id, node),
+            other => Err(untaken(other, "it changes no drive")),
+        }
+    }
+}
+
+impl NvmeDrives {
     fn create(
         &self,
         allocation: AllocationId,
         drive: &Nqn,
-        size: u64,
-        members: u16,
+        wanted: Wanted,
     ) -> Result<(), StepError> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let made = self.change("create namespace", drive, drive, move |managed| {
-            managed.physical.drive.create(allocation, Wanted { size, members }, now)
+            managed.physical.drive.create(allocation, wanted, now)
         })?;
         match made {
             Some(Made { nsid, to_zero: true }) => {
-                self.zero(&NamespaceId { subsystem: drive.clone(), nsid }, size)
+                self.zero(&NamespaceId { subsystem: drive.clone(), nsid }, wanted.size)
             }
             Some(Made { to_zero: false, .. }) | None => Ok(()),
         }
-    }
-
-    fn adopt(
-        &self,
-        id: &NamespaceId,
-        allocation: AllocationId,
-        size: u64,
-        members: u16,
-    ) -> Result<(), StepError> {
-        let nsid = id.nsid;
-        self.change("adopt namespace", id, &id.subsystem, move |managed| {
-            managed.physical.drive.adopt(nsid, allocation, Wanted { size, members })
-        })
-    }
-
-    fn record_replaced(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError> {
-        let noted = self
-            .ledgers
-            .of(&id.subsystem)
-            .and_then(|ledger| ledger.record_replaced(id.nsid, allocation));
-        noted.map_err(StepError::system("note the successor of", id))
     }
 
     fn forget(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError> {
@@ -196,19 +208,8 @@ impl Drives for NvmeDrives {
         if self.find(&id.subsystem).map_err(failed)?.is_some() {
             return Err(StepError::Changed(format!("drive {} came back", id.subsystem)));
         }
-        let struck = self
-            .ledgers
-            .of(&id.subsystem)
-            .and_then(|ledger| ledger.record_deleted(id.nsid, allocation));
-        struck.map_err(failed)
-    }
-
-    fn delete(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError> {
-        self.unused("delete namespace", id)?;
-        let nsid = id.nsid;
-        self.longer_change(ERASE, "delete namespace", id, &id.subsystem, move |managed| {
-            managed.physical.drive.delete(nsid, allocation)
-        })
+        let ledger = self.ledgers.of(&id.subsystem);
+        ledger.and_then(|ledger| ledger.record_deleted(id.nsid, allocation)).map_err(failed)
     }
 
     fn attach(

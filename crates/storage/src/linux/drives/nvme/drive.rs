@@ -14,15 +14,12 @@ use std::{io, sync::Arc};
 use thiserror::Error;
 
 use self::format::describe;
-pub(super) use self::{
-    contents::{Contents, Held},
-    create::Made,
-};
+pub(super) use self::{contents::Contents, create::Made};
 use super::{
     admin::{Admin, AdminError},
     hosts::{Controllers, NoController},
     ledger::{Found, Ledger, Record},
-    status::Code,
+    status::code,
     wire::{IdentifyController, SecondaryController, text},
 };
 use crate::{
@@ -42,32 +39,25 @@ pub(super) struct NvmeDrive {
 /// Why a drive failed.
 #[derive(Debug, Error)]
 pub(super) enum DriveError {
-    /// A command failed.
     #[error("{command}")]
     Command {
         command: &'static str,
         #[source]
         source: AdminError,
     },
-    /// The drive reports something that cannot be used.
     #[error("{0}")]
     Unfit(String),
-    /// Its ledger cannot be written.
     #[error("write the drive's ledger")]
     Ledger(#[source] io::Error),
     /// Another creation took the room; bytes left.
     #[error("only {0} bytes are left by now")]
     NoRoom(u64),
-    /// Another creation made the last namespace that the drive can have.
     #[error("it has all {0} namespaces that it can have by now")]
     NoIdentifier(u32),
-    /// The drive refused although it reports room.
     #[error(transparent)]
     Refused(RoomRefused),
-    /// The namespace belongs to another.
     #[error("it does not belong to {wanted}: {found:?}")]
     NotOurs { wanted: String, found: NamespaceOwner },
-    /// The host has no controller on the drive.
     #[error(transparent)]
     NoController(#[from] NoController),
 }
@@ -116,7 +106,7 @@ impl NvmeDrive {
         match self.ask("identify a namespace", self.admin.namespace(nsid)) {
             Ok(described) if described.size.get() > 0 => describe(nsid, &described).map(Some),
             Ok(_) => Ok(None),
-            Err(error) if error.code() == Some(Code::InvalidNamespace) => Ok(None),
+            Err(error) if error.code() == Some(code::INVALID_NAMESPACE) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -161,7 +151,7 @@ impl NvmeDrive {
 }
 
 impl DriveError {
-    fn code(&self) -> Option<Code> {
+    fn code(&self) -> Option<u16> {
         let Self::Command { source, .. } = self else { return None };
         source.code()
     }

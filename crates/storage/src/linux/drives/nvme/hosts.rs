@@ -5,7 +5,6 @@ use thiserror::Error;
 use super::wire::SecondaryController;
 use crate::desired::{Endpoint, Nqn};
 
-/// The controllers of one drive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Controllers {
     /// CNTLID of the physical function.

@@ -12,17 +12,16 @@ use log::warn;
 
 use super::{
     ABSENT, Managed, NvmeDrives, Plugged,
-    drive::{Contents, Held},
+    drive::Contents,
     ledger::{self, Ledger},
-    lock,
     physical::{self, Fault, in_one_line},
     reach::unreadable,
     sysfs::BlockNode,
 };
 use crate::{
+    Observed,
     desired::{Endpoint, NamespaceId, Nqn},
     host::ObserveError,
-    linux::drives::Inventory,
     observed::{Drive, Namespace},
 };
 
@@ -38,11 +37,11 @@ const NOT_MANAGED: &str = "it manages no namespaces, and once did";
 impl NvmeDrives {
     /// Reads all drives side by side, in the order of their names. Allocations that are made at the same time share an
     /// observation: otherwise each would ask about the namespaces of all others.
-    pub(super) fn look(&self) -> Result<Inventory, ObserveError> {
+    pub(super) fn look(&self) -> Result<Observed, ObserveError> {
         self.shared.take(|| self.look_at_all())
     }
 
-    fn look_at_all(&self) -> Result<Inventory, ObserveError> {
+    fn look_at_all(&self) -> Result<Observed, ObserveError> {
         let Plugged { drives: plugged, unread } = self.plugged().map_err(unreadable)?;
         let blocks = self.reach.sysfs.blocks().map_err(unreadable)?;
         let answers: Vec<_> = thread::scope(|scope| {
@@ -54,7 +53,7 @@ impl NvmeDrives {
             let hung = || Err("the look at it panicked".to_owned());
             asked.into_iter().map(|thread| thread.join().unwrap_or_else(|_| hung())).collect()
         });
-        let mut inventory = Inventory::default();
+        let mut inventory = Observed::default();
         for (drive, answer) in plugged.iter().zip(answers) {
             self.enter(&mut inventory, drive, answer, &blocks);
         }
@@ -78,7 +77,7 @@ impl NvmeDrives {
 
     fn enter(
         &self,
-        inventory: &mut Inventory,
+        inventory: &mut Observed,
         drive: &Managed,
         answer: Result<Shown, Fault>,
         blocks: &[BlockNode],
@@ -87,17 +86,12 @@ impl NvmeDrives {
         match answer {
             Ok(Shown::Contents(contents)) => {
                 self.clear_warning(nqn);
-                let namespaces = contents.namespaces.iter();
-                inventory
-                    .namespaces
-                    .extend(namespaces.map(|held| self.namespace(nqn, held, blocks)));
-                let lost = contents.lost.iter().map(|(nsid, owner)| {
-                    (NamespaceId { subsystem: nqn.clone(), nsid: *nsid }, owner.clone())
-                });
+                let Contents { drive: shown, smart, namespaces, lost, .. } = *contents;
+                let namespaces = namespaces.into_iter();
+                inventory.namespaces.extend(namespaces.map(|held| with_device(held, blocks)));
                 inventory.vanished.extend(lost);
-                let label = drive.physical.label();
-                inventory.drives.push(Drive { label, ..shown(nqn, &contents) });
-                inventory.smart.insert(nqn.clone(), contents.smart);
+                inventory.drives.push(Drive { label: drive.physical.label(), ..shown });
+                inventory.smart.insert(nqn.clone(), smart);
             }
             Ok(Shown::NotOurs(why)) if drive.ledger.records().is_empty() => {
                 self.leave_out(nqn, &why);
@@ -108,7 +102,7 @@ impl NvmeDrives {
     }
 
     /// Enters a drive that cannot be used, by the name that the node has for it.
-    fn enter_plugged(&self, inventory: &mut Inventory, drive: &Managed, fault: &str) {
+    fn enter_plugged(&self, inventory: &mut Observed, drive: &Managed, fault: &str) {
         let node = &drive.physical.node;
         let (serial, model) = (node.serial.clone(), node.model.clone());
         let label = drive.physical.label();
@@ -119,7 +113,7 @@ impl NvmeDrives {
     /// Enters drives that the ledgers know and that are absent, or whose ledger cannot be read.
     fn enter_absent(
         &self,
-        inventory: &mut Inventory,
+        inventory: &mut Observed,
         plugged: &[Arc<Managed>],
         unread: BTreeSet<Nqn>,
     ) -> io::Result<()> {
@@ -172,7 +166,7 @@ impl NvmeDrives {
     }
 
     /// Enters a drive whose name is unknown, under the name of its ledger.
-    fn enter_nameless(&self, inventory: &mut Inventory, path: &Path, error: &io::Error) {
+    fn enter_nameless(&self, inventory: &mut Observed, path: &Path, error: &io::Error) {
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         if let Ok(nqn) = name.parse() {
             self.enter_unread(inventory, &nqn, path, error);
@@ -180,7 +174,7 @@ impl NvmeDrives {
     }
 
     /// Enters a drive whose ledger cannot be read: it may hold namespaces of ours.
-    fn enter_unread(&self, inventory: &mut Inventory, nqn: &Nqn, path: &Path, error: &io::Error) {
+    fn enter_unread(&self, inventory: &mut Observed, nqn: &Nqn, path: &Path, error: &io::Error) {
         let fault = format!(
             "its ledger {} cannot be read ({error}): put it right, or remove it, and what the objects tell of is adopted again",
             path.display()
@@ -191,7 +185,7 @@ impl NvmeDrives {
     }
 
     /// Enters a drive that cannot be asked with its records; no host reaches those namespaces.
-    fn enter_faulty(&self, inventory: &mut Inventory, drive: Drive, ledger: &Ledger) {
+    fn enter_faulty(&self, inventory: &mut Observed, drive: Drive, ledger: &Ledger) {
         let nqn = &drive.nqn;
         let recorded = ledger.records().into_iter().map(|record| Namespace {
             id: NamespaceId { subsystem: nqn.clone(), nsid: record.nsid },
@@ -207,33 +201,24 @@ impl NvmeDrives {
     }
 
     fn warn_once(&self, nqn: &Nqn, fault: &str) {
-        let warned = lock(&self.warned).insert(nqn.clone(), fault.to_owned());
+        let warned = self.warned.lock().insert(nqn.clone(), fault.to_owned());
         if warned.as_deref() != Some(fault) {
             warn!(drive:% = nqn, cause = fault; "the drive cannot be used");
         }
     }
 
     fn clear_warning(&self, nqn: &Nqn) {
-        lock(&self.warned).remove(nqn);
+        self.warned.lock().remove(nqn);
     }
+}
 
-    fn namespace(&self, nqn: &Nqn, held: &Held, blocks: &[BlockNode]) -> Namespace {
-        let id = NamespaceId { subsystem: nqn.clone(), nsid: held.found.nsid };
-        let nguid = ledger::hex(held.found.nguid);
-        let block =
-            blocks.iter().find(|block| block.device.namespace == id && block.may_be(&nguid));
-        let device = block
-            .filter(|_| held.access.iter().any(|host| host.endpoint == Some(Endpoint::Rabbit)))
-            .map(|block| block.device.path.clone());
-        Namespace {
-            id,
-            owner: held.owner.clone(),
-            size: held.found.size,
-            access: held.access.clone(),
-            device,
-            members: held.members,
-        }
-    }
+/// A namespace with its block device, where the rabbit itself reaches it.
+fn with_device((namespace, nguid): (Namespace, [u8; 16]), blocks: &[BlockNode]) -> Namespace {
+    let nguid = ledger::hex(nguid);
+    let is_it = |block: &&BlockNode| block.device.namespace == namespace.id && block.may_be(&nguid);
+    let is_here = namespace.access.iter().any(|host| host.endpoint == Some(Endpoint::Rabbit));
+    let block = blocks.iter().filter(|_| is_here).find(is_it);
+    Namespace { device: block.map(|block| block.device.path.clone()), ..namespace }
 }
 
 /// Records the slots of drives that hold anything of ours. A failure (the disk of the state is full) does not fail the
@@ -292,36 +277,6 @@ fn number(drives: &mut [Drive], plugged: &[Arc<Managed>]) {
     }
 }
 
-pub(super) fn shown(nqn: &Nqn, contents: &Contents) -> Drive {
-    Drive {
-        nqn: nqn.clone(),
-        serial: contents.serial.clone(),
-        model: contents.model.clone(),
-        firmware: contents.firmware.clone(),
-        slot: 0,
-        label: String::new(),
-        capacity: contents.capacity,
-        allocated: contents.capacity.saturating_sub(contents.unallocated),
-        max_namespaces: contents.max_namespaces,
-        wear: contents.wear,
-        warnings: contents.warnings.clone(),
-        fault: None,
-    }
-}
-
 fn faulty(nqn: &Nqn, fault: &str) -> Drive {
-    Drive {
-        nqn: nqn.clone(),
-        serial: String::new(),
-        model: String::new(),
-        firmware: String::new(),
-        slot: 0,
-        label: String::new(),
-        capacity: 0,
-        allocated: 0,
-        max_namespaces: None,
-        wear: 0,
-        warnings: Vec::new(),
-        fault: Some(fault.to_owned()),
-    }
+    Drive { fault: Some(fault.to_owned()), ..Drive::named(nqn.clone()) }
 }

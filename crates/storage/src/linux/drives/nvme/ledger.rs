@@ -15,9 +15,9 @@ use std::{
     collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use uuid::Uuid;
 
 use self::record::{File, Intent, Owner};
@@ -41,11 +41,9 @@ pub(super) struct Found {
 pub(super) struct Wanted {
     /// Size in bytes.
     pub(super) size: u64,
-    /// How many namespaces its allocation is made of.
     pub(super) members: u16,
 }
 
-/// The ledger of one drive.
 #[derive(Debug)]
 pub(super) struct Ledger {
     path: PathBuf,
@@ -94,7 +92,7 @@ impl Ledger {
 
     /// Lets one thread at a time create or delete namespaces of the drive.
     pub(super) fn turn(&self) -> MutexGuard<'_, ()> {
-        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+        self.turn.lock()
     }
 
     /// Records that a namespace is about to be created.
@@ -167,7 +165,7 @@ impl Ledger {
 
     /// Whether it was erased and attached to no host since.
     pub(super) fn is_erased(&self, namespace: &Found) -> bool {
-        self.lock().namespaces.iter().any(|record| record.is_of(namespace) && record.erased)
+        self.file.lock().namespaces.iter().any(|record| record.is_of(namespace) && record.erased)
     }
 
     /// Records that another namespace replaced one of `allocation`.
@@ -190,7 +188,7 @@ impl Ledger {
 
     /// The drive's last recorded slot.
     pub(super) fn place(&self) -> Option<Place> {
-        self.lock().place.clone()
+        self.file.lock().place.clone()
     }
 
     /// Removes the record of a namespace of `allocation`.
@@ -221,7 +219,7 @@ impl Ledger {
         list: impl Fn() -> Result<Vec<Found>, E>,
         failed: impl Fn(io::Error) -> E,
     ) -> Result<(), E> {
-        let mut settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut settled = self.settled.lock();
         if !*settled {
             self.settle(&list()?).map_err(failed)?;
             *settled = true;
@@ -232,7 +230,7 @@ impl Ledger {
     /// Attributes each namespace without a record to the intent that it matches, and drops the other intents: only what
     /// exists at the first call can come from a previous agent.
     fn settle(&self, found: &[Found]) -> io::Result<()> {
-        let intents = self.lock().intents.clone();
+        let intents = self.file.lock().intents.clone();
         for intent in intents {
             let Some(id) = intent.owner.id() else { continue };
             let of_it =
@@ -247,7 +245,7 @@ impl Ledger {
 
     /// Whose `namespace` is; `all` are the drive's namespaces.
     pub(super) fn owner(&self, namespace: &Found, all: &[Found]) -> NamespaceOwner {
-        let file = self.lock();
+        let file = self.file.lock();
         let recorded =
             |namespace: &Found| file.namespaces.iter().find(|record| record.is_of(namespace));
         if let Some(record) = recorded(namespace) {
@@ -274,7 +272,6 @@ impl Ledger {
         }
     }
 
-    /// Whose `namespace` is by its record.
     pub(super) fn recorded(&self, namespace: &Found) -> Option<NamespaceOwner> {
         self.record(namespace.nsid)
             .filter(|record| record.is_of(namespace))
@@ -284,7 +281,7 @@ impl Ledger {
     /// NSIDs of the namespaces recorded for an allocation.
     pub(super) fn nsids_of(&self, allocation: AllocationId) -> Vec<u32> {
         let owner = Owner::of(allocation);
-        let file = self.lock();
+        let file = self.file.lock();
         file.namespaces
             .iter()
             .filter(|record| record.owner == owner)
@@ -293,17 +290,17 @@ impl Ledger {
     }
 
     pub(super) fn record(&self, nsid: u32) -> Option<Record> {
-        self.lock().namespaces.iter().find(|record| record.nsid == nsid).cloned()
+        self.file.lock().namespaces.iter().find(|record| record.nsid == nsid).cloned()
     }
 
     /// All records: what an absent drive holds of ours.
     pub(super) fn records(&self) -> Vec<Record> {
-        self.lock().namespaces.clone()
+        self.file.lock().namespaces.clone()
     }
 
     /// Changes the file first: a change that is not on disk did not happen.
     fn change(&self, change: impl FnOnce(&mut File)) -> io::Result<()> {
-        let mut file = self.lock();
+        let mut file = self.file.lock();
         let mut after = file.clone();
         change(&mut after);
         if after != *file {
@@ -311,10 +308,6 @@ impl Ledger {
             *file = after;
         }
         Ok(())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, File> {
-        self.file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
     io::{self, Read, Seek, Write},
     path::{Path, PathBuf},
     process,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use log::warn;
@@ -15,6 +15,7 @@ use nix::{
     errno::Errno,
     fcntl::{Flock, FlockArg},
 };
+use parking_lot::Mutex;
 use procfs::{
     ProcError,
     process::{ProcState, Process},
@@ -23,7 +24,6 @@ use procfs::{
 use super::ledger::Ledger;
 use crate::desired::Nqn;
 
-/// The ledgers of a rabbit's drives.
 #[derive(Debug)]
 pub(super) struct Ledgers {
     directory: PathBuf,
@@ -45,7 +45,7 @@ impl Ledgers {
 
     /// The ledger of a drive, plugged in or not. A ledger that cannot be read is read again the next time.
     pub(super) fn of(&self, nqn: &Nqn) -> io::Result<Arc<Ledger>> {
-        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut opened = self.opened.lock();
         if let Some(ledger) = opened.get(nqn) {
             return Ok(Arc::clone(ledger));
         }
@@ -54,12 +54,10 @@ impl Ledgers {
         Ok(ledger)
     }
 
-    /// The path of a drive's ledger.
     pub(super) fn path(&self, nqn: &Nqn) -> PathBuf {
         Ledger::path(&self.directory, nqn)
     }
 
-    /// The drives that have a ledger, by its path.
     pub(super) fn known(&self) -> io::Result<BTreeMap<PathBuf, io::Result<Nqn>>> {
         let mut known = BTreeMap::new();
         for entry in fs::read_dir(&self.directory)? {

@@ -21,7 +21,7 @@ use super::{
     sysfs::{ControllerNode, attribute, name},
     wire::NAMESPACE_MANAGEMENT,
 };
-use crate::desired::Endpoint;
+use crate::{desired::Endpoint, linux::exclusive::is_gone};
 
 /// The fault of a drive that cannot erase namespaces one by one.
 pub(super) const FORMATS_ALL: &str = "it erases every namespace when one is formatted (FNA bits 0 and 1): no other's data would be safe on it";
@@ -68,9 +68,7 @@ impl Physical {
     }
 
     /// Whether the drive manages namespaces. OACS alone is no proof: some drives set it and refuse.
-    ///
-    /// # Errors
-    /// When it does not answer, or cannot erase one namespace without all others.
+    /// Fails when the drive cannot erase one namespace without all others.
     pub(super) fn manages_namespaces(&self) -> Result<bool, Fault> {
         let fault = |error| in_one_line("identify the drive", &error);
         let admin = self.drive.admin();
@@ -190,18 +188,10 @@ impl Physical {
 /// Why a block device counts as used: a mount, swap, RAID, LVM, or a partition of it that is any of these. A device
 /// that cannot be checked counts as used.
 pub(super) fn in_use(device: &Path) -> Option<Fault> {
-    let error = exclusively(device).err().filter(|error| !is_away(error))?;
+    // O_EXCL on a block device: EBUSY when anything in the kernel claims it or a partition of it (open(2)).
+    let opened = fs::OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(device);
+    let error = opened.err().filter(|error| !is_gone(error))?;
     Some(format!("{} is in use on this node ({error})", device.display()))
-}
-
-/// Whether the error means that the device has just gone, so that nobody uses it.
-pub(super) fn is_away(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENXIO | libc::ENODEV))
-}
-
-/// O_EXCL on a block device: EBUSY when anything in the kernel claims it or a partition of it (open(2)).
-fn exclusively(path: &Path) -> io::Result<fs::File> {
-    fs::OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(path)
 }
 
 fn write(path: &Path, value: &str) -> io::Result<()> {

@@ -3,12 +3,13 @@
 use std::{collections::BTreeSet, io, path::Path, time::Duration};
 
 use super::{
-    super::{Drives, Inventory},
+    super::{Drives, untaken},
     ioctl::Controller,
     sysfs::{BlockNode, Sysfs},
 };
 use crate::{
-    desired::{AllocationId, Endpoint, NamespaceId, NodeName, Nqn},
+    Observed, Step,
+    desired::{AllocationId, NamespaceId},
     host::{ObserveError, StepError},
     linux::busy::pause_for,
     observed::{BlockDevice, DeviceNumber},
@@ -28,15 +29,11 @@ impl ReachedNamespaces {
     pub(in crate::linux) fn new() -> Self {
         Self { reach: Reach::new(Path::new("/sys")) }
     }
-
-    fn refuse<T>(what: &impl std::fmt::Display) -> Result<T, StepError> {
-        Err(StepError::Changed(format!("{what}: this node manages no drives")))
-    }
 }
 
 impl Drives for ReachedNamespaces {
-    fn inventory(&self) -> Result<Inventory, ObserveError> {
-        Ok(Inventory::default())
+    fn inventory(&self) -> Result<Observed, ObserveError> {
+        Ok(Observed::default())
     }
 
     /// The rabbit records owners; here `made_for` is unknown.
@@ -62,32 +59,8 @@ impl Drives for ReachedNamespaces {
         self.reach.sysfs.of_number(device)
     }
 
-    fn create(&self, _: AllocationId, drive: &Nqn, _: u64, _: u16) -> Result<(), StepError> {
-        Self::refuse(drive)
-    }
-
-    fn adopt(&self, id: &NamespaceId, _: AllocationId, _: u64, _: u16) -> Result<(), StepError> {
-        Self::refuse(id)
-    }
-
-    fn record_replaced(&self, id: &NamespaceId, _: AllocationId) -> Result<(), StepError> {
-        Self::refuse(id)
-    }
-
-    fn forget(&self, id: &NamespaceId, _: AllocationId) -> Result<(), StepError> {
-        Self::refuse(id)
-    }
-
-    fn delete(&self, id: &NamespaceId, _: AllocationId) -> Result<(), StepError> {
-        Self::refuse(id)
-    }
-
-    fn attach(&self, id: &NamespaceId, _: Endpoint, _: &NodeName) -> Result<(), StepError> {
-        Self::refuse(id)
-    }
-
-    fn detach(&self, id: &NamespaceId, _: &NodeName) -> Result<(), StepError> {
-        Self::refuse(id)
+    fn apply(&self, step: &Step) -> Result<(), StepError> {
+        Err(untaken(step, "this node manages no drives"))
     }
 }
 

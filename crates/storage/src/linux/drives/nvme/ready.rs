@@ -9,7 +9,6 @@ use super::{
 /// Queues and interrupts that each virtual function gets.
 const EACH: u16 = 2;
 
-/// A drive's virtual functions.
 #[derive(Debug, Clone)]
 pub(super) struct Functions {
     /// How many the PCI function supports.

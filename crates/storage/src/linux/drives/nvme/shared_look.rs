@@ -1,32 +1,22 @@
 //! One observation, shared by all callers that wait for one.
 
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use super::lock;
+use parking_lot::Mutex;
 
 /// A slow observation that many want at once. It serves all callers that asked before it began, because it sees
 /// whatever they did before. A caller that asks while it runs waits for the next.
 #[derive(Debug)]
 pub(super) struct SharedLook<T> {
-    state: Mutex<State<T>>,
-    ended: Condvar,
-}
-
-#[derive(Debug)]
-struct State<T> {
-    /// Number of observations begun so far.
-    begun: u64,
-    is_running: bool,
-    /// How many callers wait for one to end.
-    waiting: usize,
-    /// The result of the last successful one, with its number; kept while callers wait.
-    seen: Option<(u64, T)>,
+    begun: AtomicU64,
+    waiting: AtomicUsize,
+    /// The result of the last one, with its number; kept while callers wait. Locked while an observation runs.
+    seen: Mutex<Option<(u64, T)>>,
 }
 
 impl<T> Default for SharedLook<T> {
     fn default() -> Self {
-        let state = State { begun: 0, is_running: false, waiting: 0, seen: None };
-        Self { state: Mutex::new(state), ended: Condvar::new() }
+        Self { begun: AtomicU64::new(0), waiting: AtomicUsize::new(0), seen: Mutex::new(None) }
     }
 }
 
@@ -36,51 +26,20 @@ impl<T: Clone> SharedLook<T> {
     /// # Errors
     /// Those of `look`. A failure concerns its own caller only: the others observe themselves.
     pub(super) fn take<E>(&self, look: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
-        let mut state = lock(&self.state);
-        let wanted = state.begun + 1;
-        while state.is_running {
-            state.waiting += 1;
-            state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
-            state.waiting -= 1;
-            if let Some(seen) = state.seen_since(wanted) {
-                return Ok(seen);
-            }
+        let wanted = self.begun.load(Ordering::SeqCst) + 1;
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let mut seen = self.seen.lock();
+        let is_last = self.waiting.fetch_sub(1, Ordering::SeqCst) == 1;
+        let known = seen.as_ref().filter(|(number, _)| *number >= wanted);
+        if let Some((_, known)) = known.cloned() {
+            seen.take_if(|_| is_last);
+            return Ok(known);
         }
-        state.is_running = true;
-        state.begun += 1;
-        let number = state.begun;
-        drop(state);
-        let running = Running(self);
-        let seen = look()?;
-        lock(&self.state).keep(number, &seen);
-        drop(running);
-        Ok(seen)
-    }
-}
-
-impl<T: Clone> State<T> {
-    fn keep(&mut self, number: u64, seen: &T) {
-        self.seen = (self.waiting > 0).then(|| (number, seen.clone()));
-    }
-
-    /// The result of the observation with that number or a later one; dropped after the last waiting caller.
-    fn seen_since(&mut self, wanted: u64) -> Option<T> {
-        let (_, seen) = self.seen.as_ref().filter(|(number, _)| *number >= wanted)?;
-        let seen = seen.clone();
-        if self.waiting == 0 {
-            self.seen = None;
-        }
-        Some(seen)
-    }
-}
-
-/// Ends an observation in any case, also after a panic.
-struct Running<'a, T>(&'a SharedLook<T>);
-
-impl<T> Drop for Running<'_, T> {
-    fn drop(&mut self) {
-        lock(&self.0.state).is_running = false;
-        self.0.ended.notify_all();
+        *seen = None;
+        let number = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
+        let looked = look()?;
+        *seen = (self.waiting.load(Ordering::SeqCst) > 0).then(|| (number, looked.clone()));
+        Ok(looked)
     }
 }
 
@@ -136,7 +95,7 @@ mod tests {
                 thread::spawn(move || bench.shared.take(|| bench.look()).unwrap())
             })
             .collect();
-        while lock(&bench.shared.state).waiting < count {
+        while bench.shared.waiting.load(Ordering::SeqCst) < count {
             thread::yield_now();
         }
         release.send(()).unwrap();
@@ -149,7 +108,7 @@ mod tests {
         let bench = Arc::new(Bench { truth: 1.into(), ..Bench::default() });
         assert_eq!(meanwhile(&bench, Ok, 8), [2; 8]);
         assert_eq!(bench.calls.load(Ordering::SeqCst), 2);
-        assert_eq!(lock(&bench.shared.state).seen, None, "nobody waits for it any more");
+        assert_eq!(*bench.shared.seen.lock(), None, "nobody waits for it any more");
     }
 
     #[test]

@@ -28,9 +28,7 @@ pub(super) struct Candidate {
 /// The way to a drive.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Way {
-    /// Its physical function is on this node.
     Here,
-    /// It is behind a switch.
     Switch(Behind),
 }
 

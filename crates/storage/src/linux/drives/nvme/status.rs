@@ -6,21 +6,15 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Status(u16);
 
-/// A status, by its type and code: the same code means different things in different types.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Code {
-    InvalidOpcode,
-    InvalidField,
-    InvalidNamespace,
-    InvalidFormat,
-    InsufficientCapacity,
-    IdentifierUnavailable,
-    AlreadyAttached,
-    Private,
-    NotAttached,
-    InvalidController,
-    InvalidResources,
-    Other { kind: u8, code: u8 },
+/// Status codes with their type in the upper byte: the same code means different things in different types.
+pub(super) mod code {
+    pub(in super::super) const INVALID_OPCODE: u16 = 0x001;
+    pub(in super::super) const INVALID_FIELD: u16 = 0x002;
+    pub(in super::super) const INVALID_NAMESPACE: u16 = 0x00b;
+    pub(in super::super) const INSUFFICIENT_CAPACITY: u16 = 0x115;
+    pub(in super::super) const IDENTIFIER_UNAVAILABLE: u16 = 0x116;
+    pub(in super::super) const ALREADY_ATTACHED: u16 = 0x118;
+    pub(in super::super) const NOT_ATTACHED: u16 = 0x11a;
 }
 
 const DO_NOT_RETRY: u16 = 1 << 14;
@@ -31,59 +25,43 @@ impl Status {
         Self(word)
     }
 
-    pub(super) fn code(self) -> Code {
-        let [code, upper] = self.0.to_le_bytes();
-        match (upper & 0b111, code) {
-            (0, 0x01) => Code::InvalidOpcode,
-            (0, 0x02) => Code::InvalidField,
-            (0, 0x0b) => Code::InvalidNamespace,
-            (1, 0x0a) => Code::InvalidFormat,
-            (1, 0x15) => Code::InsufficientCapacity,
-            (1, 0x16) => Code::IdentifierUnavailable,
-            (1, 0x18) => Code::AlreadyAttached,
-            (1, 0x19) => Code::Private,
-            (1, 0x1a) => Code::NotAttached,
-            (1, 0x1c | 0x1f) => Code::InvalidController,
-            (1, 0x21) => Code::InvalidResources,
-            (kind, code) => Code::Other { kind, code },
-        }
+    pub(super) fn code(self) -> u16 {
+        self.0 & 0x7ff
     }
 
     /// Whether the drive refused before it did anything, so that a retry would fail too. Other errors, as an internal
     /// error, an abort or a lost path, may come after the work is done (Base 3.3.3.2.1, figures 93 to 97).
     pub(super) fn is_refusal(self) -> bool {
-        match self.code() {
-            Code::Other { kind, .. } => kind == 1,
-            _ => true,
-        }
+        let code = self.code();
+        matches!(code, code::INVALID_OPCODE | code::INVALID_FIELD | code::INVALID_NAMESPACE)
+            || code >> 8 == 1
     }
 
     fn meaning(self) -> &'static str {
         match self.code() {
-            Code::InvalidOpcode => "the drive does not know the command",
-            Code::InvalidField => "invalid field",
-            Code::InvalidNamespace => "no such namespace",
-            Code::InvalidFormat => "invalid block format",
-            Code::InsufficientCapacity => "not enough unallocated capacity",
-            Code::IdentifierUnavailable => "no namespace identifier is left",
-            Code::AlreadyAttached => "already attached",
-            Code::Private => "private to another controller",
-            Code::NotAttached => "not attached",
-            Code::InvalidController => "no such controller, or it is not enabled",
-            Code::InvalidResources => "not so many controller resources",
-            Code::Other { kind: 0, .. } => "generic",
-            Code::Other { kind: 1, .. } => "specific to the command",
-            Code::Other { kind: 2, .. } => "media or data integrity",
-            Code::Other { kind: 3, .. } => "path",
-            Code::Other { .. } => "vendor specific",
+            code::INVALID_OPCODE => "the drive does not know the command",
+            code::INVALID_FIELD => "invalid field",
+            code::INVALID_NAMESPACE => "no such namespace",
+            0x10a => "invalid block format",
+            code::INSUFFICIENT_CAPACITY => "not enough unallocated capacity",
+            code::IDENTIFIER_UNAVAILABLE => "no namespace identifier is left",
+            code::ALREADY_ATTACHED => "already attached",
+            0x119 => "private to another controller",
+            code::NOT_ATTACHED => "not attached",
+            0x11c | 0x11f => "no such controller, or it is not enabled",
+            0x121 => "not so many controller resources",
+            0x000..=0x0ff => "generic",
+            0x100..=0x1ff => "specific to the command",
+            0x200..=0x2ff => "media or data integrity",
+            0x300..=0x3ff => "path",
+            _ => "vendor specific",
         }
     }
 }
 
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [code, upper] = self.0.to_le_bytes();
-        write!(f, "NVMe status {:X}{code:02X}h ({}", upper & 0b111, self.meaning())?;
+        write!(f, "NVMe status {:03X}h ({}", self.code(), self.meaning())?;
         f.write_str(if self.0 & DO_NOT_RETRY == 0 { ")" } else { "; do not retry)" })
     }
 }
@@ -95,15 +73,15 @@ mod tests {
     #[test]
     fn codes_are_told_apart_by_their_type() {
         for (word, code) in [
-            (0x0002, Code::InvalidField),
-            (0x4002, Code::InvalidField),
-            (0x0115, Code::InsufficientCapacity),
-            (0x4115, Code::InsufficientCapacity),
-            (0x0015, Code::Other { kind: 0, code: 0x15 }),
-            (0x0118, Code::AlreadyAttached),
-            (0x411a, Code::NotAttached),
-            (0x0281, Code::Other { kind: 2, code: 0x81 }),
-            (0x1915, Code::InsufficientCapacity),
+            (0x0002, code::INVALID_FIELD),
+            (0x4002, code::INVALID_FIELD),
+            (0x0115, code::INSUFFICIENT_CAPACITY),
+            (0x4115, code::INSUFFICIENT_CAPACITY),
+            (0x0015, 0x015),
+            (0x0118, code::ALREADY_ATTACHED),
+            (0x411a, code::NOT_ATTACHED),
+            (0x0281, 0x281),
+            (0x1915, code::INSUFFICIENT_CAPACITY),
         ] {
             assert_eq!(Status::new(word).code(), code, "{word:04x}");
         }

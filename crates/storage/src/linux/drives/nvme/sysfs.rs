@@ -18,7 +18,6 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(in crate::linux) struct Sysfs(PathBuf);
 
-/// An NVMe controller of this node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::linux) struct ControllerNode {
     /// e.g. `nvme0`.
@@ -193,7 +192,6 @@ impl Sysfs {
         Ok(found)
     }
 
-    /// The namespace behind a device number.
     pub(super) fn of_number(&self, number: DeviceNumber) -> Option<NamespaceId> {
         let node = self.block(&self.0.join(format!("dev/block/{number}"))).ok()??;
         Some(node.device.namespace)
@@ -242,7 +240,8 @@ pub(in crate::linux) fn attribute(of: &Path, name: &str) -> io::Result<Option<St
     }
 }
 
-fn is_gone(error: &io::Error) -> bool {
+/// A removed device's attributes are gone, or answer ENODEV while it goes.
+pub(in crate::linux) fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
         || error.raw_os_error() == Some(libc::ENODEV)
 }

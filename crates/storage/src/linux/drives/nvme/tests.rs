@@ -5,12 +5,16 @@ mod chassis;
 use std::{collections::BTreeSet, fs, thread};
 
 use super::*;
-use crate::{desired::AllocationId, linux::drives::Drives};
+use crate::{Step, desired::AllocationId, linux::drives::Drives};
 
 fn drives(state: &Path, sysfs: &Path) -> NvmeDrives {
     let (node, second) = ("rabbit-1".parse().unwrap(), Duration::from_secs(60));
     let drives = NvmeDrives::open(state, node, Vec::new(), None, second, second).unwrap();
     NvmeDrives { reach: Reach::new(sysfs), ..drives }
+}
+
+fn forget(id: &NamespaceId, allocation: AllocationId) -> Step {
+    Step::ForgetNamespace { id: id.clone(), allocation }
 }
 
 #[test]
@@ -34,7 +38,7 @@ fn a_drive_that_is_gone_keeps_its_namespaces_and_takes_no_more() {
     let [drive] = &inventory.drives[..] else { panic!("{inventory:?}") };
     assert_eq!((drive.free(), drive.fault.as_deref()), (0, Some(ABSENT)));
 
-    let refused = drives.delete(&id, allocation).unwrap_err();
+    let refused = drives.apply(&Step::DeleteNamespace { id: id.clone(), allocation }).unwrap_err();
     assert!(matches!(refused, StepError::System { .. }), "{refused}");
     assert_eq!(drives.inventory().unwrap().namespaces.len(), 1, "it is not forgotten");
 }
@@ -70,10 +74,13 @@ fn a_ledger_that_cannot_be_read_is_the_fault_of_its_drive_and_of_no_other() {
     assert!(fault.contains("drive0.json cannot be read (EOF"), "{fault}");
     assert_eq!(seen.free(), 0);
     let id = NamespaceId { subsystem: bad.clone(), nsid: 3 };
-    drives.delete(&id, allocation).unwrap_err();
-    drives.adopt(&id, allocation, 4096, 16).unwrap_err();
-    drives.create(allocation, &bad, 4096, 16).unwrap_err();
-    drives.forget(&id, allocation).unwrap_err();
+    drives.apply(&Step::DeleteNamespace { id: id.clone(), allocation }).unwrap_err();
+    let (size, members) = (4096, 16);
+    drives.apply(&Step::AdoptNamespace { id: id.clone(), allocation, size, members }).unwrap_err();
+    drives
+        .apply(&Step::CreateNamespace { allocation, drive: bad.clone(), size, members })
+        .unwrap_err();
+    drives.apply(&forget(&id, allocation)).unwrap_err();
     drives.device(&id, None).unwrap_err();
     assert_eq!(fs::read(&file).unwrap(), b"{", "nothing is written over it");
 
@@ -127,7 +134,7 @@ fn a_drive_that_is_left_out_is_told() {
     plug(sysfs.path(), "drive0", "A", "3");
     assert!(drives.inventory().unwrap().drives.is_empty());
     let nqn: Nqn = "nqn.2019-08.org.qemu:drive0".parse().unwrap();
-    let told = lock(&drives.warned).get(&nqn).cloned();
+    let told = drives.warned.lock().get(&nqn).cloned();
     assert_eq!(told.as_deref(), Some("its model \"\" is none of --drive-model"));
 }
 
@@ -141,7 +148,7 @@ fn nothing_is_forgotten_of_a_drive_that_is_plugged_in() {
         AllocationId { owner: "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap(), index: 0 };
     let found = ledger::Found { nsid: 3, nguid: [1; 16], size: 4096 };
     drives.ledgers.of(&id.subsystem).unwrap().record_created(allocation, found, 16, true).unwrap();
-    let refused = drives.forget(&id, allocation).unwrap_err();
+    let refused = drives.apply(&forget(&id, allocation)).unwrap_err();
     assert!(matches!(refused, StepError::Changed(_)), "{refused}");
     // What cannot be written down at the moment, as on a full disk, is no reason to know less.
     let in_the_way = drives.ledgers.path(&id.subsystem).with_extension("new");
@@ -221,14 +228,14 @@ fn a_drive_is_gone_for_good_when_another_one_is_in_its_slot() {
         assert_eq!((&*lost.serial, lost.fault.is_some()), ("A", true), "as its ledger has it");
         assert_eq!(lost.label, "3", "where it was");
         let id = NamespaceId { subsystem: gone.clone(), nsid: 3 };
-        drives.record_replaced(&id, allocation).unwrap();
+        drives.apply(&Step::ReplaceNamespace { id: id.clone(), allocation }).unwrap();
         let owner = &drives.inventory().unwrap().namespaces[0].owner;
         assert_eq!(*owner, crate::observed::NamespaceOwner::Replaced(allocation));
 
-        drives.forget(&id, AllocationId { index: 9, ..allocation }).unwrap();
+        drives.apply(&forget(&id, AllocationId { index: 9, ..allocation })).unwrap();
         assert_eq!(drives.inventory().unwrap().namespaces.len(), 1, "it is another's");
-        drives.forget(&id, allocation).unwrap();
-        drives.forget(&id, allocation).unwrap();
+        drives.apply(&forget(&id, allocation)).unwrap();
+        drives.apply(&forget(&id, allocation)).unwrap();
         let inventory = drives.inventory().unwrap();
         assert!(inventory.namespaces.is_empty() && inventory.replaced.is_empty());
     }

@@ -43,7 +43,6 @@ impl PoolFile {
             .expect("a UUID and a number make a valid NQN")
     }
 
-    /// The slot of a drive of this pool.
     pub(super) fn slot(&self, nqn: &Nqn) -> Option<u16> {
         (0..self.drives).find(|slot| self.nqn(*slot) == *nqn)
     }

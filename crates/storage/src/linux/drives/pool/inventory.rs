@@ -9,15 +9,16 @@ use super::{
     files::{EntryName, OwnerFile, PoolFile, entries},
 };
 use crate::{
+    Observed,
     desired::{NamespaceId, NodeName, Nqn},
-    linux::drives::{Inventory, loop_device},
+    linux::drives::loop_device,
     observed::{Attached, Drive, Namespace, NamespaceOwner, Pool},
 };
 
 impl FilePool {
-    pub(super) fn look(&self) -> io::Result<Inventory> {
-        let Some(file) = self.load()? else { return Ok(Inventory::default()) };
-        let mut inventory = Inventory::default();
+    pub(super) fn look(&self) -> io::Result<Observed> {
+        let Some(file) = self.load()? else { return Ok(Observed::default()) };
+        let mut inventory = Observed::default();
         let mut promised = 0;
         let devices = loop_device::all()?;
         for slot in 0..file.drives {
@@ -74,18 +75,13 @@ fn namespace(subsystem: Nqn, name: EntryName, path: &Path) -> io::Result<(Namesp
 fn drive(file: &PoolFile, slot: u16, allocated: u64) -> Drive {
     let serial = file.uuid.simple().to_string();
     Drive {
-        nqn: file.nqn(slot),
         serial: format!("{}{slot:04}", serial.get(..12).unwrap_or(&serial)),
         model: "Warren file drive".to_owned(),
         firmware: env!("CARGO_PKG_VERSION").to_owned(),
         slot: slot.into(),
-        label: String::new(),
         capacity: file.drive_capacity,
         allocated,
-        max_namespaces: None,
-        wear: 0,
-        warnings: Vec::new(),
-        fault: None,
+        ..Drive::named(file.nqn(slot))
     }
 }
 

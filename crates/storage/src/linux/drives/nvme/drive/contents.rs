@@ -1,52 +1,31 @@
 //! Reads the contents of a drive.
 
-use std::collections::BTreeSet;
-
 use zerocopy::byteorder::little_endian::U16;
 
 use super::{DriveError, NvmeDrive, Result, attached_at, bytes};
 use crate::{
+    desired::NamespaceId,
     health::{Smart, Temperature},
     linux::drives::nvme::{
         ledger::Found,
         ready::first_offline,
-        status::Code,
+        status::code,
         wire::{self, IdentifyController, SmartLog},
     },
-    observed::{Attached, DriveWarning, NamespaceOwner},
+    observed::{Drive, DriveWarning, Namespace, NamespaceOwner},
 };
 
-/// The contents of a drive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in super::super) struct Contents {
-    pub(in super::super) serial: String,
-    pub(in super::super) model: String,
-    pub(in super::super) firmware: String,
-    /// Capacity in bytes.
-    pub(in super::super) capacity: u64,
-    pub(in super::super) unallocated: u64,
-    /// How many namespaces it can have, when it says so.
-    pub(in super::super) max_namespaces: Option<u32>,
-    /// Percentage of its life used.
-    pub(in super::super) wear: u8,
-    pub(in super::super) warnings: Vec<DriveWarning>,
+    /// The drive, without its slot and label.
+    pub(in super::super) drive: Drive,
     pub(in super::super) smart: Smart,
     /// Whether every virtual function that a chassis needs is online.
     pub(in super::super) is_up: bool,
-    pub(in super::super) namespaces: Vec<Held>,
+    /// Its namespaces without their devices, each with its NGUID.
+    pub(in super::super) namespaces: Vec<(Namespace, [u8; 16])>,
     /// Recorded namespaces that the drive does not have any more, with their owners.
-    pub(in super::super) lost: Vec<(u32, NamespaceOwner)>,
-}
-
-/// One of its namespaces.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(in super::super) struct Held {
-    pub(in super::super) found: Found,
-    pub(in super::super) owner: NamespaceOwner,
-    /// How many namespaces its allocation is made of; 0 without a record.
-    pub(in super::super) members: u16,
-    /// Hosts that it is attached to.
-    pub(in super::super) access: BTreeSet<Attached>,
+    pub(in super::super) lost: Vec<(NamespaceId, NamespaceOwner)>,
 }
 
 impl NvmeDrive {
@@ -59,6 +38,7 @@ impl NvmeDrive {
         lost.retain(|record| found.iter().all(|found| found.nsid != record.nsid));
         let listed = self.secondaries()?;
         let controllers = self.controllers(&controller, &listed);
+        let id = |nsid| NamespaceId { subsystem: self.nqn.clone(), nsid };
         let mut namespaces = Vec::new();
         for namespace in &found {
             let owner = self.ledger.owner(namespace, &found);
@@ -70,12 +50,24 @@ impl NvmeDrive {
                 .map(|endpoint| attached_at(endpoint, record.as_ref()))
                 .collect();
             let members = record.filter(|_| is_known(&owner)).map_or(0, |record| record.members);
-            namespaces.push(Held { found: *namespace, owner, members, access });
+            let (id, size) = (id(namespace.nsid), namespace.size);
+            let held = Namespace { id, owner, size, access, device: None, members };
+            namespaces.push((held, namespace.nguid));
         }
         let smart = self.ask("read the SMART log", self.admin.smart())?;
+        let capacity = bytes(controller.total.get())?;
         Ok(Contents {
-            wear: smart.used,
-            warnings: warnings(smart.warnings),
+            drive: Drive {
+                serial: wire::text(&controller.serial),
+                model: wire::text(&controller.model),
+                firmware: wire::text(&controller.firmware),
+                capacity,
+                allocated: capacity.saturating_sub(bytes(controller.unallocated.get())?),
+                max_namespaces: controller.limit(),
+                wear: smart.used,
+                warnings: warnings(smart.warnings),
+                ..Drive::named(self.nqn.clone())
+            },
             smart: Smart {
                 spare: smart.spare,
                 spare_threshold: smart.spare_threshold,
@@ -83,20 +75,12 @@ impl NvmeDrive {
                 unsafe_shutdowns: u64::try_from(smart.unsafe_shutdowns.get()).unwrap_or(u64::MAX),
                 temperature: temperature(&smart, &controller),
             },
-            serial: wire::text(&controller.serial),
-            model: wire::text(&controller.model),
-            firmware: wire::text(&controller.firmware),
-            capacity: bytes(controller.total.get())?,
-            unallocated: bytes(controller.unallocated.get())?,
-            max_namespaces: controller.limit(),
             is_up: first_offline(&listed).is_none(),
             namespaces,
-            lost: lost.into_iter().map(|record| (record.nsid, record.owner())).collect(),
+            lost: lost.into_iter().map(|record| (id(record.nsid), record.owner())).collect(),
         })
     }
-}
 
-impl NvmeDrive {
     /// CNTLIDs of the controllers that it is attached to; `None` when it was deleted meanwhile. For an NSID that does
     /// not exist drives may also return Invalid Field (Base 3.2.1.5).
     fn attached(&self, namespace: &Found) -> Result<Option<Vec<u16>>> {
@@ -109,7 +93,7 @@ impl NvmeDrive {
 }
 
 fn may_be_gone(error: &DriveError) -> bool {
-    matches!(error.code(), Some(Code::InvalidNamespace | Code::InvalidField))
+    matches!(error.code(), Some(code::INVALID_NAMESPACE | code::INVALID_FIELD))
 }
 
 /// Critical Warning, bit by bit (Base 5.16.1.3, figure 207).

@@ -10,7 +10,7 @@ use crate::{
     linux::drives::nvme::{
         admin::{AdminError, still_wanted},
         ledger::{self, Wanted},
-        status::Code,
+        status::code,
         wire::{DEALLOCATED_IS_ZERO, DEALLOCATED_READ, IdentifyController},
     },
     observed::NamespaceOwner,
@@ -135,7 +135,7 @@ impl NvmeDrive {
             return DriveError::Ledger(error);
         }
         match source.code() {
-            Some(Code::InsufficientCapacity | Code::IdentifierUnavailable) => self
+            Some(code::INSUFFICIENT_CAPACITY | code::IDENTIFIER_UNAVAILABLE) => self
                 .refused(size, &source)
                 .map_or_else(|outrun_or_broken| outrun_or_broken, DriveError::Refused),
             _ => DriveError::Command { command: "create a namespace", source },
@@ -160,7 +160,7 @@ impl NvmeDrive {
     /// them in its namespaces.
     fn block_format(&self, any: Option<&u32>) -> Result<u8> {
         let described = match (self.admin.common(), any) {
-            (Err(error), Some(any)) if error.code() == Some(Code::InvalidNamespace) => {
+            (Err(error), Some(any)) if error.code() == Some(code::INVALID_NAMESPACE) => {
                 self.admin.namespace(*any)
             }
             (other, _) => other,

@@ -9,7 +9,7 @@ use crate::{
             admin::Erase,
             ledger::Found,
             physical::FORMATS_ALL,
-            status::Code,
+            status::code,
             wire::{CRYPTOGRAPHIC_ERASE, IdentifyController, IdentifyNamespace},
         },
     },
@@ -48,7 +48,7 @@ impl NvmeDrive {
 
     fn remove(&self, nsid: u32) -> Result<()> {
         match self.admin.delete(nsid) {
-            Err(error) if error.code() == Some(Code::InvalidNamespace) => {}
+            Err(error) if error.code() == Some(code::INVALID_NAMESPACE) => {}
             other => self.ask("delete the namespace", other)?,
         }
         if self.ask("list namespaces", self.admin.allocated())?.contains(&nsid) {

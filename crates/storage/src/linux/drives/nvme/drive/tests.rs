@@ -68,7 +68,8 @@ fn node(name: &str) -> NodeName {
 }
 
 fn owners(drive: &NvmeDrive) -> Vec<NamespaceOwner> {
-    drive.look().unwrap().namespaces.into_iter().map(|namespace| namespace.owner).collect()
+    let namespaces = drive.look().unwrap().namespaces;
+    namespaces.into_iter().map(|(namespace, _)| namespace.owner).collect()
 }
 
 fn names(drive: &NvmeDrive) -> Vec<String> {
@@ -76,7 +77,7 @@ fn names(drive: &NvmeDrive) -> Vec<String> {
     contents
         .namespaces
         .iter()
-        .flat_map(|namespace| &namespace.access)
+        .flat_map(|(namespace, _)| &namespace.access)
         .map(|host| host.node.to_string())
         .collect()
 }
@@ -88,7 +89,7 @@ fn a_namespace_is_made_given_taken_erased_and_deleted() {
     let made = drive.create(allocation(0), wanted(8 * MIB), 1).unwrap();
     assert_eq!(made, Some(Made { nsid: 1, to_zero: false }));
     assert_eq!(drive.create(allocation(0), wanted(8 * MIB), 1).unwrap(), None, "it has one");
-    assert_eq!(drive.look().unwrap().unallocated, 56 * MIB);
+    assert_eq!(drive.look().unwrap().drive.free(), 56 * MIB);
 
     drive.attach(1, Endpoint::Compute(6), &node("compute-03")).unwrap();
     drive.attach(1, Endpoint::Compute(6), &node("compute-03")).unwrap();
@@ -370,7 +371,7 @@ fn a_drive_that_has_all_its_namespaces_is_seen_to_and_a_refusal_has_its_numbers(
     let drive = bench.start();
     bench.simulated.state().most = 1;
     drive.create(allocation(1), wanted(MIB), 1).unwrap();
-    assert_eq!(drive.look().unwrap().max_namespaces, Some(1));
+    assert_eq!(drive.look().unwrap().drive.max_namespaces, Some(1));
     let full = drive.create(allocation(0), wanted(MIB), 1);
     assert!(matches!(full, Err(DriveError::NoIdentifier(1))), "{full:?}");
 
@@ -426,13 +427,13 @@ fn what_a_drive_warns_of_is_told_and_clears_by_itself() {
     let drive = bench.start();
     bench.simulated.state().smart = (0b1010, 104);
     let contents = drive.look().unwrap();
-    assert_eq!(contents.warnings, [DriveWarning::Temperature, DriveWarning::ReadOnly]);
-    assert_eq!(contents.wear, 104);
+    assert_eq!(contents.drive.warnings, [DriveWarning::Temperature, DriveWarning::ReadOnly]);
+    assert_eq!(contents.drive.wear, 104);
     assert_eq!(contents.smart.temperature, None, "it says nothing of it");
     bench.simulated.state().smart = (0, 104);
     bench.simulated.state().kelvin = 273 + 49;
     let contents = drive.look().unwrap();
-    assert!(contents.warnings.is_empty());
+    assert!(contents.drive.warnings.is_empty());
     let warm = Temperature { now: 49, warning: Some(70), critical: None };
     assert_eq!(contents.smart.temperature, Some(warm));
 }
@@ -453,7 +454,7 @@ fn what_lost_its_record_is_adopted_only_as_what_it_is() {
     assert!(drive.adopt(1, allocation(1), wanted(MIB)).is_err(), "it has an owner");
     let drive = bench.start();
     assert_eq!(owners(&drive), [NamespaceOwner::Ours(allocation(0))]);
-    assert_eq!(drive.look().unwrap().namespaces[0].members, 16);
+    assert_eq!(drive.look().unwrap().namespaces[0].0.members, 16);
     drive.attach(1, Endpoint::Rabbit, &node("rabbit-1")).unwrap();
     assert_eq!(names(&drive), ["rabbit-1"], "who reaches it has a name again");
 }

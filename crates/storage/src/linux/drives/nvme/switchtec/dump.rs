@@ -26,7 +26,6 @@ pub(super) enum Plugged {
     Drive(Functions),
 }
 
-/// A drive's functions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Functions {
     /// PDFID of the physical function.

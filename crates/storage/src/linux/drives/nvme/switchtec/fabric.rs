@@ -5,7 +5,7 @@ use std::{
     io, panic,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     thread,
@@ -13,6 +13,7 @@ use std::{
 };
 
 use log::warn;
+use parking_lot::Mutex;
 
 use super::{
     super::{physical::in_one_line, wire as nvme},
@@ -42,7 +43,6 @@ pub(in super::super) struct Fabric {
     warned: Mutex<BTreeMap<String, String>>,
 }
 
-/// A drive that was found behind them.
 #[derive(Debug, Clone)]
 pub(in super::super) struct Found {
     pub(in super::super) nqn: Nqn,
@@ -115,7 +115,7 @@ impl Fabric {
     /// From the last scan: a switch that could not be asked, or a slot whose drive does not answer.
     pub(in super::super) fn nameless(&self) -> Option<String> {
         (0_u8..).zip(&self.scans).find_map(|(pax, scan)| {
-            let scan = lock(scan);
+            let scan = scan.lock();
             let faulty = slots(pax).into_iter().find(|slot| scan.faulty.contains(&slot.index));
             let unread = || (!scan.is_read).then(|| format!("PAX {pax}"));
             faulty.map(|slot| format!("the drive in slot {}", slot.label)).or_else(unread)
@@ -137,7 +137,7 @@ impl Fabric {
         let (Some(switch), Some(scan)) = (self.switches.get(place), self.scans.get(place)) else {
             return Vec::new();
         };
-        let mut scan = lock(scan);
+        let mut scan = scan.lock();
         let recent = scan.at.is_some_and(|at| at.elapsed() < self.pace.fresh);
         // A switch may take minutes to carry out a command for a drive; until then its last scan counts.
         let busy = scan.at.is_some() && switch.is_busy();
@@ -233,23 +233,18 @@ impl Fabric {
 
     /// Warns once, until the reason changes.
     fn warn_once(&self, what: &str, why: &str) {
-        let warned = lock(&self.warned).insert(what.to_owned(), why.to_owned());
+        let warned = self.warned.lock().insert(what.to_owned(), why.to_owned());
         if warned.as_deref() != Some(why) {
             warn!(cause = why; "{what} cannot be used");
         }
     }
 
     fn clear_warning(&self, what: &str) {
-        lock(&self.warned).remove(what);
+        self.warned.lock().remove(what);
     }
 }
 
 /// A scan with a gap counts as none.
 fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| panic::resume_unwind(panic))
-}
-
-/// A panic in another thread leaves nothing half-changed behind these locks.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -162,7 +162,7 @@ impl Transport for Device {
                 reply[..length].copy_from_slice(&answer[..length]);
                 Ok(0)
             }
-            Err(refusal) => Ok(refusal.code()),
+            Err(Refusal(code)) => Ok(code),
         }
     }
 }

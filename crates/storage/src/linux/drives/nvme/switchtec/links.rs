@@ -86,8 +86,8 @@ mod tests {
             (&compute.end, &compute.state),
             (&LinkEnd::Host(Endpoint::Compute(8)), &LinkState::Up)
         );
-        assert!(!compute.is_degraded());
-        assert!(at(&links, 34).is_degraded());
+        assert!(compute.width.now == compute.width.full);
+        assert!(at(&links, 34).width.now < at(&links, 34).width.full);
         assert_eq!(at(&links, 36).state, LinkState::Down);
         assert_eq!(at(&links, 8).end, LinkEnd::Drive { index: 9, label: 4 });
         assert_eq!(at(&links, 8).state, LinkState::Up);

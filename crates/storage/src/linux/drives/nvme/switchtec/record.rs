@@ -11,9 +11,11 @@ use std::{
     fs::{File, OpenOptions},
     io::{self, Write as _},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 #[cfg(test)]
 use super::command::Command;
@@ -88,7 +90,7 @@ impl Transport for Recording {
             Ok(code) => format!("{asked} = {code:08x} {}\n", hex(reply)),
             Err(error) => format!("{asked} ! {error}\n"),
         };
-        self.record.lock().unwrap_or_else(PoisonError::into_inner).add(&line);
+        self.record.lock().add(&line);
         answer
     }
 }
@@ -143,13 +145,13 @@ pub(super) mod replay {
 
         /// Exchanges that nobody came to.
         pub(in super::super) fn left(&self) -> usize {
-            self.0.lock().unwrap().values().map(|lines| lines.rest.len()).sum()
+            self.0.lock().values().map(|lines| lines.rest.len()).sum()
         }
     }
 
     impl Devices for Replayed {
         fn names(&self) -> io::Result<Vec<String>> {
-            Ok(self.0.lock().unwrap().keys().cloned().collect())
+            Ok(self.0.lock().keys().cloned().collect())
         }
 
         fn open(&self, name: &str) -> io::Result<Box<dyn Transport>> {
@@ -172,7 +174,7 @@ pub(super) mod replay {
             _: Duration,
         ) -> io::Result<u32> {
             let said = line(&self.name, word, request, reply.len());
-            let mut devices = self.record.0.lock().unwrap();
+            let mut devices = self.record.0.lock();
             let is_pax_id = word == Command::PaxId.word();
             let next = devices.get_mut(&self.name);
             let next =

@@ -93,7 +93,7 @@ fn identified(mut transport: Box<dyn Transport>) -> io::Result<(u8, Box<dyn Tran
     let mut reply = PaxIdReply::new_zeroed();
     match transport.exchange(Command::PaxId.word(), &[], reply.as_mut_bytes(), QUICK)? {
         0 => Ok((reply.pax, transport)),
-        code => Err(io::Error::other(format!("it tells no PAX id: {}", Refusal::new(code)))),
+        code => Err(io::Error::other(format!("it tells no PAX id: {}", Refusal(code)))),
     }
 }
 
@@ -149,7 +149,7 @@ impl<'a> Session<'a> {
         };
         match transport.exchange(command.word(), request, reply, within) {
             Ok(0) => Ok(()),
-            Ok(code) => Err(SwitchError::Refused { pax, command, refusal: Refusal::new(code) }),
+            Ok(code) => Err(SwitchError::Refused { pax, command, refusal: Refusal(code) }),
             Err(error) => {
                 // A late answer must not be read as that to another command, and the next device of this name may be
                 // another switch.

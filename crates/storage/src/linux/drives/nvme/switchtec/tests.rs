@@ -14,6 +14,7 @@ use super::{
     tunnel::Tunnel,
 };
 use crate::{
+    Step,
     desired::{Access, AllocationId, Endpoint, NamespaceId, NodeName, Nqn},
     linux::drives::{
         Drives,
@@ -280,8 +281,8 @@ fn a_compute_whose_link_is_lost_or_slow_is_told_by_its_place() {
     assert_eq!(links.len(), 38);
     let of = |k| links.iter().find(|link| link.end == LinkEnd::Host(Endpoint::Compute(k))).unwrap();
     assert_eq!(of(9).state, LinkState::Down);
-    assert!(of(7).is_degraded());
-    let well = (0..16).filter(|k| of(*k).state == LinkState::Up && !of(*k).is_degraded());
+    assert_eq!((of(7).width.now, of(7).width.full), (2, 4));
+    let well = (0..16).filter(|k| of(*k).state == LinkState::Up && of(*k).width.now == 4);
     assert_eq!(well.count(), 14);
 }
 
@@ -322,8 +323,21 @@ fn allocation(index: u32) -> AllocationId {
     AllocationId { owner: "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap(), index }
 }
 
+fn attach(id: &NamespaceId, endpoint: Endpoint, node: &NodeName) -> Step {
+    Step::Attach { id: id.clone(), endpoint, node: node.clone() }
+}
+
+fn delete(id: &NamespaceId, index: u32) -> Step {
+    Step::DeleteNamespace { id: id.clone(), allocation: allocation(index) }
+}
+
 fn create(rabbit: &Rabbit, index: u8) -> Result<(), String> {
-    let made = rabbit.drives.create(allocation(index.into()), &nqn(index), 8 * MIB, 1);
+    let made = rabbit.drives.apply(&Step::CreateNamespace {
+        allocation: allocation(index.into()),
+        drive: nqn(index),
+        size: 8 * MIB,
+        members: 1,
+    });
     made.map_err(|error| error.to_string())
 }
 
@@ -341,14 +355,15 @@ fn an_allocation_lives_and_dies_behind_the_switches() {
     for index in [2, 11] {
         create(&rabbit, index).unwrap();
         let id = NamespaceId { subsystem: nqn(index), nsid: 1 };
-        rabbit.drives.attach(&id, Endpoint::Compute(9), &compute).unwrap();
+        rabbit.drives.apply(&attach(&id, Endpoint::Compute(9), &compute)).unwrap();
         assert_eq!(drives[&index].state().namespaces[&1].attached, [11].into());
         let bound = chassis.with(at(index), |drive| drive.bound[&(drive.physical + 11)]);
         assert_eq!(bound, Seat { host: Port { pax: 1, port: 34 }, logical: index }, "compute 9's");
     }
     chassis.with(at(2), |drive| drive.bound.remove(&(drive.physical + 2)));
     let id = NamespaceId { subsystem: nqn(2), nsid: 1 };
-    let other = rabbit.drives.attach(&id, Endpoint::Compute(0), &"compute-1".parse().unwrap());
+    let other =
+        rabbit.drives.apply(&attach(&id, Endpoint::Compute(0), &"compute-1".parse().unwrap()));
     assert!(other.is_err(), "it would reach nobody, or whoever has the function next");
     assert_eq!(drives[&2].state().namespaces[&1].attached, [11].into());
     drop(rabbit);
@@ -363,8 +378,8 @@ fn an_allocation_lives_and_dies_behind_the_switches() {
     assert!(inventory.namespaces.iter().all(is_given));
     for index in [2, 11] {
         let id = NamespaceId { subsystem: nqn(index), nsid: 1 };
-        rabbit.drives.detach(&id, &compute).unwrap();
-        rabbit.drives.delete(&id, allocation(index.into())).unwrap();
+        rabbit.drives.apply(&Step::Detach { id: id.clone(), node: compute.clone() }).unwrap();
+        rabbit.drives.apply(&delete(&id, index.into())).unwrap();
         assert_eq!(drives[&index].state().unallocated(), 64 * MIB);
     }
     assert!(rabbit.drives.inventory().unwrap().namespaces.is_empty());
@@ -381,7 +396,7 @@ fn an_answer_that_is_lost_on_its_way_through_the_switch_leaks_nothing() {
         let inventory = rabbit.drives.inventory().unwrap();
         for namespace in &inventory.namespaces {
             assert_eq!(namespace.owner, NamespaceOwner::Partial(allocation(0)), "{lost:?}");
-            rabbit.drives.delete(&namespace.id, allocation(0)).unwrap();
+            rabbit.drives.apply(&delete(&namespace.id, 0)).unwrap();
         }
         create(&rabbit, 0).unwrap();
         assert_eq!(drives[&0].state().unallocated(), 56 * MIB, "{lost:?}");

@@ -33,7 +33,6 @@ pub(super) struct Port {
     pub(super) port: u8,
 }
 
-/// A drive's slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Slot {
     /// Within the rabbit, from 0.
@@ -61,7 +60,6 @@ pub(super) fn slots(pax: u8) -> Vec<Slot> {
         .collect()
 }
 
-/// The label of the slot with this index.
 pub(in super::super) fn label(index: u8) -> Option<u8> {
     let mut all = (0..SWITCHES).flat_map(slots);
     all.find(|slot| slot.index == index).map(|slot| slot.label)
@@ -89,7 +87,6 @@ pub(super) fn hosts() -> impl Iterator<Item = Endpoint> {
     std::iter::once(Endpoint::Rabbit).chain(computes)
 }
 
-/// The host at a port, if it is a host's.
 pub(super) fn host_at(port: Port) -> Option<Endpoint> {
     (0..SWITCHES).flat_map(ports).find_map(|(at, end, _)| match end {
         LinkEnd::Host(endpoint) if at == port => Some(endpoint),

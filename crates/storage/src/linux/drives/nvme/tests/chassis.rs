@@ -6,7 +6,6 @@ use super::{
         change::failed,
         drive::NvmeDrive,
         fake::{Lost, Simulated},
-        inventory::shown,
         ledger::Wanted,
     },
     *,
@@ -54,22 +53,15 @@ impl Chassis {
 impl Host for Chassis {
     fn observe(&self, _: &Desired) -> Result<Observed, ObserveError> {
         let mut observed = Observed::default();
-        for (slot, (nqn, drive)) in (0..).zip(&self.drives) {
+        for (slot, (_, drive)) in (0..).zip(&self.drives) {
             let contents = drive.look().unwrap();
-            observed.drives.push(Drive { slot, ..shown(nqn, &contents) });
-            let namespace = |held: &drive::Held| Namespace {
-                id: NamespaceId { subsystem: nqn.clone(), nsid: held.found.nsid },
-                owner: held.owner.clone(),
-                size: held.found.size,
-                access: held.access.clone(),
-                device: (!held.access.is_empty()).then(|| "/dev/null".into()),
-                members: held.members,
-            };
-            observed.namespaces.extend(contents.namespaces.iter().map(namespace));
-            let id = |nsid| NamespaceId { subsystem: nqn.clone(), nsid };
-            observed
-                .vanished
-                .extend(contents.lost.into_iter().map(|(nsid, owner)| (id(nsid), owner)));
+            observed.drives.push(Drive { slot, ..contents.drive });
+            let namespaces = contents.namespaces.into_iter().map(|(namespace, _)| {
+                let device = (!namespace.access.is_empty()).then(|| "/dev/null".into());
+                Namespace { device, ..namespace }
+            });
+            observed.namespaces.extend(namespaces);
+            observed.vanished.extend(contents.lost);
         }
         Ok(observed)
     }

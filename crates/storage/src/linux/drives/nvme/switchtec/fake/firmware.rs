@@ -7,10 +7,15 @@ use super::*;
 /// A reply, or why there is none.
 type Answer = Result<Vec<u8>, Refusal>;
 
+const INVALID_SUBCOMMAND: Refusal = Refusal(0x64004);
+const INVALID_COMMAND: Refusal = Refusal(0x64005);
+const INVALID_PARAMETER: Refusal = Refusal(0x64006);
+const BAD_STATE: Refusal = Refusal(0x64007);
+
 const REPLY_OF_NONE: Answer = Ok(Vec::new());
 
 fn parse<T: FromBytes>(request: &[u8]) -> Result<T, Refusal> {
-    T::read_from_bytes(request).map_err(|_| Refusal::InvalidParameter)
+    T::read_from_bytes(request).map_err(|_| INVALID_PARAMETER)
 }
 
 impl State {
@@ -25,7 +30,7 @@ impl State {
             Command::NvmeAdmin,
         ];
         let Some(command) = known.into_iter().find(|command| command.word() == word) else {
-            return Ok(Err(Refusal::InvalidCommand));
+            return Ok(Err(INVALID_COMMAND));
         };
         self.said.push((pax, command));
         Ok(match command {
@@ -58,10 +63,9 @@ impl State {
     }
 
     fn dump(&mut self, pax: u8, request: &[u8]) -> Answer {
-        let (head, rest) =
-            DumpRequest::read_from_prefix(request).map_err(|_| Refusal::InvalidParameter)?;
+        let (head, rest) = DumpRequest::read_from_prefix(request).map_err(|_| INVALID_PARAMETER)?;
         if head.subcommand != DUMP_ENDPOINT_PORT {
-            return Err(Refusal::InvalidSubcommand);
+            return Err(INVALID_SUBCOMMAND);
         }
         match head.part.get() {
             DUMP_START => {
@@ -72,10 +76,10 @@ impl State {
                 Ok(started.as_bytes().to_vec())
             }
             DUMP_GET => {
-                let bytes = self.dumps.get(&pax).ok_or(Refusal::BadFirmwareState)?;
-                let at = u32::read_from_bytes(rest).map_err(|_| Refusal::InvalidParameter)?;
+                let bytes = self.dumps.get(&pax).ok_or(BAD_STATE)?;
+                let at = u32::read_from_bytes(rest).map_err(|_| INVALID_PARAMETER)?;
                 let left = bytes.get(usize::try_from(at).unwrap() * 4..);
-                let left = left.ok_or(Refusal::InvalidParameter)?;
+                let left = left.ok_or(INVALID_PARAMETER)?;
                 let sent = &left[..left.len().min((DUMP_MOST - DUMP_HEAD) * 4)];
                 let mut piece = DumpPiece::new_zeroed();
                 piece.offset = at.into();
@@ -83,10 +87,8 @@ impl State {
                 piece.data[..sent.len()].copy_from_slice(sent);
                 Ok(piece.as_bytes().to_vec())
             }
-            DUMP_FINISH => {
-                self.dumps.remove(&pax).map(|_| Vec::new()).ok_or(Refusal::BadFirmwareState)
-            }
-            _ => Err(Refusal::InvalidParameter),
+            DUMP_FINISH => self.dumps.remove(&pax).map(|_| Vec::new()).ok_or(BAD_STATE),
+            _ => Err(INVALID_PARAMETER),
         }
     }
 
@@ -116,7 +118,7 @@ impl State {
             let unbind: UnbindRequest = parse(request)?;
             let bound =
                 self.drives.values_mut().find_map(|drive| drive.bound.remove(&unbind.pdfid.get()));
-            return bound.map(|_| vec![0; 4]).ok_or(Refusal::InvalidParameter);
+            return bound.map(|_| vec![0; 4]).ok_or(INVALID_PARAMETER);
         }
         let bind: BindRequest = parse(request)?;
         let pdfid = bind.functions[0].pdfid.get();
@@ -125,22 +127,22 @@ impl State {
         let is_taken =
             self.drives.values().any(|drive| drive.bound.values().any(|bound| *bound == seat));
         if bind.pax != pax || host_at(host).is_none() || is_taken {
-            return Err(Refusal::InvalidParameter);
+            return Err(INVALID_PARAMETER);
         }
         let owner =
             self.drives.values_mut().find(|drive| drive.number(pdfid).is_some_and(|n| n > 0));
         let owner = owner.filter(|drive| !drive.bound.contains_key(&pdfid));
-        owner.ok_or(Refusal::InvalidParameter)?.bound.insert(pdfid, seat);
+        owner.ok_or(INVALID_PARAMETER)?.bound.insert(pdfid, seat);
         Ok(vec![0; 4])
     }
 
     /// A configuration space with two capabilities, the second of them PCI Express.
     fn register(&mut self, pax: u8, request: &[u8]) -> Answer {
         let (head, data) =
-            RegisterRequest::read_from_prefix(request).map_err(|_| Refusal::InvalidParameter)?;
+            RegisterRequest::read_from_prefix(request).map_err(|_| INVALID_PARAMETER)?;
         let pdfid = head.pdfid.get();
         let owner = self.behind(pax).find(|drive| drive.number(pdfid).is_some());
-        let owner = owner.ok_or(Refusal::InvalidParameter)?;
+        let owner = owner.ok_or(INVALID_PARAMETER)?;
         match (head.subcommand, head.address.get()) {
             (REGISTER_READ, 0x34) => Ok(vec![0x40, 0, 0, 0]),
             (REGISTER_READ, 0x40) => Ok(vec![0x01, 0x50, 0, 0]),
@@ -154,14 +156,14 @@ impl State {
                 }
                 REPLY_OF_NONE
             }
-            _ => Err(Refusal::InvalidParameter),
+            _ => Err(INVALID_PARAMETER),
         }
     }
 
     fn tunnel(&mut self, pax: u8, request: &[u8]) -> Answer {
         let wanted: TunnelRequest = parse(request)?;
         let owner = self.behind(pax).find(|drive| drive.physical == wanted.pdfid.get());
-        let tunnel = &mut owner.ok_or(Refusal::InvalidParameter)?.tunnel;
+        let tunnel = &mut owner.ok_or(INVALID_PARAMETER)?.tunnel;
         match wanted.subcommand.get() {
             TUNNEL_ENABLE => {
                 if let Opens::After(looks) = *tunnel {
@@ -181,7 +183,7 @@ impl State {
                 }
                 Ok(vec![4, 0, 0, 0, u8::from(*tunnel == Opens::Open), 0, 0, 0])
             }
-            _ => Err(Refusal::InvalidSubcommand),
+            _ => Err(INVALID_SUBCOMMAND),
         }
     }
 
@@ -194,9 +196,9 @@ impl State {
             Some(&PASS_DATA) => Ok(self.pass_data(pax, request)),
             Some(&PASS_END) => Ok(parse::<PassNext>(request).and_then(|next| {
                 let ended = self.passes.remove(&(pax, next.pdfid.get()));
-                ended.map(|_| Vec::new()).ok_or(Refusal::BadFirmwareState)
+                ended.map(|_| Vec::new()).ok_or(BAD_STATE)
             })),
-            _ => Ok(Err(Refusal::InvalidSubcommand)),
+            _ => Ok(Err(INVALID_SUBCOMMAND)),
         }
     }
 
@@ -206,17 +208,17 @@ impl State {
         let owner = self.behind(pax).find(|drive| drive.physical == pdfid);
         let Some((drive, Opens::Open)) = owner.map(|drive| (drive.simulated.clone(), drive.tunnel))
         else {
-            return Ok(Err(Refusal::BadFirmwareState));
+            return Ok(Err(BAD_STATE));
         };
         let pass = self.passes.entry((pax, pdfid)).or_default();
         let bytes = piece.data.get(..usize::from(piece.length.get()));
         let (Some(bytes), true) = (bytes, usize::from(piece.offset.get()) == pass.sent.len())
         else {
-            return Ok(Err(Refusal::InvalidParameter));
+            return Ok(Err(INVALID_PARAMETER));
         };
         pass.sent.extend_from_slice(bytes);
         if pass.sent.len() > PASS_MOST || pass.answer.is_some() {
-            return Ok(Err(Refusal::InvalidParameter));
+            return Ok(Err(INVALID_PARAMETER));
         }
         if piece.more != 0 {
             return Ok(REPLY_OF_NONE);
@@ -230,9 +232,9 @@ impl State {
     fn pass_data(&self, pax: u8, request: &[u8]) -> Answer {
         let next: PassNext = parse(request)?;
         let pass = self.passes.get(&(pax, next.pdfid.get()));
-        let answer = pass.and_then(|pass| pass.answer.as_ref()).ok_or(Refusal::BadFirmwareState)?;
+        let answer = pass.and_then(|pass| pass.answer.as_ref()).ok_or(BAD_STATE)?;
         let left = answer.get(usize::from(next.offset.get())..);
-        let left = left.ok_or(Refusal::InvalidParameter)?;
+        let left = left.ok_or(INVALID_PARAMETER)?;
         let sent = &left[..left.len().min(PASS_ANSWER)];
         let mut piece = PassPiece::new_zeroed();
         piece.offset = next.offset;

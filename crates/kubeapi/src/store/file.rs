@@ -11,20 +11,15 @@ use std::path::{Path, PathBuf};
 pub(super) type Fill<'a> = &'a dyn Fn(Database) -> Result<(), redb::Error>;
 
 /// A home for the file of one store.
-pub(super) trait Place: Send {
-    /// # Errors
-    /// When there is no file, or none that can be opened as `builder` says.
+pub(super) trait StoreFile: Send {
     fn open(&self, builder: &Builder) -> Result<Database, DiskError>;
 
     /// Copies the file, before redb changes what may be needed to find out what happened to it.
     fn set_aside(&self);
 
-    /// Removes that copy.
     fn forget_aside(&self);
 
     /// Puts a new file in the place of the one that is there, if any; all of it or nothing.
-    ///
-    /// # Errors
     /// When it cannot be written; then the old file is still there.
     fn renew(&self, fill: Fill<'_>) -> Result<(), DiskError>;
 
@@ -77,7 +72,7 @@ impl Directory {
     }
 }
 
-impl Place for Directory {
+impl StoreFile for Directory {
     fn open(&self, builder: &Builder) -> Result<Database, DiskError> {
         let database = builder.open(self.file());
         database.map_err(|error| DiskError::of_content(error.into(), DiskError::Open))

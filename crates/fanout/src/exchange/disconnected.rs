@@ -3,7 +3,7 @@
 //! After the last script of a job has run, its node may have no agent when somebody deletes the job's ClientMounts. If the status
 //! says that everything is unmounted, the coordinator removes the finalizer itself. It does so only for nodes that the machine's
 //! layout calls computes: a rabbit's agent does not take the statement back before it mounts again.
-//! [`MountObject::is_left_by_node`](crate::object::MountObject) says why that status is proof.
+//! [`MountObject::is_provably_unmounted`](crate::object::MountObject) says why that status is proof.
 
 use api::ClientMountStatus;
 use serde_json::Value;
@@ -12,15 +12,16 @@ use super::{Exchange, State};
 use crate::object::Key;
 
 impl Exchange {
-    /// Takes the finalizer of a compute off an object that is deleted and of which its node, which is not connected here,
-    /// left nothing. A node that is connected to another coordinator does the same itself.
-    pub(super) fn let_go(&self, state: &mut State, key: &Key) {
+    /// Removes the finalizer of an object that is deleted and unmounted, when its node is a compute that is not connected here. A
+    /// node that is connected to another coordinator does the same itself.
+    pub(super) fn release_disconnected(&self, state: &mut State, key: &Key) {
         let node = &key.namespace;
         let Some(nodes) = &state.nodes else { return };
-        if nodes.rabbits.contains(node) || state.fanout.is_there(node) {
+        if nodes.rabbits.contains(node) || state.fanout.is_connected(node) {
             return;
         }
-        let Some(object) = state.fanout.mount(key).filter(|object| object.is_left_by_node()) else {
+        let Some(object) = state.fanout.mount(key).filter(|object| object.is_provably_unmounted())
+        else {
             return;
         };
         if !nodes.computes.contains(node) {
@@ -31,23 +32,23 @@ impl Exchange {
         }
         let Some(status) = object.status.clone() else { return };
         if state.writes.report(&object, status, true) {
-            log::info!(client_mount:% = key; "let go of a deleted object that its node has unmounted");
+            log::info!(client_mount:% = key; "removes the finalizer of a deleted object that its node has unmounted");
             self.write_wanted.notify_one();
         }
     }
 
-    /// Looks at all objects of a node, or of all.
-    pub(super) fn let_go_of_all(&self, state: &mut State, node: Option<&str>) {
+    /// The same for all objects of a node, or of all nodes.
+    pub(super) fn release_all_disconnected(&self, state: &mut State, node: Option<&str>) {
         let concerned = |key: &Key| node.is_none_or(|node| key.namespace == node);
         let keys = state.fanout.mounts().map(|object| object.key.clone());
         let keys: Vec<Key> = keys.filter(concerned).collect();
         for key in &keys {
-            self.let_go(state, key);
+            self.release_disconnected(state, key);
         }
     }
 
-    /// The node is asked to mount it only once the object says so.
-    pub(super) fn take_back(&self, state: &mut State, key: &Key) {
+    /// Takes back in the status that everything is unmounted. Only then is the object sent to its node.
+    pub(super) fn retract_unmounted(&self, state: &mut State, key: &Key) {
         let Some(object) = state.fanout.mount(key) else { return };
         let status = serde_json::to_value(ClientMountStatus::taken_back(object.mounts));
         if state.writes.report(&object, status.unwrap_or(Value::Null), false) {

@@ -1,0 +1,85 @@
+//! How many bytes the rabbits have for jobs.
+
+use std::collections::BTreeSet;
+
+use api::names::STORAGE_NAMESPACE;
+use api::storage::{ResourceStatus, StorageState};
+use api::{NnfNode, Storage};
+use kube::api::{Api, ListParams};
+use kube::{Client, ResourceExt};
+use proto::v1::CapacityResponse;
+use tonic::Status;
+use workload::Refused;
+
+use super::job::refused;
+
+/// Asks the API.
+///
+/// # Errors
+/// When it does not answer: what was not looked at is neither there nor used up.
+pub(super) async fn read(client: &Client) -> Result<CapacityResponse, Status> {
+    let failed = |what: &str| {
+        let what = format!("list the {what}");
+        move |source| refused(&Refused { what, source })
+    };
+    let storages: Api<Storage> = Api::namespaced(client.clone(), STORAGE_NAMESPACE);
+    let storages = storages.list(&ListParams::default()).await.map_err(failed("Storages"))?;
+    let nodes: Api<NnfNode> = Api::all(client.clone());
+    let nodes = nodes.list(&ListParams::default()).await.map_err(failed("NnfNodes"))?;
+    Ok(sum(&storages.items, &nodes.items))
+}
+
+/// What the rabbits have that may be used: an administrator lets them, and they serve.
+fn sum(storages: &[Storage], nodes: &[NnfNode]) -> CapacityResponse {
+    let is_usable = |storage: &&Storage| {
+        let status = storage.status.as_ref().and_then(|status| status.status.as_ref());
+        storage.spec.state == StorageState::Enabled
+            && matches!(status, Some(ResourceStatus::Ready | ResourceStatus::Degraded))
+    };
+    let usable: BTreeSet<String> =
+        storages.iter().filter(is_usable).map(ResourceExt::name_any).collect();
+    let mut told = CapacityResponse::default();
+    for node in nodes {
+        let rabbit = node.namespace().unwrap_or_default();
+        let Some(status) = node.status.as_ref().filter(|_| usable.contains(&rabbit)) else {
+            continue;
+        };
+        let bytes = |bytes: i64| u64::try_from(bytes).unwrap_or_default();
+        let (free, allocated) = (bytes(status.capacity), bytes(status.capacity_allocated));
+        told.free = told.free.saturating_add(free);
+        told.total = told.total.saturating_add(free).saturating_add(allocated);
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{from_value, json};
+
+    use super::*;
+
+    fn rabbit(name: &str, state: &str, status: &str) -> (Storage, NnfNode) {
+        let storage = json!({
+            "metadata": {"name": name, "namespace": "default"}, "spec": {"state": state},
+            "status": {"status": status, "capacity": 0},
+        });
+        let node = json!({
+            "metadata": {"name": "nnf-nlc", "namespace": name}, "spec": {"state": "Enable"},
+            "status": {"capacity": 30, "capacityAllocated": 12},
+        });
+        (from_value(storage).unwrap(), from_value(node).unwrap())
+    }
+
+    #[test]
+    fn rabbits_that_may_be_used_count() {
+        let all = [
+            rabbit("a", "Enabled", "Ready"),
+            rabbit("b", "Disabled", "Ready"),
+            rabbit("c", "Enabled", "Offline"),
+            rabbit("d", "Enabled", "Degraded"),
+        ];
+        let (storages, nodes): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+        assert_eq!(sum(&storages, &nodes), CapacityResponse { total: 84, free: 60 });
+        assert_eq!(sum(&[], &nodes), CapacityResponse::default());
+    }
+}

@@ -1,0 +1,252 @@
+//! `NnfContainerProfile`: what containers beside a job's storage run. Its body is under `data`; it has no status.
+//!
+//! What Kubernetes itself checks when the pods are made (volumes, probes, sources of variables) has no schema here: with it the
+//! CRD would be larger than a client may send.
+
+use k8s_openapi::api::core::v1::{
+    EnvFromSource, EnvVar, LocalObjectReference, Probe, ResourceRequirements, Volume, VolumeMount,
+};
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::nested::Nested;
+use crate::schema;
+use crate::string_enum::string_enum;
+
+string_enum! {
+    /// How nodes may use the volume of a global Lustre.
+    pub enum PvcMode {
+        /// Unsaid.
+        Unset = "",
+        /// One node reads and writes.
+        ReadWriteOnce = "ReadWriteOnce",
+        /// All nodes read.
+        ReadOnlyMany = "ReadOnlyMany",
+        /// All nodes read and write.
+        ReadWriteMany = "ReadWriteMany",
+        /// One pod reads and writes.
+        ReadWriteOncePod = "ReadWriteOncePod",
+    }
+}
+
+/// What stands beside `metadata`.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "nnf.cray.hpe.com",
+    version = "v1alpha11",
+    kind = "NnfContainerProfile",
+    namespaced,
+    no_spec,
+    derive = "PartialEq",
+    doc = "What the containers of a workflow run on its rabbits"
+)]
+#[serde(default)]
+pub struct NnfContainerProfileBody {
+    /// The profile.
+    #[serde(skip_serializing_if = "Nested::is_absent")]
+    pub data: Nested<NnfContainerProfileData>,
+}
+
+impl NnfContainerProfile {
+    /// The profile itself.
+    #[must_use]
+    pub fn data(&self) -> &NnfContainerProfileData {
+        &self.spec.data
+    }
+}
+
+/// A profile. It has either `spec` or `mpiSpec`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NnfContainerProfileData {
+    /// Whether this copy belongs to a workflow.
+    pub pinned: bool,
+    /// Whether containers are made. Without, a workflow only learns where its storage is.
+    #[schemars(default = "yes")]
+    pub create_container: bool,
+    /// The storage that the containers use.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub storages: Vec<NnfContainerProfileStorage>,
+    /// Seconds until all containers must be ready, from when PreRun is asked for; 0 for no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0), extend("default" = 300))]
+    pub pre_run_timeout_seconds: Option<i64>,
+    /// Seconds until all containers must have ended, from when PostRun is asked for; 0 to wait for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0), extend("default" = 300))]
+    pub post_run_timeout_seconds: Option<i64>,
+    /// How often a container that failed is started again.
+    #[schemars(range(min = 0), schema_with = "retries")]
+    pub retry_limit: i64,
+    /// The one user that may use the profile.
+    #[serde(rename = "userID", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::int32")]
+    pub user_id: Option<i64>,
+    /// The one group that may use the profile.
+    #[serde(rename = "groupID", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::int32")]
+    pub group_id: Option<i64>,
+    /// Ports of the rabbit for each container.
+    #[serde(skip_serializing_if = "crate::omit::is_zero")]
+    #[schemars(range(min = 0), schema_with = "schema::int32")]
+    pub num_ports: i64,
+    /// One pod on each rabbit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spec: Option<NnfPodSpec>,
+    /// MPI: a launcher, and a worker on each rabbit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mpi_spec: Option<NnfMpiSpec>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn retries(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({ "type": "integer", "format": "int32", "minimum": 0, "default": 6 })
+}
+
+impl Default for NnfContainerProfileData {
+    fn default() -> Self {
+        Self {
+            pinned: false,
+            create_container: true,
+            storages: Vec::new(),
+            pre_run_timeout_seconds: None,
+            post_run_timeout_seconds: None,
+            retry_limit: 6,
+            user_id: None,
+            group_id: None,
+            num_ports: 0,
+            spec: None,
+            mpi_spec: None,
+        }
+    }
+}
+
+/// Storage that a profile provides for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NnfContainerProfileStorage {
+    /// The argument of the directive that names it, and the variable with its path: `DW_JOB_…`, `DW_PERSISTENT_…` or `DW_GLOBAL_…`.
+    pub name: String,
+    /// Whether a directive may leave it out.
+    #[serde(default)]
+    pub optional: bool,
+    /// For `DW_GLOBAL_…` only.
+    #[serde(default = "PvcMode::unsaid", skip_serializing_if = "is_unsaid")]
+    #[schemars(!default)]
+    pub pvc_mode: PvcMode,
+}
+
+fn is_unsaid(mode: &PvcMode) -> bool {
+    mode.as_str().is_empty()
+}
+
+/// The pods of MPI.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NnfMpiSpec {
+    /// Where `mpirun` runs.
+    pub launcher: NnfPodSpec,
+    /// Where the ranks run.
+    pub worker: NnfPodSpec,
+    /// Whether the launcher serves copies that the job asks for.
+    #[serde(default, skip_serializing_if = "crate::omit::is_false")]
+    pub copy_offload: bool,
+    /// Ranks on each worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::int32")]
+    pub slots_per_worker: Option<i64>,
+}
+
+/// A pod.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NnfPodSpec {
+    /// At least one.
+    #[schemars(length(min = 1))]
+    pub containers: Vec<NnfContainer>,
+    /// Containers that end before the others start.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub init_containers: Vec<NnfContainer>,
+    /// Volumes beside those of the storages.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::objects")]
+    pub volumes: Vec<Volume>,
+    /// Seconds between the signal to end and the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub termination_grace_period_seconds: Option<i64>,
+    /// Whether the containers see each other's processes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share_process_namespace: Option<bool>,
+    /// Secrets for pulling images.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::objects")]
+    pub image_pull_secrets: Vec<LocalObjectReference>,
+    /// Whether the pod gets a token for the API.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub automount_service_account_token: Option<bool>,
+}
+
+/// A container.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NnfContainer {
+    /// Its name among the containers of the pod.
+    #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
+    pub name: String,
+    /// Its image, used as it stands here.
+    #[schemars(length(min = 1, max = 253))]
+    pub image: String,
+    /// The program, in the place of the image's entry point.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// The program's arguments.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub args: Vec<String>,
+    /// Variables.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::objects")]
+    pub env: Vec<EnvVar>,
+    /// Sources of variables.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::objects")]
+    pub env_from: Vec<EnvFromSource>,
+    /// Where volumes are mounted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::objects")]
+    pub volume_mounts: Vec<VolumeMount>,
+    /// Where the program starts.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub working_dir: String,
+    /// `Always` on an init container makes a sidecar of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restart_policy: Option<String>,
+    /// Whether it lives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::object")]
+    pub liveness_probe: Option<Probe>,
+    /// Whether it is ready.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::object")]
+    pub readiness_probe: Option<Probe>,
+    /// Whether it has started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::object")]
+    pub startup_probe: Option<Probe>,
+    /// The file with the program's last words.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub termination_message_path: String,
+    /// Where the program's last words are from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub termination_message_policy: Option<String>,
+    /// When the image is pulled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_pull_policy: Option<String>,
+    /// What it may use. Only Warren's CRD has this field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::object")]
+    pub resources: Option<ResourceRequirements>,
+}

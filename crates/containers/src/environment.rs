@@ -1,0 +1,83 @@
+//! Variables: what a container is told of its run, and what the job's computes are.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{EnvVar, EnvVarSource, ObjectFieldSelector};
+
+use crate::run::Run;
+
+/// What the job's computes are told.
+#[must_use]
+pub fn of_computes(run: &Run<'_>) -> BTreeMap<String, String> {
+    ports(run).into_iter().chain(network(run)).collect()
+}
+
+/// What the container at this place among the pod's is told on one rabbit. The run's variables come before the profile's, which
+/// may refer to them.
+#[must_use]
+pub(crate) fn of_container(run: &Run<'_>, index: usize, own: &[EnvVar]) -> Vec<EnvVar> {
+    let storages =
+        run.storages.iter().map(|storage| (storage.variable.clone(), storage.path.clone()));
+    let workflow = [
+        ("DW_WORKFLOW_NAME", run.workflow.to_owned()),
+        ("DW_WORKFLOW_NAMESPACE", run.namespace().to_owned()),
+        ("NNF_CONTAINER_INDEX", index.to_string()),
+    ];
+    let workflow = workflow.map(|(name, value)| (name.to_owned(), value));
+    let all = ports(run).into_iter().chain(storages).chain(network(run)).chain(workflow);
+    let all = all.map(|(name, value)| EnvVar { name, value: Some(value), value_from: None });
+    all.chain([node()]).chain(own.iter().cloned()).collect()
+}
+
+/// All ports, and those of each container: the list is cut evenly, in the order of the containers.
+fn ports(run: &Run<'_>) -> Vec<(String, String)> {
+    if run.ports.is_empty() {
+        return Vec::new();
+    }
+    let list = |ports: &[u16]| ports.iter().map(u16::to_string).collect::<Vec<_>>().join(",");
+    let all = ("NNF_CONTAINER_PORTS".to_owned(), list(run.ports));
+    let containers = run.profile.spec.iter().flat_map(|spec| &spec.containers).enumerate();
+    let each = containers.map(|(place, container)| {
+        let name = container.name.replace('-', "_");
+        (format!("NNF_CONTAINER_PORTS_{name}"), list(of_place(run, place)))
+    });
+    std::iter::once(all).chain(each).collect()
+}
+
+/// The ports of the container at this place among the pod's.
+#[must_use]
+pub(crate) fn of_place<'a>(run: &Run<'a>, place: usize) -> &'a [u16] {
+    let containers = run.profile.spec.as_ref().map_or(0, |spec| spec.containers.len());
+    let each = run.ports.len().checked_div(containers).unwrap_or(0);
+    run.ports.get(place * each..(place + 1) * each).unwrap_or_default()
+}
+
+/// Where the containers of a run find each other. The RFC has the names separated by spaces, the sites' controllers by commas.
+fn network(run: &Run<'_>) -> [(String, String); 4] {
+    let names: Vec<&str> = run.rabbits().collect();
+    [
+        ("NNF_CONTAINER_SUBDOMAIN", run.workflow.to_owned()),
+        ("NNF_CONTAINER_DOMAIN", domain(run)),
+        ("NNF_CONTAINER_HOSTNAMES", names.join(",")),
+        ("NNF_CONTAINER_NODES", names.join(" ")),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+}
+
+/// The domain beneath which the run's subdomain is.
+#[must_use]
+pub(crate) fn domain(run: &Run<'_>) -> String {
+    format!("{}.svc.{}", run.namespace(), run.cluster_domain)
+}
+
+fn node() -> EnvVar {
+    let field = ObjectFieldSelector {
+        api_version: Some("v1".to_owned()),
+        field_path: "spec.nodeName".to_owned(),
+    };
+    EnvVar {
+        name: "NNF_NODE_NAME".to_owned(),
+        value: None,
+        value_from: Some(EnvVarSource { field_ref: Some(field), ..EnvVarSource::default() }),
+    }
+}

@@ -1,0 +1,76 @@
+//! The objects of a run.
+
+use api::names::label;
+use k8s_openapi::{
+    api::{
+        batch::v1::{Job, JobSpec},
+        core::v1::{ConfigMap, PodTemplateSpec, Service, ServiceSpec},
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+
+use crate::{names, nodes, pod, run::Run};
+
+/// Seconds that containers have to start in, and to end in, when a profile says nothing.
+pub const TIMEOUT: i64 = 300;
+
+/// Lets `<rabbit>.<workflow>` resolve, also before a container is ready.
+#[must_use]
+pub fn service(run: &Run<'_>) -> Service {
+    let selector = [(label::CONTAINER.to_owned(), run.workflow.to_owned())];
+    Service {
+        metadata: named(run, run.workflow),
+        spec: Some(ServiceSpec {
+            cluster_ip: Some("None".to_owned()),
+            selector: Some(selector.into()),
+            publish_not_ready_addresses: Some(true),
+            ..ServiceSpec::default()
+        }),
+        ..Service::default()
+    }
+}
+
+/// The files of the run.
+#[must_use]
+pub fn config_map(run: &Run<'_>) -> ConfigMap {
+    ConfigMap {
+        metadata: named(run, run.name),
+        data: Some(nodes::files(run)),
+        immutable: Some(true),
+        ..ConfigMap::default()
+    }
+}
+
+/// The Job on the rabbit at this place of the run; none when the profile has no pod for it.
+#[must_use]
+pub fn job(run: &Run<'_>, index: usize) -> Option<Job> {
+    let rabbit = run.placement.get(index)?;
+    let spec = run.profile.spec.as_ref()?;
+    let metadata = named(run, &names::job(run.workflow, &rabbit.name));
+    let template = PodTemplateSpec {
+        metadata: Some(ObjectMeta { labels: metadata.labels.clone(), ..ObjectMeta::default() }),
+        spec: Some(pod::on(run, index, rabbit, spec)),
+    };
+    let spec = JobSpec {
+        backoff_limit: Some(i32::try_from(run.profile.retry_limit).unwrap_or(i32::MAX)),
+        active_deadline_seconds: start_deadline(run),
+        // Two pods of a Job never run side by side: they would write to the same storage.
+        pod_replacement_policy: Some("Failed".to_owned()),
+        template,
+        ..JobSpec::default()
+    };
+    Some(Job { metadata, spec: Some(spec), ..Job::default() })
+}
+
+/// Seconds that a Job has until its container must be ready, unless there is no limit.
+#[must_use]
+pub fn start_deadline(run: &Run<'_>) -> Option<i64> {
+    Some(run.profile.pre_run_timeout_seconds.unwrap_or(TIMEOUT)).filter(|seconds| *seconds > 0)
+}
+
+fn named(run: &Run<'_>, name: &str) -> ObjectMeta {
+    ObjectMeta { name: Some(name.to_owned()), ..run.metadata.clone() }
+}
+
+#[cfg(test)]
+mod tests;

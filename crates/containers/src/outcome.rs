@@ -1,0 +1,180 @@
+//! How far the container on a rabbit is, from its Job and the Job's pods.
+
+use k8s_openapi::api::{
+    batch::v1::Job,
+    core::v1::{ContainerStatus, Pod},
+};
+
+/// Lines of a log that are told.
+const LINES: usize = 5;
+
+/// How far a Job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// No container of it is ready.
+    Starting,
+    /// Its container runs and says that it is ready.
+    Ready,
+    /// It ended well.
+    Succeeded,
+    /// It ended, and not well.
+    Failed,
+    /// It ended because it took too long.
+    TooLate,
+}
+
+impl State {
+    /// Whether no pod of the Job runs any more.
+    #[must_use]
+    pub fn is_ended(self) -> bool {
+        match self {
+            Self::Starting | Self::Ready => false,
+            Self::Succeeded | Self::Failed | Self::TooLate => true,
+        }
+    }
+}
+
+/// How far a Job is.
+#[must_use]
+pub fn state(job: &Job) -> State {
+    let status = job.status.as_ref();
+    let conditions = || status.into_iter().flat_map(|one| one.conditions.iter().flatten());
+    let holds = |kind: &str| conditions().find(|one| one.type_ == kind && one.status == "True");
+    if holds("Complete").is_some() {
+        return State::Succeeded;
+    }
+    match holds("Failed").map(|failed| failed.reason.as_deref()) {
+        Some(Some("DeadlineExceeded")) => State::TooLate,
+        Some(_) => State::Failed,
+        None if status.and_then(|status| status.ready).unwrap_or(0) > 0 => State::Ready,
+        None => State::Starting,
+    }
+}
+
+/// What the pods of a Job say of a failure or a wait: container, exit code or signal, the last lines of its log. The latest pod
+/// speaks.
+#[must_use]
+pub fn told<'a>(pods: impl Iterator<Item = &'a Pod>) -> Option<String> {
+    let latest = pods.max_by_key(|pod| pod.metadata.creation_timestamp.as_ref().map(|at| at.0))?;
+    let status = latest.status.as_ref()?;
+    let all = status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
+    let all: Vec<&ContainerStatus> = all.collect();
+    let ended = all.iter().find_map(|one| exit(one));
+    let waits = || all.iter().find_map(|one| wait(one));
+    let unplaced = || {
+        let mut conditions = status.conditions.iter().flatten();
+        let scheduled = conditions.find(|one| one.type_ == "PodScheduled")?;
+        scheduled.message.clone().filter(|_| scheduled.status == "False")
+    };
+    // Such as an eviction.
+    let whole = || {
+        let reason = status.reason.clone()?;
+        Some(with(reason, status.message.as_deref()))
+    };
+    ended.or_else(whole).or_else(waits).or_else(unplaced)
+}
+
+fn exit(container: &ContainerStatus) -> Option<String> {
+    let state = container.state.as_ref()?;
+    let ended = state.terminated.as_ref().filter(|ended| ended.exit_code != 0)?;
+    let name = &container.name;
+    let how = match (ended.signal, ended.reason.as_deref()) {
+        (_, Some(reason @ "OOMKilled")) => format!("container {name} was ended: {reason}"),
+        (Some(signal), _) if signal > 0 => format!("container {name} was ended by signal {signal}"),
+        _ => format!("container {name} exited with {}", ended.exit_code),
+    };
+    let log = ended.message.as_deref().map(last_lines);
+    Some(with(how, log.as_deref()))
+}
+
+fn wait(container: &ContainerStatus) -> Option<String> {
+    let waiting = container.state.as_ref()?.waiting.as_ref()?;
+    let reason = waiting.reason.as_ref()?;
+    Some(with(format!("container {}: {reason}", container.name), waiting.message.as_deref()))
+}
+
+fn with(text: String, more: Option<&str>) -> String {
+    match more.map(str::trim).filter(|more| !more.is_empty()) {
+        Some(more) => format!("{text}: {more}"),
+        None => text,
+    }
+}
+
+/// The last lines of a text, in one.
+fn last_lines(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    lines[lines.len().saturating_sub(LINES)..].join(" | ")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, from_value, json};
+
+    use super::*;
+
+    fn of(status: Value) -> State {
+        state(&from_value(json!({"metadata": {}, "status": status})).unwrap())
+    }
+
+    fn condition(kind: &str, reason: &str) -> Value {
+        json!({"conditions": [{"type": kind, "status": "True", "reason": reason}], "ready": 0})
+    }
+
+    #[test]
+    fn a_job_has_ended_when_its_controller_says_so() {
+        assert_eq!(of(json!({})), State::Starting);
+        assert_eq!(of(json!({"active": 1, "ready": 0})), State::Starting);
+        assert_eq!(of(json!({"active": 1, "ready": 1})), State::Ready);
+        assert_eq!(of(condition("Complete", "CompletionsReached")), State::Succeeded);
+        assert_eq!(of(condition("Failed", "BackoffLimitExceeded")), State::Failed);
+        assert_eq!(of(condition("Failed", "DeadlineExceeded")), State::TooLate);
+        // Its pods are still being ended.
+        assert_eq!(of(condition("FailureTarget", "DeadlineExceeded")), State::Starting);
+    }
+
+    fn pod(at: &str, status: Value) -> Pod {
+        let metadata = json!({"name": "p", "creationTimestamp": at});
+        from_value(json!({"metadata": metadata, "status": status})).unwrap()
+    }
+
+    fn ended(terminated: Value) -> Value {
+        let state = json!({"terminated": terminated});
+        let ready = json!({"name": "app", "state": state, "ready": false, "restartCount": 0, "image": "i", "imageID": ""});
+        json!({"containerStatuses": [ready]})
+    }
+
+    #[test]
+    fn the_latest_pod_says_how_it_ended() {
+        let cases = [
+            (ended(json!({"exitCode": 3})), "container app exited with 3"),
+            (
+                ended(json!({"exitCode": 1, "message": "a\nb\n\nc\nd\ne\nf\n"})),
+                "container app exited with 1: b | c | d | e | f",
+            ),
+            (ended(json!({"exitCode": 137, "signal": 9})), "container app was ended by signal 9"),
+            (
+                ended(json!({"exitCode": 137, "reason": "OOMKilled"})),
+                "container app was ended: OOMKilled",
+            ),
+            (
+                json!({"reason": "Evicted", "message": "the node had no memory"}),
+                "Evicted: the node had no memory",
+            ),
+            (
+                json!({"containerStatuses": [{"name": "app", "ready": false, "restartCount": 0, "image": "i", "imageID": "",
+                    "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}}]}),
+                "container app: ImagePullBackOff: no such image",
+            ),
+            (
+                json!({"conditions": [{"type": "PodScheduled", "status": "False", "message": "0/1 nodes are available"}]}),
+                "0/1 nodes are available",
+            ),
+        ];
+        let earlier = pod("2026-11-25T10:00:00Z", ended(json!({"exitCode": 99})));
+        for (status, expected) in cases {
+            let latest = pod("2026-11-25T10:00:01Z", status);
+            assert_eq!(told([&latest, &earlier].into_iter()).as_deref(), Some(expected));
+        }
+        assert_eq!(told(std::iter::empty()), None);
+    }
+}

@@ -1,0 +1,159 @@
+//! The pod of a run on one rabbit.
+
+use api::nnf_container_profile::{NnfContainer, NnfPodSpec};
+use k8s_openapi::api::core::v1::{
+    Capabilities, ConfigMapVolumeSource, Container, ContainerPort, HostPathVolumeSource,
+    PodSecurityContext, PodSpec, SecurityContext, Toleration, Volume, VolumeMount,
+};
+
+use crate::{
+    environment,
+    nodes::{DIRECTORY, GROUP, PASSWD},
+    run::{Rabbit, Run},
+};
+
+/// The volume with the files of the run.
+const CONFIG: &str = "nnf-config";
+/// What the names of the storages' volumes begin with.
+const STORAGE: &str = "storage-";
+/// What keeps other pods away from rabbits.
+const TAINT: &str = "cray.nnf.node";
+
+/// Whether a volume's name is one of ours.
+#[must_use]
+pub(crate) fn is_kept_name(name: &str) -> bool {
+    name == CONFIG || name.starts_with(STORAGE)
+}
+
+/// The pod on the rabbit at this place of the run.
+#[must_use]
+pub(crate) fn on(run: &Run<'_>, index: usize, rabbit: &Rabbit, spec: &NnfPodSpec) -> PodSpec {
+    let main = spec.containers.iter().enumerate();
+    let main = main.map(|(place, one)| Container {
+        ports: Some(ports(environment::of_place(run, place))).filter(|ports| !ports.is_empty()),
+        ..container(run, index, one)
+    });
+    let first: Vec<Container> =
+        spec.init_containers.iter().map(|one| container(run, index, one)).collect();
+    PodSpec {
+        // Names resolve only beneath the Service's.
+        hostname: Some(rabbit.name.clone()),
+        subdomain: Some(run.workflow.to_owned()),
+        node_selector: Some([("kubernetes.io/hostname".to_owned(), rabbit.name.clone())].into()),
+        tolerations: Some(vec![Toleration {
+            key: Some(TAINT.to_owned()),
+            operator: Some("Equal".to_owned()),
+            value: Some("true".to_owned()),
+            effect: Some("NoSchedule".to_owned()),
+            ..Toleration::default()
+        }]),
+        // A container that failed stays, and its log with it: the Job makes another pod.
+        restart_policy: Some("Never".to_owned()),
+        security_context: Some(PodSecurityContext {
+            fs_group: Some(run.group),
+            ..PodSecurityContext::default()
+        }),
+        automount_service_account_token: Some(false),
+        enable_service_links: Some(false),
+        share_process_namespace: spec.share_process_namespace,
+        termination_grace_period_seconds: spec.termination_grace_period_seconds,
+        image_pull_secrets: some(spec.image_pull_secrets.clone()),
+        volumes: Some(volumes(run, spec)),
+        init_containers: some(first),
+        containers: main.collect(),
+        ..PodSpec::default()
+    }
+}
+
+fn container(run: &Run<'_>, index: usize, of: &NnfContainer) -> Container {
+    let mounts = of.volume_mounts.iter().cloned().chain(mounts(run));
+    // The last lines of a log come with the pod's status, and so into the error of the workflow.
+    let policy = of.termination_message_policy.clone();
+    let policy = policy.unwrap_or_else(|| "FallbackToLogsOnError".to_owned());
+    Container {
+        name: of.name.clone(),
+        image: Some(of.image.clone()),
+        image_pull_policy: of.image_pull_policy.clone(),
+        command: some(of.command.clone()),
+        args: some(of.args.clone()),
+        working_dir: Some(of.working_dir.clone()).filter(|path| !path.is_empty()),
+        env: Some(environment::of_container(run, index, &of.env)),
+        env_from: some(of.env_from.clone()),
+        volume_mounts: Some(mounts.collect()),
+        restart_policy: of.restart_policy.clone(),
+        liveness_probe: of.liveness_probe.clone(),
+        readiness_probe: of.readiness_probe.clone(),
+        startup_probe: of.startup_probe.clone(),
+        termination_message_path: Some(of.termination_message_path.clone())
+            .filter(|path| !path.is_empty()),
+        termination_message_policy: Some(policy),
+        resources: of.resources.clone(),
+        security_context: Some(SecurityContext {
+            run_as_user: Some(run.user),
+            run_as_group: Some(run.group),
+            run_as_non_root: Some(true),
+            allow_privilege_escalation: Some(false),
+            capabilities: Some(Capabilities { add: None, drop: Some(vec!["ALL".to_owned()]) }),
+            ..SecurityContext::default()
+        }),
+        ..Container::default()
+    }
+}
+
+/// A container listens on the number that its rabbit has open for it.
+fn ports(of: &[u16]) -> Vec<ContainerPort> {
+    let port = |port: &u16| ContainerPort {
+        container_port: i32::from(*port),
+        host_port: Some(i32::from(*port)),
+        ..ContainerPort::default()
+    };
+    of.iter().map(port).collect()
+}
+
+fn volumes(run: &Run<'_>, spec: &NnfPodSpec) -> Vec<Volume> {
+    let config = Volume {
+        name: CONFIG.to_owned(),
+        config_map: Some(ConfigMapVolumeSource {
+            name: run.name.to_owned(),
+            ..ConfigMapVolumeSource::default()
+        }),
+        ..Volume::default()
+    };
+    let storages = run.storages.iter().enumerate().map(|(place, storage)| Volume {
+        name: format!("{STORAGE}{place}"),
+        host_path: Some(HostPathVolumeSource {
+            path: storage.path.clone(),
+            type_: Some("Directory".to_owned()),
+        }),
+        ..Volume::default()
+    });
+    spec.volumes.iter().cloned().chain([config]).chain(storages).collect()
+}
+
+fn mounts(run: &Run<'_>) -> impl Iterator<Item = VolumeMount> {
+    let file = |name: &str| VolumeMount {
+        name: CONFIG.to_owned(),
+        mount_path: format!("/etc/{name}"),
+        sub_path: Some(name.to_owned()),
+        read_only: Some(true),
+        ..VolumeMount::default()
+    };
+    let config = VolumeMount {
+        name: CONFIG.to_owned(),
+        mount_path: DIRECTORY.to_owned(),
+        read_only: Some(true),
+        ..VolumeMount::default()
+    };
+    let storages = run.storages.iter().enumerate().map(|(place, storage)| VolumeMount {
+        name: format!("{STORAGE}{place}"),
+        mount_path: storage.path.clone(),
+        // An allocation that is mounted anew appears in a container that runs.
+        mount_propagation: Some("HostToContainer".to_owned()),
+        ..VolumeMount::default()
+    });
+    [config, file(PASSWD), file(GROUP)].into_iter().chain(storages)
+}
+
+fn some<T>(list: Vec<T>) -> Option<Vec<T>> {
+    (!list.is_empty()).then_some(list)
+}

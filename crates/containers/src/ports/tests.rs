@@ -1,0 +1,116 @@
+use serde_json::{Value, from_value, json};
+
+use super::*;
+
+fn system(ports: Value) -> SystemConfigurationSpec {
+    from_value(json!({"ports": ports})).unwrap()
+}
+
+fn workflow(name: &str) -> ObjectReference {
+    ObjectReference {
+        kind: Some("Workflow".to_owned()),
+        name: Some(name.to_owned()),
+        uid: Some(format!("uid of {name}")),
+        ..ObjectReference::default()
+    }
+}
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(1_800_000_000 + second).unwrap()
+}
+
+const COOLDOWN: SignedDuration = SignedDuration::from_secs(60);
+
+#[test]
+fn a_site_lists_numbers_and_ranges() {
+    let cases = [
+        (json!([5000, "5001", "5003-5005"]), Ok(vec![5000, 5001, 5003, 5004, 5005])),
+        (json!([]), Ok(Vec::new())),
+        (json!(["5-4"]), Err(PortFault::Unreadable("5-4".to_owned()))),
+        (json!([0]), Err(PortFault::Unreadable("0".to_owned()))),
+        (json!([70000]), Err(PortFault::Unreadable("70000".to_owned()))),
+        (json!(["http"]), Err(PortFault::Unreadable("http".to_owned()))),
+    ];
+    for (given, expected) in cases {
+        assert_eq!(listed(&system(given.clone())), expected, "{given}");
+    }
+}
+
+/// Records of rabbits `r` and `s`.
+#[derive(Default)]
+struct Site {
+    r: Vec<NnfPortManagerAllocation>,
+    s: Vec<NnfPortManagerAllocation>,
+}
+
+impl Site {
+    fn choose(
+        &self,
+        who: &str,
+        rabbits: &str,
+        wanted: usize,
+        now: i64,
+    ) -> Result<Vec<u16>, PortFault> {
+        let all = [("r", &*self.r), ("s", &*self.s)];
+        let records: Records<'_> =
+            all.into_iter().filter(|(rabbit, _)| rabbits.contains(rabbit)).collect();
+        let free = |one: &NnfPortManagerAllocation| is_free(one, COOLDOWN, at(now), |_| true);
+        choose(&[5000, 5001, 5002], &records, &workflow(who), wanted, free)
+    }
+}
+
+fn take(record: &mut Vec<NnfPortManagerAllocation>, who: &str, ports: &[u16], now: i64) {
+    let free = |one: &NnfPortManagerAllocation| is_free(one, COOLDOWN, at(now), |_| true);
+    *record = with(record, &workflow(who), ports, free);
+}
+
+#[test]
+fn ports_of_one_rabbit_do_not_concern_another() {
+    let mut site = Site::default();
+    take(&mut site.r, "a", &[5000], 0);
+    assert_eq!(site.choose("b", "s", 1, 0), Ok(vec![5000]));
+    assert_eq!(site.choose("b", "r", 2, 0), Ok(vec![5001, 5002]));
+    assert_eq!(site.choose("b", "rs", 1, 0), Ok(vec![5001]), "the same on both");
+}
+
+#[test]
+fn who_has_ports_keeps_them() {
+    let mut site = Site::default();
+    take(&mut site.r, "a", &[5002], 0);
+    assert_eq!(site.choose("a", "rs", 1, 0), Ok(vec![5002]), "taken on one rabbit so far");
+    assert_eq!(site.choose("a", "rs", 2, 0), Ok(vec![5000, 5002]));
+    take(&mut site.s, "b", &[5002], 0);
+    assert_eq!(site.choose("a", "rs", 1, 0), Ok(vec![5000]), "another one was quicker there");
+}
+
+#[test]
+fn too_few_and_none_free_are_two_faults() {
+    let mut site = Site::default();
+    assert_eq!(site.choose("a", "r", 4, 0), Err(PortFault::TooFew { listed: 3, wanted: 4 }));
+    take(&mut site.r, "a", &[5000, 5001], 0);
+    assert_eq!(site.choose("b", "r", 2, 0), Err(PortFault::Taken { free: 1, wanted: 2 }));
+}
+
+#[test]
+fn a_port_that_was_used_cools_down() {
+    let mut site = Site::default();
+    take(&mut site.r, "a", &[5000, 5001, 5002], 0);
+    site.r = without(&site.r, &workflow("a"), COOLDOWN, at(10));
+    assert!(site.choose("b", "r", 1, 69).is_err());
+    assert!(site.choose("a", "r", 1, 69).is_err(), "for itself too");
+    assert_eq!(site.choose("b", "r", 1, 70), Ok(vec![5000]));
+    take(&mut site.r, "b", &[5000], 70);
+    assert_eq!(site.r.len(), 1, "what cooled down is left out of the next record: {:?}", site.r);
+    assert!(without(&site.r, &workflow("b"), SignedDuration::ZERO, at(80)).is_empty());
+}
+
+#[test]
+fn what_a_workflow_had_that_is_gone_is_free() {
+    let mut record = Vec::new();
+    take(&mut record, "a", &[5000], 0);
+    assert!(!is_free(&record[0], COOLDOWN, at(0), |of| of.name.as_deref() == Some("a")));
+    assert!(is_free(&record[0], COOLDOWN, at(0), |_| false));
+    // The next one of its name inherits nothing.
+    let namesake = ObjectReference { uid: Some("other".to_owned()), ..workflow("a") };
+    assert!(is_of(&record[0], &workflow("a")) && !is_of(&record[0], &namesake));
+}

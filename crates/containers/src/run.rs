@@ -1,0 +1,60 @@
+//! What the containers of one directive are made from.
+
+use api::NnfContainerProfileData;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+/// The containers of one directive, on all of its rabbits.
+#[derive(Clone, Debug)]
+pub struct Run<'a> {
+    /// Name of the workflow, which is that of the Service too.
+    pub workflow: &'a str,
+    /// Name of the ConfigMap: that of everything which belongs to the directive.
+    pub name: &'a str,
+    /// Namespace, labels and owner of all objects.
+    pub metadata: ObjectMeta,
+    /// Whom the containers run as.
+    pub user: i64,
+    /// The group that they run as.
+    pub group: i64,
+    /// What they run.
+    pub profile: &'a NnfContainerProfileData,
+    /// The storage that they see.
+    pub storages: &'a [StoragePath],
+    /// Where they run.
+    pub placement: &'a [Rabbit],
+    /// Their ports, the same on every rabbit: a compute is told of one list.
+    pub ports: &'a [u16],
+    /// The domain of the cluster, such as `cluster.local`.
+    pub cluster_domain: &'a str,
+}
+
+/// Storage that containers see at the path that it has on their rabbit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoragePath {
+    /// The variable with its path, such as `DW_JOB_scratch`.
+    pub variable: String,
+    /// The path: a directory, on the rabbit and in the container.
+    pub path: String,
+}
+
+/// A rabbit of a run, with the job's computes that it serves in the job's order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rabbit {
+    /// Its name.
+    pub name: String,
+    /// The computes, each with its place among all of the job's.
+    pub computes: Vec<(usize, String)>,
+}
+
+impl Run<'_> {
+    /// Namespace of all objects.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        self.metadata.namespace.as_deref().unwrap_or_default()
+    }
+
+    /// Names of the rabbits, in the run's order.
+    pub fn rabbits(&self) -> impl Iterator<Item = &str> {
+        self.placement.iter().map(|rabbit| rabbit.name.as_str())
+    }
+}

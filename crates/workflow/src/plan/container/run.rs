@@ -1,0 +1,114 @@
+//! What a directive's containers are made from, gathered from its objects.
+
+use std::collections::BTreeMap;
+
+use api::{NnfContainerProfile, ResourceError, names::label};
+use containers::{Rabbit, Run, StoragePath};
+use directive::Container;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::ResourceExt;
+
+use super::storages;
+use crate::{
+    names::{of_directive, owned, with_directive},
+    progress::{internal, wlm},
+    view::View,
+};
+
+/// What a run is made from.
+#[derive(Debug)]
+pub(super) struct Parts<'a> {
+    workflow: String,
+    name: String,
+    metadata: ObjectMeta,
+    profile: &'a NnfContainerProfile,
+    pub(super) placement: Vec<Rabbit>,
+    storages: Vec<StoragePath>,
+    cluster_domain: String,
+    ids: (i64, i64),
+}
+
+impl<'a> Parts<'a> {
+    pub(super) fn of(
+        view: &'a View<'_>,
+        index: usize,
+        container: &Container,
+    ) -> Result<Self, ResourceError> {
+        let pinned = view.directives[index].containers.profile.as_deref();
+        let profile = pinned.ok_or_else(|| internal("the pinned NnfContainerProfile is gone"))?;
+        let settings = view.site.settings.containers.as_ref();
+        let settings = settings.ok_or_else(|| internal("no containers run here any more"))?;
+        let spec = &view.workflow.spec;
+        Ok(Self {
+            workflow: view.workflow.name_any(),
+            name: of_directive(&view.workflow, index),
+            metadata: metadata(view, index),
+            profile,
+            placement: placement(view)?,
+            storages: storages::paths(view, container),
+            cluster_domain: settings.cluster_domain.clone(),
+            ids: (spec.user_id, spec.group_id),
+        })
+    }
+
+    pub(super) fn workflow(&self) -> &str {
+        &self.workflow
+    }
+
+    /// How many ports the containers want on each rabbit.
+    pub(super) fn ports(&self) -> usize {
+        let data = self.profile.data();
+        let containers = data.spec.as_ref().map_or(0, |spec| spec.containers.len());
+        usize::try_from(data.num_ports).unwrap_or(0).saturating_mul(containers)
+    }
+
+    pub(super) fn run<'b>(&'b self, ports: &'b [u16]) -> Run<'b> {
+        Run {
+            workflow: &self.workflow,
+            name: &self.name,
+            metadata: self.metadata.clone(),
+            user: self.ids.0,
+            group: self.ids.1,
+            profile: self.profile.data(),
+            storages: &self.storages,
+            placement: &self.placement,
+            ports,
+            cluster_domain: &self.cluster_domain,
+        }
+    }
+}
+
+fn metadata(view: &View<'_>, index: usize) -> ObjectMeta {
+    let of = of_directive(&view.workflow, index);
+    let metadata = ObjectMeta { name: None, ..owned(&view.workflow, &of) };
+    let mut metadata = with_directive(metadata, &view.workflow, index);
+    metadata.labels.get_or_insert_default().extend(
+        [
+            (label::CONTAINER, view.workflow.name_any()),
+            (label::PINNED_CONTAINER_PROFILE_NAME, of),
+            (label::PINNED_CONTAINER_PROFILE_NAMESPACE, view.namespace()),
+        ]
+        .map(|(key, value)| (key.to_owned(), value)),
+    );
+    metadata
+}
+
+/// The rabbits of the job's computes by name, each with its computes in the job's order.
+fn placement(view: &View<'_>) -> Result<Vec<Rabbit>, ResourceError> {
+    let mut of: BTreeMap<&str, Vec<(usize, String)>> = BTreeMap::new();
+    for (global, compute) in view.computes().enumerate() {
+        let rabbit = view.site.rabbit_of.get(compute).ok_or_else(|| {
+            wlm(format!(
+                "Computes names {compute}, which no rabbit serves: containers run on rabbits, so name computes that SystemConfiguration default/default lists under one"
+            ))
+        })?;
+        of.entry(rabbit).or_default().push((global, compute.to_owned()));
+    }
+    if of.is_empty() {
+        return Err(wlm(
+            "Computes names no compute: containers run on the rabbits of the job's computes, so fill Computes",
+        ));
+    }
+    let rabbit = |(name, computes): (&str, _)| Rabbit { name: name.to_owned(), computes };
+    Ok(of.into_iter().map(rabbit).collect())
+}

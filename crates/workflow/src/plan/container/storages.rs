@@ -1,0 +1,106 @@
+//! The storage that containers see.
+
+use std::{borrow::Cow, collections::BTreeSet};
+
+use api::{ResourceError, WorkflowState};
+use containers::{StoragePath, outcome::state};
+use controller::ObjectKey;
+use directive::{Command, Container, FileSystem, StorageArgument, Variable};
+
+use crate::{
+    plan::mounts::{self, is_mounted},
+    progress::{Progress, some_of, user},
+    view::{Containers, Group, View},
+};
+
+/// Checks that all of it can be had.
+pub(super) fn check(container: &Container) -> Result<(), ResourceError> {
+    match container.storages.iter().find(|one| one.variable != Variable::Job) {
+        None => Ok(()),
+        Some(one) => Err(user(format!(
+            "argument {}={}: this version of Warren gives containers the storage of jobdw only; leave the argument out",
+            one.key, one.value
+        ))),
+    }
+}
+
+/// Where it is on every rabbit, and in the containers there.
+pub(super) fn paths(view: &View<'_>, container: &Container) -> Vec<StoragePath> {
+    let path = |argument: &StorageArgument| {
+        let (index, file_system) = named(view, argument)?;
+        let path = mounts::path(view, index, file_system);
+        Some(StoragePath { variable: argument.key.clone(), path })
+    };
+    container.storages.iter().filter_map(path).collect()
+}
+
+/// Whether every rabbit of the run has all of it mounted.
+pub(super) fn mounted<'a>(
+    view: &View<'_>,
+    container: &Container,
+    rabbits: impl Iterator<Item = &'a str>,
+) -> Progress {
+    let used = || container.storages.iter().filter_map(|argument| named(view, argument));
+    let has = |rabbit: &str, index: usize| {
+        let mounts = view.directives[index].storage.mounts.values();
+        mounts.filter(|mount| mount.spec.node == rabbit).any(|mount| is_mounted(mount))
+    };
+    let waited = rabbits.filter(|rabbit| used().any(|(index, _)| !has(rabbit, index)));
+    let waited: Vec<&str> = waited.collect();
+    if waited.is_empty() {
+        Progress::default()
+    } else {
+        Progress::wait(format!("mount on {}", some_of(waited)))
+    }
+}
+
+/// The directive that an argument names, and its kind of storage.
+fn named(view: &View<'_>, argument: &StorageArgument) -> Option<(usize, FileSystem)> {
+    let lines = view.workflow.spec.directives.iter().enumerate();
+    let mut jobs = lines.filter_map(|(index, line)| {
+        match Command::try_from(&line.parse::<directive::Directive>().ok()?).ok()? {
+            Command::Jobdw(jobdw) => Some((index, jobdw)),
+            _ => None,
+        }
+    });
+    let (index, jobdw) = jobs.find(|(_, jobdw)| jobdw.name == argument.value)?;
+    Some((index, jobdw.file_system))
+}
+
+/// The rabbits on which containers use the storage of a directive.
+pub fn rabbits<'a>(view: &'a View<'_>, index: usize) -> BTreeSet<&'a str> {
+    let is_used = users(view, index).next().is_some();
+    let computes = view.computes().filter(|_| is_used);
+    computes.filter_map(|compute| view.site.rabbit_of.get(compute).map(String::as_str)).collect()
+}
+
+/// The containers that use the storage of a directive.
+fn users<'a>(view: &'a View<'_>, index: usize) -> impl Iterator<Item = &'a Containers> {
+    let lines = view.workflow.spec.directives.iter().zip(&view.directives);
+    let users = lines.filter(move |(line, _)| {
+        super::command(line).is_some_and(|container| {
+            container.storages.iter().any(|one| named(view, one).is_some_and(|(of, _)| of == index))
+        })
+    });
+    users.map(|(_, of)| &of.containers)
+}
+
+/// Whether containers may still use the storage of a directive: in PostRun while one runs, and in Teardown while there is any.
+pub fn holds(view: &View<'_>, index: usize) -> bool {
+    users(view, index).any(|of| {
+        let is_ended = of.jobs.values().all(|job| state(job).is_ended());
+        !is_ended || view.state() == WorkflowState::Teardown && !of.is_gone()
+    })
+}
+
+/// The storage of a directive without the mounts on rabbits that containers still use.
+pub fn without_held<'a>(view: &'a View<'_>, index: usize) -> Cow<'a, Group> {
+    let group = &view.directives[index].storage;
+    if !holds(view, index) {
+        return Cow::Borrowed(group);
+    }
+    let is_free = |(at, _): &(&ObjectKey, _)| !view.site.rabbits().contains(at.0.as_str());
+    let mounts = group.mounts.iter().filter(is_free);
+    let mounts = mounts.map(|(at, mount)| (at.clone(), mount.clone())).collect();
+    Cow::Owned(Group { mounts, ..group.clone() })
+}

@@ -1,0 +1,141 @@
+//! What belongs to the containers of workflows.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use api::{
+    NnfContainerProfile, NnfPortManager, Workflow,
+    names::{NNF_PORT_MANAGER, PROFILE_TEMPLATE_NAMESPACE, label},
+};
+use controller::{Change, Object, Store};
+use k8s_openapi::api::{
+    batch::v1::Job,
+    core::v1::{ConfigMap, Pod, Service},
+};
+use kube::ResourceExt;
+
+use super::{Kept, Key, Wake, World, children::own, place, wake_workflow, workflow_of};
+use crate::{names::of_directive, view::Containers};
+
+/// On a pod: the Job that it belongs to.
+const JOB_NAME: &str = "batch.kubernetes.io/job-name";
+
+impl World {
+    /// The containers of a directive.
+    pub(super) fn containers(&self, workflow: &Workflow, index: usize) -> Containers {
+        let (namespace, name) = place(workflow);
+        let (uid, of) = (workflow.uid().unwrap_or_default(), of_directive(workflow, index));
+        let mine = |labels: &BTreeMap<String, String>| {
+            labels.get(label::WORKFLOW_UID) == Some(&uid)
+                && labels.get(label::DIRECTIVE_INDEX) == Some(&index.to_string())
+        };
+        let mut containers = Containers {
+            profile: own(self.container_profiles.get(&namespace, &of), &uid),
+            service: own(self.services.get(&namespace, &name), &uid)
+                .filter(|one| mine(one.labels())),
+            config_map: own(self.config_maps.get(&namespace, &of), &uid),
+            ..Containers::default()
+        };
+        let Some(children) = self.children.get(&(namespace, name)) else { return containers };
+        let jobs = children.jobs.iter().filter_map(|at| self.jobs.get(&at.0, &at.1));
+        for job in jobs.filter(|one| mine(one.labels())) {
+            containers.jobs.insert(job.name_any(), job.clone());
+        }
+        let pods = children.pods.iter().filter_map(|at| self.pods.get(&at.0, &at.1));
+        for pod in pods.filter(|one| mine(one.labels())) {
+            let job = pod.labels().get(JOB_NAME).cloned().unwrap_or_default();
+            containers.pods.entry(job).or_default().push(pod.clone());
+        }
+        containers
+    }
+}
+
+impl Kept for NnfContainerProfile {
+    fn store(world: &mut World) -> &mut Store<Self> {
+        &mut world.container_profiles
+    }
+
+    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        let Some(object) = change.object() else { return Vec::new() };
+        let (namespace, name) = place(&**object);
+        if namespace != PROFILE_TEMPLATE_NAMESPACE {
+            return wake_workflow(workflow_of(&**object));
+        }
+        match change.new.clone().filter(|profile| !profile.data().pinned) {
+            Some(template) => world.site.container_profiles.insert(name, template),
+            None => world.site.container_profiles.remove(&name),
+        };
+        vec![Wake::Waiting]
+    }
+}
+
+impl Kept for NnfPortManager {
+    fn store(world: &mut World) -> &mut Store<Self> {
+        &mut world.ports
+    }
+
+    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        let Some(object) = change.object() else { return Vec::new() };
+        let (rabbit, name) = place(&**object);
+        if name != NNF_PORT_MANAGER {
+            return Vec::new();
+        }
+        match change.new.clone() {
+            Some(new) => world.site.ports.insert(rabbit, new),
+            None => world.site.ports.remove(&rabbit),
+        };
+        // Who has ports goes on, and who had too few looks again.
+        let records = [&change.old, &change.new].into_iter().flatten();
+        let records = records.filter_map(|record| record.status.as_ref());
+        let requesters = records.flat_map(|status| &status.allocations).map(|one| {
+            let requester = &*one.requester;
+            let part = |text: &Option<String>| text.clone().unwrap_or_default();
+            Wake::Key(Key::Workflow((part(&requester.namespace), part(&requester.name))))
+        });
+        requesters.chain([Wake::Failing]).collect()
+    }
+}
+
+impl Kept for Job {
+    fn store(world: &mut World) -> &mut Store<Self> {
+        &mut world.jobs
+    }
+
+    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        world.child(change, |children| &mut children.jobs)
+    }
+}
+
+impl Kept for Pod {
+    fn store(world: &mut World) -> &mut Store<Self> {
+        &mut world.pods
+    }
+
+    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        world.child(change, |children| &mut children.pods)
+    }
+}
+
+impl Kept for Service {
+    fn store(world: &mut World) -> &mut Store<Self> {
+        &mut world.services
+    }
+
+    fn changed(_: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        wake(change)
+    }
+}
+
+impl Kept for ConfigMap {
+    fn store(world: &mut World) -> &mut Store<Self> {
+        &mut world.config_maps
+    }
+
+    fn changed(_: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        wake(change)
+    }
+}
+
+fn wake<K: Object>(change: &Change<K>) -> Vec<Wake> {
+    let object: Option<&Arc<K>> = change.object();
+    wake_workflow(object.and_then(|object| workflow_of(&**object)))
+}

@@ -1,0 +1,215 @@
+//! A control plane with the engine, two rabbits and what a workload manager does.
+
+use std::{path::Path, time::Duration};
+
+use api::{NnfContainerProfile, SystemConfiguration, Workflow};
+use control_plane::ControlPlane;
+use controller::Object;
+use k8s_openapi::{
+    api::{
+        batch::v1::Job,
+        core::v1::{ConfigMap, Namespace, Pod, Service},
+    },
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, from_value, json, to_value};
+use workflow::{Containers, Rules, Settings, shipped};
+
+/// Longer than anything takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+const STATES: [&str; 4] = ["Proposal", "Setup", "DataIn", "PreRun"];
+
+pub(crate) struct Site {
+    client: Client,
+    _plane: ControlPlane,
+}
+
+impl Site {
+    pub(crate) async fn start(directory: &Path) -> Self {
+        let plane = ControlPlane::start(directory, control_plane::Settings::default()).unwrap();
+        let client = plane.client().await.unwrap();
+        let site = Self { client, _plane: plane };
+        let definitions: Api<CustomResourceDefinition> = Api::all(site.client.clone());
+        for crd in api::crds() {
+            definitions.create(&PostParams::default(), &crd).await.unwrap();
+        }
+        for name in ["r", "s"] {
+            let namespace = json!({"metadata": {"name": name}});
+            let namespace: Namespace = from_value(namespace).unwrap();
+            let namespaces: Api<Namespace> = Api::all(site.client.clone());
+            namespaces.create(&PostParams::default(), &namespace).await.unwrap();
+        }
+        // A CRD is served a moment after it was created.
+        let install = || shipped::install(&site.client);
+        until("the shipped rules", async || install().await.ok()).await;
+        let rabbit = |name: &str, compute: &str| json!({"type": "Rabbit", "name": name, "computesAccess": [{"name": compute, "index": 0}]});
+        let system = json!({
+            "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "SystemConfiguration",
+            "metadata": {"name": "default", "namespace": "default"},
+            "spec": {"storageNodes": [rabbit("r", "c1"), rabbit("s", "d1")], "ports": ["5000-5001"], "portsCooldownInSeconds": 0},
+        });
+        site.create::<SystemConfiguration>("default", system).await;
+        let settings = Settings {
+            containers: Some(Containers {
+                namespace: "default".to_owned(),
+                cluster_domain: "cluster.local".to_owned(),
+            }),
+            ..Settings::default()
+        };
+        tokio::spawn(workflow::run(site.client.clone(), settings, Rules::default()));
+        site
+    }
+
+    fn api<K: Object>(&self, namespace: &str) -> Api<K> {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    async fn create<K: Object>(&self, namespace: &str, object: Value) {
+        let object = from_value(object).unwrap();
+        until(&format!("{} to be served", K::kind(&())), async || {
+            self.api::<K>(namespace).create(&PostParams::default(), &object).await.ok()
+        })
+        .await;
+    }
+
+    /// A profile of one container with a port; `more` is added to its data.
+    pub(crate) async fn profile(&self, name: &str, more: Value) {
+        let mut data = json!({
+            "numPorts": 1, "spec": {"containers": [{"name": "app", "image": "registry.example/app:1"}]},
+        });
+        data.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let profile = json!({
+            "apiVersion": "nnf.cray.hpe.com/v1alpha11", "kind": "NnfContainerProfile",
+            "metadata": {"name": name, "namespace": "nnf-system"}, "data": data,
+        });
+        self.create::<NnfContainerProfile>("nnf-system", profile).await;
+    }
+
+    /// To a state, whose end is not waited for.
+    pub(crate) async fn towards(&self, name: &str, profile: &str, to: &str) {
+        let workflow = json!({
+            "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "Workflow",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {
+                "desiredState": "Proposal", "wlmID": "test", "jobID": 7, "userID": 1001, "groupID": 1002,
+                "dwDirectives": [format!("#DW container name=beside profile={profile}")],
+            },
+        });
+        self.create::<Workflow>("default", workflow).await;
+        for (place, state) in STATES.iter().enumerate() {
+            if place > 0 {
+                self.ask(name, state).await;
+            }
+            if *state == to {
+                return;
+            }
+            self.wait(name, state, "Completed", "").await;
+            if *state == "Proposal" {
+                self.patch::<api::Computes>(
+                    name,
+                    json!({"data": [{"name": "c1"}, {"name": "d1"}]}),
+                )
+                .await;
+            }
+        }
+    }
+
+    async fn patch<K: Object>(&self, name: &str, patch: Value) {
+        let api = self.api::<K>("default");
+        api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    }
+
+    pub(crate) async fn ask(&self, name: &str, state: &str) {
+        self.patch::<Workflow>(name, json!({"spec": {"desiredState": state}})).await;
+    }
+
+    /// Waits until a workflow's state has a status, and its message these words.
+    pub(crate) async fn wait(&self, name: &str, state: &str, status: &str, words: &str) -> Value {
+        let what = format!("{name} in {state} to be {status} with {words:?}");
+        until(&what, async || {
+            let workflow = self.api::<Workflow>("default").get(name).await.ok()?;
+            let workflow = to_value(workflow).unwrap();
+            let told = &workflow["status"];
+            let message = told["message"].as_str().unwrap_or_default();
+            let is_there =
+                told["state"] == state && told["status"] == status && message.contains(words);
+            is_there.then(|| workflow.clone())
+        })
+        .await
+    }
+
+    async fn of<K: Object>(&self, name: &str) -> Vec<K> {
+        let mine = ListParams::default().labels(&format!("nnf.cray.hpe.com/container={name}"));
+        self.api::<K>("default").list(&mine).await.unwrap().items
+    }
+
+    pub(crate) async fn jobs(&self, name: &str) -> Vec<Value> {
+        self.of::<Job>(name).await.into_iter().map(|job| to_value(job).unwrap()).collect()
+    }
+
+    /// The pods that the Job controller made, once there are so many.
+    pub(crate) async fn pods(&self, name: &str, count: usize) -> Vec<Value> {
+        until(&format!("{count} pods of {name}"), async || {
+            let pods = self.of::<Pod>(name).await;
+            (pods.len() == count).then_some(pods)
+        })
+        .await
+        .into_iter()
+        .map(|pod| to_value(pod).unwrap())
+        .collect()
+    }
+
+    /// What a kubelet writes of each pod.
+    pub(crate) async fn tell(&self, name: &str, status: Value) {
+        for pod in self.of::<Pod>(name).await {
+            let patch = Patch::Merge(json!({"status": status}));
+            let api = self.api::<Pod>("default");
+            api.patch_status(&pod.name_any(), &PatchParams::default(), &patch).await.unwrap();
+        }
+    }
+
+    /// Keeps the pods when they are deleted, as a kubelet does whose containers take their time; or lets go of them.
+    pub(crate) async fn hold(&self, name: &str, is_held: bool) {
+        for pod in self.of::<Pod>(name).await {
+            let mut finalizers = pod.finalizers().to_vec();
+            finalizers.retain(|name| name != "test/kubelet");
+            finalizers.extend(is_held.then(|| "test/kubelet".to_owned()));
+            self.patch::<Pod>(&pod.name_any(), json!({"metadata": {"finalizers": finalizers}}))
+                .await;
+        }
+    }
+
+    /// Deletes a workflow, and waits until nothing of it is left.
+    pub(crate) async fn remove(&self, name: &str) {
+        self.api::<Workflow>("default").delete(name, &DeleteParams::default()).await.unwrap();
+        until(&format!("nothing of {name} to be left"), async || {
+            let left = self.of::<Job>(name).await.len()
+                + self.of::<Pod>(name).await.len()
+                + self.of::<Service>(name).await.len()
+                + self.of::<ConfigMap>(name).await.len();
+            let is_gone = self.api::<Workflow>("default").get_opt(name).await.unwrap().is_none();
+            (left == 0 && is_gone).then_some(())
+        })
+        .await;
+        let ports = self.api::<api::NnfPortManager>("r").get("nnf-port-manager").await.unwrap();
+        assert!(ports.status.unwrap().allocations.is_empty(), "{name} left a port");
+    }
+}
+
+/// Waits until there is something.
+async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let found = tokio::time::timeout(PATIENCE, async {
+        loop {
+            if let Some(found) = look().await {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    });
+    found.await.unwrap_or_else(|_| panic!("waited in vain for {what}"))
+}

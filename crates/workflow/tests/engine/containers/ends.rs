@@ -1,0 +1,145 @@
+//! How containers end, and what waits for it.
+
+use serde_json::{Value, json};
+
+use super::{complete, failed, lines, running, site};
+use crate::site::{Site, at};
+
+/// A pod of a Job, as a kubelet tells of it.
+fn pod(site: &mut Site, job: &str, status: &Value) {
+    let template = site.get("Job", "default", job)["spec"]["template"].clone();
+    let mut labels = template["metadata"]["labels"].clone();
+    labels["batch.kubernetes.io/job-name"] = json!(job);
+    site.put(json!({
+        "kind": "Pod",
+        "metadata": {"name": format!("{job}-x"), "namespace": "default", "labels": labels,
+            "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": job,
+                "uid": site.get("Job", "default", job)["metadata"]["uid"]}]},
+        "spec": template["spec"], "status": status,
+    }));
+}
+
+fn container(state: &Value) -> Value {
+    json!({"phase": "Pending", "containerStatuses": [
+        {"name": "app", "ready": false, "restartCount": 0, "image": "i", "imageID": "", "state": state}]})
+}
+
+#[test]
+fn one_that_does_not_start_says_why_it_waits_and_is_an_error_at_its_deadline() {
+    let mut site = site();
+    site.towards("w", &lines("gfs2"), "PreRun");
+    let waits = json!({"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}});
+    pod(&mut site, "w-r", &container(&waits));
+    site.settle();
+    let why = "r: container app: ImagePullBackOff: no such image";
+    assert!(site.message("w").ends_with(why), "{}", site.message("w"));
+    site.jobs_tell(&failed("DeadlineExceeded"));
+    let (state, ready, status, message) = site.told("w");
+    assert_eq!((state.as_str(), ready, status.as_str()), ("PreRun", false, "Error"));
+    let expected = "container on r was not ready after 60 seconds: container app: ImagePullBackOff";
+    assert!(message.contains(expected), "{message}");
+}
+
+#[test]
+fn one_that_fails_is_an_error_in_postrun_with_its_last_words() {
+    let mut site = site();
+    site.towards("w", &lines("gfs2"), "PreRun");
+    let ended = json!({"terminated": {"exitCode": 3, "message": "no input\n"}});
+    pod(&mut site, "w-r", &container(&ended));
+    site.jobs_tell(&failed("BackoffLimitExceeded"));
+    assert!(site.is_ready("w", "PreRun"), "the job may go on without it: {:?}", site.told("w"));
+    site.ask("w", "PostRun");
+    site.settle();
+    let (_, _, status, message) = site.told("w");
+    assert_eq!(status, "Error");
+    let expected = "container on r failed to run successfully after 3 attempts: container app exited with 3: no input";
+    assert!(message.contains(expected), "{message}");
+    site.ask("w", "Teardown");
+    site.delete(&at("Pod", "default", "w-r-x"));
+    site.settle();
+    site.remove("w");
+}
+
+#[test]
+fn one_that_does_not_end_in_time_is_an_error_in_postrun() {
+    let mut site = site();
+    site.towards("w", &lines("gfs2"), "PreRun");
+    site.jobs_tell(&running());
+    site.ask("w", "PostRun");
+    site.settle();
+    site.jobs_tell(&failed("DeadlineExceeded"));
+    let expected = "container on r failed to complete after 90 seconds";
+    assert!(site.message("w").contains(expected), "{}", site.message("w"));
+}
+
+#[test]
+fn who_waits_for_none_finds_the_storage_mounted_until_the_containers_are_gone() {
+    let mut site = site();
+    site.edit("NnfContainerProfile", "nnf-system", "app", |profile| {
+        profile["data"]["postRunTimeoutSeconds"] = json!(0);
+    });
+    site.towards("w", &lines("gfs2"), "PreRun");
+    site.jobs_tell(&running());
+    site.ask("w", "PostRun");
+    site.settle();
+    assert!(site.is_ready("w", "PostRun"), "{:?}", site.told("w"));
+    let state = |site: &Site, node: &str, end: &str| {
+        site.get("ClientMount", node, &format!("default-w-0-{end}"))["spec"]["desiredState"].clone()
+    };
+    assert_eq!(state(&site, "c1", "computes"), "unmounted");
+    assert_eq!(state(&site, "r", "servers"), "mounted");
+    let block = site.get("NnfNodeBlockStorage", "r", "default-w-0-gfs2-0");
+    assert_eq!(block["spec"]["allocations"][0]["access"], json!(["r"]));
+    site.pods_stay = true;
+    for state in ["DataOut", "Teardown"] {
+        site.ask("w", state);
+        site.settle();
+    }
+    assert!(site.message("w").contains("containers"), "{:?}", site.told("w"));
+    assert_eq!(state(&site, "r", "servers"), "mounted", "their pods still end");
+    assert_eq!(site.names("NnfNodeStorage").len(), 2);
+    site.pods_stay = false;
+    site.settle();
+    assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
+    site.remove("w");
+}
+
+#[test]
+fn a_pod_that_outlives_its_job_keeps_the_storage() {
+    let mut site = site();
+    site.towards("w", &lines("gfs2"), "PreRun");
+    site.jobs_tell(&running());
+    pod(&mut site, "w-r", &json!({"phase": "Running"}));
+    site.edit("Pod", "default", "w-r-x", |pod| {
+        pod["metadata"]["finalizers"] = json!(["batch.kubernetes.io/job-tracking"]);
+    });
+    site.ask("w", "Teardown");
+    site.settle();
+    assert!(!site.told("w").1 && !site.names("NnfNodeStorage").is_empty());
+    site.edit("Pod", "default", "w-r-x", |pod| pod["metadata"]["finalizers"] = json!([]));
+    site.collect();
+    site.settle();
+    site.remove("w");
+}
+
+#[test]
+fn a_workflow_that_is_deleted_while_its_containers_run_leaves_nothing() {
+    let mut site = site();
+    site.towards("w", &lines("raw"), "PreRun");
+    site.jobs_tell(&running());
+    site.remove("w");
+    assert!(site.names("Job").is_empty());
+}
+
+#[test]
+fn jobs_that_somebody_deleted_are_told() {
+    let mut site = site();
+    site.towards("w", &lines("gfs2"), "PreRun");
+    site.jobs_tell(&complete());
+    for name in ["w-r", "w-s"] {
+        site.delete(&at("Job", "default", name));
+    }
+    site.ask("w", "PostRun");
+    site.settle();
+    assert!(site.message("w").contains("Jobs are gone"), "{}", site.message("w"));
+}

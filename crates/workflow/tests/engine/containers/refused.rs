@@ -1,0 +1,119 @@
+//! What is refused in Proposal, and in which words.
+
+use serde_json::{Value, json};
+
+use super::{lines, profile, site};
+use crate::{job::directive, site::Site};
+
+fn told(site: &mut Site, lines: &[String]) -> String {
+    site.create("w", lines);
+    site.settle();
+    let (state, _, status, message) = site.told("w");
+    assert_eq!((state.as_str(), status.as_str()), ("Proposal", "Error"), "{message}");
+    assert!(site.names("Job").is_empty());
+    site.remove("w");
+    message
+}
+
+#[test]
+fn a_site_where_no_containers_run_says_so() {
+    let mut site = site();
+    site.containers = None;
+    let message = told(&mut site, &lines("gfs2"));
+    assert!(
+        message.contains("DW Directive 1: User error: command container: no containers run here"),
+        "{message}"
+    );
+}
+
+#[test]
+fn containers_run_in_one_namespace() {
+    let mut site = site();
+    site.containers.as_mut().unwrap().namespace = "jobs".to_owned();
+    let message = told(&mut site, &lines("gfs2"));
+    assert!(message.contains("in the Kubernetes namespace jobs only"), "{message}");
+}
+
+#[test]
+fn a_directive_that_its_profile_does_not_admit_is_refused() {
+    let container = |rest: &str| format!("#DW container name=beside {rest}");
+    let cases = [
+        (container("profile=none"), "no such NnfContainerProfile; write app"),
+        (container("profile=app DW_JOB_data=other"), "no directive jobdw name=other"),
+        (container("profile=app DW_JOB_more=scratch"), "profile app has no such storage"),
+        (container("profile=app DW_JOB_data=small"), "unsupported container filesystem xfs"),
+        (container("profile=app DW_PERSISTENT_kept=kept"), "no directive persistentdw name=kept"),
+    ];
+    for (line, part) in cases {
+        let message =
+            told(&mut site(), &[directive("gfs2", "scratch"), directive("xfs", "small"), line]);
+        assert!(message.contains(part), "{part}: {message}");
+    }
+}
+
+#[test]
+fn a_profile_that_cannot_be_carried_out_is_refused() {
+    type Edit = fn(&mut Value);
+    let cases: [(Edit, &str); 6] = [
+        (|it| it["userID"] = json!(7), "only for user 7, and the workflow's is 1001"),
+        (|it| it["groupID"] = json!(8), "only for group 8, and the workflow's is 1002"),
+        (
+            |it| it["storages"][0] = json!({"name": "DW_JOB_need", "optional": false}),
+            "argument DW_JOB_need is missing",
+        ),
+        (|it| it["spec"] = Value::Null, "argument profile=app: data has neither spec nor mpiSpec"),
+        (
+            |it| it["spec"]["volumes"] = json!([{"name": "v", "hostPath": {"path": "/"}}]),
+            "is a hostPath",
+        ),
+        (|it| it["spec"]["automountServiceAccountToken"] = json!(true), "no token for the API"),
+    ];
+    for (edit, part) in cases {
+        let mut site = site();
+        let mut profile = profile();
+        edit(&mut profile["data"]);
+        site.put(profile);
+        let container = "#DW container name=beside profile=app".to_owned();
+        let message = told(&mut site, &[container]);
+        assert!(message.contains(part), "{part}: {message}");
+    }
+}
+
+#[test]
+fn names_that_no_service_or_job_can_have_are_refused() {
+    let mut site = site();
+    let long = "w".repeat(62);
+    site.create(&long, &lines("gfs2"));
+    site.settle();
+    let message = site.told(&long).3;
+    assert!(message.contains("has 64 characters and may have 63"), "{message}");
+    site.create("w.x", &lines("gfs2"));
+    site.settle();
+    assert!(site.told("w.x").3.contains("its name is that of a Service"), "{:?}", site.told("w.x"));
+}
+
+#[test]
+fn a_compute_that_no_rabbit_serves_has_no_container() {
+    let mut site = site();
+    site.edit("SystemConfiguration", "default", "default", |object| {
+        object["spec"]["externalComputeNodes"] = json!([{"name": "far"}]);
+    });
+    let container = "#DW container name=beside profile=app".to_owned();
+    site.create("w", &[container]);
+    site.settle();
+    for state in ["Setup", "DataIn", "PreRun"] {
+        site.ask("w", state);
+        site.settle();
+    }
+    assert!(site.told("w").3.contains("Computes names no compute"), "{:?}", site.told("w"));
+    site.fill_computes("w", &["far"]);
+    site.settle();
+    assert!(
+        site.told("w").3.contains("Computes names far, which no rabbit serves"),
+        "{:?}",
+        site.told("w")
+    );
+    site.fill_computes("w", &["c1"]);
+    site.settle();
+    assert_eq!(site.names("Job"), ["default/w-r"]);
+}

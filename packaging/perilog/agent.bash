@@ -1,0 +1,112 @@
+# What the prologs and epilogs of all workload managers share. Needs bash 4.4 and clientmount-agent.
+#
+# Who sources it says before: settings, the administrator's file; names, the settings that it may have; own_setting NAME VALUE,
+# which takes those of the workload manager. After: node and job, once read_job knows them.
+#
+# Nothing that a user controls is evaluated: what the agent prints is passed on as one argument without control characters.
+# shellcheck shell=bash disable=SC2034,SC2154
+
+export LC_ALL=C
+
+readonly PAUSE=1 # seconds between two tries to reach the coordinator
+
+script=${0##*/}
+cancelled=
+agent=
+code=0
+report=
+
+say() { printf 'warren %s: %s\n' "$script" "$*" >&2; }
+
+# A workload manager may end a prolog with SIGTERM when the job is cancelled; bash hears of it between two commands, the agent at once.
+cancel() {
+    cancelled=yes
+    [ -z "$agent" ] || kill -TERM "$agent" 2>/dev/null
+}
+trap cancel TERM INT HUP
+
+# seconds NAME VALUE: a whole number of s, m, h or d, without a unit seconds.
+seconds() {
+    [[ $2 =~ ^([0-9]{1,7})(s|m|h|d)?$ ]] || return 1
+    local number=$((10#${BASH_REMATCH[1]}))
+    case ${BASH_REMATCH[2]} in m) number=$((number * 60)) ;; h) number=$((number * 3600)) ;; d) number=$((number * 86400)) ;; esac
+    printf -v "$1" %d "$number"
+}
+
+wrong() {
+    report="$settings: $*"
+    say "$report"
+    code=2
+    return 1
+}
+
+# Sets prolog_deadline (empty: nothing is set), epilog_deadline, unreachable and on_timeout (empty: the agent's own). Fails with code 2 and a report.
+read_settings() {
+    prolog_deadline='' epilog_deadline=300 unreachable=60 on_timeout=()
+    [ -e "$settings" ] || return 0
+    [ -r "$settings" ] || { wrong "cannot be read"; return; }
+    local line name value
+    while IFS= read -r line || [ -n "$line" ]; do
+        [[ $line =~ ^[[:space:]]*(#|$) ]] && continue
+        name=${line%%=*} value=${line#*=}
+        case $name in
+        WARREN_PROLOG_DEADLINE) seconds prolog_deadline "$value" ;;
+        WARREN_EPILOG_DEADLINE) seconds epilog_deadline "$value" ;;
+        WARREN_UNREACHABLE) seconds unreachable "$value" ;;
+        WARREN_ON_TIMEOUT) [[ $value =~ ^(report|signal|lazy)$ ]] && on_timeout=(--on-timeout "$value") ;;
+        *) own_setting "$name" "$value" || { wrong "${line@Q} sets nothing; there are $names"; return; } ;;
+        esac || { wrong "$name: ${value@Q} is neither a time like 300s, 5m or 1h nor, for WARREN_ON_TIMEOUT, report, signal or lazy"; return; }
+    done <"$settings"
+}
+
+# once WORDS: one run of the agent, whose lines go to the log as they come. Sets code, and report: what failed and who
+# holds it, or everything when the agent tells neither.
+once() {
+    local line lines status=0 all='' failed=''
+    exec {lines}< <(exec clientmount-agent "$@" 2>&1)
+    agent=$!
+    [ -z "$cancelled" ] || cancel
+    # In POSIX mode a signal interrupts read, which then fails with more than 128.
+    set -o posix
+    while [ "$status" = 0 ] || [ "$status" -gt 128 ]; do
+        IFS= read -r line <&"$lines"
+        status=$?
+        [ "$status" = 0 ] || continue
+        say "${line//[^[:print:]]/ }"
+        all+=${all:+; }$line
+        case $line in error:* | *' is held by '*) failed+=${failed:+; }$line ;; esac
+    done
+    set +o posix
+    report=${failed:-$all}
+    exec {lines}<&-
+    wait "$agent"
+    code=$?
+    # A signal to this script ends wait, not the agent.
+    while kill -0 "$agent" 2>/dev/null; do wait "$agent"; code=$?; done
+    agent=
+}
+
+# verb WORD SECONDS FLAGS: once, and again while coordinator or agent do not answer, for as long as the site allows. SECONDS may be empty.
+verb() {
+    local word=$1 deadline=$2 begun=$SECONDS left=()
+    shift 2
+    while :; do
+        [ -z "$deadline" ] || left=(--deadline "$((deadline > SECONDS - begun ? deadline - (SECONDS - begun) : 1))s")
+        once "$word" --job "$job" "${left[@]}" "$@"
+        [[ $code = [78] && -z $cancelled ]] && ((SECONDS - begun < unreachable)) || return 0
+        sleep "$PAUSE"
+        [ -z "$cancelled" ] || return 0
+    done
+}
+
+# One argument for the workload manager: names this node, then what the agent said of mounts and holders.
+reason() {
+    local text="$node: warren $script of job $job: ${report:-no message} (exit code $code)"
+    text=${text//[^[:print:]]/ }
+    while [[ $text == *'  '* ]]; do text=${text//  / }; done
+    printf '%s' "${text:0:800}"
+}
+
+# The timer that renews a token does not run while this file exists.
+quiet() { [ ! -d "${WARREN_RUN:-/run/warren}" ] || : >"${WARREN_RUN:-/run/warren}/quiet" || say "${WARREN_RUN:-/run/warren}/quiet cannot be made"; }
+loud() { rm -f "${WARREN_RUN:-/run/warren}/quiet"; }

@@ -1,0 +1,240 @@
+--[[
+burst_buffer.lua: storage for the #DW directives of Slurm's jobs. It lies beside slurm.conf; docs/slurm.md installs it.
+
+Each function makes one or two calls of `warren workload`, which wait at the coordinator and never poll. What Slurm calls a job
+leaves nothing behind here but two files beside the job's script: `warren.env`, its variables, and `warren.failed`.
+
+  job_process   check      in slurmctld: at most 2 s
+  pools         capacity   in slurmctld: at most 5 s
+  setup         create     no node is known yet: the directives are judged, and paths agreed
+  data_in                  nothing: storage is made once the job has nodes
+  real_size                nothing: job_submit.lua claimed what is needed
+  paths                    in slurmctld: the variables that setup wrote down
+  pre_run       setup, start --only-asked    storage is made, and mounts are asked for; each node's prolog waits for its own
+  post_run      post-run --only-nodes        the nodes are free
+  data_out      post-run
+  teardown      teardown
+  get_status    status
+
+No word of a user reaches a shell: a job is a number, its script is a file that warren reads itself, nodes are what Slurm says.
+--]]
+
+local AT_ONCE = 2 -- seconds; slurmctld holds locks meanwhile
+local POOLS = 5 -- seconds
+local DONE, REFUSED, BAD, CANCELLED = 0, 1, 2, 6 -- exit statuses of warren
+
+-- Lines NAME=VALUE of the administrator's.
+local function read_settings()
+    local settings = {
+        WARREN_COORDINATOR = "unix:///run/warren/workloads.sock",
+        WARREN_POOL = "rabbit",
+        WARREN_STORAGE_DEADLINE = "30m",
+        WARREN_END_DEADLINE = "23h",
+        WARREN_ON_FAILURE = "requeue",
+    }
+    local file = io.open(os.getenv("WARREN_SLURM_FILE") or "/etc/warren/slurm")
+    if file then
+        for line in file:lines() do
+            local name, value = line:match("^(WARREN_[%u_]+)=(.*)$")
+            if name then settings[name] = value end
+        end
+        file:close()
+    end
+    return settings
+end
+
+local settings = read_settings()
+
+local function quoted(text)
+    return "'" .. text:gsub("'", "'\\''") .. "'"
+end
+
+-- The number of a job, and nothing else.
+local function number(text)
+    text = tostring(text)
+    if not text:match("^%d+$") then error("not a number: " .. text) end
+    return text
+end
+
+-- Runs a command line; its exit status and what it printed. Lua 5.1 does not tell the status of a pipe.
+local function run(line)
+    local pipe = assert(io.popen(line .. "; echo \"$?\""))
+    local text = pipe:read("*a")
+    pipe:close()
+    local said, code = text:match("^(.-)%s*(%d+)%s*$")
+    return tonumber(code) or REFUSED, said or ""
+end
+
+local function warren(words, more)
+    local line = (more or "") .. "warren " .. words .. " 2>&1"
+    return run("WARREN_MANAGER=slurm WARREN_COORDINATOR=" .. quoted(settings.WARREN_COORDINATOR) .. " " .. line)
+end
+
+-- A call about a job, for as long as `deadline` says; `more` comes before the program.
+local function call(verb, id, words, deadline, more)
+    return warren("workload " .. verb .. " " .. id .. " " .. words .. " --timeout " .. quoted(deadline), more)
+end
+
+-- What went wrong, on one line.
+local function why(said)
+    local told = said:match(".*error: (.*)$") or said
+    return (told:gsub("%s+", " "))
+end
+
+local function result(code, said)
+    if code == DONE then return slurm.SUCCESS end
+    return slurm.ERROR, why(said)
+end
+
+-- A file beside the script of a job. Where Slurm replaced symbols in the script, that is not beside the job's files.
+local function beside(script, name)
+    local directory = script:match("^(.*/job%.%d+)/script$")
+    return directory and directory .. "/" .. name
+end
+
+local function read(path)
+    local file = path and io.open(path)
+    if not file then return nil end
+    local text = file:read("*a")
+    file:close()
+    return text
+end
+
+local function write(path, text)
+    local file = path and io.open(path, "w")
+    if not file then return false end
+    file:write(text)
+    return file:close()
+end
+
+local function variables(id)
+    return run("WARREN_MANAGER=slurm WARREN_COORDINATOR=" .. quoted(settings.WARREN_COORDINATOR) ..
+        " timeout " .. AT_ONCE .. " warren workload env " .. id .. " --ahead 2>/dev/null")
+end
+
+function slurm_bb_job_process(script)
+    local code, said = warren("workload check --script " .. quoted(script), "timeout " .. AT_ONCE .. " ")
+    if code == DONE then return slurm.SUCCESS end
+    if code == REFUSED or code == BAD then return slurm.ERROR, (said:gsub("^error: check: ", "")) end
+    -- Nobody can say now: the job waits, and setup asks again.
+    slurm.log_info("warren: directives of %s are not checked yet: %s", script, why(said))
+    return slurm.SUCCESS
+end
+
+-- While nobody can say what there is, nothing is offered: jobs wait. An error here would keep slurmctld from recovering.
+function slurm_bb_pools()
+    local code, said = warren("--json workload capacity", "timeout " .. POOLS .. " ")
+    local total, free = said:match('"total":%s*(%d+)'), said:match('"free":%s*(%d+)')
+    if code ~= DONE or not total or not free then
+        slurm.log_info("warren: no capacity is known: %s", why(said))
+        total, free = "0", "0"
+    end
+    return slurm.SUCCESS, string.format('{"pools":[{"id":"%s","quantity":%s,"free":%s,"granularity":1}]}',
+        settings.WARREN_POOL, total, free)
+end
+
+function slurm_bb_setup(job_id, uid, gid, _, _, script)
+    local id = number(job_id)
+    local words = string.format("--script %s --user %s --group %s", quoted(script), number(uid), number(gid))
+    local function create() return call("create", id, words, settings.WARREN_STORAGE_DEADLINE) end
+    local code, said = create()
+    -- A job that is set up has nothing yet: what there is is of a life before, which slurmctld does not know of.
+    if code == REFUSED or code == CANCELLED or code == DONE and not said:find("Proposal is ready", 1, true) then
+        code, said = call("teardown", id, "--hurry", settings.WARREN_STORAGE_DEADLINE)
+        if code == DONE then code, said = create() end
+    end
+    if code ~= DONE then return slurm.ERROR, why(said) end
+    local told, text = variables(id)
+    if told == DONE then write(beside(script, "warren.env"), text .. "\n") end
+    return slurm.SUCCESS
+end
+
+function slurm_bb_data_in()
+    return slurm.SUCCESS
+end
+
+function slurm_bb_real_size()
+    return slurm.SUCCESS
+end
+
+-- An error here would leave the job between two states for good: pre_run looks whether the variables are there.
+function slurm_bb_paths(job_id, script, path_file)
+    local text = read(beside(script, "warren.env"))
+    if not text then
+        local code, told = variables(number(job_id))
+        text = code == DONE and told .. "\n"
+    end
+    if text then write(path_file, text) end
+    return slurm.SUCCESS
+end
+
+local function start(id, script)
+    local told = read(beside(script, "path"))
+    if not told or told == "" then return REFUSED, "the job's variables are not known" end
+    -- By the number of an array Slurm shows all of its tasks, one of which has that number itself.
+    local _, jobs = run("squeue --noheader --jobs=" .. id .. " --format='%A %N' 2>&1")
+    local nodes = ("\n" .. jobs .. "\n"):match("\n" .. id .. " ([%w%.,_%[%]%-]+)%s*\n")
+    if not nodes then return REFUSED, "Slurm does not say which nodes job " .. id .. " has: " .. jobs end
+    local code, said = call("setup", id, "--nodes " .. quoted(nodes), settings.WARREN_STORAGE_DEADLINE)
+    if code ~= DONE then return code, said end
+    return call("start", id, "--only-asked", settings.WARREN_STORAGE_DEADLINE)
+end
+
+function slurm_bb_pre_run(job_id, script)
+    local id = number(job_id)
+    local code, said = start(id, script)
+    if code ~= DONE then write(beside(script, "warren.failed"), "") end
+    return result(code, said)
+end
+
+-- A job that did not start, or that somebody tears down, has nothing to bring back: teardown does the rest.
+local function post_run(job_id, words)
+    local code, said = call("post-run", number(job_id), words, settings.WARREN_END_DEADLINE)
+    if code == REFUSED or code == CANCELLED then
+        slurm.log_info("warren: %s", why(said))
+        return slurm.SUCCESS
+    end
+    return result(code, said)
+end
+
+function slurm_bb_post_run(job_id)
+    return post_run(job_id, "--only-nodes")
+end
+
+function slurm_bb_data_out(job_id)
+    return post_run(job_id, "")
+end
+
+-- Slurm requeues a job whose storage could not be made, and has told it why by now.
+local function after_failure(id)
+    local then_do = {hold = "scontrol hold ", cancel = "scancel "}
+    local command = then_do[settings.WARREN_ON_FAILURE]
+    if command then run(command .. id .. " 2>&1") end
+end
+
+function slurm_bb_job_teardown(job_id, script, hurry)
+    local id = number(job_id)
+    -- A second scancel has Slurm kill this function's process group, and it does not call again: the call goes on by itself.
+    local words = hurry == "true" and "--hurry" or ""
+    local code, said = call("teardown", id, words, settings.WARREN_END_DEADLINE, "setsid --wait ")
+    if code ~= DONE then return slurm.ERROR, why(said) end
+    local env, failed = beside(script, "warren.env"), beside(script, "warren.failed")
+    if env then os.remove(env) end
+    if failed and os.remove(failed) then after_failure(id) end
+    return slurm.SUCCESS
+end
+
+-- scontrol show bbstat workflow JOB: whatever a user types there comes here.
+function slurm_bb_get_status(what, job)
+    job = job or ""
+    if what ~= "workflow" or not (job:match("^%d+$") or job:match("^%d+_%d+$")) then
+        return slurm.SUCCESS, "usage: scontrol show bbstat workflow JOB\n"
+    end
+    if job:find("_", 1, true) then
+        local _, id = run("squeue --noheader --jobs=" .. job .. " --format=%A 2>/dev/null")
+        if not id:match("^%d+$") then return slurm.SUCCESS, "Slurm knows no job " .. job .. "\n" end
+        job = id
+    end
+    local _, said = warren("workload status " .. job, "timeout " .. POOLS .. " ")
+    return slurm.SUCCESS, said .. "\n"
+end

@@ -1,0 +1,59 @@
+# What prolog and epilog share; both source it. Needs scontrol and timeout (coreutils) too.
+# shellcheck shell=bash
+
+# Both run as root on every node for every job: a job without storage must not wait for long for anything of ours.
+readonly FIRST=10  # seconds for the coordinator to say whether there is anything to do
+readonly LOOKUP=10 # seconds for slurmctld to show the job
+
+settings=${WARREN_SLURM_FILE:-/etc/warren/slurm}
+names='WARREN_{PROLOG,EPILOG,STORAGE,END}_DEADLINE, WARREN_UNREACHABLE, WARREN_ON_{TIMEOUT,FAILURE}, WARREN_COORDINATOR, WARREN_POOL'
+node=${SLURMD_NODENAME:-$HOSTNAME}
+on_failure=requeue
+own_setting() {
+    case $1 in
+    # burst_buffer.lua reads these.
+    WARREN_COORDINATOR | WARREN_POOL | WARREN_STORAGE_DEADLINE | WARREN_END_DEADLINE) ;;
+    WARREN_ON_FAILURE) [[ $2 =~ ^(requeue|hold|cancel)$ ]] && on_failure=$2 ;;
+    *) return 1 ;;
+    esac
+}
+# shellcheck source=../perilog/agent.bash
+. "$(dirname "$(readlink -f "$0")")/../perilog/agent.bash"
+
+# Sets id, and job: the name of its Workflow.
+read_job() {
+    id=${SLURM_JOB_ID:-}
+    job=slurm-$id
+    [[ $id =~ ^[0-9]{1,10}$ ]] && return
+    say "SLURM_JOB_ID is ${id@Q}, which is no job id: let Slurm start this script"
+    exit 2
+}
+
+# Prints what slurmctld knows of the job, on one line; only asked when something is wrong, for every node of a job would ask.
+shown() { timeout "$LOOKUP" scontrol show job --oneliner "$id"; }
+
+shown_node() { timeout "$LOOKUP" scontrol show node --oneliner "$node"; }
+
+# ask WORD SECONDS WORDS: the verb. When nobody answers, a job without storage is not waited for: this ends the script.
+ask() {
+    local word=$1 deadline=$2 first=()
+    shift 2
+    # Nobody's process is ended before the time is up.
+    [ "$word" = mount ] && first=("$@") || first=(--on-timeout report)
+    once "$word" --job "$job" --deadline "$((deadline < FIRST ? deadline : FIRST))s" "${first[@]}"
+    case $code in
+    3) ;;
+    7 | 8) [[ $(shown) == *' BurstBuffer='* ]] || { say "job $id has no storage"; exit 0; } ;;
+    *) return ;;
+    esac
+    [ -z "$cancelled" ] || return 0
+    verb "$word" "$deadline" "$@"
+}
+
+# Takes this node out of service: the reason names node, mount and holder. A reason of ours that is there says what was first.
+drain() {
+    [[ $(shown_node) != *" Reason=$node: warren "* ]] || return 0
+    scontrol update NodeName="$node" State=DRAIN Reason="$(reason)" && return
+    say "the reason is only in this log: scontrol failed"
+    return 1
+}

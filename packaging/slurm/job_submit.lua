@@ -1,0 +1,83 @@
+--[[
+job_submit.lua: claims the capacity of a job's #DW directives from Slurm's pool, so that a job that cannot have its storage waits.
+Slurm refuses a directive with `capacity=` and without `pool=`; here it gets one.
+
+A site with a job_submit.lua of its own calls this one from it:
+
+    local warren = dofile("/usr/share/warren/slurm/job_submit.lua")
+    function slurm_job_submit(job_desc, part_list, submit_uid)
+        warren.claim(job_desc)
+        ...
+    end
+--]]
+
+local POOL = "rabbit" -- WARREN_POOL of burst_buffer.lua
+
+-- Sizes per node: of the type lustre, and of what is not made for each node, there is one.
+local function is_per_node(line)
+    return not line:find("type=lustre", 1, true)
+end
+
+-- A directive, from its first line to the last that continues it, with a pool; and a claim for the other nodes.
+local function claimed(line, nodes)
+    local number, unit = line:match("capacity=(%d+)(%a*)")
+    if not number or line:find("pool=", 1, true) then return line end
+    local claim = ""
+    if nodes > 1 and is_per_node(line) then
+        claim = string.format("\n#DW pool=%s capacity=%.0f%s", POOL, number * (nodes - 1), unit)
+    end
+    return line .. " pool=" .. POOL .. claim
+end
+
+-- The comments that a script begins with, directive by directive.
+local function rewritten(text, nodes)
+    local lines, directive, has_capacity = {}, nil, false
+    local in_comments, last = true, nil
+    for line, ending in text:gmatch("([^\n]*)(\n?)") do
+        if line == "" and ending == "" then break end
+        in_comments = in_comments and (line == "" or line:sub(1, 1) == "#")
+        if in_comments and (line:match("^#DW%s") or line == "#DW") then
+            directive = directive and directive .. "\n" .. line or line
+            if line:sub(-1) ~= "\\" then
+                has_capacity = has_capacity or directive:find("capacity=", 1, true) ~= nil
+                line, directive = claimed(directive, nodes), nil
+                table.insert(lines, line)
+                last = #lines
+            end
+        else
+            if directive then table.insert(lines, directive) end
+            directive = nil
+            table.insert(lines, line)
+        end
+    end
+    if directive then table.insert(lines, directive) end
+    -- Slurm looks for jobs to start at once only when one with a claim is ready.
+    if last and not has_capacity then
+        lines[last] = lines[last] .. "\n#DW pool=" .. POOL .. " capacity=1"
+    end
+    return table.concat(lines, "\n") .. (text:sub(-1) == "\n" and "\n" or "")
+end
+
+local function claim(job_desc)
+    local nodes = tonumber(job_desc.min_nodes) or 1
+    -- Slurm's NO_VAL: nobody said.
+    if nodes < 1 or nodes >= 0xfffffffe then nodes = 1 end
+    if job_desc.script then
+        local script = rewritten(job_desc.script, nodes)
+        if script ~= job_desc.script then job_desc.script = script end
+    end
+    if job_desc.burst_buffer then
+        job_desc.burst_buffer = rewritten(job_desc.burst_buffer, nodes)
+    end
+end
+
+function slurm_job_submit(job_desc)
+    claim(job_desc)
+    return slurm.SUCCESS
+end
+
+function slurm_job_modify()
+    return slurm.SUCCESS
+end
+
+return {claim = claim}

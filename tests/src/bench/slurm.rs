@@ -1,0 +1,61 @@
+//! From sbatch to a job's first instruction under Slurm itself, with and without `#DW`, and what of it is ours.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, ensure};
+
+use super::{Row, life, row::say};
+use crate::{
+    cluster::PATIENCE,
+    program::until,
+    slurm::{Parts, Slurm},
+    workflow::Flow,
+};
+
+const XFS: &str = "#DW jobdw type=xfs capacity=320MiB name=scratch";
+/// Tells when the job's first instruction is.
+const NOW: &str = "date +%s%N";
+
+/// Jobs one after another, each on an idle cluster of two computes.
+///
+/// # Errors
+/// When Slurm does not start, or a job does not end well.
+pub fn starts(count: usize) -> anyhow::Result<Vec<Row>> {
+    say(&format!(
+        "{count} jobs in turn under Slurm, without #DW, with it, and with a burst buffer that does nothing"
+    ));
+    let ours = Slurm::start("")?;
+    let plain = medians(&ours, count, "# none")?;
+    let with = medians(&ours, count, XFS)?;
+    ours.end()?;
+    let slurm = Slurm::on(Flow::new(2, "unused")?, Parts::Empty, "")?;
+    let empty = medians(&slurm, count, XFS)?;
+    slurm.end()?;
+    Ok(vec![
+        Row::ratio("sbatch to first instruction with #DW, median", with, "without", plain, "ms"),
+        Row::ratio("the same with #DW, median", with, "doing nothing", empty, "ms"),
+        Row::plain("ours of it", with - empty, "ms"),
+    ])
+}
+
+fn medians(slurm: &Slurm, count: usize, directive: &str) -> anyhow::Result<f64> {
+    let starts = (0..count).map(|_| start(slurm, directive));
+    let mut starts: Vec<f64> = starts.collect::<anyhow::Result<_>>()?;
+    Ok(life::median(&mut starts))
+}
+
+/// Milliseconds of one job.
+fn start(slurm: &Slurm, directive: &str) -> anyhow::Result<f64> {
+    let (begun, since) = (SystemTime::now(), Instant::now());
+    let job = slurm.submit(&["--nodes=2"], &[directive, NOW])?;
+    let first = until("the job to begin", PATIENCE, || {
+        let output = slurm.output(job)?;
+        ensure!(output.ends_with('\n'), "not yet after {:?}", since.elapsed());
+        output.trim().parse::<u64>().with_context(|| format!("a time: {output}"))
+    })?;
+    slurm.nothing_is_left()?;
+    let begun = begun.duration_since(UNIX_EPOCH).context("the clock")?;
+    let begun = u64::try_from(begun.as_nanos()).context("the clock")?;
+    #[expect(clippy::cast_precision_loss, reason = "a second has few enough nanoseconds")]
+    Ok(first.saturating_sub(begun) as f64 / 1e6)
+}

@@ -1,0 +1,69 @@
+//! The tests of the workspace by name, for tables that say which test shows what.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use anyhow::Context;
+use regex::Regex;
+
+/// Names of the functions of all our sources.
+#[derive(Debug, Default)]
+pub struct Sources {
+    functions: BTreeSet<String>,
+}
+
+impl Sources {
+    /// Reads every source file of the workspace.
+    ///
+    /// # Errors
+    /// When one cannot be read.
+    pub fn read() -> anyhow::Result<Self> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the workspace")?;
+        let function = Regex::new(r"\bfn ([a-z0-9_]+)").context("an expression")?;
+        let mut sources = Self::default();
+        sources.take(root, &function)?;
+        Ok(sources)
+    }
+
+    /// Whether there is a function of this name.
+    #[must_use]
+    pub fn has_test(&self, name: &str) -> bool {
+        self.functions.contains(name)
+    }
+
+    fn take(&mut self, directory: &Path, function: &Regex) -> anyhow::Result<()> {
+        let listed = fs::read_dir(directory);
+        for entry in listed.with_context(|| directory.display().to_string())? {
+            let path = entry?.path();
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            if path.is_dir() && name != "target" && !name.starts_with('.') {
+                self.take(&path, function)?;
+            } else if name.ends_with(".rs") {
+                let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+                self.functions.extend(function.captures_iter(&text).map(|one| one[1].to_owned()));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_test_that_the_list_of_defects_names_is_there() -> anyhow::Result<()> {
+        let sources = Sources::read()?;
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the workspace")?;
+        let text = fs::read_to_string(root.join("docs/defects.md"))?;
+        let rows = text.lines().filter(|line| line.starts_with("| "));
+        let columns = rows.filter_map(|row| row.trim_end_matches('|').rsplit('|').next());
+        let named = Regex::new("`([a-z0-9]+(?:_[a-z0-9]+){3,})`")?;
+        let columns: String = columns.collect();
+        let names: Vec<String> =
+            named.captures_iter(&columns).map(|one| one[1].to_owned()).collect();
+        let missing: Vec<_> = names.iter().filter(|name| !sources.has_test(name)).collect();
+        assert!(missing.is_empty(), "docs/defects.md names tests that are not there: {missing:?}");
+        assert!(names.len() > 60, "only {} tests are named", names.len());
+        Ok(())
+    }
+}

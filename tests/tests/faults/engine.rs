@@ -1,0 +1,238 @@
+//! What happens to a machine's Kubernetes while the engine drives a workflow there.
+
+use std::{env, time::Duration};
+
+use anyhow::{Context, ensure};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{ApiResource, DynamicObject, ListParams, PostParams},
+};
+use serde_json::{Value, json};
+use tests::{
+    disturbed::Disturbed,
+    fixture::Fixture,
+    gate,
+    program::pause,
+    workflow::{AFTER_PROPOSAL, Flow},
+};
+
+const XFS: &str = "#DW jobdw type=xfs capacity=320MiB name=scratch";
+const RAW: &str = "#DW jobdw type=raw capacity=64MiB name=other";
+
+/// Seconds for which the API is away in each state, or about one.
+fn away() -> Duration {
+    let seconds = env::var("WARREN_TEST_AWAY").ok().and_then(|seconds| seconds.parse().ok());
+    seconds.map_or(Duration::from_secs(1), Duration::from_secs)
+}
+
+/// By turns the server dies and its database hangs, each time right after a state was asked for.
+#[test]
+fn an_api_that_is_away_in_each_state_is_waited_for() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let mut disturbed = Disturbed::new(&api::crd_values())?;
+    let mut flow = Flow::on(Fixture::with_engine_on(disturbed.server(), 2)?, "away")?;
+    for (turn, state) in ["Proposal"].into_iter().chain(AFTER_PROPOSAL).enumerate() {
+        match state {
+            "Proposal" => flow.create(&[XFS])?,
+            _ => flow.ask(state)?,
+        }
+        if turn % 2 == 0 {
+            disturbed.plane.kill_apiserver();
+            pause(away());
+            disturbed.plane.start_apiserver()?;
+        } else {
+            let etcd = disturbed.plane.etcd().context("etcd")?;
+            etcd.pause()?;
+            pause(away());
+            etcd.resume()?;
+        }
+        flow.wait(state, "Completed")?;
+        if state == "Proposal" {
+            flow.fill_computes()?;
+        }
+    }
+    flow.delete()?;
+    flow.end()
+}
+
+/// A field of a newer version of the site's controllers.
+const FIELD: &str = "fieldOfTomorrow";
+
+/// Kinds that the engine writes, and where: agents write the statuses of the others.
+const KINDS: [(&str, &[&str]); 8] = [
+    ("Workflow", &["spec", "status"]),
+    ("Computes", &["data"]),
+    ("DirectiveBreakdown", &["spec", "status"]),
+    ("Servers", &["spec", "status"]),
+    ("ClientMount", &["spec"]),
+    ("NnfNodeBlockStorage", &["spec"]),
+    ("NnfNodeStorage", &["spec"]),
+    ("NnfStorageProfile", &["data"]),
+];
+
+/// Definitions that keep what they do not know, as those of another version would; objects with such a field at every place
+/// that is a structure. The engine goes its way, and every field is still there.
+#[test]
+fn fields_that_our_definitions_do_not_know_stay() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let mut crds = api::crd_values();
+    for crd in &mut crds {
+        for version in crd["spec"]["versions"].as_array_mut().context("versions")? {
+            keep_all(&mut version["schema"]["openAPIV3Schema"]);
+        }
+    }
+    let disturbed = Disturbed::new(&crds)?;
+    let mut flow = Flow::on(Fixture::with_engine_on(disturbed.server(), 2)?, "fields")?;
+    let client = disturbed.client()?;
+    let mut checked = 0;
+    for state in ["Proposal"].into_iter().chain(AFTER_PROPOSAL) {
+        match state {
+            "Proposal" => flow.create(&[XFS, RAW])?,
+            _ => flow.ask(state)?,
+        }
+        flow.wait(state, "Completed")?;
+        if state == "Proposal" {
+            flow.fill_computes()?;
+        }
+        for (kind, parts) in KINDS {
+            let schema = schema(&crds, kind)?;
+            let lost = disturbed.wait(marked(&client, kind, parts, &schema))?;
+            checked += lost.marks;
+            ensure!(lost.missing.is_empty(), "{state}: lost in {:?}", lost.missing);
+        }
+    }
+    ensure!(checked > 100, "only {checked} fields were looked for");
+    flow.delete()?;
+    flow.end()
+}
+
+/// Lets every structure have fields of any name.
+fn keep_all(schema: &mut Value) {
+    if schema["properties"].is_object() {
+        schema["x-kubernetes-preserve-unknown-fields"] = json!(true);
+    }
+    for key in ["properties", "items", "additionalProperties"] {
+        match (key, schema.get_mut(key)) {
+            ("properties", Some(Value::Object(all))) => all.values_mut().for_each(keep_all),
+            (_, Some(inner @ Value::Object(_))) => keep_all(inner),
+            _ => {}
+        }
+    }
+}
+
+fn schema(crds: &[Value], kind: &str) -> anyhow::Result<(ApiResource, Value)> {
+    let crd = crds.iter().find(|crd| crd["spec"]["names"]["kind"] == kind).context("a CRD")?;
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let version = &crd["spec"]["versions"][0];
+    let (group, name) = (text(&crd["spec"]["group"]), text(&version["name"]));
+    let resource = ApiResource {
+        api_version: format!("{group}/{name}"),
+        group,
+        version: name,
+        kind: kind.to_owned(),
+        plural: text(&crd["spec"]["names"]["plural"]),
+    };
+    Ok((resource, version["schema"]["openAPIV3Schema"].clone()))
+}
+
+/// What became of the fields that were added before.
+#[derive(Default)]
+struct Marked {
+    marks: usize,
+    missing: Vec<String>,
+}
+
+const COUNT: &str = "tests.warren/fields";
+
+/// Looks for the fields that earlier states added to the objects of a kind, and adds them wherever there is none yet.
+async fn marked(
+    client: &Client,
+    kind: &str,
+    parts: &[&str],
+    (resource, schema): &(ApiResource, Value),
+) -> anyhow::Result<Marked> {
+    let all: Api<DynamicObject> = Api::all_with(client.clone(), resource);
+    let mut found = Marked::default();
+    for object in all.list(&ListParams::default()).await?.items {
+        let namespace = object.namespace().unwrap_or_default();
+        if namespace == "nnf-system" {
+            continue;
+        }
+        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &namespace, resource);
+        let name = object.name_any();
+        let there: usize = parts.iter().map(|part| count(&object.data[*part])).sum();
+        let known = object.annotations().get(COUNT).and_then(|count| count.parse().ok());
+        if known.is_some_and(|known: usize| there < known) {
+            found.missing.push(format!("{kind} {namespace}/{name}: {there} of {known:?}"));
+        }
+        found.marks += there;
+        // Whoever else writes it wins; then the next look adds them.
+        let added = until_added(&api, &name, parts, schema).await;
+        added.with_context(|| format!("{kind} {namespace}/{name}"))?;
+    }
+    Ok(found)
+}
+
+async fn until_added(
+    api: &Api<DynamicObject>,
+    name: &str,
+    parts: &[&str],
+    schema: &Value,
+) -> anyhow::Result<()> {
+    loop {
+        let mut object = api.get(name).await?;
+        for part in parts {
+            if let Some(value) = object.data.get_mut(*part) {
+                add(&schema["properties"][*part], value);
+            }
+        }
+        let all: usize = parts.iter().map(|part| count(&object.data[*part])).sum();
+        object.annotations_mut().insert(COUNT.to_owned(), all.to_string());
+        let stored = match api.replace(name, &PostParams::default(), &object).await {
+            Ok(stored) => stored,
+            Err(kube::Error::Api(status)) if status.code == 409 => continue,
+            Err(error) => return Err(error.into()),
+        };
+        if !parts.contains(&"status") || stored.data["status"] == object.data["status"] {
+            return Ok(());
+        }
+        object.metadata = stored.metadata;
+        let bytes = serde_json::to_vec(&object)?;
+        match api.replace_status(name, &PostParams::default(), bytes).await {
+            Ok(_) => return Ok(()),
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn add(schema: &Value, value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for (name, field) in fields.iter_mut() {
+                let known = &schema["properties"][name];
+                let of = if known.is_null() { &schema["additionalProperties"] } else { known };
+                add(of, field);
+            }
+            if schema["properties"].is_object() {
+                fields.insert(FIELD.to_owned(), json!("kept"));
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| add(&schema["items"], item)),
+        _ => {}
+    }
+}
+
+fn count(value: &Value) -> usize {
+    match value {
+        Value::Object(fields) => {
+            usize::from(fields.contains_key(FIELD)) + fields.values().map(count).sum::<usize>()
+        }
+        Value::Array(items) => items.iter().map(count).sum(),
+        _ => 0,
+    }
+}

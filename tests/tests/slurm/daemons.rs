@@ -1,0 +1,137 @@
+//! Jobs whose daemons die, hang or are away meanwhile; and many jobs at once.
+
+use std::time::SystemTime;
+
+use anyhow::{Context, ensure};
+use nix::sys::signal::Signal;
+use tests::{
+    cluster::patience,
+    program::{signal, until},
+    slurm::{Job, Slurm},
+};
+
+use super::{XFS, slurm};
+
+/// Says that it began, ends when a file appears, and says whether its storage is still its own.
+const WAIT: &str = "touch $DW_JOB_scratch/mine; echo begun; \
+                    until [ -e go.$SLURM_JOB_ID ]; do sleep 0.1; done; ls $DW_JOB_scratch";
+
+fn begin(slurm: &Slurm) -> anyhow::Result<Job> {
+    let job = slurm.submit(&["--nodes=2"], &[XFS, WAIT])?;
+    until("the job to begin", patience(), || {
+        ensure!(slurm.output(job)?.contains("begun"), "not yet: {}", slurm.shown(job)?);
+        Ok(())
+    })?;
+    Ok(job)
+}
+
+fn end(slurm: &Slurm, job: Job) -> anyhow::Result<()> {
+    std::fs::write(slurm.jobs().join(format!("go.{job}")), "").context("let it end")?;
+    let output = slurm.completed(job)?;
+    ensure!(output == "begun\nmine\n", "{output}");
+    slurm.nothing_is_left()
+}
+
+#[test]
+fn daemons_that_die_or_are_away_cost_no_job_its_storage() -> anyhow::Result<()> {
+    let Some(mut slurm) = slurm("")? else { return Ok(()) };
+    slurmd_dies(&slurm).context("slurmd dies")?;
+    slurmctld_dies(&slurm).context("slurmctld dies")?;
+    coordinator_is_away(&mut slurm).context("the coordinator is away")?;
+    slurm.end()
+}
+
+fn slurmd_dies(slurm: &Slurm) -> anyhow::Result<()> {
+    let job = begin(slurm)?;
+    for node in ["compute-1", "compute-2"] {
+        slurm.slurmd(node)?.kill()?;
+    }
+    end(slurm, job)
+}
+
+/// Once Slurm has written down how its jobs are: what it has not written down it begins anew.
+fn kill_slurmctld(slurm: &Slurm) -> anyhow::Result<()> {
+    let since = SystemTime::now();
+    let another = slurm.submit(&["--hold"], &["true"])?;
+    until("Slurm to save its state", patience(), || {
+        ensure!(slurm.saved("job_state")? > since, "not yet");
+        Ok(())
+    })?;
+    slurm.slurmctld().kill()?;
+    until("slurmctld to serve again", patience(), || {
+        slurm.prints("scancel", &[&another.to_string()]).map(drop)
+    })
+}
+
+fn slurmctld_dies(slurm: &Slurm) -> anyhow::Result<()> {
+    let job = begin(slurm)?;
+    kill_slurmctld(slurm)?;
+    end(slurm, job)?;
+    // While storage is made, and while it is unmounted: the agents stand still.
+    let cluster = &slurm.flow.fixture.run.cluster;
+    let rabbit = cluster.node("rabbit-1")?;
+    signal(rabbit.pid()?, Signal::SIGSTOP)?;
+    let job = slurm.submit(&["--nodes=2"], &[XFS, WAIT])?;
+    slurm.wait_for(job, &["BurstBufferState=pre-run"])?;
+    kill_slurmctld(slurm)?;
+    signal(rabbit.pid()?, Signal::SIGCONT)?;
+    until("the job to begin", patience(), || {
+        ensure!(slurm.output(job)?.contains("begun"), "not yet: {}", slurm.shown(job)?);
+        Ok(())
+    })?;
+    end(slurm, job)?;
+    // Slurm writes down every 30 s which jobs have burst buffers, and leaves the end of one that it lost to its administrator.
+    let job = begin(slurm)?;
+    let since = SystemTime::now();
+    until("Slurm to save its burst buffers", patience(), || {
+        ensure!(slurm.saved("burst_buffer_lua_state")? > since, "not yet");
+        Ok(())
+    })?;
+    let compute = cluster.node("compute-2")?;
+    signal(compute.pid()?, Signal::SIGSTOP)?;
+    std::fs::write(slurm.jobs().join(format!("go.{job}")), "").context("let it end")?;
+    slurm.wait_for(job, &["BurstBufferState=post-run"])?;
+    kill_slurmctld(slurm)?;
+    signal(compute.pid()?, Signal::SIGCONT)?;
+    end(slurm, job)
+}
+
+/// A job is handed in, set up, started and ended while nobody answers.
+fn coordinator_is_away(slurm: &mut Slurm) -> anyhow::Result<()> {
+    let away = |slurm: &mut Slurm| slurm.flow.fixture.run.cluster.stop_one("coordinator");
+    let back = |slurm: &mut Slurm| slurm.flow.fixture.run.cluster.start_coordinator();
+    away(slurm)?;
+    let job = slurm.submit(&["--nodes=2"], &[XFS, WAIT])?;
+    slurm.wait_for(job, &["JobState=PENDING", "BurstBufferState=staging-in"])?;
+    back(slurm)?;
+    until("the job to begin", patience(), || {
+        ensure!(slurm.output(job)?.contains("begun"), "not yet: {}", slurm.shown(job)?);
+        Ok(())
+    })?;
+    away(slurm)?;
+    std::fs::write(slurm.jobs().join(format!("go.{job}")), "").context("let it end")?;
+    slurm.wait_for(job, &["BurstBufferState=post-run"])?;
+    back(slurm)?;
+    end(slurm, job)
+}
+
+#[test]
+fn fifty_jobs_at_once_leave_nothing() -> anyhow::Result<()> {
+    let Some(slurm) = slurm("")? else { return Ok(()) };
+    let write = "echo $SLURM_JOB_ID > $DW_JOB_disk && echo written";
+    let raw = "#DW jobdw type=raw capacity=16MiB name=disk";
+    let jobs = (0..50).map(|_| slurm.submit(&["--nodes=1"], &[raw, write]));
+    let jobs: Vec<Job> = jobs.collect::<anyhow::Result<_>>()?;
+    let last = *jobs.last().context("a job")?;
+    until("an empty queue", 4 * patience(), || {
+        let queue = slurm.prints("squeue", &["--noheader"])?;
+        ensure!(queue.trim().is_empty(), "{queue}");
+        Ok(())
+    })?;
+    slurm.completed(last)?;
+    for job in jobs {
+        ensure!(slurm.output(job)?.trim() == "written", "{job}: {}", slurm.output(job)?);
+    }
+    slurm.nothing_is_left()?;
+    slurm.end()
+}

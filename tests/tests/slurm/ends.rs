@@ -1,0 +1,173 @@
+//! Jobs that do not end as they began: cancelled in every state, held by a busy mount, refused by a node.
+
+use std::{
+    io::{BufRead, BufReader},
+    process::{Child, Stdio},
+};
+
+use anyhow::{Context, ensure};
+use nix::sys::signal::Signal;
+use tests::{
+    cluster::patience,
+    program::{command, signal, until},
+    slurm::{Job, Slurm},
+};
+
+use super::{XFS, slurm};
+
+#[test]
+fn a_job_is_cancelled_in_each_state_and_leaves_nothing() -> anyhow::Result<()> {
+    let Some(slurm) = slurm("")? else { return Ok(()) };
+    for state in ["pending", "staged-in", "pre-run", "mounting", "running", "post-run", "teardown"]
+    {
+        cancelled(&slurm, state).with_context(|| format!("cancelled in {state}"))?;
+    }
+    slurm.end()
+}
+
+fn cancel_twice(slurm: &Slurm, job: Job) -> anyhow::Result<()> {
+    for _ in 0..2 {
+        // The second finds nothing to do, and Slurm says so or not.
+        slurm.command("scancel").arg(job.to_string()).status().context("start scancel")?;
+    }
+    Ok(())
+}
+
+/// What stands still while a job stays in a state.
+fn standing(state: &str) -> Option<&'static str> {
+    match state {
+        "pre-run" | "teardown" => Some("rabbit-1"),
+        "mounting" | "post-run" => Some("compute-2"),
+        _ => None,
+    }
+}
+
+fn cancelled(slurm: &Slurm, state: &str) -> anyhow::Result<()> {
+    let cluster = &slurm.flow.fixture.run.cluster;
+    let stop = |is_to_stop: bool| {
+        let Some(node) = standing(state) else { return Ok(()) };
+        let how = if is_to_stop { Signal::SIGSTOP } else { Signal::SIGCONT };
+        signal(cluster.node(node)?.pid()?, how)
+    };
+    let is_early = matches!(state, "pre-run" | "mounting" | "teardown");
+    if is_early {
+        stop(true)?;
+    }
+    let held: &[&str] = if state == "pending" { &["--hold"] } else { &[] };
+    let before = match state {
+        "staged-in" => Some(slurm.submit(&["--nodes=2"], &["sleep 600"])?),
+        _ => None,
+    };
+    if let Some(before) = before {
+        slurm.wait_for(before, &["JobState=RUNNING"])?;
+    }
+    let job = slurm.submit(&[&["--nodes=2"], held].concat(), &[XFS, "sleep 600"])?;
+    if matches!(state, "running" | "post-run") {
+        slurm.wait_for(job, &["JobState=RUNNING", "BurstBufferState=running"])?;
+        until("the job to begin", patience(), || slurm.output(job).map(drop))?;
+    }
+    match state {
+        "mounting" => drop(slurm.wait_for(job, &["BurstBufferState=running", "Reason=Prolog"])?),
+        "post-run" => {
+            stop(true)?;
+            slurm.prints("scancel", &[&job.to_string()])?;
+            slurm.wait_for(job, &["BurstBufferState=post-run"])?;
+        }
+        "teardown" => {
+            slurm.wait_for(job, &["BurstBufferState=pre-run"])?;
+            slurm.prints("scancel", &[&job.to_string()])?;
+            slurm.wait_for(job, &["BurstBufferState=teardown"])?;
+        }
+        _ => drop(slurm.wait_for(job, &[&format!("BurstBufferState={state}")])?),
+    }
+    cancel_twice(slurm, job)?;
+    stop(false)?;
+    if let Some(before) = before {
+        cancel_twice(slurm, before)?;
+    }
+    slurm.nothing_is_left()?;
+    slurm.wait_for_nodes("idle")
+}
+
+/// A process that stands in a directory of a node.
+fn holder(slurm: &Slurm, node: &str, path: &str) -> anyhow::Result<Child> {
+    let pid = slurm.flow.fixture.run.cluster.node(node)?.node_pid().to_string();
+    let mut holder = command("nsenter");
+    holder.args(["--mount", "--target", &pid, "--", "/bin/sh", "-ec"]);
+    holder.arg(format!("cd {path}; echo there; exec tail -f /dev/null")).stdout(Stdio::piped());
+    let mut holder = holder.spawn().context("start a holder")?;
+    let mut there = String::new();
+    let stdout = holder.stdout.as_mut().context("stdout")?;
+    BufReader::new(stdout).read_line(&mut there)?;
+    ensure!(there == "there\n", "the holder is not in {path}");
+    Ok(holder)
+}
+
+#[test]
+fn a_node_that_fails_a_job_is_drained_with_the_reason_and_comes_back() -> anyhow::Result<()> {
+    let Some(slurm) = slurm("WARREN_EPILOG_DEADLINE=2\nWARREN_ON_TIMEOUT=report\n")? else {
+        return Ok(());
+    };
+    busy(&slurm)?;
+    unmountable(&slurm)?;
+    slurm.end()
+}
+
+/// The path of a job's storage, once it has begun.
+fn path_of(slurm: &Slurm, job: Job) -> anyhow::Result<String> {
+    until("the job to tell its path", patience(), || {
+        let output = slurm.output(job)?;
+        ensure!(output.ends_with('\n'), "{output}");
+        Ok(output.trim().to_owned())
+    })
+}
+
+fn reason(slurm: &Slurm, node: &str) -> anyhow::Result<String> {
+    slurm.prints("sinfo", &["--noheader", "--nodes", node, "--format=%T %500E"])
+}
+
+fn busy(slurm: &Slurm) -> anyhow::Result<()> {
+    let job = slurm.submit(&["--nodes=2"], &[XFS, "echo $DW_JOB_scratch; sleep 600"])?;
+    let path = path_of(slurm, job)?;
+    let mut holder = holder(slurm, "compute-2", &path)?;
+    slurm.prints("scancel", &[&job.to_string()])?;
+    let pid = holder.id().to_string();
+    let drained = until("compute-2 to be drained", patience(), || {
+        let told = reason(slurm, "compute-2")?;
+        let parts = ["drain", "compute-2: warren epilog of job", &path, &pid, "tail"];
+        let lacks = parts.iter().find(|part| !told.contains(**part));
+        ensure!(lacks.is_none(), "no {lacks:?} in {told}");
+        Ok(())
+    });
+    holder.kill()?;
+    holder.wait()?;
+    drained?;
+    slurm.nothing_is_left()?;
+    slurm.wait_for_nodes("idle")
+}
+
+/// A node on which nothing can be mounted: the job runs on the other one.
+fn unmountable(slurm: &Slurm) -> anyhow::Result<()> {
+    let cluster = &slurm.flow.fixture.run.cluster;
+    let root = cluster.node_mounts().display().to_string();
+    let remount = |how: &str| {
+        cluster.run_on("compute-1", 0, &format!("mount -o remount,{how} {root}")).map(drop)
+    };
+    remount("ro")?;
+    let job = slurm.submit(&["--nodes=1"], &[XFS, "echo on $SLURMD_NODENAME"])?;
+    let drained = until("compute-1 to be drained", patience(), || {
+        let told = reason(slurm, "compute-1")?;
+        for part in ["drain", "compute-1: warren prolog of job", "Read-only file system"] {
+            ensure!(told.contains(part), "no {part:?} in {told}");
+        }
+        Ok(())
+    });
+    remount("rw")?;
+    drained?;
+    slurm.wait_for(job, &["Restarts=1"])?;
+    slurm.begin_again(job)?;
+    let output = slurm.completed(job)?;
+    ensure!(output.contains("on compute-2") && !output.contains("on compute-1"), "{output}");
+    slurm.prints("scontrol", &["update", "NodeName=compute-1", "State=RESUME"])?;
+    slurm.nothing_is_left()
+}

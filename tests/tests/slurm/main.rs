@@ -1,0 +1,21 @@
+//! Slurm itself with `packaging/slurm`: jobs with `#DW` directives from sbatch to their end, on real loop devices and real XFS.
+//!
+//! Slurm's daemons start once for the stories of each test.
+
+mod daemons;
+mod ends;
+mod kinds;
+mod life;
+mod scripts;
+
+use tests::{gate, slurm::Slurm};
+
+const XFS: &str = "#DW jobdw type=xfs capacity=320MiB name=scratch";
+
+/// Slurm on a cluster of two computes, if this machine can run it.
+fn slurm(settings: &str) -> anyhow::Result<Option<Slurm>> {
+    if !gate::loop_devices() || !gate::slurm() {
+        return Ok(None);
+    }
+    Slurm::start(settings).map(Some)
+}

@@ -1,0 +1,85 @@
+//! Somebody deletes an object under a job.
+
+use anyhow::{Context, ensure};
+use serde_json::{Value, json};
+use tests::{
+    cluster::patience,
+    gate,
+    program::until,
+    workflow::{AFTER_PROPOSAL, Flow},
+};
+
+use crate::XFS;
+
+const KINDS: [&str; 7] = [
+    "computes",
+    "directivebreakdown",
+    "servers",
+    "nnfstorageprofile",
+    "clientmount",
+    "nnfnodestorage",
+    "nnfnodeblockstorage",
+];
+
+/// One object of a kind that is the workflow's.
+fn one_of(flow: &Flow, kind: &str) -> anyhow::Result<Value> {
+    let text = flow.fixture.run.prints(&["get", kind, "--all-namespaces", "--json"])?;
+    let listed: Value = serde_json::from_str(&text).context("decode a list")?;
+    let items = listed["items"].as_array().or_else(|| listed.as_array()).context("a list")?;
+    let own = items.iter().find(|item| item["metadata"]["namespace"] != "nnf-system");
+    own.cloned().with_context(|| format!("no {kind}"))
+}
+
+/// The job is told what cannot be mended, and everything can be torn down. Without the pinned profile nobody knows how: the message
+/// says to create it again, and that is enough.
+#[test]
+fn what_somebody_deletes_under_a_job_is_made_again_or_told() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let mut flow = Flow::new(2, "deleted")?;
+    for kind in KINDS {
+        flow.create(&[XFS])?;
+        flow.wait("Proposal", "Completed")?;
+        flow.fill_computes()?;
+        for state in ["Setup", "DataIn", "PreRun"] {
+            flow.reach(state)?;
+        }
+        let object = one_of(&flow, kind)?;
+        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+        let (name, namespace) = (text("name"), text("namespace"));
+        let delete = ["delete", kind, &name, "-n", &namespace, "--wait=false"];
+        flow.fixture.run.prints(&delete).with_context(|| kind)?;
+        for state in &AFTER_PROPOSAL[3..] {
+            flow.ask(state).with_context(|| kind)?;
+            let told = until(&format!("{state} to be told, without {kind}"), patience(), || {
+                let told = flow.workflow()?["status"].clone();
+                let is_error = told["status"] == "Error" && told["message"] != "";
+                ensure!(told["state"] == **state, "not yet: {told:#}");
+                ensure!(told["ready"] == true || is_error, "not yet: {told:#}");
+                Ok(told)
+            })?;
+            if told["ready"] != true {
+                if kind == "nnfstorageprofile" {
+                    ensure!(
+                        told.to_string().contains("create it, with data.pinned true"),
+                        "{told:#}"
+                    );
+                    let metadata = json!({"name": name, "namespace": namespace});
+                    let again = json!({
+                        "apiVersion": object["apiVersion"], "kind": object["kind"],
+                        "metadata": metadata, "data": object["data"],
+                    });
+                    flow.fixture.run.apply("again", &[again])?;
+                }
+                flow.reach("Teardown").with_context(|| kind)?;
+                if kind == "nnfstorageprofile" {
+                    flow.fixture.run.prints(&["delete", kind, &name, "-n", &namespace])?;
+                }
+                break;
+            }
+        }
+        flow.delete().with_context(|| kind)?;
+    }
+    flow.end()
+}

@@ -1,0 +1,141 @@
+//! The engine through all programs, with faults: every workflow ends as if there had been none, and leaves nothing.
+//!
+//! `FAULTS` says which test shows what in which state. `WARREN_TEST_LIVES` is the number of lives in each of which the
+//! coordinator dies once; `WARREN_TEST_AWAY` the seconds for which an API is away.
+
+mod deleted;
+mod killed;
+mod nodes;
+mod two;
+
+use std::collections::BTreeSet;
+
+use anyhow::ensure;
+use tests::{sources::Sources, workflow::AFTER_PROPOSAL};
+
+const XFS: &str = "#DW jobdw type=xfs capacity=320MiB name=scratch";
+const RAW: &str = "#DW jobdw type=raw capacity=64MiB name=scratch";
+
+const ALL: &[&str] = &["Proposal", "Setup", "DataIn", "PreRun", "PostRun", "DataOut", "Teardown"];
+/// States in which the agents of rabbits or computes have nothing to do.
+const IDLE: &[&str] = &["Proposal", "DataIn", "DataOut"];
+
+/// Fault, states, and the test that shows what comes of it there.
+const FAULTS: [(&str, &[&str], &str); 27] = [
+    // In memory, exhaustively; with real programs; on a cluster of its own (`tests/tests/faults`).
+    (
+        "the engine dies after every change",
+        ALL,
+        "an_engine_that_dies_after_every_change_ends_where_one_that_lives_does",
+    ),
+    (
+        "the coordinator is killed after every write",
+        ALL,
+        "a_coordinator_that_dies_after_every_write_ends_where_one_that_lives_does",
+    ),
+    (
+        "the coordinator is killed after one write, in a life for each",
+        ALL,
+        "a_coordinator_that_dies_once_in_a_life",
+    ),
+    (
+        "the coordinator is killed between and during a workload manager's calls",
+        ALL,
+        "a_coordinator_that_is_killed_between_and_during_calls_changes_nothing",
+    ),
+    (
+        "the coordinator hangs, and the embedded API with it",
+        ALL,
+        "a_coordinator_that_hangs_in_each_state_is_waited_for",
+    ),
+    ("the API server is killed", ALL, "an_api_that_is_away_in_each_state_is_waited_for"),
+    ("the API's database hangs", ALL, "an_api_that_is_away_in_each_state_is_waited_for"),
+    (
+        "two coordinators drive one workflow",
+        ALL,
+        "two_coordinators_at_once_drive_a_workflow_to_its_end",
+    ),
+    ("every write meets a conflict", ALL, "a_conflict_on_every_write_is_planned_anew"),
+    ("the rabbit's agent is dead", ALL, "a_rabbit_that_is_dead_in_a_state_is_waited_for_and_named"),
+    (
+        "the rabbit's agent is killed after each of its steps",
+        &["Setup", "PreRun", "PostRun", "Teardown"],
+        "each_program_may_die_after_every_step",
+    ),
+    (
+        "the rabbit's agent has nothing to do",
+        IDLE,
+        "a_rabbit_that_is_dead_in_a_state_is_waited_for_and_named",
+    ),
+    (
+        "a rabbit reports that it cannot make the storage",
+        &["Setup"],
+        "a_job_goes_on_without_the_computes_of_a_rabbit_that_failed",
+    ),
+    (
+        "a rabbit reports that it cannot make the storage",
+        &["Setup"],
+        "an_error_that_does_not_pass_is_told_and_can_be_torn_down",
+    ),
+    (
+        "a compute is dead before its mount",
+        &["PreRun"],
+        "a_compute_that_is_dead_around_its_mount_is_waited_for_and_named",
+    ),
+    (
+        "a compute dies during its mount",
+        &["PreRun"],
+        "a_compute_that_is_dead_around_its_mount_is_waited_for_and_named",
+    ),
+    (
+        "a compute dies after its mount",
+        &["PostRun"],
+        "a_compute_that_is_dead_around_its_mount_is_waited_for_and_named",
+    ),
+    (
+        "a compute that is down never comes back",
+        &["PostRun", "Teardown"],
+        "a_compute_that_never_comes_back_keeps_nobody_once_it_is_told_down",
+    ),
+    ("a compute is down", &["PreRun"], "a_compute_that_is_down_is_named_with_the_evidence"),
+    ("a compute's mount fails", &["PreRun"], "a_job_goes_on_without_a_compute_whose_mount_failed"),
+    (
+        "an object is deleted by hand, in memory: each kind",
+        ALL,
+        "objects_that_somebody_deletes_are_made_again_or_told",
+    ),
+    (
+        "an object is deleted by hand, while all is mounted: each kind",
+        &["PreRun"],
+        "what_somebody_deletes_under_a_job_is_made_again_or_told",
+    ),
+    ("the workflow is deleted", ALL, "a_workflow_may_be_deleted_after_any_change"),
+    (
+        "the workflow is deleted while it is mounted",
+        &["PreRun"],
+        "a_workflow_that_is_deleted_while_it_is_mounted_leaves_nothing",
+    ),
+    ("the job is aborted", ALL, "a_job_is_aborted_in_each_state_and_leaves_nothing"),
+    (
+        "objects have fields that our definitions do not know",
+        ALL,
+        "fields_that_our_definitions_do_not_know_stay",
+    ),
+    (
+        "an object cannot be read",
+        &["PostRun", "Teardown"],
+        "nothing_is_withdrawn_or_removed_beside_a_mount_that_cannot_be_read",
+    ),
+];
+
+#[test]
+fn every_fault_has_a_test() -> anyhow::Result<()> {
+    let sources = Sources::read()?;
+    for (fault, states, test) in FAULTS {
+        ensure!(sources.has_test(test), "{fault}: there is no test {test}");
+        ensure!(states.iter().all(|state| ALL.contains(state)), "{fault}: {states:?}");
+    }
+    let shown: BTreeSet<&str> = FAULTS.iter().flat_map(|(_, states, _)| *states).copied().collect();
+    ensure!(AFTER_PROPOSAL.iter().all(|state| shown.contains(state)), "{shown:?}");
+    Ok(())
+}

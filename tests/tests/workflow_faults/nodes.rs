@@ -1,0 +1,121 @@
+//! A rabbit or a compute is dead.
+
+use anyhow::ensure;
+use nix::sys::signal::Signal;
+use serde_json::json;
+use tests::{
+    cluster::patience,
+    gate,
+    program::{signal, until},
+    workflow::{AFTER_PROPOSAL, Flow},
+};
+
+use crate::{IDLE, RAW, XFS};
+
+/// Every line that tells of a step of a node has this in it.
+const STEP: &str = "storage::execute";
+
+/// Waits until the workflow says that it waits, and for whom.
+fn waits_for(flow: &Flow, state: &str, node: &str) -> anyhow::Result<()> {
+    until(&format!("{state} to wait for {node}"), patience(), || {
+        let told = &flow.workflow()?["status"];
+        let message = told["message"].as_str().unwrap_or_default();
+        ensure!(told["state"] == state && told["ready"] == false, "not yet: {told:#}");
+        ensure!(message.contains("pending ") && message.contains(node), "{message}");
+        Ok(())
+    })
+}
+
+/// A stopped process is as dead as one can be for others, and the kernel ends it as it is.
+#[test]
+fn a_rabbit_that_is_dead_in_a_state_is_waited_for_and_named() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let mut flow = Flow::new(2, "rabbit")?;
+    let rabbit = flow.fixture.run.cluster.chassis().rabbit.clone();
+    for state in ["Proposal"].into_iter().chain(AFTER_PROPOSAL) {
+        let agent = flow.fixture.run.cluster.node(&rabbit)?;
+        let pid = until("the rabbit's agent", patience(), || agent.pid())?;
+        signal(pid, Signal::SIGSTOP)?;
+        if state == "Proposal" {
+            flow.create(&[RAW])?;
+        } else {
+            flow.ask(state)?;
+        }
+        if IDLE.contains(&state) {
+            flow.wait(state, "Completed")?;
+        } else {
+            waits_for(&flow, state, &rabbit)?;
+        }
+        signal(pid, Signal::SIGKILL)?;
+        flow.wait(state, "Completed")?;
+        if state == "Proposal" {
+            flow.fill_computes()?;
+        }
+    }
+    flow.delete()?;
+    flow.end()
+}
+
+#[test]
+fn a_compute_that_is_dead_around_its_mount_is_waited_for_and_named() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let mut flow = Flow::new(2, "compute")?;
+    flow.create(&[XFS])?;
+    flow.wait("Proposal", "Completed")?;
+    flow.fill_computes()?;
+    flow.reach("Setup")?;
+    flow.reach("DataIn")?;
+    // Before: its machine is down. During: its agent dies after its first step.
+    flow.fixture.run.cluster.stop_one("compute-2")?;
+    flow.ask("PreRun")?;
+    waits_for(&flow, "PreRun", "compute-2")?;
+    flow.fixture.run.cluster.start_node("compute-2")?;
+    let agent = flow.fixture.run.cluster.node("compute-2")?;
+    agent.kill_at(STEP, 0, agent);
+    let workflow = flow.wait("PreRun", "Completed")?;
+    let agent = flow.fixture.run.cluster.node("compute-2")?;
+    ensure!(!agent.trap_is_set(), "it took no step");
+    let path = workflow["status"]["env"]["DW_JOB_scratch"].as_str().unwrap_or_default().to_owned();
+    flow.run_on("compute-2", &format!("echo hello > {path}/hello"))?;
+    // After: it boots again, with nothing mounted.
+    flow.fixture.run.cluster.stop_one("compute-2")?;
+    flow.ask("PostRun")?;
+    waits_for(&flow, "PostRun", "compute-2")?;
+    flow.fixture.run.cluster.start_node("compute-2")?;
+    flow.wait("PostRun", "Completed")?;
+    flow.reach("DataOut")?;
+    flow.reach("Teardown")?;
+    flow.delete()?;
+    flow.end()
+}
+
+#[test]
+fn a_compute_that_never_comes_back_keeps_nobody_once_it_is_told_down() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let mut flow = Flow::new(2, "down")?;
+    flow.create(&[XFS])?;
+    flow.wait("Proposal", "Completed")?;
+    flow.fill_computes()?;
+    for state in ["Setup", "DataIn", "PreRun"] {
+        flow.reach(state)?;
+    }
+    flow.fixture.run.cluster.stop_one("compute-2")?;
+    flow.ask("PostRun")?;
+    waits_for(&flow, "PostRun", "compute-2")?;
+    let down = json!({
+        "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "SystemStatus",
+        "metadata": {"name": "default", "namespace": "default"}, "data": {"nodes": {"compute-2": "Disabled"}},
+    });
+    flow.fixture.run.apply("status", &[down])?;
+    flow.wait("PostRun", "Completed")?;
+    flow.reach("DataOut")?;
+    flow.reach("Teardown")?;
+    flow.delete()?;
+    flow.end()
+}
