@@ -35,9 +35,9 @@ impl BoxOfOne {
         let root = directory.path();
         let standalone = Standalone {
             data_dir: root.join("data"),
-            socket: root.join("api.sock"),
-            listen: "127.0.0.1:0".parse().unwrap(),
-            kubeconfig: root.join("kubeconfig"),
+            api_socket: root.join("api.sock"),
+            api_listen: "127.0.0.1:0".parse().unwrap(),
+            write_kubeconfig: None,
         };
         let config = Config {
             backend: Backend::Standalone(standalone),
