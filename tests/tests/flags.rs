@@ -17,7 +17,7 @@ const SCRIPTS: [&str; 2] =
     ["packaging/kubernetes/node-identities", "packaging/kubernetes/renew-token"];
 
 /// Flags of others' programs that the documents name.
-const THEIRS: [(&str, &str); 27] = [
+const THEIRS: [(&str, &str); 33] = [
     ("--cli", "nnf-node-manager"),
     ("--direct", "nnf-node-manager"),
     ("--initializeAndExit", "nnf-node-manager"),
@@ -45,6 +45,12 @@ const THEIRS: [(&str, &str); 27] = [
     ("--now", "systemctl"),
     ("--refresh", "lvchange"),
     ("--repair", "pvck"),
+    ("--bb", "sbatch"),
+    ("--dependency", "sbatch"),
+    ("--format", "squeue"),
+    ("--jobs", "squeue"),
+    ("--noheader", "squeue"),
+    ("--oneliner", "scontrol"),
 ];
 
 type Flags = BTreeSet<String>;

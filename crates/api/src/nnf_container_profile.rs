@@ -17,8 +17,6 @@ use crate::string_enum::string_enum;
 string_enum! {
     /// How nodes may use the volume of a global Lustre.
     pub enum PvcMode {
-        /// Unsaid.
-        Unset = "",
         /// One node reads and writes.
         ReadWriteOnce = "ReadWriteOnce",
         /// All nodes read.
@@ -135,13 +133,8 @@ pub struct NnfContainerProfileStorage {
     #[serde(default)]
     pub optional: bool,
     /// For `DW_GLOBAL_…` only.
-    #[serde(default = "PvcMode::unsaid", skip_serializing_if = "is_unsaid")]
-    #[schemars(!default)]
-    pub pvc_mode: PvcMode,
-}
-
-fn is_unsaid(mode: &PvcMode) -> bool {
-    mode.as_str().is_empty()
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pvc_mode: Option<PvcMode>,
 }
 
 /// The pods of MPI.

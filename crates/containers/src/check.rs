@@ -86,9 +86,10 @@ pub fn faults(profile: &NnfContainerProfileData, user: i64) -> Vec<ProfileFault>
         faults.push(ProfileFault::NoContainer);
     }
     for storage in &profile.storages {
-        let mode = storage.pvc_mode.as_str();
-        if !mode.is_empty() && !storage.name.starts_with("DW_GLOBAL_") {
-            let (name, mode) = (storage.name.clone(), mode.to_owned());
+        if let Some(mode) = &storage.pvc_mode
+            && !storage.name.starts_with("DW_GLOBAL_")
+        {
+            let (name, mode) = (storage.name.clone(), mode.to_string());
             faults.push(ProfileFault::PvcMode { name, mode });
         }
     }

@@ -37,7 +37,7 @@ impl BoxOfOne {
             data_dir: root.join("data"),
             api_socket: root.join("api.sock"),
             api_listen: "127.0.0.1:0".parse().unwrap(),
-            write_kubeconfig: None,
+            write_kubeconfig: Some(root.join("kubeconfig")),
         };
         let config = Config {
             backend: Backend::Standalone(standalone),

@@ -65,13 +65,30 @@ fn what_the_api_does_not_know_is_refused_at_once_and_not_at_the_next_change() {
 
 #[test]
 fn what_the_api_warns_of_is_told() {
-    let here = BoxOfOne::with_mount();
-    let mut unusual = mount("unusual", "mounted");
-    unusual["metadata"]["finalizers"] = json!(["mine"]);
-    let file = here.file("unusual.yaml", &[unusual]);
+    let here = BoxOfOne::start();
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "tools.example.org"},
+        "spec": {
+            "group": "example.org",
+            "scope": "Cluster",
+            "names": {"plural": "tools", "kind": "Tool"},
+            "versions": [{
+                "name": "v1",
+                "served": true,
+                "storage": true,
+                "deprecated": true,
+                "deprecationWarning": "use \"v2\"",
+                "schema": {"openAPIV3Schema": {"type": "object"}},
+            }],
+        },
+    });
+    here.output(&["apply", "-f", &here.file("definition.yaml", &[definition])]);
+    let tool = json!({"apiVersion": "example.org/v1", "kind": "Tool", "metadata": {"name": "saw"}});
+    let file = here.file("tool.yaml", &[tool]);
     let told = stderr(&here.warren(&["apply", "-f", &file]).assert().success());
-    assert!(told.contains("warning: ") && told.contains("\"mine\""), "{told}");
-    assert_eq!(told.lines().count(), 1, "{told}");
+    assert_eq!(told, "warning: use \"v2\"\n");
 }
 
 /// More mounts than a try of 60 s could wait ten seconds each for.
