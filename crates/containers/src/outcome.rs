@@ -107,6 +107,7 @@ fn last_lines(text: &str) -> String {
 }
 
 #[cfg(test)]
+#[expect(clippy::needless_pass_by_value, reason = "json! makes values")]
 mod tests {
     use serde_json::{Value, from_value, json};
 

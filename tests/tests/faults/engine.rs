@@ -201,8 +201,7 @@ async fn until_added(
             return Ok(());
         }
         object.metadata = stored.metadata;
-        let bytes = serde_json::to_vec(&object)?;
-        match api.replace_status(name, &PostParams::default(), bytes).await {
+        match api.replace_status(name, &PostParams::default(), &object).await {
             Ok(_) => return Ok(()),
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             Err(error) => return Err(error.into()),

@@ -1,3 +1,5 @@
+#![expect(clippy::needless_pass_by_value, reason = "json! makes values")]
+
 use serde_json::{Value, from_value, json};
 
 use super::*;

@@ -273,7 +273,10 @@ fn pods(of: &Objects, job: &Job) -> Option<String> {
 }
 
 fn with(text: String, more: Option<String>) -> String {
-    more.map_or_else(|| text.clone(), |more| format!("{text}: {more}"))
+    match more {
+        Some(more) => format!("{text}: {more}"),
+        None => text,
+    }
 }
 
 fn with_deadline(job: &Job, seconds: Option<i64>) -> Option<Change> {
