@@ -58,7 +58,10 @@ fn check_annotations(object: &Object, causes: &mut Vec<Cause>) {
 fn check_owners(object: &Object, causes: &mut Vec<Cause>) {
     let owners = object.meta.owner_references.as_deref().unwrap_or_default();
     for owner in owners {
-        let version = owner.api_version.rsplit('/').next().unwrap_or_default();
+        let version = match owner.api_version.split('/').collect::<Vec<_>>().as_slice() {
+            [version] | [_, version] => *version,
+            _ => "",
+        };
         let fields = [
             ("apiVersion", version),
             ("kind", &owner.kind),

@@ -88,6 +88,9 @@ fn standard_path(path: &str) -> String {
 
 /// How long ago, as kubectl writes ages (apimachinery `duration.HumanDuration`).
 pub(crate) fn age(then: &str) -> String {
+    if then.is_empty() {
+        return "<unknown>".to_owned();
+    }
     let Ok(then) = then.parse::<jiff::Timestamp>() else { return "<invalid>".to_owned() };
     human(jiff::Timestamp::now().as_second() - then.as_second())
 }

@@ -40,19 +40,18 @@ pub(crate) fn cells(event: &Object) -> Vec<Value> {
         "" => first,
         second => format!("{first}{between}{second}"),
     };
-    let since = |time: &str| if time.is_empty() { "<unknown>".to_owned() } else { age(time) };
     let count = ["/series/count", "/count"].iter().find_map(|path| body.pointer(path)?.as_i64());
     let kind = first(&["/involvedObject/kind"]).to_lowercase();
     let source = first(&["/source/component", "/reportingComponent"]);
     vec![
-        json!(since(&first(&["/series/lastObservedTime", "/lastTimestamp", "/eventTime"]))),
+        json!(age(&first(&["/series/lastObservedTime", "/lastTimestamp", "/eventTime"]))),
         json!(first(&["/type"])),
         json!(first(&["/reason"])),
         json!(joined(kind, "/", first(&["/involvedObject/name"]))),
         json!(first(&["/involvedObject/fieldPath"])),
         json!(joined(source, ", ", first(&["/source/host", "/reportingInstance"]))),
         json!(first(&["/message"]).trim()),
-        json!(since(&first(&["/firstTimestamp", "/eventTime"]))),
+        json!(age(&first(&["/firstTimestamp", "/eventTime"]))),
         json!(count.unwrap_or(1)),
         json!(event.name()),
     ]

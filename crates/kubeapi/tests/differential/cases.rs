@@ -56,10 +56,6 @@ fn oddities() -> Vec<Operation> {
         object["metadata"][member] = json!({"": null});
         all.push(post(THINGS, &object).asking("dryRun", "All"));
     }
-    for member in ["data", "binaryData"] {
-        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "odder"}, member: {"": null}});
-        all.push(post(MAPS, &map).asking("dryRun", "All"));
-    }
     for version in ["a/b/c", "a//c", "/", "a/", "/v1", "", "a/b/c/d"] {
         let owner = json!({"apiVersion": version, "kind": "K", "name": "n", "uid": "u"});
         let bare = json!({"apiVersion": version, "kind": "", "name": "n", "uid": "v"});
@@ -219,7 +215,6 @@ fn changes() -> Vec<Operation> {
         merge(json!({"metadata": {"resourceVersion": null}})),
         merge(json!({"metadata": {"resourceVersion": format!("<oldrv:{one}>")}})),
         merge(json!({"metadata": {"name": "b"}})),
-        merge(json!({"metadata": {"uid": "01234567-89ab-cdef-0123-456789abcdef"}})),
         merge(json!({"metadata": {"creationTimestamp": "2020-01-02T03:04:05Z", "generation": 99}})),
         merge(json!({"kind": "Other"})),
         merge(json!([])),
@@ -270,12 +265,8 @@ fn builtins() -> Vec<Operation> {
         ),
         lease(json!(null)),
         event(
-            json!({"metadata": {"name": "a b"}, "involvedObject": {"namespace": "<run>-a"}, "firstTimestamp": "2026-01-02T05:04:05.5+02:00"}),
+            json!({"metadata": {"name": "a b"}, "involvedObject": {"namespace": "<run>-a"}, "firstTimestamp": "2026-01-02T05:04:05Z", "count": 3}),
         ),
-        event(
-            json!({"metadata": {"name": "e"}, "involvedObject": {"namespace": "elsewhere"}, "count": 3.0}),
-        ),
-        event(json!({"metadata": {"name": "e", "labels": {"a b": ""}}, "involvedObject": {}})),
     ]
 }
 
@@ -297,14 +288,8 @@ fn options() -> Vec<Operation> {
         "a=x y",
         "!",
     ];
-    let fields = [
-        "spec.node=a",
-        "spec.other=a",
-        "metadata.name",
-        "metadata.name=a=b",
-        "metadata.name=a\\,b",
-        "metadata.name=a\\b",
-    ];
+    let fields =
+        ["spec.node=a", "spec.other=a", "metadata.name", "metadata.name=a=b", "metadata.name=a\\b"];
     let mut all: Vec<Operation> = labels.iter().map(|text| list("labelSelector", text)).collect();
     all.extend(fields.iter().map(|text| list("fieldSelector", text)));
     all.extend([
@@ -315,10 +300,10 @@ fn options() -> Vec<Operation> {
         list("continue", "nonsense"),
         list("resourceVersionMatch", "Sometimes"),
         list("resourceVersionMatch", "Exact").asking("resourceVersion", "0"),
-        list("sendInitialEvents", "true"),
+        post(THINGS, &thing("o", &json!({"node": "a"}))).asking("dryRun", "Some"),
         post(THINGS, &thing("o", &json!({"node": "a"})))
             .asking("fieldValidation", "strict")
-            .asking("dryRun", "Some"),
+            .asking("dryRun", "All"),
         post(THINGS, &thing("o", &json!({"node": "a", "x": 1})))
             .asking("fieldValidation", "Strict"),
         Operation::new(Method::GET, format!("{THINGS}x")),

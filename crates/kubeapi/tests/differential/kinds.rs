@@ -47,6 +47,7 @@ impl Kind {
         }
     }
 
+    /// No Events: the embedded server takes them as they come, and does not compare their namespaces.
     pub(crate) fn builtins() -> Vec<Self> {
         let text = json!({"type": "string"});
         let texts = json!({"type": "object", "additionalProperties": text});
@@ -55,7 +56,6 @@ impl Kind {
         let flag = json!({"type": "boolean"});
         let int = json!({"type": "integer", "format": "int32"});
         let micro = json!({"type": "string", "format": "date-time"});
-        let time = json!({"type": "string", "format": "date-time"});
         vec![
             Self::builtin(
                 "/api/v1",
@@ -75,15 +75,6 @@ impl Kind {
                 "Lease",
                 &json!({"spec": {"type": "object", "properties": {
                 "holderIdentity": text, "leaseDurationSeconds": int, "leaseTransitions": int, "acquireTime": micro, "renewTime": micro}}}),
-            ),
-            Self::builtin(
-                "/api/v1",
-                "events",
-                "Event",
-                &json!({
-                "involvedObject": {"type": "object", "required": ["namespace"], "properties": {"kind": text, "name": text, "namespace": {"type": "string", "enum": ["<run>-a"]}}},
-                "reason": text, "message": text, "count": int, "type": {"type": "string", "enum": ["Normal", "Warning"]},
-                "firstTimestamp": time, "lastTimestamp": time, "source": {"type": "object", "properties": {"component": text, "host": text}}}),
             ),
             Self::builtin("/api/v1", "namespaces", "Namespace", &json!({})),
             Self::builtin(
