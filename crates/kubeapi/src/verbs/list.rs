@@ -42,7 +42,7 @@ struct Token {
 }
 
 /// Lists objects; the pages of one list show the same moment.
-/// 400 for options that make no sense, 410 when that moment has left the log.
+/// It answers 400 for options that make no sense, 410 when that moment has left the log.
 pub(crate) fn list(state: &State, target: &Target, options: &ListOptions) -> Result<Page, Status> {
     let resource = target.resolve(&state.registry)?;
     check_match(options)?;

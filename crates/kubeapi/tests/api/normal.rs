@@ -139,7 +139,9 @@ fn is_time(text: &str) -> bool {
 }
 
 fn is_age(text: &str) -> bool {
-    text.ends_with('s') && text.len() < 5 && text[..text.len() - 1].parse::<u32>().is_ok()
+    text.starts_with(|first: char| first.is_ascii_digit())
+        && text.ends_with(['y', 'd', 'h', 'm', 's'])
+        && text.chars().all(|one| one.is_ascii_digit() || "ydhms".contains(one))
 }
 
 /// Wordings that come out of Go's libraries.

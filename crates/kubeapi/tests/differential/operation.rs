@@ -182,11 +182,12 @@ impl Memory {
         let collection = &self.fill(operation.collection());
         // Nobody goes on in a selection with the token of another one.
         let selects = operation.query.iter().any(|(name, _)| name.ends_with("Selector"));
-        let token = reply.body.pointer("/metadata/continue").and_then(Value::as_str);
-        if let Some(token) = token.filter(|_| !selects) {
-            self.tokens.insert(collection.clone(), token.to_owned());
-        }
         if let Some(items) = reply.body["items"].as_array() {
+            if !selects {
+                // A last page names none that follows, or an empty one.
+                let token = reply.body["metadata"]["continue"].as_str().unwrap_or_default();
+                self.tokens.insert(collection.clone(), token.to_owned());
+            }
             for item in items {
                 self.note_object(collection, item);
             }
