@@ -54,6 +54,11 @@ const FENCE_FILES: [(&str, &str); 4] = [
 /// Environment variables of a program, beyond those of the test.
 pub type Environment<'a> = &'a [(&'a str, &'a str)];
 
+fn owned(environment: Environment<'_>) -> Vec<(String, String)> {
+    let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    environment.iter().map(own).collect()
+}
+
 /// How the computes hear of their ClientMounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Link {
@@ -93,6 +98,8 @@ pub struct Cluster {
     rabbit_arguments: Vec<String>,
     /// A rabbit outside the chassis.
     other_rabbit: Option<String>,
+    /// Variables of every node's agent.
+    environment: Vec<(String, String)>,
     server: Server,
     link: Link,
     centre: Centre,
@@ -147,6 +154,21 @@ impl Cluster {
         link: Link,
         centre: Centre,
     ) -> anyhow::Result<Self> {
+        let around = (server, link, centre);
+        Self::start_among(directory, chassis, rabbit_arguments, around, &[])
+    }
+
+    /// The same, with these environment variables for every node's agent.
+    ///
+    /// # Errors
+    /// As for `start`.
+    pub fn start_among(
+        directory: &Path,
+        chassis: Chassis,
+        rabbit_arguments: &[&str],
+        (server, link, centre): (Server, Link, Centre),
+        environment: Environment<'_>,
+    ) -> anyhow::Result<Self> {
         for name in ["run", "logs", "mnt", "pool", "coordinator", "fence"] {
             fs::create_dir_all(directory.join(name)).with_context(|| format!("create {name}"))?;
         }
@@ -161,6 +183,7 @@ impl Cluster {
             nodes,
             rabbit_arguments,
             other_rabbit: None,
+            environment: owned(environment),
             server,
             link,
             centre,
@@ -324,7 +347,7 @@ impl Cluster {
         environment: Environment<'_>,
     ) -> anyhow::Result<()> {
         let mut argv = self.agent(name)?;
-        argv.envs(environment.iter().copied());
+        argv.envs(self.environment.iter().cloned()).envs(environment.iter().copied());
         let program =
             Program::start_on_node(name, &argv, &self.directory.join("mnt"), &self.logs())?;
         let slot = self.nodes.iter_mut().find(|(node, _)| node == name).context("no such node")?;

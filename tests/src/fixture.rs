@@ -5,10 +5,20 @@ use tempfile::TempDir;
 
 use crate::{
     centre::{Chassis, Job},
-    cluster::{Centre, Cluster, DRIVES, Link, on_nvme},
+    cluster::{Centre, Cluster, DRIVES, Environment, Link, on_nvme},
+    lustre_tools,
+    program::binary,
     run::{Run, Silent},
     server::Server,
 };
+
+/// Where the stand-ins for ZFS's and Lustre's programs are.
+const LUSTRE: &str = "lustre";
+
+/// On a disk: loop devices over a tmpfs would test another path of the kernel.
+fn test_directory() -> anyhow::Result<TempDir> {
+    TempDir::with_prefix_in("warren-test-", "/var/tmp").context("make a directory")
+}
 
 /// Everything of one test; the programs go first when it is dropped, then their files.
 #[derive(Debug)]
@@ -57,6 +67,33 @@ impl Fixture {
         Ok(fixture)
     }
 
+    /// The same, with stand-ins for ZFS's and Lustre's programs on every node, and drives on which Lustre's targets fit.
+    ///
+    /// # Errors
+    /// When a program does not start or connect.
+    pub fn with_lustre(computes: u8) -> anyhow::Result<Self> {
+        let directory = test_directory()?;
+        let tools = directory.path().join(LUSTRE);
+        lustre_tools::install(&tools, &binary("lustre-tools")?)?;
+        let path = std::env::var("PATH").context("PATH")?;
+        let path = format!("{}:{path}:/usr/sbin:/sbin", tools.display());
+        let around = (Server::of_this_run(), Link::of_this_run(), Centre::Engine);
+        let drives = ["--file-drives", "4", "--file-drive-capacity", "8GiB"];
+        let environment = [("PATH", path.as_str())];
+        let mut fixture =
+            Self::started_in(directory, computes, "lustre", &drives, around, &environment)?;
+        fixture.run.describe_system()?;
+        Ok(fixture)
+    }
+
+    /// Every command line so far that changed something of the stand-ins', in order.
+    ///
+    /// # Errors
+    /// When there are none.
+    pub fn lustre_log(&self) -> anyhow::Result<Vec<String>> {
+        lustre_tools::log(&self.directory.path().join(LUSTRE))
+    }
+
     /// The same, on a server of the caller's.
     ///
     /// # Errors
@@ -92,12 +129,20 @@ impl Fixture {
         file_system: &'static str,
         centre: Centre,
     ) -> anyhow::Result<Self> {
-        // On a disk: loop devices over a tmpfs would test another path of the kernel.
-        let directory =
-            TempDir::with_prefix_in("warren-test-", "/var/tmp").context("make a directory")?;
+        let around = (server, link, centre);
+        Self::started_in(test_directory()?, computes, file_system, &DRIVES, around, &[])
+    }
+
+    fn started_in(
+        directory: TempDir,
+        computes: u8,
+        file_system: &'static str,
+        drives: &[&str],
+        around: (Server, Link, Centre),
+        environment: Environment<'_>,
+    ) -> anyhow::Result<Self> {
         let chassis = Chassis::new(computes);
-        let cluster =
-            Cluster::start_under(directory.path(), chassis, &DRIVES, server, link, centre)?;
+        let cluster = Cluster::start_among(directory.path(), chassis, drives, around, environment)?;
         let job = Job::new(1, file_system, &cluster.mount_root());
         let run = Run { cluster, job, narrator: Silent, patient: false };
         Ok(Self { run, directory })

@@ -112,7 +112,9 @@ pub fn run(name: &str, words: &[&str]) -> anyhow::Result<String> {
     let before = serde_json::to_string(&state)?;
     let said = act(&mut state, name, words)?;
     let after = serde_json::to_string(&state)?;
-    if after != before || matches!(name, "mount" | "lfs") {
+    let is_on_mgs = matches!((name, words), ("lctl", ["erase_lcfg" | "conf_param", _]));
+    let is_told = is_on_mgs || matches!(name, "mount" | "lfs");
+    if after != before || is_told {
         let mut log = File::options().create(true).append(true).open(directory.join("log"))?;
         writeln!(log, "{name} {}", words.join(" "))?;
     }
@@ -136,6 +138,7 @@ fn act(state: &mut State, name: &str, words: &[&str]) -> anyhow::Result<String> 
         ("zfs", ["destroy", dataset]) => pools::discard(state, dataset),
         ("mkfs.lustre", words) => mkfs::make(state, words),
         ("mount", words) => mounts::mount(state, words),
+        ("lctl", ["erase_lcfg" | "conf_param", _]) => mounts::on_mgs(state),
         _ => asked(name, words),
     }
 }

@@ -17,7 +17,7 @@ pub const AFTER_PROPOSAL: [&str; 6] =
     ["Setup", "DataIn", "PreRun", "PostRun", "DataOut", "Teardown"];
 
 /// Kinds of which nothing may be left of a workflow that is gone.
-const KINDS: [&str; 9] = [
+const KINDS: [&str; 10] = [
     "workflow",
     "persistentstorageinstance",
     "computes",
@@ -26,6 +26,7 @@ const KINDS: [&str; 9] = [
     "clientmount",
     "nnfnodestorage",
     "nnfnodeblockstorage",
+    "nnflustremgt",
     "nnfstorageprofile",
 ];
 

@@ -4,7 +4,6 @@ pub(crate) mod drive;
 pub(crate) mod gather;
 pub(crate) mod launch;
 pub(crate) mod life;
-pub(crate) mod place;
 pub(crate) mod purge;
 pub(crate) mod recorder;
 pub(crate) mod signals;

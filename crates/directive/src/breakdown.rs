@@ -94,6 +94,10 @@ pub enum BreakdownFault {
     )]
     CountAndScale { field: &'static str },
     #[error(
+        "profile field lustreStorage.mgtOptions.standaloneMgtPoolName: {value:?} is no name of a pool: at most 63 letters, digits, '-', '_' and '.', a letter or digit at both ends; the administrator corrects it, or name another profile"
+    )]
+    PoolName { value: String },
+    #[error(
         "argument capacity: the profile's lustreStorage.mgtOptions.standaloneMgtPoolName makes a management target of the profile's size; leave the argument out"
     )]
     CapacityOfStandalone,

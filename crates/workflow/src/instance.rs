@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
 
 use crate::{
-    names::{of_directive, reference},
+    names::{STANDALONE_MGT, of_directive, reference},
     plan::mounts::is_unmounted,
     site::Site,
     view::{Group, View},
@@ -123,6 +123,12 @@ pub fn as_jobdw(object: &PersistentStorageInstance) -> Option<Jobdw> {
     })
 }
 
+/// Whether it is a Lustre management target in a pool, which gives names to file systems and is none.
+#[must_use]
+pub fn is_target(object: &PersistentStorageInstance) -> bool {
+    object.labels().contains_key(STANDALONE_MGT)
+}
+
 /// Whether one workflow mounts it at a time: no two nodes may have one XFS mounted.
 #[must_use]
 pub fn is_exclusive(object: &PersistentStorageInstance) -> bool {
@@ -141,10 +147,16 @@ pub fn is_mount_of(mount: &str, entry: &ObjectReference) -> bool {
     mount.starts_with(&format!("{}-{}-", part(&entry.namespace), part(&entry.name)))
 }
 
-/// Names of the consumers.
-pub fn consumers(object: &PersistentStorageInstance) -> Vec<&str> {
-    let references = object.spec.consumer_references.iter();
-    references.filter_map(|one| one.name.as_deref()).collect()
+/// The consumers: workflows by their directives, Lustre file systems by their Servers.
+pub fn consumers(object: &PersistentStorageInstance) -> Vec<String> {
+    let told = |one: &ObjectReference| {
+        let name = one.name.clone()?;
+        Some(match one.kind.as_deref() {
+            Some(kind) if kind != "Workflow" => format!("{kind} {name}"),
+            _ => name,
+        })
+    };
+    object.spec.consumer_references.iter().filter_map(told).collect()
 }
 
 /// The workflow that may mount what one at a time mounts: who has it mounted, else who was in PreRun first. All storages go by

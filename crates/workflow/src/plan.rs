@@ -136,39 +136,43 @@ pub fn plan_orphan(site: &crate::site::Site, group: &Group) -> Plan {
 }
 
 fn advance_all(view: &View<'_>, state: &WorkflowState, now: Timestamp) -> Vec<Progress> {
-    let lines = &view.workflow.spec.directives;
     if *state == WorkflowState::Teardown {
-        // What was made goes, whatever asked for it.
-        let one = |(index, of): (usize, &DirectiveView)| match persistent_command(of, &lines[index])
-        {
-            Some(command) => PersistentStorage.advance(view, index, &command, state),
-            None if container::holds(view, index) => Progress::wait("containers to end"),
-            None => {
-                let storage = teardown::group(view.site, &of.storage);
-                storage.and(container::removed(view, index, now))
-            }
-        };
-        return view.directives.iter().enumerate().map(one).collect();
+        return tear_down_all(view, now);
     }
+    let lines = &view.workflow.spec.directives;
     let problems = if *state == WorkflowState::Proposal { problems(view) } else { Vec::new() };
     let containers = container::Containers { now };
     // Who carries out what.
     let drivers: [&dyn Driver; 3] = [&jobdw::JobStorage, &PersistentStorage, &containers];
     let driver = |command: &Command| drivers.into_iter().find(|driver| driver.takes(command));
     let one = |(index, line): (usize, &String)| {
-        let told = problems.iter().find(|(of, _)| *of == index);
-        if let Some((_, why)) = told {
+        let command = line.parse::<Directive>().ok().and_then(|one| Command::try_from(&one).ok());
+        let driver = command.as_ref().and_then(driver);
+        let asked = command.as_ref().filter(|_| *state == WorkflowState::Proposal);
+        let told = problems.iter().find(|(of, _)| *of == index).map(|(_, why)| why.clone());
+        if let Some(why) = asked.and_then(|one| unserved(one, driver.is_some())).or(told) {
             return Progress::failed(user(why));
         }
-        match line.parse::<Directive>().ok().and_then(|one| Command::try_from(&one).ok()) {
-            Some(command) => driver(&command).map_or_else(
-                || unserved(&command, state),
-                |driver| driver.advance(view, index, &command, state),
-            ),
-            None => Progress::failed(user(format!("{line:?} is no directive"))),
-        }
+        let Some(command) = command else {
+            return Progress::failed(user(format!("{line:?} is no directive")));
+        };
+        driver.map_or_else(Progress::default, |one| one.advance(view, index, &command, state))
     };
     lines.iter().enumerate().map(one).collect()
+}
+
+/// What was made goes, whatever asked for it.
+fn tear_down_all(view: &View<'_>, now: Timestamp) -> Vec<Progress> {
+    let lines = &view.workflow.spec.directives;
+    let one = |(index, of): (usize, &DirectiveView)| match persistent_command(of, &lines[index]) {
+        Some(command) => PersistentStorage.advance(view, index, &command, &WorkflowState::Teardown),
+        None if container::holds(view, index) => Progress::wait("containers to end"),
+        None => {
+            let storage = teardown::group(view.site, &of.storage);
+            storage.and(container::removed(view, index, now))
+        }
+    };
+    view.directives.iter().enumerate().map(one).collect()
 }
 
 /// The directive about storage that is not this workflow's alone.
@@ -177,15 +181,20 @@ fn persistent_command(of: &DirectiveView, line: &str) -> Option<Command> {
     instance::command(line).map(|(command, _)| command)
 }
 
-/// A directive that nobody carries out is refused at once: a job must not run without what it asked for.
-fn unserved(command: &Command, state: &WorkflowState) -> Progress {
-    if *state != WorkflowState::Proposal {
-        return Progress::default();
-    }
-    let word = command.word();
-    Progress::failed(user(format!(
-        "{word} is not carried out here: this version of Warren copies nothing; leave the directive out"
-    )))
+/// What nobody carries out is refused at once: a job must not run without what it asked for.
+fn unserved(command: &Command, is_taken: bool) -> Option<String> {
+    let (what, why, kind) = match (is_taken, command.requires()) {
+        (false, _) => (command.word().to_owned(), "copies nothing", "directive"),
+        (true, []) => return None,
+        (true, words) => (
+            format!("requires={}", words.join(",")),
+            "copies nothing for programs and gives containers no certificate",
+            "argument",
+        ),
+    };
+    Some(format!(
+        "{what} is not carried out here: this version of Warren {why}; leave the {kind} out"
+    ))
 }
 
 /// What is wrong with the directives of a workflow, each by its index.

@@ -15,9 +15,10 @@ use directive::Ruleset;
 use kube::ResourceExt;
 
 use crate::{
+    instance::is_target,
     ledger::Ledger,
     mgts::{Mgts, has_claim},
-    names::{STANDALONE_MGT, claim},
+    names::claim,
     view::Group,
 };
 
@@ -153,10 +154,10 @@ impl Site {
             let at = (mgt.namespace().unwrap_or_default(), mgt.name_any());
             group.mgts.insert(at, mgt.clone());
         }
-        let held = self.persistent.iter().filter(|(_, one)| {
-            one.labels().contains_key(STANDALONE_MGT)
-                && one.spec.consumer_references.contains(&claim)
-        });
+        let held = self
+            .persistent
+            .iter()
+            .filter(|(_, one)| is_target(one) && one.spec.consumer_references.contains(&claim));
         group.pools.extend(held.map(|(at, one)| (at.clone(), one.clone())));
     }
 

@@ -1,5 +1,7 @@
 //! mkfs.lustre(8), for targets on ZFS.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, ensure};
 
 use super::Datasets;
@@ -69,7 +71,7 @@ fn read<'a>(words: &[&'a str]) -> anyhow::Result<Target<'a>> {
         None => "MGS".to_owned(),
     };
     // Bits of the flags: MDT, OST, MGS, update, never mounted.
-    let flags = u8::from(mdt) | u8::from(ost) << 1 | u8::from(mgs) << 2 | 0x60;
+    let flags = u8::from(mdt) | u8::from(ost) << 1 | u8::from(mgs) << MGS | 0x60;
     let written = [
         ("lustre:mgsnode", server.map(str::to_owned)),
         ("lustre:version", Some("1".to_owned())),
@@ -85,4 +87,13 @@ fn read<'a>(words: &[&'a str]) -> anyhow::Result<Target<'a>> {
         is_ost: ost,
         properties: written.collect(),
     })
+}
+
+/// Which bit of a target's flags says that it is a management server.
+const MGS: u32 = 2;
+
+/// Whether a dataset with these properties is a management server.
+pub(super) fn is_mgs(properties: &BTreeMap<String, String>) -> bool {
+    let flags = properties.get("lustre:flags").and_then(|flags| flags.parse::<u8>().ok());
+    flags.is_some_and(|flags| flags >> MGS & 1 == 1)
 }

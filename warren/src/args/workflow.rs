@@ -132,7 +132,7 @@ pub(crate) struct Advance {
     /// Go on to this state, one after the other [default: the next state]
     #[arg(long, value_name = "STATE", value_parser = state)]
     pub to: Option<WorkflowState>,
-    /// The job's computes, as in compute-[1-3,8]: fills Computes, and Servers where they name no rabbit yet
+    /// The job's computes, as in compute-[1-3,8]: fills Computes
     #[arg(long, value_name = "HOSTLIST")]
     pub nodes: Option<Hosts>,
 }
@@ -208,9 +208,9 @@ pub(crate) struct CreatePersistent {
     /// NnfStorageProfile [default: the site's default]
     #[arg(long, value_name = "NAME")]
     pub profile: Option<String>,
-    /// Computes whose rabbits hold it, as in compute-[1-3,8]
+    /// Computes whose rabbits hold it, as in compute-[1-3,8]; Lustre needs none
     #[arg(long, value_name = "HOSTLIST")]
-    pub nodes: Hosts,
+    pub nodes: Option<Hosts>,
     #[command(flatten)]
     pub owner: Owner,
     /// Give up on a state after this long, as in `90s` or `5m`

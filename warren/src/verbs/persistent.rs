@@ -52,7 +52,9 @@ async fn create(life: &Life, args: &CreatePersistent, output: Output) -> Result<
     let lived = async {
         begun?;
         let proposed = life.go_to(&WorkflowState::Proposal).await?;
-        life.place(&proposed, &args.nodes.0).await?;
+        if let Some(nodes) = &args.nodes {
+            life.name_computes(&proposed, &nodes.0).await?;
+        }
         life.go_to(&WorkflowState::Setup).await.map(drop)
     };
     let lived = signals.or(lived).await;
@@ -117,7 +119,7 @@ struct Shown {
     kind: String,
     user: i64,
     state: String,
-    /// Workflow and directive, as `<workflow>-<index>`.
+    /// Workflow and directive, as `<workflow>-<index>`; of a management target file systems by their Servers.
     consumers: Vec<String>,
     error: Option<String>,
 }

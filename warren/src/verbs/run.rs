@@ -58,7 +58,7 @@ async fn live(
     life.begin(workflow.clone()).await?;
     let prepared = async {
         let proposed = noted(record, life.go_to(&WorkflowState::Proposal).await?);
-        life.place(&proposed, nodes).await?;
+        life.name_computes(&proposed, nodes).await?;
         for state in [WorkflowState::Setup, WorkflowState::DataIn] {
             noted(record, life.go_to(&state).await?);
         }

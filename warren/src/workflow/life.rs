@@ -5,8 +5,7 @@
 
 use std::time::Duration;
 
-use api::{Computes, DirectiveBreakdown, Servers, SystemConfiguration, Workflow, WorkflowState};
-use futures::future::try_join_all;
+use api::{Computes, Workflow, WorkflowState};
 use kube::api::{Api, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
@@ -14,7 +13,6 @@ use tokio::time::{Instant, sleep, timeout};
 use workload::computes_of;
 
 use super::drive::Drive;
-use super::place;
 use crate::args::workflow::Owner;
 use crate::failure::{self, Failure};
 use nodeclient::Exit;
@@ -82,73 +80,21 @@ impl Life {
         self.output.note(&format!("{}: {state}{took}", self.drive.name()));
     }
 
-    /// Names the job's computes, and rabbits for every allocation that has none.
+    /// Names the job's computes. Where its storage goes the engine decides, which knows what the rabbits have.
     ///
     /// # Errors
-    /// When no rabbit serves a compute, or the API refuses it.
-    pub(crate) async fn place(&self, workflow: &Workflow, nodes: &[String]) -> Result<(), Failure> {
-        let system: Api<SystemConfiguration> =
-            Api::namespaced(self.client.clone(), api::names::STORAGE_NAMESPACE);
-        let system = system
-            .get(api::names::SYSTEM_CONFIGURATION)
-            .await
-            .map_err(|error| failure::api("get the SystemConfiguration default", &error))?;
-        let served = place::served(&system, nodes)?;
-        let data: Vec<_> = nodes.iter().map(|name| json!({"name": name})).collect();
-        self.patch::<Computes>("Computes", &computes_of(workflow), json!({"data": data})).await?;
-        let references = workflow.status.iter().flat_map(|status| &status.directive_breakdowns);
-        let names = references.filter_map(|reference| reference.name.as_deref());
-        try_join_all(names.map(|name| self.place_breakdown(name, &served))).await.map(drop)
-    }
-
-    async fn place_breakdown(
+    /// When the API refuses it.
+    pub(crate) async fn name_computes(
         &self,
-        name: &str,
-        served: &[directive::placement::Served],
+        workflow: &Workflow,
+        nodes: &[String],
     ) -> Result<(), Failure> {
-        let breakdowns: Api<DirectiveBreakdown> =
-            Api::namespaced(self.client.clone(), &self.namespace);
-        let what = |kind: &str, name: &str| format!("get the {kind} {}/{name}", self.namespace);
-        let breakdown = breakdowns
-            .get(name)
-            .await
-            .map_err(|error| failure::api(what("DirectiveBreakdown", name), &error))?;
-        let storage = breakdown.status.and_then(|status| status.storage);
-        let Some(storage) = storage else { return Ok(()) };
-        let Some(name) = storage.reference.as_ref().and_then(|reference| reference.name.clone())
-        else {
-            return Ok(());
-        };
-        let servers: Api<Servers> = Api::namespaced(self.client.clone(), &self.namespace);
-        let known = servers
-            .get(&name)
-            .await
-            .map_err(|error| failure::api(what("Servers", &name), &error))?;
-        if !known.spec.allocation_sets.is_empty() {
-            return Ok(());
-        }
-        // Whoever placed it in the meantime was first: the patch is of the version that was read.
-        let sets = place::sets(&storage, served)?;
-        let patch = json!({"metadata": {"resourceVersion": known.resource_version()}, "spec": {"allocationSets": sets}});
-        self.patch::<Servers>("Servers", &name, patch).await
-    }
-
-    async fn patch<K>(
-        &self,
-        kind: &str,
-        name: &str,
-        patch: serde_json::Value,
-    ) -> Result<(), Failure>
-    where
-        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
-            + Clone
-            + std::fmt::Debug
-            + serde::de::DeserializeOwned,
-    {
-        let api: Api<K> = Api::namespaced(self.client.clone(), &self.namespace);
-        let answer = api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
+        let data: Vec<_> = nodes.iter().map(|name| json!({"name": name})).collect();
+        let (name, patch) = (computes_of(workflow), Patch::Merge(json!({"data": data})));
+        let computes: Api<Computes> = Api::namespaced(self.client.clone(), &self.namespace);
+        let answer = computes.patch(&name, &PatchParams::default(), &patch).await;
         answer.map(drop).map_err(|error| {
-            failure::api(format!("fill the {kind} {}/{name}", self.namespace), &error)
+            failure::api(format!("fill the Computes {}/{name}", self.namespace), &error)
         })
     }
 

@@ -80,6 +80,9 @@ fn lustre(
 ) -> Result<Vec<AllocationSet>, BreakdownFault> {
     one_kind_of_mgt(options)?;
     if !options.standalone_pool.is_empty() {
+        if !is_label_value(&options.standalone_pool) {
+            return Err(BreakdownFault::PoolName { value: options.standalone_pool.clone() });
+        }
         if capacity.is_some() {
             return Err(BreakdownFault::CapacityOfStandalone);
         }
@@ -98,6 +101,14 @@ fn lustre(
         }
     }
     Ok(sets)
+}
+
+/// Whether Kubernetes takes a text as the value of a label: the pool's members carry its name in one.
+fn is_label_value(text: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let ends = [text.bytes().next(), text.bytes().last()];
+    let is_end = |byte: &Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
+    text.len() <= 63 && text.bytes().all(is_inner) && ends.iter().all(is_end)
 }
 
 /// A profile says in one way where the management target is.

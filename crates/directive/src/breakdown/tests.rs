@@ -157,6 +157,11 @@ fn a_stand_alone_mgt_has_the_profiles_size_and_no_job() {
         Err(BreakdownFault::StandaloneForJob)
     );
     assert!(of_jobdw(&jobdw(FileSystem::Xfs, 1), &profile).is_ok());
+    for bad in ["a b", "-pool", "pool.", "a/b", &"a".repeat(64)] {
+        profile.lustre.standalone_pool = bad.to_owned();
+        let told = of_persistent(&create(None), &profile).unwrap_err().to_string();
+        assert!(told.contains(&format!("standaloneMgtPoolName: {bad:?} is no name")), "{told}");
+    }
 }
 
 #[test]

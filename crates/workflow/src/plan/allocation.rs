@@ -56,22 +56,35 @@ pub fn allocations(servers: &Servers) -> Vec<Allocation> {
     let mut firsts: BTreeMap<&str, i64> = BTreeMap::new();
     let mut found = Vec::new();
     for set in &servers.spec.allocation_sets {
-        for storage in &set.storage {
-            let repeat = repeats.entry((&set.label, &storage.name)).or_default();
-            let first = firsts.entry(&storage.name).or_default();
+        for (rabbit, count) in parts(set) {
+            let repeat = repeats.entry((&set.label, rabbit)).or_default();
+            let first = firsts.entry(rabbit).or_default();
             found.push(Allocation {
-                rabbit: storage.name.clone(),
+                rabbit: rabbit.to_owned(),
                 name: format!("{namespace}-{name}-{}-{repeat}", set.label),
                 label: set.label.clone(),
                 size: bytes_of(set),
-                count: storage.allocation_count,
+                count,
                 first: *first,
             });
             *repeat += 1;
-            *first = first.saturating_add(storage.allocation_count);
+            *first = first.saturating_add(count);
         }
     }
     found
+}
+
+/// Rabbit and number of what stands in a set. The first of Lustre's combined targets stands alone: it is the management server,
+/// and the others serve metadata only.
+fn parts(set: &ServersAllocationSet) -> Vec<(&str, i64)> {
+    let storage = set.storage.iter();
+    let mut parts: Vec<_> = storage.map(|one| (one.name.as_str(), one.allocation_count)).collect();
+    if set.label == "mgtmdt"
+        && let Some((rabbit, count @ 2..)) = parts.first().copied()
+    {
+        parts.splice(..1, [(rabbit, 1), (rabbit, count - 1)]);
+    }
+    parts
 }
 
 /// Which compute uses which allocation. A compute that has one keeps it, whatever is ready first; the others get the first that

@@ -74,15 +74,29 @@ pub fn counts(set: &ServersAllocationSet) -> Checked {
     }
 }
 
+/// Bytes that a set asks for: of each allocation or of all together, as its strategy says.
+///
+/// # Errors
+/// When they cannot be meant.
+pub fn minimum(set: &StorageAllocationSet) -> Result<u64, ResourceError> {
+    let asked = u64::try_from(set.minimum_capacity).ok().filter(|bytes| *bytes > 0);
+    asked.ok_or_else(|| {
+        wlm(format!(
+            "the DirectiveBreakdown's minimumCapacity of {} is {}: delete the DirectiveBreakdown, and the engine makes it anew",
+            set.label, set.minimum_capacity
+        ))
+    })
+}
+
 /// Sizes and counts.
 fn shape(wanted: &StorageAllocationSet, set: &ServersAllocationSet) -> Checked {
     counts(set)?;
-    let (label, minimum) = (&wanted.label, wanted.minimum_capacity);
+    let (label, minimum) = (&wanted.label, minimum(wanted)?);
     let count: i64 = set.storage.iter().map(|storage| storage.allocation_count).sum();
     let is_each = wanted.allocation_strategy == AllocationStrategy::PerCompute;
     let bytes =
         if is_each { set.allocation_size } else { set.allocation_size.saturating_mul(count) };
-    if bytes < minimum {
+    if u64::try_from(bytes).unwrap_or_default() < minimum {
         let of =
             if is_each { "allocationSize" } else { "allocationSize times all allocationCounts" };
         return Err(wlm(format!(

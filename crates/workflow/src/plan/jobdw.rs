@@ -1,10 +1,10 @@
 //! `jobdw`: storage that lives as long as its job.
 
 use api::WorkflowState;
-use directive::{Command, FileSystem};
+use directive::Command;
 
 use crate::{
-    plan::{Driver, container, lustre, mounts, proposal, setup},
+    plan::{Driver, container, mounts, proposal, setup},
     progress::Progress,
     view::View,
 };
@@ -29,9 +29,6 @@ impl Driver for JobStorage {
         match state {
             WorkflowState::Proposal => proposal::objects(view, index, jobdw),
             WorkflowState::Setup => setup::storage(view, index, jobdw),
-            WorkflowState::PreRun if jobdw.file_system == FileSystem::Lustre => {
-                lustre::mounts::mounted(view, index)
-            }
             WorkflowState::PreRun => mounts::mounted(view, index, jobdw),
             WorkflowState::PostRun => {
                 mounts::unmounted(view.site, &container::without_held(view, index))

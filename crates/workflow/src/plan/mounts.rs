@@ -18,7 +18,7 @@ use crate::{
     names::job_id,
     plan::{
         allocation::{Allocation, Slot, allocations, assigned},
-        checks,
+        checks, lustre,
         setup::lost,
     },
     profile::overrides,
@@ -71,6 +71,10 @@ pub fn clients<'a>(
     let all = allocations(servers);
     if let Some(error) = lost(group, &all) {
         return (Progress::failed(error), None);
+    }
+    if jobdw.file_system == FileSystem::Lustre {
+        // Its clients come over the network: nobody needs access to a device.
+        return (lustre::mounts::mounted(view, index, servers, &all), Some(Slots::new()));
     }
     let slots = match assigned(view.site, group, &all, view.computes()) {
         Ok(slots) => slots,

@@ -14,6 +14,7 @@ use directive::{
 
 use crate::{
     change::Change,
+    names::persistent_of,
     plan::{checks, lustre},
     progress::{Progress, wlm},
     view::View,
@@ -41,18 +42,21 @@ fn placed(
     servers: &Servers,
     sets: &[StorageAllocationSet],
 ) -> Result<Vec<ServersAllocationSet>, ResourceError> {
-    if view.computes().next().is_none() {
+    let is_lustre = sets.iter().any(|set| lustre::place::is_lustre(&set.label));
+    // A file system that outlives its job lies beside no job's computes.
+    let is_anywhere = is_lustre && persistent_of(servers).is_some();
+    if view.computes().next().is_none() && !is_anywhere {
         let (namespace, name) =
             (view.namespace(), servers.metadata.name.as_deref().unwrap_or_default());
         return Err(wlm(format!(
             "Servers {namespace}/{name} names no rabbit and Computes no compute: fill Servers, or fill Computes and the engine places the storage beside them"
         )));
     }
-    if sets.iter().any(|set| lustre::place::is_lustre(&set.label)) {
+    if is_lustre {
         return lustre::place::placed(view, servers, sets);
     }
     let served = served(view)?;
-    let wanted: Vec<Wanted> = sets.iter().map(wanted).collect();
+    let wanted = sets.iter().map(wanted).collect::<Result<Vec<Wanted>, _>>()?;
     let placed = place(&wanted, &served, LEAST).map_err(|error| wlm(error.to_string()))?;
     Ok(placed.into_iter().map(set).collect())
 }
@@ -81,8 +85,11 @@ fn served(view: &View<'_>) -> Result<Vec<Served>, ResourceError> {
 }
 
 /// A set as the strategies know it.
-pub fn wanted(set: &StorageAllocationSet) -> Wanted {
-    Wanted {
+///
+/// # Errors
+/// When what it asks for cannot be meant.
+pub fn wanted(set: &StorageAllocationSet) -> Result<Wanted, ResourceError> {
+    Ok(Wanted {
         label: set.label.clone(),
         strategy: match set.allocation_strategy {
             AllocationStrategy::PerCompute => Strategy::PerCompute,
@@ -91,9 +98,9 @@ pub fn wanted(set: &StorageAllocationSet) -> Wanted {
             | AllocationStrategy::PerServer
             | AllocationStrategy::Other(_) => Strategy::AcrossServers,
         },
-        minimum_capacity: u64::try_from(set.minimum_capacity).unwrap_or_default(),
+        minimum_capacity: checks::minimum(set)?,
         count: u32::try_from(set.constraints.count).ok().filter(|count| *count > 0),
-    }
+    })
 }
 
 /// A set as it stands in Servers.

@@ -156,7 +156,7 @@ impl Kept for NnfLustreMgt {
         let claimed = world.site.mgts.take(&at, change.new.as_ref());
         let servers = claimed.iter().filter_map(|of| world.servers.get(&of.0, &of.1));
         let mut wakes: Vec<Wake> =
-            servers.flat_map(|servers| wake_workflow(workflow_of(&**servers))).collect();
+            servers.flat_map(|servers| world.wake_storage(servers)).collect();
         if is_ours(&**object) {
             wakes.extend(world.child(change, |children| &mut children.mgts));
         }

@@ -6,17 +6,18 @@ use std::{
 };
 
 use api::{
-    ClientMount, PersistentStorageInstance, RabbitLabels, Workflow, WorkflowState, names::label,
+    ClientMount, PersistentStorageInstance, RabbitLabels, Servers, Workflow, WorkflowState,
+    names::label,
 };
 use controller::{Change, ObjectKey};
 use directive::Command;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{Resource, ResourceExt};
 
-use super::{Kept, Key, Wake, World, place};
+use super::{Kept, Key, Wake, World, place, wake_workflow, workflow_of};
 use crate::{
-    instance::{self, InstanceView, Named, is_exclusive, is_in_prerun},
-    names::persistent_of,
+    instance::{self, InstanceView, Named, is_exclusive, is_in_prerun, is_target},
+    names::{OWNER_KIND, persistent_of},
     plan::mounts::is_unmounted,
     view::Group,
 };
@@ -92,10 +93,16 @@ impl World {
                 groups.entry(owner_of(&**one)).or_default().mounts.insert(at.clone(), one.clone());
             }
         }
+        for at in &children.mgts {
+            if let Some(one) = self.mgts.get(&at.0, &at.1) {
+                groups.entry(owner_of(&**one)).or_default().mgts.insert(at.clone(), one.clone());
+            }
+        }
         for at in &children.servers {
             if let Some(one) = self.servers.get(&at.0, &at.1) {
-                groups.entry(one.uid().unwrap_or_default()).or_default().servers =
-                    Some(one.clone());
+                let group = groups.entry(one.uid().unwrap_or_default()).or_default();
+                group.servers = Some(one.clone());
+                self.site.claims_of(one, group);
             }
         }
         groups
@@ -105,6 +112,7 @@ impl World {
     fn unreadable_of(&self, at: &ObjectKey) -> impl Iterator<Item = &ObjectMeta> {
         let all = self.blocks.unreadable().chain(self.file_systems.unreadable());
         all.chain(self.mounts.unreadable())
+            .chain(self.mgts.unreadable())
             .filter(move |metadata| persistent_of_metadata(metadata).as_ref() == Some(at))
     }
 
@@ -278,11 +286,29 @@ impl World {
         let (old, new) = (&old.spec.consumer_references, &new.spec.consumer_references);
         let differ = old.iter().filter(|one| !new.contains(one));
         let differ = differ.chain(new.iter().filter(|one| !old.contains(one)));
-        let workflows = differ.filter_map(|one| {
-            let (workflow, _) = one.name.as_deref()?.rsplit_once('-')?;
-            Some(Wake::Key(Key::Workflow((one.namespace.clone()?, workflow.to_owned()))))
-        });
-        workflows.chain([Wake::Key(Key::Persistent(at.clone()))]).collect()
+        let wakes = differ.flat_map(|one| self.wake_consumer(one));
+        wakes.chain([Wake::Key(Key::Persistent(at.clone()))]).collect()
+    }
+
+    /// Who put an entry among the consumers: a workflow, or the Servers of a file system that has its name on a management target.
+    fn wake_consumer(&self, entry: &ObjectReference) -> Vec<Wake> {
+        let Some((namespace, name)) = entry.namespace.clone().zip(entry.name.clone()) else {
+            return Vec::new();
+        };
+        if entry.kind.as_deref() == Some(OWNER_KIND) {
+            let servers = self.servers.get(&namespace, &name);
+            return servers.map(|one| self.wake_storage(one)).unwrap_or_default();
+        }
+        let workflow = name.rsplit_once('-').map(|(workflow, _)| (namespace, workflow.to_owned()));
+        wake_workflow(workflow)
+    }
+
+    /// Whoever makes or removes the storage of a Servers.
+    pub(super) fn wake_storage(&self, servers: &Servers) -> Vec<Wake> {
+        match persistent_of(servers) {
+            Some(instance) => self.wake_instance(&instance),
+            None => wake_workflow(workflow_of(servers)),
+        }
     }
 
     /// Persistent storage itself, and every workflow that names it.
@@ -312,7 +338,12 @@ impl Kept for PersistentStorageInstance {
             Some(new) => world.site.persistent.insert(at.clone(), new),
             None => world.site.persistent.remove(&at),
         };
-        world.wake_by_change(&at, change)
+        let mut wakes = world.wake_by_change(&at, change);
+        // Who found no management target in a pool may find one now.
+        if [&change.old, &change.new].into_iter().flatten().any(|one| is_target(one)) {
+            wakes.push(Wake::Failing);
+        }
+        wakes
     }
 }
 

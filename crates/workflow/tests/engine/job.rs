@@ -93,8 +93,9 @@ impl Site {
         let left: Vec<_> = self
             .objects
             .keys()
-            .filter(|(kind, namespace, _)| {
-                !shared.contains(&&**kind) && !is_profile(kind) && !self.is_lent(kind, namespace)
+            .filter(|place| {
+                let (kind, namespace, _) = place;
+                !shared.contains(&&**kind) && !is_profile(kind) && !self.is_lent(place)
                     || (is_profile(kind) && namespace != "nnf-system")
             })
             .collect();

@@ -4,6 +4,7 @@ mod agents;
 mod faults;
 mod lives;
 mod names;
+mod persistent;
 mod pools;
 mod samples;
 
@@ -40,7 +41,7 @@ pub(crate) fn put_external(site: &mut Site, address: &str) {
     site.settle();
 }
 
-/// A persistent management target in a pool, as a `create_persistent` leaves it.
+/// A persistent management target in a pool, as other controllers' `create_persistent` leaves it.
 pub(crate) fn put_persistent(site: &mut Site, name: &str, rabbit: &str, state: &str) {
     site.put(json!({
         "kind": "PersistentStorageInstance",
@@ -58,6 +59,28 @@ pub(crate) fn put_persistent(site: &mut Site, name: &str, rabbit: &str, state: &
         "spec": {"addresses": [address], "fsNameStart": "aaaaaaaa"},
     }));
     site.settle();
+}
+
+/// Profiles for a pool of management targets: of its members, and of file systems on them.
+pub(crate) fn lend_pool(site: &mut Site) {
+    for (name, options) in [
+        ("target", json!({"standaloneMgtPoolName": "pool"})),
+        ("pooled", json!({"externalMgs": "pool:pool", "preMountCommands": ["lctl x $FS_NAME"]})),
+    ] {
+        let mut profile = site.get("NnfStorageProfile", "nnf-system", "default").clone();
+        profile["metadata"]["name"] = json!(name);
+        profile["data"]["default"] = json!(false);
+        json_patch::merge(
+            &mut profile["data"]["lustreStorage"],
+            &json!({"combinedMgtMdt": false, "mgtOptions": options}),
+        );
+        site.put(profile);
+    }
+}
+
+/// Makes a member of the pool.
+pub(crate) fn create_target(name: &str) -> Vec<String> {
+    vec![format!("#DW create_persistent type=lustre name={name} profile=target")]
 }
 
 impl Site {

@@ -5,6 +5,7 @@
 mod containers;
 mod faults;
 mod job;
+mod live;
 mod lives;
 mod lustre;
 mod matrix;

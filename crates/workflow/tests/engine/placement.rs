@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::{
     job::{GIB, directive},
-    site::Site,
+    site::{Site, at},
 };
 
 #[test]
@@ -83,4 +83,32 @@ fn a_rabbit_that_does_not_serve_is_waited_for() {
     site.settle();
     assert!(site.is_ready("w", "Setup"), "{:?}", site.told("w"));
     site.remove("w");
+}
+
+#[test]
+fn a_size_that_cannot_be_meant_is_told_and_mended_by_deleting_the_breakdown() {
+    for (line, label, bytes) in [
+        (directive("xfs", "scratch"), "xfs", -5),
+        ("#DW jobdw type=lustre capacity=20GB name=lus".to_owned(), "ost", 0),
+    ] {
+        let mut site = Site::new(2, 100 * GIB);
+        site.create("w", &[line]);
+        site.settle();
+        site.edit("DirectiveBreakdown", "default", "w-0", |object| {
+            object["status"]["storage"]["allocationSets"][0]["minimumCapacity"] = json!(bytes);
+        });
+        site.fill_computes("w", &["c1", "c2"]);
+        site.ask("w", "Setup");
+        site.settle();
+        let (_, _, status, message) = site.told("w");
+        assert_eq!(status, "Error");
+        let wanted =
+            format!("minimumCapacity of {label} is {bytes}: delete the DirectiveBreakdown");
+        assert!(message.contains(&wanted), "{message}");
+        assert_eq!(site.get("Servers", "default", "w-0")["spec"]["allocationSets"], json!(null));
+        site.delete(&at("DirectiveBreakdown", "default", "w-0"));
+        site.settle();
+        assert!(site.is_ready("w", "Setup"), "{:?}", site.told("w"));
+        site.remove("w");
+    }
 }

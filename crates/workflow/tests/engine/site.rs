@@ -8,7 +8,7 @@ use api::{
     NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
     PersistentStorageInstance, Servers, Storage, SystemConfiguration, SystemStatus, Workflow,
 };
-use controller::{Event, Unreadable};
+use controller::{Event, Item, Unreadable};
 use k8s_openapi::{
     api::{
         batch::v1::Job,
@@ -24,6 +24,8 @@ use workflow::{
     shipped,
     world::{Kept, Key, World},
 };
+
+use crate::live::Live;
 
 /// Kind, namespace, name.
 pub(crate) type At = (String, String, String);
@@ -49,6 +51,8 @@ pub(crate) struct Site {
     pub(crate) pods_stay: bool,
     /// Objects that do not read as what they should be.
     pub(crate) unreadable: Vec<At>,
+    /// The engine that runs, where nobody says that it dies.
+    pub(crate) live: Live,
 }
 
 pub(crate) fn at(kind: &str, namespace: &str, name: &str) -> At {
@@ -139,9 +143,7 @@ impl Site {
     /// Deletes an object: it goes at once, or when its last finalizer does.
     pub(crate) fn delete(&mut self, at: &At) {
         let Some(object) = self.objects.get_mut(at) else { return };
-        if object["metadata"]["deletionTimestamp"].is_null() {
-            object["metadata"]["deletionTimestamp"] = json!("2026-11-20T12:00:00Z");
-        }
+        mark(object, &mut self.version);
         self.collect();
     }
 
@@ -160,7 +162,7 @@ impl Site {
             };
             let before = self.objects.len();
             for object in self.objects.values_mut().filter(|object| is_orphan(object)) {
-                object["metadata"]["deletionTimestamp"] = json!("2026-11-20T12:00:00Z");
+                mark(object, &mut self.version);
             }
             self.objects.retain(|_, object| {
                 object["metadata"]["deletionTimestamp"].is_null() || !is_free(object)
@@ -362,24 +364,21 @@ impl Site {
 
     fn list<K: Kept>(&self, world: &mut World) {
         let of = self.objects.iter().filter(|((kind, ..), _)| *kind == *K::kind(&()));
-        let read = of.map(|(at, object)| {
-            if self.unreadable.contains(at) {
-                let metadata = serde_json::from_value(object["metadata"].clone()).unwrap();
-                return Err(Unreadable { metadata, why: "for the test".to_owned() });
-            }
-            let read = serde_json::from_value::<K>(object.clone());
-            Ok(read.unwrap_or_else(|error| panic!("{at:?}: {error}")))
-        });
+        let read = of.map(|(at, object)| read::<K>(at, object, !self.unreadable.contains(at)));
         world.take(Event::Listed(read.collect()));
+    }
+
+    /// A second later with each change.
+    pub(crate) fn now(&self) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + i64::try_from(self.version).unwrap()).unwrap()
     }
 
     /// What the engine would change now.
     pub(crate) fn planned(&self) -> Vec<Change> {
         let world = self.world();
-        let now = self.now();
         let mut changes = Vec::new();
         for key in world.keys() {
-            changes.extend(plan_key(&world, &key, now).changes);
+            changes.extend(plan_key(&world, &key, self.now()).changes);
         }
         changes
     }
@@ -395,10 +394,6 @@ impl Site {
         plan_key(&self.world(), &key, self.now()).is_to_tell
     }
 
-    fn now(&self) -> Timestamp {
-        Timestamp::from_second(1_800_000_000 + i64::try_from(self.version).unwrap()).unwrap()
-    }
-
     /// Plans, and makes all of it or as much as `cut` leaves; whether anything was changed.
     pub(crate) fn step(&mut self, cut: impl Fn(usize) -> Vec<usize>) -> bool {
         let planned = self.planned();
@@ -411,12 +406,7 @@ impl Site {
         changed || acted
     }
 
-    /// Until nothing changes any more.
-    pub(crate) fn settle(&mut self) {
-        self.settle_with(|length| (0..length).collect());
-    }
-
-    /// The same, where of each plan only what `cut` chooses is made before the engine starts anew.
+    /// Until nothing changes any more, where of each plan only what `cut` chooses is made before the engine starts anew.
     pub(crate) fn settle_with(&mut self, cut: impl Fn(usize) -> Vec<usize>) {
         for _ in 0..2_000 {
             if !self.step(&cut) {
@@ -432,7 +422,7 @@ impl Site {
     }
 
     /// What the agents do; whether anything changed.
-    fn act(&mut self) -> bool {
+    pub(crate) fn act(&mut self) -> bool {
         if self.agents_sleep {
             return false;
         }
@@ -506,6 +496,26 @@ fn is_of(mount: &Value, place: &At) -> bool {
     let device = &mount["spec"]["mounts"][0]["device"]["deviceReference"]["objectReference"];
     device["kind"] != "NnfNodeStorage"
         || device["namespace"] == place.1 && device["name"] == place.2
+}
+
+/// Marks an object as deleted.
+fn mark(object: &mut Value, version: &mut u64) {
+    let metadata = &mut object["metadata"];
+    if metadata["deletionTimestamp"].is_null() {
+        *version += 1;
+        metadata["deletionTimestamp"] = json!("2026-11-20T12:00:00Z");
+        metadata["resourceVersion"] = json!(version.to_string());
+    }
+}
+
+/// An object as the engine's watch brings it.
+pub(crate) fn read<K: Kept>(at: &At, object: &Value, is_readable: bool) -> Item<K> {
+    if !is_readable {
+        let metadata = serde_json::from_value(object["metadata"].clone()).unwrap();
+        return Err(Unreadable { metadata, why: "for the test".to_owned() });
+    }
+    let read = serde_json::from_value::<K>(object.clone());
+    Ok(read.unwrap_or_else(|error| panic!("{at:?}: {error}")))
 }
 
 fn block_status(object: &Value) -> Value {

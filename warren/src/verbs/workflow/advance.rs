@@ -24,7 +24,7 @@ pub(super) async fn run(client: Client, args: &Advance, output: Output) -> Resul
     // One that is not ready yet is waited for, not refused.
     let mut workflow = life.drive.reach(&workflow.spec.desired_state, named.timeout).await?;
     if let Some(nodes) = &args.nodes {
-        life.place(&workflow, &nodes.0).await?;
+        life.name_computes(&workflow, &nodes.0).await?;
     }
     for state in &ahead {
         workflow = life.go_to(state).await?;

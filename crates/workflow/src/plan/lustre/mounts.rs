@@ -11,46 +11,32 @@ use api::{
 use directive::FileSystem;
 use kube::ResourceExt;
 
-use super::{
-    mgt::{Named, made_with},
-    targets::targets,
-};
+use super::mgt::{Named, made_with};
 use crate::{
     change::Change,
     names::{OWNER_KIND, reference},
     plan::{
         allocation::Allocation,
-        checks, container,
+        container,
         mounts::{Maker, Waited},
-        setup::{lost, made},
+        setup::made,
     },
     progress::{Progress, wlm},
     view::View,
 };
 
 /// Mounts the file system on all computes, and on the rabbits with its object targets or with containers that use it.
-pub fn mounted(view: &View<'_>, index: usize) -> Progress {
+pub fn mounted(view: &View<'_>, index: usize, servers: &Servers, all: &[Allocation]) -> Progress {
     let group = &view.directives[index].storage;
-    let Some(servers) = &group.servers else {
-        return Progress::wait("its Servers, which is gone");
-    };
     if let Some(unknown) = view.computes().find(|compute| !view.site.has_compute(compute)) {
         return Progress::failed(wlm(format!(
             "Computes names {unknown}, which the system does not have: name computes that SystemConfiguration default/default lists, beneath a rabbit or in externalComputeNodes"
         )));
     }
-    let counts = servers.spec.allocation_sets.iter().try_for_each(checks::counts);
-    if let Err(error) = counts {
-        return Progress::failed(error);
-    }
-    let all: Vec<Allocation> = targets(servers).into_iter().map(|one| one.allocation).collect();
-    if let Some(error) = lost(group, &all) {
-        return Progress::failed(error);
-    }
     let Some(named) = made_with(group) else {
         return Progress::wait("its targets");
     };
-    let storage = made(group, &all);
+    let storage = made(group, all);
     let is_ready = storage == Progress::default();
     let maker = Maker { view, index, file_system: FileSystem::Lustre, group };
     let mount = || maker.mount(maker.path(), device(servers, &named), None);

@@ -8,11 +8,7 @@ use api::{
 use directive::FileSystem;
 use kube::ResourceExt;
 
-use super::{
-    mgt::Named,
-    mounts::device,
-    targets::{Stage, Target},
-};
+use super::{mgt::Named, mounts::device, targets::Target};
 use crate::{
     change::Change,
     plan::{
@@ -22,11 +18,8 @@ use crate::{
     progress::{Progress, internal},
 };
 
-/// Done when the file system belongs to its user. A lone management target belongs to nobody.
-pub fn given(maker: &Maker<'_>, targets: &[Target], named: &Named) -> Progress {
-    let Some(first) = targets.iter().find(|one| one.stage() == Stage::First) else {
-        return Progress::default();
-    };
+/// Done when the file system belongs to its user.
+pub fn given(maker: &Maker<'_>, first: &Target, named: &Named) -> Progress {
     let rabbit = &first.allocation.rabbit;
     let makers = mounts::Maker {
         view: maker.view,

@@ -11,7 +11,7 @@ use controller::ObjectKey;
 use directive::{
     breakdown::{Label, Strategy},
     capacity::LUSTRE_LEAST,
-    placement::{Served, place},
+    placement::{Served, Wanted, place},
 };
 use kube::ResourceExt;
 
@@ -51,6 +51,7 @@ pub fn placed(
     // Who must be alone chooses first.
     order.sort_by_key(|set| !is_alone(set));
     for one in order {
+        let wanted = wanted(one)?;
         let is_free = |served: &&Served| {
             !alone.contains(&served.rabbit)
                 && (!has_key(one, MGT_KEY) || mgs_on(view, servers, &served.rabbit).is_none())
@@ -58,8 +59,8 @@ pub fn placed(
         };
         let near: Vec<Served> = near.iter().filter(is_free).cloned().collect();
         let far: Vec<Served> = far.iter().filter(is_free).cloned().collect();
-        let on = candidates(one, near, far, !alone.is_empty() || is_alone(one));
-        let of = place(&[wanted(one)], &on, LUSTRE_LEAST).map_err(|_| no_place(one))?;
+        let on = candidates(&wanted, near, far, !alone.is_empty() || is_alone(one));
+        let of = place(&[wanted], &on, LUSTRE_LEAST).map_err(|_| no_place(one))?;
         for found in of.into_iter().map(set) {
             if is_alone(one) {
                 alone.extend(found.storage.iter().map(|storage| storage.name.clone()));
@@ -71,13 +72,8 @@ pub fn placed(
 }
 
 /// Near ones are enough, unless targets keep each other away or there is none: a set of no number then has one target.
-fn candidates(
-    one: &StorageAllocationSet,
-    near: Vec<Served>,
-    far: Vec<Served>,
-    is_apart: bool,
-) -> Vec<Served> {
-    let is_counted = one.constraints.count > 0 || wanted(one).strategy == Strategy::SingleServer;
+fn candidates(one: &Wanted, near: Vec<Served>, far: Vec<Served>, is_apart: bool) -> Vec<Served> {
+    let is_counted = one.count.is_some() || one.strategy == Strategy::SingleServer;
     match (near.is_empty(), is_counted) {
         (false, true) if is_apart => near.into_iter().chain(far).collect(),
         (false, _) => near,

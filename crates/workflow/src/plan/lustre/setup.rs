@@ -51,8 +51,20 @@ fn made(
     setup::made(group, all)
         .with(blocks)
         .with(next(maker, targets, &named))
-        .then(|| mgt::commands(maker, profile, &named))
-        .then(|| owner::given(maker, targets, &named))
+        .then(|| whole(maker, profile, targets, &named))
+}
+
+/// What is done once to a whole file system. A lone management target has none yet.
+fn whole(
+    maker: &Maker<'_>,
+    profile: &NnfStorageProfile,
+    targets: &[Target],
+    named: &Named,
+) -> Progress {
+    let Some(first) = targets.iter().find(|one| one.stage() == Stage::First) else {
+        return Progress::default();
+    };
+    mgt::commands(maker, profile, named).then(|| owner::given(maker, first, named))
 }
 
 fn place(one: &Allocation) -> controller::ObjectKey {

@@ -6,9 +6,8 @@ use api::{
     NnfNodeStorage, Servers,
     nnf_node_storage::{FileSystemType, LustreComponents, LustreTargetType},
 };
-use kube::ResourceExt;
 
-use crate::plan::allocation::{Allocation, bytes_of};
+use crate::plan::allocation::{Allocation, allocations};
 
 /// Like targets on one rabbit: one NnfNodeBlockStorage and one NnfNodeStorage.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,47 +69,18 @@ pub fn is_lustre(made: &NnfNodeStorage) -> bool {
 /// first, and the others serve metadata alone.
 #[must_use]
 pub fn targets(servers: &Servers) -> Vec<Target> {
-    let (namespace, name) = (servers.namespace().unwrap_or_default(), servers.name_any());
-    let mut found = Vec::new();
-    for set in &servers.spec.allocation_sets {
-        let mut repeats: BTreeMap<&str, usize> = BTreeMap::new();
-        let mut start = 0_i64;
-        for (rabbit, count, kind) in parts(&set.label, &set.storage) {
-            let repeat = repeats.entry(rabbit).or_default();
-            let allocation = Allocation {
-                rabbit: rabbit.to_owned(),
-                name: format!("{namespace}-{name}-{}-{repeat}", set.label),
-                label: set.label.clone(),
-                size: bytes_of(set),
-                count,
-                first: 0,
-            };
-            *repeat += 1;
-            found.push(Target { allocation, kind, start });
-            start = start.saturating_add(count);
-        }
-    }
-    found
-}
-
-/// Rabbit, number and kind of what stands in a set.
-fn parts<'a>(
-    label: &str,
-    storage: &'a [api::servers::ServersStorage],
-) -> Vec<(&'a str, i64, LustreTargetType)> {
-    let combined = LustreTargetType::MgtMdt;
-    let kind = LustreTargetType::from(label);
-    let whole = storage.iter().map(|one| (one.name.as_str(), one.allocation_count, kind.clone()));
-    let mut whole = whole.collect::<Vec<_>>();
-    if kind != combined || whole.is_empty() {
-        return whole;
-    }
-    for (_, _, kind) in &mut whole {
-        *kind = LustreTargetType::Mdt;
-    }
-    let (rabbit, count, _) = whole.remove(0);
-    let rest = (count > 1).then(|| (rabbit, count - 1, LustreTargetType::Mdt));
-    [(rabbit, 1, combined)].into_iter().chain(rest).chain(whole).collect()
+    let mut starts: BTreeMap<String, i64> = BTreeMap::new();
+    let target = |allocation: Allocation| {
+        let next = starts.entry(allocation.label.clone()).or_default();
+        let start = *next;
+        *next = start.saturating_add(allocation.count);
+        let kind = match LustreTargetType::from(allocation.label.as_str()) {
+            LustreTargetType::MgtMdt if start > 0 => LustreTargetType::Mdt,
+            kind => kind,
+        };
+        Target { allocation, kind, start }
+    };
+    allocations(servers).into_iter().map(target).collect()
 }
 
 /// Where all targets are, as agents and hooks are told it.

@@ -2,9 +2,9 @@
 //! one object gives it away, and from then on it stays. Setup is done only after that.
 
 use api::{
-    DirectiveBreakdownStatus, PersistentStorageInstance, PersistentStorageInstanceSpec,
-    RabbitLabels, directive_breakdown::StorageLifetime, names::label,
-    persistent_storage_instance::PersistentStorageState,
+    DirectiveBreakdownStatus, NnfStorageProfile, PersistentStorageInstance,
+    PersistentStorageInstanceSpec, RabbitLabels, directive_breakdown::StorageLifetime,
+    names::label, persistent_storage_instance::PersistentStorageState,
 };
 use directive::{CreatePersistent, FileSystem, Jobdw, breakdown::of_persistent};
 use kube::ResourceExt;
@@ -12,7 +12,7 @@ use kube::ResourceExt;
 use crate::{
     change::Change,
     instance::{Named, is_going, is_made, is_of, is_usable},
-    names::{PERSISTENT_FINALIZER, of_persistent as metadata_of, owned},
+    names::{PERSISTENT_FINALIZER, STANDALONE_MGT, of_persistent as metadata_of, owned},
     plan::{proposal, setup},
     profile::sizes,
     progress::{Outcome, Progress, user},
@@ -21,11 +21,6 @@ use crate::{
 
 /// Takes the name, and makes the objects that the workload manager fills in.
 pub(super) fn propose(view: &View<'_>, index: usize, create: &CreatePersistent) -> Progress {
-    if create.file_system == FileSystem::Lustre {
-        return Progress::failed(user(
-            "argument type=lustre: this version of Warren's engine makes raw, xfs and gfs2; write one of them",
-        ));
-    }
     let named = view.directives[index].persistent.as_ref();
     match named.and_then(|named| named.object.as_ref()) {
         None => match named.and_then(|named| named.taken.as_ref()) {
@@ -116,11 +111,14 @@ pub(super) fn make(view: &View<'_>, index: usize, create: &CreatePersistent) -> 
     }
     let made =
         propose(view, index, create).then(|| setup::made_from(view, index, &as_jobdw(create)));
-    made.then(|| Progress::default().with(mine(view, index).and_then(given_away)))
+    let profile = view.directives[index].storage.profile.as_deref();
+    let given_away = || given_away(mine(view, index)?, profile?);
+    made.then(|| Progress::default().with(given_away()))
 }
 
-/// The one change after which it is nobody's but its user's. The workflow's uid stays, as that of who made it.
-fn given_away(object: &PersistentStorageInstance) -> Option<Change> {
+/// The one change after which it is nobody's but its user's, and a management target is in its pool. The workflow's uid stays,
+/// as that of who made it.
+fn given_away(object: &PersistentStorageInstance, profile: &NnfStorageProfile) -> Option<Change> {
     let mut after = object.clone();
     let mut owners = after.metadata.owner_references.take().unwrap_or_default();
     owners.retain(|owner| owner.kind != "Workflow");
@@ -129,6 +127,10 @@ fn given_away(object: &PersistentStorageInstance) -> Option<Change> {
     let workflow = [label::WORKFLOW_NAME, label::WORKFLOW_NAMESPACE];
     let labels = after.labels_mut();
     owner.into_iter().chain(workflow).for_each(|key| drop(labels.remove(key)));
+    let pool = &profile.data().lustre_storage.mgt_options.standalone_mgt_pool_name;
+    if after.spec.fs_type == FileSystem::Lustre.as_str() && !pool.is_empty() {
+        after.labels_mut().insert(STANDALONE_MGT.to_owned(), pool.clone());
+    }
     Change::patch(object, &after)
 }
 

@@ -38,10 +38,11 @@ pub(super) fn destroy(view: &View<'_>, index: usize) -> Progress {
         let waits = || Progress::wait(format!("persistent storage {name} to be gone"));
         return error.map_or_else(waits, Progress::failed);
     }
-    if let consumers @ [_, ..] = consumers(object).as_slice() {
+    let consumers = consumers(object);
+    if !consumers.is_empty() {
         return Progress::failed(user(format!(
-            "persistent storage {name} is used by {}: end these workflows first, or delete this one to keep it",
-            some_of(consumers.iter().copied())
+            "persistent storage {name} is used by {}: end what uses it first, or delete this workflow to keep it",
+            some_of(consumers.iter().map(String::as_str))
         )));
     }
     let mut after = object.clone();

@@ -15,7 +15,7 @@ use crate::{
     change::Change,
     instance::{
         InstanceView, as_jobdw, consumer, is_allowed, is_exclusive, is_going, is_made, is_mount_of,
-        is_ours, is_usable,
+        is_ours, is_target, is_usable,
     },
     names::{PERSISTENT_FINALIZER, reference},
     plan::{
@@ -110,6 +110,7 @@ fn joins(object: &PersistentStorageInstance, of: &View<'_>) -> bool {
     );
     is_begun
         && is_made(object)
+        && !is_target(object)
         && is_usable(object)
         && !is_going(object)
         && is_allowed(object, &of.workflow)
@@ -134,8 +135,8 @@ fn served(view: &InstanceView<'_>) -> Progress {
     }
     let users: BTreeSet<Option<&str>> =
         view.users.iter().map(|(of, _)| of.workflow.metadata.uid.as_deref()).collect();
-    // Their workflow is gone, or does not name this storage.
-    let strays = view.storage.mounts.values().map(|one| &**one);
+    // Their workflow is gone, or does not name this storage. While it is being made, they may be a part of that.
+    let strays = view.storage.mounts.values().map(|one| &**one).filter(|_| is_made(&view.object));
     let strays = strays.filter(|mount| !users.contains(&mount.label(label::WORKFLOW_UID)));
     progress.and(teardown::mounts(view.site, strays)).with(access(view, &granted))
 }
@@ -203,7 +204,13 @@ fn status(view: &InstanceView<'_>) -> Option<Change> {
         let is_gone = storage.servers.is_none() && is_kept;
         is_gone.then(|| internal("its Servers is gone: nothing can say where its data is"))
     };
-    let error = storage.error().or_else(lost).or_else(gone);
+    let nameless = || {
+        let is_nameless = is_target(object) && is_kept && storage.mgts.is_empty();
+        is_nameless.then(|| {
+            internal("its NnfLustreMGT is gone: no file system gets a name here; destroy it and create another")
+        })
+    };
+    let error = storage.error().or_else(lost).or_else(gone).or_else(nameless);
     let is_healthy = storage.file_systems.values().all(|one| {
         let status = one.status.as_ref();
         status.is_some_and(|status| status.health == Some(NnfStorageHealth::Healthy))

@@ -14,7 +14,7 @@ use kube::ResourceExt;
 use crate::{
     instance::{
         Named, as_jobdw, consumer, is_allowed, is_exclusive, is_going, is_made, is_mount_of,
-        is_ours, is_usable,
+        is_ours, is_target, is_usable,
     },
     plan::{allocation::allocations, mounts, proposal, setup, teardown},
     progress::{Outcome, Progress, user},
@@ -46,6 +46,11 @@ pub(super) fn advance(
     }
     if !is_made(object) {
         return Progress::wait(format!("persistent storage {name}, which is being made"));
+    }
+    if is_target(object) {
+        return Progress::failed(user(format!(
+            "persistent storage {name} is a Lustre management target, which no job mounts: name a file system"
+        )));
     }
     match state {
         WorkflowState::Proposal => propose(view, index, used, object),

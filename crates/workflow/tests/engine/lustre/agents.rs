@@ -128,18 +128,19 @@ impl Site {
         }
     }
 
-    /// What a site lends to workflows: management targets of its own, and persistent ones.
-    pub(crate) fn is_lent(&self, kind: &str, namespace: &str) -> bool {
-        let is_persistent = |object: &Value| {
-            object["metadata"]["labels"]["dataworkflowservices.github.io/owner.kind"]
-                == "NnfStorage"
-        };
-        let mgts = || {
-            self.objects.iter().filter(|((of, at, _), _)| of == "NnfLustreMGT" && at == namespace)
-        };
-        kind == "PersistentStorageInstance"
-            || kind == "NnfLustreMGT"
-                && (namespace == "nnf-system" || mgts().all(|(_, object)| is_persistent(object)))
+    /// What a site lends to workflows: management targets of its own, and persistent ones of other controllers.
+    pub(crate) fn is_lent(&self, place: &At) -> bool {
+        let labels = &self.objects[place]["metadata"]["labels"];
+        match &*place.0 {
+            "PersistentStorageInstance" => {
+                labels["dataworkflowservices.github.io/workflow.uid"].is_null()
+            }
+            "NnfLustreMGT" => {
+                place.1 == "nnf-system"
+                    || labels["dataworkflowservices.github.io/owner.kind"] == "NnfStorage"
+            }
+            _ => false,
+        }
     }
 
     /// Nothing lent is held or claimed by anybody.

@@ -183,18 +183,20 @@ fn one_that_is_deleted_by_hand_stays_until_its_last_consumer_is_through() {
 
 #[test]
 fn degraded_storage_stays_usable() {
-    let mut site = Site::new(1, 100 * GIB);
-    site.keep("xfs", "kept", &["c1"]);
-    site.health = "Degraded";
-    site.settle();
-    assert_eq!(site.instance("kept")["status"]["state"], "Degraded");
-    site.bring("use", &uses("kept"), "Teardown", &["c1"]);
-    site.health = "Healthy";
-    site.settle();
-    assert_eq!(site.instance("kept")["status"]["state"], "Active");
-    site.delete(&at("Workflow", "default", "use"));
-    site.settle();
-    site.end("kept");
+    for kind in ["xfs", "lustre"] {
+        let mut site = Site::new(1, 100 * GIB);
+        site.keep(kind, "kept", &["c1"]);
+        site.health = "Degraded";
+        site.settle();
+        assert_eq!(site.instance("kept")["status"]["state"], "Degraded", "{kind}");
+        site.bring("use", &uses("kept"), "Teardown", &["c1"]);
+        site.health = "Healthy";
+        site.settle();
+        assert_eq!(site.instance("kept")["status"]["state"], "Active", "{kind}");
+        site.delete(&at("Workflow", "default", "use"));
+        site.settle();
+        site.end("kept");
+    }
 }
 
 #[test]

@@ -5,32 +5,52 @@ use serde_json::json;
 use super::{create, destroy, uses};
 use crate::{
     job::{GIB, STATES},
-    site::{Site, at},
+    lustre::{create_target, lend_pool, with_profile},
+    site::{At, Site, at},
 };
 
 /// Whether it is there as a whole; nothing of it may be there otherwise.
 fn is_whole(site: &Site, case: &str) -> bool {
     let of = |kind: &str| site.names(kind).len();
     let profiles = site.names("NnfStorageProfile");
+    let each = of("NnfNodeStorage").max(1);
     let parts = [
         of("PersistentStorageInstance"),
         of("Servers"),
-        of("NnfNodeBlockStorage"),
-        of("NnfNodeStorage"),
+        of("NnfNodeBlockStorage") / each,
+        of("NnfNodeStorage") / each,
         profiles.iter().filter(|name| name.starts_with("default/")).count(),
     ];
     assert!(parts == [1; 5] || parts == [0; 5], "{case}: {parts:?}");
+    // Lustre's name and its claim stay and go with the rest.
+    assert!(of("NnfLustreMGT") <= parts[0], "{case}");
     assert_eq!(of("ClientMount") + of("DirectiveBreakdown") + of("Computes"), 0, "{case}");
     parts == [1; 5]
 }
 
+/// A site for each kind of storage, and the directive that makes it there.
+fn kinds() -> [(Site, Vec<String>); 4] {
+    let site = || Site::new(2, 100 * GIB);
+    let (mut lustre, mut target) = (site(), site());
+    with_profile(&mut lustre, &json!({"combinedMgtMdt": false}));
+    lend_pool(&mut target);
+    [
+        (site(), create("xfs", "kept")),
+        (site(), create("gfs2", "kept")),
+        (lustre, create("lustre", "kept")),
+        (target, create_target("kept")),
+    ]
+}
+
 #[test]
 fn a_creation_that_is_ended_after_any_change_leaves_all_or_nothing() {
-    for torn_down in [false, true] {
+    for ((start, directive), torn_down) in
+        kinds().into_iter().flat_map(|kind| [(kind.clone(), false), (kind, true)])
+    {
         let (mut whole, mut nothing, mut was_whole) = (0, 0, false);
         for ended_after in 0.. {
-            let mut site = Site::new(1, 100 * GIB);
-            site.create("w", &create("xfs", "kept"));
+            let mut site = start.clone();
+            site.create("w", &directive);
             let mut states = STATES[1..].iter();
             let (mut changes, mut at_the_end) = (0, false);
             while changes < ended_after && !at_the_end {
@@ -50,15 +70,18 @@ fn a_creation_that_is_ended_after_any_change_leaves_all_or_nothing() {
             }
             site.delete(&at("Workflow", "default", "w"));
             site.settle();
-            let case = format!("{ended_after} changes");
+            let case = format!("{directive:?}, {ended_after} changes");
             if is_whole(&site, &case) {
                 whole += 1;
                 was_whole = true;
                 assert_eq!(site.instance("kept")["status"]["state"], "Active", "{case}");
                 if whole == 1 {
-                    site.bring("use", &uses("kept"), "Teardown", &["c1"]);
-                    site.delete(&at("Workflow", "default", "use"));
-                    site.settle();
+                    // A management target is no file system that a job could mount.
+                    if !directive[0].contains("profile=target") {
+                        site.bring("use", &uses("kept"), "Teardown", &["c1"]);
+                        site.delete(&at("Workflow", "default", "use"));
+                        site.settle();
+                    }
                     site.end("kept");
                 }
             } else {
@@ -135,8 +158,7 @@ fn a_creator_that_is_taken_away_by_force_leaves_nothing_unless_it_was_done() {
 }
 
 /// Creation, two uses at once and destruction, where of each plan only what `cut` chooses is made.
-fn life(kind: &str, cut: &impl Fn(usize) -> Vec<usize>) {
-    let mut site = Site::new(2, 100 * GIB);
+fn life((mut site, directive): (Site, Vec<String>), cut: &impl Fn(usize) -> Vec<usize>) {
     let end = |site: &mut Site, name: &str| {
         site.delete(&at("Workflow", "default", name));
         site.settle_with(cut);
@@ -149,7 +171,7 @@ fn life(kind: &str, cut: &impl Fn(usize) -> Vec<usize>) {
             site.settle_with(cut);
         }
     };
-    site.create("make", &create(kind, "kept"));
+    site.create("make", &directive);
     site.settle_with(cut);
     site.fill_computes("make", &["c1", "c2"]);
     through(&mut site, &["make"], &STATES[1..]);
@@ -187,13 +209,14 @@ fn life(kind: &str, cut: &impl Fn(usize) -> Vec<usize>) {
 
 #[test]
 fn an_engine_that_dies_after_every_change_ends_where_one_that_lives_does() {
-    for (kind, seeds) in [("xfs", 0..3), ("gfs2", 3..5)] {
-        life(kind, &|length| (0..length).collect());
-        life(kind, &|length| (0..length.min(1)).collect());
-        life(kind, &|length| (length.saturating_sub(1)..length).collect());
+    let [xfs, gfs2, lustre, _] = kinds();
+    for (kind, seeds) in [(xfs, 0..3), (gfs2, 3..5), (lustre, 5..7)] {
+        life(kind.clone(), &|length| (0..length).collect());
+        life(kind.clone(), &|length| (0..length.min(1)).collect());
+        life(kind.clone(), &|length| (length.saturating_sub(1)..length).collect());
         for seed in seeds {
             let random = std::cell::RefCell::new(fastrand::Rng::with_seed(seed));
-            life(kind, &|length| {
+            life(kind.clone(), &|length| {
                 let mut random = random.borrow_mut();
                 let mut order: Vec<usize> = (0..length).collect();
                 random.shuffle(&mut order);
@@ -206,37 +229,44 @@ fn an_engine_that_dies_after_every_change_ends_where_one_that_lives_does() {
 
 #[test]
 fn objects_of_storage_in_use_that_somebody_deletes_are_kept_or_told() {
-    let mut site = Site::new(1, 100 * GIB);
-    site.keep("xfs", "kept", &["c1"]);
-    site.bring("use", &uses("kept"), "PreRun", &["c1"]);
     let of = [
         "PersistentStorageInstance",
         "Servers",
         "NnfNodeStorage",
         "NnfNodeBlockStorage",
+        "NnfLustreMGT",
         "ClientMount",
     ];
-    let places: Vec<_> = site.objects.keys().filter(|at| of.contains(&&*at.0)).cloned().collect();
-    assert_eq!(places.len(), of.len());
-    for place in places {
-        let mut site = site.clone();
-        site.delete(&place);
-        site.settle();
-        if place.0.starts_with("NnfNode") {
-            assert_eq!(site.instance("kept")["status"]["state"], "Degraded", "{place:?}");
-            let error = site.instance("kept")["status"]["error"]["userMessage"].to_string();
-            assert!(error.contains("is gone, and its data with it"), "{error}");
-        }
-        site.go("use", "Teardown");
-        assert!(site.is_ready("use", "Teardown"), "{place:?}: {:?}", site.told("use"));
-        site.delete(&at("Workflow", "default", "use"));
-        site.settle();
-        site.create("end", &destroy("kept"));
-        site.settle();
-        site.go("end", "Teardown");
-        assert!(site.is_ready("end", "Teardown"), "{place:?}: {:?}", site.told("end"));
-        site.remove("end");
+    // Of Lustre there are two targets, the management target's object, and a mount on the rabbit.
+    for (kind, count) in [("xfs", 5), ("lustre", 5 + 4)] {
+        let mut site = Site::new(1, 100 * GIB);
+        site.keep(kind, "kept", &["c1"]);
+        site.bring("use", &uses("kept"), "PreRun", &["c1"]);
+        let places = site.objects.keys().filter(|at| of.contains(&&*at.0)).cloned();
+        let places: Vec<_> = places.collect();
+        assert_eq!(places.len(), count, "{places:?}");
+        places.iter().for_each(|place| without(site.clone(), place));
     }
+}
+
+/// Storage in use, of which somebody deletes one object.
+fn without(mut site: Site, place: &At) {
+    site.delete(place);
+    site.settle();
+    if place.0.starts_with("NnfNode") {
+        assert_eq!(site.instance("kept")["status"]["state"], "Degraded", "{place:?}");
+        let error = site.instance("kept")["status"]["error"]["userMessage"].to_string();
+        assert!(error.contains("is gone, and its data with it"), "{error}");
+    }
+    site.go("use", "Teardown");
+    assert!(site.is_ready("use", "Teardown"), "{place:?}: {:?}", site.told("use"));
+    site.delete(&at("Workflow", "default", "use"));
+    site.settle();
+    site.create("end", &destroy("kept"));
+    site.settle();
+    site.go("end", "Teardown");
+    assert!(site.is_ready("end", "Teardown"), "{place:?}: {:?}", site.told("end"));
+    site.remove("end");
 }
 
 #[test]

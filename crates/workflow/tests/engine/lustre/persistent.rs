@@ -1,0 +1,282 @@
+//! Lustre that outlives the workflow that made it: file systems, and management targets for a pool.
+
+use serde_json::json;
+
+use super::{create_target, lend_pool, put_external, two_rabbits, with_profile};
+use crate::{
+    job::STATES,
+    site::{Site, at},
+};
+
+const POOLED: &str = "#DW jobdw type=lustre capacity=20GB name=lus profile=pooled";
+const USE: &str = "#DW persistentdw name=kept";
+
+/// A site for each way to a management target, and the profile that says which.
+fn ways() -> Vec<(Site, &'static str)> {
+    let mut separate = two_rabbits();
+    with_profile(&mut separate, &json!({"combinedMgtMdt": false}));
+    let mut external = two_rabbits();
+    put_external(&mut external, "10.9.9.9@tcp");
+    with_profile(
+        &mut external,
+        &json!({"combinedMgtMdt": false, "mgtOptions": {"externalMgs": "10.9.9.9@tcp"}}),
+    );
+    let mut pool = two_rabbits();
+    lend_pool(&mut pool);
+    make(&mut pool, "mgt1", &create_target("mgt1")[0]);
+    vec![(two_rabbits(), "default"), (separate, "default"), (external, "default"), (pool, "pooled")]
+}
+
+/// Makes persistent storage beside no computes, and removes the workflow that made it.
+fn make(site: &mut Site, name: &str, directive: &str) {
+    let maker = format!("make-{name}");
+    site.bring(&maker, &[directive.to_owned()], "Teardown", &[]);
+    forget(site, &maker);
+}
+
+fn forget(site: &mut Site, workflow: &str) {
+    site.delete(&at("Workflow", "default", workflow));
+    site.settle();
+}
+
+/// Destroys it.
+fn destroy(site: &mut Site, name: &str) {
+    site.bring("end", &[format!("#DW destroy_persistent name={name}")], "Teardown", &[]);
+    forget(site, "end");
+}
+
+fn persistent<'a>(site: &'a Site, name: &str) -> &'a serde_json::Value {
+    site.get("PersistentStorageInstance", "default", name)
+}
+
+fn holders(site: &Site, name: &str) -> Vec<String> {
+    let entries = persistent(site, name)["spec"]["consumerReferences"].as_array();
+    let text = |entry: &serde_json::Value| {
+        format!("{} {}", entry["kind"].as_str().unwrap(), entry["name"].as_str().unwrap())
+    };
+    entries.into_iter().flatten().map(text).collect()
+}
+
+#[test]
+fn a_file_system_outlives_its_maker_and_every_client_of_a_job_mounts_it() {
+    for (mut site, profile) in ways() {
+        let create =
+            format!("#DW create_persistent type=lustre capacity=20GB name=kept profile={profile}");
+        make(&mut site, "kept", &create);
+        let kept = persistent(&site, "kept");
+        assert_eq!(kept["status"]["state"], "Active", "{kept:#}");
+        assert!(site.names("ClientMount").is_empty(), "who gave it to its user is gone");
+        let targets = site.names("NnfNodeStorage");
+        let is_object = |at: &&String| at.ends_with("/default-kept-ost-0");
+        assert_eq!(targets.iter().filter(is_object).count(), 1, "{targets:?}");
+        let jobs = [("one", ["c1", "d1"]), ("two", ["c1", "d2"])];
+        for (name, computes) in jobs {
+            site.bring(name, &[USE.to_owned()], "PreRun", &computes);
+            let uid = site.workflow(name)["metadata"]["uid"].as_str().unwrap().to_owned();
+            let env = &site.workflow(name)["status"]["env"];
+            assert_eq!(env["DW_PERSISTENT_kept"], format!("/mnt/nnf/{uid}-0"), "{env:#}");
+            // The two computes, and the rabbit with its object target.
+            let mounts = site.names("ClientMount");
+            let own = mounts.iter().filter(|at| at.contains(&format!("default-{name}-0-")));
+            assert_eq!(own.count(), 3, "{mounts:?}");
+        }
+        assert_eq!(holders(&site, "kept"), ["Workflow one-0", "Workflow two-0"]);
+        for (name, _) in jobs {
+            for state in ["PostRun", "DataOut", "Teardown"] {
+                site.ask_and_settle(name, state);
+                assert!(site.is_ready(name, state), "{:?}", site.told(name));
+            }
+            forget(&mut site, name);
+        }
+        destroy(&mut site, "kept");
+        if profile == "pooled" {
+            destroy(&mut site, "mgt1");
+        }
+        site.is_clean();
+    }
+}
+
+#[test]
+fn a_computes_constraint_is_the_network() {
+    let mut site = two_rabbits();
+    make(&mut site, "kept", "#DW create_persistent type=lustre capacity=20GB name=kept");
+    site.create("use", &[USE.to_owned()]);
+    site.settle();
+    let breakdown = site.get("DirectiveBreakdown", "default", "use-0");
+    let location = breakdown["status"]["compute"]["constraints"]["location"].as_array().unwrap();
+    assert_eq!(location.len(), 2, "one for each set of the Servers: {location:#?}");
+    for one in location {
+        assert_eq!(one["access"], json!([{"type": "network", "priority": "mandatory"}]));
+        assert_eq!(one["reference"]["name"], "kept");
+    }
+}
+
+#[test]
+fn a_management_target_joins_its_pool_when_it_is_made_and_stays_while_it_is_held() {
+    let mut site = two_rabbits();
+    lend_pool(&mut site);
+    site.create("w", &[POOLED.to_owned()]);
+    site.settle();
+    site.fill_computes("w", &["c1"]);
+    site.ask_and_settle("w", "Setup");
+    assert!(
+        site.told("w").3.contains("no persistent storage is in the pool"),
+        "{:?}",
+        site.told("w")
+    );
+    site.create("maker", &create_target("mgt1"));
+    site.settle();
+    site.dead = vec!["r".to_owned(), "s".to_owned()];
+    site.ask_and_settle("maker", "Setup");
+    let label = "nnf.cray.hpe.com/standalone_mgt";
+    assert_eq!(persistent(&site, "mgt1")["metadata"]["labels"][label], json!(null));
+    site.dead.clear();
+    site.settle();
+    assert!(site.is_ready("maker", "Setup"), "{:?}", site.told("maker"));
+    let mgt1 = persistent(&site, "mgt1");
+    assert_eq!(
+        (&mgt1["metadata"]["labels"][label], &mgt1["status"]["state"]),
+        (&json!("pool"), &json!("Active"))
+    );
+    // Who waited for one was woken, and its name is from there.
+    assert!(site.is_ready("w", "Setup"), "{:?}", site.told("w"));
+    assert_eq!(site.names("NnfLustreMGT").len(), 1);
+    let rabbit = site.names("NnfLustreMGT")[0].split('/').next().unwrap().to_owned();
+    let mgt = site.get("NnfLustreMGT", &rabbit, "mgt1");
+    assert_eq!(site.named("w").1, mgt["spec"]["addresses"][0].as_str().unwrap());
+    let commands = mgt["spec"]["commandList"].as_array().unwrap();
+    assert_eq!(commands.len(), 1, "a lone target runs none for itself: {mgt:#}");
+    assert_eq!(commands[0]["commands"], json!([format!("lctl x {}", site.named("w").0)]));
+    assert_eq!(holders(&site, "mgt1"), ["Servers w-0"]);
+    forget(&mut site, "maker");
+    // It is no file system, and not destroyed while one has its name there.
+    site.create("use", &["#DW persistentdw name=mgt1".to_owned()]);
+    site.settle();
+    assert!(
+        site.told("use").3.contains("mgt1 is a Lustre management target"),
+        "{:?}",
+        site.told("use")
+    );
+    forget(&mut site, "use");
+    site.bring("end", &["#DW destroy_persistent name=mgt1".to_owned()], "DataOut", &[]);
+    site.ask_and_settle("end", "Teardown");
+    assert!(site.told("end").3.contains("mgt1 is used by Servers w-0"), "{:?}", site.told("end"));
+    site.ask_and_settle("w", "Teardown");
+    assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
+    assert!(site.is_ready("end", "Teardown"), "{:?}", site.told("end"));
+    forget(&mut site, "end");
+    site.remove("w");
+}
+
+#[test]
+fn a_management_target_that_lost_its_object_is_told_and_serves_nobody() {
+    let mut site = two_rabbits();
+    lend_pool(&mut site);
+    make(&mut site, "mgt1", &create_target("mgt1")[0]);
+    let place = site.objects.keys().find(|at| at.0 == "NnfLustreMGT").cloned().unwrap();
+    site.delete(&place);
+    site.settle();
+    let status = &persistent(&site, "mgt1")["status"];
+    assert_eq!(status["state"], "Degraded");
+    assert!(
+        status["error"]["userMessage"].to_string().contains("its NnfLustreMGT is gone"),
+        "{status:#}"
+    );
+    site.create("w", &[POOLED.to_owned()]);
+    site.settle();
+    site.fill_computes("w", &["c1"]);
+    site.ask_and_settle("w", "Setup");
+    assert!(
+        site.told("w").3.contains("such as mgt1: it has no NnfLustreMGT"),
+        "{:?}",
+        site.told("w")
+    );
+    site.delete(&at("Workflow", "default", "w"));
+    destroy(&mut site, "mgt1");
+    site.is_clean();
+}
+
+#[test]
+fn two_members_of_a_pool_stand_on_two_rabbits_and_a_third_waits() {
+    let mut site = two_rabbits();
+    lend_pool(&mut site);
+    for name in ["mgt1", "mgt2"] {
+        make(&mut site, name, &create_target(name)[0]);
+    }
+    let rabbits: Vec<String> = site.names("NnfLustreMGT");
+    assert_eq!(rabbits.len(), 2);
+    assert_ne!(rabbits[0].split('/').next(), rabbits[1].split('/').next());
+    site.create("third", &create_target("mgt3"));
+    site.settle();
+    site.ask_and_settle("third", "Setup");
+    assert!(
+        site.told("third").3.contains("no rabbit can take the mgt targets"),
+        "{:?}",
+        site.told("third")
+    );
+    destroy(&mut site, "mgt1");
+    assert!(site.is_ready("third", "Setup"), "{:?}", site.told("third"));
+    forget(&mut site, "third");
+    for name in ["mgt2", "mgt3"] {
+        destroy(&mut site, name);
+    }
+    site.is_clean();
+}
+
+/// A pool's member, a file system and a job on it at once, and their ends, where of each plan only what `cut` chooses is made.
+fn life(cut: &impl Fn(usize) -> Vec<usize>) {
+    let mut site = two_rabbits();
+    lend_pool(&mut site);
+    let through = |site: &mut Site, names: &[&str], to: &[&str]| {
+        for state in to {
+            names.iter().for_each(|name| site.ask(name, state));
+            site.settle_with(cut);
+            names.iter().for_each(|name| {
+                assert!(site.is_ready(name, state), "{:?}", site.told(name));
+            });
+        }
+    };
+    let forget = |site: &mut Site, name: &str| {
+        site.delete(&at("Workflow", "default", name));
+        site.settle_with(cut);
+    };
+    site.create("make", &create_target("mgt1"));
+    site.settle_with(cut);
+    through(&mut site, &["make"], &STATES[1..]);
+    forget(&mut site, "make");
+    let create = "#DW create_persistent type=lustre capacity=20GB name=kept profile=pooled";
+    site.create("make", &[create.to_owned()]);
+    site.create("job", &[POOLED.to_owned()]);
+    site.settle_with(cut);
+    site.fill_computes("job", &["c1", "d1"]);
+    through(&mut site, &["make", "job"], &STATES[1..4]);
+    assert_eq!(holders(&site, "mgt1").len(), 2);
+    through(&mut site, &["make", "job"], &STATES[4..]);
+    assert_eq!(holders(&site, "mgt1"), ["Servers kept"]);
+    forget(&mut site, "make");
+    forget(&mut site, "job");
+    for name in ["kept", "mgt1"] {
+        site.create("end", &[format!("#DW destroy_persistent name={name}")]);
+        site.settle_with(cut);
+        through(&mut site, &["end"], &STATES[1..]);
+        forget(&mut site, "end");
+    }
+    site.is_clean();
+}
+
+#[test]
+fn an_engine_that_dies_after_every_change_ends_where_one_that_lives_does() {
+    life(&|length| (0..length).collect());
+    life(&|length| (0..length.min(1)).collect());
+    life(&|length| (length.saturating_sub(1)..length).collect());
+    for seed in 0..3 {
+        let random = std::cell::RefCell::new(fastrand::Rng::with_seed(seed));
+        life(&|length| {
+            let mut random = random.borrow_mut();
+            let mut order: Vec<usize> = (0..length).collect();
+            random.shuffle(&mut order);
+            order.truncate(random.usize(..=length).max(length.min(1)));
+            order
+        });
+    }
+}

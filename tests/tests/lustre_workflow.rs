@@ -1,0 +1,210 @@
+//! Workflows with Lustre through all programs: the coordinator's engine, the rabbit's and the computes' agents, real loop
+//! devices, and programs in the place of ZFS's and Lustre's: see `tests::lustre_tools` for what those know. What is proved is
+//! who runs which command when, and that nothing is left; not that a kernel with Lustre takes it.
+
+use anyhow::{Context, ensure};
+use serde_json::{Value, json};
+use tests::{
+    cluster::PATIENCE,
+    fixture::Fixture,
+    gate,
+    lustre_tools::NID,
+    program::until,
+    workflow::{AFTER_PROPOSAL, Flow},
+};
+
+const JOB: &str = "#DW jobdw type=lustre capacity=4GB name=lus";
+const COMPUTES: [&str; 2] = ["compute-1", "compute-2"];
+
+fn started(name: &str) -> anyhow::Result<Flow> {
+    let flow = Flow::on(Fixture::with_lustre(2)?, name)?;
+    until("the rabbit's LNet address", PATIENCE, || {
+        let node = flow.object("nnfnode", "nnf-nlc", "rabbit-1")?;
+        ensure!(node["status"]["lnetNid"] == NID, "not yet: {}", node["status"]["lnetNid"]);
+        Ok(())
+    })?;
+    Ok(flow)
+}
+
+/// What a node has mounted from Lustre's servers: source and path.
+fn clients(flow: &Flow, node: &str) -> anyhow::Result<Vec<(String, String)>> {
+    let table = flow.run_on(node, "cat /proc/self/mounts")?;
+    let words = table.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let ours = words.filter(|words| words[0].starts_with(&format!("{NID}:/")));
+    Ok(ours.map(|words| (words[0].to_owned(), words[1].to_owned())).collect())
+}
+
+/// The computes and the rabbit have this file system at this path, and nothing else of Lustre.
+fn all_have(flow: &Flow, name: &str, path: &Value) -> anyhow::Result<()> {
+    let wanted = (format!("{NID}:/{name}"), path.as_str().context("a path")?.to_owned());
+    for node in COMPUTES.into_iter().chain(["rabbit-1"]) {
+        let found = clients(flow, node)?;
+        ensure!(found == [wanted.clone()], "{node} has {found:?}, not {wanted:?}");
+    }
+    Ok(())
+}
+
+/// Command lines in this order; others may stand between them. Each is given by its words in their order.
+fn in_order(log: &[String], wanted: &[&[&str]]) -> anyhow::Result<()> {
+    let mut rest = log.iter();
+    for words in wanted {
+        let is_it = |line: &&String| {
+            let mut left = line.as_str();
+            words.iter().all(|word| match left.split_once(word) {
+                Some((_, after)) => {
+                    left = after;
+                    true
+                }
+                None => false,
+            })
+        };
+        rest.find(is_it).with_context(|| format!("no {words:?} in its place in {log:#?}"))?;
+    }
+    Ok(())
+}
+
+fn nothing_of_lustre_is_left(flow: &Flow) -> anyhow::Result<()> {
+    flow.nothing_is_left()?;
+    for node in COMPUTES.into_iter().chain(["rabbit-1"]) {
+        let left = clients(flow, node)?;
+        ensure!(left.is_empty(), "{node} has {left:?}");
+    }
+    let log = flow.fixture.lustre_log()?;
+    let count = |start: &str| log.iter().filter(|line| line.starts_with(start)).count();
+    ensure!(count("zpool create") == count("zpool destroy"), "a pool is left: {log:#?}");
+    Ok(())
+}
+
+#[test]
+fn a_lustre_workflow_lives_from_proposal_to_teardown_and_leaves_nothing() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let mut flow = started("life")?;
+    flow.create(&[JOB])?;
+    flow.wait("Proposal", "Completed")?;
+    flow.fill_computes()?;
+    for state in AFTER_PROPOSAL {
+        let workflow = flow.reach(state)?;
+        if state == "PreRun" {
+            let env = &workflow["status"]["env"];
+            ensure!(env["DW_JOB_lus"] == env["DW_JOB_LUSTRE"], "{env:#}");
+            all_have(&flow, "aaaaaaaa", &env["DW_JOB_lus"])?;
+            // The job's user has the file system, since it was given to it on the rabbit; a stand-in's mounts share nothing.
+            let log = flow.fixture.lustre_log()?;
+            let owner = log.iter().filter(|line| line.ends_with("-owner")).count();
+            ensure!(owner == 1, "{owner} in {log:#?}");
+        }
+    }
+    flow.delete()?;
+    nothing_of_lustre_is_left(&flow)?;
+    let client = format!("mount -t lustre {NID}:/aaaaaaaa");
+    in_order(
+        &flow.fixture.lustre_log()?,
+        &[
+            &["zpool create", "-mgtmdt-0"],
+            &["mkfs.lustre --mgs --mdt --fsname=aaaaaaaa --index=0"],
+            &["mount -t lustre", "-mgtmdt-0/mgtmdt "],
+            &["zpool create", "-ost-0"],
+            &["mkfs.lustre --ost", "--mgsnode=10.0.0.1@tcp --fsname=aaaaaaaa --index=0"],
+            &["mount -t lustre", "-ost-0/ost "],
+            &[&client, "-owner"],
+            &[&client],
+            &["zpool destroy", "-ost-0"],
+            &["lctl erase_lcfg aaaaaaaa"],
+            &["zpool destroy", "-mgtmdt-0"],
+        ],
+    )?;
+    flow.end()
+}
+
+#[test]
+fn a_coordinator_that_is_killed_in_each_state_goes_on_from_the_objects() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let mut flow = started("killed")?;
+    flow.create(&[JOB])?;
+    flow.wait("Proposal", "Completed")?;
+    flow.fill_computes()?;
+    for state in AFTER_PROPOSAL {
+        flow.ask(state)?;
+        flow.kill_coordinator()?;
+        flow.wait(state, "Completed")?;
+    }
+    flow.delete()?;
+    nothing_of_lustre_is_left(&flow)?;
+    let log = flow.fixture.lustre_log()?;
+    let formatted = log.iter().filter(|line| line.starts_with("mkfs.lustre")).count();
+    ensure!(formatted == 2, "each target once: {log:#?}");
+    flow.end()
+}
+
+/// A site's profile beside the default one, with this of Lustre changed.
+fn profile(flow: &mut Flow, name: &str, mgt: &Value) -> anyhow::Result<()> {
+    let mut profile = flow.object("nnfstorageprofile", "default", "nnf-system")?;
+    profile["metadata"] = json!({"name": name, "namespace": "nnf-system"});
+    profile["data"]["default"] = json!(false);
+    let lustre = &mut profile["data"]["lustreStorage"];
+    lustre["combinedMgtMdt"] = json!(false);
+    let options = lustre["mgtOptions"].as_object_mut().context("mgtOptions")?;
+    options.extend(mgt.as_object().context("options")?.clone());
+    flow.fixture.run.apply(name, &[profile])
+}
+
+/// A management target, a file system on it, a job that uses that, and their ends, each by one command.
+#[test]
+fn lustre_outlives_jobs_on_a_management_target_of_a_pool() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let mut flow = started("unused")?;
+    let line = json!(["lctl conf_param $FS_NAME.sys.timeout=200"]);
+    profile(&mut flow, "target", &json!({"standaloneMgtPoolName": "pool"}))?;
+    profile(&mut flow, "pooled", &json!({"externalMgs": "pool:pool", "preMountCommands": line}))?;
+    let user = ["--user", "1050", "--group", "1050"];
+    let persistent = |flow: &Flow, words: &[&str]| {
+        flow.fixture.run.prints(&[&["persistent"], words, &user].concat())
+    };
+    persistent(&flow, &["create", "mgt1", "--type", "lustre", "--profile", "target"])?;
+    let lustre = ["--type", "lustre", "--capacity", "4GB", "--profile", "pooled"];
+    persistent(&flow, &[&["create", "kept"][..], &lustre].concat())?;
+    let listed = flow.fixture.run.prints(&["persistent", "list"])?;
+    ensure!(listed.contains("kept") && listed.matches("Active").count() == 2, "{listed}");
+    let refused = persistent(&flow, &["destroy", "mgt1"]).expect_err("a file system is on it");
+    ensure!(format!("{refused:#}").contains("mgt1 is used by kept"), "{refused:#}");
+    // Once more beside a job's own on the same target.
+    let cluster = &flow.fixture.run.cluster;
+    let mut run = cluster.warren()?;
+    run.args([
+        "run",
+        "#DW persistentdw name=kept",
+        "#DW jobdw type=lustre capacity=4GB name=lus profile=pooled",
+    ]);
+    run.args(["--nodes", "compute-[1-2]", "--launcher", &cluster.launcher()?]).args(user);
+    let script = "for path in $DW_PERSISTENT_kept $DW_JOB_lus; do sed -n \"s,^\\([^ ]*\\) $path .*,\\1,p\" /proc/self/mounts; done";
+    run.args(["--", "sh", "-ec", script]);
+    let output = run.output().context("warren run")?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8_lossy(&output.stdout);
+    // The target itself has the first name.
+    for name in ["aaaaaaab", "aaaaaaac"] {
+        ensure!(said.matches(&format!("{NID}:/{name}\n")).count() == 2, "{said}");
+    }
+    persistent(&flow, &["destroy", "kept"])?;
+    persistent(&flow, &["destroy", "mgt1"])?;
+    nothing_of_lustre_is_left(&flow)?;
+    in_order(
+        &flow.fixture.lustre_log()?,
+        &[
+            &["mkfs.lustre --mgs --backfstype"],
+            &["mkfs.lustre --mdt", "--fsname=aaaaaaab"],
+            &["mkfs.lustre --ost", "--fsname=aaaaaaab"],
+            &["mkfs.lustre --ost", "--fsname=aaaaaaac"],
+            &["lctl erase_lcfg aaaaaaac"],
+            &["lctl erase_lcfg aaaaaaab"],
+            &["zpool destroy", "-mgt-0"],
+        ],
+    )?;
+    flow.end()
+}
