@@ -91,7 +91,9 @@ impl Kept for NnfPortManager {
             let part = |text: &Option<String>| text.clone().unwrap_or_default();
             Wake::Key(Key::Workflow((part(&requester.namespace), part(&requester.name))))
         });
-        requesters.chain([Wake::Failing]).collect()
+        // Nobody stands in a new one yet, not even who made it and waits for it.
+        let is_new = change.new.as_ref().is_some_and(|record| record.status.is_none());
+        requesters.chain([if is_new { Wake::Waiting } else { Wake::Failing }]).collect()
     }
 }
 
