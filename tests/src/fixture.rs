@@ -78,7 +78,7 @@ impl Fixture {
         let path = std::env::var("PATH").context("PATH")?;
         let path = format!("{}:{path}:/usr/sbin:/sbin", tools.display());
         let around = (Server::of_this_run(), Link::of_this_run(), Centre::Engine);
-        let drives = ["--file-drives", "4", "--file-drive-capacity", "8GiB"];
+        let drives = ["--file-drives", "4", "--file-drive-capacity", "16GiB"];
         let environment = [("PATH", path.as_str())];
         let mut fixture =
             Self::started_in(directory, computes, "lustre", &drives, around, &environment)?;

@@ -121,11 +121,6 @@ fn is_target(target: &LustreTarget, there: &MountedThing) -> bool {
     there.source == target.dataset.to_string() && there.kind != "zfs"
 }
 
-/// No other file system has an LNet address for a source: the `@` in it is in no host name.
-fn is_client(client: &LustreClient, there: &MountedThing) -> bool {
-    there.source == client.source
-}
-
 /// Runs the phase's hooks with the file system mounted, and unmounts it afterwards.
 fn with_client(
     target: &LustreTarget,
@@ -138,7 +133,7 @@ fn with_client(
     let due = phase.into_iter().flat_map(|phase| hooks::due(&target.hooks, phase, observed, &more));
     let due: Vec<_> = due.collect();
     let state = mount::target_state(observed.temporary.as_ref());
-    let ours = |there: &MountedThing| is_client(client, there);
+    let ours = |there: &MountedThing| mount::is_client(&client.source, there);
     let is_shown =
         !unmount::in_reach(&client.temporary, &state, |there| Ok(ours(there)))?.is_empty();
     if !due.is_empty() && client.mount.is_some() && !is_shown {
@@ -160,6 +155,6 @@ fn show(
     let source = Mountable::Name(client.source.clone());
     let line = command.expand(&pool.variables());
     mount::on(&client.temporary, FileSystemKind::Lustre, source, line, &state, |there| {
-        is_client(client, there)
+        mount::is_client(&client.source, there)
     })
 }

@@ -177,8 +177,14 @@ pub(super) fn is_asked(mount: &Mount, there: &MountedThing, observed: &Observed)
                 }
             }
         }
-        MountSource::Lustre(source) => there.kind == "lustre" && there.source == *source,
+        MountSource::Lustre(source) => is_client(source, there),
     }
+}
+
+/// Whether it is a Lustre client's mount of this source. No other file system has an LNet address for a source: the `@` in it is
+/// in no host name.
+pub(super) fn is_client(source: &str, there: &MountedThing) -> bool {
+    there.source == source && (there.kind == "lustre" || source.contains('@'))
 }
 
 /// Whether what is mounted is on the volume's device: its namespace, or the logical volume's mapping.

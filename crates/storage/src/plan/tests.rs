@@ -536,6 +536,20 @@ fn a_lustre_client_mounts_its_source() {
     );
 }
 
+#[test]
+fn a_lustre_client_is_known_by_its_servers_address() {
+    for (wanted, source, kind, is_it) in [
+        ("10.0.0.1@tcp:/fs", "10.0.0.1@tcp:/fs", "lustre", true),
+        ("10.0.0.1@tcp:/fs", "10.0.0.1@tcp:/fs", "tmpfs", true),
+        ("10.0.0.1@tcp:/fs", "10.0.0.1@tcp:/other", "lustre", false),
+        ("host:/fs", "host:/fs", "lustre", true),
+        ("host:/fs", "host:/fs", "nfs", false),
+    ] {
+        let there = MountedThing { source: source.into(), kind: kind.into(), ..unknown() };
+        assert_eq!(mount::is_client(wanted, &there), is_it, "{wanted}: {kind} {source}");
+    }
+}
+
 fn file_system() -> FileSystem {
     FileSystem {
         id: fs_id(0),
