@@ -37,6 +37,7 @@ pub(crate) fn event(event: &Value, memory: &Memory) -> Value {
     clean(&mut event["object"], &mut memory);
     event["object"]["metadata"]["resourceVersion"] =
         order.map_or_else(|| json!("unseen"), |order| json!(format!("rv-{order}")));
+    contract::reduce(&mut event);
     event
 }
 
