@@ -61,6 +61,8 @@ pub(crate) enum Verb {
     Nodes,
     /// Show every mount of every node: what is wanted, what is there, what failed
     Mounts(Mounts),
+    /// Show the containers of workflows: where they run, how far they are, what they wait for
+    Containers(Containers),
     /// Ask this node's agent: for a job's mounts, what it would do
     Node(Node),
     /// Show the steps of this node's agent for ClientMounts in files
@@ -196,6 +198,15 @@ pub(crate) struct Mounts {
     /// Only mounts of this workflow, by name
     #[arg(long, value_name = "NAME")]
     pub workflow: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Containers {
+    /// Only those of this workflow
+    pub workflow: Option<String>,
+    /// Kubernetes namespace of the workflows
+    #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
+    pub namespace: String,
 }
 
 #[derive(Debug, Args)]

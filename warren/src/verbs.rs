@@ -3,6 +3,7 @@
 mod apply;
 mod backup;
 mod completions;
+mod containers;
 mod delete;
 mod get;
 mod mounts;
@@ -35,6 +36,7 @@ pub(crate) async fn run(line: CommandLine, output: Output) -> Result<Exit, Failu
         Verb::Get(args) => get::run(&global.server, &args, output).await,
         Verb::Nodes => nodes::run(&global.coordinator, output).await,
         Verb::Mounts(args) => mounts::run(&global.server, &args, output).await,
+        Verb::Containers(args) => containers::run(&global.server, &args, output).await,
         Verb::Node(node) => node.verb.run(Path::new(SOCKET), output).await,
         Verb::Plan(args) => plan::run(&global.server, &args, output).await,
         Verb::Wait(args) => wait::run(&global.server, &args, output).await,

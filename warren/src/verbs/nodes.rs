@@ -101,7 +101,7 @@ fn bytes(count: u64) -> String {
 }
 
 /// Seconds as kubectl shows ages.
-fn age(seconds: i64) -> String {
+pub(super) fn age(seconds: i64) -> String {
     match seconds.max(0) {
         seconds @ 0..=119 => format!("{seconds}s"),
         seconds @ 120..=7199 => format!("{}m", seconds / 60),

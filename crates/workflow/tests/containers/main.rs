@@ -52,6 +52,9 @@ async fn from_proposal_to_teardown(site: &Site) {
     site.tell("life", ready()).await;
     let workflow = site.wait("life", "PreRun", "Completed", "").await;
     assert_eq!(workflow["status"]["env"]["NNF_CONTAINER_HOSTNAMES"], "r,s");
+    let told = site.warren(&["containers", "life", "--json"]).await;
+    let phases: Vec<_> = told.as_array().unwrap().iter().map(|one| &one["phase"]).collect();
+    assert_eq!(phases, ["ready", "ready"], "{told:#}");
     let is_without_deadline = |job: &Value| job["spec"]["activeDeadlineSeconds"].is_null();
     assert!(site.jobs("life").await.iter().all(is_without_deadline));
     site.ask("life", "PostRun").await;
@@ -76,6 +79,14 @@ async fn one_that_fails(site: &Site) {
     site.ask("fails", "PostRun").await;
     let why = "container on r failed to run successfully after 1 attempts: container app exited with 3: no input";
     site.wait("fails", "PostRun", "Error", why).await;
+    let told = site.warren(&["containers", "--json"]).await;
+    let failed = json!({
+        "workflow": "fails", "rabbit": "r", "phase": "failed", "retries": 1,
+        "why": "container app exited with 3: no input",
+    });
+    let first = told[0].as_object().unwrap();
+    let is_told = |(name, value): (&String, &Value)| first.get(name) == Some(value);
+    assert!(failed.as_object().unwrap().iter().all(is_told), "{told:#}");
     site.ask("fails", "Teardown").await;
     site.wait("fails", "Teardown", "Completed", "").await;
     site.remove("fails").await;

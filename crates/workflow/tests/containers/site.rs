@@ -26,14 +26,14 @@ const STATES: [&str; 4] = ["Proposal", "Setup", "DataIn", "PreRun"];
 
 pub(crate) struct Site {
     client: Client,
-    _plane: ControlPlane,
+    plane: ControlPlane,
 }
 
 impl Site {
     pub(crate) async fn start(directory: &Path) -> Self {
         let plane = ControlPlane::start(directory, control_plane::Settings::default()).unwrap();
         let client = plane.client().await.unwrap();
-        let site = Self { client, _plane: plane };
+        let site = Self { client, plane };
         let definitions: Api<CustomResourceDefinition> = Api::all(site.client.clone());
         for crd in api::crds() {
             definitions.create(&PostParams::default(), &crd).await.unwrap();
@@ -63,6 +63,20 @@ impl Site {
         };
         tokio::spawn(workflow::run(site.client.clone(), settings, Rules::default()));
         site
+    }
+
+    /// What the command tells as JSON: that program which `cargo build --workspace --bins` made.
+    pub(crate) async fn warren(&self, arguments: &[&str]) -> Value {
+        let tests = std::env::current_exe().unwrap();
+        let program = tests.parent().unwrap().with_file_name("warren");
+        let told = tokio::process::Command::new(program)
+            .args(arguments)
+            .env("WARREN_KUBECONFIG", self.plane.kubeconfig())
+            .output()
+            .await
+            .unwrap();
+        assert!(told.status.success(), "{told:?}");
+        serde_json::from_slice(&told.stdout).unwrap()
     }
 
     fn api<K: Object>(&self, namespace: &str) -> Api<K> {
