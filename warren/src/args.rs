@@ -59,10 +59,14 @@ pub(crate) enum Verb {
     Get(Get),
     /// Show every node: role, place, connection, health
     Nodes,
-    /// Show every mount of every node: what is wanted, what is there, what failed
+    /// Show every mount: what is wanted, what is there, what failed
     Mounts(Mounts),
-    /// Show the containers of workflows: where they run, how far they are, what they wait for
+    /// Show workflows' containers: where, how far, what they wait for
     Containers(Containers),
+    /// Show the logs of a workflow's containers
+    ///
+    /// Teardown removes them.
+    Logs(Logs),
     /// Ask this node's agent: for a job's mounts, what it would do
     Node(Node),
     /// Show the steps of this node's agent for ClientMounts in files
@@ -207,6 +211,20 @@ pub(crate) struct Containers {
     /// Kubernetes namespace of the workflows
     #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
     pub namespace: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Logs {
+    pub workflow: String,
+    /// Kubernetes namespace of the workflow
+    #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
+    pub namespace: String,
+    /// Only of containers on this rabbit (repeatable)
+    #[arg(long, value_name = "NAME")]
+    pub rabbit: Vec<String>,
+    /// Only the last lines of each log, so many
+    #[arg(long, value_name = "LINES")]
+    pub tail: Option<i64>,
 }
 
 #[derive(Debug, Args)]

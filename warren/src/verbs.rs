@@ -6,6 +6,7 @@ mod completions;
 mod containers;
 mod delete;
 mod get;
+mod logs;
 mod mounts;
 mod nodes;
 mod persistent;
@@ -37,6 +38,7 @@ pub(crate) async fn run(line: CommandLine, output: Output) -> Result<Exit, Failu
         Verb::Nodes => nodes::run(&global.coordinator, output).await,
         Verb::Mounts(args) => mounts::run(&global.server, &args, output).await,
         Verb::Containers(args) => containers::run(&global.server, &args, output).await,
+        Verb::Logs(args) => logs::run(&global.server, &args, output).await,
         Verb::Node(node) => node.verb.run(Path::new(SOCKET), output).await,
         Verb::Plan(args) => plan::run(&global.server, &args, output).await,
         Verb::Wait(args) => wait::run(&global.server, &args, output).await,

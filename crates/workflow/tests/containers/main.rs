@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod kubelet;
 mod site;
 
 use std::time::Duration;
@@ -55,6 +56,11 @@ async fn from_proposal_to_teardown(site: &Site) {
     let told = site.warren(&["containers", "life", "--json"]).await;
     let phases: Vec<_> = told.as_array().unwrap().iter().map(|one| &one["phase"]).collect();
     assert_eq!(phases, ["ready", "ready"], "{told:#}");
+    site.place("life", kubelet::with_log("begun\nready\n").await).await;
+    let told = site.warren(&["logs", "life", "--rabbit=s", "--json"]).await;
+    let of = |name: &str| told[0][name].as_str().unwrap_or_default().to_owned();
+    let log = ["rabbit", "container", "text"].map(of);
+    assert_eq!(log, ["s", "app", "begun\nready\n"], "{told:#}");
     let is_without_deadline = |job: &Value| job["spec"]["activeDeadlineSeconds"].is_null();
     assert!(site.jobs("life").await.iter().all(is_without_deadline));
     site.ask("life", "PostRun").await;

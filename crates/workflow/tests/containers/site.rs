@@ -8,7 +8,7 @@ use controller::Object;
 use k8s_openapi::{
     api::{
         batch::v1::Job,
-        core::v1::{ConfigMap, Namespace, Pod, Service},
+        core::v1::{ConfigMap, Namespace, Node, Pod, Service},
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
@@ -184,6 +184,28 @@ impl Site {
             let patch = Patch::Merge(json!({"status": status}));
             let api = self.api::<Pod>("default");
             api.patch_status(&pod.name_any(), &PatchParams::default(), &patch).await.unwrap();
+        }
+    }
+
+    /// Places the pods on nodes of their rabbits' names, as a scheduler does; the kubelet of all of them listens on a port.
+    pub(crate) async fn place(&self, name: &str, port: u16) {
+        for pod in self.of::<Pod>(name).await {
+            let node = pod.spec.as_ref().unwrap().hostname.clone().unwrap();
+            let object = json!({"metadata": {"name": node}, "status": {
+                "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+                "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
+            }});
+            let nodes: Api<Node> = Api::all(self.client.clone());
+            nodes.create(&PostParams::default(), &from_value(object).unwrap()).await.unwrap();
+            let pods = self.api::<Pod>("default");
+            let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod.name_any()},
+                                 "target": {"apiVersion": "v1", "kind": "Node", "name": node}});
+            let parameters = PostParams::default();
+            let bound: Value = pods
+                .create_subresource("binding", &pod.name_any(), &parameters, &binding)
+                .await
+                .unwrap();
+            assert_eq!(bound["status"], "Success", "{bound:#}");
         }
     }
 
