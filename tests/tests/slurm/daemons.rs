@@ -18,10 +18,7 @@ const WAIT: &str = "touch $DW_JOB_scratch/mine; echo begun; \
 
 fn begin(slurm: &Slurm) -> anyhow::Result<Job> {
     let job = slurm.submit(&["--nodes=2"], &[XFS, WAIT])?;
-    until("the job to begin", patience(), || {
-        ensure!(slurm.output(job)?.contains("begun"), "not yet: {}", slurm.shown(job)?);
-        Ok(())
-    })?;
+    began(slurm, job)?;
     Ok(job)
 }
 
@@ -75,10 +72,7 @@ fn slurmctld_dies(slurm: &Slurm) -> anyhow::Result<()> {
     slurm.wait_for(job, &["BurstBufferState=pre-run"])?;
     kill_slurmctld(slurm)?;
     signal(rabbit.pid()?, Signal::SIGCONT)?;
-    until("the job to begin", patience(), || {
-        ensure!(slurm.output(job)?.contains("begun"), "not yet: {}", slurm.shown(job)?);
-        Ok(())
-    })?;
+    began(slurm, job)?;
     end(slurm, job)?;
     // Slurm writes down every 30 s which jobs have burst buffers, and leaves the end of one that it lost to its administrator.
     let job = begin(slurm)?;
@@ -96,23 +90,57 @@ fn slurmctld_dies(slurm: &Slurm) -> anyhow::Result<()> {
     end(slurm, job)
 }
 
+fn away(slurm: &mut Slurm) -> anyhow::Result<()> {
+    slurm.flow.fixture.run.cluster.stop_one("coordinator")
+}
+
+fn back(slurm: &mut Slurm) -> anyhow::Result<()> {
+    slurm.flow.fixture.run.cluster.start_coordinator()
+}
+
+fn began(slurm: &Slurm, job: Job) -> anyhow::Result<()> {
+    until("the job to begin", patience(), || {
+        ensure!(slurm.output(job)?.contains("begun"), "not yet: {}", slurm.shown(job)?);
+        Ok(())
+    })
+}
+
 /// A job is handed in, set up, started and ended while nobody answers.
 fn coordinator_is_away(slurm: &mut Slurm) -> anyhow::Result<()> {
-    let away = |slurm: &mut Slurm| slurm.flow.fixture.run.cluster.stop_one("coordinator");
-    let back = |slurm: &mut Slurm| slurm.flow.fixture.run.cluster.start_coordinator();
     away(slurm)?;
     let job = slurm.submit(&["--nodes=2"], &[XFS, WAIT])?;
     slurm.wait_for(job, &["JobState=PENDING", "BurstBufferState=staging-in"])?;
     back(slurm)?;
-    until("the job to begin", patience(), || {
-        ensure!(slurm.output(job)?.contains("begun"), "not yet: {}", slurm.shown(job)?);
-        Ok(())
-    })?;
+    began(slurm, job)?;
     away(slurm)?;
     std::fs::write(slurm.jobs().join(format!("go.{job}")), "").context("let it end")?;
     slurm.wait_for(job, &["BurstBufferState=post-run"])?;
     back(slurm)?;
-    end(slurm, job)
+    end(slurm, job)?;
+    let job = slurm.submit(&["--nodes=2"], &[XFS, WAIT])?;
+    goes_in(slurm, job, "rabbit-1", &["BurstBufferState=pre-run"])?;
+    goes_in(slurm, job, "compute-2", &["BurstBufferState=running", "Reason=Prolog"])?;
+    began(slurm, job)?;
+    end(slurm, job)?;
+    let rabbit = slurm.flow.fixture.run.cluster.node("rabbit-1")?.pid()?;
+    signal(rabbit, Signal::SIGSTOP)?;
+    let job = slurm.submit(&["--nodes=2"], &[XFS, WAIT])?;
+    slurm.wait_for(job, &["BurstBufferState=pre-run"])?;
+    slurm.prints("scancel", &[&job.to_string()])?;
+    goes_in(slurm, job, "rabbit-1", &["BurstBufferState=teardown"])?;
+    slurm.nothing_is_left()
+}
+
+/// The coordinator goes and comes back while a job is in a state, in which a node's agent holds it.
+fn goes_in(slurm: &mut Slurm, job: Job, node: &str, state: &[&str]) -> anyhow::Result<()> {
+    let agent = slurm.flow.fixture.run.cluster.node(node)?.pid()?;
+    signal(agent, Signal::SIGSTOP)?;
+    let went = slurm.wait_for(job, state).and_then(|_| {
+        away(slurm)?;
+        back(slurm)
+    });
+    signal(agent, Signal::SIGCONT)?;
+    went.with_context(|| format!("in {state:?}"))
 }
 
 #[test]
