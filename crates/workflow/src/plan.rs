@@ -15,7 +15,7 @@ pub mod proposal;
 pub mod setup;
 pub mod teardown;
 
-use api::{Workflow, WorkflowState};
+use api::{Severity, Workflow, WorkflowState};
 use controller::has_finalizer;
 use directive::{Command, Directive, check};
 use k8s_openapi::jiff::Timestamp;
@@ -169,10 +169,26 @@ fn tear_down_all(view: &View<'_>, now: Timestamp) -> Vec<Progress> {
         None if container::holds(view, index) => Progress::wait("containers to end"),
         None => {
             let storage = teardown::group(view.site, &of.storage);
-            storage.and(container::removed(view, index, now))
+            unless_told(view, index, storage).and(container::removed(view, index, now))
         }
     };
     view.directives.iter().enumerate().map(one).collect()
+}
+
+/// A deleted object tells the error that ended an earlier state until its agent looks at it again, and that is no error of its
+/// end. One that may pass is told again: whoever waits for it acts on how long it lasts.
+fn unless_told(view: &View<'_>, index: usize, progress: Progress) -> Progress {
+    let Outcome::Failed(error) = &progress.outcome else { return progress };
+    let drivers = view.workflow.status.iter().flat_map(|status| &status.drivers);
+    let mut earlier = drivers.filter(|one| {
+        one.watch_state != WorkflowState::Teardown && usize::try_from(one.dwd_index) == Ok(index)
+    });
+    let is_told = earlier.any(|one| one.error == error.debug_message);
+    if error.severity != Severity::Fatal || !is_told {
+        return progress;
+    }
+    let why = format!("removal after {}", error.debug_message);
+    Progress { outcome: Outcome::Wait(why), ..progress }
 }
 
 /// The directive about storage that is not this workflow's alone.

@@ -20,10 +20,8 @@ use nodeclient::Output;
 
 /// Annotation of a workflow that a command of ours made.
 const MARK: &str = "warren/made-by";
-/// Between two attempts to end a workflow whose API is away, or that tells an error.
+/// Between two attempts to reach an API that is away while a workflow is to end.
 const AGAIN: Duration = Duration::from_secs(1);
-/// How long an error in Teardown is not taken for its end: a deleted object tells the error of Setup until its agent looks again.
-const STALE: Duration = Duration::from_secs(10);
 
 /// One workflow of ours.
 pub(crate) struct Life {
@@ -105,12 +103,7 @@ impl Life {
     /// # Errors
     /// When it is still there in time, with what holds it and how to get rid of it.
     pub(crate) async fn end(&self) -> Result<bool, Failure> {
-        let begun = Instant::now();
-        let is_passing = |failure: &Failure| match failure.exit {
-            Exit::Unreachable => begun.elapsed() < self.patience,
-            Exit::StorageFault => begun.elapsed() < STALE,
-            _ => false,
-        };
+        let deadline = Instant::now() + self.patience;
         let remedy = |failure: Failure| {
             let name = self.drive.name();
             self.output.note(&format!(
@@ -120,7 +113,9 @@ impl Life {
         };
         loop {
             match self.try_to_end().await {
-                Err(failure) if is_passing(&failure) => {
+                Err(failure)
+                    if matches!(failure.exit, Exit::Unreachable) && Instant::now() < deadline =>
+                {
                     self.output.progress(&format!("{}; trying again", failure.text()));
                     // It has nothing that could wake us.
                     sleep(AGAIN).await;

@@ -191,7 +191,14 @@ fn an_error_that_does_not_pass_is_told_and_can_be_torn_down() {
     let (_, ready, status, message) = site.told("w");
     assert!(!ready && status == "Error");
     assert_eq!(message, "DW Directive 0: WLM error: Node: r: r: insufficient capacity available");
+    // Until its agent looks at it again, what is deleted tells why it could not be made.
+    site.dead = vec!["r".to_owned()];
     site.ask("w", "Teardown");
+    site.settle();
+    let (_, ready, status, message) = site.told("w");
+    assert_eq!((ready, &*status), (false, "DriverWait"), "{message}");
+    assert!(message.starts_with("DW Directive 0: pending removal after"), "{message}");
+    site.dead.clear();
     site.settle();
     assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
     site.remove("w");
