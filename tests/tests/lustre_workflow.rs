@@ -160,7 +160,7 @@ fn lustre_outlives_jobs_on_a_management_target_of_a_pool() -> anyhow::Result<()>
     }
     let mut flow = started("unused")?;
     let line = json!(["lctl conf_param $FS_NAME.sys.timeout=200"]);
-    profile(&mut flow, "target", &json!({"standaloneMgtPoolName": "pool"}))?;
+    profile(&mut flow, "target", &json!({"standaloneMgtPoolName": "pool", "capacity": "1GiB"}))?;
     profile(&mut flow, "pooled", &json!({"externalMgs": "pool:pool", "preMountCommands": line}))?;
     let user = ["--user", "1050", "--group", "1050"];
     let persistent = |flow: &Flow, words: &[&str]| {
