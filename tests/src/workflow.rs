@@ -152,6 +152,22 @@ impl Flow {
         })
     }
 
+    /// Brings a workflow to its end, where the coordinator is killed in each state.
+    ///
+    /// # Errors
+    /// When a state is not reached.
+    pub fn live_with_kills(&mut self, directives: &[&str]) -> anyhow::Result<()> {
+        self.create(directives)?;
+        self.wait("Proposal", "Completed")?;
+        self.fill_computes()?;
+        for state in AFTER_PROPOSAL {
+            self.ask(state)?;
+            self.kill_coordinator()?;
+            self.wait(state, "Completed")?;
+        }
+        self.delete()
+    }
+
     /// Kills the coordinator at once; its supervisor starts it again.
     ///
     /// # Errors

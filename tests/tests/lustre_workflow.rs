@@ -124,15 +124,7 @@ fn a_coordinator_that_is_killed_in_each_state_goes_on_from_the_objects() -> anyh
         return Ok(());
     }
     let mut flow = started("killed")?;
-    flow.create(&[JOB])?;
-    flow.wait("Proposal", "Completed")?;
-    flow.fill_computes()?;
-    for state in AFTER_PROPOSAL {
-        flow.ask(state)?;
-        flow.kill_coordinator()?;
-        flow.wait(state, "Completed")?;
-    }
-    flow.delete()?;
+    flow.live_with_kills(&[JOB])?;
     nothing_of_lustre_is_left(&flow)?;
     let log = flow.fixture.lustre_log()?;
     let formatted = log.iter().filter(|line| line.starts_with("mkfs.lustre")).count();

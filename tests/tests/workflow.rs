@@ -82,15 +82,7 @@ fn a_coordinator_that_is_killed_in_each_state_goes_on_from_the_objects() -> anyh
         return Ok(());
     }
     let mut flow = Flow::new(2, "killed")?;
-    flow.create(&[XFS, "#DW jobdw type=xfs capacity=320MiB name=other"])?;
-    flow.wait("Proposal", "Completed")?;
-    flow.fill_computes()?;
-    for state in AFTER_PROPOSAL {
-        flow.ask(state)?;
-        flow.kill_coordinator()?;
-        flow.wait(state, "Completed")?;
-    }
-    flow.delete()?;
+    flow.live_with_kills(&[XFS, "#DW jobdw type=xfs capacity=320MiB name=other"])?;
     flow.end()
 }
 

@@ -15,7 +15,7 @@ pub mod proposal;
 pub mod setup;
 pub mod teardown;
 
-use api::{Severity, Workflow, WorkflowState};
+use api::{Severity, Workflow, WorkflowState, workflow::DriverStatus};
 use controller::has_finalizer;
 use directive::{Command, Directive, check};
 use k8s_openapi::jiff::Timestamp;
@@ -175,19 +175,22 @@ fn tear_down_all(view: &View<'_>, now: Timestamp) -> Vec<Progress> {
     view.directives.iter().enumerate().map(one).collect()
 }
 
-/// A deleted object tells the error that ended an earlier state until its agent looks at it again, and that is no error of its
-/// end. One that may pass is told again: whoever waits for it acts on how long it lasts.
+/// A deleted object keeps the error that ended an earlier state until its agent looks at it again. That error says nothing about
+/// the removal, so Teardown waits. An error that may pass stays an error: workload managers act on how long it lasts.
 fn unless_told(view: &View<'_>, index: usize, progress: Progress) -> Progress {
     let Outcome::Failed(error) = &progress.outcome else { return progress };
     let drivers = view.workflow.status.iter().flat_map(|status| &status.drivers);
-    let mut earlier = drivers.filter(|one| {
-        one.watch_state != WorkflowState::Teardown && usize::try_from(one.dwd_index) == Ok(index)
+    let mut failed = drivers.filter(|one| {
+        one.watch_state != WorkflowState::Teardown
+            && one.status == DriverStatus::Error
+            && usize::try_from(one.dwd_index) == Ok(index)
     });
-    let is_told = earlier.any(|one| one.error == error.debug_message);
+    let is_told = failed.any(|one| one.error == error.debug_message);
     if error.severity != Severity::Fatal || !is_told {
         return progress;
     }
-    let why = format!("removal after {}", error.debug_message);
+    let told = error.user_message.as_ref().unwrap_or(&error.debug_message);
+    let why = format!("removal, after an earlier state failed: {told}");
     Progress { outcome: Outcome::Wait(why), ..progress }
 }
 

@@ -19,9 +19,6 @@ use nodeclient::Output;
 
 const HEADER: [&str; 6] = ["WORKFLOW", "RABBIT", "PHASE", "RETRIES", "AGE", "WHY"];
 
-/// The label of a Job's pods that has its name (Kubernetes' "Well-Known Labels").
-const JOB: &str = "batch.kubernetes.io/job-name";
-
 /// The containers of one workflow on one rabbit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Line {
@@ -45,11 +42,7 @@ pub(crate) async fn run(
     output: Output,
 ) -> Result<Exit, Failure> {
     let client = server.client(output).await?;
-    let selector = args.workflow.as_deref().map_or_else(
-        || label::CONTAINER.to_owned(),
-        |workflow| format!("{}={workflow}", label::CONTAINER),
-    );
-    let selected = ListParams::default().labels(&selector);
+    let selected = selected(args.workflow.as_deref());
     let jobs: Api<Job> = Api::namespaced(client.clone(), &args.namespace);
     let jobs = jobs.list(&selected).await.map_err(|error| failure::api("list Jobs", &error))?;
     let pods: Api<Pod> = Api::namespaced(client, &args.namespace);
@@ -66,11 +59,18 @@ pub(crate) async fn run(
     Ok(Exit::Done)
 }
 
+/// Selects what belongs to the containers of one workflow, or of all.
+pub(super) fn selected(workflow: Option<&str>) -> ListParams {
+    let all = label::CONTAINER;
+    let selector = workflow.map_or_else(|| all.to_owned(), |name| format!("{all}={name}"));
+    ListParams::default().labels(&selector)
+}
+
 fn of(job: &Job, pods: &[Pod]) -> Line {
     let name = job.name_any();
     let state = outcome::state(job);
     let spec = job.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
-    let own = pods.iter().filter(|pod| pod.labels().get(JOB) == Some(&name));
+    let own = pods.iter().filter(|pod| pod.labels().get(label::JOB_NAME) == Some(&name));
     Line {
         workflow: job.labels().get(label::CONTAINER).cloned().unwrap_or_default(),
         rabbit: spec.and_then(|pod| pod.hostname.clone()).unwrap_or_default(),

@@ -1,13 +1,13 @@
 //! The logs of a workflow's containers, which their rabbits keep until Teardown.
 
-use api::names::label;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Error as KubeError, ResourceExt,
-    api::{Api, ListParams, LogParams},
+    api::{Api, LogParams},
 };
 use serde::Serialize;
 
+use super::containers::selected;
 use crate::args::Logs;
 use crate::client::ServerArgs;
 use crate::failure::{self, Failure};
@@ -47,8 +47,7 @@ pub(crate) async fn run(server: &ServerArgs, args: &Logs, output: Output) -> Res
 
 /// The workflow's pods, by rabbit and age.
 async fn wanted(pods: &Api<Pod>, args: &Logs) -> Result<Vec<Pod>, Failure> {
-    let selected = ListParams::default().labels(&format!("{}={}", label::CONTAINER, args.workflow));
-    let listed = pods.list(&selected).await;
+    let listed = pods.list(&selected(Some(&args.workflow))).await;
     let mut all = listed.map_err(|error| failure::api("list Pods", &error))?.items;
     let is_wanted =
         |rabbit: &str| args.rabbit.is_empty() || args.rabbit.iter().any(|one| one == rabbit);

@@ -16,9 +16,6 @@ use kube::ResourceExt;
 use super::{Kept, Key, Wake, World, children::own, place, wake_workflow, workflow_of};
 use crate::{names::of_directive, view::Containers};
 
-/// On a pod: the Job that it belongs to.
-const JOB_NAME: &str = "batch.kubernetes.io/job-name";
-
 impl World {
     /// The containers of a directive.
     pub(super) fn containers(&self, workflow: &Workflow, index: usize) -> Containers {
@@ -42,7 +39,7 @@ impl World {
         }
         let pods = children.pods.iter().filter_map(|at| self.pods.get(&at.0, &at.1));
         for pod in pods.filter(|one| mine(one.labels())) {
-            let job = pod.labels().get(JOB_NAME).cloned().unwrap_or_default();
+            let job = pod.labels().get(label::JOB_NAME).cloned().unwrap_or_default();
             containers.pods.entry(job).or_default().push(pod.clone());
         }
         containers

@@ -27,7 +27,7 @@ use crate::site::{At, Site, read};
 pub(crate) struct Live(Option<Running>);
 
 impl Clone for Live {
-    /// Of a site that is looked at twice, the engine starts anew.
+    /// The copy of a site starts an engine of its own.
     fn clone(&self) -> Self {
         Self(None)
     }

@@ -41,6 +41,15 @@ pub(crate) fn put_external(site: &mut Site, address: &str) {
     site.settle();
 }
 
+/// A site whose file systems are on a management target of its own.
+pub(crate) fn with_external() -> Site {
+    let mut site = two_rabbits();
+    put_external(&mut site, "10.9.9.9@tcp");
+    let options = json!({"combinedMgtMdt": false, "mgtOptions": {"externalMgs": "10.9.9.9@tcp"}});
+    with_profile(&mut site, &options);
+    site
+}
+
 /// A persistent management target in a pool, as other controllers' `create_persistent` leaves it.
 pub(crate) fn put_persistent(site: &mut Site, name: &str, rabbit: &str, state: &str) {
     site.put(json!({

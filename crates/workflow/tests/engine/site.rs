@@ -534,3 +534,11 @@ fn block_status(object: &Value) -> Value {
     });
     json!({"ready": true, "allocations": allocations.collect::<Vec<_>>()})
 }
+
+/// Some of so many changes, at least one, in any order.
+pub(crate) fn some_in_any_order(random: &mut fastrand::Rng, length: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..length).collect();
+    random.shuffle(&mut order);
+    order.truncate(random.usize(..=length).max(length.min(1)));
+    order
+}

@@ -4,10 +4,10 @@ use std::cell::RefCell;
 
 use serde_json::json;
 
-use super::{LUSTRE, put_external, put_persistent, two_rabbits, with_profile};
+use super::{LUSTRE, put_persistent, two_rabbits, with_external, with_profile};
 use crate::{
     job::STATES,
-    site::{Site, at},
+    site::{Site, at, some_in_any_order},
 };
 
 /// A site for each way to a management target.
@@ -17,12 +17,7 @@ fn sites() -> Vec<(&'static str, Site)> {
     with_profile(&mut combined, &json!({"mgtOptions": commands}));
     let mut separate = two_rabbits();
     with_profile(&mut separate, &json!({"combinedMgtMdt": false, "mgtOptions": commands}));
-    let mut external = two_rabbits();
-    put_external(&mut external, "10.9.9.9@tcp");
-    with_profile(
-        &mut external,
-        &json!({"combinedMgtMdt": false, "mgtOptions": {"externalMgs": "10.9.9.9@tcp"}}),
-    );
+    let external = with_external();
     let mut pool = two_rabbits();
     put_persistent(&mut pool, "p1", "s", "Active");
     with_profile(
@@ -59,13 +54,7 @@ fn an_engine_that_dies_after_every_change_ends_where_one_that_lives_does() {
         assert!(last.objects.keys().eq(whole.objects.keys()), "{name}");
         for seed in 0..2 {
             let random = RefCell::new(fastrand::Rng::with_seed(seed));
-            life(site.clone(), &|length| {
-                let mut random = random.borrow_mut();
-                let mut order: Vec<usize> = (0..length).collect();
-                random.shuffle(&mut order);
-                order.truncate(random.usize(..=length).max(length.min(1)));
-                order
-            });
+            life(site.clone(), &|length| some_in_any_order(&mut random.borrow_mut(), length));
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use super::{create_target, lend_pool, put_external, two_rabbits, with_profile};
+use super::{create_target, lend_pool, two_rabbits, with_external, with_profile};
 use crate::{
     job::STATES,
-    site::{Site, at},
+    site::{Site, at, some_in_any_order},
 };
 
 const POOLED: &str = "#DW jobdw type=lustre capacity=20GB name=lus profile=pooled";
@@ -15,12 +15,7 @@ const USE: &str = "#DW persistentdw name=kept";
 fn ways() -> Vec<(Site, &'static str)> {
     let mut separate = two_rabbits();
     with_profile(&mut separate, &json!({"combinedMgtMdt": false}));
-    let mut external = two_rabbits();
-    put_external(&mut external, "10.9.9.9@tcp");
-    with_profile(
-        &mut external,
-        &json!({"combinedMgtMdt": false, "mgtOptions": {"externalMgs": "10.9.9.9@tcp"}}),
-    );
+    let external = with_external();
     let mut pool = two_rabbits();
     lend_pool(&mut pool);
     make(&mut pool, "mgt1", &create_target("mgt1")[0]);
@@ -271,12 +266,6 @@ fn an_engine_that_dies_after_every_change_ends_where_one_that_lives_does() {
     life(&|length| (length.saturating_sub(1)..length).collect());
     for seed in 0..3 {
         let random = std::cell::RefCell::new(fastrand::Rng::with_seed(seed));
-        life(&|length| {
-            let mut random = random.borrow_mut();
-            let mut order: Vec<usize> = (0..length).collect();
-            random.shuffle(&mut order);
-            order.truncate(random.usize(..=length).max(length.min(1)));
-            order
-        });
+        life(&|length| some_in_any_order(&mut random.borrow_mut(), length));
     }
 }

@@ -6,7 +6,7 @@ use super::{create, destroy, uses};
 use crate::{
     job::{GIB, STATES},
     lustre::{create_target, lend_pool, with_profile},
-    site::{At, Site, at},
+    site::{At, Site, at, some_in_any_order},
 };
 
 /// Whether it is there as a whole; nothing of it may be there otherwise.
@@ -216,13 +216,7 @@ fn an_engine_that_dies_after_every_change_ends_where_one_that_lives_does() {
         life(kind.clone(), &|length| (length.saturating_sub(1)..length).collect());
         for seed in seeds {
             let random = std::cell::RefCell::new(fastrand::Rng::with_seed(seed));
-            life(kind.clone(), &|length| {
-                let mut random = random.borrow_mut();
-                let mut order: Vec<usize> = (0..length).collect();
-                random.shuffle(&mut order);
-                order.truncate(random.usize(..=length).max(length.min(1)));
-                order
-            });
+            life(kind.clone(), &|length| some_in_any_order(&mut random.borrow_mut(), length));
         }
     }
 }
