@@ -44,6 +44,12 @@ impl World {
         }
         containers
     }
+
+    /// Persistent storage that containers may have let go of: its own plan unmounts it.
+    fn wake_freed<K: Object>(&self, change: &Change<K>) -> Vec<Wake> {
+        let workflow = change.object().and_then(|object| workflow_of(&**object));
+        workflow.map(|at| self.wake_named_by(&at)).unwrap_or_default()
+    }
 }
 
 impl Kept for NnfContainerProfile {
@@ -100,7 +106,8 @@ impl Kept for Job {
     }
 
     fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        world.child(change, |children| &mut children.jobs)
+        let wakes = world.child(change, |children| &mut children.jobs);
+        wakes.into_iter().chain(world.wake_freed(change)).collect()
     }
 }
 
@@ -110,7 +117,8 @@ impl Kept for Pod {
     }
 
     fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        world.child(change, |children| &mut children.pods)
+        let wakes = world.child(change, |children| &mut children.pods);
+        wakes.into_iter().chain(world.wake_freed(change)).collect()
     }
 }
 

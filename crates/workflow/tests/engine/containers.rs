@@ -12,6 +12,8 @@ use crate::{
     site::{Site, at},
 };
 
+const BESIDE_KEPT: &str = "#DW container name=beside profile=app DW_PERSISTENT_kept=kept";
+
 /// A site with two rabbits, `r` with `c1` and `c2` and `s` with `d1`, where containers run.
 fn site() -> Site {
     let mut site = Site::new(2, 100 * GIB);
@@ -74,6 +76,16 @@ impl Site {
         jobs.map(|(_, job)| job["spec"]["activeDeadlineSeconds"].clone()).collect()
     }
 
+    /// Nodes that are asked to have something mounted.
+    fn mounted_on(&self) -> Vec<&str> {
+        let mounts = self.objects.iter().filter(|(at, _)| at.0 == "ClientMount");
+        let mounts = mounts.filter(|(_, mount)| {
+            mount["spec"]["desiredState"] == "mounted"
+                && mount["metadata"]["deletionTimestamp"].is_null()
+        });
+        mounts.map(|(at, _)| at.1.as_str()).collect()
+    }
+
     fn message(&self, name: &str) -> String {
         self.told(name).3
     }
@@ -123,6 +135,74 @@ fn containers_run_beside_every_kind_of_storage_that_rabbits_may_have_mounted() {
         assert!(site.names("Job").is_empty() && site.names("Service").is_empty());
         site.remove("w");
     }
+}
+
+/// Its own plan mounts persistent storage on rabbits, and unmounts it there once the containers have ended.
+#[test]
+fn containers_run_beside_persistent_storage_and_keep_it_mounted_on_their_rabbits() {
+    for kind in ["gfs2", "raw", "lustre"] {
+        let mut site = site();
+        site.keep(kind, "kept", &["c1", "c2", "d1"]);
+        let lines = ["#DW persistentdw name=kept", BESIDE_KEPT].map(str::to_owned);
+        site.towards("w", &lines, "PreRun");
+        assert_eq!(site.names("Job").len(), 2, "{kind}: {}", site.message("w"));
+        let env =
+            &site.get("Job", "default", "w-s")["spec"]["template"]["spec"]["containers"][0]["env"];
+        let path = env.as_array().unwrap().iter().find(|one| one["name"] == "DW_PERSISTENT_kept");
+        assert_eq!(
+            path.unwrap()["value"],
+            site.workflow("w")["status"]["env"]["DW_PERSISTENT_kept"]
+        );
+        site.jobs_tell(&running());
+        assert!(site.is_ready("w", "PreRun"), "{kind}: {:?}", site.told("w"));
+        site.ask("w", "PostRun");
+        site.settle();
+        assert_eq!(site.mounted_on(), ["r", "s"], "{kind}: the containers run");
+        site.jobs_tell(&complete());
+        assert!(site.is_ready("w", "PostRun"), "{kind}: {:?}", site.told("w"));
+        assert!(site.mounted_on().is_empty(), "{kind}");
+        for state in ["DataOut", "Teardown"] {
+            site.ask("w", state);
+            site.settle();
+            assert!(site.is_ready("w", state), "{kind}: {:?}", site.told("w"));
+        }
+        site.delete(&at("Workflow", "default", "w"));
+        site.end("kept");
+    }
+}
+
+/// The job does not wait for these containers, so their storage stays until Teardown ends them.
+#[test]
+fn containers_that_nobody_waits_for_keep_persistent_storage_until_teardown() {
+    let mut site = site();
+    site.edit("NnfContainerProfile", "nnf-system", "app", |object| {
+        object["data"]["postRunTimeoutSeconds"] = json!(0);
+    });
+    site.keep("gfs2", "kept", &["c1", "c2", "d1"]);
+    let lines = ["#DW persistentdw name=kept", BESIDE_KEPT].map(str::to_owned);
+    site.towards("w", &lines, "PreRun");
+    site.jobs_tell(&running());
+    for state in ["PostRun", "DataOut"] {
+        site.ask("w", state);
+        site.settle();
+        assert!(site.is_ready("w", state), "{:?}", site.told("w"));
+        assert_eq!(site.mounted_on(), ["r", "s"], "{state}");
+    }
+    site.ask("w", "Teardown");
+    site.settle();
+    assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
+    site.delete(&at("Workflow", "default", "w"));
+    site.end("kept");
+}
+
+#[test]
+fn persistent_xfs_is_for_computes_only() {
+    let mut site = site();
+    site.keep("xfs", "kept", &["c1"]);
+    site.create("w", &["#DW persistentdw name=kept", BESIDE_KEPT].map(str::to_owned));
+    site.settle();
+    let message = site.message("w");
+    assert!(message.contains("unsupported container filesystem xfs"), "{message}");
 }
 
 #[test]

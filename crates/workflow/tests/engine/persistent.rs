@@ -26,7 +26,7 @@ fn destroy(name: &str) -> Vec<String> {
 
 impl Site {
     /// Makes persistent storage for these computes, and removes the workflow that made it.
-    fn keep(&mut self, kind: &str, name: &str, computes: &[&str]) {
+    pub(crate) fn keep(&mut self, kind: &str, name: &str, computes: &[&str]) {
         let maker = format!("make-{name}");
         self.bring(&maker, &create(kind, name), "Teardown", computes);
         self.delete(&at("Workflow", "default", &maker));
@@ -35,7 +35,7 @@ impl Site {
     }
 
     /// Destroys it, and checks that nothing of it or of any workflow is left.
-    fn end(&mut self, name: &str) {
+    pub(crate) fn end(&mut self, name: &str) {
         self.bring("end", &destroy(name), "Teardown", &[]);
         self.remove("end");
     }

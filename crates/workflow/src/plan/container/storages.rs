@@ -15,10 +15,10 @@ use crate::{
 
 /// Checks that all of it can be had.
 pub(super) fn check(container: &Container) -> Result<(), ResourceError> {
-    match container.storages.iter().find(|one| one.variable != Variable::Job) {
+    match container.storages.iter().find(|one| one.variable == Variable::Global) {
         None => Ok(()),
         Some(one) => Err(user(format!(
-            "argument {}={}: this version of Warren gives containers the storage of jobdw only; leave the argument out",
+            "argument {}={}: this version of Warren gives containers no global Lustre; leave the argument out",
             one.key, one.value
         ))),
     }
@@ -56,15 +56,21 @@ pub(super) fn mounted<'a>(
 
 /// The directive that an argument names, and its kind of storage.
 fn named(view: &View<'_>, argument: &StorageArgument) -> Option<(usize, FileSystem)> {
-    let lines = view.workflow.spec.directives.iter().enumerate();
-    let mut jobs = lines.filter_map(|(index, line)| {
-        match Command::try_from(&line.parse::<directive::Directive>().ok()?).ok()? {
-            Command::Jobdw(jobdw) => Some((index, jobdw)),
+    let lines = view.workflow.spec.directives.iter().zip(&view.directives).enumerate();
+    let mut storages = lines.filter_map(|(index, (line, of))| {
+        let command = Command::try_from(&line.parse::<directive::Directive>().ok()?).ok()?;
+        match (command, argument.variable) {
+            (Command::Jobdw(jobdw), Variable::Job) if jobdw.name == argument.value => {
+                Some((index, jobdw.file_system))
+            }
+            (Command::Persistentdw(used), Variable::Persistent) if used.name == argument.value => {
+                let object = of.persistent.as_ref()?.object.as_ref()?;
+                Some((index, object.spec.fs_type.parse().ok()?))
+            }
             _ => None,
         }
     });
-    let (index, jobdw) = jobs.find(|(_, jobdw)| jobdw.name == argument.value)?;
-    Some((index, jobdw.file_system))
+    storages.next()
 }
 
 /// The rabbits on which containers use the storage of a directive.

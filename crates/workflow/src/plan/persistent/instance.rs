@@ -21,7 +21,7 @@ use crate::{
     plan::{
         Plan,
         allocation::allocations,
-        is_held,
+        container, is_held,
         mounts::{self, Slots},
         plan_orphan,
         setup::lost,
@@ -121,12 +121,14 @@ fn served(view: &InstanceView<'_>) -> Progress {
     let mut progress = Progress::default();
     let mut granted: Vec<Slots<'_>> = Vec::new();
     for (of, index) in &view.users {
-        let storage = &of.directives[*index].storage;
+        let storage = container::without_held(of, *index);
         progress = progress.and(match of.state() {
             WorkflowState::PreRun if may_mount(view, of, *index) => {
                 mounted(view, of, *index, &mut granted)
             }
-            WorkflowState::PostRun | WorkflowState::DataOut => mounts::unmounts(view.site, storage),
+            WorkflowState::PostRun | WorkflowState::DataOut => {
+                mounts::unmounts(view.site, &storage)
+            }
             WorkflowState::Teardown => {
                 teardown::mounts(view.site, storage.mounts.values().map(|one| &**one))
             }

@@ -16,7 +16,7 @@ use crate::{
         Named, as_jobdw, consumer, is_allowed, is_exclusive, is_going, is_made, is_mount_of,
         is_ours, is_target, is_usable,
     },
-    plan::{allocation::allocations, mounts, proposal, setup, teardown},
+    plan::{allocation::allocations, container, mounts, proposal, setup, teardown},
     progress::{Outcome, Progress, user},
     view::{Group, View},
 };
@@ -154,11 +154,11 @@ fn mounted(
 
 /// Whether nothing is mounted, and no compute of this workflow has access that nobody else needs.
 fn unmounted(view: &View<'_>, index: usize, named: &Named) -> Progress {
-    let storage = &view.directives[index].storage;
+    let storage = container::without_held(view, index);
     if let Some(error) = mounts::unreadable(storage.unreadable.iter()) {
         return Progress::failed(error);
     }
-    let unmounts = mounts::unmounts(view.site, storage);
+    let unmounts = mounts::unmounts(view.site, &storage);
     // Who deletes a block storage takes all access away, and asks no list.
     let blocks = || storage.blocks.values().filter(|block| !mounts::is_going(block));
     let has_access = |node: &str| blocks().any(|block| mounts::has_access(block, node));
