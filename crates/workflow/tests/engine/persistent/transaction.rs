@@ -44,57 +44,56 @@ fn kinds() -> [(Site, Vec<String>); 4] {
 
 #[test]
 fn a_creation_that_is_ended_after_any_change_leaves_all_or_nothing() {
-    for ((start, directive), torn_down) in
-        kinds().into_iter().flat_map(|kind| [(kind.clone(), false), (kind, true)])
-    {
-        let (mut whole, mut nothing, mut was_whole) = (0, 0, false);
-        for ended_after in 0.. {
-            let mut site = start.clone();
-            site.create("w", &directive);
-            let mut states = STATES[1..].iter();
-            let (mut changes, mut at_the_end) = (0, false);
-            while changes < ended_after && !at_the_end {
-                if site.step(|length| (0..length.min(1)).collect()) {
-                    changes += 1;
-                } else if let Some(state) = states.next() {
-                    site.fill_computes("w", &["c1"]);
-                    site.ask("w", state);
-                } else {
-                    at_the_end = true;
-                }
-            }
-            if torn_down {
-                site.ask("w", "Teardown");
-                site.settle();
-                assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
-            }
-            site.delete(&at("Workflow", "default", "w"));
-            site.settle();
-            let case = format!("{directive:?}, {ended_after} changes");
-            if is_whole(&site, &case) {
+    for (mut site, directive) in kinds() {
+        site.create("w", &directive);
+        let mut states = STATES[1..].iter();
+        let (mut whole, mut nothing) = (0, 0);
+        loop {
+            let is_whole = [false, true].map(|torn_down| ended(site.clone(), torn_down));
+            assert_eq!(is_whole[0], is_whole[1], "{directive:?}, {:?}", site.told("w"));
+            if is_whole[0] {
                 whole += 1;
-                was_whole = true;
-                assert_eq!(site.instance("kept")["status"]["state"], "Active", "{case}");
-                if whole == 1 {
-                    // A management target is no file system that a job could mount.
-                    if !directive[0].contains("profile=target") {
-                        site.bring("use", &uses("kept"), "Teardown", &["c1"]);
-                        site.delete(&at("Workflow", "default", "use"));
-                        site.settle();
-                    }
-                    site.end("kept");
-                }
             } else {
                 nothing += 1;
-                assert!(!was_whole, "{case}: once made, it stays");
-                site.is_clean();
+                assert_eq!(whole, 0, "{directive:?}, {:?}: once made, it stays", site.told("w"));
             }
-            if at_the_end {
-                break;
+            if site.step(|length| (0..length.min(1)).collect()) {
+                continue;
             }
+            let Some(state) = states.next() else { break };
+            site.fill_computes("w", &["c1"]);
+            site.ask("w", state);
         }
-        assert!(whole > 5 && nothing > 10, "{whole} {nothing}");
+        assert!(whole > 5 && nothing > 10, "{directive:?}: {whole} {nothing}");
+        site.delete(&at("Workflow", "default", "w"));
+        site.settle();
+        // A management target is no file system that a job could mount.
+        if !directive[0].contains("profile=target") {
+            site.bring("use", &uses("kept"), "Teardown", &["c1"]);
+            site.delete(&at("Workflow", "default", "use"));
+            site.settle();
+        }
+        site.end("kept");
     }
+}
+
+/// Ends the workflow, and returns whether its storage is there as a whole.
+fn ended(mut site: Site, torn_down: bool) -> bool {
+    let case = format!("{:?}, torn down: {torn_down}", site.told("w"));
+    if torn_down {
+        site.ask("w", "Teardown");
+        site.settle();
+        assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
+    }
+    site.delete(&at("Workflow", "default", "w"));
+    site.settle();
+    let is_whole = is_whole(&site, &case);
+    if is_whole {
+        assert_eq!(site.instance("kept")["status"]["state"], "Active", "{case}");
+    } else {
+        site.is_clean();
+    }
+    is_whole
 }
 
 #[test]
