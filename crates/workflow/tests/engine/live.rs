@@ -69,7 +69,10 @@ impl Running {
             now.is_none_or(|now| now["metadata"]["uid"] != object["metadata"]["uid"])
         };
         let gone: Vec<_> = self.seen.extract_if(.., |at, object| is_gone(at, object)).collect();
-        let differs = |at: &At, object: &Value| self.seen.get(at) != Some(object);
+        let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
+        let differs = |at: &At, object: &Value| {
+            self.seen.get(at).is_none_or(|seen| version(seen) != version(object))
+        };
         let changed = site.objects.iter().filter(|(at, object)| differs(at, object));
         let changed: Vec<_> = changed.map(|(at, object)| (at.clone(), object.clone())).collect();
         self.seen.extend(changed.iter().cloned());
