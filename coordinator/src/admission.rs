@@ -3,6 +3,7 @@
 //! The embedded API calls [`admit`] directly; a cluster's API server asks over HTTPS ([`crate::webhook`]).
 
 use api::{NnfStorageProfile, SystemConfiguration};
+use containers::claim::rules::{self, Part};
 use serde::Deserialize;
 use serde_json::Value;
 use workflow::Rules;
@@ -16,6 +17,8 @@ pub(crate) struct Change<'a> {
     /// The plural, such as `clientmounts`.
     pub(crate) resource: &'a str,
     pub(crate) subresource: Option<&'a str>,
+    /// Who makes it, as claims of runs name it: the uid of the pod that its token is bound to; with the embedded API, the user.
+    pub(crate) caller: Option<&'a str>,
     /// The object as it is stored; `None` for one that is created.
     pub(crate) old: Option<&'a Value>,
     pub(crate) new: &'a Value,
@@ -57,6 +60,10 @@ pub(crate) type Workflows = Option<Rules>;
 pub(crate) fn admit(change: Change<'_>, workflows: &Workflows) -> Result<(), Refusal> {
     let kind = (change.group, change.resource, change.subresource.filter(|of| !of.is_empty()));
     match kind {
+        ("warren.nnf.cray.hpe.com", "containerruns", part) => {
+            let part = part.map_or(Part::Main, |_| Part::Status(change.caller));
+            rules::admit(change.old, change.new, part).map_err(Refusal::Invalid)
+        }
         ("dataworkflowservices.github.io", "systemconfigurations", None) => {
             system_configuration(change).map_err(Refusal::Invalid)
         }
@@ -113,7 +120,7 @@ mod tests {
 
     fn change<'a>(old: Option<&'a Value>, new: &'a Value) -> Change<'a> {
         let (group, resource) = ("dataworkflowservices.github.io", "systemconfigurations");
-        Change { group, resource, subresource: None, old, new }
+        Change { group, resource, subresource: None, caller: None, old, new }
     }
 
     #[test]
@@ -153,7 +160,7 @@ mod tests {
         };
         let judged = |old: &Value, new: &Value| {
             let (group, resource) = ("nnf.cray.hpe.com", "nnfstorageprofiles");
-            let change = Change { group, resource, subresource: None, old: Some(old), new };
+            let change = Change { group, resource, ..change(Some(old), new) };
             admit(change, &Some(Rules::default()))
         };
         let pinned = profile(true, "$DEVICE");

@@ -56,10 +56,11 @@ pub enum StandaloneError {
 
 /// Admits a change; a refusal reads like that of a webhook on a cluster.
 fn admitted(change: kubeapi::Change<'_>, workflows: &Workflows) -> Result<(), Status> {
-    let kubeapi::Change { group, resource, subresource, old, .. } = change;
+    let kubeapi::Change { group, resource, subresource, old, user, .. } = change;
     // Deletions are never refused.
     let Some(new) = change.new else { return Ok(()) };
-    admit(Change { group, resource, subresource, old, new }, workflows).map_err(|why| {
+    let change = Change { group, resource, subresource, caller: Some(user), old, new };
+    admit(change, workflows).map_err(|why| {
         let text = why.text();
         let message = format!("admission webhook \"coordinator\" denied the request: {text}");
         let (code, reason) = why.code();
@@ -139,3 +140,6 @@ impl Embedded {
         (over_unix, over_tls)
     }
 }
+
+#[cfg(test)]
+mod tests;

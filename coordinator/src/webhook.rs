@@ -11,6 +11,7 @@ use std::sync::Arc;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::routing::post;
 use axum::{Json, Router};
+use k8s_openapi::api::authentication::v1::UserInfo;
 use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse, AdmissionReview, Operation};
 use rustls::ServerConfig;
@@ -88,6 +89,12 @@ fn acceptor(webhook: &Webhook) -> Result<TlsAcceptor, WebhookError> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
+/// The pod that a user's token is bound to.
+fn pod(user: &UserInfo) -> Option<&str> {
+    let extra = user.extra.as_ref()?.get("authentication.kubernetes.io/pod-uid")?;
+    extra.first().map(String::as_str)
+}
+
 async fn review(
     State(workflows): State<Workflows>,
     Json(review): Json<AdmissionReview<DynamicObject>>,
@@ -112,6 +119,7 @@ fn answer(request: &AdmissionRequest<DynamicObject>, workflows: &Workflows) -> A
         group: &request.resource.group,
         resource: &request.resource.resource,
         subresource: request.sub_resource.as_deref(),
+        caller: pod(&request.user_info),
         old: old.as_ref(),
         new,
     };

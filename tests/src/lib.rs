@@ -6,6 +6,7 @@ pub use gate;
 pub mod api_server;
 pub mod bench;
 pub mod centre;
+pub mod claims;
 pub mod cluster;
 pub mod crash;
 pub mod demo;

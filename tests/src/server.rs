@@ -110,7 +110,7 @@ impl RealServer {
             let webhooks: Api<Webhooks> = Api::all(client.clone());
             let gone = webhooks.delete(CONFIGURATION, &DeleteParams::default()).await;
             gone_or(gone.map(drop)).context("remove the webhook")?;
-            install_crds(&client, &api::crd_values()).await.context("install the CRDs")?;
+            install_crds(&client, &api::ruled_crd_values()).await.context("install the CRDs")?;
             clear(&client).await.context("clear away what a test before this one left")?;
         }
         make_namespaces(&client, nodes).await.context("make the nodes' namespaces")

@@ -10,8 +10,8 @@ use kube::CustomResourceExt;
 use serde_json::{Value, json};
 
 use crate::{
-    ClientMount, Computes, DWDirectiveRule, DirectiveBreakdown, NnfContainerProfile, NnfLustreMgt,
-    NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
+    ClientMount, Computes, ContainerRun, DWDirectiveRule, DirectiveBreakdown, NnfContainerProfile,
+    NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
     PersistentStorageInstance, Servers, Storage, SystemConfiguration, SystemStatus, Workflow,
 };
 
@@ -24,12 +24,22 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         .collect()
 }
 
-/// The same as [`crds`], as JSON.
+/// The same as [`crds`], as JSON: without rules in CEL, which the embedded API does not evaluate. Whoever opens one holds them in
+/// its admission function.
 #[must_use]
 pub fn crd_values() -> Vec<Value> {
+    let mut crds = ruled_crd_values();
+    crds.iter_mut().for_each(without_rules);
+    crds
+}
+
+/// The same with their rules in CEL: what clusters get.
+#[must_use]
+pub fn ruled_crd_values() -> Vec<Value> {
     let mut crds = [
         ClientMount::crd(),
         Computes::crd(),
+        ContainerRun::crd(),
         DirectiveBreakdown::crd(),
         DWDirectiveRule::crd(),
         PersistentStorageInstance::crd(),
@@ -90,6 +100,17 @@ fn clean(schema: &mut Value) {
     }
     if let Some(properties) = members.get_mut("properties").and_then(Value::as_object_mut) {
         properties.values_mut().for_each(clean);
+    }
+}
+
+fn without_rules(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.remove("x-kubernetes-validations");
+            members.values_mut().for_each(without_rules);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_rules),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 

@@ -4,7 +4,8 @@
 //! made by [`change()`]. The same types generate the CRDs ([`crds`]).
 //!
 //! Guarantees:
-//! * JSON names, enumerations, defaults and required fields are upstream's, DWS v1alpha7 and NNF v1alpha11.
+//! * JSON names, enumerations, defaults and required fields are upstream's, DWS v1alpha7 and NNF v1alpha11; `ContainerRun` is
+//!   Warren's own.
 //! * What these types do not model survives a read-modify-write through [`change()`].
 //! * A value an enumeration does not know is kept (`Other`), so one newer object does not make a list unreadable.
 //! * Empty optional fields are left out, as the Go controllers leave them out.
@@ -20,6 +21,7 @@
 pub mod change;
 pub mod client_mount;
 pub mod computes;
+pub mod container_run;
 pub mod crd;
 pub mod directive_breakdown;
 pub mod dw_directive_rule;
@@ -48,7 +50,8 @@ pub mod workflow;
 pub use change::{change, guarded_change};
 pub use client_mount::{ClientMount, ClientMountSpec, ClientMountStatus};
 pub use computes::{Computes, ComputesBody};
-pub use crd::{crd_values, crds};
+pub use container_run::{ContainerRun, ContainerRunPhase, ContainerRunSpec, ContainerRunStatus};
+pub use crd::{crd_values, crds, ruled_crd_values};
 pub use directive_breakdown::{
     DirectiveBreakdown, DirectiveBreakdownSpec, DirectiveBreakdownStatus,
 };

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use api::{
-    ClientMount, Computes, DWDirectiveRule, DirectiveBreakdown, NnfContainerProfile, NnfLustreMgt,
-    NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
+    ClientMount, Computes, ContainerRun, DWDirectiveRule, DirectiveBreakdown, NnfContainerProfile,
+    NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
     PersistentStorageInstance, Servers, Storage, SystemConfiguration, SystemStatus, Workflow,
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -42,6 +42,7 @@ fn round_trip(object: &Value) -> Option<Result<Value, serde_json::Error>> {
     Some(match object["kind"].as_str()? {
         "ClientMount" => through::<ClientMount>(object),
         "Computes" => through::<Computes>(object),
+        "ContainerRun" => through::<ContainerRun>(object),
         "DirectiveBreakdown" => through::<DirectiveBreakdown>(object),
         "DWDirectiveRule" => through::<DWDirectiveRule>(object),
         "PersistentStorageInstance" => through::<PersistentStorageInstance>(object),
@@ -107,7 +108,8 @@ fn fixtures_round_trip() {
 fn what_a_site_was_seen_to_write_round_trips() {
     let captured = objects(&Path::new(env!("CARGO_MANIFEST_DIR")).join("captured"));
     let mut expected = our_kinds();
-    for unseen in ["NnfPortManager", "NnfStorageProfile", "DWDirectiveRule", "SystemStatus"] {
+    let ours = "ContainerRun";
+    for unseen in [ours, "NnfPortManager", "NnfStorageProfile", "DWDirectiveRule", "SystemStatus"] {
         expected.remove(unseen);
     }
     assert_eq!(check(&captured), expected);

@@ -14,6 +14,7 @@
 //! * It runs as the workflow's user and group, never as root.
 
 pub mod check;
+pub mod claim;
 pub mod environment;
 pub mod names;
 pub mod nodes;

@@ -17,6 +17,8 @@ pub enum Operation {
 #[derive(Debug, Clone, Copy)]
 pub struct Change<'a> {
     pub operation: Operation,
+    /// Who makes it: the user of the client's [`crate::Identity`]; empty for what [`crate::Api::open`] installs.
+    pub user: &'a str,
     /// Empty for the core group.
     pub group: &'a str,
     pub version: &'a str,

@@ -25,6 +25,7 @@
 
 pub mod admit;
 pub mod change;
+pub mod claims;
 mod engine;
 pub mod execute;
 pub mod external_mgt;

@@ -52,7 +52,7 @@ impl Installed {
         Ok(installed)
     }
 
-    fn apply_folder(&self, folder: &str) -> anyhow::Result<()> {
+    pub(crate) fn apply_folder(&self, folder: &str) -> anyhow::Result<()> {
         let folder = tree(folder).display().to_string();
         self.kubectl(&["apply", "--server-side", "-k", &folder]).map(drop)
     }
@@ -73,6 +73,12 @@ impl Installed {
     pub(crate) fn apply(&self, objects: &[Value]) -> anyhow::Result<()> {
         let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
         self.kubectl_reads(&["apply", "-f", "-"], &list.to_string()).map(drop)
+    }
+
+    /// Applies one object as its only owner: what it does not say goes.
+    pub(crate) fn server_side_apply(&self, object: &Value) -> anyhow::Result<()> {
+        let words = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
+        self.kubectl_reads(&words, &object.to_string()).map(drop)
     }
 
     /// What packaging/kubernetes/node-identities prints for these words, applied or deleted.
@@ -108,11 +114,22 @@ impl Installed {
 
     /// A token as the kubelet gets it for a pod of the rabbits' DaemonSet on `node`.
     pub(crate) async fn pod_token(&self, node: &str) -> anyhow::Result<String> {
-        let (namespace, account) = ("nnf-system", "warren-rabbit");
+        let (token, _) = self.bound_token("nnf-system", "warren-rabbit", node, node).await?;
+        Ok(token)
+    }
+
+    /// A token of an account as the kubelet of `node` gets it for a pod, and the pod's uid.
+    pub(crate) async fn bound_token(
+        &self,
+        namespace: &str,
+        account: &str,
+        pod: &str,
+        node: &str,
+    ) -> anyhow::Result<(String, String)> {
         self.apply(&[
             json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}}),
             json!({
-                "apiVersion": "v1", "kind": "Pod", "metadata": {"name": node, "namespace": namespace},
+                "apiVersion": "v1", "kind": "Pod", "metadata": {"name": pod, "namespace": namespace},
                 "spec": {
                     "nodeName": node, "serviceAccountName": account,
                     "containers": [{"name": "manager", "image": "warren"}],
@@ -120,7 +137,7 @@ impl Installed {
             }),
         ])?;
         let admin = self.plane.client().await?;
-        let pod = Api::<Pod>::namespaced(admin.clone(), namespace).get(node).await?;
+        let pod = Api::<Pod>::namespaced(admin.clone(), namespace).get(pod).await?;
         let bound = BoundObjectReference {
             api_version: Some("v1".to_owned()),
             kind: Some("Pod".to_owned()),
@@ -133,7 +150,8 @@ impl Installed {
         let granted = Api::<ServiceAccount>::namespaced(admin, namespace)
             .create_token_request(account, &PostParams::default(), &request)
             .await?;
-        granted.status.and_then(|status| status.token).context("an answer without token")
+        let token = granted.status.and_then(|status| status.token);
+        Ok((token.context("an answer without token")?, pod.uid().context("a pod without uid")?))
     }
 
     /// A kubeconfig with this token.
@@ -145,7 +163,12 @@ impl Installed {
 
     /// A client with this token.
     pub(crate) async fn client(&self, token: &str) -> anyhow::Result<Client> {
-        control_plane::client(&self.kubeconfig("client", token)?).await
+        self.client_as("client", token).await
+    }
+
+    /// A client with this token, whose kubeconfig has a name of its own: for several at a time.
+    pub(crate) async fn client_as(&self, name: &str, token: &str) -> anyhow::Result<Client> {
+        control_plane::client(&self.kubeconfig(name, token)?).await
     }
 }
 

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod ask;
+mod claims;
 mod engine;
 mod identities;
 mod installed;

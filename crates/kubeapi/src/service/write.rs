@@ -71,6 +71,11 @@ impl ApiService {
     }
 
     async fn stored(&self, apply: Apply, dry_run: bool) -> Result<Outcome, Status> {
+        let user = self.identity.user.clone();
+        let apply: Apply = Box::new(move |batch| {
+            batch.act_for(user);
+            apply(batch)
+        });
         let (reply, answer) = oneshot::channel();
         // The write stands when the client has disconnected.
         let reply = Box::new(move |result| drop(reply.send(result)));

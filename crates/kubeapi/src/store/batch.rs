@@ -26,6 +26,8 @@ pub(crate) struct Batch<'a> {
     undo: Vec<(Key, Option<Staged>)>,
     undo_registry: Option<Arc<Registry>>,
     dry_run: bool,
+    /// Whose job is running.
+    user: String,
 }
 
 impl<'a> Batch<'a> {
@@ -39,6 +41,7 @@ impl<'a> Batch<'a> {
             undo: Vec::new(),
             undo_registry: None,
             dry_run: false,
+            user: String::new(),
         }
     }
 
@@ -55,6 +58,7 @@ impl<'a> Batch<'a> {
         self.undo.clear();
         self.undo_registry = None;
         self.dry_run = !keep;
+        self.user.clear();
         let result = job(self);
         if result.is_err() || !keep {
             self.roll_back();
@@ -78,6 +82,15 @@ impl<'a> Batch<'a> {
 
     pub(super) fn finish(self) -> (Vec<Arc<Event>>, Arc<Registry>) {
         (self.events, self.registry)
+    }
+
+    /// Says whose job is running.
+    pub(crate) fn act_for(&mut self, user: String) {
+        self.user = user;
+    }
+
+    pub(crate) fn user(&self) -> &str {
+        &self.user
     }
 
     /// Whether the running job's changes will be dropped.

@@ -188,6 +188,7 @@ pub(super) fn ask(
     let (old, new) = (old.map(shown), new.map(shown));
     batch.admission().admit(Change {
         operation,
+        user: batch.user(),
         group: &version.group,
         version: &version.name,
         resource: &definition.plural,

@@ -19,7 +19,7 @@ fn server() -> (Server, Receiver<String>) {
         };
         let (old, new) = (node(change.old), node(change.new));
         let part = change.subresource.unwrap_or("whole");
-        tell.send(format!("{:?} {part} {old} {new}", change.operation)).unwrap();
+        tell.send(format!("{} {:?} {part} {old} {new}", change.user, change.operation)).unwrap();
         match (old + &new).contains("forbidden") {
             true => Err(Status::new(403, "Forbidden", "not this node")),
             false => Ok(()),
@@ -42,11 +42,11 @@ async fn every_change_of_a_client_is_asked_about_before_it_is_stored() {
     // What is wrong anyway is nobody's to admit.
     server.post(WIDGETS, &server.draft("b", json!({"node": 3}))).await.refused(422);
     let expected = [
-        r#"Create whole none "n""#,
-        r#"Update status "n" "n""#,
-        r#"Update whole "n" "n""#,
-        r#"Delete whole "n" none"#,
-        r#"Create whole none "forbidden""#,
+        r#"test Create whole none "n""#,
+        r#"test Update status "n" "n""#,
+        r#"test Update whole "n" "n""#,
+        r#"test Delete whole "n" none"#,
+        r#"test Create whole none "forbidden""#,
     ];
     assert_eq!(told.try_iter().collect::<Vec<_>>(), expected, "{widget}");
 }

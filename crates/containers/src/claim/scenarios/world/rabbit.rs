@@ -1,0 +1,122 @@
+//! A rabbit: its records, and the containers of each attempt.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::ContainerRun;
+
+use super::Server;
+use crate::claim::{
+    fence::{Command, Confirmation, Journal, Record, Verdict, confirms, is_leftover},
+    plan::{OnRabbit, State, Step},
+};
+
+/// A rabbit with its agent and the containers of the run.
+#[derive(Clone, Debug)]
+pub(in crate::claim::scenarios) struct Rabbit {
+    pub(in crate::claim::scenarios) name: String,
+    pub(in crate::claim::scenarios) journal: Journal,
+    /// What each attempt has here.
+    pub(in crate::claim::scenarios) attempts: BTreeMap<i32, State>,
+    pub(in crate::claim::scenarios) is_silent: bool,
+    pub(in crate::claim::scenarios) is_lost: bool,
+    /// Whether it has a coordinator to ask besides the sender.
+    pub(in crate::claim::scenarios) asks: bool,
+    /// How many commands it refused.
+    pub(in crate::claim::scenarios) stale: usize,
+    /// Which claims had it prepare.
+    pub(in crate::claim::scenarios) prepared_for: BTreeSet<i64>,
+    /// The most attempts that ever ran at once.
+    pub(in crate::claim::scenarios) side_by_side: usize,
+}
+
+impl Rabbit {
+    pub(in crate::claim::scenarios) fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            journal: Journal::Empty,
+            attempts: BTreeMap::new(),
+            is_silent: false,
+            is_lost: false,
+            asks: true,
+            stale: 0,
+            prepared_for: BTreeSet::new(),
+            side_by_side: 0,
+        }
+    }
+
+    /// What a coordinator is told of it.
+    pub(super) fn seen(&self, run: &ContainerRun) -> OnRabbit {
+        let attempt = run.status.as_ref().map_or(0, |status| status.attempt);
+        let state = match (self.is_lost, self.is_silent) {
+            (true, _) => State::Lost,
+            (false, true) => State::Unknown,
+            (false, false) => self.attempts.get(&attempt).cloned().unwrap_or(State::Nothing),
+        };
+        OnRabbit { name: self.name.clone(), state }
+    }
+
+    /// The state of the latest attempt.
+    pub(in crate::claim::scenarios) fn becomes(&mut self, state: State) {
+        let latest = self.attempts.values_mut().next_back().expect("there is an attempt");
+        *latest = state;
+        self.count();
+    }
+
+    /// It comes back and asks the API what of its own is still wanted.
+    pub(in crate::claim::scenarios) fn comes_back(&mut self, server: &Server) {
+        self.is_silent = false;
+        let run = server.get();
+        self.attempts.retain(|attempt, _| !is_leftover(run.as_ref(), *attempt));
+    }
+
+    pub(in crate::claim::scenarios) fn hear(
+        &mut self,
+        server: &Server,
+        command: &Command,
+        step: &Step,
+    ) -> Verdict {
+        if self.is_silent || self.is_lost {
+            return Verdict::TooOld;
+        }
+        let mut verdict = self.journal.judge(command, Confirmation::NotAsked);
+        if verdict == Verdict::Ask {
+            let answer = match (self.asks, confirms(server.get().as_ref(), &command.by)) {
+                (false, _) => Confirmation::NobodyToAsk,
+                (true, true) => Confirmation::Confirmed,
+                (true, false) => Confirmation::Denied,
+            };
+            verdict = self.journal.judge(command, answer);
+        }
+        match &verdict {
+            Verdict::Obey(record) => {
+                self.journal = Journal::Kept(record.clone());
+                self.attempts.retain(|attempt, _| *attempt == record.attempt);
+                self.obey(record, step);
+            }
+            Verdict::Stale(_) => self.stale += 1,
+            Verdict::Ask | Verdict::TooOld | Verdict::NotSynced | Verdict::Forged => {}
+        }
+        verdict
+    }
+
+    fn obey(&mut self, record: &Record, step: &Step) {
+        let here = self.attempts.get(&record.attempt).cloned().unwrap_or(State::Nothing);
+        let state = match (step, here) {
+            (Step::Prepare, State::Nothing) => {
+                self.prepared_for.insert(record.epoch);
+                State::Prepared
+            }
+            (Step::Start, State::Prepared) => State::Starting,
+            (Step::Stop, State::Prepared | State::Preparing) | (Step::CleanUp, _) => State::Nothing,
+            (Step::Stop, State::Starting | State::Ready) => State::Failed("ended".to_owned()),
+            (_, here) => here,
+        };
+        self.attempts.insert(record.attempt, state);
+        self.count();
+    }
+
+    fn count(&mut self) {
+        let runs = |state: &&State| matches!(state, State::Starting | State::Ready);
+        self.side_by_side = self.side_by_side.max(self.attempts.values().filter(runs).count());
+    }
+}

@@ -1,0 +1,117 @@
+//! The API: one run, versions and rules.
+
+use std::collections::BTreeMap;
+
+use api::{
+    ContainerRun, ContainerRunPhase as Phase, ContainerRunSpec, ContainerRunStatus as Status,
+};
+
+use crate::claim::rules::{Part, Rule, refusals};
+
+/// Why the API refused a write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::claim::scenarios) enum Refused {
+    Conflict,
+    By(Vec<Rule>),
+    Away,
+}
+
+/// The API: one run, and the coordinators' Leases.
+#[derive(Clone, Debug)]
+pub(in crate::claim::scenarios) struct Server {
+    run: Option<ContainerRun>,
+    version: u64,
+    pub(super) leases: BTreeMap<String, String>,
+    pub(in crate::claim::scenarios) is_away: bool,
+    /// Every status that was stored.
+    pub(in crate::claim::scenarios) history: Vec<Status>,
+}
+
+impl Server {
+    pub(in crate::claim::scenarios) fn new(rabbits: &[&str]) -> Self {
+        let spec = ContainerRunSpec {
+            rabbits: rabbits.iter().map(|&rabbit| rabbit.to_owned()).collect(),
+            priority: 1,
+            suspend: false,
+            max_claim_attempts: 10,
+        };
+        let run = Some(ContainerRun::new("run", spec));
+        let (leases, history) = (BTreeMap::new(), Vec::new());
+        let mut server = Self { run, version: 0, leases, is_away: false, history };
+        server.moved();
+        server
+    }
+
+    fn moved(&mut self) {
+        self.version += 1;
+        if let Some(run) = &mut self.run {
+            run.metadata.resource_version = Some(self.version.to_string());
+        }
+    }
+
+    /// A quorum read.
+    pub(in crate::claim::scenarios) fn get(&self) -> Option<ContainerRun> {
+        self.run.clone()
+    }
+
+    pub(in crate::claim::scenarios) fn run(&self) -> ContainerRun {
+        self.get().expect("the run is there")
+    }
+
+    pub(in crate::claim::scenarios) fn status(&self) -> Status {
+        self.run().status.expect("the run has a status")
+    }
+
+    pub(in crate::claim::scenarios) fn phase(&self) -> Phase {
+        self.status().phase
+    }
+
+    pub(in crate::claim::scenarios) fn delete(&mut self) {
+        self.run = None;
+    }
+
+    pub(in crate::claim::scenarios) fn want(&mut self, change: impl FnOnce(&mut ContainerRunSpec)) {
+        change(&mut self.run.as_mut().expect("the run is there").spec);
+        self.moved();
+    }
+
+    /// Writes the status of the run that was read, as a process of this pod.
+    pub(in crate::claim::scenarios) fn write(
+        &mut self,
+        pod: &str,
+        read: &ContainerRun,
+        status: Status,
+    ) -> Result<(), Refused> {
+        if read.metadata.resource_version != self.run().metadata.resource_version {
+            return Err(Refused::Conflict);
+        }
+        self.write_blindly(pod, status)
+    }
+
+    /// The same, without a version: a merge patch.
+    pub(in crate::claim::scenarios) fn write_blindly(
+        &mut self,
+        pod: &str,
+        status: Status,
+    ) -> Result<(), Refused> {
+        if self.is_away {
+            return Err(Refused::Away);
+        }
+        let run = self.run.as_mut().expect("the run is there");
+        let refused = refusals(run.status.as_ref(), Some(&status), Part::Status(Some(pod)));
+        if !refused.is_empty() {
+            return Err(Refused::By(refused));
+        }
+        run.status = Some(status.clone());
+        self.history.push(status);
+        self.moved();
+        Ok(())
+    }
+
+    /// Puts an earlier state of everything back.
+    pub(in crate::claim::scenarios) fn restore(&mut self, backup: &Self) {
+        let version = self.version + 1;
+        *self = Self { version, ..backup.clone() };
+        self.moved();
+    }
+}

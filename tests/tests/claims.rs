@@ -1,0 +1,62 @@
+//! Runs that coordinators claim, on the API that a coordinator serves itself. `privilege/claims.rs` asks a real one the same.
+
+use anyhow::{Context, ensure};
+use api::{ContainerRun, ContainerRunSpec};
+use control_plane::client;
+use kube::{
+    Api,
+    api::{Patch, PostParams},
+};
+use serde_json::json;
+use tests::{
+    claims::{Coordinator, NAMESPACE, contested, refusal, renewed},
+    cluster::PATIENCE,
+    program::{Program, binary, command},
+};
+
+/// To the embedded API, whoever has its token is this user.
+const USER: &str = "admin";
+
+#[test]
+fn of_two_processes_one_claims_and_the_embedded_api_refuses_the_other() -> anyhow::Result<()> {
+    let directory = tempfile::tempdir()?;
+    let at = directory.path();
+    let mut argv = command(binary("coordinator")?);
+    argv.arg("--data-dir").arg(at.join("data")).args(["--api-listen", "127.0.0.1:0"]);
+    argv.arg("--socket").arg(at.join("coordinator.sock"));
+    argv.arg("--api-socket").arg(at.join("api.sock"));
+    let _coordinator = Program::start("coordinator", &argv, at)?;
+    let kubeconfig = at.join("data/kubeconfig");
+    tokio::runtime::Runtime::new()?.block_on(async {
+        let served = async {
+            loop {
+                if let Ok(client) = client(&kubeconfig).await
+                    && client.apiserver_version().await.is_ok()
+                {
+                    break client;
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            }
+        };
+        let client = tokio::time::timeout(PATIENCE, served).await.context("the API")?;
+        let [c1, c2] = ["1", "2"].map(|nonce| Coordinator::new(client.clone(), USER, nonce));
+        contested(&client, &c1, &c2).await?;
+        renewed(&c1, &c2).await?;
+        s3_1(&client).await
+    })
+}
+
+/// S3.1: the user says who may write, not what is written.
+async fn s3_1(client: &kube::Client) -> anyhow::Result<()> {
+    let spec: ContainerRunSpec = serde_json::from_value(json!({}))?;
+    let runs: Api<ContainerRun> = Api::namespaced(client.clone(), NAMESPACE);
+    let run = runs.create(&PostParams::default(), &ContainerRun::new("stolen", spec)).await?;
+    let claim = json!({"holder": "somebody/1", "epoch": 1});
+    let status = json!({
+        "claim": claim, "writer": {"holder": "somebody/1", "epoch": 1, "seq": 1},
+        "phase": "Claimed", "attempt": 1,
+    });
+    let why = refusal(client, &run, &Patch::Merge(json!({"status": status}))).await?;
+    ensure!(why.contains("V1") && !why.contains("R9"), "{why}");
+    Ok(())
+}
