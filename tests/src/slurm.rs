@@ -61,7 +61,7 @@ end
 pub(crate) const EVERYWHERE: &str = "SlurmUser=slurm\nAuthType=auth/munge\nCredType=cred/munge\n\
     ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\nMpiDefault=none\nMailProg=/bin/true\n\
     SelectType=select/cons_tres\nSelectTypeParameters=CR_Core\nSlurmdParameters=config_overrides\n\
-    ReturnToService=2\nKillWait=1\nPrologFlags=Alloc\nRequeueExit=99\n\
+    KillWait=1\nPrologFlags=Alloc\nRequeueExit=99\n\
     BurstBufferType=burst_buffer/lua\nJobSubmitPlugins=lua\nDebugFlags=BurstBuffer\n\
     SchedulerParameters=sched_interval=2,bf_interval=2,nohold_on_prolog_fail\n";
 
@@ -353,7 +353,7 @@ fn prepare(directory: &Path, flow: &Flow, settings: &str) -> anyhow::Result<()> 
 fn configuration(directory: &Path, flow: &Flow) -> anyhow::Result<String> {
     let at = directory.display();
     let mut text = format!(
-        "{EVERYWHERE}ClusterName=test\nSlurmctldHost=localhost\nSlurmctldPort={}\nSlurmdTimeout=30\n\
+        "{EVERYWHERE}ClusterName=test\nSlurmctldHost=localhost\nSlurmctldPort={}\nReturnToService=2\nSlurmdTimeout=30\n\
          AuthInfo=socket={at}/munge/socket\nStateSaveLocation={at}/state\nSlurmdSpoolDir={at}/spool-%n\n\
          SlurmctldPidFile={at}/state/pid\nSlurmdPidFile={at}/pid-%n\n\
          Prolog={at}/etc/prolog\nEpilog={at}/etc/epilog\n",

@@ -46,7 +46,7 @@ setpriv --reuid munge --regid munge --clear-groups munged
 ";
 
 /// Emulated, and on a host that has other work: what Slurm waits for takes ten times as long.
-const SLOW: &str = "SlurmdTimeout=60\nMessageTimeout=60\nBatchStartTimeout=120\n";
+const SLOW: &str = "SlurmdTimeout=300\nMessageTimeout=60\nBatchStartTimeout=120\n";
 
 /// `started DAEMON`: in the background, with a log of its own.
 const STARTED: &str = "started() { setsid \"$1\" -D >> \"/var/log/$1.log\" 2>&1 < /dev/null & }\n";
@@ -129,6 +129,20 @@ impl Slurm {
         self.start_daemons(node)
     }
 
+    /// Waits until Slurm knows that a node has rebooted, and has it serve again, as an administrator does who knows why.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub fn resume(&self, node: &str) -> anyhow::Result<()> {
+        until(&format!("{node} to be down"), patience(), || {
+            let shown = self.prints("scontrol", &["show", "node", "--oneliner", node])?;
+            ensure!(shown.contains("Reason=Node unexpectedly rebooted"), "{shown}");
+            Ok(())
+        })?;
+        self.prints("scontrol", &["update", &format!("NodeName={node}"), "State=RESUME"])?;
+        self.wait_for_nodes("idle")
+    }
+
     /// Hands in a script whose directives and commands are `lines`, as the user.
     ///
     /// # Errors
@@ -186,7 +200,7 @@ fn configuration() -> String {
     };
     let nodes: String = (0..COMPUTES).map(node).collect();
     format!(
-        "{EVERYWHERE}ClusterName=lab\nSlurmctldHost={HEAD}(192.168.77.1)\n{SLOW}\
+        "{EVERYWHERE}ReturnToService=1\nClusterName=lab\nSlurmctldHost={HEAD}(192.168.77.1)\n{SLOW}\
          StateSaveLocation=/var/lib/slurm/slurmctld\nSlurmdSpoolDir=/var/lib/slurm/slurmd\n\
          Prolog=/etc/slurm/prolog.d/*\nEpilog=/etc/slurm/epilog.d/*\n{nodes}{PARTITION}"
     )

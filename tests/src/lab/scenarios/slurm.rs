@@ -94,6 +94,7 @@ fn requeued(slurm: &Slurm) -> anyhow::Result<()> {
     wrote(slurm, job)?;
     slurm.lose_power(FIRST)?;
     slurm.wait_for(job, &["Restarts=1"])?;
+    slurm.resume(FIRST)?;
     slurm.begin_again(job)?;
     wrote(slurm, job)?;
     ends(slurm, job)
@@ -105,6 +106,6 @@ fn failed(slurm: &Slurm) -> anyhow::Result<()> {
     wrote(slurm, job)?;
     slurm.lose_power(OTHER)?;
     slurm.wait_for(job, &["JobState=NODE_FAIL", "BurstBufferState=complete"])?;
-    slurm.nothing_is_left()?;
-    slurm.wait_for_nodes("idle")
+    slurm.resume(OTHER)?;
+    slurm.nothing_is_left()
 }
