@@ -22,6 +22,7 @@ pub mod port;
 pub mod qmp;
 pub mod report;
 pub mod scenarios;
+pub mod slurm;
 pub mod system;
 pub mod volume;
 pub mod zfs;

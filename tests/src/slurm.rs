@@ -1,5 +1,7 @@
 //! Slurm itself on a cluster: munge, slurmctld, and a slurmd in the mount namespace of each compute, with `packaging/slurm`.
 
+mod commands;
+
 use std::{
     fs::{self, Permissions},
     net::TcpListener,
@@ -10,6 +12,7 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
+pub use commands::Commands;
 use nix::unistd::User;
 use uuid::Uuid;
 
@@ -53,6 +56,18 @@ function slurm_bb_pools()
     return slurm.SUCCESS, '{"pools":[{"id":"rabbit","quantity":8589934592,"granularity":1}]}'
 end
 "#;
+
+/// Lines of slurm.conf that do not depend on where its daemons run.
+pub(crate) const EVERYWHERE: &str = "SlurmUser=slurm\nAuthType=auth/munge\nCredType=cred/munge\n\
+    ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\nMpiDefault=none\nMailProg=/bin/true\n\
+    SelectType=select/cons_tres\nSelectTypeParameters=CR_Core\nSlurmdParameters=config_overrides\n\
+    KillWait=1\nPrologFlags=Alloc\nRequeueExit=99\n\
+    BurstBufferType=burst_buffer/lua\nJobSubmitPlugins=lua\nDebugFlags=BurstBuffer\n\
+    SchedulerParameters=sched_interval=2,bf_interval=2,nohold_on_prolog_fail\n";
+
+/// The line for all nodes, which comes after theirs.
+pub(crate) const PARTITION: &str =
+    "PartitionName=all Nodes=ALL Default=YES State=UP OverSubscribe=EXCLUSIVE\n";
 
 /// A job's number.
 pub type Job = u32;
@@ -101,18 +116,6 @@ impl Slurm {
         Ok(slurm)
     }
 
-    /// Waits until all nodes are in a state.
-    ///
-    /// # Errors
-    /// When they are not in time.
-    pub fn wait_for_nodes(&self, state: &str) -> anyhow::Result<()> {
-        until(&format!("nodes to be {state}"), patience(), || {
-            let states = self.prints("sinfo", &["--noheader", "--Node", "--format=%T"])?;
-            ensure!(states.lines().all(|one| one == state), "{states}");
-            Ok(())
-        })
-    }
-
     /// slurmctld, to be killed.
     #[must_use]
     pub fn slurmctld(&self) -> &Program {
@@ -147,16 +150,6 @@ impl Slurm {
         argv.args(["--clear-groups", program]);
         argv.env("SLURM_CONF", self.directory.join("etc/slurm.conf")).current_dir(self.jobs());
         Ok(argv)
-    }
-
-    /// What one of Slurm's commands prints.
-    ///
-    /// # Errors
-    /// When it fails.
-    pub fn prints(&self, program: &str, words: &[&str]) -> anyhow::Result<String> {
-        let mut argv = self.command(program);
-        argv.args(words);
-        crate::cluster::output(argv).with_context(|| format!("{program} {}", words.join(" ")))
     }
 
     /// Where job scripts and their output are, open to the user.
@@ -199,44 +192,6 @@ impl Slurm {
         file.and_then(|file| file.modified()).context("look at Slurm's state")
     }
 
-    /// Everything that Slurm says of a job.
-    ///
-    /// # Errors
-    /// When Slurm does not know it.
-    pub fn shown(&self, job: Job) -> anyhow::Result<String> {
-        self.prints("scontrol", &["show", "job", "--oneliner", &job.to_string()])
-    }
-
-    /// Waits until what Slurm says of a job has all of these parts.
-    ///
-    /// # Errors
-    /// When it has not in time.
-    pub fn wait_for(&self, job: Job, parts: &[&str]) -> anyhow::Result<String> {
-        until(&format!("job {job} to have {parts:?}"), patience(), || {
-            let shown = self.shown(job)?;
-            let lacks = parts.iter().find(|part| !shown.contains(**part));
-            ensure!(lacks.is_none(), "no {lacks:?} in: {shown}");
-            Ok(shown)
-        })
-    }
-
-    /// Has a job that was requeued begin, without the two minutes that Slurm waits.
-    ///
-    /// # Errors
-    /// When it does not in time.
-    pub fn begin_again(&self, job: Job) -> anyhow::Result<()> {
-        until(&format!("job {job} to begin again"), patience(), || {
-            let shown = self.shown(job)?;
-            if shown.contains("Reason=BeginTime") {
-                let job = format!("JobId={job}");
-                self.prints("scontrol", &["update", &job, "StartTime=now"])?;
-            }
-            let is_there = ["JobState=RUNNING", "JobState=COMPLETED"];
-            ensure!(is_there.iter().any(|state| shown.contains(state)), "{shown}");
-            Ok(())
-        })
-    }
-
     /// Waits until a job has ended well and its storage is gone.
     ///
     /// # Errors
@@ -269,11 +224,7 @@ impl Slurm {
     /// # Errors
     /// When something is.
     pub fn nothing_is_left(&self) -> anyhow::Result<()> {
-        until("an empty queue", patience(), || {
-            let queue = self.prints("squeue", &["--noheader"])?;
-            ensure!(queue.trim().is_empty(), "{queue}");
-            Ok(())
-        })?;
+        self.wait_for_empty_queue()?;
         self.flow.nothing_is_left()?;
         for (node, _) in &self.slurmds {
             let root = self.flow.fixture.run.cluster.mount_root();
@@ -319,6 +270,14 @@ impl Slurm {
         let slurmd = Program::start(&format!("slurmd-{node}"), &argv, &logs)?;
         self.slurmds.push((node.to_owned(), slurmd));
         Ok(())
+    }
+}
+
+impl Commands for Slurm {
+    fn prints(&self, program: &str, words: &[&str]) -> anyhow::Result<String> {
+        let mut argv = self.command(program);
+        argv.args(words);
+        crate::cluster::output(argv).with_context(|| format!("{program} {}", words.join(" ")))
     }
 }
 
@@ -394,22 +353,16 @@ fn prepare(directory: &Path, flow: &Flow, settings: &str) -> anyhow::Result<()> 
 fn configuration(directory: &Path, flow: &Flow) -> anyhow::Result<String> {
     let at = directory.display();
     let mut text = format!(
-        "ClusterName=test\nSlurmctldHost=localhost\nSlurmctldPort={}\nSlurmUser=slurm\n\
-         AuthType=auth/munge\nAuthInfo=socket={at}/munge/socket\nCredType=cred/munge\n\
-         StateSaveLocation={at}/state\nSlurmdSpoolDir={at}/spool-%n\n\
+        "{EVERYWHERE}ClusterName=test\nSlurmctldHost=localhost\nSlurmctldPort={}\nReturnToService=2\nSlurmdTimeout=30\n\
+         AuthInfo=socket={at}/munge/socket\nStateSaveLocation={at}/state\nSlurmdSpoolDir={at}/spool-%n\n\
          SlurmctldPidFile={at}/state/pid\nSlurmdPidFile={at}/pid-%n\n\
-         ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\nMpiDefault=none\nMailProg=/bin/true\n\
-         SelectType=select/cons_tres\nSelectTypeParameters=CR_Core\nSlurmdParameters=config_overrides\n\
-         ReturnToService=2\nSlurmdTimeout=30\nKillWait=1\nPrologFlags=Alloc\nRequeueExit=99\n\
-         BurstBufferType=burst_buffer/lua\nJobSubmitPlugins=lua\nProlog={at}/etc/prolog\nEpilog={at}/etc/epilog\n\
-         DebugFlags=BurstBuffer\nSchedulerParameters=sched_interval=2,bf_interval=2,nohold_on_prolog_fail\n",
+         Prolog={at}/etc/prolog\nEpilog={at}/etc/epilog\n",
         port()?
     );
     for (node, _) in &flow.fixture.run.cluster.chassis().computes {
         text.push_str(&format!("NodeName={node} NodeHostname=localhost Port={} CPUs=2\n", port()?));
     }
-    text.push_str("PartitionName=all Nodes=ALL Default=YES State=UP OverSubscribe=EXCLUSIVE\n");
-    Ok(text)
+    Ok(text + PARTITION)
 }
 
 fn munged(directory: &Path) -> Command {

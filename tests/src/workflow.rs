@@ -4,10 +4,10 @@ use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
 use crate::{
-    cluster::{PATIENCE, patience},
+    cluster::patience,
     fixture::Fixture,
     program::until,
-    run::{Run, Silent},
+    run::{Machines, Narrator, Run, Silent},
 };
 
 const DWS: &str = "dataworkflowservices.github.io/v1alpha7";
@@ -29,6 +29,49 @@ const KINDS: [&str; 10] = [
     "nnflustremgt",
     "nnfstorageprofile",
 ];
+
+/// Waits until the rabbit's drives may be used by workflows.
+///
+/// # Errors
+/// When they may not in time.
+pub fn wait_for_rabbit<N: Narrator, M: Machines>(run: &Run<N, M>) -> anyhow::Result<()> {
+    let rabbit = &run.cluster.chassis().rabbit;
+    until("the rabbit's Storage to be Ready", patience(), || {
+        let storage = object(run, "storage", rabbit, "default")?;
+        ensure!(storage["status"]["status"] == "Ready", "not yet: {}", storage["status"]);
+        Ok(())
+    })
+}
+
+fn object<N: Narrator, M: Machines>(
+    run: &Run<N, M>,
+    kind: &str,
+    name: &str,
+    namespace: &str,
+) -> anyhow::Result<Value> {
+    let text = run.prints(&["get", kind, name, "-n", namespace, "--json"])?;
+    serde_json::from_str(&text).with_context(|| format!("decode {kind} {namespace}/{name}"))
+}
+
+/// Objects of workflows that are there, templates of profiles apart.
+///
+/// # Errors
+/// When they cannot be listed.
+pub fn left<N: Narrator, M: Machines>(run: &Run<N, M>) -> anyhow::Result<Vec<String>> {
+    let mut left = Vec::new();
+    for kind in KINDS {
+        let text = run.prints(&["get", kind, "--all-namespaces", "--json"])?;
+        let listed: Value = serde_json::from_str(&text).context("decode a list")?;
+        let items = listed["items"].as_array().or_else(|| listed.as_array());
+        for item in items.context("a list")? {
+            let (namespace, name) = (&item["metadata"]["namespace"], &item["metadata"]["name"]);
+            if namespace != "nnf-system" {
+                left.push(format!("{kind} {namespace}/{name}"));
+            }
+        }
+    }
+    Ok(left)
+}
 
 /// A workflow on a cluster.
 #[derive(Debug)]
@@ -56,12 +99,7 @@ impl Flow {
     /// When its rabbit does not become ready.
     pub fn on(fixture: Fixture, name: &str) -> anyhow::Result<Self> {
         let flow = Self { fixture, name: name.to_owned(), user: 1050 };
-        let rabbit = flow.run().cluster.chassis().rabbit.clone();
-        until("the rabbit's Storage to be Ready", PATIENCE, || {
-            let storage = flow.object("storage", &rabbit, "default")?;
-            ensure!(storage["status"]["status"] == "Ready", "not yet: {}", storage["status"]);
-            Ok(())
-        })?;
+        wait_for_rabbit(flow.run())?;
         Ok(flow)
     }
 
@@ -74,8 +112,7 @@ impl Flow {
     /// # Errors
     /// When it is not there.
     pub fn object(&self, kind: &str, name: &str, namespace: &str) -> anyhow::Result<Value> {
-        let text = self.run().prints(&["get", kind, name, "-n", namespace, "--json"])?;
-        serde_json::from_str(&text).with_context(|| format!("decode {kind} {namespace}/{name}"))
+        object(self.run(), kind, name, namespace)
     }
 
     /// The workflow.
@@ -218,29 +255,12 @@ impl Flow {
     /// When something is.
     pub fn nothing_is_left(&self) -> anyhow::Result<()> {
         until("nothing to be left", patience(), || {
-            let left = self.left()?;
+            let left = left(self.run())?;
             ensure!(left.is_empty(), "left: {left:?}");
             let namespaces = self.fixture.namespaces()?;
             ensure!(namespaces.is_empty(), "namespaces are left: {namespaces:?}");
             Ok(())
         })
-    }
-
-    /// Objects that are there, templates of profiles apart.
-    fn left(&self) -> anyhow::Result<Vec<String>> {
-        let mut left = Vec::new();
-        for kind in KINDS {
-            let text = self.run().prints(&["get", kind, "--all-namespaces", "--json"])?;
-            let listed: Value = serde_json::from_str(&text).context("decode a list")?;
-            let items = listed["items"].as_array().or_else(|| listed.as_array());
-            for item in items.context("a list")? {
-                let (namespace, name) = (&item["metadata"]["namespace"], &item["metadata"]["name"]);
-                if namespace != "nnf-system" {
-                    left.push(format!("{kind} {namespace}/{name}"));
-                }
-            }
-        }
-        Ok(left)
     }
 
     /// Stops the programs and checks that nothing is left but their files.

@@ -19,6 +19,7 @@ mod raid;
 mod raid_job;
 mod shared;
 mod shutdown;
+mod slurm;
 mod unplug;
 mod unplug_job;
 mod volumes;
@@ -72,6 +73,8 @@ pub const ALL: &[Scenario] = &[
     shared::SCENARIO,
     fence::SCENARIO,
     fence_job::SCENARIO,
+    slurm::GFS2,
+    slurm::REBOOT,
     zpools::SCENARIO,
     zpool_job::SCENARIO,
 ];

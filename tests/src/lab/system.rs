@@ -45,7 +45,8 @@ started() { setsid "/programs/$@" >> "/var/log/$1.log" 2>&1 < /dev/null & }
 
 const COORDINATOR: &str = "started coordinator --socket /run/warren/coordinator.sock --data-dir /var/lib/warren/coordinator \
     --api-socket /run/warren/api.sock --api-listen 127.0.0.1:0 \
-    --listen 0.0.0.0:7443 --ca /etc/warren/ca --certificate /etc/warren/certificate --key /etc/warren/key
+    --listen 0.0.0.0:7443 --ca /etc/warren/ca --certificate /etc/warren/certificate --key /etc/warren/key \
+    --workloads-socket /run/warren/workloads.sock --wlm-user slurm
 for try in $(seq 600); do [ -S /run/warren/api.sock ] && break; sleep 0.1; done
 [ -S /run/warren/api.sock ]
 ";
@@ -153,7 +154,7 @@ impl System {
             format!(
                 "started clientmount-agent --node {node} --coordinator https://{ADDRESS}:7443 --ca /etc/warren/ca \
                  --certificate /etc/warren/certificate --key /etc/warren/key --state-dir /var/lib/warren/compute \
-                 --mount-root {MOUNT_ROOT} --listen /run/warren/agent.sock\n"
+                 --mount-root {MOUNT_ROOT}\n"
             )
         };
         self.run(node, &format!("{STARTED}{agent}")).map(drop)
@@ -181,7 +182,8 @@ impl System {
     #[must_use]
     pub fn explained(&self, failure: anyhow::Error) -> anyhow::Error {
         self.nodes().iter().fold(failure, |failure, node| {
-            let log = self.guest(node).run("tail -n 30 /var/log/*-agent.log", LAST_WORDS);
+            let log = "tail -n 30 /var/log/*-agent.log /var/log/slurm*.log 2>/dev/null || true";
+            let log = self.guest(node).run(log, LAST_WORDS);
             failure.context(format!("{node}: {}", log.unwrap_or_default()))
         })
     }

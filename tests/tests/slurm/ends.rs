@@ -10,7 +10,7 @@ use nix::sys::signal::Signal;
 use tests::{
     cluster::patience,
     program::{command, signal, until},
-    slurm::{Job, Slurm},
+    slurm::{Commands, Job, Slurm},
 };
 
 use super::{XFS, slurm};

@@ -1,7 +1,12 @@
 //! Every way in which a job comes to storage, and every kind of storage.
 
 use anyhow::{Context, ensure};
-use tests::{cluster::output, cluster::patience, program::until, slurm::Slurm};
+use tests::{
+    cluster::output,
+    cluster::patience,
+    program::until,
+    slurm::{Commands, Slurm},
+};
 
 use super::{XFS, slurm};
 

@@ -4,7 +4,7 @@ use anyhow::ensure;
 use tests::{
     cluster::patience,
     program::until,
-    slurm::{Slurm, USER},
+    slurm::{Commands, Slurm, USER},
 };
 
 use super::{XFS, slurm};

@@ -1,0 +1,111 @@
+//! Slurm on guests: what its suite cannot show with a slurmd for each mount namespace of one kernel.
+
+use anyhow::{Context, ensure};
+
+use crate::{
+    cluster::patience,
+    lab::{Bench, slurm::Slurm, system::LEFT},
+    program::until,
+    slurm::{Commands, Job, USER},
+};
+
+use super::Scenario;
+
+pub(super) const GFS2: Scenario = Scenario {
+    name: "slurm-gfs2",
+    about: "a batch job with a GFS2 on two computes under Slurm: both write it as the user, and nothing is left",
+    run: |bench| on_slurm(bench, gfs2),
+};
+
+pub(super) const REBOOT: Scenario = Scenario {
+    name: "slurm-reboot",
+    about: "a compute loses its power while a GFS2 job of Slurm's runs there: the job is requeued, or fails as it asked for; nothing leaks, the node serves on",
+    run: |bench| on_slurm(bench, reboots),
+};
+
+const DIRECTIVE: &str = "#DW jobdw type=gfs2 capacity=512MiB name=scratch";
+
+/// Where a job's script runs.
+const FIRST: &str = "compute-0";
+const OTHER: &str = "compute-1";
+
+/// Writes on each node as the user, reads it again, and tells where and on what it was; ends when a file appears.
+const WRITE: &str = "srun sh -c 'head -c 20M /dev/urandom > $DW_JOB_scratch/data && sync $DW_JOB_scratch/data
+    echo $SLURMD_NODENAME > $DW_JOB_scratch/name
+    echo $(cat $DW_JOB_scratch/name) $(stat -f -c %T $DW_JOB_scratch) $(stat -c %U,%s $DW_JOB_scratch/data)'
+echo written
+until [ -e /tmp/go.$SLURM_JOB_ID ]; do sleep 0.5; done
+srun sh -c 'echo $(cat $DW_JOB_scratch/name) reads $(cat $DW_JOB_scratch/data | wc -c)'";
+
+fn on_slurm(bench: &Bench, story: fn(&Slurm) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let slurm = Slurm::boot(bench)?;
+    story(&slurm).map_err(|error| slurm.explained(error))
+}
+
+fn gfs2(slurm: &Slurm) -> anyhow::Result<()> {
+    let job = slurm.submit(&["--nodes=2"], &[DIRECTIVE, WRITE])?;
+    wrote(slurm, job)?;
+    for node in [FIRST, OTHER] {
+        let has = slurm.run.cluster.run(node, LEFT)?;
+        // Its locks are the cluster's, and not this kernel's alone.
+        for part in ["/sys/kernel/dlm/lvm_", " gfs2 "] {
+            ensure!(has.contains(part), "no {part:?} on {node}: {has}");
+        }
+    }
+    ends(slurm, job)
+}
+
+/// Waits until both nodes have written and read.
+fn wrote(slurm: &Slurm, job: Job) -> anyhow::Result<()> {
+    let output = until("the job to write", patience(), || {
+        let output = slurm.output(FIRST, job);
+        let output = output.with_context(|| slurm.shown(job).unwrap_or_default())?;
+        ensure!(output.ends_with("written\n"), "not yet: {output}");
+        Ok(output)
+    })?;
+    for node in [FIRST, OTHER] {
+        let line = format!("{node} gfs/gfs2 {USER},{}", 20 << 20);
+        ensure!(output.contains(&line), "no {line:?} in {output}");
+    }
+    Ok(())
+}
+
+/// Lets a job end, and waits until nothing is left of it.
+fn ends(slurm: &Slurm, job: Job) -> anyhow::Result<()> {
+    slurm.run.cluster.run(FIRST, &format!("touch /tmp/go.{job}"))?;
+    slurm.wait_for(job, &["JobState=COMPLETED", "BurstBufferState=complete"])?;
+    let output = slurm.output(FIRST, job)?;
+    for node in [FIRST, OTHER] {
+        let line = format!("{node} reads {}", 20 << 20);
+        ensure!(output.contains(&line), "no {line:?} in {output}");
+    }
+    slurm.nothing_is_left()?;
+    slurm.wait_for_nodes("idle")
+}
+
+fn reboots(slurm: &Slurm) -> anyhow::Result<()> {
+    requeued(slurm).context("the node of the script reboots")?;
+    failed(slurm).context("another node reboots")
+}
+
+/// It runs again, with storage of its own, on the node that is back.
+fn requeued(slurm: &Slurm) -> anyhow::Result<()> {
+    let job = slurm.submit(&["--nodes=2", "--requeue"], &[DIRECTIVE, WRITE])?;
+    wrote(slurm, job)?;
+    slurm.lose_power(FIRST)?;
+    slurm.wait_for(job, &["Restarts=1"])?;
+    slurm.resume(FIRST)?;
+    slurm.begin_again(job)?;
+    wrote(slurm, job)?;
+    ends(slurm, job)
+}
+
+/// It asked not to run again.
+fn failed(slurm: &Slurm) -> anyhow::Result<()> {
+    let job = slurm.submit(&["--nodes=2", "--no-requeue"], &[DIRECTIVE, WRITE])?;
+    wrote(slurm, job)?;
+    slurm.lose_power(OTHER)?;
+    slurm.wait_for(job, &["JobState=NODE_FAIL", "BurstBufferState=complete"])?;
+    slurm.resume(OTHER)?;
+    slurm.nothing_is_left()
+}

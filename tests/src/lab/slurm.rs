@@ -1,0 +1,207 @@
+use std::{fs, path::Path, time::Duration};
+
+use anyhow::{Context, ensure};
+
+use super::{
+    Bench,
+    cluster::{Cluster, Fencing, joining},
+    functions::unallocated,
+    system::{MOUNT_ROOT, System, quoted},
+};
+use crate::{
+    centre::Job as Storage,
+    cluster::patience,
+    program::until,
+    run::{Run, Silent},
+    slurm::{Commands, EVERYWHERE, Job, PARTITION, USER},
+    workflow,
+};
+
+const COMPUTES: u8 = 2;
+const DRIVES: usize = 4;
+
+/// Where slurmctld is: beside the coordinator.
+const HEAD: &str = "rabbit";
+
+/// For a command of Slurm's, or for its daemons to start.
+const STEP: Duration = Duration::from_secs(180);
+
+/// What of `packaging` is in packages for Slurm, and in the place where packages have it.
+const PACKAGED: [&str; 2] = ["slurm", "perilog"];
+
+/// Names of the nodes, and what docs/slurm.md tells a site to do on each. Nothing of it outlives the power of a node.
+const INSTALL: &str = "
+printf '192.168.77.1 rabbit\\n192.168.77.2 compute-0\\n192.168.77.3 compute-1\\n' >> /etc/hosts
+mkdir -p /usr/share/warren /etc/slurm/prolog.d /etc/slurm/epilog.d
+cp -r /lab/packaging/* /usr/share/warren/
+ln -sf /programs/warren /programs/clientmount-agent /usr/bin/
+ln -sf /usr/share/warren/slurm/burst_buffer.lua /usr/share/warren/slurm/job_submit.lua /etc/slurm/
+cp /usr/share/warren/slurm/burst_buffer.conf /etc/slurm/
+ln -sf /usr/share/warren/slurm/prolog /etc/slurm/prolog.d/zz-warren
+ln -sf /usr/share/warren/slurm/epilog /etc/slurm/epilog.d/zz-warren
+# The guests' first process mounts no control groups; this plugin does not look for them before they are used.
+echo CgroupPlugin=cgroup/v1 > /etc/slurm/cgroup.conf
+install -d -o munge -g munge /run/munge
+setpriv --reuid munge --regid munge --clear-groups munged
+";
+
+/// Emulated, and on a host that has other work: what Slurm waits for takes ten times as long.
+const SLOW: &str = "SlurmdTimeout=300\nMessageTimeout=60\nBatchStartTimeout=120\n";
+
+/// `started DAEMON`: in the background, with a log of its own.
+const STARTED: &str = "started() { setsid \"$1\" -D >> \"/var/log/$1.log\" 2>&1 < /dev/null & }\n";
+
+/// Slurm in the guests of a rabbit and its computes, with our programs and `packaging/slurm`, as a site has them.
+#[derive(Debug)]
+pub struct Slurm {
+    /// The computers; the job of it is not used.
+    pub run: Run<Silent, System>,
+    /// Bytes that each drive had when there was no job.
+    empty: Vec<u64>,
+}
+
+impl Slurm {
+    /// Boots all of it, and waits until Slurm takes jobs.
+    ///
+    /// # Errors
+    /// When something does not start.
+    pub fn boot(bench: &Bench) -> anyhow::Result<Self> {
+        let mut cluster = Cluster::boot_bare(bench, COMPUTES, DRIVES, Fencing::Off)?;
+        let empty = unallocated(&mut cluster.rabbit, 0..DRIVES)?;
+        let unused = Storage::new(1, "gfs2", MOUNT_ROOT);
+        let system = System::start(cluster)?;
+        let run = Run { cluster: system, job: unused, narrator: Silent, patient: false };
+        let mut slurm = Self { run, empty };
+        slurm.begin().map_err(|error| slurm.explained(error))?;
+        Ok(slurm)
+    }
+
+    fn begin(&mut self) -> anyhow::Result<()> {
+        self.run.describe_system()?;
+        workflow::wait_for_rabbit(&self.run)?;
+        for node in self.run.cluster.nodes() {
+            self.hand_over(&node)?;
+            self.start_daemons(&node)?;
+        }
+        self.wait_for_nodes("idle")
+    }
+
+    /// A failure, with what the nodes' daemons logged last.
+    #[must_use]
+    pub fn explained(&self, failure: anyhow::Error) -> anyhow::Error {
+        self.run.cluster.explained(failure)
+    }
+
+    /// Puts our part where the node sees it.
+    fn hand_over(&self, node: &str) -> anyhow::Result<()> {
+        let packaging = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging");
+        let exchange = self.run.cluster.guest(node).exchange().join("packaging");
+        for part in PACKAGED {
+            let to = exchange.join(part);
+            fs::create_dir_all(&to).context("make a directory for scripts")?;
+            for file in fs::read_dir(packaging.join(part)).context("list the scripts")? {
+                let file = file.context("list the scripts")?;
+                fs::copy(file.path(), to.join(file.file_name())).context("copy a script")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn start_daemons(&self, node: &str) -> anyhow::Result<()> {
+        let daemon = if node == HEAD { "slurmctld" } else { "slurmd" };
+        let configure = format!("cat > /etc/slurm/slurm.conf <<'END'\n{}END\n", configuration());
+        let script = format!("{INSTALL}{configure}{STARTED}started {daemon}\n");
+        self.run.cluster.run(node, &script).map(drop).with_context(|| format!("start {daemon}"))
+    }
+
+    /// Takes a compute's power and gives it back; everything is started as at its first boot.
+    ///
+    /// # Errors
+    /// When it does not come back.
+    pub fn lose_power(&self, node: &str) -> anyhow::Result<()> {
+        let system = &self.run.cluster;
+        system.guest(node).lose_power()?;
+        for step in joining(COMPUTES, Fencing::Off) {
+            system.run(node, &step)?;
+        }
+        system.prepare(node)?;
+        system.start_agent(node)?;
+        self.start_daemons(node)
+    }
+
+    /// Waits until Slurm knows that a node has rebooted, and has it serve again, as an administrator does who knows why.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub fn resume(&self, node: &str) -> anyhow::Result<()> {
+        until(&format!("{node} to be down"), patience(), || {
+            let shown = self.prints("scontrol", &["show", "node", "--oneliner", node])?;
+            ensure!(shown.contains("Reason=Node unexpectedly rebooted"), "{shown}");
+            Ok(())
+        })?;
+        self.prints("scontrol", &["update", &format!("NodeName={node}"), "State=RESUME"])?;
+        self.wait_for_nodes("idle")
+    }
+
+    /// Hands in a script whose directives and commands are `lines`, as the user.
+    ///
+    /// # Errors
+    /// When sbatch refuses it.
+    pub fn submit(&self, words: &[&str], lines: &[&str]) -> anyhow::Result<Job> {
+        let script = format!("#!/bin/bash\n{}\n", lines.join("\n"));
+        let user = ["setpriv", "--reuid", USER, "--regid", USER, "--clear-groups"];
+        // No directory is on all nodes: a job's output is on its first one.
+        let sbatch =
+            ["sbatch", "--parsable", "--chdir=/tmp", "--output=/tmp/%j.out", "/tmp/script"];
+        let words = [&user[..], &sbatch[..4], words, &sbatch[4..]].concat();
+        let submit = format!("cat > /tmp/script <<'END'\n{script}END\n{}", quoted(&words));
+        let text = self.run.cluster.run(HEAD, &submit).context("sbatch")?;
+        text.trim().parse().with_context(|| format!("the number of a job: {text}"))
+    }
+
+    /// What a job printed on its first node.
+    ///
+    /// # Errors
+    /// When it printed nothing yet.
+    pub fn output(&self, node: &str, job: Job) -> anyhow::Result<String> {
+        self.run.cluster.run(node, &format!("sleep 1; cat /tmp/{job}.out"))
+    }
+
+    /// Checks that nothing is left of any job: in Slurm, in the API, on the nodes and on the drives.
+    ///
+    /// # Errors
+    /// When something is.
+    pub fn nothing_is_left(&self) -> anyhow::Result<()> {
+        self.wait_for_empty_queue()?;
+        until("no object to be left", patience(), || {
+            let left = workflow::left(&self.run)?;
+            ensure!(left.is_empty(), "left: {left:?}");
+            Ok(())
+        })?;
+        self.run.cluster.until_empty()?;
+        let left = unallocated(&mut self.run.cluster.guest(HEAD), 0..DRIVES)?;
+        ensure!(left == self.empty, "drives had {:?} bytes left, and now {left:?}", self.empty);
+        Ok(())
+    }
+}
+
+impl Commands for Slurm {
+    fn prints(&self, program: &str, words: &[&str]) -> anyhow::Result<String> {
+        // Who waits asks again at once, and the one processor there has better to do.
+        let line = format!("sleep 1; {program}{}", quoted(words));
+        self.run.cluster.guest(HEAD).run(&line, STEP)
+    }
+}
+
+/// slurm.conf, the same on every node.
+fn configuration() -> String {
+    let node = |compute| {
+        format!("NodeName=compute-{compute} NodeAddr=192.168.77.{} CPUs=1\n", compute + 2)
+    };
+    let nodes: String = (0..COMPUTES).map(node).collect();
+    format!(
+        "{EVERYWHERE}ReturnToService=1\nClusterName=lab\nSlurmctldHost={HEAD}(192.168.77.1)\n{SLOW}\
+         StateSaveLocation=/var/lib/slurm/slurmctld\nSlurmdSpoolDir=/var/lib/slurm/slurmd\n\
+         Prolog=/etc/slurm/prolog.d/*\nEpilog=/etc/slurm/epilog.d/*\n{nodes}{PARTITION}"
+    )
+}
