@@ -4,7 +4,7 @@
 //! object asks for (the clean-up); until the clean-up has ended the agent works only on objects whose paths it leaves alone.
 
 mod clean_up;
-mod health;
+mod health_report;
 mod objects;
 mod requests;
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::fanout::Listing;
-use crate::object::tests::mount;
+use crate::object::{ProfileObject, tests::mount};
 
 fn sent(exchange: &Exchange) -> Vec<String> {
     let mut all = Vec::new();

@@ -1,5 +1,5 @@
 use super::*;
-use crate::object::tests::mount;
+use crate::object::{Version, tests::mount};
 
 const EPOCH: u64 = 7;
 
