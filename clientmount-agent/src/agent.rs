@@ -1,8 +1,10 @@
 //! The agent's main loop: takes events of objects, starts a worker for each object, reports what the workers did.
 //!
-//! The agent mounts and unmounts nothing before it knows every object that exists. Then it removes mounts of Warren's that no object
-//! asks for (the clean-up); until the clean-up has ended the agent works only on objects whose paths it leaves alone.
+//! The agent mounts and unmounts nothing before it knows every object that exists. Then it removes mounts of Warren's that no
+//! object asks for (the clean-up); until the clean-up has ended the agent works only on objects whose paths it leaves alone.
 
+mod clean_up;
+mod health_report;
 mod objects;
 mod requests;
 
@@ -16,7 +18,7 @@ use std::{
 use controller::{Queue, Retry, Standing};
 use daemon::End;
 use proto::v1::{Health, health};
-use storage::{Converger, Desired, caught, desired::MountPoint};
+use storage::{Converger, caught, desired::MountPoint};
 use tokio::{sync::mpsc, task::JoinSet, time};
 
 use crate::{
@@ -29,7 +31,7 @@ use agent::{
     holders::Holders,
     link::LinkEvent,
     outbox::Outbox,
-    reconcile::{Work, Worked},
+    reconcile::{Work, WorkResult},
     records::MountRecords,
     site::Site,
 };
@@ -38,9 +40,12 @@ use objects::Objects;
 /// How long running steps may take to end when the agent is stopped.
 const GRACE: Duration = Duration::from_secs(10);
 
+/// What a worker did.
 enum WorkerResult {
-    Mounts { uid: String, worked: Worked },
-    CleanedUp(Result<(), Failure>),
+    /// The work on the object with this uid ended.
+    Object { uid: String, result: WorkResult },
+    /// The clean-up ended.
+    CleanUp(Result<(), Failure>),
 }
 
 /// The state of the agent; [`Agent::run`] is its main loop.
@@ -53,20 +58,22 @@ pub struct Agent {
     objects: Objects,
     queue: Queue<String>,
     clean_up: CleanUp,
+    /// Paths that the last clean-up left alone.
     kept_paths: BTreeSet<MountPoint>,
     workers: JoinSet<WorkerResult>,
+    /// The newest failure of each object that fails, by uid.
     failing: BTreeMap<String, String>,
     /// Waits for the end of processes that keep an object's mounts in use.
     holders: Holders<String>,
     view: Arc<View>,
-    /// What scripts ask for; none when nobody serves them.
+    /// Requests of scripts; `None` when nobody serves them.
     requests: Option<mpsc::Receiver<Request>>,
     /// Objects whose next pass detaches what it cannot unmount, if it begins before that time.
     detaching: BTreeMap<String, Instant>,
 }
 
 impl Agent {
-    /// An agent that knows what the one before it recorded.
+    /// An agent that knows what the agent before it recorded.
     pub fn new(
         site: Site,
         converger: Arc<Converger>,
@@ -131,8 +138,8 @@ impl Agent {
         let finishing = async {
             while let Some(result) = self.workers.join_next().await {
                 match result {
-                    Ok(WorkerResult::Mounts { uid, .. }) => self.queue.forget(&uid),
-                    Ok(WorkerResult::CleanedUp(_)) => self.clean_up.done(),
+                    Ok(WorkerResult::Object { uid, .. }) => self.queue.forget(&uid),
+                    Ok(WorkerResult::CleanUp(_)) => self.clean_up.done(),
                     Err(_) => {}
                 }
             }
@@ -141,7 +148,7 @@ impl Agent {
             let objects =
                 self.queue.running().map(|uid| format!("ClientMount {}", self.objects.name(uid)));
             let clean_up =
-                self.clean_up.running().then(|| "mounts that no object wants".to_owned());
+                self.clean_up.running().then(|| "the clean-up of unwanted mounts".to_owned());
             let named: Vec<_> = objects.chain(clean_up).collect();
             log::warn!(
                 "work on {} did not end within {} s: its commands are killed, and the next start goes on from what they left",
@@ -197,79 +204,49 @@ impl Agent {
                 return;
             }
             for uid in due {
-                self.start_one(&uid, now);
+                self.start_object(&uid, now);
             }
         }
     }
 
-    /// The clean-up starts only while no worker runs: it could take what a worker is about to mount for unwanted.
-    fn may_clean_up(&self) -> bool {
-        self.workers.is_empty()
-    }
-
-    fn start_one(&mut self, uid: &str, now: Instant) {
+    fn start_object(&mut self, uid: &str, now: Instant) {
         match self.objects.work(uid) {
             Some(Work { dropped, now: Err(outcome), .. })
                 if dropped.is_empty() && !outcome.done() =>
             {
-                let worked = Worked { outcome, gone: Vec::new() };
-                self.worker_finished(WorkerResult::Mounts { uid: uid.to_owned(), worked }, now);
+                let result = WorkResult { outcome, unmounted: Vec::new() };
+                self.worker_finished(WorkerResult::Object { uid: uid.to_owned(), result }, now);
             }
             Some(work) => {
-                let work = self.detached(uid, work, now);
+                let work = self.with_detach(uid, work, now);
                 let (uid, converger) = (uid.to_owned(), Arc::clone(&self.converger));
                 let records = Arc::clone(&self.records);
                 let refused = work.refusal();
                 self.workers.spawn_blocking(move || {
-                    let worked = caught(|| work.carry_out(&converger, &records));
-                    let worked = worked.unwrap_or_else(|panicked| Worked {
+                    let result = caught(|| work.carry_out(&converger, &records));
+                    let result = result.unwrap_or_else(|panicked| WorkResult {
                         outcome: refused(Failure::of_panic(&panicked)),
-                        gone: Vec::new(),
+                        unmounted: Vec::new(),
                     });
-                    WorkerResult::Mounts { worked, uid }
+                    WorkerResult::Object { result, uid }
                 });
             }
             None => self.queue.forget(&uid.to_owned()),
         }
     }
 
-    fn start_clean_up(&mut self) {
-        let Some(keep) = self.paths_to_keep() else { return };
-        self.clean_up.begin();
-        self.kept_paths = keep.iter().cloned().collect();
-        let converger = Arc::clone(&self.converger);
-        self.workers.spawn_blocking(move || {
-            let cleaned_up = converger.converge(&Desired::OnlyMounts(keep));
-            WorkerResult::CleanedUp(
-                cleaned_up.map(drop).map_err(|error| Failure::of_convergence(&error)),
-            )
-        });
-    }
-
-    /// Every path at which an object may be mounted; `None` when an object cannot be read.
-    fn paths_to_keep(&mut self) -> Option<Vec<MountPoint>> {
-        let keep = self.objects.possible_paths();
-        if keep.is_none() {
-            let why = "an object cannot be read, so its mounts cannot be told";
-            if self.clean_up.postpone(why) {
-                log::warn!("unwanted mounts are not looked for: {why}");
-            }
-        }
-        keep
-    }
-
     fn worker_finished(&mut self, result: WorkerResult, now: Instant) {
         match result {
-            WorkerResult::Mounts { uid, worked } => self.converged(&uid, &worked, now),
-            WorkerResult::CleanedUp(result) => self.cleaned_up(result, now),
+            WorkerResult::Object { uid, result } => self.converged(&uid, &result, now),
+            WorkerResult::CleanUp(result) => self.cleaned_up(result, now),
         }
         self.report_health();
     }
 
-    fn converged(&mut self, uid: &str, worked: &Worked, now: Instant) {
-        let outcome = &worked.outcome;
-        // Also when the object changed meanwhile: the agent must not unmount again what is gone.
-        for other in self.objects.dropped_gone(uid, worked) {
+    fn converged(&mut self, uid: &str, result: &WorkResult, now: Instant) {
+        let outcome = &result.outcome;
+        // Also when the object changed meanwhile: the agent must not unmount a dropped mount twice.
+        for other in self.objects.dropped_unmounted(uid, result) {
             self.queue.wake(other);
         }
         if self.queue.finished(&uid.to_owned(), outcome.retry().unwrap_or(Retry::OnChange), now)
@@ -277,7 +254,7 @@ impl Agent {
         {
             return;
         }
-        self.view.worked(uid, outcome, SystemTime::now());
+        self.view.pass_ended(uid, outcome, SystemTime::now());
         self.holders.set(&uid.to_owned(), outcome.holders());
         let error = agent::report::error(&self.site.node, &outcome.failures);
         let unreadable = || agent::report::unreadable(outcome);
@@ -313,39 +290,10 @@ impl Agent {
         }
     }
 
-    fn cleaned_up(&mut self, result: Result<(), Failure>, now: Instant) {
-        match result {
-            Ok(()) => self.clean_up.done(),
-            Err(failure) => {
-                let text = failure.debug;
-                if self.clean_up.failed(&text, now) {
-                    log::warn!("unwanted mounts remain: {text}");
-                }
-            }
-        }
-    }
-
     fn next_due(&self) -> Option<Instant> {
-        // Where a clean-up must wait for the workers, the last of them to come back wakes the loop.
+        // Where a clean-up must wait for the workers, the last of them to end wakes the loop.
         let clean_up = self.clean_up.next_due().filter(|_| self.may_clean_up());
         [self.queue.deadline(), clean_up].into_iter().flatten().min()
-    }
-
-    fn report_health(&self) {
-        let clean_up = self.clean_up.failure().map(|why| format!("unwanted mounts remain: {why}"));
-        let objects = self
-            .failing
-            .iter()
-            .map(|(uid, why)| format!("ClientMount {}: {why}", self.objects.name(uid)));
-        let problems: Vec<_> = objects.chain(clean_up).collect();
-        let (state, message) = match &*problems {
-            [] => (health::State::Ok, String::new()),
-            [one] => (health::State::Warning, one.clone()),
-            [first, more @ ..] => {
-                (health::State::Warning, format!("{first} (and {} more)", more.len()))
-            }
-        };
-        self.outbox.set_health(Health { state: state.into(), message, ..Health::default() });
     }
 }
 

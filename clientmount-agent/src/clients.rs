@@ -1,4 +1,4 @@
-//! Who is connected to the node's socket.
+//! Connections to the node's socket.
 
 use std::{
     io,
@@ -16,7 +16,7 @@ use tokio::{
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::transport::server::{Connected, UdsConnectInfo};
 
-/// Counts the connections.
+/// Counts the open connections.
 #[derive(Debug, Clone, Default)]
 pub struct Clients(Arc<watch::Sender<usize>>);
 

@@ -15,7 +15,7 @@ use storage::{
 };
 use thiserror::Error;
 
-use crate::kubernetes::{Choice, Given, KubernetesArgs, UpstreamError, choose};
+use crate::kubernetes::{Choice, Given, KubernetesArgs, UpstreamError, api_upstream};
 use agent::{
     coordinator::{AddressError, CertificateArgs, CoordinatorAddress},
     node::{DeadlineArgs, NodeArgs, NodeNameError},
@@ -32,13 +32,13 @@ const COMMON: [&str; 8] =
 /// A coordinator tells it of them, or it watches the Kubernetes API itself when that is named, as by the flags and the
 /// environment of clientmountd, or when it is started under the name clientmountd. The subcommands install, remove, start,
 /// stop, status and version do what they did there. Stopping the agent leaves everything mounted. Exit
-/// codes: 0 stopped by a signal, 1 failed, 2 bad usage, 3 a newer agent speaks for this node.
+/// codes: 0 stopped by a signal, 1 failed, 2 bad usage, 3 a newer agent of this node is connected.
 #[derive(Debug, Parser)]
 #[command(version, mut_args(|flag| short_help(flag, &COMMON)))]
 pub struct Args {
     #[command(flatten)]
     pub node: NodeArgs,
-    /// Directory in which it is recorded what is mounted, and which of the site's hooks ran
+    /// Directory in which the agent records what is mounted, and which of the site's hooks ran
     #[arg(
         long,
         env = "WARREN_STATE_DIR",
@@ -47,7 +47,7 @@ pub struct Args {
         help_heading = "Node"
     )]
     pub state_dir: PathBuf,
-    /// Socket on which this node's scripts are answered
+    /// Socket on which the agent answers this node's scripts
     #[arg(
         long,
         env = "WARREN_LISTEN",
@@ -131,10 +131,12 @@ pub enum ConfigError {
     Mock,
 }
 
+/// Where the agent gets its ClientMounts from.
 #[derive(Debug, Clone)]
 pub enum Upstream {
     /// A coordinator: its address, and this node's certificate files.
     Coordinator(Box<CoordinatorAddress>),
+    /// The Kubernetes API itself.
     Api {
         address: Address,
         /// Token and CA files, for an address `https://HOST:PORT`; other addresses name their own.
@@ -147,12 +149,13 @@ pub struct Config {
     /// The node's name, mount roots and volumes.
     pub site: Site,
     pub upstream: Upstream,
-    /// What the administrator should know of flags that have no effect.
+    /// Texts for the log about flags that have no effect.
     pub notes: Vec<String>,
+    /// Path of the socket for this node's scripts.
     pub listen: PathBuf,
-    /// After how long without anything to do the agent ends; never, when there is none.
+    /// How long an agent with nothing to do waits before it ends; `None`: it never ends.
     pub idle_exit: Option<Duration>,
-    /// What an unmount that is out of time does.
+    /// What an unmount does at its deadline, if the script does not say that.
     pub on_timeout: proto::v1::OnTimeout,
     pub storage: LinuxConfig,
 }
@@ -173,7 +176,7 @@ impl Args {
         Ok(args)
     }
 
-    /// What is logged, by whichever flag says so.
+    /// Which messages are logged, by Warren's flag or by zap's.
     pub fn logs(&self) -> LogArgs {
         let log_level = self.zap.level().unwrap_or(self.logs.log_level);
         LogArgs { log_level }
@@ -185,7 +188,7 @@ impl Args {
             return Err(ConfigError::Mock);
         }
         let (upstream, note) = self.upstream()?;
-        let notes = note.into_iter().chain(without_meaning(&self.zap)).collect();
+        let notes = note.into_iter().chain(without_effect(&self.zap)).collect();
         self.take_node_name()?;
         let command_deadline = match self.kubernetes.command_timeout {
             Some(timeout) if !timeout.is_zero() => timeout,
@@ -222,10 +225,11 @@ impl Args {
             let address = self.certificates.coordinator(&self.coordinator)?;
             return Ok((Upstream::Coordinator(Box::new(address)), None));
         }
-        let api = choose(&self.kubernetes)?;
+        let api = api_upstream(&self.kubernetes)?;
         Ok((Upstream::Api { address: api.address, credentials: api.credentials }, api.note))
     }
 
+    /// Uses --node-name if --node is not given.
     fn take_node_name(&mut self) -> Result<(), ConfigError> {
         let named = self.kubernetes.node_name.take().filter(|name| !name.is_empty());
         match (&self.node.node, named) {
@@ -241,10 +245,10 @@ impl Args {
     }
 }
 
-fn without_meaning(zap: &ZapArgs) -> Option<String> {
-    let flags = zap.without_meaning();
+fn without_effect(zap: &ZapArgs) -> Option<String> {
+    let flags = zap.without_effect();
     (!flags.is_empty()).then(|| {
-        format!("{} had a meaning for another daemon's log and have none here", flags.join(", "))
+        format!("{} configured another daemon's log and have no effect here", flags.join(", "))
     })
 }
 
@@ -268,8 +272,8 @@ mod tests {
     }
 
     fn check_as(program: &str, args: &[&str]) -> Result<Config, String> {
-        let words = std::iter::once(&program).chain(args).map(OsString::from);
-        let args = Args::read(words).map_err(|error| error.to_string())?;
+        let line = std::iter::once(&program).chain(args).map(OsString::from);
+        let args = Args::read(line).map_err(|error| error.to_string())?;
         args.check().map_err(|error| chain(&error))
     }
 
@@ -281,7 +285,7 @@ mod tests {
     ];
 
     #[test]
-    fn the_flags_of_the_go_daemon_lead_to_the_api() {
+    fn the_flags_of_the_go_daemon_name_the_api() {
         let more = [
             "--service-cert-file=/etc/client-mount/service.cert",
             "-node-name",
@@ -294,7 +298,7 @@ mod tests {
             "-zap-devel",
         ];
         let config = check(&[&SERVER[..], &more].concat()).unwrap();
-        assert_eq!(config.site.node.as_str(), "compute-01", "the last of a name wins");
+        assert_eq!(config.site.node.as_str(), "compute-01", "the last value of a flag counts");
         assert_eq!(config.storage.command_deadline.as_secs(), 120);
         assert!(config.notes[0].contains("--zap-devel"), "{:?}", config.notes);
         let Upstream::Api { address, credentials } = config.upstream else {
@@ -305,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_decides_only_when_nothing_else_does() {
+    fn the_programs_name_decides_only_when_no_flag_does() {
         let api = |config: Config| matches!(config.upstream, Upstream::Api { .. });
         assert!(api(check_as("/usr/bin/clientmountd", &["--node", "c"]).unwrap()));
         assert!(!api(check_as("clientmount-agent", &["--node", "c"]).unwrap()));
@@ -338,7 +342,7 @@ mod tests {
 
     #[test]
     fn bad_values_are_named_with_their_remedy() {
-        for (args, told) in [
+        for (args, message) in [
             (&["--node", "a b"][..], "--node: \"a b\" is not a host name"),
             (&["--node", "c", "--mount-root", "mnt"], "--mount-root: \"mnt\" is not absolute"),
             (&["--node", "c", "--mount-root", "/"], "--mount-root"),
@@ -362,13 +366,13 @@ mod tests {
             ),
             (
                 &["--coordinator", "unix:///x", "--api", "in-cluster"],
-                "--coordinator and --api name two ways",
+                "--coordinator and --api name two sources",
             ),
             (&["--command-timeout", "x"], "1m30s"),
             (&["--command-timeout", "9", "--command-deadline", "9"], "cannot be used with"),
         ] {
             let error = check(args).unwrap_err();
-            assert!(error.contains(told), "{args:?}: {error}");
+            assert!(error.contains(message), "{args:?}: {error}");
         }
     }
 }

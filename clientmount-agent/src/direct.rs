@@ -1,11 +1,11 @@
 //! Direct mode: a compute watches its ClientMounts in the Kubernetes API and patches them itself, without a coordinator.
 //!
 //! ```text
-//! watch ─► State ─► LinkEvent ─► agent ─► Outbox ─► State ─► pass (patch; read a profile)
+//! watch ─► State ─► LinkEvent ─► agent ─► Outbox ─► State ─► pass (patches the object, reads a profile)
 //! ```
 //! At rest the watch is one idle connection: the agent asks for no bookmarks, and for a watch that stays open for about an hour.
-//! The agent reads a profile when an object that names it is new or changed: a watch on the profiles of all jobs would wake
-//! every compute for each of them.
+//! The agent reads a profile when an object that names it is new or changed: a watch on profiles would wake every compute for
+//! every job's profile.
 
 mod pass;
 mod questions;
@@ -31,12 +31,13 @@ use agent::{
 };
 use pass::{Passed, pass};
 use questions::Questions;
-use state::{State, Todo};
+use state::{ApiRequests, State};
 
-/// Shortest and longest time for which the agent asks the API to keep a watch open. Each node picks one by chance, because all
-/// nodes of a machine may start in the same second and must not come back in the same one.
-const WATCH: (Duration, Duration) = (Duration::from_secs(50 * 60), Duration::from_secs(70 * 60));
-/// How many objects are written at the same time.
+/// Shortest and longest time for which the agent asks the API to keep a watch open. Each node picks a time by chance, because all
+/// nodes of a machine may start in the same second and must not reconnect in the same second.
+const WATCH_TIMEOUT: (Duration, Duration) =
+    (Duration::from_secs(50 * 60), Duration::from_secs(70 * 60));
+/// How many passes may run at the same time.
 const PASSES: usize = 16;
 
 /// How a node watches the API at `address`.
@@ -45,13 +46,13 @@ pub fn watch_config(address: &Address) -> Config {
     // after an hour of silence; the agent then reads one namespace's list.
     let config = Config::default().disable_bookmarks();
     match address {
-        // The kernel notices when the other end is gone.
+        // The kernel notices when the API server is gone (TCP keepalive).
         Address::Unix(_) | Address::InCluster | Address::Server(_) => {
-            let (shortest, longest) = WATCH;
+            let (shortest, longest) = WATCH_TIMEOUT;
             let long = shortest + (longest - shortest).mul_f64(fastrand::f64());
             config.timeout(u32::try_from(long.as_secs()).unwrap_or(u32::MAX))
         }
-        // kube sets no keepalive on these connections, so the watch has to begin again now and then.
+        // kube sets no keepalive on these connections, so kube's own timeout restarts the watch every few minutes.
         Address::Kubeconfig(_) => config,
     }
 }
@@ -173,7 +174,7 @@ impl Direct {
                     self.queue.wake(name);
                 }
             }
-            OutboxMessage::Asking(asking) => self.questions.take(asking),
+            OutboxMessage::Question(message) => self.questions.take(message),
             OutboxMessage::Health(_) => {}
         }
     }
@@ -187,8 +188,8 @@ impl Direct {
 
     fn start(&mut self, now: Instant) {
         for name in self.queue.start(now, |_| true) {
-            match self.state.todo(&name) {
-                Some(todo) => drop(self.passes.spawn(pass(self.client.clone(), todo))),
+            match self.state.requests(&name) {
+                Some(requests) => drop(self.passes.spawn(pass(self.client.clone(), requests))),
                 None => {
                     self.refused.remove(&name);
                     self.queue.finished(&name, Retry::OnChange, now);
@@ -198,24 +199,24 @@ impl Direct {
     }
 
     fn passed(&mut self, passed: Passed, now: Instant) {
-        let Passed { done, wrote, read } = passed;
-        let name = done.object.name_any();
+        let Passed { requests, written, profile } = passed;
+        let name = requests.object.name_any();
         let mut retry = Retry::OnChange;
-        match wrote {
+        match written {
             Some(Ok(stored)) => {
                 self.logged.clear();
                 self.refused.remove(&name);
-                self.state.wrote(&done, stored);
+                self.state.written(&requests, stored);
                 self.queue.wake(name.clone());
             }
-            Some(Err(error)) => retry = self.failed(&done, &error),
+            Some(Err(error)) => retry = self.failed(&requests, &error),
             None => {}
         }
-        match read {
+        match profile {
             Some(Ok(profile)) => {
                 self.logged.clear();
                 let is_found = profile.is_ok();
-                self.state.read(&done, profile);
+                self.state.set_profile(&requests, profile);
                 retry = if is_found { retry } else { Retry::Soon };
             }
             Some(Err(why)) => {
@@ -230,8 +231,8 @@ impl Direct {
         self.queue.finished(&name, retry, now);
     }
 
-    fn failed(&mut self, done: &Todo, error: &WriteError) -> Retry {
-        let name = done.object.name_any();
+    fn failed(&mut self, requests: &ApiRequests, error: &WriteError) -> Retry {
+        let name = requests.object.name_any();
         match error {
             // The watch brings what somebody else wrote, or that the object is gone.
             WriteError::Conflict { .. } | WriteError::Unknown { .. } => Retry::Soon,
@@ -245,7 +246,7 @@ impl Direct {
                 if self.refused.insert(name, why.clone()).as_ref() != Some(&why) {
                     log::warn!("{error}: {why}; the agent tries again, at least once a minute");
                 }
-                self.state.write_refused(done);
+                self.state.write_refused(requests);
                 Retry::Later
             }
         }

@@ -1,7 +1,7 @@
 //! On demand: the agent ends when nobody is connected to its socket and it has nothing to do. Mounts stay.
 //!
-//! What it would have to remember is recorded (`<state>/mounts`) or stored in the API, so that the next start knows it. The only
-//! timer of this mode runs once the agent has become idle.
+//! What the agent knows is recorded (`<state>/mounts`) or stored in the API, so that the next start knows it too. The only timer
+//! of this mode runs once the agent is idle.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -26,9 +26,9 @@ pub async fn idle(
     loop {
         viewed.borrow_and_update();
         let is_idle = {
-            let (nobody, state) =
+            let (no_clients, state) =
                 (*clients.borrow_and_update() == 0, question.answer.borrow_and_update());
-            nobody && is_idle(&view, &outbox.reports(), state.as_ref(), has_coordinator)
+            no_clients && is_idle(&view, &outbox.reports(), state.as_ref(), has_coordinator)
         };
         tokio::select! {
             changed = changed(&mut viewed, &mut clients, &mut question) => if !changed {
@@ -51,8 +51,8 @@ async fn changed(
     }
 }
 
-/// Without an answer of the coordinator nothing is known of what the API stores. An agent that has done nothing either has
-/// nothing to lose; the next start asks again.
+/// Whether the agent has nothing to do. While the coordinator has not answered, the agent does not know what the API stores; it is
+/// idle only if it has done nothing since its start.
 fn is_idle(
     view: &View,
     reports: &[Report],
@@ -64,12 +64,12 @@ fn is_idle(
     };
     view.activity().idle
         && view.activity().cleaned_up
-        && are_stored(reports, &state.mounts)
+        && are_reports_stored(reports, &state.mounts)
         && (has_coordinator || state.mounts.iter().all(|mount| !mount.held || is_mounted(mount)))
 }
 
-/// Whether the API says of each object what the agent reported.
-fn are_stored(reports: &[Report], mounts: &[JobMount]) -> bool {
+/// Whether the API has every report of the agent.
+fn are_reports_stored(reports: &[Report], mounts: &[JobMount]) -> bool {
     let by_uid: BTreeMap<_, _> = mounts.iter().map(|mount| (mount.uid.as_str(), mount)).collect();
     reports.iter().all(|report| match by_uid.get(report.uid.as_str()) {
         None => true,
@@ -82,7 +82,7 @@ fn status(mount: &JobMount) -> Option<ClientMountStatus> {
     serde_json::from_slice(&mount.status).ok()
 }
 
-/// Whether a job uses it now: the script that ends the job starts the agent again.
+/// Whether a job uses the mount now: the script that ends the job starts the agent again.
 fn is_mounted(mount: &JobMount) -> bool {
     let is_ready = |status: ClientMountStatus| {
         status.mounts.iter().all(|mount| mount.ready && mount.state == MountState::Mounted)
@@ -127,11 +127,11 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_is_idle_once_everything_is_done_and_the_api_says_so() {
+    fn an_agent_is_idle_once_everything_is_done_and_the_api_has_every_report() {
         let (mounted, unmounted) =
             (all(MountState::Mounted, true), all(MountState::Unmounted, true));
-        let never_told = View::default();
-        never_told.set_activity(Activity { cleaned_up: false, idle: true });
+        let before_first_list = View::default();
+        before_first_list.set_activity(Activity { cleaned_up: false, idle: true });
         let at_rest = View::default();
         at_rest.set_activity(Activity { cleaned_up: true, idle: true });
         let busy = View::default();
@@ -174,7 +174,7 @@ mod tests {
                 true,
             ),
             ("no connection", &at_rest, vec![report(mounted.clone(), false)], None, false),
-            ("never any", &never_told, Vec::new(), None, true),
+            ("never any", &before_first_list, Vec::new(), None, true),
         ] {
             assert_eq!(is_idle(view, &reports, state.as_ref(), true), expected, "{what}");
         }

@@ -4,8 +4,8 @@
 //! coordinator ─ Question ─► JobState ┐
 //! agent ────────── View ──► Viewed ──┴─ judge (pure) ─► wait ─► JobNews
 //! ```
-//! Only ClientMounts say what is to be mounted: a verb waits and reports. An administrator may ask for one exception: what the
-//! agent does with a mount that is still in use when an `unmount` has no more time (`timeout`).
+//! Only ClientMounts say what is to be mounted: a verb only waits and reports. An administrator may ask for one exception: what
+//! the agent does with a mount that is still in use when an `unmount` has no more time (`timeout`).
 
 use std::time::Instant;
 
@@ -14,20 +14,20 @@ mod lines;
 mod timeout;
 mod wait;
 
-pub use judge::{Evidence, Goal, Judged, judge};
+pub use judge::{Evidence, Goal, Judgement, judge};
 pub use lines::lines;
-pub use wait::{Ask, Shared, wait};
+pub use wait::{Call, Shared, wait};
 
-/// What a verb may request of the agent's main loop.
+/// A request of a verb to the agent's main loop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
     /// Begin a pass on these objects now, by uid.
-    Look(Vec<String>),
+    StartPass(Vec<String>),
     /// The same, and detach (MNT_DETACH) what cannot be unmounted.
     Detach {
         /// The objects, by uid.
         uids: Vec<String>,
-        /// A pass that begins later detaches nothing: the script was answered by then that the mount stays.
+        /// A pass that begins later detaches nothing: the script has had its answer by then.
         until: Instant,
     },
 }

@@ -1,4 +1,4 @@
-//! The flags and environment of the Go daemon `clientmountd`, and which way to the API they mean.
+//! The flags and environment of the Go daemon `clientmountd`, which say how to reach the API.
 
 mod upstream;
 
@@ -8,7 +8,7 @@ use apiclient::Address;
 use clap::Args;
 use daemon::GoFlag;
 
-pub use upstream::{ApiUpstream, Choice, Given, UpstreamError, choose};
+pub use upstream::{ApiUpstream, Choice, Given, UpstreamError, api_upstream};
 
 /// How this node reaches the Kubernetes API itself, without a coordinator.
 #[derive(Debug, Clone, Default, Args)]
@@ -54,7 +54,7 @@ impl KubernetesArgs {
     ];
 }
 
-const LONGEST: Duration = Duration::from_secs(86_400);
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(86_400);
 
 /// A number of seconds, or a time with units.
 fn timeout(text: &str) -> Result<Duration, &'static str> {
@@ -63,7 +63,7 @@ fn timeout(text: &str) -> Result<Duration, &'static str> {
         Ok(seconds) => Duration::from_secs(seconds),
         Err(_) => humantime::parse_duration(text).map_err(|_| USE)?,
     };
-    if time > LONGEST { Err(USE) } else { Ok(time) }
+    if time > LONGEST_TIMEOUT { Err(USE) } else { Ok(time) }
 }
 
 #[cfg(test)]

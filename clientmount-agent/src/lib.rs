@@ -1,4 +1,5 @@
-//! The agent of a compute: mounts what ClientMounts ask for, as a coordinator or its own watch on the API tells it.
+//! The agent of a compute: mounts what ClientMounts ask for, which it receives from a coordinator or from its own watch on the
+//! API.
 //!
 //! # Path of data
 //! ```text
@@ -7,8 +8,8 @@
 //! script ───────────── serve ─► job (waits for agent and coordinator) ─► script
 //! ```
 //! # Guarantees
-//! * Nothing is unmounted because the coordinator or the API is away, and nothing of ours stays mounted that no object wants.
-//! * At rest there is one idle connection and no timer; on the API the watch is asked for again about once an hour.
+//! * The agent unmounts nothing because the coordinator or the API is away, and leaves no unwanted mount of Warren's.
+//! * At rest the agent has one idle connection and no timer; when it watches the API it restarts the watch about once an hour.
 
 pub mod agent;
 pub mod clients;

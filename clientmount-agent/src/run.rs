@@ -30,17 +30,18 @@ use agent::{
     records::{MountRecords, RecordError},
 };
 
+/// Why the agent cannot start.
 #[derive(Debug, Error)]
 pub enum RunError {
     #[error("set up the node's storage")]
     Storage(#[source] LinuxHostError),
     #[error("open the records of mounts")]
     Records(#[source] RecordError),
-    #[error("find out who this agent is")]
+    #[error("read what identifies this agent")]
     Hello(#[source] HelloError),
-    #[error("set up the way to the coordinator")]
+    #[error("set up the connection to the coordinator")]
     Coordinator(#[source] CertificateError),
-    #[error("set up the way to the API")]
+    #[error("set up the connection to the API")]
     Api(#[source] ConnectError),
     #[error("serve the node's socket")]
     Serve(#[source] ListenError),
@@ -48,9 +49,10 @@ pub enum RunError {
     Stop(#[source] daemon::StopError),
 }
 
-/// Events that may wait for the agent; when there are more the link stops reading.
+/// Number of events that may wait for the agent; when there are more the link stops reading.
 const EVENTS: usize = 64;
 
+/// Runs the agent until a signal stops it, it is idle, or a newer agent of this node is connected.
 pub async fn run(config: Config) -> Result<End, RunError> {
     let signals = Signals::listen().map_err(RunError::Stop)?;
     let records = MountRecords::open(&config.storage.state).map_err(RunError::Records)?;
@@ -80,7 +82,8 @@ pub async fn run(config: Config) -> Result<End, RunError> {
         let has_coordinator = matches!(config.upstream, Upstream::Coordinator(_));
         idle(after, has_coordinator, Arc::clone(&view), Arc::clone(&outbox), clients)
     });
-    let linking = link(config.upstream, &config.site.node, Arc::clone(&outbox), events).await?;
+    let linking =
+        start_link(config.upstream, &config.site.node, Arc::clone(&outbox), events).await?;
     notify_ready();
 
     let agent = Agent::new(config.site, converger, Arc::new(records), outbox);
@@ -88,7 +91,7 @@ pub async fn run(config: Config) -> Result<End, RunError> {
     let stop = async {
         tokio::select! {
             _ = signals.stopped() => {}
-            Some(()) = OptionFuture::from(idle) => log::debug!("nothing to do: the agent ends, and mounts stay"),
+            Some(()) = OptionFuture::from(idle) => log::debug!("the agent is idle: it ends, and mounts stay"),
         }
         notify_stopping();
     };
@@ -96,13 +99,14 @@ pub async fn run(config: Config) -> Result<End, RunError> {
     linking.abort();
     serving.abort();
     if !is_inherited {
-        // What cannot be unlinked now is replaced by the next start.
+        // If this fails the next start replaces the socket.
         drop(std::fs::remove_file(&config.listen));
     }
     Ok(end)
 }
 
-async fn link(
+/// Starts the task that connects the agent to its coordinator or to the API.
+async fn start_link(
     upstream: Upstream,
     node: &NodeName,
     outbox: Arc<Outbox>,
@@ -111,7 +115,7 @@ async fn link(
     match upstream {
         Upstream::Coordinator(address) => {
             let hello = hello(node, Role::Compute).map_err(RunError::Hello)?;
-            // An administrator has to mend files that cannot be used now.
+            // If the files cannot be used now, an administrator has to correct them.
             address.endpoint().map_err(RunError::Coordinator)?;
             let linked = link::run(*address, hello, outbox, events);
             Ok(tokio::spawn(vital("the link to the coordinator", linked)))
@@ -119,7 +123,7 @@ async fn link(
         Upstream::Api { address, credentials } => {
             let client =
                 connect_with(&address, credentials.as_ref()).await.map_err(RunError::Api)?;
-            log::info!("the API is watched directly at {address}");
+            log::info!("the agent watches the API directly at {address}");
             let config = watch_config(&address);
             let linked = direct::run(client, config, node.clone(), outbox, events);
             Ok(tokio::spawn(vital("the link to the API", linked)))

@@ -21,7 +21,7 @@ use tonic::{Request, Response, Status, transport::Server};
 
 use crate::{
     clients::Clients,
-    job::{Ask, Goal, Shared, lines, wait},
+    job::{Call, Goal, Shared, lines, wait},
 };
 use agent::{
     desired::{MountUnits, ObjectError, desired, no_references},
@@ -31,20 +31,22 @@ use agent::{
 };
 
 const NO_PROFILE: &str = "no NnfStorageProfile was given: add the one that the ClientMount's labels name to the files, or apply it first";
-/// How long a status waits for what the coordinator says of a job.
-const ANSWER: Duration = Duration::from_secs(5);
-/// Messages that may wait for a script to read them. A script that reads none holds up its own call only.
+/// How long a status waits for the coordinator's answer about a job.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// Number of messages that may wait for a script to read them. A script that reads none delays its own call only.
 const IN_FLIGHT: usize = 8;
 
+/// Serves the node's socket until it fails.
 pub async fn serve(listener: UnixListener, clients: Clients, service: NodeService) {
     let served = Server::builder()
         .add_service(NodeServer::new(service).max_decoding_message_size(LARGEST_MESSAGE))
         .serve_with_incoming(clients.of(listener));
     if let Err(error) = served.await {
-        log::error!("the node's socket is served no more: {}", daemon::chain(&error));
+        log::error!("the agent cannot serve the node's socket any more: {}", daemon::chain(&error));
     }
 }
 
+/// The gRPC service `Node`.
 #[derive(Debug)]
 pub struct NodeService {
     pub shared: Shared,
@@ -52,6 +54,7 @@ pub struct NodeService {
 }
 
 impl NodeService {
+    /// Begins a call that waits for a job's mounts.
     fn begin(
         &self,
         job: Option<JobName>,
@@ -59,12 +62,12 @@ impl NodeService {
         deadline_ms: u64,
         on_timeout: OnTimeout,
     ) -> Result<Response<ReceiverStream<Result<JobNews, Status>>>, Status> {
-        let job = named(job)?;
+        let job = checked(job)?;
         let deadline = Duration::from_millis(deadline_ms);
-        let (news, stream) = mpsc::channel(IN_FLIGHT);
-        let ask = Ask { job, goal, deadline, on_timeout };
-        tokio::spawn(wait(ask, self.shared.clone(), news));
-        Ok(Response::new(ReceiverStream::new(stream)))
+        let (stream, messages) = mpsc::channel(IN_FLIGHT);
+        let call = Call { job, goal, deadline, on_timeout };
+        tokio::spawn(wait(call, self.shared.clone(), stream));
+        Ok(Response::new(ReceiverStream::new(messages)))
     }
 
     /// The steps for the objects that the agent knows; of one job, or all.
@@ -94,17 +97,17 @@ fn is_empty(job: &JobName) -> bool {
     })
 }
 
-fn named(job: Option<JobName>) -> Result<JobName, Status> {
-    let wrong = |why: &str| Err(Status::invalid_argument(why));
-    match job {
-        Some(job) if is_empty(&job) => wrong("no job is named: give --job ID or --workflow NAME"),
+/// The job that a request names, unless it is no job's name.
+fn checked(job: Option<JobName>) -> Result<JobName, Status> {
+    let invalid = |why: &str| Err(Status::invalid_argument(why));
+    match job.filter(|job| !is_empty(job)) {
         Some(JobName { name: Some(Name::Job(name) | Name::Workflow(name)) })
             if name.len() > NAME || name.contains(char::is_control) =>
         {
-            wrong("--job, --workflow: no job is called that")
+            invalid("--job, --workflow: no job has that name")
         }
         Some(job) => Ok(job),
-        None => wrong("no job is named: give --job ID or --workflow NAME"),
+        None => invalid("no job is named: give --job ID or --workflow NAME"),
     }
 }
 
@@ -152,14 +155,14 @@ impl Node for NodeService {
         let (seen, job) = match request.into_inner().job {
             None => (view.all(), None),
             Some(job) => {
-                let job = named(Some(job))?;
+                let job = checked(Some(job))?;
                 let mut question = Question::ask(outbox, Some(job.clone()));
                 let is_certain = |answer: &Option<v1::JobState>| {
                     let uncertain = v1::job_state::Knowledge::Uncertain;
                     answer.as_ref().is_some_and(|state| state.knowledge() != uncertain)
                 };
                 // Without an answer in time the status shows the node's own view.
-                let _ = timeout(ANSWER, question.answer.wait_for(is_certain)).await;
+                let _ = timeout(ANSWER_TIMEOUT, question.answer.wait_for(is_certain)).await;
                 let state = question.answer.borrow().clone();
                 (view.of_job(&job, state.as_ref()), state)
             }
@@ -277,7 +280,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_plan_is_told_and_not_carried_out() {
+    async fn a_plan_is_returned_and_not_carried_out() {
         let served = Served::start();
         let mut client = served.client().await;
         let plan = client.plan(served.request()).await.unwrap().into_inner();
@@ -311,11 +314,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_object_is_an_invalid_argument() {
+    async fn a_request_without_an_object_is_an_invalid_argument() {
         let served = Served::start();
         let mut client = served.client().await;
-        for torn in [&b"{"[..], b"\xff\xfe", b"{\"kind\":\"ClientMount\"}"] {
-            let request = PlanRequest { client_mount: torn.to_vec(), ..served.request() };
+        for invalid in [&b"{"[..], b"\xff\xfe", b"{\"kind\":\"ClientMount\"}"] {
+            let request = PlanRequest { client_mount: invalid.to_vec(), ..served.request() };
             let status = client.plan(request).await.unwrap_err();
             assert_eq!(status.code(), Code::InvalidArgument);
             assert!(status.message().starts_with("client_mount: "), "{}", status.message());
@@ -326,7 +329,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn status_is_told() {
+    async fn status_is_returned() {
         let served = Served::start();
         let status =
             served.client().await.status(StatusRequest::default()).await.unwrap().into_inner();

@@ -18,7 +18,7 @@ use systemctl::systemctl;
 /// LSB's exit code for "insufficient privilege".
 const NOT_ROOT: u8 = 4;
 
-/// What the administrator asked for in place of running the agent.
+/// A subcommand for the administrator, instead of running the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subcommand {
     /// Install the service, which runs the agent with these arguments.
@@ -52,7 +52,7 @@ impl Subcommand {
             "remove" => (Self::Remove, "remove"),
             "start" => (Self::Start, "start"),
             "stop" => (Self::Stop, "stop"),
-            // Under its own name the agent shows its mounts.
+            // Under its own name the agent's verb `status` shows its mounts.
             "status" if called_clientmountd(arguments.first()) => (Self::Status, "status"),
             "version" => (Self::Version, "version"),
             _ => return None,
@@ -70,13 +70,13 @@ impl Subcommand {
     pub fn run(self, program: &OsString) -> ExitCode {
         let changes = !matches!(self, Self::Status | Self::Version);
         if changes && !nix::unistd::geteuid().is_root() {
-            complain("root is needed to change a service: use sudo");
+            print_error("root is needed to change a service: use sudo");
             return ExitCode::from(NOT_ROOT);
         }
         let service = Service::of_this_host();
         let outcome = match self {
             Self::Version => {
-                say(&format!("Version {}", env!("CARGO_PKG_VERSION")));
+                print(&format!("Version {}", env!("CARGO_PKG_VERSION")));
                 return ExitCode::SUCCESS;
             }
             Self::Install(arguments) => install(&service, program, &arguments),
@@ -87,11 +87,11 @@ impl Subcommand {
         };
         match outcome {
             Ok(done) => {
-                say(&done);
+                print(&done);
                 ExitCode::SUCCESS
             }
             Err(error) => {
-                complain(&daemon::chain(&*error));
+                print_error(&daemon::chain(&*error));
                 ExitCode::FAILURE
             }
         }
@@ -101,7 +101,7 @@ impl Subcommand {
 /// Prints why a subcommand was refused; the exit code is 2, bad usage.
 #[must_use]
 pub fn reject(error: &UnexpectedArgument) -> ExitCode {
-    complain(&error.to_string());
+    print_error(&error.to_string());
     ExitCode::from(2)
 }
 
@@ -123,19 +123,19 @@ fn run_systemctl(arguments: &[&str]) -> ExitCode {
     match systemctl(arguments) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            complain(&daemon::chain(&error));
+            print_error(&daemon::chain(&error));
             ExitCode::FAILURE
         }
     }
 }
 
 #[expect(clippy::print_stdout, reason = "an administrator typed a subcommand and reads the answer")]
-fn say(text: &str) {
+fn print(text: &str) {
     println!("{text}");
 }
 
 #[expect(clippy::print_stderr, reason = "an administrator typed a subcommand and reads the answer")]
-fn complain(text: &str) {
+fn print_error(text: &str) {
     eprintln!("error: {text}");
 }
 
@@ -143,13 +143,14 @@ fn complain(text: &str) {
 mod tests {
     use super::*;
 
-    fn read(words: &[&str]) -> Option<Result<Subcommand, UnexpectedArgument>> {
-        let line: Vec<_> = std::iter::once(&"clientmountd").chain(words).map(Into::into).collect();
+    fn read(arguments: &[&str]) -> Option<Result<Subcommand, UnexpectedArgument>> {
+        let line: Vec<_> =
+            std::iter::once(&"clientmountd").chain(arguments).map(Into::into).collect();
         Subcommand::read(&line)
     }
 
     #[test]
-    fn words_stand_first() {
+    fn subcommands_come_first() {
         assert_eq!(read(&["version"]), Some(Ok(Subcommand::Version)));
         assert_eq!(read(&["status"]), Some(Ok(Subcommand::Status)));
         let arguments = vec!["-node-name".into(), "c1".into()];

@@ -1,9 +1,9 @@
-//! What the agent knows of its ClientMounts now, for those who ask at the node's socket.
+//! What the agent knows of its ClientMounts now, for the clients of the node's socket.
 
 use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
 
 use parking_lot::{Mutex, MutexGuard};
-use proto::v1::{JobName, JobState, job_state::Knowledge};
+use proto::v1::{JobName, JobState};
 use tokio::sync::watch;
 
 use agent::{received::ReceivedMount, reconcile::Outcome};
@@ -13,12 +13,13 @@ use jobs::Identity;
 #[derive(Debug, Clone)]
 pub struct Viewed {
     pub received: Arc<ReceivedMount>,
-    /// Whether the API has it no more: the agent unmounts what it had.
+    /// Whether the object is gone from the API: the agent unmounts what it had mounted.
     pub gone: bool,
-    /// None until a pass on this version of the object ended.
+    /// The outcome of the last pass on this version of the object; `None` before a pass ended.
     pub outcome: Option<Outcome>,
     /// When the outcome changed last.
     pub since: Option<SystemTime>,
+    /// Number of passes on the object that ended.
     pub passes: u64,
 }
 
@@ -45,7 +46,7 @@ pub struct Activity {
 }
 
 impl View {
-    /// The agent received an object, or lost it.
+    /// The agent received an object, or the object is gone.
     pub fn received(&self, uid: &str, received: &ReceivedMount, gone: bool) {
         let mut inner = self.inner.lock();
         let known = inner.objects.get(uid);
@@ -63,7 +64,7 @@ impl View {
     }
 
     /// A pass on an object ended.
-    pub fn worked(&self, uid: &str, outcome: &Outcome, now: SystemTime) {
+    pub fn pass_ended(&self, uid: &str, outcome: &Outcome, now: SystemTime) {
         let mut inner = self.inner.lock();
         let Some(viewed) = inner.objects.get_mut(uid) else { return };
         viewed.passes += 1;
@@ -74,7 +75,7 @@ impl View {
         self.notify(inner);
     }
 
-    /// Nothing of an object is left, and the API has it no more.
+    /// Nothing of an object is left, and the object is gone from the API.
     pub fn forget(&self, uid: &str) {
         let mut inner = self.inner.lock();
         if inner.objects.remove(uid).is_some() {
@@ -110,19 +111,12 @@ impl View {
 
     /// The objects of a job: of the Workflow that the coordinator named, else those whose labels fit the job's name.
     pub fn of_job(&self, job: &JobName, state: Option<&JobState>) -> Vec<(String, Viewed)> {
-        let known = state.filter(|state| state.knowledge() == Knowledge::Known);
-        let is_meant = |viewed: &Viewed| {
+        let mut all = self.all();
+        all.retain(|(_, viewed)| {
             let labels =
                 viewed.received.object().and_then(|object| object.metadata.labels.as_ref());
-            labels.and_then(Identity::of_labels).is_some_and(|own| match known {
-                Some(state) => {
-                    (own.namespace, own.name) == (state.namespace.as_str(), state.workflow.as_str())
-                }
-                None => own.is(job),
-            })
-        };
-        let mut all = self.all();
-        all.retain(|(_, viewed)| is_meant(viewed));
+            labels.and_then(Identity::of_labels).is_some_and(|workflow| workflow.is_of(job, state))
+        });
         all
     }
 

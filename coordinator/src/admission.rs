@@ -27,14 +27,14 @@ pub(crate) struct Change<'a> {
 /// Why a change is not admitted.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// The object cannot be as it is.
+    /// The object is invalid.
     Invalid(String),
-    /// The change may not be made. Workload managers tell it from other errors by its code, and show the text to the user.
+    /// The change is not allowed. Workload managers recognise this by its code, and show the text to the user.
     Forbidden(String),
 }
 
 impl Refusal {
-    /// HTTP code and Kubernetes' word for it.
+    /// HTTP code and Kubernetes' reason.
     pub(crate) fn code(&self) -> (u16, &'static str) {
         match self {
             Self::Invalid(_) => (422, "Invalid"),
@@ -42,7 +42,7 @@ impl Refusal {
         }
     }
 
-    /// For the person who made the change.
+    /// The text for the person who made the change.
     pub(crate) fn text(&self) -> &str {
         match self {
             Self::Invalid(text) | Self::Forbidden(text) => text,
@@ -50,13 +50,12 @@ impl Refusal {
     }
 }
 
-/// Who is asked about Workflows: nobody where another engine drives them.
+/// The rules for Workflows; `None` where another engine drives them.
 pub(crate) type Workflows = Option<Rules>;
 
 /// Admits a change, or says what is wrong with it and how to put it right.
 ///
-/// A mistake that the stored object already has is not refused again: its finalizers must remain removable.
-/// The refusal, for the person who made the change.
+/// A mistake that the stored object already has is not refused again, so that its finalizers can be removed.
 pub(crate) fn admit(change: Change<'_>, workflows: &Workflows) -> Result<(), Refusal> {
     let kind = (change.group, change.resource, change.subresource.filter(|of| !of.is_empty()));
     match kind {
@@ -79,7 +78,7 @@ pub(crate) fn admit(change: Change<'_>, workflows: &Workflows) -> Result<(), Ref
     }
 }
 
-/// A job's storage was made by its pinned profile, and root runs the lines in it until the storage is gone.
+/// Refuses changes of a pinned profile: a job's storage was made by it, and root runs its lines until the storage is gone.
 fn pinned_profile(change: Change<'_>) -> Result<(), String> {
     let read = |object| NnfStorageProfile::deserialize(object).ok();
     let (old, new) = (change.old.and_then(read), read(change.new));
@@ -124,18 +123,22 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_no_host_can_be_is_refused_with_its_field() {
+    fn an_invalid_host_name_is_refused_with_its_field() {
         let (good, bad) = (configuration("compute-1"), configuration("compute 1"));
         assert_eq!(admit(change(None, &good), &None), Ok(()));
         let why = admit(change(None, &bad), &None).unwrap_err();
         assert!(why.text().contains("spec.storageNodes[0].computesAccess[0].name"), "{why:?}");
         assert!(admit(change(Some(&good), &bad), &None).is_err());
-        assert_eq!(admit(change(Some(&bad), &bad), &None), Ok(()), "it was there before");
+        assert_eq!(
+            admit(change(Some(&bad), &bad), &None),
+            Ok(()),
+            "the stored object has the same mistake"
+        );
         assert_eq!(admit(change(Some(&bad), &good), &None), Ok(()));
     }
 
     #[test]
-    fn nothing_else_is_judged() {
+    fn other_changes_are_admitted() {
         let bad = configuration("compute 1");
         let status = Change { subresource: Some("status"), ..change(None, &bad) };
         assert_eq!(admit(status, &None), Ok(()));
@@ -149,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pinned_profile_stays_as_its_storage_was_made() {
+    fn a_pinned_profile_cannot_be_changed() {
         let profile = |pinned: bool, mkfs: &str| {
             let commands = json!({"rabbitCommands": {"mkfs": mkfs}});
             json!({
@@ -158,24 +161,27 @@ mod tests {
                 "data": {"pinned": pinned, "xfsStorage": {"fileSystemCommands": commands}},
             })
         };
-        let judged = |old: &Value, new: &Value| {
+        let admitted = |old: &Value, new: &Value| {
             let (group, resource) = ("nnf.cray.hpe.com", "nnfstorageprofiles");
             let change = Change { group, resource, ..change(Some(old), new) };
             admit(change, &Some(Rules::default()))
         };
         let pinned = profile(true, "$DEVICE");
-        let why = judged(&pinned, &profile(true, "$DEVICE; reboot")).unwrap_err();
+        let why = admitted(&pinned, &profile(true, "$DEVICE; reboot")).unwrap_err();
         assert!(why.text().contains("pinned profile may not change"), "{why:?}");
-        assert!(judged(&pinned, &profile(false, "$DEVICE")).is_err(), "nor be a template again");
+        assert!(
+            admitted(&pinned, &profile(false, "$DEVICE")).is_err(),
+            "a pinned profile cannot become a template again"
+        );
         let mut labelled = pinned.clone();
         labelled["metadata"]["labels"] = json!({"a": "b"});
-        assert_eq!(judged(&pinned, &labelled), Ok(()));
+        assert_eq!(admitted(&pinned, &labelled), Ok(()));
         let template = profile(false, "$DEVICE");
-        assert_eq!(judged(&template, &profile(false, "-f $DEVICE")), Ok(()));
+        assert_eq!(admitted(&template, &profile(false, "-f $DEVICE")), Ok(()));
     }
 
     #[test]
-    fn a_workflow_is_judged_where_its_engine_runs() {
+    fn a_workflow_is_checked_where_its_engine_runs() {
         let skipping = json!({
             "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "Workflow",
             "metadata": {"name": "w", "namespace": "default"},

@@ -1,4 +1,4 @@
-//! The gRPC service `Cluster`, which tells operators and workload managers about the whole machine.
+//! The gRPC service `Cluster`, from which operators and workload managers learn about the whole machine.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::peer::Peer;
 #[derive(Clone, Debug)]
 pub(crate) struct ClusterService {
     hub: Arc<Hub>,
-    /// Names of certificates that may ask over TCP.
+    /// Names of certificates whose holders may call this service over TCP.
     operators: Arc<[String]>,
 }
 

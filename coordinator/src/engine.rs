@@ -1,4 +1,4 @@
-//! The controllers that run in the coordinator beside the nodes' sessions; one line switches each on.
+//! The controllers that run in the coordinator beside the nodes' sessions; one line starts each.
 //!
 //! A controller is a future that never ends by itself. Its line also says whether it runs on a cluster, where the site's own
 //! controllers may do the same.
@@ -15,12 +15,12 @@ use workflow::{Rules, Settings};
 
 use crate::namespaces;
 
-/// What the controllers have in common.
+/// What the controllers need.
 #[derive(Debug)]
 pub(crate) struct Parts {
-    /// How the workflow engine is set up; `None` where another one drives workflows.
+    /// The settings of the workflow engine; `None` where another engine drives workflows.
     pub(crate) workflows: Option<Settings>,
-    /// Where the engine puts the rules that admission goes by.
+    /// The rules for Workflows, which the engine reads and admission applies.
     pub(crate) rules: Rules,
     pub(crate) exchange: Arc<Exchange>,
     /// The nodes that the SystemConfiguration names.
@@ -29,10 +29,11 @@ pub(crate) struct Parts {
     pub(crate) is_standalone: bool,
 }
 
+/// Starts the controllers as tasks of `work`.
 pub(crate) fn start(client: &Client, parts: Parts, work: &mut JoinSet<()>) {
     let Parts { exchange, nodes, is_standalone, workflows, rules } = parts;
-    let kept = namespaces::keep(client.clone(), exchange, nodes);
-    run(work, is_standalone, "the namespaces of nodes", kept);
+    let namespaces = namespaces::keep(client.clone(), exchange, nodes);
+    run(work, is_standalone, "the namespaces of nodes", namespaces);
     let (is_on, settings) = (workflows.is_some(), workflows.unwrap_or_default());
     run(work, is_on, "workflows", workflow::run(client.clone(), settings, rules));
 }

@@ -3,8 +3,8 @@
 use daemon::accept::Limits;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// Open files that are counted at most, more than any machine has nodes.
-const MOST: usize = 65_536;
+/// Largest number of open files that the limits are computed from; no machine has as many nodes.
+const MOST_FILES: usize = 65_536;
 
 /// Raises the soft limit to the hard one. The soft limit that programs start with is meant for those that use select(2).
 pub(crate) fn raise_limit() {
@@ -35,7 +35,7 @@ fn limits(connections: usize, pending: usize) -> Limits {
 
 /// The soft limit of open files.
 fn limit() -> usize {
-    // Of every Unix (POSIX, <limits.h>, _POSIX_OPEN_MAX is 20; the kernel starts programs with 1,024).
+    // If the limit cannot be read, the one with which Linux starts programs.
     let files = getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft);
-    usize::try_from(files).unwrap_or(MOST).min(MOST)
+    usize::try_from(files).unwrap_or(MOST_FILES).min(MOST_FILES)
 }

@@ -1,8 +1,8 @@
 //! Status for gRPC's health service.
 //!
 //! `NodeLink` is serving once all objects were listed and while the watch on ClientMounts works; until then nodes that connect
-//! wait here, and another coordinator may be better off. The process as a whole (the empty name) and `Cluster` are serving as
-//! long as they answer: a restart does not bring the API back.
+//! wait here, and another coordinator may serve them sooner. The process as a whole (the empty name) and `Cluster` are serving as
+//! long as they answer: a restart of the coordinator would not help while the API is away.
 
 use proto::v1::cluster_server::ClusterServer;
 use proto::v1::node_link_server::NodeLinkServer;

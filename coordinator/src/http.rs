@@ -1,9 +1,9 @@
 //! HTTP pages for a kubelet's probes and for Prometheus, off unless `--http-listen` is given.
 //!
-//! | page | says |
+//! | page | content |
 //! |---|---|
 //! | `/healthz` | the process answers |
-//! | `/readyz` | 200 once every object was read and while ClientMounts are watched, else 503: nodes wait here |
+//! | `/readyz` | 200 once every object was read and while ClientMounts are watched, else 503: until then nodes wait |
 //! | `/metrics` | how many nodes are connected and well, in the text format of OpenMetrics |
 
 mod metrics;
@@ -24,7 +24,7 @@ use tokio::net::TcpListener;
 
 use crate::hub::Hub;
 
-/// Why no pages can be served.
+/// Why the pages cannot be served.
 #[derive(Debug, Error)]
 #[error("--http-listen {address}: listen: choose another address or port")]
 pub struct HttpError {
@@ -57,7 +57,7 @@ async fn readyz(State(hub): State<Arc<Hub>>) -> (StatusCode, String) {
     }
     let failing = hub.nodes().gaps;
     let why = match &*failing {
-        [] => "the API was not read to the end yet".to_owned(),
+        [] => "not every object was read from the API yet".to_owned(),
         gaps => gaps.join("\n"),
     };
     (StatusCode::SERVICE_UNAVAILABLE, why)

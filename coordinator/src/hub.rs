@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use api::SystemConfiguration;
-use fanout::{Audience, Exchange, Key, UnfitStatus};
+use fanout::{Exchange, InvalidStatus, Key, NodeKind};
 use jobs::Jobs;
 use proto::limits::{self, TooLong};
 use proto::v1::{self, Health, Hello, ListNodesResponse, MountReport};
@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 
 use crate::roster::{RejectedHello, Roster};
 
-/// Shared by all tasks of the coordinator.
+/// The nodes' sessions and what is known of objects and jobs, shared by all tasks of the coordinator.
 #[derive(Debug)]
 pub(crate) struct Hub {
     /// Whoever needs this lock and the exchange's takes this one first.
@@ -25,9 +25,12 @@ pub(crate) struct Hub {
     jobs: Arc<Jobs>,
 }
 
+/// A session of a node.
 #[derive(Debug)]
 pub(crate) struct Session {
+    /// The node's name.
     pub node: String,
+    /// The session's number, which grows with each session of any node.
     pub epoch: u64,
     /// Notified when [`Hub::next`] may have a message.
     pub notify: Arc<Notify>,
@@ -36,7 +39,7 @@ pub(crate) struct Session {
 /// Why a session is over.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum SessionEnd {
-    /// A newer agent of this node connected, of this boot.
+    /// A newer agent of this node connected; `boot` is its boot ID.
     Superseded {
         boot: String,
     },
@@ -61,11 +64,11 @@ pub(crate) enum RejectedReport {
         source: TooLong,
     },
     #[error("report of node {node} on ClientMount {key}")]
-    Unfit {
+    InvalidStatus {
         node: String,
         key: Key,
         #[source]
-        source: UnfitStatus,
+        source: InvalidStatus,
     },
 }
 
@@ -88,19 +91,19 @@ impl Hub {
     pub(crate) fn hello(&self, hello: Hello) -> Result<Session, RejectedHello> {
         let mut roster = self.roster();
         let node = hello.node.clone();
-        let audience =
-            if hello.role() == v1::Role::Rabbit { Audience::Rabbit } else { Audience::Compute };
+        let node_kind =
+            if hello.role() == v1::Role::Rabbit { NodeKind::Rabbit } else { NodeKind::Compute };
         let was_rabbit = roster.is_rabbit(&node);
         let epoch = roster.hello(hello, now())?;
         // Usually the layout names the rabbits, so that this is rare even when a whole machine connects at once.
         if roster.is_rabbit(&node) != was_rabbit {
             self.exchange.set_nodes(roster.nodes());
         }
-        let notify = self.exchange.open(&node, epoch, audience);
+        let notify = self.exchange.open(&node, epoch, node_kind);
         Ok(Session { node, epoch, notify })
     }
 
-    /// Takes in when the certificate of a session expires.
+    /// Records when the certificate of a session expires.
     pub(crate) fn certified(&self, session: &Session, expires: i64) {
         self.roster().certified(&session.node, session.epoch, expires);
     }
@@ -119,8 +122,8 @@ impl Hub {
         self.exchange.next(&session.node, session.epoch).map_err(|fanout::Ended| self.end(session))
     }
 
-    /// Why the session is over, once it is.
-    pub(crate) fn over(&self, session: &Session) -> Option<SessionEnd> {
+    /// Why the session is over; `None` while it is not.
+    pub(crate) fn end_of(&self, session: &Session) -> Option<SessionEnd> {
         (!self.exchange.serves(&session.node, session.epoch)).then(|| self.end(session))
     }
 
@@ -145,7 +148,7 @@ impl Hub {
         if roster.is_rabbit(node) {
             return Err(RejectedReport::FromRabbit { node: node.clone(), key });
         }
-        self.exchange.report(report).map_err(|source| RejectedReport::Unfit {
+        self.exchange.report(report).map_err(|source| RejectedReport::InvalidStatus {
             node: node.clone(),
             key,
             source,
@@ -174,12 +177,12 @@ impl Hub {
         names
     }
 
-    /// What is missing or wrong in the SystemConfiguration, as a text; `None` when nothing is.
+    /// A text about what is missing or wrong in the SystemConfiguration; `None` when nothing is.
     pub(crate) fn gap(&self) -> Option<String> {
         self.roster().gap()
     }
 
-    /// Every node, and what cannot be looked up.
+    /// Every node, and texts about what the coordinator does not know now.
     pub(crate) fn nodes(&self) -> ListNodesResponse {
         let roster = self.roster();
         let failing = self
@@ -205,9 +208,7 @@ impl Hub {
     }
 
     fn roster(&self) -> MutexGuard<'_, Roster> {
-        self.roster
-            .lock()
-            .expect("nobody panicked while he changed the roster: it may be half changed")
+        self.roster.lock().expect("a panic left the roster half changed")
     }
 }
 
@@ -231,14 +232,14 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_over_for_a_node_that_takes_nothing() {
+    fn a_session_ends_for_a_node_that_reads_nothing() {
         let hub = Hub::new();
         let first = hub.hello(hello(1)).unwrap();
-        assert_eq!(hub.over(&first), None);
+        assert_eq!(hub.end_of(&first), None);
         let second = hub.hello(hello(2)).unwrap();
-        assert_eq!(hub.over(&first), Some(SessionEnd::Superseded { boot: "b".to_owned() }));
-        assert_eq!(hub.over(&second), None);
+        assert_eq!(hub.end_of(&first), Some(SessionEnd::Superseded { boot: "b".to_owned() }));
+        assert_eq!(hub.end_of(&second), None);
         hub.stop();
-        assert_eq!(hub.over(&second), Some(SessionEnd::Stopping));
+        assert_eq!(hub.end_of(&second), Some(SessionEnd::Stopping));
     }
 }

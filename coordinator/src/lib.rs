@@ -5,12 +5,14 @@
 //! API ◄─ writes ◄─ fanout ◄─ link ◄─ node's agent   one writer per object, newest status wins
 //! ```
 //!
-//! It keeps no state that it could lose: API objects say what to mount, and nodes report everything whenever they connect. So
-//! a coordinator may be killed at any moment, and any number of them may run, each for the nodes that are connected to it.
+//! The coordinator keeps no state that it could lose: API objects say what to mount, and nodes send every report whenever they
+//! connect. So a coordinator may be killed at any moment, and any number of them may run, each for the nodes that are connected
+//! to it.
 //!
 //! Guarantees:
 //! * A coordinator sends a ClientMount to a node only once the object carries the finalizer, and adds the finalizer only
-//!   while the node's agent is connected: without an agent, the central controllers see that nobody works on the object.
+//!   while the node's agent is connected: without an agent no finalizer appears, which shows the central controllers that
+//!   nobody works on the object.
 //! * It removes the finalizer only when the node's newest session reports that nothing of the mount is left; for a node without
 //!   a session, only when the object's own status says so (`fanout`).
 //! * A node receives its own mounts only, also when it waits for a job.
@@ -18,7 +20,7 @@
 //! * A node that connects receives nothing until the API has listed its objects after that and the watch knows them all: a
 //!   coordinator whose watch is behind takes back nothing that another one sent.
 //! * A life cycle costs four writes: finalizer, mounted, unmounted, finalizer. Its own writes wake no node.
-//! * A node speaks for itself only; a report of a replaced session, on another node's object, or on an earlier version of
+//! * A node reports on its own objects only; a report of a replaced session, on another node's object, or on an earlier version of
 //!   the object changes nothing.
 //!
 //! Assumptions: clocks of one node do not jump back by more than the time between two boots; two replicas do not serve
@@ -37,6 +39,7 @@ mod link;
 mod list_limit;
 mod namespaces;
 mod peer;
+mod questions;
 #[cfg(feature = "standalone")]
 mod restore;
 mod roster;
@@ -47,7 +50,6 @@ mod standalone;
 #[cfg(not(feature = "standalone"))]
 #[path = "without_standalone.rs"]
 mod standalone;
-mod waiting;
 mod webhook;
 mod workloads;
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use daemon::vital;
 use futures::FutureExt;
+use jobs::Questions;
 use proto::limits;
 use proto::v1::from_node::Message as NodeMessage;
 use proto::v1::node_link_server::NodeLink;
@@ -19,10 +20,10 @@ use tonic::{Code, Request, Response, Status, Streaming};
 
 use crate::hub::{Hub, RejectedReport, Session, SessionEnd};
 use crate::peer::Peer;
+use crate::questions;
 use crate::roster::RejectedHello;
-use crate::waiting::Waiting;
 
-/// Messages that are sent to one node ahead; others wait as names of objects in the node's queue.
+/// Number of messages that may wait for one node to read them; all others wait as names of objects in the node's queue.
 const IN_FLIGHT: usize = 4;
 /// How long a node may take to send its hello.
 const HELLO_DEADLINE: Duration = Duration::from_secs(10);
@@ -30,7 +31,7 @@ const HELLO_DEADLINE: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     hub: Arc<Hub>,
-    /// Why each node was refused last; the log names each reason once.
+    /// The last reason for which each node was refused, by the node's name; the log names each reason once.
     refused: Arc<Mutex<BTreeMap<String, RejectedHello>>>,
 }
 
@@ -112,12 +113,12 @@ async fn serve(
     mut incoming: Streaming<FromNode>,
     outgoing: mpsc::Sender<Result<ToNode, Status>>,
 ) {
-    let talk =
-        AssertUnwindSafe(converse(&hub, &session, &mut incoming, &outgoing)).catch_unwind().await;
+    let served = serve_session(&hub, &session, &mut incoming, &outgoing);
+    let served = AssertUnwindSafe(served).catch_unwind().await;
     // If the panic left the roster half changed, its lock is poisoned: then `disconnected` panics too, and the process ends.
     hub.disconnected(&session);
-    let defect = |_| Err(Status::internal("a defect of the coordinator; its log tells which"));
-    let end = talk.unwrap_or_else(defect);
+    let defect = |_| Err(Status::internal("a defect of the coordinator, which its log describes"));
+    let end = served.unwrap_or_else(defect);
     let node = session.node.as_str();
     match end {
         Ok(()) => log::info!(node, epoch = session.epoch; "node disconnected"),
@@ -129,8 +130,8 @@ async fn serve(
     }
 }
 
-/// Serves until the node disconnects (`Ok`) or the coordinator ends the session (`Err`, with the reason for the node).
-async fn converse(
+/// Serves a session until the node disconnects (`Ok`) or the coordinator ends the session (`Err`, with the reason for the node).
+async fn serve_session(
     hub: &Hub,
     session: &Session,
     incoming: &mut Streaming<FromNode>,
@@ -140,16 +141,16 @@ async fn converse(
     if outgoing.send(Ok(ToNode { message: Some(welcome) })).await.is_err() {
         return Ok(());
     }
-    let (mut idle, mut waiting) = (false, Waiting::new(hub.jobs()));
+    let (mut idle, mut open_questions) = (false, Questions::new(hub.jobs().clone()));
     loop {
         tokio::select! {
             message = incoming.message() => match message {
                 Ok(Some(FromNode { message: Some(NodeMessage::WatchJob(question)) })) => {
-                    waiting.ask(hub, session, question);
+                    questions::open(&mut open_questions, hub, session, question);
                     idle = false;
                 }
                 Ok(Some(FromNode { message: Some(NodeMessage::EndJobWatch(question)) })) => {
-                    waiting.end(hub, session, question.id);
+                    questions::close(&mut open_questions, hub, session, question.id);
                 }
                 Ok(Some(FromNode { message })) => take(hub, session, message)?,
                 // The message is larger than the limit.
@@ -160,15 +161,15 @@ async fn converse(
             permit = outgoing.reserve(), if !idle => {
                 let Ok(permit) = permit else { return Ok(()) };
                 let next = hub.next(session).map_err(|end| ended(session, &end))?;
-                match next.or_else(|| waiting.next(hub, session).map(CoordinatorMessage::Job)) {
+                match next.or_else(|| questions::next(&mut open_questions, hub, session).map(CoordinatorMessage::Job)) {
                     Some(message) => permit.send(Ok(ToNode { message: Some(message) })),
                     None => idle = true,
                 }
             }
-            () = waiting.changed() => idle = false,
+            () = open_questions.changed() => idle = false,
             () = session.notify.notified() => {
                 // A session that is over ends, even if the node reads nothing.
-                if let Some(end) = hub.over(session) {
+                if let Some(end) = hub.end_of(session) {
                     return Err(ended(session, &end));
                 }
                 idle = false;
@@ -181,18 +182,17 @@ fn take(hub: &Hub, session: &Session, message: Option<NodeMessage>) -> Result<()
     match message {
         Some(NodeMessage::Report(report)) => match hub.report(session, &report) {
             Ok(()) => Ok(()),
-            Err(rejected @ (RejectedReport::TooLong { .. } | RejectedReport::Unfit { .. })) => {
+            Err(
+                rejected @ (RejectedReport::TooLong { .. } | RejectedReport::InvalidStatus { .. }),
+            ) => {
                 // One report is wrong; the session goes on for the node's other objects.
-                let cause = std::error::Error::source(&rejected)
-                    .map(ToString::to_string)
-                    .unwrap_or_default();
-                log::warn!(error:% = rejected, cause = cause.as_str(); "drop a report");
+                log::warn!(error = daemon::chain(&rejected); "drop a report");
                 Ok(())
             }
-            Err(RejectedReport::OldSession { .. }) => Err(hub
-                .next(session)
-                .err()
-                .map_or_else(|| Status::aborted("superseded"), |end| ended(session, &end))),
+            Err(RejectedReport::OldSession { .. }) => {
+                let end = hub.end_of(session);
+                Err(end.map_or_else(|| Status::aborted("superseded"), |end| ended(session, &end)))
+            }
             Err(
                 rejected @ (RejectedReport::Foreign { .. } | RejectedReport::FromRabbit { .. }),
             ) => {
@@ -228,7 +228,7 @@ fn rejected_hello(rejected: &RejectedHello) -> Status {
 fn ended(session: &Session, end: &SessionEnd) -> Status {
     match end {
         SessionEnd::Superseded { boot } => Status::aborted(format!(
-            "superseded by a newer agent of this node (boot {boot}): only one agent may speak for {}",
+            "superseded by a newer agent of this node (boot {boot}): only one agent may serve {}",
             session.node
         )),
         SessionEnd::Stopping => Status::unavailable("the coordinator is stopping"),
@@ -239,7 +239,7 @@ fn ended(session: &Session, end: &SessionEnd) -> Status {
 mod tests {
     use super::*;
 
-    /// A node takes FailedPrecondition for the last word and ends for good; everything else it tries again.
+    /// An agent that gets FailedPrecondition ends; after every other code it retries.
     #[test]
     fn only_an_older_agent_is_refused_for_good() {
         let node = || "compute-1".to_owned();

@@ -1,10 +1,10 @@
-//! Limits the list of nodes to what a client accepts.
+//! Limits the list of nodes to the size that clients accept.
 
 use prost::Message;
 use proto::limits::{TEXT, shortened};
 use proto::v1::{ListNodesResponse, NodeRecord};
 
-/// Bytes that are reserved for the gaps, which say what was left out.
+/// Number of bytes that are reserved for the gaps, which say what was left out.
 const GAPS: usize = 16 * TEXT;
 
 /// The answer in at most `limit` bytes. It shortens texts first, all to one length, and then leaves out records that still do
@@ -60,7 +60,7 @@ mod tests {
 
     use super::*;
 
-    /// What tonic and every other gRPC implementation accept unless they are told otherwise.
+    /// What tonic and every other gRPC implementation accept unless they are answer otherwise.
     const ACCEPTED: usize = 4 << 20;
 
     fn answer(nodes: usize, text: usize) -> ListNodesResponse {
@@ -75,34 +75,34 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_told_as_it_is() {
+    fn an_answer_that_fits_is_not_changed() {
         let all = answer(1000, 200);
         assert_eq!(bounded(all.clone(), ANSWER), all);
     }
 
     #[test]
-    fn long_texts_of_a_whole_machine_leave_out_nobody() {
-        let told = bounded(answer(11_832, TEXT), ANSWER);
-        assert!(told.encoded_len() <= ACCEPTED, "{}", told.encoded_len());
-        assert_eq!((told.nodes.len(), told.gaps.len()), (11_832, 0));
-        let message = told.nodes[0].health.as_ref().unwrap().message.as_str();
+    fn long_texts_of_a_whole_machine_are_shortened_and_no_node_is_left_out() {
+        let answer = bounded(answer(11_832, TEXT), ANSWER);
+        assert!(answer.encoded_len() <= ACCEPTED, "{}", answer.encoded_len());
+        assert_eq!((answer.nodes.len(), answer.gaps.len()), (11_832, 0));
+        let message = answer.nodes[0].health.as_ref().unwrap().message.as_str();
         let all = format!(" … ({TEXT} bytes in all)");
         assert!(message.starts_with('x') && message.ends_with(&all), "{message}");
     }
 
     #[test]
-    fn records_that_have_no_place_are_a_gap() {
-        let mut told = answer(40_000, TEXT);
-        told.gaps = vec!["x".repeat(8 << 20); 100];
-        for record in &mut told.nodes {
+    fn records_that_do_not_fit_are_a_gap() {
+        let mut answer = answer(40_000, TEXT);
+        answer.gaps = vec!["x".repeat(8 << 20); 100];
+        for record in &mut answer.nodes {
             record.rabbit = "r".repeat(NAME);
             record.version = "v".repeat(TOKEN);
         }
-        let told = bounded(told, ANSWER);
-        assert!(told.encoded_len() <= ACCEPTED, "{}", told.encoded_len());
-        assert!(told.nodes.len() > 1000, "{}", told.nodes.len());
-        let left_out = 40_000 - told.nodes.len();
-        let gap = told.gaps.last().unwrap();
+        let answer = bounded(answer, ANSWER);
+        assert!(answer.encoded_len() <= ACCEPTED, "{}", answer.encoded_len());
+        assert!(answer.nodes.len() > 1000, "{}", answer.nodes.len());
+        let left_out = 40_000 - answer.nodes.len();
+        let gap = answer.gaps.last().unwrap();
         assert!(gap.starts_with(&format!("{left_out} of 40000 nodes are left out")), "{gap}");
     }
 }

@@ -15,7 +15,7 @@ use tokio::sync::watch::{Receiver, Sender};
 
 const RETRY: Duration = Duration::from_secs(5);
 
-/// Names of the namespaces that exist; `None` until they were listed.
+/// Names of the namespaces that exist; `None` until the API has listed them.
 type Known = Option<BTreeSet<String>>;
 
 /// Keeps a namespace for every node, until the sender of `nodes` is gone.
@@ -60,9 +60,9 @@ async fn make(
 ) {
     let mut refused = BTreeSet::new();
     loop {
-        let wanted = nodes.borrow_and_update().clone();
+        let names = nodes.borrow_and_update().clone();
         let missing: Vec<String> = match &*known.borrow_and_update() {
-            Some(known) => wanted.difference(known).cloned().collect(),
+            Some(known) => names.difference(known).cloned().collect(),
             None => Vec::new(),
         };
         let mut failed = false;
@@ -77,7 +77,7 @@ async fn make(
                     refused.insert(name);
                 }
                 Err(error) => {
-                    log::warn!(node = name.as_str(), error = plain(&error); "create namespace, will be retried");
+                    log::warn!(node = name.as_str(), error = plain(&error); "create namespace; the coordinator tries again");
                     failed = true;
                 }
             }
@@ -99,7 +99,7 @@ async fn make_one(api: &Api<Namespace>, name: &str) -> kube::Result<()> {
     };
     match api.create(&PostParams::default(), &namespace).await {
         Ok(_) => Ok(()),
-        // It exists, or it is being deleted: the watch then tells when it is gone.
+        // The namespace exists, or it is being deleted: the watch reports when it is gone.
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
         Err(error) => Err(error),
     }

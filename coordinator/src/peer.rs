@@ -27,7 +27,7 @@ impl Peer {
     pub(crate) fn of<T>(request: &Request<T>) -> Result<Self, Status> {
         if let Some((_, connection)) = request.extensions().get::<OnUnix>() {
             let peer = connection.peer_cred.ok_or_else(|| {
-                Status::unauthenticated("the kernel does not tell who is at the other end")
+                Status::unauthenticated("the kernel does not say who is at the other end")
             })?;
             return Ok(Self::Local { user: peer.uid(), group: peer.gid() });
         }
@@ -50,7 +50,7 @@ impl Peer {
         Some(certificate.validity().not_after.timestamp())
     }
 
-    /// Checks that the caller may speak for `node`; whoever may connect to the agents' socket may.
+    /// Checks that the caller may act as `node`; every local caller may, because only root and our own user can connect.
     pub(crate) fn check_node(&self, node: &str) -> Result<(), Status> {
         match self {
             Self::Local { .. } => Ok(()),
@@ -84,7 +84,7 @@ impl fmt::Display for Peer {
     }
 }
 
-/// The names, quoted and shortened for terminals and journals: nobody may have checked them before they were signed.
+/// The names, quoted and shortened for terminals and journals, because the authority may have signed them unchecked.
 fn quoted(names: &[String]) -> String {
     if names.is_empty() {
         return "nobody: its subjectAltName has no DNS name".to_owned();
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn only_operators_ask_about_the_machine() {
+    fn only_operators_may_ask_about_the_machine() {
         let operators = ["ops".to_owned()];
         assert!(Peer::Local { user: 0, group: 0 }.check_operator(&[]).is_ok());
         assert!(Peer::Certificate(vec!["ops".to_owned()]).check_operator(&operators).is_ok());
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_names_nobody() {
+    fn an_unreadable_certificate_has_no_names() {
         assert_eq!(names(b"not DER"), None);
         let damaged = certificate(Some("compute-1"), &[], Some(b"not DER"));
         assert_eq!(names(&damaged), None);
@@ -184,12 +184,12 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_tells_what_the_certificate_says_and_no_more() {
+    fn a_refusal_quotes_the_certificates_names_shortened() {
         let refused = |names: &[&str]| {
             let names = names.iter().map(|&name| name.to_owned()).collect();
             let peer = Peer::Certificate(names);
-            let asked = peer.check_operator(&[]).unwrap_err();
-            [peer.check_node("compute-2").unwrap_err(), asked]
+            let operator = peer.check_operator(&[]).unwrap_err();
+            [peer.check_node("compute-2").unwrap_err(), operator]
         };
         for refused in refused(&["a\u{1b}[2J\nb"]) {
             assert!(refused.message().contains(r#""a\u{1b}[2J\nb""#), "{}", refused.message());

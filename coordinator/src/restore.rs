@@ -1,4 +1,4 @@
-//! Makes a new store from a backup, while nothing is served.
+//! Makes a new store from a backup, while no coordinator runs.
 
 use std::fs::File;
 use std::io::{self, BufReader};
@@ -17,7 +17,7 @@ pub enum RestoreFailed {
     Restore { backup: PathBuf, directory: PathBuf, source: RestoreError },
 }
 
-/// Makes a store in `directory` of the file `backup`.
+/// Makes a store in `directory` from the file `backup`.
 ///
 /// # Errors
 /// When the backup is not whole, or a store is there: nothing was changed then.
@@ -30,7 +30,7 @@ pub fn restore(directory: &Path, backup: &Path) -> Result<End, RestoreFailed> {
     })?;
     log::info!(
         directory:% = directory.display(), objects = restored.objects, taken = restored.taken;
-        "a store was made of the backup: start the coordinator"
+        "the store is restored from the backup: start the coordinator"
     );
     Ok(End::Stopped)
 }

@@ -1,9 +1,9 @@
 //! Which nodes exist, and the newest session of each.
 //!
-//! Each node has one session. Of two agents with one node's name, the one of the later boot wins, and within one boot the one
-//! that started later; the other is refused with the reason. An agent that is not connected any more keeps out none of an
-//! earlier boot: boot times come from the node's clock, which may be wrong. A node that never sent a hello is known from the
-//! SystemConfiguration only. A SystemConfiguration that could not be read is a gap, never an empty machine.
+//! Each node has one session. Of two agents with one node's name, the coordinator serves the one of the later boot, and within
+//! one boot the one that started later; it refuses the other with the reason. An agent that is not connected any more does not
+//! keep out one of an earlier boot: boot times come from the node's clock, which may be wrong. A node that never sent a hello is
+//! known from the SystemConfiguration only. A SystemConfiguration that could not be read is a gap, never an empty machine.
 
 mod certificate;
 mod locations;
@@ -15,6 +15,7 @@ use fanout::Nodes;
 use proto::v1::{self, Health, Hello, NodeRecord};
 use thiserror::Error;
 
+use certificate::warning;
 pub(crate) use locations::Location;
 pub(crate) use locations::invalid_name;
 use locations::{is_node_name, locations};
@@ -23,21 +24,25 @@ use locations::{is_node_name, locations};
 #[derive(Debug, Default)]
 pub(crate) struct Roster {
     sessions: BTreeMap<String, Session>,
-    /// Where each node is in the machine; `None` until a SystemConfiguration was read.
+    /// The location of each node; `None` until a SystemConfiguration was read.
     locations: Option<BTreeMap<String, Location>>,
     /// A text about names in the SystemConfiguration that no node can have.
     invalid_name: Option<String>,
+    /// Number of the newest session of any node.
     last_epoch: u64,
 }
 
+/// The newest session of a node.
 #[derive(Debug)]
 struct Session {
     hello: Hello,
     epoch: u64,
+    /// Whether the agent is still connected.
     connected: bool,
+    /// When the agent connected or disconnected, in seconds since 1970.
     since: i64,
     health: Health,
-    /// When its certificate expires, in seconds since 1970; `None` without one.
+    /// When the agent's certificate expires, in seconds since 1970; `None` without one.
     expires: Option<i64>,
 }
 
@@ -57,17 +62,17 @@ pub(crate) enum RejectedHello {
          run the other agent there, or correct the SystemConfiguration"
     )]
     WrongRole { node: String, configured: &'static str, connected_as: &'static str },
-    /// A newer agent of the same boot is known. This is final: within a boot the order of starts is certain.
+    /// A newer agent of the same boot has connected. This refusal is final: within a boot the order of starts is certain.
     #[error(
-        "a newer agent speaks for node {node} (boot {boot}, started {started_at} ns after boot): \
+        "a newer agent of node {node} has connected (boot {boot}, started {started_at} ns after boot): \
          stop this agent, or give it a name of its own with --node"
     )]
     Older { node: String, boot: String, started_at: u64 },
-    /// An agent of a later boot is connected. This holds until that agent disconnects.
+    /// An agent of a later boot is connected. The refusal holds until that agent disconnects.
     #[error(
-        "an agent of another boot speaks for node {node} (boot {boot}, booted at {booted_at} by its clock, which is later): \
+        "an agent of another boot of node {node} is connected (boot {boot}, booted at {booted_at} by its clock, which is later): \
          if that is another machine, stop this agent, or give it a name of its own with --node; if it is this node's \
-         former boot, this agent is let in once its connection is known to be dead"
+         former boot, this agent is accepted once the kernel reports its connection as dead"
     )]
     EarlierBoot { node: String, boot: String, booted_at: u64 },
 }
@@ -98,12 +103,15 @@ impl Roster {
 
     /// Ends a session, unless a newer one replaced it.
     pub(crate) fn disconnected(&mut self, node: &str, epoch: u64, now: i64) {
-        if let Some(session) = self.sessions.get_mut(node)
-            && session.epoch == epoch
-        {
+        if let Some(session) = self.session(node, epoch) {
             session.connected = false;
             session.since = now;
         }
+    }
+
+    /// The session `epoch` of a node, unless a newer one replaced it.
+    fn session(&mut self, node: &str, epoch: u64) -> Option<&mut Session> {
+        self.sessions.get_mut(node).filter(|session| session.epoch == epoch)
     }
 
     /// Whether `epoch` is the node's newest session.
@@ -116,20 +124,16 @@ impl Roster {
         self.sessions.get(node).map(|session| session.hello.boot_id.as_str())
     }
 
-    /// Takes a node's health, if it comes from the newest session.
+    /// Records a node's health, if it comes from the newest session.
     pub(crate) fn health(&mut self, node: &str, epoch: u64, health: Health) {
-        if let Some(session) = self.sessions.get_mut(node)
-            && session.epoch == epoch
-        {
+        if let Some(session) = self.session(node, epoch) {
             session.health = health;
         }
     }
 
-    /// Takes in when the certificate of the newest session expires.
+    /// Records when the certificate of the newest session expires.
     pub(crate) fn certified(&mut self, node: &str, epoch: u64, expires: i64) {
-        if let Some(session) = self.sessions.get_mut(node)
-            && session.epoch == epoch
-        {
+        if let Some(session) = self.session(node, epoch) {
             session.expires = Some(expires);
         }
     }
@@ -179,12 +183,12 @@ impl Roster {
         names.into_iter().map(|name| self.record(name, now)).collect()
     }
 
-    /// What is missing or wrong in the SystemConfiguration, as a text; `None` when nothing is.
+    /// A text about what is missing or wrong in the SystemConfiguration; `None` when nothing is.
     pub(crate) fn gap(&self) -> Option<String> {
         if self.locations.is_some() {
             return self.invalid_name.clone();
         }
-        Some("SystemConfiguration default/default was not read: nodes that never connected are missing, and no node has a place".to_owned())
+        Some("SystemConfiguration default/default was not read: nodes that never connected are missing, and no node has a location".to_owned())
     }
 
     /// Refuses an agent of the wrong kind: two kinds of agent on one node's ClientMounts would undo each other's work.
@@ -242,10 +246,9 @@ impl Roster {
             record.epoch = session.epoch;
             record.health = Some(session.health.clone());
             record.since = session.since;
-            let expires = session.expires;
-            let told =
-                expires.and_then(|expires| certificate::told(session.connected, expires, now));
-            record.certificate = told.unwrap_or_default();
+            let warning =
+                session.expires.and_then(|expires| warning(session.connected, expires, now));
+            record.certificate = warning.unwrap_or_default();
         }
         record
     }

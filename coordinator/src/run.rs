@@ -1,3 +1,5 @@
+//! Starts the parts of a coordinator and runs it until a signal stops it.
+
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! gRPC on the unix socket, and on TCP with mutual TLS.
+//! Serves gRPC on the unix sockets, and on TCP with mutual TLS.
 
 use std::io;
 use std::net::SocketAddr;
@@ -50,7 +50,7 @@ pub enum ServeError {
     Reflection(#[source] tonic_reflection::server::Error),
     #[error("serve the Kubernetes API over TLS")]
     Api(#[source] crate::standalone::TlsError),
-    #[error("a task of the coordinator ended, which is a bug: the log above says which")]
+    #[error("a task of the coordinator ended, which is a defect: the log says which")]
     Ended,
     #[error("serve gRPC")]
     Serve(#[source] tonic::transport::Error),
@@ -103,7 +103,7 @@ fn set_keepalive(listener: &TcpListener) -> io::Result<()> {
     Ok(setsockopt(listener, sockopt::TcpUserTimeout, &UNACKNOWLEDGED)?)
 }
 
-/// Every request passes here first: its connection is not closed as one without a request.
+/// Notes a request on its connection, which then is not closed as one without a request. Every request passes here first.
 #[expect(clippy::unnecessary_wraps, reason = "an interceptor may refuse")]
 fn note_request<I: Clone + Send + Sync + 'static>(
     request: Request<()>,

@@ -17,7 +17,7 @@ use crate::config::Standalone;
 
 /// The user name of the coordinator's own writes.
 const USER: &str = "system:warren:coordinator";
-/// How many events back a watch may resume.
+/// Number of past events from which a watch may resume.
 const HISTORY: usize = 20_000;
 
 /// Why the embedded API cannot be served.
@@ -26,7 +26,7 @@ pub enum StandaloneError {
     #[error("open the store in the data directory")]
     Open(#[source] OpenError),
     #[error(
-        "the store is not served as it is: move objects.redb in {directory} away, but leave objects.acknowledged there, and make a new one of the last backup with `coordinator --data-dir {directory} restore FILE` (`warren backup` writes one)",
+        "the store is damaged, so the coordinator does not serve it: move objects.redb in {directory} away, but leave objects.acknowledged there, and make a new one from the last backup with `coordinator --data-dir {directory} restore FILE` (`warren backup` writes one)",
         directory = directory.display()
     )]
     Damaged {
@@ -114,7 +114,7 @@ impl Embedded {
         Ok(Self { api, socket, tcp, credentials, address })
     }
 
-    /// Where kubectl finds the API.
+    /// The API's TCP address, for kubectl.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
@@ -124,7 +124,7 @@ impl Embedded {
         Client::new(self.api.service(Identity { user: USER.to_owned() }), "default")
     }
 
-    /// Serves root and our own user on the socket, and holders of the token over TLS, until told to stop.
+    /// Serves root and our own user on the socket, and holders of the token over TLS, until the `stop` futures are ready.
     pub(crate) fn serve(
         self,
         stop_unix: impl Future<Output = ()> + Send,

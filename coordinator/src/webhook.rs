@@ -25,8 +25,9 @@ use tokio_rustls::TlsAcceptor;
 use crate::admission::{Change, Workflows, admit};
 use crate::config::Webhook;
 
-/// Bytes of the largest review: the object before and after, each of 1.5 MiB at most (etcd's limit of a request), and the user.
-const LONGEST: usize = 4 << 20;
+/// Size of the largest review in bytes: the object before and after, each of 1.5 MiB at most (etcd's limit of a request), and the
+/// user.
+const LARGEST_REVIEW: usize = 4 << 20;
 
 /// Why the webhook cannot be served.
 #[derive(Debug, Error)]
@@ -47,6 +48,7 @@ pub enum WebhookError {
     Tls(#[from] rustls::Error),
 }
 
+/// The webhook's listener, bound but not served yet.
 pub(crate) struct Listener {
     tcp: TcpListener,
     acceptor: TlsAcceptor,
@@ -66,7 +68,7 @@ impl Listener {
     pub(crate) async fn serve(self, workflows: Workflows) -> Infallible {
         let router = Router::new()
             .route("/admit", post(review))
-            .layer(DefaultBodyLimit::max(LONGEST))
+            .layer(DefaultBodyLimit::max(LARGEST_REVIEW))
             .with_state(workflows);
         daemon::pages::serve_tls(self.tcp, self.acceptor, router).await
     }

@@ -24,7 +24,7 @@ pub struct StandaloneError(InvalidConfig);
 #[error(transparent)]
 pub struct RestoreFailed(InvalidConfig);
 
-/// Refuses.
+/// Returns the error that this coordinator cannot restore a store.
 pub fn restore(_: &Path, _: &Path) -> Result<End, RestoreFailed> {
     Err(RestoreFailed(InvalidConfig::NotStandalone))
 }

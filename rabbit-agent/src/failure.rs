@@ -1,6 +1,6 @@
 //! Errors of this rabbit's own kinds as the one failure of an object.
 
-use agent::error::{ASK, Failure, rank};
+use agent::error::{ASK_ADMINISTRATORS, Failure, rank};
 use api::{ErrorType, Severity};
 use controller::Retry;
 use daemon::chain;
@@ -51,7 +51,7 @@ pub fn no_room(index: usize, error: &ConvergeError) -> Failure {
     let on_the_node = match error {
         ConvergeError::Rejected(
             rejection @ (Rejection::TooFewDrives { .. } | Rejection::PoolFull { .. }),
-        ) => Some(format!("{}: ask for less, or {ASK}", rejection.problem())),
+        ) => Some(format!("{}: ask for less, or {ASK_ADMINISTRATORS}", rejection.problem())),
         _ => None,
     };
     let why = on_the_node.as_ref().unwrap_or(&failure.debug);
@@ -140,7 +140,7 @@ mod tests {
         for (failure, remedy) in failures {
             assert!(failure.debug.contains(remedy), "{}", failure.debug);
             assert!(!failure.user.contains(remedy), "{}", failure.user);
-            assert!(failure.user.ends_with(ASK), "{}", failure.user);
+            assert!(failure.user.ends_with(ASK_ADMINISTRATORS), "{}", failure.user);
         }
     }
 

@@ -158,7 +158,7 @@ impl NodeManagerArgs {
             database,
             "--persistence, --json: there is no database, what exists is read from the drives",
         );
-        let mut unused = zap.without_meaning();
+        let mut unused = zap.without_effect();
         unused.extend(WITHOUT_MEANING.into_iter().filter(|name| is_set(name)));
         if !unused.is_empty() {
             notes.push(format!("without a meaning here: {}", unused.join(", ")));

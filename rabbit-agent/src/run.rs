@@ -42,11 +42,11 @@ pub enum RunError {
     Storage(#[source] LinuxHostError),
     #[error("open the records of mounts")]
     Records(#[source] RecordError),
-    #[error("set up the way to the coordinator")]
+    #[error("set up the connection to the coordinator")]
     Coordinator(#[source] CertificateError),
-    #[error("set up the way to the API")]
+    #[error("set up the connection to the API")]
     Client(#[source] ConnectError),
-    #[error("find out who this agent is")]
+    #[error("read what identifies this agent")]
     Hello(#[source] HelloError),
     #[error(transparent)]
     Bind(#[from] BindError),

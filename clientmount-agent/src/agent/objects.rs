@@ -15,16 +15,16 @@ use agent::{
     dropped::DroppedMounts,
     error::Failure,
     received::{ReceivedMount, Report},
-    reconcile::{DroppedUnits, Outcome, Work, Worked, mount_points_of},
+    reconcile::{DroppedUnits, Outcome, Work, WorkResult, mount_points_of},
     site::Site,
 };
 
 #[derive(Debug)]
 struct Object {
     received: ReceivedMount,
-    /// Whether it was deleted; the agent unmounts what it had mounted.
+    /// Whether the object is gone from the API; the agent unmounts what it had mounted.
     gone: bool,
-    /// Whether an earlier agent recorded it: its mounts belong to it, even if another object asks for their paths now.
+    /// Whether an earlier agent recorded the object: its mounts belong to it, even if another object asks for their paths now.
     recorded: bool,
     units: Result<Arc<MountUnits>, ObjectError>,
 }
@@ -70,15 +70,15 @@ impl Objects {
         self.incoming = Some(BTreeMap::new());
     }
 
-    /// The connection was lost before the list was complete: nothing follows from what it did not name.
+    /// The connection is lost: an object that is missing in an incomplete list is not gone.
     pub(super) fn interrupted(&mut self) {
         self.incoming = None;
     }
 
-    /// Takes in an object as it is now; returns the uids to work on.
+    /// Takes an object as it is now; returns the uids to work on.
     pub(super) fn desired(&mut self, received: ReceivedMount) -> Vec<String> {
         if received.uid.is_empty() {
-            log::warn!(object = received.name.as_str(); "an object without uid is left alone: {}/{}", received.namespace, received.name);
+            log::warn!(object = received.name.as_str(); "the agent ignores an object without uid: {}/{}", received.namespace, received.name);
             return Vec::new();
         }
         match &mut self.incoming {
@@ -90,7 +90,7 @@ impl Objects {
         }
     }
 
-    /// Takes in that an object was deleted; returns the uids to work on.
+    /// An object is gone; returns the uids to work on.
     pub(super) fn gone(&mut self, uid: &str) -> Vec<String> {
         if let Some(incoming) = &mut self.incoming {
             incoming.remove(uid);
@@ -99,7 +99,7 @@ impl Objects {
         self.set_gone(uid)
     }
 
-    /// The list is complete: what it does not name is gone. Returns the uids to work on.
+    /// The list is complete: an object that is not in it is gone. Returns the uids to work on.
     pub(super) fn synced(&mut self) -> Vec<String> {
         let Some(incoming) = mem::take(&mut self.incoming) else { return Vec::new() };
         let absent: Vec<_> =
@@ -122,28 +122,29 @@ impl Objects {
             .map(|(uid, _)| uid.clone())
             .collect();
         let mut woken: Vec<_> = replaced.iter().flat_map(|uid| self.set_gone(uid)).collect();
-        self.note_change(&received);
+        self.record_dropped(&received);
         let units = received.units(false, &self.site).map(Arc::new);
         woken.extend(self.insert(Object { received, gone: false, recorded: false, units }));
         woken
     }
 
     /// A mount that an object no longer asks for belongs to it until the agent has unmounted it.
-    fn note_change(&mut self, received: &ReceivedMount) {
+    fn record_dropped(&mut self, received: &ReceivedMount) {
         let Some(known) = self.known.get(&received.uid) else { return };
         let Some(before) = known.received.object() else {
-            return self.dropped.asked_again(&received.uid, received.object());
+            return self.dropped.forget_requested(&received.uid, received.object());
         };
         let units = known.received.units(true, &self.site).ok();
-        let had = |index: usize| {
+        let was_own = |index: usize| {
             let mount = units.as_ref().and_then(|units| units.mounts.get(index)?.as_ref().ok());
             mount.is_some_and(|mount| {
                 known.recorded || !self.claims.belongs_to_other(&received.uid, &mount.target)
             })
         };
-        self.dropped.changed(before, received.object(), had);
+        self.dropped.changed(before, received.object(), was_own);
     }
 
+    /// Claims an object's mount points again, after its dropped mounts have changed.
     fn claim_again(&mut self, uid: &str) -> Vec<String> {
         self.known.remove(uid).map_or_else(Vec::new, |object| self.insert(object))
     }
@@ -191,7 +192,7 @@ impl Objects {
             || object.units.as_ref().is_ok_and(|units| !units.refused());
         let dropped = if is_accepted { self.dropped_units(&object.received) } else { Vec::new() };
         let now = match (&object.units, self.claims.conflict(uid)) {
-            // It never asked for anything that could be mounted here, so its deletion needs no work.
+            // It never had a mount that this agent could make, so its deletion needs no work.
             (Err(_), _) if object.received.deleted() => Err(Outcome::absent(object.received.count)),
             (Err(error), _) => Err(object.received.refused(Failure::from(error))),
             (Ok(_), Some(conflict)) => Err(object.received.refused(Failure::from(&conflict))),
@@ -209,32 +210,32 @@ impl Objects {
         Some(object.received.report(&self.site, outcome))
     }
 
-    /// Takes in that dropped mounts of an object are gone; returns the uids of others that were waiting for that.
-    pub(super) fn dropped_gone(&mut self, uid: &str, worked: &Worked) -> Vec<String> {
-        if worked.gone.is_empty() {
+    /// Dropped mounts of an object are unmounted; returns the uids of others that were waiting for that.
+    pub(super) fn dropped_unmounted(&mut self, uid: &str, result: &WorkResult) -> Vec<String> {
+        if result.unmounted.is_empty() {
             return Vec::new();
         }
-        self.dropped.gone(uid, &worked.gone);
+        self.dropped.forget_unmounted(uid, &result.unmounted);
         let mut woken = self.claim_again(uid);
         woken.retain(|other| other != uid);
         woken
     }
 
-    /// Takes in the outcome of the work on an object; returns the uids of others that were waiting for it.
+    /// The work on an object has this outcome; returns the uids of others that were waiting for it.
     pub(super) fn finished(&mut self, uid: &str, outcome: &Outcome) -> Vec<String> {
         let mut woken = Vec::new();
         let Some(object) = self.known.get(uid) else { return woken };
         if outcome.goal == Goal::Mounted && outcome.done() {
             self.claims.set_mounted(uid);
         }
-        // Nobody can name what an object that was never readable has mounted; the clean-up of the next start looks for it.
+        // The mounts of an object that was never readable are not known; the clean-up of the next start finds them.
         let has_dropped = !self.dropped.of(uid).is_empty();
-        let over = object.gone && !has_dropped && (outcome.done() || object.units.is_err());
-        let free = outcome.goal == Goal::Unmounted && outcome.done();
-        if over {
+        let is_finished = object.gone && !has_dropped && (outcome.done() || object.units.is_err());
+        let is_unmounted = outcome.goal == Goal::Unmounted && outcome.done();
+        if is_finished {
             self.known.remove(uid);
         }
-        if over || free {
+        if is_finished || is_unmounted {
             woken.extend(self.claims.release(uid));
         }
         woken
@@ -255,6 +256,7 @@ impl Objects {
             .is_some_and(|units| (0..units.mounts.len()).any(|index| units.has_unknown_path(index)))
     }
 
+    /// The uids of all known objects.
     pub(super) fn uids(&self) -> Vec<String> {
         self.known.keys().cloned().collect()
     }

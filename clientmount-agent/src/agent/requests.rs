@@ -1,4 +1,4 @@
-//! What scripts see of the agent, and what they ask of it.
+//! What scripts see of the agent, and their requests to it.
 
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
@@ -12,7 +12,7 @@ use agent::{
 };
 
 impl Agent {
-    /// Serves scripts: they see in `view` what the agent knows, and ask by `requests`.
+    /// Serves scripts: `view` shows them what the agent knows, and `requests` brings what they request.
     #[must_use]
     pub fn serving(mut self, view: Arc<View>, requests: mpsc::Receiver<Request>) -> Self {
         (self.view, self.requests) = (view, Some(requests));
@@ -22,20 +22,23 @@ impl Agent {
         self
     }
 
+    /// Updates what scripts see of an object.
     pub(super) fn show(&self, uid: &str) {
         if let Some((received, gone)) = self.objects.received(uid) {
             self.view.received(uid, received, gone);
         }
     }
 
+    /// Updates what scripts see of the agent's activity.
     pub(super) fn show_activity(&self) {
         let idle = self.queue.is_idle() && self.workers.is_empty();
         self.view.set_activity(Activity { cleaned_up: self.clean_up.is_done(), idle });
     }
 
+    /// Takes a request of a script.
     pub(super) fn requested(&mut self, request: Request) {
         let uids = match request {
-            Request::Look(uids) => uids,
+            Request::StartPass(uids) => uids,
             Request::Detach { uids, until } => {
                 self.detaching.extend(uids.iter().map(|uid| (uid.clone(), until)));
                 uids
@@ -46,8 +49,9 @@ impl Agent {
         }
     }
 
-    /// The work on an object; once after that was requested, and in time, it detaches instead of unmounting.
-    pub(super) fn detached(&mut self, uid: &str, work: Work, now: Instant) -> Work {
+    /// The work on an object; it detaches instead of unmounting if a script requested that for the object's next pass, and the
+    /// pass begins in time.
+    pub(super) fn with_detach(&mut self, uid: &str, work: Work, now: Instant) -> Work {
         if self.detaching.remove(uid).is_none_or(|until| now > until) {
             return work;
         }
@@ -56,7 +60,7 @@ impl Agent {
     }
 }
 
-/// The next request; never, when nobody asks.
+/// Waits for the next request; for ever when nobody serves scripts.
 pub(super) async fn next(requests: &mut Option<mpsc::Receiver<Request>>) -> Request {
     let next = match requests {
         Some(requests) => requests.recv().await,
@@ -68,8 +72,8 @@ pub(super) async fn next(requests: &mut Option<mpsc::Receiver<Request>>) -> Requ
     }
 }
 
-/// The units with `umount --lazy` in the place of the site's lines. Everything else is as before: an object is unmounted only
-/// when its devices are free.
+/// The units with `umount --lazy` instead of the site's lines. Nothing else changes: an object counts as unmounted only when its
+/// devices are free.
 fn detaching(units: &MountUnits) -> MountUnits {
     let mut units = units.clone();
     if units.goal != Goal::Unmounted {

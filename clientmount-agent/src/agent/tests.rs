@@ -21,7 +21,7 @@ use tonic::{Request, Response, Status, Streaming, transport::Server};
 
 mod changed;
 mod foreign;
-mod held;
+mod in_use;
 
 use super::*;
 use agent::{
@@ -42,10 +42,11 @@ async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     time::timeout(LONG, future).await.unwrap_or_else(|_| panic!("waited in vain: {what}"))
 }
 
-struct Door(mpsc::Sender<Session>);
+/// The coordinator's service, which passes each session to the test.
+struct Service(mpsc::Sender<Session>);
 
 #[tonic::async_trait]
-impl NodeLink for Door {
+impl NodeLink for Service {
     type OpenStream = Pin<Box<dyn Stream<Item = Result<ToNode, Status>> + Send>>;
 
     async fn open(
@@ -56,10 +57,11 @@ impl NodeLink for Door {
         let Some(FromNode { message: Some(from_node::Message::Hello(hello)) }) =
             from_node.message().await?
         else {
-            return Err(Status::invalid_argument("say hello first"));
+            return Err(Status::invalid_argument("the first message must be a hello"));
         };
         let (to_node, messages) = mpsc::channel(256);
-        let session = Session { hello, to_node, from_node, health: None, passed: Vec::new() };
+        let session =
+            Session { hello, to_node, from_node, health: None, other_reports: Vec::new() };
         self.0.send(session).await.map_err(|_| Status::unavailable("the test is over"))?;
         Ok(Response::new(Box::pin(ReceiverStream::new(messages))))
     }
@@ -71,26 +73,26 @@ struct Session {
     to_node: mpsc::Sender<Result<ToNode, Status>>,
     from_node: Streaming<FromNode>,
     health: Option<Health>,
-    /// Reports that came before the one that was waited for: objects are worked on side by side.
-    passed: Vec<(MountReport, ClientMountStatus)>,
+    /// Reports that came before the one that the test waited for: the agent works on objects side by side.
+    other_reports: Vec<(MountReport, ClientMountStatus)>,
 }
 
 impl Session {
-    async fn tell(&self, message: to_node::Message) {
+    async fn send_message(&self, message: to_node::Message) {
         self.to_node.send(Ok(ToNode { message: Some(message) })).await.unwrap();
     }
 
-    /// Welcomes the node and tells it that these are all its objects.
+    /// Welcomes the node and sends it these objects as all that exist.
     async fn sync(&self, objects: &[&ClientMount]) {
-        self.tell(to_node::Message::Welcome(Welcome { epoch: 1 })).await;
+        self.send_message(to_node::Message::Welcome(Welcome { epoch: 1 })).await;
         for object in objects {
             self.send(object).await;
         }
-        self.tell(to_node::Message::Synced(Synced {})).await;
+        self.send_message(to_node::Message::Synced(Synced {})).await;
     }
 
     async fn send(&self, object: &ClientMount) {
-        self.tell(to_node::Message::Desired(message(object))).await;
+        self.send_message(to_node::Message::Desired(message(object))).await;
     }
 
     async fn next(&mut self) -> from_node::Message {
@@ -117,19 +119,19 @@ impl Session {
         object: &ClientMount,
         fits: impl Fn(&ClientMountStatus) -> bool,
     ) -> MountReport {
-        let is_it = |(report, status): &(MountReport, ClientMountStatus)| {
+        let is_meant = |(report, status): &(MountReport, ClientMountStatus)| {
             Some(&report.uid) == object.metadata.uid.as_ref() && fits(status)
         };
         loop {
-            if let Some(place) = self.passed.iter().position(is_it) {
-                return self.passed.remove(place).0;
+            if let Some(index) = self.other_reports.iter().position(is_meant) {
+                return self.other_reports.remove(index).0;
             }
             let report = self.report().await;
-            self.passed.push(report);
+            self.other_reports.push(report);
         }
     }
 
-    /// The node's health once it is `state`, which it may have been told already.
+    /// The node's health once it is `state`, which may have come already.
     async fn health(&mut self, state: health::State) -> Health {
         loop {
             match self.health.take() {
@@ -148,7 +150,7 @@ fn failed(status: &ClientMountStatus) -> bool {
     status.error.is_some()
 }
 
-fn told_of(object: &ClientMount) -> ReceivedMount {
+fn received(object: &ClientMount) -> ReceivedMount {
     ReceivedMount::decode(message(object))
 }
 
@@ -193,9 +195,9 @@ impl Coordinator {
     fn start(socket: PathBuf) -> Self {
         drop(std::fs::remove_file(&socket));
         let incoming = UnixListenerStream::new(UnixListener::bind(&socket).unwrap());
-        let (door, sessions) = mpsc::channel(8);
+        let (opened, sessions) = mpsc::channel(8);
         let serving = tokio::spawn(async move {
-            let server = Server::builder().add_service(NodeLinkServer::new(Door(door)));
+            let server = Server::builder().add_service(NodeLinkServer::new(Service(opened)));
             server.serve_with_incoming(incoming).await.unwrap();
         });
         Self { socket, sessions, serving }
@@ -290,7 +292,7 @@ fn start_agent(
 }
 
 #[tokio::test]
-async fn a_coordinator_that_welcomes_and_drops_is_asked_ever_more_rarely() {
+async fn reconnects_to_a_coordinator_that_welcomes_and_drops_become_rarer() {
     let mut node = Node::start(Chassis::new(1));
     let begun = std::time::Instant::now();
     for _ in 0..4 {
@@ -298,7 +300,7 @@ async fn a_coordinator_that_welcomes_and_drops_is_asked_ever_more_rarely() {
         session.sync(&[]).await;
         drop(session);
     }
-    // Three waits of 0.2, 0.4 and 0.8 s, at least three quarters of each; no wait is ever shorter.
+    // Three delays of 0.2, 0.4 and 0.8 s, at least three quarters of each; none is ever shorter.
     assert!(begun.elapsed() >= Duration::from_millis(1050), "{:?}", begun.elapsed());
 }
 
@@ -323,15 +325,15 @@ async fn a_life_from_mount_to_release() {
     session.send(&version(&deleted(&object), "3")).await;
     let (report, status) = session.report().await;
     assert!(ready(&status) && report.released);
-    session.tell(to_node::Message::Gone(Gone { uid: report.uid, ..Gone::default() })).await;
+    session.send_message(to_node::Message::Gone(Gone { uid: report.uid, ..Gone::default() })).await;
     node.stop.take().unwrap().send(()).unwrap();
     assert_eq!(node.outbox.reports().len(), 1);
     assert_eq!(node.end().await, End::Stopped);
 }
 
-/// A coordinator asks again when somebody has written over what the node said of an object.
+/// A coordinator sends an object again when somebody has overwritten the status that the node reported.
 #[tokio::test]
-async fn an_object_that_is_told_once_more_is_looked_at_and_reported_once_more() {
+async fn an_object_that_is_sent_again_is_observed_and_reported_again() {
     let mut node = Node::start(Chassis::new(1));
     let object = node.chassis.object(0);
     let mut session = node.coordinator.session().await;
@@ -357,14 +359,14 @@ async fn deleting_unmounts_whatever_the_object_asks_for() {
 }
 
 #[tokio::test]
-async fn an_object_whose_finalizer_was_stripped_is_unmounted_and_forgotten() {
+async fn an_object_whose_finalizer_somebody_removed_is_unmounted_and_forgotten() {
     let mut node = Node::start(Chassis::new(2));
     let (first, second) = (node.chassis.object(0), node.chassis.object(1));
     let mut session = node.coordinator.session().await;
     session.sync(&[&first]).await;
     session.report_of(&first, ready).await;
     session
-        .tell(to_node::Message::Gone(Gone {
+        .send_message(to_node::Message::Gone(Gone {
             uid: first.metadata.uid.clone().unwrap(),
             ..Gone::default()
         }))
@@ -397,9 +399,9 @@ async fn an_object_made_again_under_its_name_is_another_object() {
     .await;
 }
 
-/// A coordinator knows no object before it has read the API, and drops what it is told of one.
+/// A coordinator knows no object before it has read the API, and drops reports on one.
 #[tokio::test]
-async fn a_coordinator_hears_no_report_before_it_has_told_its_objects() {
+async fn a_coordinator_gets_no_report_before_it_has_sent_its_objects() {
     let mut node = Node::start(Chassis::new(1));
     let object = node.chassis.object(0);
     let mut session = node.coordinator.session().await;
@@ -408,17 +410,17 @@ async fn a_coordinator_hears_no_report_before_it_has_told_its_objects() {
     node.coordinator = node.coordinator.restart(session).await;
 
     let mut session = node.coordinator.session().await;
-    session.tell(to_node::Message::Welcome(Welcome { epoch: 1 })).await;
+    session.send_message(to_node::Message::Welcome(Welcome { epoch: 1 })).await;
     session.health(health::State::Ok).await;
     let early = tokio::time::timeout(Duration::from_millis(200), session.next()).await;
     assert!(early.is_err(), "{early:?}");
     session.send(&object).await;
-    session.tell(to_node::Message::Synced(Synced {})).await;
+    session.send_message(to_node::Message::Synced(Synced {})).await;
     session.report_of(&object, ready).await;
 }
 
 #[tokio::test]
-async fn a_coordinator_that_restarts_hears_everything_again_and_nothing_is_unmounted() {
+async fn a_coordinator_that_restarts_gets_every_report_again_and_nothing_is_unmounted() {
     let mut node = Node::start(Chassis::new(3));
     let objects = [0, 1, 2].map(|index| node.chassis.object(index));
     let mut session = node.coordinator.session().await;
@@ -433,16 +435,16 @@ async fn a_coordinator_that_restarts_hears_everything_again_and_nothing_is_unmou
     assert_eq!(node.mounted().len(), 2, "mounts stay while the coordinator is away");
     // While it was away the first object went and a third came.
     session.sync(&[&version(&objects[1], "9"), &objects[2]]).await;
-    let mut told = Vec::new();
-    while told.len() < 2 {
+    let mut reported = Vec::new();
+    while reported.len() < 2 {
         let (report, status) = session.report().await;
         if report.observed_resource_version == "9" || report.name == "job-2" {
             assert!(ready(&status));
-            told.push(report.name);
+            reported.push(report.name);
         }
     }
-    told.sort();
-    assert_eq!(told, ["job-1", "job-2"]);
+    reported.sort();
+    assert_eq!(reported, ["job-1", "job-2"]);
     within("the lost object's unmount", async {
         while node.mounted() != ["/mnt/nnf/job-1", "/mnt/nnf/job-2"] {
             tokio::task::yield_now().await;
@@ -452,21 +454,21 @@ async fn a_coordinator_that_restarts_hears_everything_again_and_nothing_is_unmou
     let again = node.chassis.compute.applied();
     assert!(
         again[steps..].iter().all(|step| !step.to_string().contains("job-1")),
-        "what was mounted is only looked at: {again:#?}"
+        "what is mounted is only observed: {again:#?}"
     );
 }
 
 #[tokio::test]
-async fn an_unbroken_list_only_says_what_is_gone() {
+async fn only_a_complete_list_says_what_is_gone() {
     let mut node = Node::start(Chassis::new(1));
     let object = node.chassis.object(0);
     let mut session = node.coordinator.session().await;
     session.sync(&[&object]).await;
     session.report_of(&object, ready).await;
     drop(session);
-    // This list breaks off before it is complete: it names nothing, and nothing may be unmounted for it.
+    // The connection is lost before this list is complete: nothing may be unmounted because of it.
     let session = node.coordinator.session().await;
-    session.tell(to_node::Message::Welcome(Welcome { epoch: 2 })).await;
+    session.send_message(to_node::Message::Welcome(Welcome { epoch: 2 })).await;
     drop(session);
     let mut session = node.coordinator.session().await;
     assert_eq!(node.mounted(), ["/mnt/nnf/job-0"]);
@@ -476,7 +478,7 @@ async fn an_unbroken_list_only_says_what_is_gone() {
 }
 
 #[tokio::test]
-async fn after_a_start_mounts_that_no_object_wants_are_removed_and_no_others() {
+async fn the_clean_up_after_a_start_removes_unwanted_mounts_and_no_others() {
     let mut node = Node::start(Chassis::new(2));
     let objects = [0, 1].map(|index| node.chassis.object(index));
     node.chassis.compute.plant_mount(&point("/mnt/nnf/admin"), "/dev/sda1", "ext4");
@@ -487,57 +489,57 @@ async fn after_a_start_mounts_that_no_object_wants_are_removed_and_no_others() {
     }
     node.restart_agent(session).await;
     let mut session = node.coordinator.session().await;
-    session.tell(to_node::Message::Welcome(Welcome { epoch: 2 })).await;
+    session.send_message(to_node::Message::Welcome(Welcome { epoch: 2 })).await;
     session.health(health::State::Ok).await;
     assert_eq!(node.mounted().len(), 3, "nothing is removed before everything is known");
     session.send(&objects[1]).await;
-    session.tell(to_node::Message::Synced(Synced {})).await;
+    session.send_message(to_node::Message::Synced(Synced {})).await;
     session.report_of(&objects[1], ready).await;
-    // Lets the work on the other object end.
+    // Waits for the work on the other object.
     node.stop.take().unwrap().send(()).unwrap();
     within("the agent's end", &mut node.agent).await.unwrap();
     assert_eq!(node.mounted(), ["/mnt/nnf/admin", "/mnt/nnf/job-1"]);
 }
 
 #[tokio::test]
-async fn an_object_that_cannot_be_read_is_told_and_holds_up_the_removal() {
+async fn an_object_that_cannot_be_read_is_reported_and_postpones_the_clean_up() {
     let mut node = Node::start(Chassis::new(2));
     let (first, second) = (node.chassis.object(0), node.chassis.object(1));
     let mut session = node.coordinator.session().await;
     session.sync(&[&first]).await;
     session.report_of(&first, ready).await;
-    // No record tells whose the mount is.
+    // No record says whose the mount is.
     node.chassis.lose_records();
     node.restart_agent(session).await;
     let mut session = node.coordinator.session().await;
-    session.tell(to_node::Message::Welcome(Welcome { epoch: 2 })).await;
-    let mut torn = message(&second);
-    torn.client_mount = br#"{"spec":{"mounts":[{},{}]}}"#.to_vec();
-    session.tell(to_node::Message::Desired(torn)).await;
-    session.tell(to_node::Message::Synced(Synced {})).await;
+    session.send_message(to_node::Message::Welcome(Welcome { epoch: 2 })).await;
+    let mut unreadable = message(&second);
+    unreadable.client_mount = br#"{"spec":{"mounts":[{},{}]}}"#.to_vec();
+    session.send_message(to_node::Message::Desired(unreadable)).await;
+    session.send_message(to_node::Message::Synced(Synced {})).await;
     let (report, status) = session.report().await;
     assert_eq!((report.name.as_str(), status.mounts.len()), ("job-1", 2));
     let error = status.error.unwrap();
     assert!(error.user_message.unwrap().contains("the object cannot be read as a ClientMount"));
     assert_eq!(error.severity, Severity::Fatal);
-    assert_eq!(node.mounted(), ["/mnt/nnf/job-0"], "it might have been that object's");
+    assert_eq!(node.mounted(), ["/mnt/nnf/job-0"], "it may be that object's");
     session.send(&second).await;
     session.report_of(&second, ready).await;
     assert_eq!(node.mounted(), ["/mnt/nnf/job-1"]);
 }
 
 #[tokio::test]
-async fn a_missing_profile_is_told_and_mounts_follow_when_it_appears() {
+async fn a_missing_profile_is_reported_and_mounts_follow_when_it_appears() {
     let mut node = Node::start(Chassis::new(1));
     let object = node.chassis.object(0);
     let mut session = node.coordinator.session().await;
-    session.tell(to_node::Message::Welcome(Welcome { epoch: 1 })).await;
-    let mut lacking = message(&object);
-    lacking.profile = Vec::new();
-    lacking.profile_missing =
+    session.send_message(to_node::Message::Welcome(Welcome { epoch: 1 })).await;
+    let mut without_profile = message(&object);
+    without_profile.profile = Vec::new();
+    without_profile.profile_missing =
         "NnfStorageProfile default/fluxjob-7001-0 does not exist: create it".into();
-    session.tell(to_node::Message::Desired(lacking)).await;
-    session.tell(to_node::Message::Synced(Synced {})).await;
+    session.send_message(to_node::Message::Desired(without_profile)).await;
+    session.send_message(to_node::Message::Synced(Synced {})).await;
     let (_, status) = session.report().await;
     assert_eq!(
         status.error.unwrap().user_message.unwrap(),
@@ -554,9 +556,9 @@ async fn a_missing_profile_is_told_and_mounts_follow_when_it_appears() {
     session.health(health::State::Ok).await;
 }
 
-/// The profile that named its path is gone: what it left is found among the mounts that no object wants.
+/// The profile that named the path is gone: the clean-up finds the mount among the unwanted ones.
 #[tokio::test]
-async fn a_mount_whose_path_is_lost_goes_before_its_object_is_released() {
+async fn a_mount_whose_path_is_not_known_is_unmounted_before_its_object_is_released() {
     let mut node = Node::start(Chassis::new(1));
     let mut object = node.chassis.object(0);
     object.spec.mounts[0].mount_path = "/mnt/nnf/$VG_NAME".into();
@@ -569,13 +571,13 @@ async fn a_mount_whose_path_is_lost_goes_before_its_object_is_released() {
         profile_missing: "NnfStorageProfile default/x does not exist".into(),
         ..message(&version(&deleted(&object), "2"))
     };
-    session.tell(to_node::Message::Desired(lost)).await;
+    session.send_message(to_node::Message::Desired(lost)).await;
     assert!(!session.report_of(&object, failed).await.released);
     assert!(session.report_of(&object, ready).await.released);
     assert!(node.mounted().is_empty());
 }
 
-/// How to unmount is in a profile that may be there: until it can be read nothing is taken down, and the user sees why.
+/// The profile may have hooks for unmounting: until it can be read nothing is unmounted, and the user sees why.
 #[tokio::test]
 async fn a_mount_waits_for_a_profile_that_may_not_be_read() {
     for path in ["/mnt/nnf/job-0", "/mnt/nnf/$VG_NAME"] {
@@ -587,7 +589,7 @@ async fn a_mount_waits_for_a_profile_that_may_not_be_read() {
 }
 
 async fn outlives_an_unread_profile(mut node: Node, object: ClientMount) {
-    let never = node.chassis.object(1);
+    let never_mounted = node.chassis.object(1);
     let unread = |object: &ClientMount| DesiredMount {
         profile: Vec::new(),
         profile_missing: "NnfStorageProfile default/x cannot be read: grant this agent get".into(),
@@ -598,7 +600,7 @@ async fn outlives_an_unread_profile(mut node: Node, object: ClientMount) {
     session.sync(&[&object]).await;
     session.report_of(&object, ready).await;
     let going = unread(&version(&deleted(&object), "2"));
-    session.tell(to_node::Message::Desired(going.clone())).await;
+    session.send_message(to_node::Message::Desired(going.clone())).await;
     let (report, status) = session.report().await;
     let error = status.error.unwrap();
     assert!(error.debug_message.contains("grant this agent get"));
@@ -606,16 +608,16 @@ async fn outlives_an_unread_profile(mut node: Node, object: ClientMount) {
     assert!(user.contains("cannot be read: ask the administrators"), "{user}");
     assert_eq!((error.severity, report.released), (Severity::Major, false));
     assert_eq!(node.mounted().len(), 1);
-    session.tell(to_node::Message::Desired(unread(&deleted(&never)))).await;
-    assert!(session.report_of(&never, ready).await.released, "there is nothing to take down");
+    session.send_message(to_node::Message::Desired(unread(&deleted(&never_mounted)))).await;
+    assert!(session.report_of(&never_mounted, ready).await.released, "there is nothing to unmount");
 
     node.restart_agent(session).await;
     let mut session = node.coordinator.session().await;
-    session.tell(to_node::Message::Welcome(Welcome { epoch: 2 })).await;
-    session.tell(to_node::Message::Desired(going)).await;
-    session.tell(to_node::Message::Desired(unread(&deleted(&never)))).await;
-    session.tell(to_node::Message::Synced(Synced {})).await;
-    assert!(session.report_of(&never, ready).await.released);
+    session.send_message(to_node::Message::Welcome(Welcome { epoch: 2 })).await;
+    session.send_message(to_node::Message::Desired(going)).await;
+    session.send_message(to_node::Message::Desired(unread(&deleted(&never_mounted)))).await;
+    session.send_message(to_node::Message::Synced(Synced {})).await;
+    assert!(session.report_of(&never_mounted, ready).await.released);
     assert!(!session.report_of(&object, failed).await.released);
     assert_eq!(node.mounted().len(), 1);
     session.send(&version(&deleted(&object), "2")).await;
@@ -638,16 +640,16 @@ async fn of_two_objects_with_one_path_the_older_keeps_it() {
     let mut session = node.coordinator.session().await;
     // The newer comes first: what counts is who was created first.
     session.sync(&[&new, &old]).await;
-    let mut told = [session.report().await, session.report().await];
-    told.sort_by_key(|(report, _)| report.name.clone());
-    let error = told[0].1.error.clone().unwrap();
+    let mut reports = [session.report().await, session.report().await];
+    reports.sort_by_key(|(report, _)| report.name.clone());
+    let error = reports[0].1.error.clone().unwrap();
     assert_eq!(error.severity, Severity::Fatal);
     let user = error.user_message.unwrap();
     assert!(
         user.contains("mountPath /mnt/nnf/job-1 belongs to ClientMount compute-1/job-1"),
         "{user}"
     );
-    assert!(ready(&told[1].1));
+    assert!(ready(&reports[1].1));
     session.send(&deleted(&old)).await;
     assert!(session.report_of(&old, ready).await.released);
     session.report_of(&new, ready).await;
@@ -692,7 +694,7 @@ async fn objects_do_not_wait_for_each_other() {
 }
 
 #[tokio::test]
-async fn the_newest_desire_wins() {
+async fn the_newest_version_wins() {
     let mut node = Node::start(Chassis::new(1));
     let object = node.chassis.object(0);
     let mut session = node.coordinator.session().await;
@@ -730,7 +732,7 @@ async fn a_superseded_agent_ends_and_leaves_everything_mounted() {
 }
 
 #[tokio::test]
-async fn an_agent_refused_at_the_door_ends() {
+async fn an_agent_whose_hello_is_refused_ends() {
     let mut node = Node::start(Chassis::new(1));
     let session = node.coordinator.session().await;
     session
@@ -754,11 +756,11 @@ async fn a_stop_lets_running_steps_end_and_leaves_everything_mounted() {
     assert!(!host.applied().iter().any(|step| matches!(step, storage::Step::Unmount { .. })));
 }
 
-/// A node that refuses the first umount(2); mounts go on beside it, in any order.
+/// A node on which the first umount(2) fails; mounts run beside it, in any order.
 #[derive(Debug)]
 struct Refusing {
     node: Arc<FakeHost>,
-    is_over: std::sync::atomic::AtomicBool,
+    has_failed: std::sync::atomic::AtomicBool,
 }
 
 impl Host for Refusing {
@@ -767,8 +769,8 @@ impl Host for Refusing {
     }
 
     fn apply(&self, step: &Step) -> Result<(), StepError> {
-        let is_over = || self.is_over.swap(true, std::sync::atomic::Ordering::SeqCst);
-        if matches!(step, Step::Unmount { .. }) && !is_over() {
+        let has_failed = || self.has_failed.swap(true, std::sync::atomic::Ordering::SeqCst);
+        if matches!(step, Step::Unmount { .. }) && !has_failed() {
             let (call, target) = ("umount", step.on().to_string());
             return Err(StepError::System {
                 call,
@@ -781,14 +783,14 @@ impl Host for Refusing {
 }
 
 #[tokio::test]
-async fn a_failed_removal_is_told_as_health_and_does_not_hold_up_work() {
+async fn a_failed_clean_up_is_reported_as_health_and_does_not_delay_work() {
     let mut node = Node::start(Chassis::new(2));
     let objects = [0, 1].map(|index| node.chassis.object(index));
     let mut session = node.coordinator.session().await;
     session.sync(&[&objects[0]]).await;
     session.report_of(&objects[0], ready).await;
     node.chassis.lose_records();
-    let host = Refusing { node: Arc::clone(&node.chassis.compute), is_over: false.into() };
+    let host = Refusing { node: Arc::clone(&node.chassis.compute), has_failed: false.into() };
     node.restart_agent_on(Arc::new(host), session).await;
     let mut session = node.coordinator.session().await;
     session.sync(&[&objects[1]]).await;
@@ -797,11 +799,11 @@ async fn a_failed_removal_is_told_as_health_and_does_not_hold_up_work() {
     session.report_of(&objects[1], ready).await;
 }
 
-/// A node on which umount(2) does not return until it is let go.
+/// A node on which umount(2) hangs until the test ends that.
 #[derive(Debug)]
 struct Hanging {
     node: Arc<FakeHost>,
-    held: std::sync::Mutex<std::sync::mpsc::Receiver<()>>,
+    hang: std::sync::Mutex<std::sync::mpsc::Receiver<()>>,
 }
 
 impl Host for Hanging {
@@ -811,34 +813,34 @@ impl Host for Hanging {
 
     fn apply(&self, step: &Step) -> Result<(), StepError> {
         if matches!(step, Step::Unmount { .. }) {
-            // Let go when nobody can say so any more.
-            let _ = self.held.lock().unwrap().recv();
+            // It returns when the test drops the sender.
+            let _ = self.hang.lock().unwrap().recv();
         }
         self.node.apply(step)
     }
 }
 
 #[tokio::test]
-async fn a_removal_that_hangs_holds_up_only_what_it_could_meet() {
+async fn a_clean_up_that_hangs_delays_only_the_objects_whose_mounts_it_removes() {
     let mut node = Node::start(Chassis::new(2));
     let objects = [0, 1].map(|index| node.chassis.object(index));
     let mut session = node.coordinator.session().await;
     session.sync(&[&objects[0]]).await;
     session.report_of(&objects[0], ready).await;
     node.chassis.lose_records();
-    let (release, held) = std::sync::mpsc::channel();
-    let host = Hanging { node: Arc::clone(&node.chassis.compute), held: held.into() };
+    let (release, hang) = std::sync::mpsc::channel();
+    let host = Hanging { node: Arc::clone(&node.chassis.compute), hang: hang.into() };
     node.restart_agent_on(Arc::new(host), session).await;
     let mut session = node.coordinator.session().await;
     session.sync(&[&objects[1]]).await;
     session.report_of(&objects[1], ready).await;
 
-    // Its path is about to be unmounted: it may not be found mounted there, and then be gone.
+    // The clean-up is about to unmount its path: the agent must not observe the mount before that and report it.
     session.send(&objects[0]).await;
     session.send(&version(&objects[1], "2")).await;
     let again = session.report_of(&objects[1], ready).await;
     assert_eq!(again.observed_resource_version, "2");
-    assert!(session.passed.is_empty(), "{:?}", session.passed);
+    assert!(session.other_reports.is_empty(), "{:?}", session.other_reports);
     drop(release);
     session.report_of(&objects[0], ready).await;
     assert_eq!(node.mounted().len(), 2);

@@ -2,7 +2,7 @@
 
 use std::{io, time::Duration};
 
-use api::{ClientMount, NnfStorageProfile, names::finalizer};
+use api::{ClientMount, NnfStorageProfile, NoProfile, names::finalizer};
 use apiclient::plain;
 use controller::{
     ObjectKey,
@@ -15,27 +15,27 @@ use kube::{
 };
 use tokio::time::timeout;
 
-use super::state::{Profile, Todo, Write};
-use agent::received::NoProfile;
+use super::state::{ApiRequests, Profile, Write};
 
 /// How long the API may take to answer a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// A pass that ended.
 #[derive(Debug)]
 pub(super) struct Passed {
-    pub(super) done: Todo,
-    /// The object as the API has it now, where the write changed it.
-    pub(super) wrote: Option<Result<Option<ClientMount>, WriteError>>,
-    /// The profile, or why nobody knows whether there is one.
-    pub(super) read: Option<Result<Profile, String>>,
+    pub(super) requests: ApiRequests,
+    /// The result of the write: the object as the API has it now, if the write changed it.
+    pub(super) written: Option<Result<Option<ClientMount>, WriteError>>,
+    /// The result of the read: the profile, or why the API gave no answer.
+    pub(super) profile: Option<Result<Profile, String>>,
 }
 
-pub(super) async fn pass(client: Client, todo: Todo) -> Passed {
-    let wrote = todo.write.as_ref().map(|change| write(&client, &todo.object, change));
-    let read = todo.read.as_ref().map(|profile| read(&client, profile));
+pub(super) async fn pass(client: Client, requests: ApiRequests) -> Passed {
+    let written = requests.write.as_ref().map(|change| write(&client, &requests.object, change));
+    let profile = requests.read.as_ref().map(|profile| read(&client, profile));
     // The agent sends both at once, so that the job waits for the slower one and not for both in turn.
-    let (wrote, read) = join(OptionFuture::from(wrote), OptionFuture::from(read)).await;
-    Passed { done: todo, wrote, read }
+    let (written, profile) = join(OptionFuture::from(written), OptionFuture::from(profile)).await;
+    Passed { requests, written, profile }
 }
 
 async fn write(
@@ -45,19 +45,21 @@ async fn write(
 ) -> Result<Option<ClientMount>, WriteError> {
     let writing = async {
         match write {
-            Write::Finalizer => patch::add_finalizer(client, object, finalizer::CLIENT_MOUNT).await,
+            Write::AddFinalizer => {
+                patch::add_finalizer(client, object, finalizer::CLIENT_MOUNT).await
+            }
             Write::Status(status) => {
                 let after = ClientMount { status: Some(status.clone()), ..object.clone() };
                 patch::status(client, object, &after).await
             }
-            Write::Release => {
+            Write::RemoveFinalizer => {
                 patch::remove_finalizer(client, object, finalizer::CLIENT_MOUNT).await
             }
         }
     };
     timeout(REQUEST_TIMEOUT, writing).await.unwrap_or_else(|_| {
-        let silence = io::Error::new(io::ErrorKind::TimedOut, no_answer());
-        let source = Box::new(kube::Error::Service(silence.into()));
+        let timed_out = io::Error::new(io::ErrorKind::TimedOut, no_answer());
+        let source = Box::new(kube::Error::Service(timed_out.into()));
         Err(WriteError::Api { object: controller::describe(object), source })
     })
 }
@@ -66,25 +68,19 @@ async fn write(
 async fn read(client: &Client, (namespace, name): &ObjectKey) -> Result<Profile, String> {
     let resource = ApiResource::erase::<NnfStorageProfile>(&());
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
-    let asked = format!("NnfStorageProfile {namespace}/{name}");
-    let missing = |why| Ok(Err(NoProfile::Missing(why)));
+    let failed = |why| Err(format!("read NnfStorageProfile {namespace}/{name}: {why}"));
     match timeout(REQUEST_TIMEOUT, api.get_opt(name)).await {
-        Ok(Ok(Some(object))) => match object.try_parse() {
-            Ok(profile) => Ok(Ok(profile)),
-            Err(error) => missing(format!("{asked} cannot be read: {error}")),
-        },
-        Ok(Ok(None)) => {
-            missing(format!("{asked} does not exist: create it, with data.pinned true"))
-        }
-        // The object's status says so, because only an administrator can grant the right.
+        Ok(Ok(Some(object))) => Ok(object.try_parse().map_err(|error| {
+            let text = format!("NnfStorageProfile {namespace}/{name} cannot be read: {error}");
+            NoProfile::Missing(text)
+        })),
+        Ok(Ok(None)) => Ok(Err(NoProfile::missing(namespace, name))),
+        // The user reads it in the object's status, because only an administrator can grant the right.
         Ok(Err(kube::Error::Api(status))) if status.code == 403 => {
-            Ok(Err(NoProfile::Forbidden(format!(
-                "{asked} cannot be read: {}: grant this agent get on nnfstorageprofiles.nnf.cray.hpe.com",
-                status.message
-            ))))
+            Ok(Err(NoProfile::forbidden(namespace, name, "get", &status.message)))
         }
-        Ok(Err(error)) => Err(format!("read {asked}: {}", plain(&error))),
-        Err(_) => Err(format!("read {asked}: {}", no_answer())),
+        Ok(Err(error)) => failed(plain(&error)),
+        Err(_) => failed(no_answer()),
     }
 }
 

@@ -1,15 +1,15 @@
-//! Answers the agent's questions about jobs from the API, as a coordinator would. While nobody asks about a job, nothing is
-//! watched but this node's ClientMounts.
+//! Answers the agent's questions about jobs from the API, as a coordinator would. While no question about a job is open, the agent
+//! watches nothing but this node's ClientMounts.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use api::{ClientMount, names::label};
-use jobs::{Identity, Jobs, Ticket};
+use jobs::Jobs;
 use kube::{Client, ResourceExt};
-use proto::v1::{JobMount, JobName, JobState, job_state::Knowledge};
-use tokio::{sync::watch, task::JoinSet};
+use proto::v1::{JobAnswer, JobMount};
+use tokio::task::JoinSet;
 
-use agent::{outbox::Outbox, questions::Asking};
+use agent::{outbox::Outbox, questions::QuestionMessage};
 use controller::has_finalizer;
 
 /// The namespace of Workflows, as workload managers make them.
@@ -18,59 +18,47 @@ const WORKFLOWS: &str = "default";
 /// The open questions, and the watches that answer them.
 pub(super) struct Questions {
     client: Client,
-    open: BTreeMap<u64, Question>,
+    open: jobs::Questions,
+    /// What the watches know.
     jobs: Arc<Jobs>,
-    changes: watch::Receiver<()>,
     watches: JoinSet<()>,
-}
-
-#[derive(Debug)]
-struct Question {
-    job: Option<JobName>,
-    ticket: Ticket,
-    answered: Option<JobState>,
 }
 
 impl Questions {
     pub(super) fn new(client: Client) -> Self {
         let jobs = Arc::<Jobs>::default();
-        let changes = jobs.changes();
-        Self { client, open: BTreeMap::new(), jobs, changes, watches: JoinSet::new() }
+        let open = jobs::Questions::new(Arc::clone(&jobs));
+        Self { client, open, jobs, watches: JoinSet::new() }
     }
 
-    pub(super) fn take(&mut self, asking: Asking) {
-        match asking {
-            Asking::Begin(id, job) => {
-                let ticket = self.jobs.ask();
-                self.open.insert(id, Question { job, ticket, answered: None });
-            }
-            Asking::End(id) => drop(self.open.remove(&id)),
+    /// Opens or closes a question.
+    pub(super) fn take(&mut self, message: QuestionMessage) {
+        match message {
+            QuestionMessage::Begin(id, job) => self.open.open(id, job),
+            QuestionMessage::End(id) => self.open.close(id),
         }
-        let is_wanted = self.open.values().any(|question| question.job.is_some());
-        match (is_wanted, self.watches.is_empty()) {
-            (true, true) => self.begin(),
+        match (self.open.is_about_jobs(), self.watches.is_empty()) {
+            (true, true) => self.start_watches(),
             (false, false) => {
                 self.watches = JoinSet::new();
-                // Without a watch nothing is known any more.
+                // Without a watch what is known would grow old.
                 self.jobs = Arc::default();
-                self.changes = self.jobs.changes();
+                self.open.set_jobs(Arc::clone(&self.jobs));
             }
             _ => {}
         }
     }
 
-    fn begin(&mut self) {
+    fn start_watches(&mut self) {
         let (namespace, jobs) = (|| Some(WORKFLOWS.to_owned()), || Arc::clone(&self.jobs));
         self.watches.spawn(jobs::workflows(self.client.clone(), namespace(), jobs()));
         self.watches.spawn(jobs::computes(self.client.clone(), namespace(), jobs()));
         self.watches.spawn(jobs::look(self.client.clone(), namespace(), jobs()));
     }
 
-    /// Returns when an answer may have changed; never while there is no question.
+    /// Waits until an answer may have changed; for ever while no question is open.
     pub(super) async fn changed(&mut self) {
-        if self.watches.is_empty() || self.changes.changed().await.is_err() {
-            std::future::pending::<()>().await;
-        }
+        self.open.changed().await;
     }
 
     /// Passes on every answer that changed.
@@ -78,42 +66,21 @@ impl Questions {
         &mut self,
         node: &str,
         outbox: &Outbox,
-        own: &(impl Iterator<Item = &'a Arc<ClientMount>> + Clone),
+        client_mounts: &(impl Iterator<Item = &'a Arc<ClientMount>> + Clone),
     ) {
-        for (id, question) in &mut self.open {
-            let state = match &question.job {
-                None => JobState {
-                    mounts: own.clone().map(|one| job_mount(one)).collect(),
-                    ..JobState::default()
-                },
-                Some(job) => {
-                    let state = self.jobs.state(job, node, question.ticket);
-                    let meant = own.clone().filter(|object| is_meant(object, &state, job));
-                    JobState { mounts: meant.map(|one| job_mount(one)).collect(), ..state }
-                }
-            };
-            if question.answered.as_ref() != Some(&state) {
-                question.answered = Some(state.clone());
-                outbox.questions().answered(*id, node, state);
-            }
+        let own = |matches: &dyn Fn(&BTreeMap<String, String>) -> bool| {
+            let own = client_mounts.clone().filter(|object| matches(object.labels()));
+            Some(own.map(|object| job_mount(object)).collect())
+        };
+        while let Some(JobAnswer { id, state }) = self.open.next(node, own) {
+            outbox.questions().answered(id, node, state.unwrap_or_default());
         }
     }
 
-    /// The API does not answer: every answer is passed on again afterwards.
+    /// The API does not answer: once it does, every answer is passed on again.
     pub(super) fn forget_answers(&mut self) {
-        self.open.values_mut().for_each(|question| question.answered = None);
+        self.open.forget_answers();
     }
-}
-
-fn is_meant(object: &ClientMount, state: &JobState, job: &JobName) -> bool {
-    let own = object.metadata.labels.as_ref().and_then(Identity::of_labels);
-    own.is_some_and(|own| {
-        if state.knowledge() == Knowledge::Known {
-            (own.namespace, own.name) == (state.namespace.as_str(), state.workflow.as_str())
-        } else {
-            own.is(job)
-        }
-    })
 }
 
 fn job_mount(object: &ClientMount) -> JobMount {

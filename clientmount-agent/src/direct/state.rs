@@ -1,6 +1,6 @@
 //! This node's ClientMounts: what the agent received of each, what it reported, and what to write to the API. Pure.
 //!
-//! The agent receives an object once it carries the finalizer and its profile was looked for. It receives the object again
+//! The agent receives an object once the object carries the finalizer and its profile was read. It receives the object again
 //! when the object or its profile changed, or when somebody overwrote the status that the agent had reported.
 
 mod entry;
@@ -21,28 +21,34 @@ use agent::{
     received::{ReceivedMount, Report},
 };
 use entry::{
-    Entry, Phase, Sent, WantedStatus, fingerprint_of, refusal, says_unmounted_too_early, taken_back,
+    Entry, PendingStatus, Phase, Sent, fingerprint_of, refusal, retracted, says_unmounted_too_early,
 };
 pub(super) use entry::{Profile, Write};
 
-/// What is to be requested from the API for one object.
+/// The requests to the API for one object.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Todo {
+pub(super) struct ApiRequests {
     pub(super) object: Arc<ClientMount>,
+    /// The write to the object.
     pub(super) write: Option<Write>,
+    /// The profile to read.
     pub(super) read: Option<ObjectKey>,
 }
 
+/// All ClientMounts of the node.
 #[derive(Debug)]
 pub(super) struct State {
     node: NodeName,
     store: Store<ClientMount>,
+    /// What was sent, reported and is pending of each object, by name.
     entries: BTreeMap<String, Entry>,
     /// Uids of the objects that could never be read, by name: their mounts are not known.
     unreadable: BTreeMap<String, String>,
     /// Names of the first list that were not sent to the agent yet; `None` before that list.
     unsent: Option<BTreeSet<String>>,
+    /// Whether `Synced` was sent.
     synced: bool,
+    /// Events that the agent has not received yet.
     events: Vec<LinkEvent>,
 }
 
@@ -59,6 +65,7 @@ impl State {
         }
     }
 
+    /// The next events for the agent.
     pub(super) fn events(&mut self) -> Vec<LinkEvent> {
         let are_all_sent = self.unsent.as_ref().is_some_and(BTreeSet::is_empty);
         if are_all_sent && !mem::replace(&mut self.synced, true) {
@@ -71,11 +78,11 @@ impl State {
         self.synced
     }
 
-    /// Takes in an event of the watch; returns the names of the objects to work on.
+    /// Takes an event of the watch; returns the names of the objects to work on.
     pub(super) fn take(&mut self, event: Event<ClientMount>) -> Vec<String> {
         let unread: Vec<Unreadable> = match &event {
-            Event::Listed(items) => items.iter().filter_map(unread).collect(),
-            Event::Applied(item) => unread(item).into_iter().collect(),
+            Event::Listed(items) => items.iter().filter_map(unreadable).collect(),
+            Event::Applied(item) => unreadable(item).into_iter().collect(),
             _ => Vec::new(),
         };
         let changes = self.store.take(event);
@@ -86,7 +93,7 @@ impl State {
         changes.iter().filter_map(|change| self.changed(change)).collect()
     }
 
-    /// As long as one object was never readable, the agent must not call any mount unwanted.
+    /// While an object was never readable, the agent must not regard any mount as unwanted: so it receives that object too.
     fn take_unreadable(&mut self, unread: Vec<Unreadable>) {
         let left = self.store.unreadable().filter_map(|metadata| metadata.name.clone());
         let left: BTreeSet<_> = left.collect();
@@ -133,20 +140,20 @@ impl State {
     fn check_status(&mut self, name: &str) {
         let Some(object) = self.store.get(self.node.as_str(), name) else { return };
         let Some(entry) = self.entries.get_mut(name) else { return };
-        let wanted = entry
-            .wanted
-            .take_if(|wanted| wanted.accepted && object.status.as_ref() != Some(&wanted.status));
-        entry.overwritten |= wanted.is_some();
+        let overwritten = entry
+            .pending_status
+            .take_if(|pending| pending.accepted && object.status.as_ref() != Some(&pending.status));
+        entry.overwritten |= overwritten.is_some();
     }
 
-    /// Sends an object to the agent, once it carries the finalizer and its profile was looked for.
+    /// Sends an object to the agent, if it carries the finalizer and its profile was read.
     fn send(&mut self, name: &str) {
         let Some(object) = self.store.get(self.node.as_str(), name).cloned() else { return };
         let entry = self.entries.entry(name.to_owned()).or_default();
         match Phase::of(&object) {
             // The status says that everything is unmounted: the agent takes that back before it mounts anything.
             Phase::WithFinalizer if says_unmounted_too_early(&object) => {
-                entry.wanted = Some(taken_back(&object));
+                entry.pending_status = Some(retracted(&object));
                 return;
             }
             Phase::WithFinalizer => {}
@@ -154,11 +161,11 @@ impl State {
             phase @ (Phase::OtherNode | Phase::Released) => {
                 self.events.extend(entry.sent.take().map(|sent| LinkEvent::Gone(sent.uid)));
                 let refusal = (phase == Phase::OtherNode).then(|| refusal(&self.node, &object));
-                let is_new = |refusal: &WantedStatus| {
-                    entry.wanted.as_ref().is_none_or(|known| known.status != refusal.status)
+                let is_new = |refusal: &PendingStatus| {
+                    entry.pending_status.as_ref().is_none_or(|known| known.status != refusal.status)
                 };
                 if let Some(refusal) = refusal.filter(is_new) {
-                    entry.wanted = Some(refusal);
+                    entry.pending_status = Some(refusal);
                 }
                 return self.mark_sent(name);
             }
@@ -172,7 +179,9 @@ impl State {
         };
         let is_known = entry.sent.as_ref().is_some_and(|known| known.covers(&sent));
         if !is_known || mem::take(&mut entry.overwritten) {
-            entry.wanted.take_if(|wanted| wanted.resource_version != sent.resource_version);
+            entry
+                .pending_status
+                .take_if(|pending| pending.resource_version != sent.resource_version);
             entry.overwritten = false;
             entry.sent = Some(sent);
             let received = ReceivedMount::of(ClientMount::clone(&object), profile);
@@ -206,27 +215,33 @@ impl State {
         let Some(entry) = entry else { return false };
         let Report { status, released, resource_version, .. } = report;
         let fingerprint = Some(fingerprint);
-        entry.wanted =
-            Some(WantedStatus { status, released, resource_version, fingerprint, accepted: false });
+        entry.pending_status = Some(PendingStatus {
+            status,
+            released,
+            resource_version,
+            fingerprint,
+            accepted: false,
+        });
         true
     }
 
-    pub(super) fn todo(&mut self, name: &str) -> Option<Todo> {
+    /// The next requests to the API for an object, if any.
+    pub(super) fn requests(&mut self, name: &str) -> Option<ApiRequests> {
         let object = self.store.get(self.node.as_str(), name)?;
         let entry = self.entries.get_mut(name)?;
         let (write, read) = (entry.write(object), entry.read(object));
         let object = Arc::clone(object);
-        (write.is_some() || read.is_some()).then_some(Todo { object, write, read })
+        (write.is_some() || read.is_some()).then_some(ApiRequests { object, write, read })
     }
 
-    /// The API took a write, and has the object as `stored` now, where that changed it.
-    pub(super) fn wrote(&mut self, done: &Todo, stored: Option<ClientMount>) {
-        let name = done.object.name_any();
+    /// The API accepted a write, and has the object as `stored` now, if the write changed it.
+    pub(super) fn written(&mut self, requests: &ApiRequests, stored: Option<ClientMount>) {
+        let name = requests.object.name_any();
         let entry = self.entries.get_mut(&name);
-        if let (Some(Write::Status(sent)), Some(Entry { wanted: Some(wanted), .. })) =
-            (&done.write, entry)
+        if let (Some(Write::Status(sent)), Some(Entry { pending_status: Some(pending), .. })) =
+            (&requests.write, entry)
         {
-            wanted.accepted |= wanted.status == *sent;
+            pending.accepted |= pending.status == *sent;
         }
         let Some(stored) = stored else { return };
         let version = stored.resource_version();
@@ -243,21 +258,22 @@ impl State {
 
     /// The API refused the finalizer, or a status: an object that was not sent to the agent before is not sent, and `Synced`
     /// does not wait for it.
-    pub(super) fn write_refused(&mut self, done: &Todo) {
-        if matches!(done.write, Some(Write::Finalizer | Write::Status(_))) {
-            self.mark_sent(&done.object.name_any());
+    pub(super) fn write_refused(&mut self, requests: &ApiRequests) {
+        if matches!(requests.write, Some(Write::AddFinalizer | Write::Status(_))) {
+            self.mark_sent(&requests.object.name_any());
         }
     }
 
-    pub(super) fn read(&mut self, done: &Todo, profile: Profile) {
-        let name = done.object.name_any();
+    /// Takes the profile that was read for an object.
+    pub(super) fn set_profile(&mut self, requests: &ApiRequests, profile: Profile) {
+        let name = requests.object.name_any();
         if let Some(entry) = self.entries.get_mut(&name) {
-            entry.profile = Some((fingerprint_of(&done.object), profile));
+            entry.profile = Some((fingerprint_of(&requests.object), profile));
             self.send(&name);
         }
     }
 }
 
-fn unread(item: &Item<ClientMount>) -> Option<Unreadable> {
+fn unreadable(item: &Item<ClientMount>) -> Option<Unreadable> {
     item.as_ref().err().cloned()
 }

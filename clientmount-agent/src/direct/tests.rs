@@ -1,8 +1,10 @@
-//! The state by itself: what the agent is told and what is written, event by event.
+//! The state by itself: what the agent receives and what is written, event by event.
 
 use std::convert::Infallible;
 
-use api::{ClientMountStatus, NnfStorageProfile, client_mount::MountState, names::finalizer};
+use api::{
+    ClientMountStatus, NnfStorageProfile, NoProfile, client_mount::MountState, names::finalizer,
+};
 use controller::Item;
 use http::{Request, Response};
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
@@ -12,13 +14,13 @@ use tower::service_fn;
 
 use super::{state::Write, *};
 use agent::{
-    received::{NoProfile, Report},
+    received::Report,
     testing::{compute_xfs, profile as pinned},
 };
 
 const NAME: &str = "a";
 
-/// Of compute-1, held, with this resourceVersion.
+/// A ClientMount of compute-1 with the finalizer and this resourceVersion.
 fn object(version: u64) -> ClientMount {
     let mut object = compute_xfs();
     object.status = None;
@@ -30,13 +32,13 @@ fn object(version: u64) -> ClientMount {
     object
 }
 
-fn unheld(mut object: ClientMount) -> ClientMount {
+fn without_finalizer(mut object: ClientMount) -> ClientMount {
     object.metadata.finalizers = None;
     object
 }
 
 fn foreign(version: u64) -> ClientMount {
-    let mut object = unheld(object(version));
+    let mut object = without_finalizer(object(version));
     object.spec.node = "compute-2".into();
     object
 }
@@ -80,7 +82,7 @@ impl Fixture {
         Self(state)
     }
 
-    /// An agent that was told of the object and reported that it is ready, and an API that took that.
+    /// The agent has received the object and reported that it is ready, and the API has the report.
     fn reported() -> Self {
         let mut state = Self::of(vec![object(5)]);
         state.read(Ok(pinned()));
@@ -112,21 +114,21 @@ impl Fixture {
         self.sent()
     }
 
-    fn todo(&mut self) -> Option<Todo> {
-        self.0.todo(NAME)
+    fn requests(&mut self) -> Option<ApiRequests> {
+        self.0.requests(NAME)
     }
 
     fn read(&mut self, profile: Result<NnfStorageProfile, NoProfile>) {
-        let todo = self.todo().unwrap();
-        assert_eq!(todo.read, Some(("default".into(), "fluxjob-7001-0".into())));
-        self.0.read(&todo, profile);
+        let requests = self.requests().unwrap();
+        assert_eq!(requests.read, Some(("default".into(), "fluxjob-7001-0".into())));
+        self.0.set_profile(&requests, profile);
     }
 
     /// Checks what is to be written, and has the API answer with this object.
     fn write(&mut self, write: &Write, answer: ClientMount) {
-        let todo = self.todo().unwrap();
-        assert_eq!(todo.write.as_ref(), Some(write));
-        self.0.wrote(&todo, Some(answer));
+        let requests = self.requests().unwrap();
+        assert_eq!(requests.write.as_ref(), Some(write));
+        self.0.written(&requests, Some(answer));
     }
 
     fn report(&mut self, version: u64, status: ClientMountStatus, released: bool) -> bool {
@@ -150,16 +152,16 @@ fn unread() -> Result<NnfStorageProfile, NoProfile> {
 }
 
 #[test]
-fn the_agent_is_told_once_the_profile_was_read_and_again_when_it_appears() {
+fn the_agent_receives_an_object_once_its_profile_was_read_and_again_when_it_appears() {
     let mut state = Fixture::of(vec![object(5)]);
     assert!(state.sent().is_empty(), "nothing before the profile");
     state.read(missing());
     assert_eq!(state.sent(), ["desired a@5", "synced"]);
     state.read(missing());
-    assert!(state.sent().is_empty(), "the same answer is no news");
+    assert!(state.sent().is_empty(), "the same answer changes nothing");
     state.read(Ok(pinned()));
     assert_eq!(state.sent(), ["desired a@5"]);
-    assert_eq!(state.todo(), None);
+    assert_eq!(state.requests(), None);
     let mut changed = object(6);
     changed.metadata.generation = Some(2);
     assert!(
@@ -172,21 +174,21 @@ fn the_agent_is_told_once_the_profile_was_read_and_again_when_it_appears() {
 
 /// A job's mount waits for two answers of the API one after the other, and not for three.
 #[test]
-fn a_profile_is_read_while_the_finalizer_is_put_on() {
-    let mut state = Fixture::of(vec![unheld(object(5))]);
-    let todo = state.todo().unwrap();
-    assert!(todo.write == Some(Write::Finalizer) && todo.read.is_some());
-    state.0.read(&todo, Ok(pinned()));
-    assert!(state.sent().is_empty(), "it may go before it is held");
-    state.0.wrote(&todo, Some(object(6)));
+fn a_profile_is_read_while_the_finalizer_is_added() {
+    let mut state = Fixture::of(vec![without_finalizer(object(5))]);
+    let requests = state.requests().unwrap();
+    assert!(requests.write == Some(Write::AddFinalizer) && requests.read.is_some());
+    state.0.set_profile(&requests, Ok(pinned()));
+    assert!(state.sent().is_empty(), "it may be deleted before it has the finalizer");
+    state.0.written(&requests, Some(object(6)));
     assert_eq!(state.sent(), ["desired a@6", "synced"]);
-    assert_eq!(state.todo(), None);
+    assert_eq!(state.requests(), None);
     assert!(state.take(applied(object(6))).is_empty(), "the echo of the own write");
 }
 
 /// An API that answers neither request before it has both.
 #[tokio::test(start_paused = true)]
-async fn both_requests_of_a_pass_are_on_their_way_at_once() {
+async fn both_requests_of_a_pass_are_sent_at_once() {
     let both = Arc::new(Barrier::new(2));
     let service = service_fn(move |_: Request<Body>| {
         let both = Arc::clone(&both);
@@ -198,76 +200,85 @@ async fn both_requests_of_a_pass_are_on_their_way_at_once() {
             Ok::<_, Infallible>(answer.unwrap())
         }
     });
-    let mut state = Fixture::of(vec![unheld(object(5))]);
-    let passed = pass(Client::new(service, "default"), state.todo().unwrap()).await;
-    assert!(matches!(passed.wrote, Some(Err(WriteError::Unknown { .. }))), "{passed:?}");
-    assert!(matches!(passed.read, Some(Ok(Err(NoProfile::Missing(_))))), "{passed:?}");
+    let mut state = Fixture::of(vec![without_finalizer(object(5))]);
+    let passed = pass(Client::new(service, "default"), state.requests().unwrap()).await;
+    assert!(matches!(passed.written, Some(Err(WriteError::Unknown { .. }))), "{passed:?}");
+    assert!(matches!(passed.profile, Some(Ok(Err(NoProfile::Missing(_))))), "{passed:?}");
 }
 
 #[test]
-fn what_takes_no_finalizer_is_not_told_and_not_waited_for() {
-    let mut state = Fixture::of(vec![unheld(object(5))]);
-    let todo = state.todo().unwrap();
-    state.0.write_refused(&todo);
+fn an_object_whose_finalizer_is_refused_is_not_sent_and_not_waited_for() {
+    let mut state = Fixture::of(vec![without_finalizer(object(5))]);
+    let requests = state.requests().unwrap();
+    state.0.write_refused(&requests);
     assert_eq!(state.sent(), ["synced"]);
-    assert_eq!(state.todo().unwrap().write, Some(Write::Finalizer));
+    assert_eq!(state.requests().unwrap().write, Some(Write::AddFinalizer));
 }
 
 #[test]
-fn what_is_meant_for_another_node_is_refused_and_never_told() {
+fn a_mount_of_another_node_is_refused_and_never_sent() {
     let mut state = Fixture::of(vec![foreign(5)]);
     assert_eq!(state.sent(), ["synced"]);
-    let refuse = state.todo().unwrap();
+    let refuse = state.requests().unwrap();
     assert_eq!(refuse.read, None);
     let Some(Write::Status(refusal)) = refuse.write.clone() else { panic!("{refuse:?}") };
     let error = refusal.error.as_ref().unwrap().user_message.as_ref().unwrap();
     assert!(error.contains("spec.node is \"compute-2\""), "{error}");
-    state.0.wrote(&refuse, Some(with_status(foreign(6), &refusal)));
-    assert_eq!(state.todo(), None);
+    state.0.written(&refuse, Some(with_status(foreign(6), &refusal)));
+    assert_eq!(state.requests(), None);
     state.take(applied(with_status(foreign(7), &status(true))));
-    assert_eq!(state.todo().unwrap().write, refuse.write, "written over, and written again");
+    assert_eq!(
+        state.requests().unwrap().write,
+        refuse.write,
+        "the overwritten refusal is written again"
+    );
     state.take(applied(deleted(foreign(8))));
-    assert_eq!(state.todo(), None);
+    assert_eq!(state.requests(), None);
 }
 
 #[test]
-fn a_status_written_over_has_the_agent_look_again() {
+fn an_overwritten_status_sends_the_object_again() {
     let mut state = Fixture::reported();
     assert!(state.take(applied(with_status(object(6), &status(true)))).is_empty());
     let mut annotated = with_status(object(7), &status(true));
     annotated.metadata.annotations = Some([("later".to_owned(), "1".to_owned())].into());
-    assert!(state.take(applied(annotated)).is_empty(), "it says what the agent said");
+    assert!(state.take(applied(annotated)).is_empty(), "the status is as the agent reported it");
     assert_eq!(state.take(applied(object(8))), ["desired a@8"]);
-    assert!(state.take(applied(with_status(object(9), &status(false)))).is_empty(), "it looks");
+    assert!(
+        state.take(applied(with_status(object(9), &status(false)))).is_empty(),
+        "the object is sent already"
+    );
     assert!(state.report(8, status(true), false));
     state.write(&Write::Status(status(true)), with_status(object(10), &status(true)));
     assert!(state.sent().is_empty());
     let relisted = state.take(listed(vec![with_status(object(12), &status(false))]));
-    assert_eq!(relisted, ["desired a@12"], "the watch was away while it was written over");
+    assert_eq!(relisted, ["desired a@12"], "the status was overwritten while the watch was away");
 }
 
 #[test]
-fn a_status_written_over_along_with_the_finalizers_is_seen_once_the_object_is_held_again() {
+fn a_status_overwritten_along_with_the_finalizers_is_noticed_once_the_finalizer_is_back() {
     let mut state = Fixture::reported();
-    assert!(state.take(applied(unheld(with_status(object(7), &status(false))))).is_empty());
-    state.write(&Write::Finalizer, with_status(object(8), &status(false)));
+    assert!(
+        state.take(applied(without_finalizer(with_status(object(7), &status(false))))).is_empty()
+    );
+    state.write(&Write::AddFinalizer, with_status(object(8), &status(false)));
     assert_eq!(state.sent(), ["desired a@8"]);
 }
 
 #[test]
-fn a_status_written_over_while_the_answer_to_our_write_was_on_its_way_is_seen() {
+fn a_status_overwritten_before_our_write_is_answered_is_noticed() {
     let mut state = Fixture::reported();
     state.take(applied(with_status(object(8), &status(false))));
     assert!(state.report(8, status(true), false));
-    let todo = state.todo().unwrap();
+    let requests = state.requests().unwrap();
     state.take(applied(with_status(object(9), &status(true))));
     assert!(state.take(applied(with_status(object(10), &status(false)))).is_empty());
-    state.0.wrote(&todo, Some(with_status(object(9), &status(true))));
+    state.0.written(&requests, Some(with_status(object(9), &status(true))));
     assert_eq!(state.sent(), ["desired a@10"]);
 }
 
 #[test]
-fn a_server_that_stores_something_else_has_the_agent_look_once_and_not_for_ever() {
+fn a_status_that_the_server_stores_differently_sends_the_object_once_and_not_for_ever() {
     let mut state = Fixture::of(vec![object(5)]);
     state.read(Ok(pinned()));
     state.sent();
@@ -277,24 +288,24 @@ fn a_server_that_stores_something_else_has_the_agent_look_once_and_not_for_ever(
     state.report(6, status(true), false);
     state.write(&Write::Status(status(true)), with_status(object(6), &status(false)));
     assert!(state.sent().is_empty());
-    assert_eq!(state.todo(), None);
+    assert_eq!(state.requests(), None);
 }
 
 #[test]
-fn a_report_counts_for_the_version_that_the_agent_was_told() {
+fn a_report_counts_for_the_version_that_the_agent_received() {
     let mut state = Fixture::reported();
-    let mut asking = with_status(object(7), &status(true));
-    asking.metadata.generation = Some(2);
-    state.take(applied(asking));
+    let mut changed = with_status(object(7), &status(true));
+    changed.metadata.generation = Some(2);
+    state.take(applied(changed));
     state.read(Ok(pinned()));
     assert_eq!(state.sent(), ["desired a@7"]);
     assert!(!state.report(5, status(false), false));
-    assert_eq!(state.todo(), None);
+    assert_eq!(state.requests(), None);
     assert!(state.report(7, status(false), false));
-    assert_eq!(state.todo().unwrap().write, Some(Write::Status(status(false))));
+    assert_eq!(state.requests().unwrap().write, Some(Write::Status(status(false))));
 }
 
-/// What the agent says of the version before is true of that one only.
+/// A report on the former version says nothing about the new one.
 #[test]
 fn nothing_is_written_of_an_earlier_version_while_the_profile_is_read() {
     let mut changed = with_status(object(7), &status(false));
@@ -302,13 +313,13 @@ fn nothing_is_written_of_an_earlier_version_while_the_profile_is_read() {
     let mut state = Fixture::reported();
     state.take(applied(changed.clone()));
     assert!(!state.report(5, status(true), false));
-    assert_eq!(state.todo().unwrap().write, None, "only the profile is read");
+    assert_eq!(state.requests().unwrap().write, None, "only the profile is read");
 
-    // It was said just before the change.
+    // The report came just before the change.
     let mut state = Fixture::reported();
     assert!(state.report(5, status(false), false));
     state.take(applied(with_status(changed, &status(true))));
-    assert_eq!(state.todo().unwrap().write, None);
+    assert_eq!(state.requests().unwrap().write, None);
 }
 
 #[test]
@@ -322,7 +333,11 @@ fn the_last_finalizer_goes_without_a_status_that_nobody_could_read() {
         assert_eq!(state.sent(), ["desired a@7"]);
         state.read(missing());
         assert_eq!(state.sent(), ["desired a@7"]);
-        assert_eq!(state.todo(), None, "what went before its object does not come back");
+        assert_eq!(
+            state.requests(),
+            None,
+            "a profile that is deleted before its object is not read again"
+        );
         assert!(state.report(7, status(false), true));
         let mut version = 7;
         for _ in 1..writes {
@@ -332,14 +347,14 @@ fn the_last_finalizer_goes_without_a_status_that_nobody_could_read() {
         }
         going.metadata.resource_version = Some((version + 1).to_string());
         going.metadata.finalizers = other.map(|name| vec![name.to_owned()]);
-        state.write(&Write::Release, going.clone());
+        state.write(&Write::RemoveFinalizer, going.clone());
         assert_eq!(state.sent(), ["gone"]);
         assert!(state.take(Event::Deleted(Ok(going))).is_empty());
     }
 }
 
 #[test]
-fn a_namesake_is_another_object() {
+fn an_object_of_the_same_name_with_another_uid_is_another_object() {
     let mut state = Fixture::reported();
     let mut other = object(9);
     other.metadata.uid = Some("11111111-1111-4111-8111-111111111111".into());
@@ -350,14 +365,14 @@ fn a_namesake_is_another_object() {
     assert_eq!(state.take(listed(Vec::new())), ["gone"]);
 }
 
-/// Its mounts are not known: until they are, none counts as one that nobody wants.
+/// Its mounts are not known: until they are, no mount counts as unwanted.
 #[test]
-fn an_object_that_was_never_read_is_told_without_its_content() {
+fn an_object_that_was_never_readable_is_sent_without_its_content() {
     let mut state = State::new("compute-1".parse().unwrap());
     state.take(Event::Listed(vec![unreadable(object(5))]));
     let mut state = Fixture(state);
     assert_eq!(state.sent(), ["desired a@5", "synced"]);
-    assert_eq!(state.todo(), None);
+    assert_eq!(state.requests(), None);
     state.take(applied(object(6)));
     state.read(Ok(pinned()));
     assert_eq!(state.sent(), ["desired a@6"]);

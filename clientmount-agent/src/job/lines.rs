@@ -17,7 +17,7 @@ use agent::{
     site::Site,
 };
 
-/// Of an object that the API has, and that has not come to the agent.
+/// The text for an object that the API has and the agent has not received.
 pub(super) const NOT_RECEIVED: &str = "the agent has not received it yet";
 
 /// The lines of these objects, and of those that the API has and the agent did not receive.
@@ -40,19 +40,19 @@ fn of_object(viewed: &Viewed, site: &Site) -> Vec<MountLine> {
     let goal = if viewed.gone { Goal::Unmounted } else { received.goal() };
     let units = received.units(viewed.gone, site).ok();
     let mounts = received.object().map(|object| object.spec.mounts.as_slice()).unwrap_or_default();
-    let path = |place: usize| {
-        let unit = units.as_ref().and_then(|units| units.mounts.get(place)?.as_ref().ok());
-        unit.map_or_else(|| mounts[place].mount_path.clone(), |mount| mount.target.to_string())
+    let path = |index: usize| {
+        let unit = units.as_ref().and_then(|units| units.mounts.get(index)?.as_ref().ok());
+        unit.map_or_else(|| mounts[index].mount_path.clone(), |mount| mount.target.to_string())
     };
-    let line = |place| {
-        let path = path(place);
+    let line = |index| {
+        let path = path(index);
         let failed: Vec<_> = failures_at(viewed, &path).collect();
         let texts: Vec<_> = failed.iter().map(|failed| failed.failure.debug.as_str()).collect();
         MountLine {
             namespace: received.namespace.clone(),
             name: received.name.clone(),
             desired: goal.state().to_string(),
-            state: state(viewed, place, goal).to_owned(),
+            state: state(viewed, index, goal).to_owned(),
             since: viewed.since.map_or(0, seconds),
             why: texts.join("; "),
             holders: holders(
@@ -69,8 +69,8 @@ fn failures_at<'a>(viewed: &'a Viewed, path: &'a str) -> impl Iterator<Item = &'
     failures.filter(move |failed| failed.path.as_deref().is_none_or(|own| own == path))
 }
 
-fn state(viewed: &Viewed, place: usize, goal: Goal) -> &'static str {
-    let outcome = viewed.outcome.as_ref().and_then(|outcome| outcome.mounts.get(place));
+fn state(viewed: &Viewed, index: usize, goal: Goal) -> &'static str {
+    let outcome = viewed.outcome.as_ref().and_then(|outcome| outcome.mounts.get(index));
     match (outcome, goal) {
         (Some(MountOutcome::Ready), Goal::Mounted) => "mounted",
         (Some(MountOutcome::Ready), Goal::Unmounted) => "unmounted",
@@ -81,7 +81,7 @@ fn state(viewed: &Viewed, place: usize, goal: Goal) -> &'static str {
     }
 }
 
-/// The processes that have not ended, with what is known of them.
+/// The processes among these that have not ended, with what the kernel says of them.
 fn holders(processes: impl IntoIterator<Item = i32>) -> Vec<Holder> {
     let own = namespace("self");
     let all: BTreeSet<i32> = processes.into_iter().collect();
@@ -117,12 +117,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_holder_is_told_with_its_user_and_its_mount_namespace() {
+    fn a_holder_has_its_user_and_its_mount_namespace() {
         let own = i32::try_from(std::process::id()).unwrap();
-        // The kernel's greatest (PID_MAX_LIMIT) is 2^22: the second is of no process.
-        let told = holders([own, 1 << 23, own]);
-        let [told] = told.as_slice() else { panic!("{told:?}") };
-        assert_eq!((told.pid, told.user_id), (own, nix::unistd::getuid().as_raw()));
-        assert!(!told.elsewhere && told.mount_namespace > 0 && told.since > 0, "{told:?}");
+        // The kernel's largest process id (PID_MAX_LIMIT) is 2^22: no process has the second.
+        let found = holders([own, 1 << 23, own]);
+        let [found] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!((found.pid, found.user_id), (own, nix::unistd::getuid().as_raw()));
+        assert!(!found.elsewhere && found.mount_namespace > 0 && found.since > 0, "{found:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Waits until a job's mounts are where a script wants them, and reports what it waits for.
+//! Waits until a job's mounts are as a script wants them, and reports to the script what it waits for.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,111 +10,116 @@ use tokio::{
 };
 use tonic::Status;
 
-use super::{Evidence, Goal, Judged, Request, judge, lines, timeout};
+use super::{Evidence, Goal, Judgement, Request, judge, lines, timeout};
 use crate::view::View;
 use agent::{outbox::Outbox, questions::Question, site::Site};
 
 /// A fatal error is reported once it has lasted this long: it may be older than the change that resolves it.
 const GRACE: Duration = Duration::from_secs(3);
 
+/// What all calls of scripts have in common.
 #[derive(Debug, Clone)]
 pub struct Shared {
     pub site: Site,
     pub view: Arc<View>,
     pub outbox: Arc<Outbox>,
+    /// Requests to the agent's main loop.
     pub requests: mpsc::Sender<Request>,
-    /// What the agent does with a mount in use at the end, where a script does not say.
+    /// What the agent does with a mount in use at the deadline, if the script does not say that.
     pub on_timeout: OnTimeout,
 }
 
+/// One call of a script.
 #[derive(Debug, Clone)]
-pub struct Ask {
+pub struct Call {
     pub job: JobName,
     pub goal: Goal,
+    /// How long the script waits.
     pub deadline: Duration,
-    /// What the agent does with a mount that is still in use then.
+    /// What the agent does with a mount that is still in use at the deadline.
     pub on_timeout: OnTimeout,
 }
 
 /// Waits, and sends the outcome last; ends without one when the script has ended the call.
-pub async fn wait(ask: Ask, shared: Shared, news: mpsc::Sender<Result<JobNews, Status>>) {
+pub async fn wait(call: Call, shared: Shared, stream: mpsc::Sender<Result<JobNews, Status>>) {
     tokio::select! {
-        outcome = outcome(&ask, &shared, &news) => send(&news, News::Outcome(outcome)).await,
-        () = news.closed() => {}
+        outcome = outcome(&call, &shared, &stream) => send(&stream, News::Outcome(outcome)).await,
+        () = stream.closed() => {}
     }
 }
 
-async fn send(news: &mpsc::Sender<Result<JobNews, Status>>, word: News) {
-    // It fails when the script has ended the call.
-    drop(news.send(Ok(JobNews { news: Some(word) })).await);
+async fn send(stream: &mpsc::Sender<Result<JobNews, Status>>, news: News) {
+    // Sending fails when the script has ended the call.
+    drop(stream.send(Ok(JobNews { news: Some(news) })).await);
 }
 
 async fn outcome(
-    ask: &Ask,
+    call: &Call,
     shared: &Shared,
-    news: &mpsc::Sender<Result<JobNews, Status>>,
+    stream: &mpsc::Sender<Result<JobNews, Status>>,
 ) -> JobOutcome {
-    let mut watching = Watching::new(ask, shared);
+    let mut waiter = Waiter::new(call, shared);
     let mut last = String::new();
-    let judged = loop {
-        let judged = watching.judge();
-        let why = match &judged {
-            Judged::Done(_) | Judged::Over(..) => break judged,
-            Judged::Waiting(_, why) | Judged::Failing(_, why) => why,
+    let judgement = loop {
+        let judgement = waiter.judge();
+        let why = match &judgement {
+            Judgement::Done(_) | Judgement::Impossible(..) => break judgement,
+            Judgement::Waiting(_, why) | Judgement::Failing(_, why) => why,
         };
         if *why != last {
             last.clone_from(why);
-            send(news, News::Waiting(last.clone())).await;
+            send(stream, News::Waiting(last.clone())).await;
         }
-        if !watching.changed(&judged).await {
-            break judged;
+        if !waiter.changed(&judgement).await {
+            break judgement;
         }
     };
-    let judged = match judged {
-        Judged::Waiting(..) | Judged::Failing(..) if ask.goal == Goal::Unmounted => {
-            timeout::act(&mut watching).await.unwrap_or(judged)
+    let judgement = match judgement {
+        Judgement::Waiting(..) | Judgement::Failing(..) if call.goal == Goal::Unmounted => {
+            timeout::apply_on_timeout(&mut waiter).await.unwrap_or(judgement)
         }
         other => other,
     };
-    watching.report(judged)
+    waiter.report(judgement)
 }
 
-/// The sources of one call's judgement.
+/// The sources of the judgement on one call.
 #[derive(Debug)]
-pub(super) struct Watching<'a> {
-    pub(super) ask: &'a Ask,
+pub(super) struct Waiter<'a> {
+    pub(super) call: &'a Call,
     pub(super) shared: &'a Shared,
     question: Question,
     view: tokio::sync::watch::Receiver<()>,
     deadline: Instant,
-    /// Since when there is a failure that only a change resolves.
+    /// When a failure began that only a change resolves; `None` while there is none.
     failing: Option<Instant>,
 }
 
-impl<'a> Watching<'a> {
-    fn new(ask: &'a Ask, shared: &'a Shared) -> Self {
+impl<'a> Waiter<'a> {
+    fn new(call: &'a Call, shared: &'a Shared) -> Self {
         Self {
-            ask,
+            call,
             shared,
-            question: Question::ask(&shared.outbox, Some(ask.job.clone())),
+            question: Question::ask(&shared.outbox, Some(call.job.clone())),
             view: shared.view.changes(),
-            deadline: Instant::now() + ask.deadline,
+            deadline: Instant::now() + call.deadline,
             failing: None,
         }
     }
 
+    /// The coordinator's newest answer.
     pub(super) fn state(&mut self) -> Option<JobState> {
         self.question.answer.borrow_and_update().clone()
     }
 
-    pub(super) fn judge(&mut self) -> Judged {
+    pub(super) fn judge(&mut self) -> Judgement {
         self.view.borrow_and_update();
         let state = self.state();
-        let seen = self.shared.view.of_job(&self.ask.job, state.as_ref());
+        let seen = self.shared.view.of_job(&self.call.job, state.as_ref());
         judge(
-            self.ask.goal,
+            self.call.goal,
             &Evidence {
-                job: &self.ask.job,
+                job: &self.call.job,
                 state: state.as_ref(),
                 connected: self.shared.outbox.connected(),
                 seen: &seen,
@@ -123,15 +128,15 @@ impl<'a> Watching<'a> {
         )
     }
 
-    /// Waits for a change; false when there is no more time, or a failure has lasted long enough.
-    async fn changed(&mut self, judged: &Judged) -> bool {
+    /// Waits for a change; returns `false` at the deadline, or when a failure has lasted long enough.
+    async fn changed(&mut self, judgement: &Judgement) -> bool {
         let now = Instant::now();
-        self.failing = match judged {
-            Judged::Failing(..) => Some(self.failing.unwrap_or(now)),
+        self.failing = match judgement {
+            Judgement::Failing(..) => Some(self.failing.unwrap_or(now)),
             _ => None,
         };
-        let reported = self.failing.map_or(self.deadline, |since| since + GRACE);
-        let until = reported.min(self.deadline);
+        let reported_at = self.failing.map_or(self.deadline, |since| since + GRACE);
+        let until = reported_at.min(self.deadline);
         if now >= until {
             return false;
         }
@@ -144,7 +149,7 @@ impl<'a> Watching<'a> {
         true
     }
 
-    /// Waits for a change of the agent's view, until then.
+    /// Waits for a change of either source; returns `false` when there is none until then.
     pub(super) async fn until(&mut self, until: Instant) -> bool {
         tokio::select! {
             _ = self.question.answer.changed() => true,
@@ -153,15 +158,15 @@ impl<'a> Watching<'a> {
         }
     }
 
-    fn report(&mut self, judged: Judged) -> JobOutcome {
+    fn report(&mut self, judgement: Judgement) -> JobOutcome {
         let job = self.state();
-        let seen = self.shared.view.of_job(&self.ask.job, job.as_ref());
+        let seen = self.shared.view.of_job(&self.call.job, job.as_ref());
         let mounts = lines(&seen, job.as_ref(), &self.shared.site);
-        let (verdict, message, remedy) = match judged {
-            Judged::Done(why) => (Verdict::Done, why, ""),
-            Judged::Over(verdict, why, remedy) => (verdict, why, remedy),
-            Judged::Failing(verdict, why) | Judged::Waiting(verdict, why) => {
-                let name = shown(&self.ask.job);
+        let (verdict, message, remedy) = match judgement {
+            Judgement::Done(why) => (Verdict::Done, why, ""),
+            Judgement::Impossible(verdict, why, remedy) => (verdict, why, remedy),
+            Judgement::Failing(verdict, why) | Judgement::Waiting(verdict, why) => {
+                let name = shown(&self.call.job);
                 (verdict, format!("{name}: {why}"), remedy(verdict))
             }
         };
@@ -172,7 +177,7 @@ impl<'a> Watching<'a> {
 fn remedy(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Unreachable => {
-            "what is shown is this node's own view, and may not be what is wanted: is the coordinator up, and does the agent's log tell why it does not reach it?"
+            "this is only the node's own view, which may be out of date: is the coordinator up, and does the agent's log say why it does not reach it?"
         }
         Verdict::NotYet => "try again, or look at `warren mounts` and at the Workflow",
         Verdict::NodeFault => "look at the agent's log and docs/messages.md",

@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use super::KubernetesArgs;
 
-/// How a value was given, the weakest first.
+/// Where a value was given, in rising order of priority.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Source {
     #[default]
@@ -17,29 +17,35 @@ enum Source {
     CommandLine,
 }
 
+/// Where the coordinator and the API were named.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Given {
+    /// Where `--coordinator` was given.
     coordinator: Source,
+    /// Where `--api` was given.
     api: Source,
-    /// How the API's host, port, token or certificate was given, whichever was given most plainly.
+    /// Where the API's host, port, token or certificate was given, by the one of the highest priority.
     service: Source,
+    /// That one's flag.
     service_flag: &'static str,
     /// Whether the program was started under the name of the Go daemon.
     as_clientmountd: bool,
 }
 
+/// What the agent is to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
     Coordinator,
     Api,
 }
 
+/// The API that the flags name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiUpstream {
     pub address: Address,
     /// Token and CA files, for an address `https://HOST:PORT`; other addresses name their own.
     pub credentials: Option<Credentials>,
-    /// What the administrator should know of flags that are not used; the agent logs it at its start.
+    /// Text about flags that are not used; the agent logs it at its start.
     pub note: Option<String>,
 }
 
@@ -47,7 +53,7 @@ pub struct ApiUpstream {
 #[derive(Debug, PartialEq, Eq, Error)]
 pub enum UpstreamError {
     #[error(
-        "{coordinator} and {api} name two ways for this node's mounts: give one of them, the coordinator's or the API's"
+        "{coordinator} and {api} name two sources of this node's ClientMounts: give only one of them, the coordinator's or the API's"
     )]
     Both { coordinator: &'static str, api: &'static str },
     #[error("--api and {0} name the API twice: give one of them")]
@@ -83,9 +89,9 @@ impl Given {
             ("service_token_file", TOKEN),
             ("service_cert_file", CERTIFICATE),
         ];
-        let plainest =
+        let strongest =
             flags.map(|(id, flag)| (source(id), flag)).into_iter().max_by_key(|given| given.0);
-        let (service, service_flag) = plainest.unwrap_or_default();
+        let (service, service_flag) = strongest.unwrap_or_default();
         Self {
             coordinator: source("coordinator"),
             api: source("api"),
@@ -95,7 +101,7 @@ impl Given {
         }
     }
 
-    /// The choice: the command line outweighs the environment, which every pod has.
+    /// What the agent is to use. The command line has priority over the environment, which Kubernetes sets in every pod.
     pub fn choice(&self) -> Result<Choice, UpstreamError> {
         use Source::{CommandLine, Environment, None};
         let both = |coordinator, api| Err(UpstreamError::Both { coordinator, api });
@@ -118,13 +124,12 @@ fn is_empty(matches: &ArgMatches, id: &str) -> bool {
 }
 
 /// The API that the flags name, with its credentials.
-pub fn choose(given: &KubernetesArgs) -> Result<ApiUpstream, UpstreamError> {
+pub fn api_upstream(given: &KubernetesArgs) -> Result<ApiUpstream, UpstreamError> {
     let host = text(given.kubernetes_service_host.as_ref());
     let port = text(given.kubernetes_service_port.as_ref());
     let address = match (&given.api, host, port) {
-        (Some(api), None, None) => api.clone(),
-        // In a pod both variables are set; --api is the plainer choice.
-        (Some(api), Some(_), Some(_)) => api.clone(),
+        // Kubernetes sets both variables in every pod, so --api has priority.
+        (Some(api), None, None) | (Some(api), Some(_), Some(_)) => api.clone(),
         (Some(_), Some(_), None) => return Err(UpstreamError::TwoAddresses(HOST)),
         (Some(_), None, Some(_)) => return Err(UpstreamError::TwoAddresses(PORT)),
         (None, Some(host), Some(port)) => server(host, port)?,
@@ -136,7 +141,7 @@ pub fn choose(given: &KubernetesArgs) -> Result<ApiUpstream, UpstreamError> {
         (text(given.service_token_file.as_ref()), text(given.service_cert_file.as_ref()));
     if !matches!(address, Address::Server(_)) {
         let unused = token.or(ca).map(|_| {
-            format!("{TOKEN} and {CERTIFICATE} are not used: {address} brings its own credentials")
+            format!("{TOKEN} and {CERTIFICATE} are not used: {address} has credentials of its own")
         });
         return Ok(ApiUpstream { address, credentials: None, note: unused });
     }
@@ -187,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_plainer_word_decides_and_two_as_plain_are_refused() {
+    fn the_source_of_higher_priority_decides_and_two_equal_ones_are_refused() {
         use Source::{CommandLine as Line, Environment as Env, None as No};
         let (coordinator, api) = (Some(Choice::Coordinator), Some(Choice::Api));
         for (wanted, parts) in [
@@ -229,30 +234,30 @@ mod tests {
             ("[2001:db8::1]", "6443", "https://[2001:db8::1]:6443"),
             ("", "", "kubeconfig"),
         ] {
-            assert_eq!(choose(&flags(host, port)).unwrap().address.to_string(), address);
+            assert_eq!(api_upstream(&flags(host, port)).unwrap().address.to_string(), address);
         }
-        assert!(choose(&flags("", "")).unwrap().note.is_some(), "the files are not used");
+        assert!(api_upstream(&flags("", "")).unwrap().note.is_some(), "the files are not used");
     }
 
     #[test]
     fn what_is_missing_or_wrong_is_named() {
-        let told = |flags: KubernetesArgs| choose(&flags).unwrap_err().to_string();
+        let error_of = |flags: KubernetesArgs| api_upstream(&flags).unwrap_err().to_string();
         let missing = |change: fn(&mut KubernetesArgs)| {
             let mut flags = flags("h", "1");
             change(&mut flags);
-            told(flags)
+            error_of(flags)
         };
         for (error, part) in [
             (
-                told(flags("h", "")),
+                error_of(flags("h", "")),
                 "--kubernetes-service-host (\"h\") without --kubernetes-service-port",
             ),
             (
-                told(flags("", "1")),
+                error_of(flags("", "1")),
                 "--kubernetes-service-port (\"1\") without --kubernetes-service-host",
             ),
-            (told(flags("h", "x")), "--kubernetes-service-port \"x\""),
-            (told(flags("h/x", "1")), "--kubernetes-service-host \"h/x\""),
+            (error_of(flags("h", "x")), "--kubernetes-service-port \"x\""),
+            (error_of(flags("h/x", "1")), "--kubernetes-service-host \"h/x\""),
             (missing(|given| given.service_token_file = None), "--service-token-file is missing"),
             (
                 missing(|given| given.service_cert_file = Some(String::new())),
@@ -263,6 +268,6 @@ mod tests {
         }
         let mut both = flags("h", "");
         both.api = Some(Address::InCluster);
-        assert!(told(both).contains("--api and --kubernetes-service-host"));
+        assert!(error_of(both).contains("--api and --kubernetes-service-host"));
     }
 }

@@ -60,7 +60,7 @@ impl Service {
         systemctl: &impl Fn(&[&str]) -> Result<u8, E>,
     ) -> Result<String, ServiceError> {
         let path = self.path();
-        self.ours()?;
+        self.has_our_unit()?;
         let failed = |source| ServiceError::File { operation: "write", path: path.clone(), source };
         // systemd may read the file at any time, so it appears whole.
         let draft = self.directory.join(format!(".{NAME}.new"));
@@ -81,7 +81,7 @@ impl Service {
         systemctl: &impl Fn(&[&str]) -> Result<u8, E>,
     ) -> Result<String, ServiceError> {
         let path = self.path();
-        if !self.ours()? {
+        if !self.has_our_unit()? {
             return Ok(format!("{} is not there: nothing to remove", path.display()));
         }
         run(systemctl, &["disable", "--now", NAME])?;
@@ -99,7 +99,7 @@ impl Service {
     }
 
     /// Whether a unit file that this program wrote is there.
-    fn ours(&self) -> Result<bool, ServiceError> {
+    fn has_our_unit(&self) -> Result<bool, ServiceError> {
         let path = self.path();
         match fs::read_to_string(&path) {
             Ok(unit) if is_ours(&unit) => Ok(true),
@@ -144,7 +144,7 @@ mod tests {
 
     struct Host {
         service: Service,
-        asked: RefCell<Vec<String>>,
+        commands: RefCell<Vec<String>>,
         _directory: tempfile::TempDir,
     }
 
@@ -152,12 +152,12 @@ mod tests {
         fn new() -> Self {
             let directory = tempfile::tempdir().unwrap();
             let service = Service { directory: directory.path().to_owned() };
-            Self { service, asked: RefCell::default(), _directory: directory }
+            Self { service, commands: RefCell::default(), _directory: directory }
         }
 
         fn answers(&self, code: u8) -> impl Fn(&[&str]) -> Result<u8, Infallible> {
             move |arguments| {
-                self.asked.borrow_mut().push(arguments.join(" "));
+                self.commands.borrow_mut().push(arguments.join(" "));
                 Ok(code)
             }
         }
@@ -177,17 +177,17 @@ mod tests {
         host.service.install(&ours("--first"), &host.answers(0)).unwrap();
         host.service.install(&ours("--second"), &host.answers(0)).unwrap();
         assert_eq!(host.unit(), Some(ours("--second")));
-        let said = host.service.remove(&host.answers(0)).unwrap();
-        assert!(said.contains("stays mounted"), "{said}");
+        let text = host.service.remove(&host.answers(0)).unwrap();
+        assert!(text.contains("stays mounted"), "{text}");
         assert_eq!(host.unit(), None);
         let install = ["daemon-reload", "enable clientmountd.service"];
         let remove = ["disable --now clientmountd.service", "daemon-reload"];
-        assert_eq!(*host.asked.borrow(), [install, install, remove].concat());
+        assert_eq!(*host.commands.borrow(), [install, install, remove].concat());
         assert!(host.service.remove(&host.answers(0)).unwrap().contains("nothing to remove"));
     }
 
     #[test]
-    fn somebody_elses_unit_stays_as_it_is() {
+    fn a_unit_of_somebody_else_is_not_changed() {
         let host = Host::new();
         let theirs = "[Service]\nExecStart=/usr/bin/clientmountd\n";
         fs::write(host.service.path(), theirs).unwrap();
@@ -199,7 +199,7 @@ mod tests {
             assert!(error.to_string().contains("was not written by this program"), "{error}");
         }
         assert_eq!(host.unit().as_deref(), Some(theirs));
-        assert!(host.asked.borrow().is_empty());
+        assert!(host.commands.borrow().is_empty());
     }
 
     #[test]
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_that_was_typed_is_kept() {
+    fn the_program_keeps_the_name_it_was_started_by() {
         let directory = tempfile::tempdir().unwrap();
         let link = directory.path().join("clientmountd");
         std::os::unix::fs::symlink(std::env::current_exe().unwrap(), &link).unwrap();

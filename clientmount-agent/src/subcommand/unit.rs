@@ -16,7 +16,9 @@ const ORDER: &str = "Wants=network-online.target";
 
 /// An argument that cannot be written into a unit file.
 #[derive(Debug, PartialEq, Eq, Error)]
-#[error("{0:?} cannot stand in a unit file: use arguments in UTF-8 without control characters")]
+#[error(
+    "{0:?} cannot be written into a unit file: use arguments in UTF-8 without control characters"
+)]
 pub(crate) struct UnfitArgument(OsString);
 
 pub(crate) fn text(program: &Path, arguments: &[OsString]) -> Result<String, UnfitArgument> {
@@ -27,7 +29,7 @@ pub(crate) fn text(program: &Path, arguments: &[OsString]) -> Result<String, Unf
     }
     let unit = PACKAGED.replace(EXEC_START, &line).replace(
         ORDER,
-        // Two agents of one node would take turns to end each other.
+        // Two agents of one node would end each other in turn.
         &format!("{ORDER}\nConflicts=warren-clientmount-agent.service"),
     );
     Ok(format!("{MARK}\n{unit}"))
@@ -82,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_stand_in_a_unit_is_refused() {
+    fn an_argument_that_cannot_be_written_into_a_unit_is_refused() {
         let error = text(Path::new("/x"), &["a\nExecStart=/bin/sh".into()]).unwrap_err();
         assert!(error.to_string().contains("control characters"), "{error}");
     }
@@ -100,7 +102,7 @@ mod tests {
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "systemd itself judges the unit")]
-    fn systemd_finds_nothing_wrong_with_it() {
+    fn systemd_accepts_the_unit() {
         let program = std::env::current_exe().unwrap();
         let odd = ["--x=a b", "100%", "$HOME", "say \"hi\"", "back\\slash", "it's", ";", ""];
         let unit = text(&program, &odd.map(OsString::from)).unwrap();
@@ -114,8 +116,8 @@ mod tests {
             return;
         }
         let verified = verified.unwrap();
-        let said = String::from_utf8_lossy(&verified.stderr);
-        let about_it: Vec<_> = said.lines().filter(|line| line.contains(NAME)).collect();
-        assert!(about_it.is_empty(), "{about_it:?}");
+        let stderr = String::from_utf8_lossy(&verified.stderr);
+        let problems: Vec<_> = stderr.lines().filter(|line| line.contains(NAME)).collect();
+        assert!(problems.is_empty(), "{problems:?}");
     }
 }

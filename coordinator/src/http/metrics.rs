@@ -14,7 +14,7 @@ struct Labels {
     state: &'static str,
 }
 
-/// The number of nodes by role and state, and of things that cannot be looked up.
+/// The number of nodes by role and state, and the number of gaps.
 pub(super) fn text(nodes: &ListNodesResponse) -> String {
     let (by_state, gaps) = (Family::<Labels, Gauge>::default(), Gauge::<i64>::default());
     for role in ["compute", "rabbit", "unknown"] {
@@ -79,7 +79,7 @@ mod tests {
             record(Role::Compute, true, State::Unspecified),
             record(Role::Rabbit, true, State::Critical),
         ];
-        let told = text(&ListNodesResponse { nodes, gaps: vec!["a gap".to_owned()] });
+        let page = text(&ListNodesResponse { nodes, gaps: vec!["a gap".to_owned()] });
         for line in [
             r#"warren_nodes{role="compute",state="ok"} 2"#,
             r#"warren_nodes{role="compute",state="away"} 1"#,
@@ -88,7 +88,7 @@ mod tests {
             r#"warren_nodes{role="rabbit",state="ok"} 0"#,
             "warren_gaps 1",
         ] {
-            assert!(told.lines().any(|found| found == line), "{line} is not in\n{told}");
+            assert!(page.lines().any(|found| found == line), "{line} is not in\n{page}");
         }
     }
 }

@@ -1,12 +1,13 @@
-//! What a node's certificate says of its next connection. Pure.
+//! Warnings about nodes' certificates. Pure.
 
 use jiff::Timestamp;
 
-/// So long before a certificate expires an operator hears of it, in seconds.
+/// How long before a certificate expires there is a warning, in seconds.
 const SOON: i64 = 14 * 24 * 3600;
 
-/// What is wrong with a certificate, or soon will be; `None` while it is good for long. An open connection outlives it.
-pub(super) fn told(connected: bool, expires: i64, now: i64) -> Option<String> {
+/// A warning about a certificate that has expired or soon will; `None` while it is valid for long. An open connection outlives its
+/// certificate.
+pub(super) fn warning(connected: bool, expires: i64, now: i64) -> Option<String> {
     let at = Timestamp::from_second(expires).map(|at| at.to_string()).unwrap_or_default();
     match (connected, expires - now) {
         (false, ..=0) => Some(format!(
@@ -25,13 +26,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_expired_certificate_is_told_whether_or_not_the_node_is_connected() {
+    fn there_is_a_warning_whether_or_not_the_node_is_connected() {
         let now = 1_800_000_000;
-        let told = |connected, left| told(connected, now + left, now).unwrap_or_default();
-        assert!(told(false, 0).contains("connected last expired at 2027-01-15T08:00:00Z"));
-        assert!(told(true, -1).contains("once this connection ends"));
-        assert!(told(true, SOON).contains("renew it on the node"));
-        assert_eq!(told(true, SOON + 1), "");
-        assert_eq!(told(false, SOON), "", "it is not what keeps the node away");
+        let warning = |connected, left| warning(connected, now + left, now).unwrap_or_default();
+        assert!(warning(false, 0).contains("connected last expired at 2027-01-15T08:00:00Z"));
+        assert!(warning(true, -1).contains("once this connection ends"));
+        assert!(warning(true, SOON).contains("renew it on the node"));
+        assert_eq!(warning(true, SOON + 1), "");
+        assert_eq!(
+            warning(false, SOON),
+            "",
+            "the certificate does not prevent the node from connecting"
+        );
     }
 }

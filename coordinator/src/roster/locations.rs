@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use api::SystemConfiguration;
 use proto::limits::{NAME, shortened};
 
-/// Where a node is in the machine, by the SystemConfiguration.
+/// The location of a node in the machine, from the SystemConfiguration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Location {
     Rabbit,
+    /// A compute of this rabbit, with its index in `computesAccess`.
     Compute {
         rabbit: String,
         index: Option<u32>,
@@ -21,7 +22,7 @@ pub(super) fn is_node_name(name: &str) -> bool {
     hostname_validator::is_valid(name)
 }
 
-/// Where each node is; names that are no host names are left out.
+/// The location of each node; names that are no host names are left out.
 pub(super) fn locations(configuration: &SystemConfiguration) -> BTreeMap<String, Location> {
     let named = named(configuration).filter(|(_, name, _)| is_node_name(name));
     named.map(|(_, name, location)| (name.to_owned(), location)).collect()

@@ -27,7 +27,7 @@ fn configuration() -> SystemConfiguration {
 
 #[test]
 fn later_boot_wins_then_later_start() {
-    // (boot, booted_at, started_at, accepted), told one after another.
+    // (boot, booted_at, started_at, accepted), connecting one after another.
     let cases = [
         ("a", 100, 50, true),
         ("a", 100, 40, false),
@@ -36,7 +36,7 @@ fn later_boot_wins_then_later_start() {
         ("b", 99, 900, false),
         ("b", 101, 1, true),
         ("a", 100, 61, false),
-        ("c", 101, 5, true), // two machines that booted in one second: the last to speak
+        ("c", 101, 5, true), // two machines that booted in one second: the last to connect
     ];
     let mut roster = Roster::default();
     let mut epoch = 0;
@@ -59,7 +59,7 @@ fn later_boot_wins_then_later_start() {
     }
 }
 
-/// A node that reboots with a dead clock is the same node: its former boot keeps it out no longer than it is thought to live.
+/// A node that reboots with a wrong clock is the same node: its former boot keeps it out only while that counts as connected.
 #[test]
 fn a_boot_that_is_not_connected_keeps_no_earlier_one_out() {
     let mut roster = Roster::default();
@@ -71,7 +71,10 @@ fn a_boot_that_is_not_connected_keeps_no_earlier_one_out() {
     assert!(roster.is_newest("n1", epoch));
     roster.disconnected("n1", epoch, 4);
     let earlier = roster.hello(hello("n1", "rebooted", 0, 6), 5);
-    assert!(matches!(earlier, Err(RejectedHello::Older { .. })), "within a boot it is for good");
+    assert!(
+        matches!(earlier, Err(RejectedHello::Older { .. })),
+        "within a boot the refusal is final"
+    );
 }
 
 #[test]
@@ -94,7 +97,7 @@ fn hello_must_name_node_and_role() {
     assert!(roster.records(0).is_empty());
 }
 
-/// The rule by which an agent takes its own name: it becomes a path, a namespace and a line on terminals.
+/// Agents follow the same rule: a node's name becomes a path, a namespace and a line on terminals.
 #[test]
 fn a_node_has_a_host_name() {
     let mut roster = Roster::default();
@@ -126,7 +129,7 @@ fn end_of_a_replaced_session_changes_nothing() {
 }
 
 #[test]
-fn unread_configuration_is_a_gap_not_an_empty_machine() {
+fn an_unread_configuration_is_a_gap_and_not_an_empty_machine() {
     let mut roster = Roster::default();
     assert!(roster.gap().is_some());
     assert_eq!(roster.location("compute-1"), None);
@@ -140,7 +143,7 @@ fn unread_configuration_is_a_gap_not_an_empty_machine() {
 }
 
 #[test]
-fn what_the_configuration_names_that_is_no_node_is_a_gap() {
+fn an_invalid_name_in_the_configuration_is_a_gap() {
     let mut wrong = configuration();
     wrong.spec.storage_nodes[0].computes_access[1].name = "a\u{1b}/b".to_owned();
     wrong.spec.external_compute_nodes[0].name = "x".repeat(1 << 20);
@@ -177,7 +180,7 @@ fn a_node_is_a_compute_by_the_layout_alone_and_a_rabbit_by_its_hello_too() {
 }
 
 #[test]
-fn records_join_places_and_sessions() {
+fn records_join_locations_and_sessions() {
     let mut roster = Roster::default();
     roster.configure(&configuration());
     let epoch = roster.hello(hello("compute-3", "a", 1, 1), 10).unwrap();

@@ -19,10 +19,10 @@ use crate::hub::Hub;
 
 /// Longer than anything here takes.
 const LONG: Duration = Duration::from_secs(60);
-/// A connection without a request is not closed for its age in a test that says this.
+/// Deadline of the first request in tests in which no connection is closed for its age.
 const NEVER: Duration = Duration::from_secs(3600);
 
-/// Nobody asks for a job here.
+/// The service `Workloads`, which no test here calls.
 fn no_workloads(hub: Arc<Hub>) -> WorkloadsService {
     let nobody = tower::service_fn(|_: http::Request<kube::client::Body>| async {
         Err::<http::Response<kube::client::Body>, _>(io::Error::other("no API"))
@@ -38,7 +38,7 @@ fn no_workloads(hub: Arc<Hub>) -> WorkloadsService {
     )
 }
 
-/// gRPC over TCP in this process, and what lets a client in.
+/// gRPC over TCP in this process, and the client's configuration for it.
 struct Served {
     address: SocketAddr,
     tls: ClientTlsConfig,
@@ -84,17 +84,17 @@ impl Served {
         endpoint.tls_config(self.tls.clone()).unwrap().connect().await.ok()
     }
 
-    /// A request that stays for as long as it is held.
+    /// A request whose answer is open until it is dropped.
     async fn request(&self) -> Option<Streaming<HealthCheckResponse>> {
         let mut client = HealthClient::new(self.channel().await?);
-        let asked = client.watch(HealthCheckRequest::default()).await.ok()?;
-        let mut answers = asked.into_inner();
+        let response = client.watch(HealthCheckRequest::default()).await.ok()?;
+        let mut answers = response.into_inner();
         answers.message().await.ok()??;
         Some(answers)
     }
 
     async fn requested(&self) -> Streaming<HealthCheckResponse> {
-        let heard = async {
+        let accepted = async {
             loop {
                 match self.request().await {
                     Some(answers) => return answers,
@@ -102,7 +102,7 @@ impl Served {
                 }
             }
         };
-        timeout(LONG, heard).await.expect("who asks is heard")
+        timeout(LONG, accepted).await.expect("the request is accepted")
     }
 }
 
@@ -116,7 +116,7 @@ async fn a_connection_without_a_request_is_closed_and_one_with_a_request_stays()
     let first_request = Duration::from_millis(300);
     let served = Served::start(3, 3, first_request).await;
     let mut answers = served.requested().await;
-    // Every other place is taken by somebody who says nothing: before TLS, and after TLS and HTTP/2.
+    // Connections without a request have the other slots: one before TLS, one after TLS and HTTP/2.
     let silent = served.silent().await;
     let _idle = served.channel().await;
     let _asked = served.requested().await;
@@ -126,34 +126,34 @@ async fn a_connection_without_a_request_is_closed_and_one_with_a_request_stays()
 }
 
 #[tokio::test]
-async fn a_crowd_that_says_nothing_keeps_nobody_out() {
+async fn many_connections_without_a_request_keep_no_client_out() {
     let served = Served::start(16, 4, NEVER).await;
-    let mut crowd = Vec::new();
+    let mut silent = Vec::new();
     for _ in 0..100 {
-        crowd.push(served.silent().await);
+        silent.push(served.silent().await);
     }
     let _asked = served.requested().await;
-    closed(crowd.swap_remove(0)).await;
+    closed(silent.swap_remove(0)).await;
 }
 
 #[tokio::test]
 async fn no_more_connections_are_served_than_there_may_be() {
     let served = Served::start(2, 2, NEVER).await;
-    let asked = (served.requested().await, served.requested().await);
+    let requests = (served.requested().await, served.requested().await);
     assert!(served.request().await.is_none());
     closed(served.silent().await).await;
-    drop(asked);
+    drop(requests);
     served.requested().await;
 }
 
-/// Reads what HTTP/2 begins with, until the server hangs up.
-async fn hung_up(stream: &mut UnixStream) {
+/// Reads until the server closes the connection.
+async fn closed_unix(stream: &mut UnixStream) {
     let mut read = Vec::new();
     drop(timeout(LONG, stream.read_to_end(&mut read)).await.expect("it is closed"));
 }
 
 #[tokio::test]
-async fn the_unix_socket_has_so_many_places_too() {
+async fn the_unix_socket_has_the_same_limits() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("socket");
     let hub = Arc::new(Hub::new());
@@ -169,22 +169,22 @@ async fn the_unix_socket_has_so_many_places_too() {
     let silent =
         [UnixStream::connect(&path).await.unwrap(), UnixStream::connect(&path).await.unwrap()];
     let at = format!("unix://{}", path.display());
-    let mut asked = Vec::new();
+    let mut clients = Vec::new();
     for mut silent in silent {
         let channel = Endpoint::from_shared(at.clone()).unwrap().connect().await.unwrap();
         let mut cluster = ClusterClient::new(channel);
         cluster.list_nodes(ListNodesRequest::default()).await.unwrap();
-        asked.push(cluster);
-        hung_up(&mut silent).await;
+        clients.push(cluster);
+        closed_unix(&mut silent).await;
     }
-    hung_up(&mut UnixStream::connect(&path).await.unwrap()).await;
-    for mut cluster in asked {
+    closed_unix(&mut UnixStream::connect(&path).await.unwrap()).await;
+    for mut cluster in clients {
         cluster.list_nodes(ListNodesRequest::default()).await.unwrap();
     }
 }
 
 #[tokio::test]
-async fn a_node_without_power_is_noticed_also_while_a_message_is_on_its_way() {
+async fn a_node_without_power_is_noticed_also_while_a_message_is_unacknowledged() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     set_keepalive(&listener).unwrap();
     let _node = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();

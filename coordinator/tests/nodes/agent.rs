@@ -1,11 +1,11 @@
-//! An agent as the coordinator sees it: one stream.
+//! An agent, played by the test: one stream to the coordinator.
 
 use std::path::{Path, PathBuf};
 
 use hyper_util::rt::TokioIo;
-use proto::v1::from_node::Message as Said;
+use proto::v1::from_node::Message as NodeMessage;
 use proto::v1::node_link_client::NodeLinkClient;
-use proto::v1::to_node::Message as Told;
+use proto::v1::to_node::Message as CoordinatorMessage;
 use proto::v1::{DesiredMount, FromNode, Health, Hello, MountReport, Role, ToNode};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -19,8 +19,8 @@ use tower::service_fn;
 use crate::box_of_one::{BoxOfOne, DEADLINE};
 
 pub(crate) struct Agent {
-    said: mpsc::Sender<FromNode>,
-    told: Streaming<ToNode>,
+    outgoing: mpsc::Sender<FromNode>,
+    incoming: Streaming<ToNode>,
 }
 
 pub(crate) fn hello(node: &str, started_at: u64) -> Hello {
@@ -43,7 +43,7 @@ pub(crate) async fn channel(socket: &Path) -> Channel {
     Endpoint::from_static("http://coordinator").connect_with_connector(connector).await.unwrap()
 }
 
-/// A coordinator with a profile, and the agent of compute-1, for which there is nothing to do yet.
+/// A coordinator with a profile, and the agent of compute-1, for which no ClientMount exists yet.
 pub(crate) async fn with_agent(directory: &TempDir) -> (BoxOfOne, Agent) {
     let coordinator = BoxOfOne::start(directory).await;
     coordinator.create_profile().await;
@@ -53,39 +53,40 @@ pub(crate) async fn with_agent(directory: &TempDir) -> (BoxOfOne, Agent) {
 }
 
 impl Agent {
-    /// Says hello and hears the welcome.
+    /// Sends the hello and receives the welcome.
     pub(crate) async fn connect(socket: &Path, hello: Hello) -> Result<Self, Status> {
         Self::over(channel(socket).await, hello).await
     }
 
     pub(crate) async fn over(channel: Channel, hello: Hello) -> Result<Self, Status> {
-        let (said, stream) = mpsc::channel(64);
-        said.send(FromNode { message: Some(Said::Hello(hello)) }).await.unwrap();
-        let told =
+        let (outgoing, stream) = mpsc::channel(64);
+        outgoing.send(FromNode { message: Some(NodeMessage::Hello(hello)) }).await.unwrap();
+        let incoming =
             NodeLinkClient::new(channel).open(ReceiverStream::new(stream)).await?.into_inner();
-        let mut agent = Self { said, told };
+        let mut agent = Self { outgoing, incoming };
         match agent.next().await? {
-            Told::Welcome(_) => Ok(agent),
+            CoordinatorMessage::Welcome(_) => Ok(agent),
             other => panic!("{other:?} before the welcome"),
         }
     }
 
     /// The next message; the stream's end is an error.
-    pub(crate) async fn next(&mut self) -> Result<Told, Status> {
-        let next =
-            tokio::time::timeout(DEADLINE, self.told.message()).await.expect("a message in time");
+    pub(crate) async fn next(&mut self) -> Result<CoordinatorMessage, Status> {
+        let next = tokio::time::timeout(DEADLINE, self.incoming.message())
+            .await
+            .expect("a message in time");
         Ok(next?.ok_or_else(|| Status::cancelled("end of stream"))?.message.unwrap())
     }
 
     pub(crate) async fn desired(&mut self) -> DesiredMount {
         match self.next().await.unwrap() {
-            Told::Desired(desired) => desired,
+            CoordinatorMessage::Desired(desired) => desired,
             other => panic!("{other:?} instead of a desired mount"),
         }
     }
 
     pub(crate) async fn synced(&mut self) {
-        assert!(matches!(self.next().await.unwrap(), Told::Synced(_)));
+        assert!(matches!(self.next().await.unwrap(), CoordinatorMessage::Synced(_)));
     }
 
     pub(crate) async fn report(&self, desired: &DesiredMount, status: &Value, released: bool) {
@@ -97,19 +98,19 @@ impl Agent {
             status: serde_json::to_vec(status).unwrap(),
             released,
         };
-        self.say(report).await;
+        self.send_report(report).await;
     }
 
-    pub(crate) async fn say_health(&self, health: Health) {
-        self.said.send(FromNode { message: Some(Said::Health(health)) }).await.unwrap();
+    pub(crate) async fn send_health(&self, health: Health) {
+        self.outgoing.send(FromNode { message: Some(NodeMessage::Health(health)) }).await.unwrap();
     }
 
-    pub(crate) async fn say(&self, report: MountReport) {
-        self.said.send(FromNode { message: Some(Said::Report(report)) }).await.unwrap();
+    pub(crate) async fn send_report(&self, report: MountReport) {
+        self.outgoing.send(FromNode { message: Some(NodeMessage::Report(report)) }).await.unwrap();
     }
 }
 
-/// The ClientMount that was told.
+/// The ClientMount in a message.
 pub(crate) fn object(desired: &DesiredMount) -> Value {
     serde_json::from_slice(&desired.client_mount).unwrap()
 }

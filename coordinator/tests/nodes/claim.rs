@@ -6,7 +6,7 @@ use crate::agent::{Agent, channel, hello};
 use crate::box_of_one::{BoxOfOne, status};
 
 #[tokio::test]
-async fn of_two_agents_the_newer_speaks_for_the_node() {
+async fn of_two_agents_of_a_node_the_newer_is_served() {
     let directory = tempfile::tempdir().unwrap();
     let coordinator = BoxOfOne::start(&directory).await;
     coordinator.create_profile().await;
@@ -43,7 +43,7 @@ async fn of_two_agents_the_newer_speaks_for_the_node() {
 }
 
 #[tokio::test]
-async fn nodes_are_listed_with_place_and_session() {
+async fn nodes_are_listed_with_location_and_session() {
     let directory = tempfile::tempdir().unwrap();
     let coordinator = BoxOfOne::start(&directory).await;
     let _agent = Agent::connect(coordinator.socket(), hello("compute-2", 1)).await.unwrap();
@@ -68,19 +68,19 @@ async fn nodes_are_listed_with_place_and_session() {
     coordinator.stop().await;
 }
 
-/// One node's word must not keep anybody from asking about the others.
+/// A large message of one node must not prevent a list of the others.
 #[tokio::test]
-async fn however_much_a_node_says_the_nodes_are_listed() {
+async fn nodes_are_listed_however_large_a_nodes_message_is() {
     let directory = tempfile::tempdir().unwrap();
     let coordinator = BoxOfOne::start(&directory).await;
     let mut cluster = ClusterClient::new(channel(coordinator.socket()).await);
     let mut agents = Vec::new();
     for (node, bytes) in [("compute-1", 1 << 20), ("compute-2", 8 << 20)] {
         let agent = Agent::connect(coordinator.socket(), hello(node, 1)).await.unwrap();
-        agent.say_health(Health { message: "x".repeat(bytes), ..Health::default() }).await;
+        agent.send_health(Health { message: "x".repeat(bytes), ..Health::default() }).await;
         agents.push(agent);
     }
-    // What no agent says ends its session, in words; a text that is only long is cut.
+    // A message that is larger than any agent's ends the session with a reason; a text that is only long is shortened.
     let end = loop {
         match agents[1].next().await {
             Ok(_) => {}
@@ -94,9 +94,12 @@ async fn however_much_a_node_says_the_nodes_are_listed() {
     let health = |record: NodeRecord| record.health.unwrap_or_default().message;
     loop {
         let answer = cluster.list_nodes(ListNodesRequest {}).await.unwrap().into_inner();
-        let heard = health(of(&answer, "compute-1"));
-        if !heard.is_empty() && !of(&answer, "compute-2").connected {
-            assert!(heard.len() <= 4096 && heard.ends_with("(1048576 bytes in all)"), "{heard}");
+        let message = health(of(&answer, "compute-1"));
+        if !message.is_empty() && !of(&answer, "compute-2").connected {
+            assert!(
+                message.len() <= 4096 && message.ends_with("(1048576 bytes in all)"),
+                "{message}"
+            );
             assert_eq!(health(of(&answer, "compute-2")), "");
             break;
         }

@@ -37,11 +37,11 @@ async fn nodes_are_served_only_once_the_api_was_read() {
     let elsewhere = tempfile::tempdir().unwrap();
     let kubeconfig = elsewhere.path().join("kubeconfig");
     let reachable = fs::read_to_string(directory.path().join("kubeconfig")).unwrap();
-    let nobody = reachable.lines().map(|line| match line.split_once("server:") {
+    let unreachable = reachable.lines().map(|line| match line.split_once("server:") {
         Some((before, _)) => format!("{before}server: https://127.0.0.1:1\n"),
         None => format!("{line}\n"),
     });
-    fs::write(&kubeconfig, nobody.collect::<String>()).unwrap();
+    fs::write(&kubeconfig, unreachable.collect::<String>()).unwrap();
     let socket = elsewhere.path().join("coordinator.sock");
     let backend = Backend::Cluster(Address::Kubeconfig(Some(kubeconfig)));
     let http = Some("127.0.0.1:0".parse().unwrap());
@@ -55,9 +55,9 @@ async fn nodes_are_served_only_once_the_api_was_read() {
         webhook: None,
         workflows: None,
     };
-    let blind = Coordinator::start(&config).await.unwrap();
-    let pages = blind.http_address.unwrap();
-    tokio::spawn(blind.run_until(std::future::pending()));
+    let without_api = Coordinator::start(&config).await.unwrap();
+    let pages = without_api.http_address.unwrap();
+    tokio::spawn(without_api.run_until(std::future::pending()));
     assert_eq!(health(&socket, "warren.v1.NodeLink").await, ServingStatus::NotServing);
     assert_eq!(health(&socket, "warren.v1.Cluster").await, ServingStatus::Serving);
     assert!(page(pages, "/healthz").await.starts_with("HTTP/1.1 200"));

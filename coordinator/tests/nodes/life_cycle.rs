@@ -1,6 +1,6 @@
 use futures::StreamExt;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, WatchEvent, WatchParams};
-use proto::v1::to_node::Message as Told;
+use proto::v1::to_node::Message as CoordinatorMessage;
 use serde_json::json;
 
 use crate::agent::{Agent, hello, object, with_agent};
@@ -36,14 +36,16 @@ async fn a_life_cycle_costs_four_writes() {
     let desired = agent.desired().await;
     assert!(object(&desired)["metadata"]["deletionTimestamp"].is_string());
     agent.report(&desired, &status("unmounted"), true).await;
-    assert!(matches!(agent.next().await.unwrap(), Told::Gone(gone) if gone.name == "job"));
+    assert!(
+        matches!(agent.next().await.unwrap(), CoordinatorMessage::Gone(gone) if gone.name == "job")
+    );
 
     // Ours: finalizer, mounted, unmounted, and the finalizer's end that takes the object along. The user's: spec, delete.
     let mut changes = Vec::new();
     loop {
         let event = tokio::time::timeout(DEADLINE, events.next()).await.unwrap().unwrap().unwrap();
         match event {
-            WatchEvent::Modified(object) => changes.push(describe(&object)),
+            WatchEvent::Modified(object) => changes.push(summary(&object)),
             WatchEvent::Deleted(_) => break,
             WatchEvent::Bookmark(_) => {}
             WatchEvent::Added(_) | WatchEvent::Error(_) => panic!("{event:?}"),
@@ -52,17 +54,17 @@ async fn a_life_cycle_costs_four_writes() {
     assert_eq!(
         changes,
         [
-            "mounted, told nothing, held",
-            "mounted, told mounted, held",
-            "unmounted, told mounted, held",
-            "unmounted, told unmounted, held",
-            "unmounted, told unmounted, held, deleting"
+            "mounted, reported nothing, finalizer",
+            "mounted, reported mounted, finalizer",
+            "unmounted, reported mounted, finalizer",
+            "unmounted, reported unmounted, finalizer",
+            "unmounted, reported unmounted, finalizer, deleting"
         ]
     );
     coordinator.stop().await;
 }
 
-fn describe(object: &DynamicObject) -> String {
+fn summary(object: &DynamicObject) -> String {
     let text = |pointer: &str| {
         object
             .data
@@ -71,26 +73,27 @@ fn describe(object: &DynamicObject) -> String {
             .unwrap_or("nothing")
             .to_owned()
     };
-    let held = if object.metadata.finalizers.as_ref().is_some_and(|held| !held.is_empty()) {
-        ", held"
+    let finalizers = object.metadata.finalizers.as_ref();
+    let finalizer = if finalizers.is_some_and(|finalizers| !finalizers.is_empty()) {
+        ", finalizer"
     } else {
         ""
     };
     let deleting = if object.metadata.deletion_timestamp.is_some() { ", deleting" } else { "" };
     format!(
-        "{}, told {}{held}{deleting}",
+        "{}, reported {}{finalizer}{deleting}",
         text("/spec/desiredState"),
         text("/status/mounts/0/state")
     )
 }
 
 #[tokio::test]
-async fn without_an_agent_nobody_takes_the_object_up() {
+async fn without_an_agent_no_finalizer_is_added() {
     let directory = tempfile::tempdir().unwrap();
     let coordinator = BoxOfOne::start(&directory).await;
     coordinator.create_profile().await;
     coordinator.create_mount("compute-1", "waiting", "compute-1").await;
-    // Another node's life cycle shows that the coordinator had its chance.
+    // Another node's life cycle shows that the coordinator has had the time to add it.
     let mut other = Agent::connect(coordinator.socket(), hello("compute-2", 1)).await.unwrap();
     other.synced().await;
     coordinator.create_mount("compute-2", "job", "compute-2").await;
@@ -107,7 +110,7 @@ async fn without_an_agent_nobody_takes_the_object_up() {
 }
 
 #[tokio::test]
-async fn a_stripped_finalizer_means_gone() {
+async fn an_object_whose_finalizer_somebody_removed_is_gone() {
     let directory = tempfile::tempdir().unwrap();
     let (coordinator, mut agent) = with_agent(&directory).await;
     coordinator.create_mount("compute-1", "job", "compute-1").await;
@@ -115,19 +118,19 @@ async fn a_stripped_finalizer_means_gone() {
     let mounts = coordinator.mounts("compute-1");
     mounts.delete("job", &DeleteParams::default()).await.unwrap();
     assert_eq!(agent.desired().await.uid, desired.uid);
-    let strip = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-    mounts.patch("job", &PatchParams::default(), &strip).await.unwrap();
+    let without_finalizers = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    mounts.patch("job", &PatchParams::default(), &without_finalizers).await.unwrap();
     match agent.next().await.unwrap() {
-        Told::Gone(gone) => assert_eq!(gone.uid, desired.uid),
+        CoordinatorMessage::Gone(gone) => assert_eq!(gone.uid, desired.uid),
         other => panic!("{other:?}"),
     }
     coordinator.await_gone("compute-1", "job").await;
     coordinator.stop().await;
 }
 
-/// Whoever overwrites what a node says is answered by the node, which looks again.
+/// When somebody overwrites a reported status, the node reports again.
 #[tokio::test]
-async fn a_status_that_somebody_overwrites_is_asked_from_the_node_again() {
+async fn an_object_with_an_overwritten_status_is_sent_to_the_node_again() {
     let directory = tempfile::tempdir().unwrap();
     let (coordinator, mut agent) = with_agent(&directory).await;
     coordinator.create_mount("compute-1", "job", "compute-1").await;
@@ -142,14 +145,14 @@ async fn a_status_that_somebody_overwrites_is_asked_from_the_node_again() {
         agent.report(&again, &status("mounted"), false).await;
         coordinator.await_status("compute-1", "job", status("mounted")).await;
     }
-    // What the coordinator wrote itself was told to nobody: what comes next is another object.
+    // The coordinator's own writes send nothing: the next message is about another object.
     coordinator.create_mount("compute-1", "next", "compute-1").await;
     assert_eq!(agent.desired().await.name, "next");
     coordinator.stop().await;
 }
 
 #[tokio::test]
-async fn a_profile_that_appears_is_told() {
+async fn a_profile_that_appears_is_sent() {
     let directory = tempfile::tempdir().unwrap();
     let coordinator = BoxOfOne::start(&directory).await;
     let mut agent = Agent::connect(coordinator.socket(), hello("compute-1", 1)).await.unwrap();
@@ -171,7 +174,7 @@ async fn a_profile_that_appears_is_told() {
 }
 
 #[tokio::test]
-async fn fifty_at_once_are_all_told_and_written() {
+async fn fifty_objects_at_once_are_all_sent_and_written() {
     let directory = tempfile::tempdir().unwrap();
     let (coordinator, mut agent) = with_agent(&directory).await;
     for index in 0..50 {

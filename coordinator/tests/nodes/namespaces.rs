@@ -4,9 +4,9 @@ use kube::api::{Api, DeleteParams};
 use crate::agent::{Agent, hello, object};
 use crate::box_of_one::{BoxOfOne, status, wait_for};
 
-/// A node without its namespace can mount nothing, and nobody is told why.
+/// Without its namespace a node has no ClientMounts, and nothing says why.
 #[tokio::test]
-async fn a_namespace_that_somebody_deleted_comes_back() {
+async fn a_deleted_namespace_is_created_again() {
     let directory = tempfile::tempdir().unwrap();
     let coordinator = BoxOfOne::start(&directory).await;
     coordinator.create_profile().await;

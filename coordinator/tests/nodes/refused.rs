@@ -16,7 +16,7 @@ async fn a_node_reports_on_its_own_objects_only() {
     let mut agent = Agent::connect(coordinator.socket(), hello("compute-1", 1)).await.unwrap();
     agent.synced().await;
     agent
-        .say(MountReport {
+        .send_report(MountReport {
             namespace: "compute-2".to_owned(),
             name: "job".to_owned(),
             uid: victim.metadata.uid.clone().unwrap(),
@@ -34,7 +34,7 @@ async fn a_node_reports_on_its_own_objects_only() {
 }
 
 #[tokio::test]
-async fn an_unfit_report_is_dropped_and_the_session_goes_on() {
+async fn an_invalid_report_is_dropped_and_the_session_goes_on() {
     let directory = tempfile::tempdir().unwrap();
     let (coordinator, mut agent) = with_agent(&directory).await;
     coordinator.create_mount("compute-1", "job", "compute-1").await;
@@ -65,18 +65,18 @@ async fn an_object_in_another_nodes_namespace_is_refused_in_its_status() {
         assert!(message.contains(namespace) && message.contains("\"compute-2\""), "{message}");
         assert_eq!(stray.metadata.finalizers, None);
         assert_eq!(stray.data["status"]["mounts"], json!([{"state": "mounted", "ready": false}]));
-        // Nobody looks after it but the coordinator: what somebody writes over its word does not stay.
+        // No agent reports on it, so the coordinator writes an overwritten refusal again.
         coordinator.overwrite_status(namespace, "stray", &status("mounted")).await;
         coordinator.await_status(namespace, "stray", stray.data["status"].clone()).await;
     }
-    // The node was told of neither; its own object comes first.
+    // The node received neither: its own object comes first.
     coordinator.create_mount("compute-1", "job", "compute-1").await;
     assert_eq!(agent.desired().await.name, "job");
     coordinator.stop().await;
 }
 
 #[tokio::test]
-async fn a_rabbits_mounts_are_its_own_affair() {
+async fn a_rabbits_client_mounts_are_left_to_its_agent() {
     let directory = tempfile::tempdir().unwrap();
     let coordinator = BoxOfOne::start(&directory).await;
     coordinator.create_profile().await;
@@ -86,7 +86,7 @@ async fn a_rabbits_mounts_are_its_own_affair() {
     rabbit.role = Role::Rabbit.into();
     let mut agent = Agent::connect(coordinator.socket(), rabbit).await.unwrap();
     agent
-        .say(MountReport {
+        .send_report(MountReport {
             namespace: "rabbit-1".to_owned(),
             name: "job".to_owned(),
             uid: created.metadata.uid.clone().unwrap(),
@@ -103,9 +103,9 @@ async fn a_rabbits_mounts_are_its_own_affair() {
     coordinator.stop().await;
 }
 
-/// A rabbit that the layout does not name is known by its agent's word, for as long as that says so.
+/// A rabbit that the layout does not name is known as one while its agent says so in its hello.
 #[tokio::test]
-async fn a_rabbit_that_only_its_agent_knows_speaks_for_itself_until_it_is_none() {
+async fn a_node_that_only_its_hello_calls_a_rabbit_is_one_until_another_hello() {
     let directory = tempfile::tempdir().unwrap();
     let coordinator = BoxOfOne::start(&directory).await;
     let namespaces: Api<Namespace> = Api::all(coordinator.client.clone());
@@ -120,7 +120,7 @@ async fn a_rabbit_that_only_its_agent_knows_speaks_for_itself_until_it_is_none()
     rabbit.role = Role::Rabbit.into();
     let _rabbit = Agent::connect(coordinator.socket(), rabbit).await.unwrap();
     coordinator.create_mount("rabbit-9", "stray", "compute-2").await;
-    // Another one's refusal shows that the coordinator had its chance.
+    // Another object's refusal shows that the coordinator has had the time to refuse it.
     coordinator.create_mount("compute-1", "stray", "compute-2").await;
     wait_for(coordinator.mounts("compute-1"), "stray", refused).await;
     let stray = coordinator.mounts("rabbit-9").get("stray").await.unwrap();
@@ -130,7 +130,7 @@ async fn a_rabbit_that_only_its_agent_knows_speaks_for_itself_until_it_is_none()
     coordinator.stop().await;
 }
 
-/// What every write of the coordinator relies on.
+/// Every write of the coordinator relies on this.
 #[tokio::test]
 async fn a_patch_made_from_an_old_version_is_a_conflict() {
     let directory = tempfile::tempdir().unwrap();

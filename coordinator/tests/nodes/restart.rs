@@ -15,7 +15,7 @@ async fn a_restart_loses_no_status() {
     let mut known = BTreeMap::new();
     for _ in 0..COUNT {
         let desired = agent.desired().await;
-        // Half of the reports are on their way when the coordinator ends, half are not made yet.
+        // Half of the reports are sent when the coordinator ends, and half are not.
         if known.len() < COUNT / 2 {
             agent.report(&desired, &status("mounted"), false).await;
         }
@@ -29,15 +29,15 @@ async fn a_restart_loses_no_status() {
     for desired in known.values() {
         agent.report(desired, &status("mounted"), false).await;
     }
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     for _ in 0..COUNT {
         let desired = agent.desired().await;
         agent.report(&desired, &status("mounted"), false).await;
-        told.push(desired.name);
+        received.push(desired.name);
     }
     agent.synced().await;
-    told.sort();
-    assert_eq!(told, known.keys().cloned().collect::<Vec<_>>());
+    received.sort();
+    assert_eq!(received, known.keys().cloned().collect::<Vec<_>>());
     for name in known.keys() {
         coordinator.await_status("compute-1", name, status("mounted")).await;
     }

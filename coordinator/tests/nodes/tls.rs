@@ -84,7 +84,7 @@ impl Authority {
 }
 
 #[tokio::test]
-async fn a_certificate_speaks_for_its_node_only() {
+async fn a_certificate_is_valid_for_its_node_only() {
     let directory = tempfile::tempdir().unwrap();
     let authority = Authority::new();
     let coordinator = BoxOfOne::start_with(&directory, Some(authority.tls(&directory))).await;
@@ -97,8 +97,8 @@ async fn a_certificate_speaks_for_its_node_only() {
     coordinator.create_profile().await;
     agent.synced().await;
 
-    let asked = ClusterClient::new(node).list_nodes(ListNodesRequest {}).await.unwrap_err();
-    assert_eq!(asked.code(), Code::PermissionDenied);
+    let listed = ClusterClient::new(node).list_nodes(ListNodesRequest {}).await.unwrap_err();
+    assert_eq!(listed.code(), Code::PermissionDenied);
     let operator = authority.channel(port, Some("operator")).await.unwrap();
     let nodes =
         ClusterClient::new(operator).list_nodes(ListNodesRequest {}).await.unwrap().into_inner();
@@ -108,9 +108,9 @@ async fn a_certificate_speaks_for_its_node_only() {
     coordinator.stop().await;
 }
 
-/// An authority that looks at the names it signs may copy the common name unseen.
+/// An authority that checks the names it signs may copy the common name unchecked.
 #[tokio::test]
-async fn a_common_name_beside_other_names_makes_neither_a_node_nor_an_operator() {
+async fn a_common_name_beside_other_names_does_not_count() {
     let directory = tempfile::tempdir().unwrap();
     let authority = Authority::new();
     let coordinator = BoxOfOne::start_with(&directory, Some(authority.tls(&directory))).await;
@@ -120,15 +120,15 @@ async fn a_common_name_beside_other_names_makes_neither_a_node_nor_an_operator()
         let channel = authority.channel_with(port, Some(identity)).await.unwrap();
         let other = Agent::over(channel.clone(), hello("compute-1", 1)).await.err().unwrap();
         assert_eq!(other.code(), Code::PermissionDenied);
-        let asked = ClusterClient::new(channel.clone()).list_nodes(ListNodesRequest {}).await;
-        assert_eq!(asked.unwrap_err().code(), Code::PermissionDenied);
+        let listed = ClusterClient::new(channel.clone()).list_nodes(ListNodesRequest {}).await;
+        assert_eq!(listed.unwrap_err().code(), Code::PermissionDenied);
         drop(Agent::over(channel, hello("compute-2", 1)).await.unwrap());
     }
     coordinator.stop().await;
 }
 
 #[tokio::test]
-async fn without_a_certificate_of_the_authority_nobody_is_heard() {
+async fn without_a_certificate_of_the_authority_no_request_is_served() {
     let directory = tempfile::tempdir().unwrap();
     let authority = Authority::new();
     let coordinator = BoxOfOne::start_with(&directory, Some(authority.tls(&directory))).await;
@@ -137,9 +137,9 @@ async fn without_a_certificate_of_the_authority_nobody_is_heard() {
     if let Ok(channel) = authority.channel(port, None).await {
         assert!(ClusterClient::new(channel).list_nodes(ListNodesRequest {}).await.is_err());
     }
-    let mut stranger = Authority::new();
-    stranger.pem.clone_from(&authority.pem);
-    if let Ok(channel) = stranger.channel(port, Some("operator")).await {
+    let mut other = Authority::new();
+    other.pem.clone_from(&authority.pem);
+    if let Ok(channel) = other.channel(port, Some("operator")).await {
         assert!(ClusterClient::new(channel).list_nodes(ListNodesRequest {}).await.is_err());
     }
     coordinator.stop().await;

@@ -17,7 +17,7 @@ use crate::{
 /// An object that asks for mount points; ordered by who came first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Claimant {
-    /// Whether it was never mounted; an object that was mounted comes first.
+    /// Whether the object was never mounted; an object that was mounted comes first.
     pub not_mounted_yet: bool,
     /// `metadata.creationTimestamp`; RFC 3339 in UTC sorts as text.
     pub created: String,
@@ -52,7 +52,9 @@ pub struct Conflict {
     pub path: MountPoint,
     /// The path of the other object: the same, around it, or within it.
     pub taken: MountPoint,
+    /// The object that the path belongs to.
     pub by: Claimant,
+    /// Whether that object is being unmounted.
     pub leaving: bool,
 }
 
@@ -86,7 +88,7 @@ struct Claim {
     claimant: Claimant,
     goal: Goal,
     paths: Vec<MountPoint>,
-    /// Paths of its dropped mounts, which it keeps until they are unmounted.
+    /// Paths of the object's dropped mounts, which belong to it until they are unmounted.
     dropped: Vec<MountPoint>,
 }
 
@@ -146,8 +148,11 @@ impl Claims {
         let Some(own) = self.by_uid.get(uid).filter(|own| own.goal == Goal::Unmounted) else {
             return false;
         };
-        let has = |other: &Claim| other.goal == Goal::Mounted && other.claimant < own.claimant;
-        self.by_uid.values().any(|other| has(other) && within(&own.paths, &other.paths).is_some())
+        self.by_uid.values().any(|other| {
+            other.goal == Goal::Mounted
+                && has_priority(other, own)
+                && within(&own.paths, &other.paths).is_some()
+        })
     }
 
     /// Forgets what an object asked for; returns the uids of others as in [`Self::set`].
@@ -233,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_created_keeps_the_path_in_whatever_order_they_come() {
+    fn the_first_created_has_the_path_in_whatever_order_the_objects_come() {
         let (old, new) =
             (claimant("2026-01-01T00:00:00Z", "z"), claimant("2026-01-01T00:00:01Z", "a"));
         let mut claims = Claims::default();
@@ -250,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_free_only_when_the_one_before_is_unmounted() {
+    fn a_path_is_free_once_its_object_is_unmounted() {
         let mut claims = Claims::default();
         claims.set(claimant("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
         claims.set(claimant("2", "b"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
@@ -264,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_younger_object_that_is_mounted_is_waited_for_when_it_leaves() {
+    fn a_younger_object_that_is_mounted_keeps_the_path_until_it_is_unmounted() {
         let mut claims = Claims::default();
         claims.set(claimant("2", "b"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
         claims.set_mounted("b");
@@ -276,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_mounted_keeps_its_path_from_one_that_sorts_before_it() {
+    fn a_mounted_object_keeps_its_path_though_an_older_one_asks_for_it() {
         let mut claims = Claims::default();
         claims.set(claimant("2", "b"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
         claims.set_mounted("b");
@@ -290,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_mounted_too_late_does_not_take_the_path_from_the_one_that_has_it() {
+    fn an_object_mounted_too_late_does_not_get_its_path_back() {
         let mut claims = Claims::default();
         claims.set(claimant("1", "b"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
         assert_eq!(
@@ -303,20 +308,20 @@ mod tests {
     }
 
     #[test]
-    fn one_that_never_had_the_path_leaves_without_a_trace() {
+    fn an_object_that_never_had_its_path_unmounts_nothing() {
         let mut claims = Claims::default();
         claims.set(claimant("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
         claims.set_mounted("a");
         claims.set(claimant("2", "b"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
         claims.set(claimant("2", "b"), Goal::Unmounted, paths(&["/mnt/nnf/x"]), Vec::new());
         assert!(claims.owns_nothing("b"));
-        assert_eq!(claims.conflict("a"), None, "the one that is mounted waits for nobody");
+        assert_eq!(claims.conflict("a"), None, "the mounted object waits for nobody");
         claims.set(claimant("1", "a"), Goal::Unmounted, paths(&["/mnt/nnf/x"]), Vec::new());
         assert!(!claims.owns_nothing("a"));
     }
 
     #[test]
-    fn a_path_within_another_is_contested_and_a_like_named_one_is_not() {
+    fn a_path_within_another_is_contested_and_one_with_a_similar_name_is_not() {
         let mut claims = Claims::default();
         claims.set(claimant("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
         claims.set(claimant("2", "b"), Goal::Mounted, paths(&["/mnt/nnf/x/y"]), Vec::new());
@@ -326,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_not_woken_by_what_does_not_concern_them() {
+    fn objects_are_woken_only_when_their_conflicts_change() {
         let mut claims = Claims::default();
         claims.set(claimant("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
         claims.set(claimant("2", "b"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());

@@ -12,7 +12,7 @@ enum State {
     NotSynced,
     Due,
     Running,
-    /// It failed, and is due again at this time.
+    /// The clean-up failed, and is due again at this time.
     Waiting(Instant),
     /// An object cannot be read; the clean-up is due again when an object changes.
     Postponed,
@@ -25,8 +25,8 @@ pub struct CleanUp {
     state: State,
     delays: Option<Delays>,
     failure: Option<String>,
-    /// Another clean-up is due as soon as the running one has ended.
-    again: bool,
+    /// Whether another clean-up is due as soon as the running one has ended.
+    due_again: bool,
 }
 
 impl CleanUp {
@@ -48,7 +48,7 @@ impl CleanUp {
     pub fn request_again(&mut self) {
         match self.state {
             State::Done => self.state = State::Due,
-            State::Running => self.again = true,
+            State::Running => self.due_again = true,
             State::NotSynced | State::Due | State::Waiting(_) | State::Postponed => {}
         }
     }
@@ -63,6 +63,7 @@ impl CleanUp {
         self.state != State::NotSynced
     }
 
+    /// Whether a clean-up is to start now.
     pub fn due(&self, now: Instant) -> bool {
         match self.state {
             State::Due => true,
@@ -71,12 +72,14 @@ impl CleanUp {
         }
     }
 
+    /// Whether a clean-up runs.
     pub fn running(&self) -> bool {
         self.state == State::Running
     }
 
+    /// A clean-up starts.
     pub fn begin(&mut self) {
-        (self.state, self.again) = (State::Running, false);
+        (self.state, self.due_again) = (State::Running, false);
     }
 
     /// An object cannot be read, so nobody knows which mounts are unwanted; returns whether the reason is new.
@@ -87,13 +90,15 @@ impl CleanUp {
 
     /// The clean-up succeeded: no unwanted mount is left.
     pub fn done(&mut self) {
-        let state = if self.again { State::Due } else { State::Done };
+        let state = if self.due_again { State::Due } else { State::Done };
         *self = Self { state, ..Self::default() };
     }
 
     /// The clean-up failed; returns whether the reason is new.
     pub fn failed(&mut self, why: &str, now: Instant) -> bool {
-        let delays = self.delays.get_or_insert_with(|| Retry::Later.delays().expect("it has some"));
+        let delays = self
+            .delays
+            .get_or_insert_with(|| Retry::Later.delays().expect("a retry later has delays"));
         let delay = delays.next();
         self.state = delay.map_or(State::Postponed, |delay| State::Waiting(now + delay));
         self.failure.replace(why.to_owned()).as_deref() != Some(why)
@@ -118,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn never_before_everything_is_known_and_once_when_it_works() {
+    fn it_runs_once_after_the_first_list_when_it_succeeds() {
         let (mut clean_up, now) = (CleanUp::default(), Instant::now());
         assert!(!clean_up.due(now) && !clean_up.started());
         clean_up.synced();
@@ -135,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_while_somebody_looks_is_looked_for_once_more() {
+    fn a_request_while_it_runs_makes_it_due_again() {
         let (mut clean_up, now) = (CleanUp::default(), Instant::now());
         clean_up.synced();
         clean_up.begin();
@@ -148,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_retried_and_told_once() {
+    fn a_failure_is_retried_and_logged_once() {
         let (mut clean_up, now) = (CleanUp::default(), Instant::now());
         clean_up.synced();
         assert!(clean_up.failed("busy", now));
@@ -160,14 +165,14 @@ mod tests {
     }
 
     #[test]
-    fn put_off_until_an_object_changes() {
+    fn it_is_postponed_until_an_object_changes() {
         let (mut clean_up, now) = (CleanUp::default(), Instant::now());
         clean_up.synced();
         assert!(clean_up.postpone("torn"));
         assert!(!clean_up.due(now) && clean_up.next_due().is_none());
         clean_up.changed();
         assert!(clean_up.due(now));
-        assert!(!clean_up.postpone("torn"), "every change would tell it again");
+        assert!(!clean_up.postpone("torn"), "the same reason is not logged again");
         assert_eq!(clean_up.failure(), Some("torn"));
     }
 }

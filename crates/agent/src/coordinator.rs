@@ -30,7 +30,7 @@ pub struct AddressError {
     problem: &'static str,
 }
 
-/// The certificate files cannot be used now. They may come later, as Kubernetes secrets do.
+/// The certificate files cannot be used now. They may appear later, as Kubernetes secrets do.
 #[derive(Debug, Error)]
 pub enum CertificateError {
     #[error(transparent)]
@@ -63,8 +63,8 @@ impl CertificateArgs {
                     "is not an absolute socket path: use unix:///run/warren/coordinator.sock",
                 ));
             }
-            let endpoint = Endpoint::from_shared(url.to_owned());
-            let endpoint = endpoint.map_err(|_| wrong("is not a URL"))?;
+            let endpoint =
+                Endpoint::from_shared(url.to_owned()).map_err(|_| wrong("is not a URL"))?;
             return Ok(CoordinatorAddress { endpoint, files: None });
         }
         if !url.starts_with("https://") {
@@ -84,7 +84,7 @@ impl CertificateArgs {
 }
 
 impl CoordinatorAddress {
-    /// The endpoint to connect to, with certificates read anew: files may be replaced while an agent runs.
+    /// The endpoint to connect to, with certificates as the files are now: they may be replaced while an agent runs.
     ///
     /// # Errors
     /// When a file cannot be read or used.
@@ -109,20 +109,19 @@ mod tests {
     fn only_a_socket_needs_no_certificates() {
         let none = CertificateArgs::default();
         none.coordinator("unix:///run/warren/coordinator.sock").unwrap().endpoint().unwrap();
-        for (url, told) in [
+        for (url, message) in [
             ("unix://x", "not an absolute socket path"),
             ("http://x:1", "neither unix:///PATH nor https://HOST:PORT"),
             ("https://x:1", "needs --ca, --certificate and --key"),
         ] {
             let error = refused(url, &none);
-            assert!(error.contains(told) && error.contains(url), "{error}");
+            assert!(error.contains(message) && error.contains(url), "{error}");
         }
     }
 
-    /// A secret may come later than the agent, and another may take its place: that is nothing that is wrong with its command
-    /// line.
+    /// Kubernetes may mount a secret after the agent has started, and may replace it later.
     #[test]
-    fn certificates_are_good_usage_while_they_are_not_there_and_read_anew_for_each_connection() {
+    fn certificate_files_may_be_missing_at_the_start_and_are_read_for_each_connection() {
         let directory = tempfile::tempdir().unwrap();
         let file = |name: &str| Some(directory.path().join(name));
         let args = CertificateArgs { ca: file("ca"), certificate: file("crt"), key: file("key") };

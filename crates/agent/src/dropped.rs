@@ -12,34 +12,35 @@ use api::{ClientMount, RabbitLabels, client_mount::ClientMountInfo, names::label
 pub struct DroppedMounts(BTreeMap<String, Vec<ClientMount>>);
 
 impl DroppedMounts {
-    /// The object was changed; `after` is `None` when the new version cannot be read. `had(i)` tells whether mount `i` of
+    /// The object was changed; `after` is `None` when the new version cannot be read. `was_own(i)` says whether mount `i` of
     /// `before` was this object's, and no other's.
     pub fn changed(
         &mut self,
         before: &ClientMount,
         after: Option<&ClientMount>,
-        had: impl Fn(usize) -> bool,
+        was_own: impl Fn(usize) -> bool,
     ) {
         let uid = before.metadata.uid.clone().unwrap_or_default();
         let mut versions = self.0.remove(&uid).unwrap_or_default();
-        let mut place = 0..;
+        let mut indices = 0..;
         let mut dropped = before.clone();
-        dropped.spec.mounts.retain(|_| place.next().is_some_and(&had));
+        dropped.spec.mounts.retain(|_| indices.next().is_some_and(&was_own));
         versions.push(dropped);
-        self.put(uid.clone(), versions);
-        self.asked_again(&uid, after);
+        self.set(uid.clone(), versions);
+        self.forget_requested(&uid, after);
     }
 
     /// Forgets those dropped mounts that the object asks for again.
-    pub fn asked_again(&mut self, uid: &str, after: Option<&ClientMount>) {
+    pub fn forget_requested(&mut self, uid: &str, after: Option<&ClientMount>) {
         let mut versions = self.0.remove(uid).unwrap_or_default();
         for version in &mut versions {
-            let of = version.clone();
-            let wanted =
-                |mount: &ClientMountInfo| after.is_some_and(|after| asks_for(after, &of, mount));
-            version.spec.mounts.retain(|mount| !wanted(mount));
+            let before = version.clone();
+            let is_requested = |mount: &ClientMountInfo| {
+                after.is_some_and(|after| asks_for(after, &before, mount))
+            };
+            version.spec.mounts.retain(|mount| !is_requested(mount));
         }
-        self.put(uid.to_owned(), versions);
+        self.set(uid.to_owned(), versions);
     }
 
     /// The dropped mounts of an object, which the agent unmounts before it does anything else for the object.
@@ -47,28 +48,28 @@ impl DroppedMounts {
         self.0.get(uid).map_or(&[], Vec::as_slice)
     }
 
-    /// The same of all objects.
+    /// The dropped mounts of all objects.
     pub fn all(&self) -> impl Iterator<Item = &ClientMount> {
         self.0.values().flatten()
     }
 
-    /// Forgets mounts that are gone from the node. The object may have asked for some of them again meanwhile.
-    pub fn gone(&mut self, uid: &str, gone: &[ClientMount]) {
+    /// Forgets mounts that were unmounted. The object may have asked for some of them again meanwhile.
+    pub fn forget_unmounted(&mut self, uid: &str, unmounted: &[ClientMount]) {
         let mut versions = self.0.remove(uid).unwrap_or_default();
         for version in &mut versions {
-            let same = gone.iter().filter(|gone| gone.metadata == version.metadata);
-            let mounts: Vec<_> = same.flat_map(|gone| &gone.spec.mounts).collect();
+            let same = unmounted.iter().filter(|other| other.metadata == version.metadata);
+            let mounts: Vec<_> = same.flat_map(|other| &other.spec.mounts).collect();
             version.spec.mounts.retain(|mount| !mounts.contains(&mount));
         }
-        self.put(uid.to_owned(), versions);
+        self.set(uid.to_owned(), versions);
     }
 
-    /// Forgets an object that is gone, and returns the dropped mounts that nobody works on any more.
+    /// Forgets an object that is gone, and returns its dropped mounts, which nobody will unmount any more.
     pub fn forget(&mut self, uid: &str) -> Vec<ClientMount> {
         self.0.remove(uid).unwrap_or_default()
     }
 
-    fn put(&mut self, uid: String, mut versions: Vec<ClientMount>) {
+    fn set(&mut self, uid: String, mut versions: Vec<ClientMount>) {
         versions.retain(|version| !version.spec.mounts.is_empty());
         if !versions.is_empty() {
             self.0.insert(uid, versions);

@@ -1,4 +1,4 @@
-//! The only place where the agent turns an error into the texts that users and tools read, and decides when to try again.
+//! The only place where the agent turns an error into the texts that users and tools read, and decides when to retry.
 
 use std::io;
 
@@ -18,8 +18,11 @@ use crate::{
     records::RecordError,
 };
 
-/// The remedy that the owner of a job reads where only an administrator can do anything.
-pub const ASK: &str = "ask the administrators of this system";
+/// The remedy in the text for the owner of a job where only an administrator can do anything.
+pub const ASK_ADMINISTRATORS: &str = "ask the administrators of this system";
+
+/// Who is at fault, how severe the failure is, and when the agent retries.
+type Class = (ErrorType, Severity, Retry);
 
 /// One failure, with a text for users and one for administrators, as [`ResourceError`] has them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,42 +34,38 @@ pub struct Failure {
     pub user: String,
     /// Text for administrators: the whole chain of causes with errno.
     pub debug: String,
-    /// When the agent tries again.
+    /// When the agent retries.
     pub retry: Retry,
-    /// Process ids that keep something in use: when they have ended the agent tries again at once.
+    /// Ids of processes that keep a mount in use: when they have ended the agent retries at once.
     pub holders: Box<[i32]>,
 }
 
 impl Failure {
-    fn new(error_type: ErrorType, severity: Severity, retry: Retry, text: String) -> Self {
+    fn new((error_type, severity, retry): Class, text: String) -> Self {
         let (user, holders) = (text.clone(), Box::default());
         Self { error_type, severity, user, debug: text, retry, holders }
     }
 
     /// A mistake in an object: the agent does nothing until somebody changes the object.
     pub fn input(text: String) -> Self {
-        Self::new(ErrorType::User, Severity::Fatal, Retry::OnChange, text)
+        Self::new((ErrorType::User, Severity::Fatal, Retry::OnChange), text)
     }
 
     /// The agent waits for another object; its change wakes this one.
     pub fn waiting(text: String) -> Self {
-        Self::new(ErrorType::Internal, Severity::Minor, Retry::OnChange, text)
+        Self::new((ErrorType::Internal, Severity::Minor, Retry::OnChange), text)
     }
 
     /// A unit of any object that did not converge.
     pub fn of_convergence(error: &ConvergeError) -> Self {
-        let (error_type, severity, retry) = class(error);
-        let failure = Self {
-            holders: holders(error),
-            ..Self::new(error_type, severity, retry, chain(error))
-        };
+        let failure = Self { holders: holders(error), ..Self::new(classify(error), chain(error)) };
         match error {
             ConvergeError::Rejected(rejection) if rejection.is_for_operators() => {
                 failure.for_operators()
             }
             // The device appears once access is granted, or an administrator has to look at the PCIe link.
             ConvergeError::Rejected(rejection @ Rejection::NoDevice { .. }) => Self {
-                user: format!("{}: wait for access, or {ASK}", rejection.problem()),
+                user: format!("{}: wait for access, or {ASK_ADMINISTRATORS}", rejection.problem()),
                 ..failure
             },
             _ => failure,
@@ -75,21 +74,20 @@ impl Failure {
 
     /// A panic, which is a defect of the agent.
     pub fn of_panic(panicked: &Panicked) -> Self {
-        let (error_type, severity, retry) = internal();
-        Self::new(error_type, severity, retry, panicked.to_string())
+        Self::new(internal(), panicked.to_string())
     }
 
-    /// The same failure, where only an administrator can apply the remedy: the owner reads whom to ask.
+    /// The same failure where only an administrator can apply the remedy: the owner's text says whom to ask.
     #[must_use]
     pub fn for_operators(self) -> Self {
         let problem = without_remedy(&self.user).to_owned();
         self.with_owner_text(&problem)
     }
 
-    /// The same failure with this problem in the owner's text, and whom to ask.
+    /// The same failure with an owner's text that names this problem and says whom to ask.
     #[must_use]
     pub fn with_owner_text(self, problem: &str) -> Self {
-        Self { user: format!("{problem}: {ASK}"), ..self }
+        Self { user: format!("{problem}: {ASK_ADMINISTRATORS}"), ..self }
     }
 
     /// A mount that did not converge. `debugMessage` begins with the prefix that the sites' tools look for.
@@ -114,10 +112,10 @@ impl Failure {
 impl From<&ObjectError> for Failure {
     fn from(error: &ObjectError) -> Self {
         match error {
-            // A grant wakes the object. The agent also tries later, because an administrator may have unmounted meanwhile.
+            // Granting the right wakes the object. The agent also retries later, because an administrator may have unmounted
+            // meanwhile.
             ObjectError::ProfileForbidden(_) => {
-                Self::new(ErrorType::Internal, Severity::Major, Retry::Later, error.to_string())
-                    .for_operators()
+                Self::new(internal(), error.to_string()).for_operators()
             }
             _ => Self::input(error.to_string()),
         }
@@ -126,9 +124,8 @@ impl From<&ObjectError> for Failure {
 
 impl From<&RecordError> for Failure {
     fn from(error: &RecordError) -> Self {
-        let (error_type, severity, retry) = internal();
-        let failure = Self::new(error_type, severity, retry, chain(error));
-        failure.with_owner_text("what is mounted cannot be recorded on the node")
+        Self::new(internal(), chain(error))
+            .with_owner_text("what is mounted cannot be recorded on the node")
     }
 }
 
@@ -137,12 +134,11 @@ impl From<&MountError> for Failure {
         match &error.problem {
             // The rabbit is still making the block storage.
             MountProblem::Reference(ReferenceError::NotReady(_)) => {
-                Self::new(ErrorType::Internal, Severity::Minor, Retry::Soon, error.to_string())
+                Self::new(transient(), error.to_string())
             }
-            // The agent looks again later: an administrator or the clean-up may have unmounted it.
+            // The agent retries later: an administrator or the clean-up may have unmounted it meanwhile.
             MountProblem::UnknownPath(_) => {
-                Self::new(ErrorType::Internal, Severity::Major, Retry::Later, error.to_string())
-                    .for_operators()
+                Self::new(internal(), error.to_string()).for_operators()
             }
             MountProblem::MountPath(MountPointError::OutsideRoots { .. }) => {
                 let failure = Self::input(error.to_string());
@@ -175,7 +171,7 @@ fn holders(error: &ConvergeError) -> Box<[i32]> {
     }
 }
 
-fn class(error: &ConvergeError) -> (ErrorType, Severity, Retry) {
+fn classify(error: &ConvergeError) -> Class {
     match error {
         ConvergeError::Rejected(rejection) => rejection_class(rejection),
         ConvergeError::Step(ExecuteError { source, .. }) => step_class(source),
@@ -190,22 +186,27 @@ fn class(error: &ConvergeError) -> (ErrorType, Severity, Retry) {
     }
 }
 
-/// An administrator has to do something on the node.
-fn internal() -> (ErrorType, Severity, Retry) {
+/// The failure lasts until an administrator does something on the node.
+fn internal() -> Class {
     (ErrorType::Internal, Severity::Major, Retry::Later)
 }
 
-fn rejection_class(rejection: &Rejection) -> (ErrorType, Severity, Retry) {
+/// The failure ends by itself.
+fn transient() -> Class {
+    (ErrorType::Internal, Severity::Minor, Retry::Soon)
+}
+
+fn rejection_class(rejection: &Rejection) -> Class {
     match rejection.class() {
-        RejectionClass::Waiting => (ErrorType::Internal, Severity::Minor, Retry::Soon),
+        RejectionClass::Waiting => transient(),
         RejectionClass::Capacity => (ErrorType::Wlm, Severity::Fatal, Retry::OnChange),
-        RejectionClass::Lost => (ErrorType::Internal, Severity::Major, Retry::Later),
+        RejectionClass::Lost => internal(),
         RejectionClass::Input => (ErrorType::User, Severity::Fatal, Retry::OnChange),
         RejectionClass::Unsupported => (ErrorType::Internal, Severity::Fatal, Retry::OnChange),
-        // Something else is at the path; once it is gone the agent can mount.
+        // Something else occupies the path; once that is removed the agent can mount.
         RejectionClass::InTheWay => (ErrorType::User, Severity::Major, Retry::Later),
         RejectionClass::Foreign => match rejection {
-            // The data may belong to somebody: the agent does nothing until a person has decided and changed the object.
+            // Somebody may need the data: the agent does nothing until a person has decided and changed the object.
             Rejection::ForeignSignature { .. } | Rejection::WrongFileSystem { .. } => {
                 (ErrorType::Internal, Severity::Fatal, Retry::OnChange)
             }
@@ -214,21 +215,19 @@ fn rejection_class(rejection: &Rejection) -> (ErrorType, Severity, Retry) {
     }
 }
 
-fn step_class(error: &StepError) -> (ErrorType, Severity, Retry) {
+fn step_class(error: &StepError) -> Class {
     match error {
-        // A process uses the mount, or something on the node changed meanwhile: both pass by themselves.
+        // A process uses the mount, or something on the node changed meanwhile.
         StepError::System { source, .. } if source.kind() == io::ErrorKind::ResourceBusy => {
-            (ErrorType::Internal, Severity::Minor, Retry::Soon)
+            transient()
         }
-        StepError::Held { .. } | StepError::Changed(_) => {
-            (ErrorType::Internal, Severity::Minor, Retry::Soon)
-        }
+        StepError::Held { .. } | StepError::Changed(_) => transient(),
         StepError::Several { first, .. } => step_class(first),
-        _ => (ErrorType::Internal, Severity::Major, Retry::Later),
+        _ => internal(),
     }
 }
 
-/// The prefixes that the sites' agents write, by what failed.
+/// The prefix that the sites' own agents write for what failed.
 fn prefix(goal: Goal, error: &ConvergeError) -> &'static str {
     let by_goal = match goal {
         Goal::Mounted => "unable to mount file system",
@@ -271,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_owner_reads_what_is_wrong_and_the_operator_what_to_do_on_the_node() {
+    fn the_owner_reads_what_is_wrong_and_the_administrator_what_to_do_on_the_node() {
         let volume = || "group/lv".to_owned();
         let foreign = Rejection::ForeignSignature {
             device: "/dev/loop0".into(),
@@ -280,23 +279,23 @@ mod tests {
         };
         let broken = Rejection::PoolBroken { pool: "pool-0".into(), state: "FAULTED".into() };
         let many = Rejection::TooManyDevices { volume: volume(), count: 2 };
-        let away = Rejection::NoDevice { volume: volume(), missing: Vec::new() };
+        let no_device = Rejection::NoDevice { volume: volume(), missing: Vec::new() };
         for (rejection, problem, remedy) in [
             (foreign, "4711", "wipe it by hand"),
             (broken, "zpool pool-0 is FAULTED", "bring its drives back"),
             (many, "group/lv has 2 namespaces", "--volumes lvm"),
-            (away, "no device for group/lv", "check the PCIe link"),
+            (no_device, "no device for group/lv", "check the PCIe link"),
         ] {
             let failure = Failure::of_convergence(&ConvergeError::Rejected(rejection));
             assert!(failure.debug.contains(remedy), "{}", failure.debug);
             let user = &failure.user;
-            let is_told = user.contains(problem) && !user.contains(remedy) && user.ends_with(ASK);
-            assert!(is_told, "{user}");
+            assert!(user.contains(problem) && user.ends_with(ASK_ADMINISTRATORS), "{user}");
+            assert!(!user.contains(remedy), "{user}");
         }
     }
 
     #[test]
-    fn a_path_outside_of_the_roots_is_the_owners_and_the_roots_are_not() {
+    fn only_administrators_are_told_to_change_the_mount_roots() {
         let source =
             MountPointError::OutsideRoots { path: "/etc/x".into(), roots: "/mnt/nnf".into() };
         let problem = MountProblem::MountPath(source);
@@ -337,8 +336,8 @@ mod tests {
     }
 
     #[test]
-    fn of_many_that_are_held_every_holder_is_told() {
-        let held = |processes: &[i32]| StepError::Held {
+    fn the_holders_of_several_mounts_are_all_reported() {
+        let in_use = |processes: &[i32]| StepError::Held {
             call: "umount(2)",
             target: "/mnt/nnf/job-0".into(),
             holders: storage::observed::Holders { names: Vec::new(), processes: processes.into() },
@@ -351,8 +350,8 @@ mod tests {
             };
             ExecuteError { step: Box::new(step), source }
         };
-        let others = vec![of(StepError::Changed("a mount".into())), of(held(&[9, 7]))];
-        let several = StepError::Several { first: Box::new(held(&[7, 8])), others };
+        let others = vec![of(StepError::Changed("a mount".into())), of(in_use(&[9, 7]))];
+        let several = StepError::Several { first: Box::new(in_use(&[7, 8])), others };
         let failure = Failure::of_convergence(&ConvergeError::Step(of(several)));
         assert_eq!(*failure.holders, [7, 8, 9]);
     }

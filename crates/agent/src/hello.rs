@@ -68,13 +68,13 @@ mod tests {
         assert_eq!(boot_time("cpu  1 2 3\n"), None);
     }
 
-    /// A start that moved on with every connection would let two agents of one boot take the name from each other for ever.
+    /// If the start changed with each connection, two agents of one boot would replace each other for ever.
     #[test]
-    fn a_hello_said_again_follows_the_clock_and_keeps_its_start() {
-        let said = hello(&"compute-01".parse().unwrap(), Role::Compute).unwrap();
-        let before = Hello { booted_at: 7, started_at: 7, ..said.clone() };
+    fn a_refreshed_hello_has_the_clocks_boot_time_and_keeps_its_start() {
+        let original = hello(&"compute-01".parse().unwrap(), Role::Compute).unwrap();
+        let before = Hello { booted_at: 7, started_at: 7, ..original.clone() };
         let after = refreshed(&before);
-        assert!(after.booted_at.abs_diff(said.booted_at) <= 1, "{after:?}");
+        assert!(after.booted_at.abs_diff(original.booted_at) <= 1, "{after:?}");
         assert_eq!(Hello { booted_at: 7, ..after }, before);
     }
 

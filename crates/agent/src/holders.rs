@@ -22,7 +22,7 @@ impl<K> Default for Holders<K> {
 }
 
 impl<K: Ord + Clone + Send + 'static> Holders<K> {
-    /// Waits for these processes from now on, in place of those set before for this key.
+    /// Waits for these processes from now on, and no longer for those that were set before for this key.
     pub fn set(&mut self, key: &K, processes: Vec<i32>) {
         if let Some(before) = self.by_key.remove(key) {
             before.abort();
@@ -103,14 +103,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_last_of_them_is_waited_for() {
+    async fn a_key_is_returned_once_its_last_process_has_ended() {
         let (one, other) = (process(), process());
         let mut holders = Holders::default();
         holders.set(&"mount", vec![id(&one), id(&other)]);
         end(one);
         tokio::select! {
             biased;
-            _ = holders.ended() => panic!("one is left"),
+            _ = holders.ended() => panic!("a process still runs"),
             () = tokio::task::yield_now() => {}
         }
         end(other);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_new_list_takes_the_place_of_the_one_before() {
+    async fn new_processes_replace_the_former_ones() {
         let (one, other) = (process(), process());
         let (gone, mut holders) = (id(&one), Holders::default());
         holders.set(&"mount", vec![id(&other)]);
@@ -129,7 +129,7 @@ mod tests {
         end(other);
         tokio::select! {
             biased;
-            _ = holders.ended() => panic!("nobody is waited for"),
+            _ = holders.ended() => panic!("no process is left to wait for"),
             () = tokio::task::yield_now() => {}
         }
     }

@@ -12,8 +12,8 @@
 //! * Every mount's own failure is reported; one failing mount does not stop the others.
 //!
 //! # Assumptions
-//! It runs as root in the mount namespace that jobs see. The objects given to it are those of this node; it trusts
-//! nothing else in them.
+//! The agent runs as root in the mount namespace that jobs see. It receives the objects of this node only, and trusts nothing
+//! else in them.
 
 pub mod claims;
 pub mod clean_up;

@@ -24,7 +24,7 @@ use crate::{
     coordinator::CoordinatorAddress,
     hello::refreshed,
     outbox::{Outbox, OutboxMessage},
-    questions::Asking,
+    questions::QuestionMessage,
     received::ReceivedMount,
 };
 
@@ -37,15 +37,15 @@ pub enum LinkEvent {
     Desired(Box<ReceivedMount>),
     /// The object with this uid is gone.
     Gone(String),
-    /// Every object that exists was sent.
+    /// The coordinator has sent every object that exists.
     Synced,
-    /// The connection is lost; the link reconnects.
+    /// The link has lost the connection, and reconnects.
     Down,
     /// A newer agent of this node is connected; the text says which.
     Refused(String),
 }
 
-/// Bytes of the largest message: a ClientMount of 3 MiB with its profile fits.
+/// Size of the largest message in bytes: a ClientMount of 3 MiB with its profile fits.
 pub const LARGEST_MESSAGE: usize = 16 * 1024 * 1024;
 /// How long connecting and the coordinator's welcome may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -55,13 +55,12 @@ const LONGEST_DELAY: Duration = Duration::from_secs(15);
 /// coordinator that welcomes and drops them.
 const STABLE_AFTER: Duration = Duration::from_secs(30);
 
+/// Why a connection ended.
 enum End {
+    /// A newer agent of this node is connected; the text says which.
     Refused(String),
     /// The network or a restart ended the connection, after this time if it was ever open.
-    Lost {
-        why: String,
-        connected_for: Option<Duration>,
-    },
+    Lost { why: String, connected_for: Option<Duration> },
     /// The agent does not receive events any more.
     Closed,
 }
@@ -73,11 +72,12 @@ pub async fn run(
     outbox: Arc<Outbox>,
     events: mpsc::Sender<LinkEvent>,
 ) {
-    let anew = || (controller::delays(FIRST_DELAY, LONGEST_DELAY), BTreeSet::new());
-    let (mut delays, mut logged) = anew();
+    let initial = || (controller::delays(FIRST_DELAY, LONGEST_DELAY), BTreeSet::new());
+    let (mut delays, mut logged) = initial();
     loop {
         let connection = outbox.begin();
-        let end = converse(&coordinator, &refreshed(&hello), &outbox, connection, &events).await;
+        let end =
+            serve_connection(&coordinator, &refreshed(&hello), &outbox, connection, &events).await;
         outbox.lost();
         match end {
             End::Closed => return,
@@ -87,7 +87,7 @@ pub async fn run(
             }
             End::Lost { why, connected_for } => {
                 if connected_for.is_some_and(|connected_for| connected_for >= STABLE_AFTER) {
-                    (delays, logged) = anew();
+                    (delays, logged) = initial();
                 }
                 // The log names each reason once: a coordinator that is away for a night must not fill every node's journal. A
                 // refused certificate causes several errors, whichever the transport meets first.
@@ -106,23 +106,22 @@ pub async fn run(
     }
 }
 
-/// Connects so that the kernel notices a dead peer.
+/// Connects, over TCP with keepalive, so that the kernel notices a dead peer.
 async fn connect(endpoint: &Endpoint) -> Result<Channel, transport::Error> {
     match endpoint.uri().scheme_str() {
         Some("https") => endpoint.connect_with_connector(apiclient::tcp()).await,
-        // A socket of this node ends with its process.
+        // The kernel closes a unix socket when its process ends.
         _ => endpoint.connect().await,
     }
 }
 
-async fn converse(
+async fn serve_connection(
     coordinator: &CoordinatorAddress,
     hello: &Hello,
     outbox: &Arc<Outbox>,
     connection: u64,
     events: &mpsc::Sender<LinkEvent>,
 ) -> End {
-    let lost = |why| End::Lost { why, connected_for: None };
     let opened = time::timeout(ANSWER_TIMEOUT, open(coordinator, hello, outbox, connection)).await;
     let mut stream = match opened {
         Ok(Ok(stream)) => stream,
@@ -131,7 +130,7 @@ async fn converse(
     };
     outbox.welcome();
     let since = Instant::now();
-    // Without this line the journal would end with the loss.
+    // After a lost connection the journal should say that it is back.
     log::info!("connected to the coordinator");
     if events.send(LinkEvent::Up).await.is_err() {
         return End::Closed;
@@ -162,6 +161,11 @@ async fn converse(
     }
 }
 
+/// The connection was never open.
+fn lost(why: String) -> End {
+    End::Lost { why, connected_for: None }
+}
+
 /// Connects, sends the hello and waits for the welcome.
 async fn open(
     coordinator: &CoordinatorAddress,
@@ -169,7 +173,6 @@ async fn open(
     outbox: &Arc<Outbox>,
     connection: u64,
 ) -> Result<Streaming<ToNode>, End> {
-    let lost = |why| End::Lost { why, connected_for: None };
     let endpoint = coordinator.endpoint().map_err(|error| lost(chain(&error)))?;
     let channel = connect(&endpoint.connect_timeout(ANSWER_TIMEOUT)).await;
     let channel = channel
@@ -179,13 +182,13 @@ async fn open(
     let mut stream = client.open(messages).await.map_err(|status| end(&status, None))?.into_inner();
     match stream.message().await.map_err(|status| end(&status, None))? {
         Some(ToNode { message: Some(Message::Welcome(_)) }) => Ok(stream),
-        _ => Err(lost("the coordinator did not say welcome first".to_owned())),
+        _ => Err(lost("the first message of the coordinator is not its welcome".to_owned())),
     }
 }
 
 fn remedy(error: &(dyn Error + 'static)) -> &'static str {
     if is_tls_error(error) {
-        "is its certificate signed by --ca, and this node's (--certificate, --key) by whom it trusts?"
+        "is its certificate signed by --ca, and this node's (--certificate, --key) by an authority that the coordinator trusts?"
     } else {
         "is it running where --coordinator says?"
     }
@@ -217,10 +220,10 @@ fn message_of(message: &OutboxMessage) -> FromNode {
     let message = match message {
         OutboxMessage::Report(report) => from_node::Message::Report(report.into()),
         OutboxMessage::Health(health) => from_node::Message::Health(health.clone()),
-        OutboxMessage::Asking(Asking::Begin(id, job)) => {
+        OutboxMessage::Question(QuestionMessage::Begin(id, job)) => {
             from_node::Message::WatchJob(WatchJob { id: *id, job: job.clone() })
         }
-        OutboxMessage::Asking(Asking::End(id)) => {
+        OutboxMessage::Question(QuestionMessage::End(id)) => {
             from_node::Message::EndJobWatch(EndJobWatch { id: *id })
         }
     };
@@ -275,12 +278,12 @@ mod tests {
     fn why(status: &Status) -> String {
         match end(status, None) {
             End::Lost { why, .. } | End::Refused(why) => why,
-            End::Closed => panic!("somebody listens"),
+            End::Closed => panic!("the agent receives events"),
         }
     }
 
     #[test]
-    fn a_loss_is_told_with_its_innermost_cause() {
+    fn a_lost_connection_is_logged_with_its_innermost_cause() {
         let broken = |kind, text: &str| {
             let error = Transport(io::Error::new(kind, text));
             why(&Status::from_error(Box::new(error)))
@@ -290,8 +293,8 @@ mod tests {
         let refused = broken(io::ErrorKind::InvalidData, "received fatal alert: UnknownCA");
         let logged = "the connection broke: received fatal alert: UnknownCA: is its certificate";
         assert!(refused.starts_with(logged) && refused.contains("--certificate"), "{refused}");
-        let earlier = Status::already_exists("an agent of another boot speaks for this node");
-        assert!(matches!(end(&earlier, None), End::Lost { .. }), "the link tries again");
+        let earlier_boot = Status::already_exists("an agent of another boot is connected");
+        assert!(matches!(end(&earlier_boot, None), End::Lost { .. }), "the link tries again");
         let why = why(&Status::unavailable("the coordinator is stopping"));
         assert_eq!(why, "the connection broke: the coordinator is stopping");
     }

@@ -6,7 +6,7 @@ use clap::Args;
 use storage::desired::{NameError, NodeName};
 use thiserror::Error;
 
-/// Which node this is, and where objects may mount on it.
+/// The node's name, and the directories beneath which objects may mount.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Node")]
 pub struct NodeArgs {

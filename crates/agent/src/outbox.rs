@@ -14,41 +14,47 @@ use proto::{limits::bounded, v1::Health};
 use tokio::sync::Notify;
 
 use crate::{
-    questions::{Asking, Questions},
+    questions::{QuestionMessage, Questions},
     received::Report,
 };
 
+/// The messages to the coordinator, shared by the agent and the link.
 #[derive(Debug, Default)]
 pub struct Outbox {
     inner: Mutex<Inner>,
     questions: Questions,
+    /// Notified when there may be a message to send.
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
+    /// Number of the newest connection.
     connection: u64,
+    /// Whether the coordinator has accepted that connection.
     connected: bool,
     /// Whether the coordinator knows the objects that reports are about.
     accepts_reports: bool,
+    /// The newest report of each object, by uid.
     reports: BTreeMap<String, Report>,
+    /// Uids of the objects whose report is to be sent.
     pending: BTreeSet<String>,
+    /// The node's newest health.
     health: Health,
+    /// Whether the health is to be sent.
     health_pending: bool,
 }
 
 impl Outbox {
     /// Takes a report; it is sent if it differs from the one before.
     pub fn put(&self, report: Report) {
-        let mut inner = self.inner.lock();
-        let uid = report.uid.clone();
-        if inner.reports.get(&uid) == Some(&report) {
-            return;
-        }
-        inner.reports.insert(uid.clone(), report);
-        inner.pending.insert(uid);
-        drop(inner);
-        self.changed.notify_one();
+        self.update(|inner| {
+            let uid = report.uid.clone();
+            if inner.reports.get(&uid) != Some(&report) {
+                inner.reports.insert(uid.clone(), report);
+                inner.pending.insert(uid);
+            }
+        });
     }
 
     /// Drops the report of an object that is gone.
@@ -61,44 +67,40 @@ impl Outbox {
     /// Takes the node's health; it is sent if it changed.
     pub fn set_health(&self, health: Health) {
         let health = bounded(health);
-        let mut inner = self.inner.lock();
-        if inner.health != health {
+        self.update(|inner| {
+            inner.health_pending |= inner.health != health;
             inner.health = health;
-            inner.health_pending = true;
-            drop(inner);
-            self.changed.notify_one();
-        }
+        });
     }
 
-    /// Begins a connection and returns its number: [`Self::next`] of earlier ones ends, and nothing is sent before [`Self::welcome`].
+    /// Begins a connection and returns its number: [`Self::next`] of earlier ones ends, and nothing is sent before
+    /// [`Self::welcome`].
     pub fn begin(&self) -> u64 {
         let mut inner = self.inner.lock();
         inner.connection += 1;
         inner.disconnect();
-        drop(inner);
         self.changed.notify_waiters();
-        self.inner.lock().connection
+        inner.connection
     }
 
     /// The coordinator accepted this connection: the node's health is sent.
     pub fn welcome(&self) {
-        let mut inner = self.inner.lock();
-        inner.connected = true;
-        inner.health_pending = true;
-        drop(inner);
-        self.changed.notify_one();
+        self.update(|inner| {
+            inner.connected = true;
+            inner.health_pending = true;
+        });
     }
 
     /// The coordinator has sent every object: every report is sent again.
     pub fn synced(&self) {
-        let mut inner = self.inner.lock();
-        inner.accepts_reports = true;
-        inner.pending = inner.reports.keys().cloned().collect();
-        drop(inner);
         self.questions.connected();
-        self.changed.notify_one();
+        self.update(|inner| {
+            inner.accepts_reports = true;
+            inner.pending = inner.reports.keys().cloned().collect();
+        });
     }
 
+    /// The connection is lost: nothing is sent, and questions have no answer any more.
     pub fn lost(&self) {
         self.inner.lock().disconnect();
         self.questions.lost();
@@ -113,12 +115,18 @@ impl Outbox {
                 Poll::Pending => {}
             }
             if self.accepts_questions(connection)
-                && let Some(asking) = self.questions.pop()
+                && let Some(message) = self.questions.pop()
             {
-                return Some(OutboxMessage::Asking(asking));
+                return Some(OutboxMessage::Question(message));
             }
             changed.await;
         }
+    }
+
+    /// Changes the messages, and wakes the task that sends them.
+    fn update(&self, change: impl FnOnce(&mut Inner)) {
+        change(&mut self.inner.lock());
+        self.changed.notify_one();
     }
 
     fn accepts_questions(&self, connection: u64) -> bool {
@@ -135,6 +143,7 @@ impl Outbox {
         self.changed.notify_one();
     }
 
+    /// Whether a coordinator has accepted the newest connection.
     pub fn connected(&self) -> bool {
         self.inner.lock().connected
     }
@@ -148,11 +157,12 @@ impl Outbox {
     }
 }
 
+/// One message to the coordinator.
 #[derive(Debug)]
 pub enum OutboxMessage {
     Report(Report),
     Health(Health),
-    Asking(Asking),
+    Question(QuestionMessage),
 }
 
 impl Inner {
@@ -201,25 +211,25 @@ mod tests {
     }
 
     fn popped(outbox: &Outbox, connection: u64) -> Vec<String> {
-        let mut told = Vec::new();
+        let mut messages = Vec::new();
         loop {
             match outbox.inner.lock().pop(connection) {
                 Poll::Ready(Some(OutboxMessage::Report(report))) => {
-                    told.push(format!("{}@{}", report.uid, report.resource_version));
+                    messages.push(format!("{}@{}", report.uid, report.resource_version));
                 }
-                Poll::Ready(Some(OutboxMessage::Health(_))) => told.push("health".into()),
-                Poll::Ready(Some(OutboxMessage::Asking(_))) => unreachable!("next() adds them"),
-                Poll::Pending => return told,
+                Poll::Ready(Some(OutboxMessage::Health(_))) => messages.push("health".into()),
+                Poll::Ready(Some(OutboxMessage::Question(_))) => unreachable!("next() adds them"),
+                Poll::Pending => return messages,
                 Poll::Ready(None) => {
-                    told.push("over".into());
-                    return told;
+                    messages.push("over".into());
+                    return messages;
                 }
             }
         }
     }
 
     #[test]
-    fn newest_report_of_each_object_and_none_before_the_coordinator_knows_them() {
+    fn the_newest_report_of_each_object_is_sent_once_the_coordinator_knows_them() {
         let outbox = Outbox::default();
         let connection = outbox.begin();
         outbox.put(report("a", "1"));
@@ -238,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_connection_hears_everything_again_and_the_old_one_nothing() {
+    fn a_new_connection_gets_every_report_again_and_the_old_one_nothing() {
         let outbox = Outbox::default();
         let first = outbox.begin();
         outbox.welcome();
@@ -258,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn health_is_told_when_it_changes() {
+    fn health_is_sent_when_it_changes() {
         let outbox = Outbox::default();
         let connection = outbox.begin();
         outbox.welcome();

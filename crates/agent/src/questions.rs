@@ -1,6 +1,6 @@
-//! What this node asks of its coordinator about jobs: each question as long as somebody waits for its answer.
+//! Questions of this node to its coordinator about jobs. Each is open as long as a script waits for its answer.
 //!
-//! A question is asked again on every new connection. Without one there is no answer: an answer from before the loss
+//! A question is sent again on every new connection. Without one there is no answer: an answer from before the loss
 //! of a connection may be out of date.
 
 use std::{
@@ -14,6 +14,7 @@ use tokio::sync::watch;
 
 use crate::outbox::Outbox;
 
+/// All open questions.
 #[derive(Debug, Default)]
 pub struct Questions {
     inner: Mutex<Inner>,
@@ -21,7 +22,9 @@ pub struct Questions {
 
 #[derive(Debug, Default)]
 struct Inner {
+    /// Id of the newest question.
     last: u64,
+    /// The open questions by id.
     open: BTreeMap<u64, Open>,
     /// Ids not sent on this connection yet: of open questions, to ask them, and of closed ones, to withdraw them.
     pending: BTreeSet<u64>,
@@ -29,25 +32,26 @@ struct Inner {
 
 #[derive(Debug)]
 struct Open {
+    /// The job that the question is about; `None` for all ClientMounts of the node.
     job: Option<JobName>,
     answer: watch::Sender<Option<JobState>>,
 }
 
 /// A message to the coordinator about a question.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Asking {
+pub enum QuestionMessage {
     /// Opens a question about this job, or about all ClientMounts of the node when there is none.
     Begin(u64, Option<JobName>),
     /// Withdraws the question.
     End(u64),
 }
 
-/// A question, until it is dropped.
+/// A question, which is open until this is dropped.
 #[derive(Debug)]
 pub struct Question {
     id: u64,
     outbox: Arc<Outbox>,
-    /// The newest answer; none while there is no connection, and until it came.
+    /// The newest answer; `None` before the first, and while there is no connection.
     pub answer: watch::Receiver<Option<JobState>>,
 }
 
@@ -90,6 +94,7 @@ impl Questions {
         inner.pending = inner.open.keys().copied().collect();
     }
 
+    /// The connection is lost: no question has an answer.
     pub(crate) fn lost(&self) {
         for open in self.inner.lock().open.values() {
             open.answer.send_if_modified(|answer| answer.take().is_some());
@@ -97,12 +102,12 @@ impl Questions {
     }
 
     /// The next message to send.
-    pub(crate) fn pop(&self) -> Option<Asking> {
+    pub(crate) fn pop(&self) -> Option<QuestionMessage> {
         let mut inner = self.inner.lock();
         let id = inner.pending.pop_first()?;
         Some(match inner.open.get(&id) {
-            Some(open) => Asking::Begin(id, open.job.clone()),
-            None => Asking::End(id),
+            Some(open) => QuestionMessage::Begin(id, open.job.clone()),
+            None => QuestionMessage::End(id),
         })
     }
 
@@ -112,7 +117,7 @@ impl Questions {
         let Some(open) = inner.open.get(&id) else { return };
         if let Some(foreign) = state.mounts.iter().find(|mount| mount.namespace != node) {
             log::warn!(
-                "refuse what the coordinator says of a job: it names ClientMount {}/{}, which is not of node {node}",
+                "drop the coordinator's answer about a job: it names ClientMount {}/{}, which is not of node {node}",
                 foreign.namespace,
                 foreign.name
             );
@@ -134,36 +139,36 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_asked_on_each_connection_until_nobody_waits() {
+    fn a_question_is_sent_on_each_connection_until_it_is_dropped() {
         let outbox = Arc::new(Outbox::default());
         let question = Question::ask(&outbox, None);
         let questions = outbox.questions();
-        assert_eq!(questions.pop(), Some(Asking::Begin(1, None)));
+        assert_eq!(questions.pop(), Some(QuestionMessage::Begin(1, None)));
         questions.answered(1, "n1", known());
         assert_eq!(*question.answer.borrow(), Some(known()));
         questions.lost();
-        assert_eq!(*question.answer.borrow(), None, "it may not be so any more");
+        assert_eq!(*question.answer.borrow(), None, "the answer may be out of date");
         questions.connected();
-        assert_eq!(questions.pop(), Some(Asking::Begin(1, None)));
+        assert_eq!(questions.pop(), Some(QuestionMessage::Begin(1, None)));
         drop(question);
-        assert_eq!(questions.pop(), Some(Asking::End(1)));
+        assert_eq!(questions.pop(), Some(QuestionMessage::End(1)));
         questions.answered(1, "n1", known());
         questions.connected();
         assert_eq!(questions.pop(), None);
     }
 
     #[test]
-    fn an_answer_about_another_nodes_mounts_is_not_believed() {
+    fn an_answer_about_another_nodes_mounts_is_dropped() {
         let outbox = Arc::new(Outbox::default());
         let question = Question::ask(&outbox, None);
         let mount = |node: &str| JobMount { namespace: node.to_owned(), ..JobMount::default() };
-        let told = |nodes: &[&str]| JobState {
+        let answer = |nodes: &[&str]| JobState {
             mounts: nodes.iter().map(|node| mount(node)).collect(),
             ..known()
         };
-        outbox.questions().answered(1, "n1", told(&["n1"]));
+        outbox.questions().answered(1, "n1", answer(&["n1"]));
         assert_eq!(question.answer.borrow().as_ref().map(|state| state.mounts.len()), Some(1));
-        outbox.questions().answered(1, "n1", told(&["n1", "n2"]));
+        outbox.questions().answered(1, "n1", answer(&["n1", "n2"]));
         assert_eq!(*question.answer.borrow(), None);
     }
 }

@@ -1,6 +1,6 @@
 //! One ClientMount as the agent received it, from a coordinator or the API, and the report on it.
 
-use api::{ClientMount, ClientMountStatus, NnfStorageProfile};
+use api::{ClientMount, ClientMountStatus, NnfStorageProfile, NoProfile};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use proto::v1::{DesiredMount, MountReport};
@@ -20,27 +20,13 @@ pub struct ReceivedMount {
     pub namespace: String,
     pub name: String,
     pub uid: String,
+    /// `metadata.resourceVersion`.
     resource_version: String,
+    /// The object, or why it cannot be read.
     client_mount: Result<ClientMount, String>,
     profile: Result<NnfStorageProfile, NoProfile>,
     /// Length of `spec.mounts`, also when the rest cannot be read.
     pub count: usize,
-}
-
-/// Why a profile cannot be had, in words for the user.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NoProfile {
-    /// The profile does not exist, or cannot be used.
-    Missing(String),
-    /// The API does not let the agent read it: it may exist.
-    Forbidden(String),
-}
-
-impl NoProfile {
-    fn text(&self) -> &str {
-        let (Self::Missing(text) | Self::Forbidden(text)) = self;
-        text
-    }
 }
 
 /// The outcome of the work on one object, as the agent reports it.
@@ -134,7 +120,7 @@ impl ReceivedMount {
         Ok(units)
     }
 
-    /// An earlier version of the object, with what is known of its profile now.
+    /// An earlier version of the object, with the profile as it is known now.
     pub fn earlier(&self, version: &ClientMount) -> Self {
         let count = version.spec.mounts.len();
         Self { client_mount: Ok(version.clone()), count, ..self.clone() }
@@ -144,28 +130,27 @@ impl ReceivedMount {
         &self.resource_version
     }
 
+    /// The object; `None` when it cannot be read.
     pub fn object(&self) -> Option<&ClientMount> {
         self.client_mount.as_ref().ok()
     }
 
+    /// Whether the object is being deleted.
     pub fn deleted(&self) -> bool {
-        self.client_mount.as_ref().is_ok_and(|object| object.metadata.deletion_timestamp.is_some())
+        self.object().is_some_and(|object| object.metadata.deletion_timestamp.is_some())
     }
 
     /// The goal to report when there are no units.
     pub fn goal(&self) -> Goal {
-        self.client_mount
-            .as_ref()
-            .ok()
-            .and_then(|object| Goal::of(object).ok())
-            .unwrap_or(Goal::Unmounted)
+        self.object().and_then(|object| Goal::of(object).ok()).unwrap_or(Goal::Unmounted)
     }
 
     /// The object as one that asks for mount points; `None` when it cannot be read.
     pub fn claimant(&self) -> Option<Claimant> {
-        self.client_mount.as_ref().ok().map(Claimant::of)
+        self.object().map(Claimant::of)
     }
 
+    /// The outcome for an object for which the agent does nothing because of this failure.
     pub fn refused(&self, failure: Failure) -> Outcome {
         Outcome::refused(self.goal(), self.count, failure)
     }
@@ -176,15 +161,15 @@ impl ReceivedMount {
         units: Option<&MountUnits>,
         site: &Site,
     ) -> Option<Vec<MountPoint>> {
-        let object = self.client_mount.as_ref().ok()?;
+        let object = self.object()?;
         let mut paths: Vec<_> =
             units.into_iter().flat_map(MountUnits::mount_points).cloned().collect();
         for (index, info) in object.spec.mounts.iter().enumerate() {
-            if units.is_some_and(|units| matches!(units.mounts.get(index), Some(Ok(_)))) {
-                continue;
-            }
-            // It is to be unmounted from a path that nobody knows: the clean-up unmounts it.
-            if units.is_some_and(|units| units.has_unknown_path(index)) {
+            // A mount at an unknown path is unmounted by the clean-up.
+            let is_settled = |units: &MountUnits| {
+                units.mounts.get(index).is_some_and(Result::is_ok) || units.has_unknown_path(index)
+            };
+            if units.is_some_and(is_settled) {
                 continue;
             }
             if info.mount_path.contains('$') {
@@ -196,6 +181,7 @@ impl ReceivedMount {
         Some(paths)
     }
 
+    /// The report on this outcome.
     pub fn report(&self, site: &Site, outcome: &Outcome) -> Report {
         Report {
             namespace: self.namespace.clone(),

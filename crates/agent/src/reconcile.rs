@@ -1,243 +1,57 @@
 //! Brings the units of one ClientMount to their goal: all mounts in parallel, then bind mounts and index trees.
 
-use controller::Retry;
-use std::{collections::BTreeSet, sync::Arc};
+mod outcome;
+mod unknown_path;
+mod work;
 
-use api::ClientMount;
+use std::collections::BTreeSet;
+
 use storage::{
     ConvergeError, Converger, Desired,
-    desired::{Mount, MountPoint, MountSource},
-    host::ObserveError,
-    observed::Use,
+    desired::{Mount, MountSource},
 };
 
 use crate::{
-    desired::{Goal, MountError, MountProblem, MountUnits, ObjectError, UnknownPath, overlap},
+    desired::{Goal, MountUnits, ObjectError, overlap},
     error::Failure,
-    records::{MountRecords, RecordError},
 };
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum MountOutcome {
-    Ready,
-    /// The agent did nothing, because it refused the object or another of its mounts.
-    Withheld,
-    /// The mount is not as desired; [`Outcome::failures`] says why.
-    Failed,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failed {
-    /// The mount path, as checked or as the object has it; `None` for the whole object.
-    pub path: Option<String>,
-    pub failure: Failure,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
-    pub goal: Goal,
-    /// One outcome per entry of `spec.mounts`.
-    pub mounts: Vec<MountOutcome>,
-    pub failures: Vec<Failed>,
-    /// The profile or its lines that unmounting did without: no failures, but worth a line in the log.
-    pub unreadable: Vec<Failed>,
-}
-
-impl Outcome {
-    /// The outcome of an object with `count` mounts for which the agent did nothing.
-    pub fn refused(goal: Goal, count: usize, failure: Failure) -> Self {
-        let failures = vec![Failed { path: None, failure }];
-        let mounts = vec![MountOutcome::Withheld; count];
-        Self { goal, mounts, failures, unreadable: Vec::new() }
-    }
-
-    /// The outcome of an object that has no mounts on the node, and should have none.
-    pub fn absent(count: usize) -> Self {
-        let mounts = vec![MountOutcome::Ready; count];
-        Self { goal: Goal::Unmounted, mounts, failures: Vec::new(), unreadable: Vec::new() }
-    }
-
-    pub fn done(&self) -> bool {
-        self.failures.is_empty() && self.mounts.iter().all(|mount| *mount == MountOutcome::Ready)
-    }
-
-    /// Process ids that keep a mount in use.
-    pub fn holders(&self) -> Vec<i32> {
-        let failures = self.failures.iter();
-        failures.flat_map(|failed| failed.failure.holders.iter().copied()).collect()
-    }
-
-    /// When to try again: the earliest that a failure asks for; `None` when time alone changes nothing.
-    pub fn retry(&self) -> Option<Retry> {
-        self.failures
-            .iter()
-            .map(|failed| failed.failure.retry)
-            .filter(|retry| *retry != Retry::OnChange)
-            .min()
-    }
-}
-
-/// The dropped mounts of an object by version, as units of work, or why that version cannot be read.
-pub type DroppedUnits = Vec<(ClientMount, Result<MountUnits, Failure>)>;
-
-pub fn mount_points_of(dropped: &DroppedUnits) -> impl Iterator<Item = &MountPoint> {
-    dropped.iter().filter_map(|(_, units)| units.as_ref().ok()).flat_map(MountUnits::mount_points)
-}
-
-#[derive(Debug)]
-pub struct Work {
-    pub uid: String,
-    /// The object, when it can be read.
-    pub object: Option<ClientMount>,
-    pub dropped: DroppedUnits,
-    /// The units to converge, or an outcome that needs no work.
-    pub now: Result<Arc<MountUnits>, Outcome>,
-}
-
-#[derive(Debug)]
-pub struct Worked {
-    pub outcome: Outcome,
-    pub gone: Vec<ClientMount>,
-}
-
-impl Work {
-    /// Makes the outcome of work that ended in a failure, when nobody knows what it did.
-    pub fn refusal(&self) -> impl FnOnce(Failure) -> Outcome + Send + use<> {
-        let (goal, count) = match &self.now {
-            Ok(units) => (units.goal, units.mounts.len()),
-            Err(outcome) => (outcome.goal, outcome.mounts.len()),
-        };
-        move |failure| Outcome::refused(goal, count, failure)
-    }
-
-    /// Does the work and records what is mounted then; blocks until each unit is as desired or has failed.
-    #[must_use]
-    pub fn carry_out(mut self, converger: &Converger, records: &MountRecords) -> Worked {
-        if let Err(error) = self.record(records) {
-            return Worked { outcome: self.refusal()(Failure::from(&error)), gone: Vec::new() };
-        }
-        let remaining = Remaining::of(std::mem::take(&mut self.dropped), converger);
-        let mut outcome = match &self.now {
-            Ok(units) => converge_except(converger, units, &remaining.mounts),
-            Err(outcome) => outcome.clone(),
-        };
-        let recorded = self.record_remaining(&remaining, &outcome, records);
-        outcome.failures.extend(remaining.failures);
-        match recorded {
-            Ok(()) => {}
-            // The record stays, and the next agent looks for mounts that are gone, which does no harm.
-            Err(error) if remaining.versions.is_empty() && is_absent(&outcome) => {
-                log::warn!("{}", daemon::chain(&error));
-            }
-            Err(error) => outcome.failures.push(of_object(&error)),
-        }
-        Worked { outcome, gone: remaining.gone }
-    }
-
-    /// Records, after the work, what of the object may still be mounted. An object that was refused keeps its record, without the
-    /// dropped mounts that are gone.
-    fn record_remaining(
-        &self,
-        remaining: &Remaining,
-        outcome: &Outcome,
-        records: &MountRecords,
-    ) -> Result<(), RecordError> {
-        let is_absent = is_absent(outcome);
-        let is_refused = match &self.now {
-            Ok(units) => units.refused(),
-            Err(_) => !is_absent,
-        };
-        if is_refused {
-            return records.forget(&self.uid, &remaining.gone);
-        }
-        let object = self.object.iter().filter(|_| !is_absent);
-        records.keep(&self.uid, &remaining.versions.iter().chain(object).collect::<Vec<_>>())
-    }
-
-    fn record(&self, records: &MountRecords) -> Result<(), RecordError> {
-        match (&self.now, &self.object) {
-            (Ok(units), Some(object)) if units.goal == Goal::Mounted && !units.refused() => {
-                let dropped = self.dropped.iter().map(|(version, _)| version);
-                records.keep(&self.uid, &dropped.chain([object]).collect::<Vec<_>>())
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-fn is_absent(outcome: &Outcome) -> bool {
-    outcome.goal == Goal::Unmounted && outcome.done()
-}
-
-/// What remains of an object's dropped mounts.
-#[derive(Debug, Default)]
-struct Remaining {
-    gone: Vec<ClientMount>,
-    versions: Vec<ClientMount>,
-    /// Mounts of the other versions that may still be there.
-    mounts: Vec<Mount>,
-    failures: Vec<Failed>,
-}
-
-impl Remaining {
-    fn of(dropped: DroppedUnits, converger: &Converger) -> Self {
-        let mut remaining = Self::default();
-        for (version, units) in dropped {
-            let units = match units {
-                Ok(units) => units,
-                Err(failure) => {
-                    remaining.failures.push(Failed { path: None, failure });
-                    remaining.versions.push(version);
-                    continue;
-                }
-            };
-            let outcome = converge(converger, &units);
-            if outcome.done() {
-                remaining.gone.push(version);
-            } else {
-                remaining.versions.push(version);
-                remaining.mounts.extend(units.mounts.into_iter().flatten());
-                remaining.mounts.extend(units.binds.into_iter().map(|(_, bind)| bind));
-                remaining.failures.extend(outcome.failures);
-            }
-        }
-        remaining
-    }
-}
+pub use outcome::{Failed, MountOutcome, Outcome};
+use unknown_path::possibly_mounted;
+pub use work::{DroppedUnits, Work, WorkResult, mount_points_of};
 
 /// Converges the units; blocks until each is as desired or has failed. One failure does not stop the others.
 pub fn converge(converger: &Converger, units: &MountUnits) -> Outcome {
     converge_except(converger, units, &[])
 }
 
-/// The same, except where dropped mounts remain; their failures are reported already.
+/// The same, but without the mounts that wait for one of these dropped mounts, whose failures are reported already.
 fn converge_except(converger: &Converger, units: &MountUnits, remaining: &[Mount]) -> Outcome {
-    let mut run = Run { remaining, ..Run::new(converger, units) };
+    let mut pass = Pass { remaining, ..Pass::new(converger, units) };
     if units.refused() {
-        return run.outcome;
+        return pass.outcome;
     }
     if let Some(why @ ObjectError::ProfileForbidden(_)) = &units.profile_lost {
-        run.keep_mounted(converger, why);
-        return run.outcome;
+        pass.keep_mounted(converger, why);
+        return pass.outcome;
     }
     match units.goal {
         Goal::Mounted => {
-            run.mounts(converger);
-            run.binds(converger);
-            run.trees(converger);
+            pass.mounts(converger);
+            pass.binds(converger);
+            pass.trees(converger);
         }
         Goal::Unmounted => {
-            run.binds(converger);
-            run.mounts(converger);
-            run.trees(converger);
+            pass.binds(converger);
+            pass.mounts(converger);
+            pass.trees(converger);
         }
     }
-    run.outcome
+    pass.outcome
 }
 
 /// The steps that converging would begin with, as text. Changes nothing.
 pub fn plan(converger: &Converger, units: &MountUnits) -> Result<Vec<String>, Vec<Failed>> {
-    let refused = Run::new(converger, units).outcome;
+    let refused = Pass::new(converger, units).outcome;
     if !refused.failures.is_empty() {
         return Err(refused.failures);
     }
@@ -245,21 +59,20 @@ pub fn plan(converger: &Converger, units: &MountUnits) -> Result<Vec<String>, Ve
     for (path, unit) in in_order(units) {
         match converger.plan(&unit) {
             Ok(planned) => steps.extend(planned.iter().map(ToString::to_string)),
-            // The mount that a bind mount shows is not there yet: steps before this one make it.
+            // The source of a bind mount is not mounted yet: steps before this one mount it.
             Err(ConvergeError::Rejected(storage::Rejection::SourceNotMounted { .. })) => {
-                steps.push(format!("show once more at {path}"));
+                steps.push(format!("bind mount at {path}"));
             }
             Err(error) => {
-                failures.push(Failed {
-                    path: Some(path),
-                    failure: Failure::of_mount(units.goal, &error),
-                });
+                let failure = Failure::of_mount(units.goal, &error);
+                failures.push(Failed { path: Some(path), failure });
             }
         }
     }
     if failures.is_empty() { Ok(steps) } else { Err(failures) }
 }
 
+/// All units in the order in which they converge, each with its path.
 fn in_order(units: &MountUnits) -> Vec<(String, Desired)> {
     let unit = |mount: &Mount| (mount.target.to_string(), units.unit(mount));
     let mounts: Vec<_> = units.mounts.iter().flatten().map(unit).collect();
@@ -280,36 +93,37 @@ fn tree_unit(goal: Goal, tree: &storage::desired::IndexTree) -> Desired {
 }
 
 /// One pass over an object's units, and its outcome so far.
-struct Run<'a> {
+struct Pass<'a> {
     units: &'a MountUnits,
+    /// Dropped mounts that are not unmounted yet.
     remaining: &'a [Mount],
     outcome: Outcome,
 }
 
-impl<'a> Run<'a> {
+impl<'a> Pass<'a> {
     fn new(converger: &Converger, units: &'a MountUnits) -> Self {
-        let lost = units.profile_lost.iter().map(of_object);
-        let mut run = Self {
+        let lost = units.profile_lost.iter().map(Failed::of_object);
+        let mut pass = Self {
             units,
             remaining: &[],
             outcome: Outcome {
                 goal: units.goal,
                 mounts: vec![MountOutcome::Withheld; units.mounts.len()],
                 failures: Vec::new(),
-                unreadable: lost.chain(units.unreadable.iter().map(of_mount)).collect(),
+                unreadable: lost.chain(units.unreadable.iter().map(Failed::of_mount)).collect(),
             },
         };
         for (index, mount) in units.mounts.iter().enumerate() {
             let Err(error) = mount else { continue };
             let failed = match units.goal {
-                Goal::Mounted => Some(of_mount(error)),
+                Goal::Mounted => Some(Failed::of_mount(error)),
                 Goal::Unmounted => possibly_mounted(converger, error),
             };
-            run.outcome.mounts[index] =
+            pass.outcome.mounts[index] =
                 if failed.is_some() { MountOutcome::Failed } else { MountOutcome::Ready };
-            run.outcome.failures.extend(failed);
+            pass.outcome.failures.extend(failed);
         }
-        run
+        pass
     }
 
     fn mounts(&mut self, converger: &Converger) {
@@ -319,7 +133,7 @@ impl<'a> Run<'a> {
             .iter()
             .enumerate()
             .filter_map(|(index, mount)| Some((index, mount.as_ref().ok()?)))
-            .filter(|(_, mount)| !self.waits(mount))
+            .filter(|(_, mount)| !self.is_blocked(mount))
             .collect();
         for index in self.converge_mounts(converger, &valid) {
             self.outcome.mounts[index] = MountOutcome::Ready;
@@ -327,7 +141,7 @@ impl<'a> Run<'a> {
     }
 
     /// Whether a remaining dropped mount is in the way: at an overlapping path, or of the same file system.
-    fn waits(&self, mount: &Mount) -> bool {
+    fn is_blocked(&self, mount: &Mount) -> bool {
         let is_same = |other: &Mount| match (&other.source, &mount.source) {
             (MountSource::Volume { id: other, .. }, MountSource::Volume { id, .. }) => other == id,
             _ => false,
@@ -338,7 +152,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Unmounts nothing, because the hooks for that are not known. A mount that is not there needs none and is done.
+    /// Unmounts nothing, because the hooks for unmounting are not known. A mount that is not there needs none and is done.
     fn keep_mounted(&mut self, converger: &Converger, why: &ObjectError) {
         let nothing_to_do = |unit: &Desired| {
             let steps = converger.plan(unit);
@@ -355,7 +169,7 @@ impl<'a> Run<'a> {
         self.outcome.unreadable.clear();
         let is_anything_mounted = in_order(self.units).iter().any(|(_, unit)| !nothing_to_do(unit));
         if is_anything_mounted || !self.outcome.failures.is_empty() {
-            self.outcome.failures.insert(0, of_object(why));
+            self.outcome.failures.insert(0, Failed::of_object(why));
         }
     }
 
@@ -365,12 +179,12 @@ impl<'a> Run<'a> {
             .units
             .binds
             .iter()
-            .filter(|(shown, _)| match self.units.goal {
-                Goal::Mounted => self.outcome.mounts.get(*shown) == Some(&MountOutcome::Ready),
-                Goal::Unmounted => self.outcome.mounts.get(*shown) != Some(&MountOutcome::Failed),
+            .filter(|(source, _)| match self.units.goal {
+                Goal::Mounted => self.outcome.mounts.get(*source) == Some(&MountOutcome::Ready),
+                Goal::Unmounted => self.outcome.mounts.get(*source) != Some(&MountOutcome::Failed),
             })
-            .filter(|(_, bind)| !self.waits(bind))
-            .map(|(shown, bind)| (*shown, bind))
+            .filter(|(_, bind)| !self.is_blocked(bind))
+            .map(|(source, bind)| (*source, bind))
             .collect();
         self.converge_mounts(converger, &possible);
     }
@@ -388,10 +202,8 @@ impl<'a> Run<'a> {
                 Ok(_) => drop(ready.insert(*index)),
                 Err(error) => {
                     self.outcome.mounts[*index] = MountOutcome::Failed;
-                    self.failed(
-                        mount.target.to_string(),
-                        Failure::of_mount(self.units.goal, &error),
-                    );
+                    let failure = Failure::of_mount(self.units.goal, &error);
+                    self.failed(mount.target.to_string(), failure);
                 }
             }
         }
@@ -413,60 +225,6 @@ impl<'a> Run<'a> {
     fn failed(&mut self, path: String, failure: Failure) {
         self.outcome.failures.push(Failed { path: Some(path), failure });
     }
-}
-
-fn of_object<'a, E>(error: &'a E) -> Failed
-where
-    Failure: From<&'a E>,
-{
-    Failed { path: None, failure: Failure::from(error) }
-}
-
-fn of_mount(error: &MountError) -> Failed {
-    Failed { path: Some(error.path.clone()), failure: Failure::from(error) }
-}
-
-/// Why an invalid mount may still be mounted. A mount that could never be made here is not there, and must not hold back its
-/// object's deletion. Where only the path is not known, the agent looks at what is mounted.
-fn possibly_mounted(converger: &Converger, error: &MountError) -> Option<Failed> {
-    let MountProblem::UnknownPath(unknown_path) = &error.problem else { return None };
-    let mut failed = of_mount(error);
-    match find_possible_mount(converger, unknown_path) {
-        Ok(None) => return None,
-        Ok(Some((text, processes))) => {
-            let more = format!("; {text}");
-            failed.failure.user.push_str(&more);
-            failed.failure.debug.push_str(&more);
-            failed.failure.holders = processes.into();
-        }
-        Err(error) => {
-            let error = ConvergeError::Observe(error);
-            failed.failure = Failure::of_mount(Goal::Unmounted, &error);
-        }
-    }
-    Some(failed)
-}
-
-/// A text that says where the mount may be, or which processes use its device, with those process ids; `None` when it is gone.
-fn find_possible_mount(
-    converger: &Converger,
-    unknown_path: &UnknownPath,
-) -> Result<Option<(String, Vec<i32>)>, ObserveError> {
-    let observed = converger.observe(&Desired::OnlyMounts(Vec::new()))?;
-    let candidates = observed.mounts.iter().filter(|(_, there)| unknown_path.may_be(there));
-    let at: Vec<_> = candidates.map(|(target, _)| target.to_string()).collect();
-    if !at.is_empty() {
-        let text = format!("it may be what is mounted at {}", at.join(", "));
-        return Ok(Some((text, Vec::new())));
-    }
-    // It may still be mounted in another mount namespace, where whoever unmounted it did not look.
-    let Some(mount) = unknown_path.at_literal_path() else { return Ok(None) };
-    Ok(match converger.observe(&Desired::Unmounted(mount))?.in_use {
-        Use::HeldBy(holders) => {
-            Some((format!("it is still in use, by {holders}"), holders.processes))
-        }
-        Use::Free | Use::MountedHere => None,
-    })
 }
 
 #[cfg(test)]

@@ -20,15 +20,17 @@ use thiserror::Error;
 pub enum RecordError {
     #[error("metadata.uid: {0}")]
     Uid(NameError),
-    #[error("read {path}, which tells what is mounted")]
+    #[error("read {path}, the record of what is mounted")]
     Read { path: PathBuf, source: io::Error },
-    #[error("record in {path} what is mounted")]
+    #[error("write {path}, the record of what is mounted")]
     Write { path: PathBuf, source: io::Error },
 }
 
+/// The records in the agent's state directory.
 #[derive(Debug)]
 pub struct MountRecords {
     directory: PathBuf,
+    /// The versions of each object that were recorded when the directory was opened.
     found: Vec<Vec<ClientMount>>,
 }
 
@@ -82,8 +84,12 @@ impl MountRecords {
     pub fn keep(&self, uid: &str, versions: &[&ClientMount]) -> Result<(), RecordError> {
         let path = self.path(uid)?;
         if versions.is_empty() {
-            return ignore_missing(fs::remove_file(&path))
-                .map_err(|source| RecordError::Write { path, source });
+            return match fs::remove_file(&path) {
+                Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                    Err(RecordError::Write { path, source })
+                }
+                _ => Ok(()),
+            };
         }
         let versions: Vec<_> = versions.iter().map(|version| recorded(version)).collect();
         let text = serde_json::to_vec(&versions).expect("an object has only string keys");
@@ -134,19 +140,12 @@ fn read(path: &Path) -> Result<Option<Vec<ClientMount>>, RecordError> {
     Ok(None)
 }
 
-fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
-    match result {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::Chassis;
 
-    /// What the next agent finds.
+    /// The records that the next agent reads.
     fn found(directory: &tempfile::TempDir) -> Vec<Vec<ClientMount>> {
         MountRecords::open(directory.path()).unwrap().found().to_vec()
     }
@@ -158,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_last_is_read_and_nothing_of_what_is_gone() {
+    fn the_last_record_of_an_object_is_read_and_none_of_one_that_is_gone() {
         let (directory, records) = records();
         let chassis = Chassis::new(2);
         let [first, second] = [0, 1].map(|index| chassis.object(index));
@@ -175,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_record_costs_itself_only() {
+    fn a_damaged_record_is_renamed_and_the_others_are_read() {
         let (directory, records) = records();
         let chassis = Chassis::new(1);
         let object = chassis.object(0);
@@ -188,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_cannot_be_read_is_not_one_that_is_not_there() {
+    fn a_record_that_cannot_be_read_is_an_error_and_not_missing() {
         let (directory, records) = records();
         let object = Chassis::new(1).object(0);
         let uid = object.metadata.uid.clone().unwrap();

@@ -42,7 +42,7 @@ pub fn error(node: &NodeName, failures: &[Failed]) -> Option<ResourceError> {
 }
 
 /// A text for the log about an object that was unmounted without its profile, or without lines of it. It is no error of the
-/// status, which would hold up the workflow for a hook that will never run.
+/// status, which would stop the workflow because of a hook that will never run.
 pub fn unreadable(outcome: &Outcome) -> Option<String> {
     let lines = || grouped(&outcome.unreadable, |failed| failed.failure.debug.clone());
     (outcome.done() && !outcome.unreadable.is_empty())
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(json, serde_json::json!({ "mounts": [entry, entry], "allReady": true }));
     }
 
-    /// The coordinator takes no status that is larger than one with every mount that an object may have.
+    /// The coordinator refuses a status that is larger than one of an object with as many mounts as it may have.
     #[test]
     fn texts_of_thousands_of_failures_do_not_make_a_status_too_large() {
         let failures = 20_000;
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn every_failing_mount_is_told_with_the_worst_severity() {
+    fn every_failing_mount_is_reported_with_the_worst_severity() {
         let outcome = Outcome {
             goal: Goal::Mounted,
             mounts: vec![MountOutcome::Ready, MountOutcome::Failed, MountOutcome::Failed],
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn mounts_that_fail_alike_are_told_once() {
+    fn mounts_that_fail_alike_are_reported_once() {
         let failures = [
             failed("/a", Severity::Fatal, "no device"),
             failed("/b", Severity::Fatal, "no device"),

@@ -24,20 +24,16 @@ impl IndexRoot {
     }
 
     pub fn tree(&self, name: &str) -> Result<MountPoint, MountPointError> {
-        self.below(&[name])
+        self.below(name)
     }
 
     /// The bind mount of allocation `index` in the tree called `name`.
     pub fn bind(&self, name: &str, index: u32) -> Result<MountPoint, MountPointError> {
-        self.below(&[name, &format!("node-{index}")])
+        self.below(&format!("{name}/node-{index}"))
     }
 
-    fn below(&self, names: &[&str]) -> Result<MountPoint, MountPointError> {
-        let mut path = self.0.to_string();
-        for name in names {
-            path = format!("{path}/{name}");
-        }
-        MountPoint::parse(&path, &self.0)
+    fn below(&self, path: &str) -> Result<MountPoint, MountPointError> {
+        MountPoint::parse(&format!("{}/{path}", self.0), &self.0)
     }
 }
 
@@ -47,7 +43,9 @@ pub struct Site {
     /// The node's name, which is the only namespace whose objects it acts on.
     pub node: NodeName,
     pub side: Side,
+    /// Directories beneath which objects may mount.
     pub roots: AllowedRoots,
+    /// Where the node shows its index trees once more, if it does.
     pub index_root: Option<IndexRoot>,
     pub volumes: Volumes,
 }

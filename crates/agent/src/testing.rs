@@ -122,17 +122,17 @@ impl Chassis {
         Self { rabbit, compute, namespaces, state: tempfile::tempdir().unwrap() }
     }
 
-    /// What agents of the compute recorded.
+    /// The records of the compute's agents.
     pub fn records(&self) -> Arc<MountRecords> {
         Arc::new(MountRecords::open(self.state.path()).unwrap())
     }
 
-    /// Somebody cleared the agent's state.
+    /// Removes the records, as when somebody cleared the agent's state.
     pub fn lose_records(&self) {
         std::fs::remove_dir_all(self.state.path().join("mounts")).unwrap();
     }
 
-    /// Records can be neither read nor removed any more.
+    /// Makes the records unreadable and impossible to remove.
     pub fn break_records(&self) {
         for record in std::fs::read_dir(self.state.path().join("mounts")).unwrap() {
             let path = record.unwrap().path();
@@ -165,7 +165,7 @@ impl Chassis {
     }
 
     /// ClientMount `job-0` of the compute, with the allocations of these indexes beneath `/mnt/nnf`.
-    pub fn asking(&self, mounts: &[(&str, usize)]) -> ClientMount {
+    pub fn object_with(&self, mounts: &[(&str, usize)]) -> ClientMount {
         let mut object = self.object(0);
         let mount = |(name, index): &(&str, usize)| {
             let mut mount = self.object(*index).spec.mounts.remove(0);

@@ -18,10 +18,10 @@ pub enum Volumes {
 }
 
 impl Volumes {
-    /// The layer that was asked for, else the drives' default: a box with file drives may have no device-mapper.
+    /// The layer that the flag names, else the drives' default: a box with file drives may have no device-mapper.
     #[must_use]
-    pub fn or_by_drives(asked: Option<Self>, on_files: bool) -> Self {
-        asked.unwrap_or(if on_files { Self::Plain } else { Self::Lvm })
+    pub fn or_by_drives(flag: Option<Self>, on_files: bool) -> Self {
+        flag.unwrap_or(if on_files { Self::Plain } else { Self::Lvm })
     }
 
     pub fn layer(self, lines: LvmLines) -> VolumeLayer {

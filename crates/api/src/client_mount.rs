@@ -230,7 +230,7 @@ impl ClientMountStatus {
     /// Whether it says of an object with so many mounts that nothing of it is mounted on the node any more.
     ///
     /// An agent reports this only when it has unmounted everything that the object asked for, in this version or an earlier one,
-    /// and the devices are free. Before anything of the object is mounted again, [`Self::taken_back`] replaces the status.
+    /// and the devices are free. Before anything of the object is mounted again, [`Self::retracted`] replaces the status.
     #[must_use]
     pub fn says_unmounted(&self, mounts: usize) -> bool {
         let is_unmounted =
@@ -244,7 +244,7 @@ impl ClientMountStatus {
 
     /// The status of an object with so many mounts that are about to be mounted: nothing is promised any more.
     #[must_use]
-    pub fn taken_back(mounts: usize) -> Self {
+    pub fn retracted(mounts: usize) -> Self {
         let mount = ClientMountInfoStatus { state: MountState::Mounted, ready: false };
         Self { mounts: vec![mount; mounts], all_ready: false, error: None }
     }

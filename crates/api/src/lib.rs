@@ -36,6 +36,7 @@ pub mod nnf_node_block_storage;
 pub mod nnf_node_storage;
 pub mod nnf_port_manager;
 pub mod nnf_storage_profile;
+mod no_profile;
 mod omit;
 pub mod persistent_storage_instance;
 pub mod resource_error;
@@ -70,6 +71,7 @@ pub use nnf_node_block_storage::{
 pub use nnf_node_storage::{NnfNodeStorage, NnfNodeStorageSpec, NnfNodeStorageStatus};
 pub use nnf_port_manager::{NnfPortManager, NnfPortManagerSpec, NnfPortManagerStatus};
 pub use nnf_storage_profile::{NnfStorageProfile, NnfStorageProfileBody, NnfStorageProfileData};
+pub use no_profile::NoProfile;
 pub use persistent_storage_instance::{
     PersistentStorageInstance, PersistentStorageInstanceSpec, PersistentStorageInstanceStatus,
 };

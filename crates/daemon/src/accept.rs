@@ -26,25 +26,26 @@ pub use pending::Caller;
 use pending::Pending;
 use trouble_log::TroubleLog;
 
-/// How many connections there may be, and for how long without a request.
+/// How many connections there may be, and how long one may stay without a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Most connections in all.
+    /// Largest number of open connections.
     pub connections: usize,
-    /// Most connections among them that made no request yet.
+    /// Largest number of connections among them that have made no request yet.
     pub pending: usize,
     /// How long a connection may take to its first request.
     pub first_request: Duration,
-    /// What to do when more connections are needed, for the log.
+    /// What an administrator can do when more connections are needed; a text for the log.
     pub remedy: &'static str,
 }
 
 impl Limits {
-    /// What all nodes of a machine need for their first request when they come back at once on one slow processor.
+    /// Enough for all nodes of a machine to make their first request when they reconnect at once to a coordinator on one slow
+    /// processor.
     pub const FIRST_REQUEST: Duration = Duration::from_secs(30);
 }
 
-/// Where connections come from.
+/// A socket that accepts connections.
 pub trait Listener: Send + Sync {
     /// The stream of an accepted connection.
     type Stream: Send;
@@ -58,7 +59,7 @@ impl Listener for TcpListener {
 
     async fn accept(&self) -> io::Result<TcpStream> {
         let (stream, peer) = Self::accept(self).await?;
-        // Nagle's algorithm against delayed acknowledgements costs 40 ms per message.
+        // Nagle's algorithm together with delayed acknowledgements delays each message by 40 ms.
         if let Err(error) = stream.set_nodelay(true) {
             log::debug!(peer:%, error:%; "TCP_NODELAY");
         }
@@ -71,7 +72,9 @@ impl Listener for TcpListener {
 pub struct Incoming<L> {
     listener: L,
     limits: Limits,
+    /// One permit for each connection that may still be opened.
     slots: Arc<Semaphore>,
+    /// Connections that made no request when they were checked last, the oldest first.
     pending: VecDeque<Pending>,
     log: TroubleLog,
 }

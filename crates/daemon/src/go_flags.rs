@@ -1,7 +1,7 @@
 //! Translates command lines written for Go's `flag` package into those that clap reads.
 //!
-//! Go takes one dash or two, a value behind `=` or as the next word, a switch with or without a value, and of a flag given
-//! twice the last. Sites' units and DaemonSets use all of it.
+//! Go accepts one dash or two, a value behind `=` or as the next argument, and a switch with or without a value; of a flag that is
+//! given twice it uses the last. Sites' units and DaemonSets use all of these forms.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -25,38 +25,39 @@ impl GoFlag {
     }
 }
 
-/// The same command line, program's name first, with every flag of `known` as `--flag=value` and only where it was given
-/// last. Everything else, and everything behind `--`, stays as it is, and clap reports what is wrong with it.
+/// Translates a command line, which begins with the program's name: every flag of `known` becomes `--flag=value`, once, where it
+/// was given last. Everything else, and everything behind `--`, stays as it is, and clap reports what is wrong with it.
 #[must_use]
 pub fn translate(args: impl IntoIterator<Item = OsString>, known: &[GoFlag]) -> Vec<OsString> {
-    let mut words: Vec<Word> = Vec::new();
+    let mut arguments: Vec<Argument> = Vec::new();
     let mut args = args.into_iter();
-    words.extend(args.next().map(Word::other));
+    arguments.extend(args.next().map(Argument::other));
     while let Some(arg) = args.next() {
         if arg == "--" {
-            words.push(Word::other(arg));
-            words.extend(args.by_ref().map(Word::other));
+            arguments.push(Argument::other(arg));
+            arguments.extend(args.by_ref().map(Argument::other));
         } else if let Some((flag, value)) = recognise(&arg, known) {
             let value = match flag {
-                GoFlag::Switch(_) => Some(value.map_or_else(|| "true".into(), switched)),
-                // Go takes the next word whatever it looks like.
+                GoFlag::Switch(_) => Some(value.map_or_else(|| "true".into(), switch_value)),
+                // Go uses the next argument as the value whatever it looks like.
                 GoFlag::Value(_) => value.or_else(|| args.next()),
             };
-            words.retain(|word| word.flag != Some(flag));
-            words.push(Word { flag: Some(flag), text: written(flag, value) });
+            arguments.retain(|argument| argument.flag != Some(flag));
+            arguments.push(Argument { flag: Some(flag), text: for_clap(flag, value) });
         } else {
-            words.push(Word::other(arg));
+            arguments.push(Argument::other(arg));
         }
     }
-    words.into_iter().map(|word| word.text).collect()
+    arguments.into_iter().map(|argument| argument.text).collect()
 }
 
-struct Word {
+/// One argument, and the known flag that it gives.
+struct Argument {
     flag: Option<GoFlag>,
     text: OsString,
 }
 
-impl Word {
+impl Argument {
     fn other(text: OsString) -> Self {
         Self { flag: None, text }
     }
@@ -74,7 +75,7 @@ fn recognise(arg: &OsStr, known: &[GoFlag]) -> Option<(GoFlag, Option<OsString>)
 }
 
 /// The spellings of strconv.ParseBool; clap reports any other.
-fn switched(value: OsString) -> OsString {
+fn switch_value(value: OsString) -> OsString {
     match value.to_str() {
         Some("1" | "t" | "T" | "true" | "TRUE" | "True") => "true".into(),
         Some("0" | "f" | "F" | "false" | "FALSE" | "False") => "false".into(),
@@ -82,7 +83,7 @@ fn switched(value: OsString) -> OsString {
     }
 }
 
-fn written(flag: GoFlag, value: Option<OsString>) -> OsString {
+fn for_clap(flag: GoFlag, value: Option<OsString>) -> OsString {
     let mut text = OsString::from(format!("--{}", flag.name()));
     if let Some(value) = value {
         text.push("=");
@@ -102,11 +103,11 @@ mod tests {
         let args = ["agent"].iter().chain(args).map(OsString::from);
         let out = translate(args, &KNOWN);
         assert_eq!(out[0], "agent");
-        out[1..].iter().map(|word| word.to_str().unwrap().to_owned()).collect()
+        out[1..].iter().map(|argument| argument.to_str().unwrap().to_owned()).collect()
     }
 
     #[test]
-    fn go_is_read_as_go_reads_it() {
+    fn flags_are_read_as_go_reads_them() {
         for (given, read) in [
             (&[][..], &[][..]),
             (&["-node-name", "c1"], &["--node-name=c1"][..]),
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_go_does_not_know_is_left_to_our_parser() {
+    fn other_arguments_are_left_to_clap() {
         for given in [
             &["--node", "c1", "-h", "--log-level=debug"][..],
             &["---mock"],
@@ -143,7 +144,7 @@ mod tests {
             &["install"],
             &["-"],
             &["--", "-mock", "--mock"],
-            // Nonsense that our parser names: a value is missing, a switch that is neither on nor off.
+            // Mistakes that clap reports: a missing value, and a switch that is neither on nor off.
             &["--node-name"],
             &["--mock=perhaps"],
         ] {
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_passed_and_flags_behind_them_are_read() {
+    fn subcommands_are_passed_on_and_flags_behind_them_are_read() {
         assert_eq!(translated(&["install", "-node-name", "c1"]), ["install", "--node-name=c1"]);
     }
 

@@ -1,4 +1,4 @@
-//! Unix sockets, by default such that only root and our own user may connect to.
+//! Unix sockets to which, by default, only root and our own user may connect.
 
 mod inherited;
 
@@ -15,19 +15,19 @@ use std::{
 use thiserror::Error;
 use tokio::net::UnixListener;
 
-/// Why a socket cannot be listened on.
+/// Why the daemon cannot listen on a socket.
 #[derive(Debug, Error)]
 pub enum ListenError {
     /// A running process listens on the socket.
     #[error("listen on {}: another process serves it; stop that one, or choose another path", .0.display())]
     InUse(PathBuf),
-    /// A file or directory is there, which must not be replaced.
-    #[error("listen on {}: something that is no socket is there", .0.display())]
+    /// A file or directory is at the path; it must not be replaced.
+    #[error("listen on {}: a file or directory that is no socket is there", .0.display())]
     NotASocket(PathBuf),
-    /// systemd handed over something else.
+    /// systemd handed over something that is no unix socket.
     #[error("take the socket from systemd: is it a ListenStream= with a path?")]
     Inherited(#[source] io::Error),
-    /// The system refused.
+    /// A system call failed.
     #[error("listen on {}", path.display())]
     System {
         path: PathBuf,
@@ -37,12 +37,12 @@ pub enum ListenError {
     },
 }
 
-/// A socket that is listened on.
+/// A socket on which the daemon listens.
 #[derive(Debug)]
 pub struct Listening {
-    /// Where connections come from.
+    /// The listening socket.
     pub listener: UnixListener,
-    /// Whether systemd listens on it too, and goes on when this process ends: the path is not ours to remove.
+    /// Whether the socket is systemd's, which keeps listening when this process ends: the daemon must not remove the path then.
     pub is_inherited: bool,
 }
 
@@ -98,16 +98,16 @@ fn check_free(path: &Path) -> Result<(), ListenError> {
 
 fn bind(path: &Path, mode: u32) -> io::Result<UnixListener> {
     // The socket gets its final name only once it has its mode.
-    let mut unready = path.as_os_str().to_owned();
-    unready.push(".new");
-    let unready = PathBuf::from(unready);
-    match fs::remove_file(&unready) {
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let new = PathBuf::from(new);
+    match fs::remove_file(&new) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let listener = UnixListener::bind(&unready)?;
-    fs::set_permissions(&unready, Permissions::from_mode(mode))?;
-    fs::rename(&unready, path)?;
+    let listener = UnixListener::bind(&new)?;
+    fs::set_permissions(&new, Permissions::from_mode(mode))?;
+    fs::rename(&new, path)?;
     Ok(listener)
 }
 
@@ -116,12 +116,12 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_dead_socket_is_replaced_a_living_one_is_not() {
+    async fn a_socket_without_a_listener_is_replaced_and_one_with_a_listener_is_not() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("run/s.sock");
-        let living = listen(&path).unwrap();
+        let listening = listen(&path).unwrap();
         assert!(matches!(listen(&path), Err(ListenError::InUse(_))));
-        drop(living);
+        drop(listening);
         assert!(path.exists(), "as a kill -9 leaves it");
         listen(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);

@@ -1,6 +1,5 @@
-//! Logs go to journald when it is what stderr is connected to, with every key-value as a field of its own, else to
-//! stderr as text. Both show the same text: values that it does not tell by itself follow it as ` key=value`, because
-//! journalctl prints nothing else.
+//! Logs go to journald if stderr is connected to it, with every key-value as a field of its own, else to stderr as text. Both get
+//! the same text: values that the message does not contain follow it as ` key=value`, because journalctl prints only the text.
 
 use std::io;
 
@@ -14,7 +13,7 @@ use thiserror::Error;
 /// Why logging could not start.
 #[derive(Debug, Error)]
 pub enum LoggingError {
-    /// journald's socket is not there.
+    /// The daemon cannot connect to journald's socket.
     #[error("connect to journald")]
     Connect(#[source] io::Error),
     /// Logging was started before.
@@ -22,13 +21,14 @@ pub enum LoggingError {
     Twice,
 }
 
-/// The Kubernetes client logs every failed request before it returns the error. Callers log it themselves, with what it means.
+/// Target of the Kubernetes client's messages about failed requests. They are not logged, because callers log the error that the
+/// client returns, with what it means.
 const LOGGED_BY_CALLERS: &str = "kube_client::client::builder";
 
 /// A logger that leaves out lines which callers log themselves, and adds key-values to the text.
 struct WithValues<L>(L);
 
-/// The text of a record, and the length of its own part without added values.
+/// The text of a record, and the length of its message without the added values.
 struct Line {
     text: String,
     own: usize,
@@ -43,7 +43,7 @@ impl Line {
         printable(&line.text)
     }
 
-    /// Whether the text names `value` as a word, and not as a part of another.
+    /// Whether the message contains `value` as a word, and not as a part of another.
     fn names(&self, value: &str) -> bool {
         let in_word = |char: char| char.is_alphanumeric() || "-_".contains(char);
         let own = &self.text[..self.own];
@@ -55,7 +55,7 @@ impl Line {
     }
 }
 
-/// Escapes control characters that would steer the terminal which shows the log, because anybody may write them into objects.
+/// Escapes control characters, which users may write into objects: a terminal that shows the log would obey them.
 /// Newlines and tabs stay, because a command's output has many lines.
 fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
@@ -127,7 +127,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes what a journal would be given: the message and the fields.
+    /// Records the text and the number of fields of each message.
     #[derive(Default)]
     struct Journal(Mutex<Vec<(String, usize)>>);
 
@@ -154,13 +154,13 @@ mod tests {
     }
 
     #[test]
-    fn what_an_object_holds_steers_no_terminal() {
+    fn control_characters_are_escaped() {
         let (line, _) = logged("mount \u{1b}[2J/x: no\n\tsuch", &[("path", "\u{9b}2J\u{7}")]);
         assert_eq!(line, "mount \\u{1b}[2J/x: no\n\tsuch path=\\u{9b}2J\\u{7}");
     }
 
     #[test]
-    fn a_text_tells_every_value_once_and_the_fields_stay() {
+    fn the_text_contains_every_value_once_and_the_fields_stay() {
         let values = [("node", "compute-1"), ("why", "a newer agent")];
         for (text, line) in [
             ("refuse a hello", "refuse a hello node=compute-1 why=a newer agent"),

@@ -1,4 +1,4 @@
-//! HTTP for probes, for Prometheus and for webhooks: small pages, one request per connection.
+//! An HTTP server for probes, Prometheus and webhooks: small pages, one request per connection.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::accept::{Caller, Incoming, Limits};
 
 /// How long a request may take to arrive.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a connection may last, so that a client which reads no answer does not keep its slot.
+/// How long a connection may last: a client that reads no answer must not keep its slot.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
 const LIMITS: Limits = Limits {
     connections: 32,
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_probe_is_answered_and_hung_up_on_though_others_keep_silent() {
+    async fn a_probe_is_answered_though_other_connections_make_no_request() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(serve(listener, Router::new().route("/healthz", get("fine"))));
@@ -90,8 +90,8 @@ mod tests {
         }
         let mut probe = TcpStream::connect(address).await.unwrap();
         probe.write_all(b"GET /healthz HTTP/1.1\r\nHost: rabbit-1\r\n\r\n").await.unwrap();
-        let mut told = String::new();
-        probe.read_to_string(&mut told).await.unwrap();
-        assert!(told.starts_with("HTTP/1.1 200 ") && told.ends_with("fine"), "{told}");
+        let mut response = String::new();
+        probe.read_to_string(&mut response).await.unwrap();
+        assert!(response.starts_with("HTTP/1.1 200 ") && response.ends_with("fine"), "{response}");
     }
 }

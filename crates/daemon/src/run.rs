@@ -20,7 +20,7 @@ pub struct LogArgs {
     pub log_level: LevelFilter,
 }
 
-/// Why a daemon stopped that did not fail.
+/// Why a daemon that did not fail stopped.
 #[derive(Debug, PartialEq, Eq)]
 pub enum End {
     /// A signal stopped it: exit code 0.
@@ -30,7 +30,7 @@ pub enum End {
     Refused(String),
 }
 
-/// How many threads a daemon has, beside those that may block.
+/// How many threads run a daemon's tasks; threads for blocking work come in addition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Threads {
     /// Only the main thread, which suffices for a node's daemon.
@@ -52,7 +52,7 @@ impl Threads {
     }
 }
 
-/// Runs a daemon with the configuration in `check`: `work` runs until the daemon is to stop.
+/// Runs a daemon: checks its configuration, starts logging, and runs `work` until the daemon is to stop.
 ///
 /// Exit codes: 0 stopped, 1 failed, 2 a configuration that cannot be used, 3 refused.
 pub fn run<C, I, E, F>(
@@ -79,13 +79,13 @@ where
         Err(error) => return failed(&error),
     };
     let end = runtime.block_on(vital("the daemon's main task", work(config)));
-    // A step stuck in the kernel must not keep the process.
+    // The process must end even if a thread hangs in the kernel.
     runtime.shutdown_timeout(Duration::ZERO);
     match end.map_err(Into::into) {
         Ok(End::Stopped) => ExitCode::SUCCESS,
         Ok(End::Refused(why)) => {
             log::error!(
-                "the coordinator refuses this agent, which ends with exit code 3 and is not started again: {why}"
+                "the coordinator refuses this agent, which ends with exit code 3, so that systemd does not start it again: {why}"
             );
             ExitCode::from(3)
         }
@@ -96,7 +96,7 @@ where
 /// Prints an error as clap does, before logging has started.
 fn print_error(error: &dyn Error, code: u8) -> ExitCode {
     let error = clap::Error::raw(ErrorKind::ValueValidation, format!("{}\n", chain(error)));
-    // If printing fails, the exit code has to do.
+    // If printing fails, the exit code alone reports the error.
     drop(error.print());
     ExitCode::from(code)
 }
@@ -115,7 +115,7 @@ mod tests {
     const QUIET: LogArgs = LogArgs { log_level: LevelFilter::Off };
 
     #[test]
-    fn a_configuration_that_cannot_be_used_is_two_and_starts_nothing() {
+    fn an_unusable_configuration_exits_with_two_and_starts_nothing() {
         let wrong: Result<(), _> = Err(io::Error::other("--node: no"));
         let code = run(&QUIET, Threads::One, wrong, |()| async {
             panic!("it must not start");
@@ -126,13 +126,13 @@ mod tests {
     }
 
     #[test]
-    fn refused_is_three() {
+    fn a_refused_agent_exits_with_three() {
         let refused = |()| async { Ok::<_, io::Error>(End::Refused("a newer one".into())) };
         assert_eq!(run(&QUIET, Threads::One, Ok::<_, io::Error>(()), refused), ExitCode::from(3));
     }
 
     #[test]
-    fn work_is_done_on_as_many_threads_as_are_asked_for() {
+    fn the_runtime_has_as_many_threads_as_configured() {
         let workers = |threads: Threads| threads.builder().build().unwrap().metrics().num_workers();
         let three = NonZeroUsize::new(3).unwrap();
         assert_eq!((workers(Threads::One), workers(Threads::Many(three))), (1, 3));

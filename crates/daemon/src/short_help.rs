@@ -2,7 +2,7 @@
 
 use clap::Arg;
 
-/// Leaves a flag to `--help` and the manual page, unless it is one of those that most sites set.
+/// Hides a flag in `-h` unless it is one of those that most sites set; `--help` and the manual page show it.
 #[must_use]
 pub fn short_help(flag: Arg, common: &[&str]) -> Arg {
     let is_common = common.contains(&flag.get_id().as_str());

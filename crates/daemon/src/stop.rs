@@ -11,8 +11,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 #[error("install signal handlers")]
 pub struct StopError(#[source] io::Error);
 
-/// The signals that stop a daemon. Listen before anything else starts: as the first process of a container, a daemon ignores a
-/// signal without a handler.
+/// The signals that stop a daemon. A daemon listens before it starts anything else: the kernel ignores signals without a handler
+/// for the first process of a container.
 #[derive(Debug)]
 pub struct Signals {
     terminate: Signal,
@@ -20,7 +20,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Installs the handlers; signals count from now on.
+    /// Installs the handlers: no signal from now on is lost.
     pub fn listen() -> Result<Self, StopError> {
         Ok(Self {
             terminate: signal(SignalKind::terminate()).map_err(StopError)?,
@@ -37,7 +37,7 @@ impl Signals {
     }
 }
 
-/// Notifies systemd (`Type=notify`) that the daemon serves; without systemd this does nothing.
+/// Notifies systemd (`Type=notify`) that the daemon is ready; does nothing without systemd.
 pub fn notify_ready() {
     notify(&[NotifyState::Ready]);
 }

@@ -1,6 +1,6 @@
-//! Tasks and threads without which a daemon must not go on.
+//! Tasks and threads whose panic ends the daemon.
 //!
-//! Nobody would notice a panic of a task or thread that nobody awaits, and the daemon would look alive without it. So such a
+//! Nothing notices a panic of a task or thread whose result nobody awaits, and the daemon would seem to work without it. So such a
 //! panic ends the process; systemd starts it again, and mounts stay meanwhile.
 
 use std::{
@@ -10,13 +10,13 @@ use std::{
     process::abort,
 };
 
-/// Does work whose panic ends the process; `what` names the work in the log.
+/// Runs a task whose panic ends the process; `what` names the task in the log.
 pub async fn vital<T>(what: &str, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     poll_fn(|context| vital_now(what, || work.as_mut().poll(context))).await
 }
 
-/// The same for work that blocks, on a thread of its own.
+/// Does work, on the current thread, whose panic ends the process.
 pub fn vital_now<T>(what: &str, work: impl FnOnce() -> T) -> T {
     // The process ends, so nothing uses what the panic left half changed.
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {

@@ -32,15 +32,15 @@ impl ZapArgs {
         GoFlag::Value("zap-time-encoding"),
     ];
 
-    /// The level that was asked for, if any was.
+    /// The level that was given, if any was.
     #[must_use]
     pub fn level(&self) -> Option<LevelFilter> {
         self.zap_log_level
     }
 
-    /// Flags that were given and have no meaning here.
+    /// The given flags that have no effect here.
     #[must_use]
-    pub fn without_meaning(&self) -> Vec<&'static str> {
+    pub fn without_effect(&self) -> Vec<&'static str> {
         let given = [
             ("--zap-devel", self.zap_devel.is_some()),
             ("--zap-encoder", self.zap_encoder.is_some()),
@@ -104,17 +104,17 @@ mod tests {
     }
 
     #[test]
-    fn two_levels_are_one_too_many() {
+    fn two_levels_are_refused() {
         let error = parsed(&["--log-level", "warn", "--zap-log-level=debug"]).unwrap_err();
         assert!(error.contains("--log-level") && error.contains("--zap-log-level"), "{error}");
     }
 
     #[test]
-    fn what_has_no_meaning_is_named() {
+    fn flags_without_effect_are_named() {
         let line = parsed(&["-zap-devel", "--zap-encoder=json", "-zap-time-encoding", "iso8601"]);
         let line = line.unwrap();
         assert_eq!(
-            line.zap.without_meaning(),
+            line.zap.without_effect(),
             ["--zap-devel", "--zap-encoder", "--zap-time-encoding"]
         );
         assert_eq!(line.logs.log_level, LevelFilter::Info);

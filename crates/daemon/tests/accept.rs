@@ -1,4 +1,4 @@
-//! Connections as they come: who keeps a place, and what the log is told. It has a process, and so a logger, of its own.
+//! Which connections keep their slot, and what is logged. The test has a process, and so a logger, of its own.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -14,10 +14,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{advance, timeout};
 
 const LONG: Duration = Duration::from_secs(3600);
-/// Bytes on their way between client and server.
+/// Size in bytes of the buffer between client and server.
 const PIPE: usize = 64;
 
-/// Accepts what it is sent.
+/// A listener that accepts the connections that the test sends it.
 struct Pipes(Mutex<UnboundedReceiver<io::Result<DuplexStream>>>);
 
 impl Listener for Pipes {
@@ -44,17 +44,17 @@ impl Server {
         Self { incoming, pipes }
     }
 
-    /// A client, and the server's end of its connection unless that is refused.
+    /// A client, and the server's end of its connection unless the server refuses it.
     async fn connect(&mut self) -> (DuplexStream, Option<Connection<DuplexStream>>) {
         let (client, server) = duplex(PIPE);
         self.pipes.send(Ok(server)).unwrap();
-        // Nothing else comes: the clock moves on when this one was refused.
+        // No other connection comes: the paused clock advances when this one was refused.
         (client, timeout(LONG / 1000, self.incoming.next()).await.ok())
     }
 
-    async fn heard(&mut self) -> Connection<DuplexStream> {
+    async fn connect_and_request(&mut self) -> Connection<DuplexStream> {
         let (_, connection) = self.connect().await;
-        let connection = connection.expect("there is a place");
+        let connection = connection.expect("a slot is free");
         connection.caller().made_request();
         connection
     }
@@ -70,69 +70,69 @@ async fn read(connection: &mut Connection<DuplexStream>) -> io::ErrorKind {
 }
 
 thread_local! {
-    static SAID: RefCell<Vec<(Level, String)>> = const { RefCell::new(Vec::new()) };
+    static LOGGED: RefCell<Vec<(Level, String)>> = const { RefCell::new(Vec::new()) };
 }
 
-struct Heard;
+struct TestLog;
 
-impl Log for Heard {
+impl Log for TestLog {
     fn enabled(&self, _: &Metadata<'_>) -> bool {
         true
     }
 
     fn log(&self, record: &Record<'_>) {
-        let said = (record.level(), record.args().to_string());
-        SAID.with_borrow_mut(|all| all.push(said));
+        let line = (record.level(), record.args().to_string());
+        LOGGED.with_borrow_mut(|all| all.push(line));
     }
 
     fn flush(&self) {}
 }
 
-/// What this thread has logged since it was asked last.
-fn said() -> Vec<Level> {
+/// Levels of the messages that this thread has logged since the last call.
+fn logged() -> Vec<Level> {
     // Another test of this process may have been first.
-    let _ = log::set_logger(&Heard);
+    let _ = log::set_logger(&TestLog);
     log::set_max_level(log::LevelFilter::Info);
-    SAID.take().into_iter().map(|(level, _)| level).collect()
+    LOGGED.take().into_iter().map(|(level, _)| level).collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_oldest_that_says_nothing_goes_and_who_was_heard_stays() {
+async fn the_oldest_pending_connections_are_closed_and_those_with_a_request_stay() {
     let mut server = Server::new(16, 2);
-    let mut heard = server.heard().await;
-    let mut crowd = Vec::new();
+    let mut active = server.connect_and_request().await;
+    let mut pending = Vec::new();
     for _ in 0..5 {
-        crowd.push(server.connect().await.1.expect("there is a place"));
+        pending.push(server.connect().await.1.expect("a slot is free"));
     }
-    for gone in &mut crowd[..3] {
+    for gone in &mut pending[..3] {
         assert_eq!(read(gone).await, io::ErrorKind::TimedOut);
         assert_eq!(read(gone).await, io::ErrorKind::TimedOut, "for good");
     }
-    for stays in crowd[3..].iter_mut().chain([&mut heard]) {
+    for stays in pending[3..].iter_mut().chain([&mut active]) {
         assert!(timeout(LONG / 2, stays.flush()).await.unwrap().is_ok());
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_place_of_one_that_says_nothing_is_free_for_the_next() {
+async fn the_slot_of_a_closed_pending_connection_is_free_at_once() {
     let mut server = Server::new(3, 3);
-    let mut heard = vec![server.heard().await];
-    // None of them is polled meanwhile.
-    let mut crowd = Vec::new();
+    let mut active = vec![server.connect_and_request().await];
+    // The test polls none of them meanwhile.
+    let mut pending = Vec::new();
     for _ in 0..5 {
-        crowd.push(server.connect().await.1.expect("there is a place"));
+        pending.push(server.connect().await.1.expect("a slot is free"));
     }
-    heard.push(server.heard().await);
-    heard.push(server.heard().await);
-    assert!(server.connect().await.1.is_none(), "all places are of those who were heard");
-    drop(crowd);
+    active.push(server.connect_and_request().await);
+    active.push(server.connect_and_request().await);
+    assert!(server.connect().await.1.is_none(), "all slots belong to connections with a request");
+    drop(pending);
     assert!(server.connect().await.1.is_none());
-    heard.pop();
-    server.heard().await;
+    active.pop();
+    server.connect_and_request().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_is_without_a_request_for_long_though_he_reads_no_answer() {
+async fn a_client_that_makes_no_request_is_closed_though_it_reads_nothing() {
     let mut server = Server::new(1, 1);
     let (_client, connection) = server.connect().await;
     let mut connection = connection.unwrap();
@@ -140,69 +140,69 @@ async fn nobody_is_without_a_request_for_long_though_he_reads_no_answer() {
     let error = connection.write_all(&refusals).await.unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     drop(connection);
-    let mut heard = server.heard().await;
-    let waits = timeout(LONG * 2, heard.write_all(&refusals)).await;
+    let mut active = server.connect_and_request().await;
+    let waits = timeout(LONG * 2, active.write_all(&refusals)).await;
     assert!(!matches!(waits, Ok(Err(error)) if error.kind() == io::ErrorKind::TimedOut));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_limit_is_told_when_it_is_reached_and_when_it_is_not_any_more() {
+async fn a_limit_is_logged_when_it_is_reached_and_when_that_is_over() {
     let mut server = Server::new(8, 8);
-    said();
+    logged();
     let mut open = Vec::new();
     for _ in 0..8 {
-        open.push(server.heard().await);
+        open.push(server.connect_and_request().await);
     }
-    assert!(said().is_empty());
+    assert!(logged().is_empty());
     for _ in 0..3 {
         assert!(server.connect().await.1.is_none());
-        // One goes and another comes.
+        // One connection ends and another opens.
         open.pop();
-        open.push(server.heard().await);
+        open.push(server.connect_and_request().await);
     }
-    assert_eq!(said(), [Level::Warn]);
+    assert_eq!(logged(), [Level::Warn]);
     open.truncate(4);
-    open.push(server.heard().await);
-    open.push(server.heard().await);
-    assert_eq!(said(), [Level::Info]);
+    open.push(server.connect_and_request().await);
+    open.push(server.connect_and_request().await);
+    assert_eq!(logged(), [Level::Info]);
     while open.len() < 8 {
-        open.push(server.heard().await);
+        open.push(server.connect_and_request().await);
     }
     assert!(server.connect().await.1.is_none());
-    assert_eq!(said(), [Level::Warn], "it is reached again");
+    assert_eq!(logged(), [Level::Warn], "the limit is reached again");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_crowd_is_told_when_it_comes_and_when_it_has_gone() {
+async fn many_pending_connections_are_logged_when_they_come_and_when_they_have_gone() {
     let mut server = Server::new(100, 4);
-    said();
-    let mut crowd = Vec::new();
+    logged();
+    let mut pending = Vec::new();
     for _ in 0..20 {
-        crowd.push(server.connect().await.1);
+        pending.push(server.connect().await.1);
     }
-    assert_eq!(said(), [Level::Warn]);
-    crowd.clear();
-    crowd.push(server.connect().await.1);
-    assert_eq!(said(), [Level::Info]);
+    assert_eq!(logged(), [Level::Warn]);
+    pending.clear();
+    pending.push(server.connect().await.1);
+    assert_eq!(logged(), [Level::Info]);
     for _ in 0..4 {
-        crowd.push(server.connect().await.1);
+        pending.push(server.connect().await.1);
     }
-    assert_eq!(said(), [Level::Warn], "it is back");
+    assert_eq!(logged(), [Level::Warn], "too many are pending again");
 }
 
 #[tokio::test(start_paused = true)]
-async fn accepting_that_fails_is_told_once_and_goes_on() {
+async fn a_failure_to_accept_is_logged_once_and_accepting_goes_on() {
     let mut server = Server::new(4, 4);
-    said();
+    logged();
     server.fail(io::ErrorKind::ConnectionAborted).await;
-    assert!(said().is_empty());
+    assert!(logged().is_empty());
     for _ in 0..3 {
         server.fail(io::ErrorKind::Other).await;
-        server.heard().await;
+        server.connect_and_request().await;
     }
-    assert_eq!(said(), [Level::Warn]);
+    assert_eq!(logged(), [Level::Warn]);
     advance(Duration::from_secs(60)).await;
-    server.heard().await;
-    server.heard().await;
-    assert_eq!(said(), [Level::Info]);
+    server.connect_and_request().await;
+    server.connect_and_request().await;
+    assert_eq!(logged(), [Level::Info]);
 }

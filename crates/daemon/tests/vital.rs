@@ -1,4 +1,4 @@
-//! What becomes of a daemon when something panics that nobody waits for.
+//! A panic of a task or thread whose result nobody awaits ends the daemon.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -24,7 +24,7 @@ fn a_daemon_with_a_bug() {
     let Ok(place) = std::env::var(PANICS) else { return };
     std::thread::spawn(|| {
         std::thread::park_timeout(LONG);
-        // Half alive.
+        // The daemon still runs, without the part that panicked.
         std::process::exit(9)
     });
     let logs = LogArgs { log_level: log::LevelFilter::Info };
@@ -32,7 +32,7 @@ fn a_daemon_with_a_bug() {
         match place.as_str() {
             "task" => drop(tokio::spawn(vital("a task", a_bug()))),
             "thread" => drop(std::thread::spawn(|| vital_now("a thread", || panic!("a bug")))),
-            // Which a runtime would wait for when it is dropped.
+            // A runtime that is dropped would wait for this thread.
             "main" => {
                 drop(tokio::task::spawn_blocking(std::thread::park));
                 a_bug().await;
@@ -52,14 +52,17 @@ fn a_daemon_that_panics_in(place: &str) -> Output {
 }
 
 #[test]
-fn a_panic_that_nobody_waits_for_ends_the_process_and_says_which() {
+fn a_panic_that_nobody_awaits_ends_the_process_and_is_named_in_the_log() {
     for (place, name) in
         [("task", "a task"), ("thread", "a thread"), ("main", "the daemon's main task")]
     {
         let output = a_daemon_that_panics_in(place);
-        let told = String::from_utf8_lossy(&output.stderr);
+        let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.signal(), Some(6), "{place}: {output:?}");
-        assert!(told.contains("a bug") && told.contains(&format!("{name} panicked")), "{told}");
+        assert!(
+            stderr.contains("a bug") && stderr.contains(&format!("{name} panicked")),
+            "{stderr}"
+        );
     }
     assert!(a_daemon_that_panics_in("nowhere").status.success());
 }

@@ -4,25 +4,29 @@
 
 mod disconnected;
 mod jobs;
+mod profiles;
+mod read_queue;
 mod session_start;
+mod writes;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use controller::{Trouble, WatchHealth};
 use proto::v1::{self, MountReport};
 use tokio::sync::{Notify, watch};
 
-use crate::fanout::{Audience, Change, Fanout, Next, ProfileRead, refusal};
-use crate::object::{Key, MountObject, ProfileObject, Version};
-use crate::pending::{UnfitStatus, Write, Writes, fit, refused};
+use crate::fanout::{Change, Fanout, Next, NodeKind};
+use crate::object::{Key, MountObject};
+use crate::pending::{InvalidStatus, PendingWrites, parse_status};
+use read_queue::ReadQueue;
 
 /// The state that watches, sessions, readers and writers share.
 #[derive(Debug, Default)]
 pub struct Exchange {
     state: Mutex<State>,
     /// Notified when an object waits for a writer.
-    write_wanted: Notify,
+    write_requested: Notify,
     /// Notified when an object waits for its profile.
     read_requested: Notify,
     /// Notified when an object waits for its profile while a task reads that already.
@@ -31,30 +35,31 @@ pub struct Exchange {
     session_waiting: Notify,
     /// Whether sessions can start.
     ready: watch::Sender<bool>,
-    /// The troubles of the watches that were logged.
+    /// Which watches fail, and the failures that were logged.
     watches: WatchHealth,
 }
 
 #[derive(Debug, Default)]
 struct State {
     fanout: Fanout,
-    writes: Writes,
+    writes: PendingWrites,
     /// Objects whose profile must be read.
-    pending_reads: PendingReads<Key>,
+    pending_reads: ReadQueue<Key>,
     /// Nodes whose session waits for its start.
-    waiting_sessions: PendingReads<String>,
+    waiting_sessions: ReadQueue<String>,
     /// Which nodes are rabbits and computes; `None` while that is unknown.
     nodes: Option<Nodes>,
     /// Nodes whose session is notified of every change of their objects, their status included.
     job_watchers: BTreeSet<String>,
     /// Failures of requests that were logged since a request last succeeded.
     logged: BTreeSet<String>,
+    /// Whether the coordinator stops: sessions end as soon as they open.
     closed: bool,
 }
 
 impl State {
-    /// Sends an object again when somebody overwrote the reported status. While a reported status is still to be written, that
-    /// write compares.
+    /// Sends an object again when somebody overwrote the reported status. While a reported status is still to be written, the
+    /// writer compares it with the object.
     fn check_status(&mut self, key: &Key) {
         if !self.writes.has_status(key) {
             self.fanout.check_status(key);
@@ -65,29 +70,11 @@ impl State {
 /// The nodes of the machine by kind. One that is in neither set is of unknown kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Nodes {
-    /// By the machine's layout, or by their agent's hello. Their agents write the status of their objects themselves.
+    /// Names of nodes that the machine's layout or their agent's hello calls rabbits. Their agents write the status of their
+    /// objects themselves.
     pub rabbits: BTreeSet<String>,
-    /// By the machine's layout; no rabbit is among them.
+    /// Names of nodes that the machine's layout calls computes; no rabbit is among them.
     pub computes: BTreeSet<String>,
-}
-
-/// A queue of keys to read about, in which each key is once.
-#[derive(Debug, Default)]
-struct PendingReads<T> {
-    waiting: VecDeque<T>,
-    /// Keys that wait or are being read.
-    open: BTreeSet<T>,
-}
-
-impl<T: Clone + Ord> PendingReads<T> {
-    /// Adds a key; returns whether it is new.
-    fn push(&mut self, subject: &T) -> bool {
-        let new = self.open.insert(subject.clone());
-        if new {
-            self.waiting.push_back(subject.clone());
-        }
-        new
-    }
 }
 
 /// The session is over: a newer one replaced it, or the coordinator stops.
@@ -96,9 +83,9 @@ pub struct Ended;
 
 impl Exchange {
     /// Opens a session; the returned `Notify` wakes it when [`Exchange::next`] may have a message.
-    pub fn open(&self, node: &str, epoch: u64, audience: Audience) -> Arc<Notify> {
+    pub fn open(&self, node: &str, epoch: u64, node_kind: NodeKind) -> Arc<Notify> {
         let mut state = self.lock();
-        let notify = state.fanout.open(node, epoch, audience);
+        let notify = state.fanout.open(node, epoch, node_kind);
         if state.closed {
             state.fanout.close_all();
         }
@@ -112,7 +99,9 @@ impl Exchange {
         state.fanout.close(node, epoch);
         if !state.fanout.is_connected(node) {
             state.job_watchers.remove(node);
-            self.release_all_disconnected(&mut state, Some(node));
+            let keys: Vec<Key> =
+                state.fanout.mounts_of(node).map(|object| object.key.clone()).collect();
+            keys.iter().for_each(|key| self.release_disconnected(&mut state, key));
         }
     }
 
@@ -142,7 +131,7 @@ impl Exchange {
                 Next::AddFinalizer(key) => {
                     let object = state.fanout.mount(&key);
                     if object.is_some_and(|object| state.writes.add_finalizer(&object)) {
-                        self.write_wanted.notify_one();
+                        self.write_requested.notify_one();
                     }
                     // Both requests run at once, so that the job waits for the slower one and not for both in turn.
                     if state.fanout.needs_profile(&key) && state.pending_reads.push(&key) {
@@ -154,7 +143,8 @@ impl Exchange {
                     if state.pending_reads.push(&key) {
                         self.read_requested.notify_one();
                     } else {
-                        // The task that reads for this object waits to try again, perhaps for a profile that the object named before.
+                        // The task that reads for this object may wait to retry the read of a profile that the object named
+                        // before.
                         self.read_requested_again.notify_waiters();
                     }
                 }
@@ -163,7 +153,7 @@ impl Exchange {
     }
 
     /// Takes a node's report. One on an earlier version of the object is dropped, because a newer report follows.
-    pub fn report(&self, report: &MountReport) -> Result<(), UnfitStatus> {
+    pub fn report(&self, report: &MountReport) -> Result<(), InvalidStatus> {
         let key = Key::new(&report.namespace, &report.name);
         let mut state = self.lock();
         if !state.fanout.is_current(&key, &report.uid, &report.observed_resource_version) {
@@ -171,10 +161,10 @@ impl Exchange {
             return Ok(());
         }
         let Some(object) = state.fanout.mount(&key) else { return Ok(()) };
-        let status = fit(&report.status, &object)?;
+        let status = parse_status(&report.status, &object)?;
         state.fanout.reported(&key, &status);
         if state.writes.report(&object, status, report.released) {
-            self.write_wanted.notify_one();
+            self.write_requested.notify_one();
         }
         Ok(())
     }
@@ -185,8 +175,11 @@ impl Exchange {
         let mut state = self.lock();
         if state.nodes != nodes {
             state.nodes = nodes;
-            self.refuse_all(&mut state);
-            self.release_all_disconnected(&mut state, None);
+            let keys: Vec<Key> = state.fanout.mounts().map(|object| object.key.clone()).collect();
+            for key in keys {
+                self.refuse(&mut state, &key);
+                self.release_disconnected(&mut state, &key);
+            }
         }
     }
 
@@ -199,9 +192,7 @@ impl Exchange {
             state.writes.wake(&key);
         }
         if change != Change::Nothing {
-            self.refuse(&mut state, &key);
-            self.release_disconnected(&mut state, &key);
-            state.check_status(&key);
+            self.review(&mut state, &key);
         }
         state.notify_job_watcher(&key.namespace);
     }
@@ -222,6 +213,7 @@ impl Exchange {
         true
     }
 
+    /// A ClientMount is gone.
     pub fn remove_mount(&self, key: &Key, uid: &str) {
         let mut state = self.lock();
         state.fanout.remove_mount(key, uid);
@@ -236,96 +228,11 @@ impl Exchange {
         state.fanout.replace_mounts(objects);
         state.writes.wake_all();
         for key in &keys {
-            self.refuse(&mut state, key);
-            self.release_disconnected(&mut state, key);
-            state.check_status(key);
+            self.review(&mut state, key);
         }
         let watchers: Vec<String> = state.job_watchers.iter().cloned().collect();
         watchers.iter().for_each(|node| state.notify_job_watcher(node));
         self.update_readiness(&mut state);
-    }
-
-    /// A profile is new or changed.
-    pub fn apply_profile(&self, profile: ProfileObject) {
-        self.lock().fanout.apply_profile(profile);
-    }
-
-    pub fn remove_profile(&self, key: &Key) {
-        self.lock().fanout.remove_profile(key);
-    }
-
-    /// Takes a complete list of profiles.
-    pub fn replace_profiles(&self, profiles: Vec<ProfileObject>) {
-        let mut state = self.lock();
-        state.fanout.replace_profiles(profiles);
-        self.update_readiness(&mut state);
-    }
-
-    /// The next object whose profile must be read; waits until there is one.
-    pub(crate) async fn take_pending_read(&self) -> Key {
-        loop {
-            if let Some(key) = self.lock().pending_reads.waiting.pop_front() {
-                return key;
-            }
-            self.read_requested.notified().await;
-        }
-    }
-
-    /// The profile to read for a taken object; `None` ends the reader's work.
-    pub(crate) fn profile_to_read(&self, key: &Key) -> Option<(Version, Key)> {
-        let mut state = self.lock();
-        let wanted = state.fanout.profile_to_read(key);
-        if wanted.is_none() {
-            state.pending_reads.open.remove(key);
-        }
-        wanted
-    }
-
-    /// Takes the profile read for a version of an object, or why there is none.
-    pub(crate) fn answer(&self, key: &Key, version: &Version, answer: ProfileRead) {
-        self.lock().fanout.answer(key, version, answer);
-    }
-
-    /// Returns when an object waits for its profile while a task reads that already.
-    pub(crate) fn read_requested_again(&self) -> impl Future<Output = ()> + '_ {
-        self.read_requested_again.notified()
-    }
-
-    /// The next object to write; waits until there is one.
-    pub(crate) async fn take_write(&self) -> Key {
-        loop {
-            if let Some(key) = self.lock().writes.take() {
-                return key;
-            }
-            self.write_wanted.notified().await;
-        }
-    }
-
-    /// The next write of a taken object; `None` ends the writer's work.
-    pub(crate) fn next_write(&self, key: &Key) -> Option<Write> {
-        let mut state = self.lock();
-        let object = state.fanout.mount(key);
-        state.writes.next(key, object.as_deref())
-    }
-
-    /// The API accepted a write.
-    pub(crate) fn written(&self, key: &Key, write: &Write) {
-        self.lock().writes.written(key, write);
-    }
-
-    /// The API refused a write, which stays pending; Synced does not wait for it.
-    pub(crate) fn refused_write(&self, key: &Key, write: &Write) {
-        if write.adds_finalizer() || write.is_status() {
-            self.lock().fanout.write_refused(key);
-        }
-    }
-
-    /// Returns when a taken object has changed since the last call.
-    pub(crate) async fn changed(&self, key: &Key) {
-        let notify = self.lock().writes.notify(key);
-        if let Some(notify) = notify {
-            notify.notified().await;
-        }
     }
 
     /// A watch fails; logged when that begins and when the reason changes.
@@ -355,24 +262,20 @@ impl Exchange {
         self.lock().logged.clear();
     }
 
-    fn refuse_all(&self, state: &mut State) {
-        let keys: Vec<Key> = state.fanout.mounts().map(|object| object.key.clone()).collect();
-        for key in keys {
-            self.refuse(state, &key);
-        }
+    /// Requests the writes that follow from a ClientMount as it is now.
+    fn review(&self, state: &mut State, key: &Key) {
+        self.refuse(state, key);
+        self.release_disconnected(state, key);
+        state.check_status(key);
     }
 
-    /// Writes the refusal into an object that is sent to no node.
-    fn refuse(&self, state: &mut State, key: &Key) {
-        let Some(object) = state.fanout.mount(key) else { return };
-        let Some(why) = refusal(&object) else { return };
-        let nodes = state.nodes.as_ref();
-        let ours = nodes.is_some_and(|nodes| !nodes.rabbits.contains(&key.namespace));
-        if object.version.deleting || !ours {
-            return;
-        }
-        if state.writes.report(&object, refused(&object, &why), false) {
-            self.write_wanted.notify_one();
+    /// Takes the next item of a queue; `notify` tells when the queue may have one.
+    async fn take<T>(&self, notify: &Notify, pop: impl Fn(&mut State) -> Option<T>) -> T {
+        loop {
+            if let Some(item) = pop(&mut self.lock()) {
+                return item;
+            }
+            notify.notified().await;
         }
     }
 

@@ -28,9 +28,9 @@ mod watch;
 mod write_back;
 
 pub use exchange::{Ended, Exchange, Nodes};
-pub use fanout::Audience;
+pub use fanout::NodeKind;
 pub use object::{Key, MountObject, ProfileObject};
-pub use pending::UnfitStatus;
+pub use pending::InvalidStatus;
 pub use profile_reader::read_profiles;
 pub use session_start::start_sessions;
 pub use watch::{client_mounts, everywhere, follow, profiles, resource};

@@ -44,10 +44,12 @@ pub struct Version {
 pub struct MountObject {
     pub key: Key,
     pub version: Version,
+    /// `metadata.resourceVersion`.
     pub resource_version: String,
     pub finalizers: Vec<String>,
     /// `spec.node`, the node that the object is meant for.
     pub node: String,
+    /// `spec.desiredState`: `mounted` or `unmounted`.
     pub desired_state: String,
     /// Number of entries of `spec.mounts`; the status must have as many.
     pub mounts: usize,
@@ -66,7 +68,7 @@ pub struct ProfileObject {
 }
 
 impl MountObject {
-    /// Reads a ClientMount, or says what it lacks that every object of an API server has.
+    /// Reads a ClientMount, or names the field that is missing although every object of an API server has it.
     pub fn read(mut object: DynamicObject) -> Result<Self, String> {
         let (key, resource_version) = identity("ClientMount", &mut object)?;
         let json = json(&object);
@@ -128,8 +130,7 @@ impl MountObject {
         self.finalizers.iter().all(|name| name == finalizer::CLIENT_MOUNT)
     }
 
-    /// The pinned profile that the object's labels name.
-    /// With a text for the user that names the missing label.
+    /// The pinned profile that the object's labels name, or a text for the user that names the missing label.
     pub(crate) fn profile(&self) -> Result<Key, String> {
         let get = |key: &str| {
             self.version.labels.get(key).filter(|value| !value.is_empty()).ok_or_else(|| {
@@ -150,7 +151,7 @@ impl MountObject {
 }
 
 impl ProfileObject {
-    /// Reads a NnfStorageProfile, or says what it lacks that every object of an API server has.
+    /// Reads a NnfStorageProfile, or names the field that is missing although every object of an API server has it.
     pub fn read(mut object: DynamicObject) -> Result<Self, String> {
         let (key, resource_version) = identity("NnfStorageProfile", &mut object)?;
         Ok(Self { key, resource_version, json: json(&object) })

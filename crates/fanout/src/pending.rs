@@ -13,12 +13,14 @@ use tokio::sync::Notify;
 
 use crate::object::{Key, MountObject};
 
-/// The pending writes to one object, by its uid: a later object of the same name does not inherit them.
+/// The pending writes to one object.
 #[derive(Debug, Default)]
 struct Pending {
+    /// `metadata.uid` of the object: a later object of the same name does not inherit the writes.
     uid: String,
     add_finalizer: bool,
     remove_finalizer: bool,
+    /// The status that the node reported, or a refusal.
     status: Option<Value>,
     /// `metadata.generation` that the status is about. A status about another generation is dropped: a newer report follows.
     generation: i64,
@@ -28,14 +30,15 @@ struct Pending {
 
 /// Pending writes, and the objects that wait for a writer.
 #[derive(Debug, Default)]
-pub(crate) struct Writes {
+pub(crate) struct PendingWrites {
     pending: HashMap<Key, Pending>,
+    /// Objects that no writer has taken yet.
     waiting: VecDeque<Key>,
 }
 
-/// The part of the pending writes that a write carries out.
+/// Which of the pending writes a write carries out.
 #[derive(Clone, Debug, PartialEq)]
-enum Part {
+enum WriteKind {
     AddFinalizer,
     /// Write the status that was reported.
     Status(Value),
@@ -45,15 +48,16 @@ enum Part {
 /// One write to the API.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Write {
+    /// `metadata.uid` of the object that the write was made for.
     uid: String,
-    part: Part,
+    kind: WriteKind,
     /// JSON patch operations.
     pub operations: Vec<Value>,
 }
 
-/// Why a reported status does not fit the object.
+/// Why a reported status cannot be the object's status.
 #[derive(Debug, Error)]
-pub enum UnfitStatus {
+pub enum InvalidStatus {
     /// The status is not JSON.
     #[error("status of the report is not JSON")]
     NotJson(#[source] serde_json::Error),
@@ -71,18 +75,18 @@ pub enum UnfitStatus {
 }
 
 impl Write {
-    /// Whether it adds the finalizer.
+    /// Whether the write adds the finalizer.
     pub(crate) fn adds_finalizer(&self) -> bool {
-        self.part == Part::AddFinalizer
+        self.kind == WriteKind::AddFinalizer
     }
 
-    /// Whether it goes to the status subresource.
+    /// Whether the write goes to the status subresource.
     pub(crate) fn is_status(&self) -> bool {
-        matches!(self.part, Part::Status(_))
+        matches!(self.kind, WriteKind::Status(_))
     }
 }
 
-impl Writes {
+impl PendingWrites {
     /// Requests that the finalizer be added; returns whether a writer has to start.
     pub(crate) fn add_finalizer(&mut self, object: &MountObject) -> bool {
         self.pending(object, |pending| pending.add_finalizer = true)
@@ -118,19 +122,19 @@ impl Writes {
         write
     }
 
-    /// The API accepted a write. It counts as written even if the server stored something else, as when its schema prunes a
+    /// The API accepted a write. The write counts as done even if the server stored something else, as when its schema prunes a
     /// field: another attempt would change nothing.
     pub(crate) fn written(&mut self, key: &Key, write: &Write) {
         let pending = self.pending.get_mut(key).filter(|pending| pending.uid == write.uid);
         let Some(pending) = pending else { return };
-        match &write.part {
-            Part::AddFinalizer => pending.add_finalizer = false,
-            Part::Status(sent) => {
+        match &write.kind {
+            WriteKind::AddFinalizer => pending.add_finalizer = false,
+            WriteKind::Status(sent) => {
                 if pending.status.as_ref() == Some(sent) {
                     pending.status = None;
                 }
             }
-            Part::RemoveFinalizer => pending.remove_finalizer = false,
+            WriteKind::RemoveFinalizer => pending.remove_finalizer = false,
         }
     }
 
@@ -165,8 +169,8 @@ impl Writes {
                 pending.notify.notify_one();
                 false
             }
-            hash_map::Entry::Vacant(place) => {
-                change(place.insert(Pending { uid, ..Pending::default() }));
+            hash_map::Entry::Vacant(entry) => {
+                change(entry.insert(Pending { uid, ..Pending::default() }));
                 self.waiting.push_back(object.key.clone());
                 true
             }
@@ -174,21 +178,21 @@ impl Writes {
     }
 }
 
-/// Reads a report's status for an object.
-pub(crate) fn fit(status: &[u8], object: &MountObject) -> Result<Value, UnfitStatus> {
-    let status: Value = serde_json::from_slice(status).map_err(UnfitStatus::NotJson)?;
+/// Parses the status of a report, and checks that it has one entry for each mount of the object.
+pub(crate) fn parse_status(status: &[u8], object: &MountObject) -> Result<Value, InvalidStatus> {
+    let status: Value = serde_json::from_slice(status).map_err(InvalidStatus::NotJson)?;
     if !status.is_object() {
-        return Err(UnfitStatus::NotAnObject);
+        return Err(InvalidStatus::NotAnObject);
     }
     let reported = status.get("mounts").and_then(Value::as_array).map_or(0, Vec::len);
     if reported != object.mounts {
-        return Err(UnfitStatus::MountCount { reported, specified: object.mounts });
+        return Err(InvalidStatus::MountCount { reported, specified: object.mounts });
     }
     Ok(status)
 }
 
 /// The status of an object that no node will act on.
-pub(crate) fn refused(object: &MountObject, why: &str) -> Value {
+pub(crate) fn refused_status(object: &MountObject, why: &str) -> Value {
     let mounts = vec![json!({"state": object.desired_state, "ready": false}); object.mounts];
     let error = json!({
         "debugMessage": why, "userMessage": why, "type": "User", "severity": "Fatal",
@@ -198,20 +202,20 @@ pub(crate) fn refused(object: &MountObject, why: &str) -> Value {
 
 fn write(object: &MountObject, pending: &Pending) -> Option<Write> {
     if pending.add_finalizer && !object.has_finalizer() && !object.version.deleting {
-        return Some(patch(object, Part::AddFinalizer, add_finalizer(object)));
+        return Some(patch(object, WriteKind::AddFinalizer, add_finalizer(object)));
     }
     let releasing = pending.remove_finalizer && object.version.deleting && object.has_finalizer();
-    // Removing the last finalizer deletes the object: nobody could read that status.
-    let unread = releasing && object.has_no_other_finalizer();
+    // Removing the last finalizer deletes the object: nobody could read a status written before.
+    let skips_status = releasing && object.has_no_other_finalizer();
     let is_current = pending.generation == object.version.generation;
-    if let Some(status) = pending.status.as_ref().filter(|_| is_current && !unread) {
+    if let Some(status) = pending.status.as_ref().filter(|_| is_current && !skips_status) {
         let merged = merged(object.status.as_ref(), status);
         if object.status.as_ref() != Some(&merged) {
             let operations = vec![json!({"op": "add", "path": "/status", "value": merged})];
-            return Some(patch(object, Part::Status(status.clone()), operations));
+            return Some(patch(object, WriteKind::Status(status.clone()), operations));
         }
     }
-    releasing.then(|| patch(object, Part::RemoveFinalizer, remove_finalizer(object)))
+    releasing.then(|| patch(object, WriteKind::RemoveFinalizer, remove_finalizer(object)))
 }
 
 /// Whether a status has all that was reported, whatever other fields it has.
@@ -243,15 +247,12 @@ fn merged(current: Option<&Value>, reported: &Value) -> Value {
 }
 
 fn add_finalizer(object: &MountObject) -> Vec<Value> {
-    if object.finalizers.is_empty() {
-        vec![
-            json!({"op": "add", "path": "/metadata/finalizers", "value": [finalizer::CLIENT_MOUNT]}),
-        ]
+    let (path, value) = if object.finalizers.is_empty() {
+        ("/metadata/finalizers", json!([finalizer::CLIENT_MOUNT]))
     } else {
-        vec![
-            json!({"op": "add", "path": "/metadata/finalizers/-", "value": finalizer::CLIENT_MOUNT}),
-        ]
-    }
+        ("/metadata/finalizers/-", json!(finalizer::CLIENT_MOUNT))
+    };
+    vec![json!({"op": "add", "path": path, "value": value})]
 }
 
 fn remove_finalizer(object: &MountObject) -> Vec<Value> {
@@ -261,13 +262,13 @@ fn remove_finalizer(object: &MountObject) -> Vec<Value> {
 }
 
 /// Replacing `resourceVersion` by itself makes the API server answer 409 when the object has moved on; a failed `test`
-/// operation would be 422, which cannot be told from an invalid patch.
-fn patch(object: &MountObject, part: Part, mut operations: Vec<Value>) -> Write {
+/// operation would be 422, as an invalid patch is.
+fn patch(object: &MountObject, kind: WriteKind, mut operations: Vec<Value>) -> Write {
     operations.insert(
         0,
         json!({"op": "replace", "path": "/metadata/resourceVersion", "value": object.resource_version}),
     );
-    Write { uid: object.version.uid.clone(), part, operations }
+    Write { uid: object.version.uid.clone(), kind, operations }
 }
 
 #[cfg(test)]

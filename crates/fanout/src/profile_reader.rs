@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::NnfStorageProfile;
+use api::{NnfStorageProfile, NoProfile};
 use apiclient::plain;
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Client};
@@ -10,26 +10,26 @@ use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
 use crate::exchange::Exchange;
-use crate::fanout::{NoProfile, ProfileRead, missing_profile};
+use crate::fanout::ProfileRead;
 use crate::object::{Key, ProfileObject};
-use crate::requests::{Backoff, answered, for_each};
+use crate::requests::{Backoff, for_each, with_timeout};
 use crate::watch::resource;
 
 /// How many profiles are read at the same time: all computes of a job may name one that the watch does not know.
 const READERS: usize = 16;
 
-/// Reads the profiles that objects wait for, until dropped. The watch tells when a missing profile appears.
+/// Reads the profiles that objects wait for, until dropped. The watch reports it when a missing profile appears.
 pub async fn read_profiles(client: Client, exchange: Arc<Exchange>) {
     let permits = Arc::new(Semaphore::new(READERS));
     let next = || exchange.take_pending_read();
     for_each(next, |key| {
         let (client, exchange, permits) = (client.clone(), exchange.clone(), permits.clone());
-        async move { answer(&client, &exchange, &permits, &key).await }
+        async move { read_for(&client, &exchange, &permits, &key).await }
     })
     .await;
 }
 
-async fn answer(client: &Client, exchange: &Exchange, permits: &Semaphore, key: &Key) {
+async fn read_for(client: &Client, exchange: &Exchange, permits: &Semaphore, key: &Key) {
     let mut backoff = Backoff::default();
     while let Some((version, profile)) = exchange.profile_to_read(key) {
         let read = {
@@ -37,10 +37,10 @@ async fn answer(client: &Client, exchange: &Exchange, permits: &Semaphore, key: 
             read(client, &profile).await
         };
         match read {
-            Ok(answer) => {
+            Ok(read) => {
                 exchange.request_succeeded();
-                let found = answer.is_ok();
-                exchange.answer(key, &version, answer);
+                let found = read.is_ok();
+                exchange.set_profile_read(key, &version, read);
                 if found {
                     backoff = Backoff::default();
                     continue;
@@ -66,15 +66,13 @@ async fn read(client: &Client, profile: &Key) -> kube::Result<ProfileRead> {
         Api::namespaced_with(client.clone(), &profile.namespace, &resource::<NnfStorageProfile>());
     // The coordinator's role grants list and watch on profiles, but not get.
     let only = ListParams::default().fields(&format!("metadata.name={}", profile.name));
-    match answered(api.list(&only)).await.map(|mut list| list.items.pop()) {
+    match with_timeout(api.list(&only)).await.map(|mut list| list.items.pop()) {
         Ok(Some(object)) => Ok(ProfileObject::read(object).map_err(NoProfile::Missing)),
-        Ok(None) => Ok(Err(missing_profile(profile))),
-        // The object's status says so, because only an administrator can grant the right.
+        Ok(None) => Ok(Err(NoProfile::missing(&profile.namespace, &profile.name))),
+        // The user reads it in the object's status, because only an administrator can grant the right.
         Err(kube::Error::Api(status)) if status.code == 403 => {
-            Ok(Err(NoProfile::Forbidden(format!(
-                "NnfStorageProfile {profile} cannot be read: {}: grant this agent list on nnfstorageprofiles.nnf.cray.hpe.com",
-                status.message
-            ))))
+            let (namespace, name) = (&profile.namespace, &profile.name);
+            Ok(Err(NoProfile::forbidden(namespace, name, "list", &status.message)))
         }
         Err(error) => Err(error),
     }

@@ -16,7 +16,7 @@ use tokio::time::sleep;
 use crate::exchange::Exchange;
 use crate::fanout::Listing;
 use crate::object::MountObject;
-use crate::requests::{Backoff, answered, for_each};
+use crate::requests::{Backoff, for_each, with_timeout};
 use crate::watch::resource;
 
 /// How many lists run at the same time: all nodes of a machine may connect at once.
@@ -59,9 +59,9 @@ async fn list(client: &Client, node: &str) -> kube::Result<Listing> {
     let api: Api<DynamicObject> =
         Api::namespaced_with(client.clone(), node, &resource::<ClientMount>());
     // Without a resourceVersion the API answers with its newest state.
-    let list = answered(api.list(&ListParams::default())).await?;
+    let list = with_timeout(api.list(&ListParams::default())).await?;
     // The watch leaves out unreadable objects as well, and logs them.
-    let objects = list.items.into_iter().filter_map(|object| MountObject::read(object).ok());
-    let objects = objects.collect();
+    let objects =
+        list.items.into_iter().filter_map(|object| MountObject::read(object).ok()).collect();
     Ok(Listing { version: list.metadata.resource_version.unwrap_or_default(), objects })
 }

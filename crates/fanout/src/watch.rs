@@ -56,7 +56,7 @@ pub fn everywhere<K: Resource<DynamicType = ()>>() -> Watched {
     Watched { resource: resource::<K>(), namespace: None, config: Config::default() }
 }
 
-/// Passes on the events of a watch, until dropped, and tells the exchange whether the watch works.
+/// Passes the events of a watch to `take`, until dropped, and sets in the exchange whether the watch works.
 pub async fn follow(
     client: Client,
     watched: Watched,
@@ -79,7 +79,7 @@ fn key(object: &DynamicObject) -> Key {
     Key::new(&object.namespace().unwrap_or_default(), &object.name_any())
 }
 
-/// An object that cannot be read is left out, and the log says why.
+/// Reads an object; leaves out one that cannot be read, and logs why.
 fn read<T>(item: Item<DynamicObject>, read: fn(DynamicObject) -> Result<T, String>) -> Option<T> {
     read(item.ok()?).map_err(|error| log::warn!(error; "skip an object")).ok()
 }

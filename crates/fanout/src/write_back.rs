@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 use crate::exchange::Exchange;
 use crate::object::{Key, MountObject};
 use crate::pending::Write;
-use crate::requests::{Backoff, REFUSED_DELAY, answered, for_each};
+use crate::requests::{Backoff, REFUSED_DELAY, for_each, with_timeout};
 use crate::watch::resource;
 
 /// How many writes run in parallel: enough that an API server can commit them in groups.
@@ -36,7 +36,7 @@ struct Writer {
     api: Api<DynamicObject>,
     exchange: Arc<Exchange>,
     key: Key,
-    /// One for each request, and none while the writer waits.
+    /// Limits the requests of all writers: each request needs a permit; a writer that waits has none.
     permits: Arc<Semaphore>,
     backoff: Backoff,
     /// Conflicts since the API accepted a write.
@@ -44,14 +44,15 @@ struct Writer {
     /// The API's last reason to refuse; each reason is logged once.
     refusal: Option<String>,
     /// How long to wait after a refusal.
-    rest: Duration,
+    refused_delay: Duration,
 }
 
 impl Writer {
     fn new(client: Client, exchange: Arc<Exchange>, key: Key, permits: Arc<Semaphore>) -> Self {
         let api = Api::namespaced_with(client, &key.namespace, &resource::<ClientMount>());
-        let (backoff, conflicts, refusal, rest) = (Backoff::default(), 0, None, REFUSED_DELAY);
-        Self { api, exchange, key, permits, backoff, conflicts, refusal, rest }
+        let (backoff, conflicts, refusal, refused_delay) =
+            (Backoff::default(), 0, None, REFUSED_DELAY);
+        Self { api, exchange, key, permits, backoff, conflicts, refusal, refused_delay }
     }
 
     async fn write(mut self) {
@@ -67,7 +68,7 @@ impl Writer {
 
     async fn failed(&mut self, write: &Write, error: &kube::Error) {
         match Failure::of(error) {
-            // While its CRD is registered anew, the API knows no objects of the kind; if this one is gone, the watch says so.
+            // While somebody replaces its CRD, the API has no objects of the kind; if this one is gone, the watch reports that.
             Failure::NotFound => {
                 let longest = self.backoff.next();
                 self.until_changed(longest).await;
@@ -84,18 +85,19 @@ impl Writer {
         }
     }
 
-    /// The writer tries again, though seldom, because a refusal can pass: a policy may not be evaluable for a while, or a CRD may be
-    /// older than this program during an upgrade.
+    /// The writer tries again, though seldom, because a refusal can pass: a policy may not be evaluable for a while, or a CRD may
+    /// be older than this program during an upgrade.
     async fn refused(&mut self, write: &Write, error: &kube::Error) {
         let (key, why) = (&self.key, plain(error));
         if self.refusal.as_ref() != Some(&why) {
             log::warn!(client_mount:% = key; "write ClientMount: {why}; the coordinator tries again once a minute, and when the object changes");
             self.refusal = Some(why);
         }
-        self.exchange.refused_write(&self.key, write);
+        self.exchange.write_refused(&self.key, write);
         // Chance keeps writers apart that were refused at the same time.
-        let rest = delays(self.rest, self.rest).next().unwrap_or(self.rest);
-        self.until_changed(rest).await;
+        let refused_delay =
+            delays(self.refused_delay, self.refused_delay).next().unwrap_or(self.refused_delay);
+        self.until_changed(refused_delay).await;
     }
 
     async fn conflict(&mut self) {
@@ -116,15 +118,16 @@ impl Writer {
         }
     }
 
+    /// Waits until the object changes, for at most `longest`.
     async fn until_changed(&self, longest: Duration) {
-        // Whether the object changed or the time is over, the writer tries again.
+        // In both cases the writer tries again.
         let _ = timeout(longest, self.exchange.changed(&self.key)).await;
     }
 
     /// Awaits a request, with a permit.
     async fn request<T>(&self, request: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
         let _permit = self.permits.acquire().await;
-        answered(request).await
+        with_timeout(request).await
     }
 
     async fn send(&self, write: &Write) -> kube::Result<()> {
@@ -143,18 +146,18 @@ impl Writer {
             .await?;
         self.exchange.request_succeeded();
         self.exchange.written(&self.key, write);
-        self.take_in(stored);
+        self.refresh(stored);
         Ok(())
     }
 
-    /// Reads the object again; `false` when the API does not know it or has another of that name, which the watch will tell.
+    /// Reads the object again; `false` when the API does not have it or has another of that name, which the watch will report.
     async fn reread(&self) -> kube::Result<bool> {
         let object = self.request(self.api.get_opt(&self.key.name)).await?;
-        Ok(object.is_some_and(|object| self.take_in(object)))
+        Ok(object.is_some_and(|object| self.refresh(object)))
     }
 
     /// Takes the API's answer, which may come before the watch event of the write or after that of the object's deletion.
-    fn take_in(&self, object: DynamicObject) -> bool {
+    fn refresh(&self, object: DynamicObject) -> bool {
         let ended = object.metadata.deletion_timestamp.is_some() && object.finalizers().is_empty();
         match MountObject::read(object) {
             Ok(object) if ended => {

@@ -17,11 +17,13 @@
 mod known;
 mod look;
 mod name;
+mod questions;
 mod watch;
 mod workflow;
 
-pub use known::{Jobs, Ticket};
+pub use known::Jobs;
 pub use look::look;
 pub use name::{Identity, shown};
+pub use questions::Questions;
 pub use watch::{computes, workflows};
 pub use workflow::{Computes, Workflow, has_reached, missing};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::names::label;
-use proto::v1::{JobName, job_name::Name};
+use proto::v1::{JobName, JobState, job_name::Name, job_state::Knowledge};
 
 /// The digits of Flux's base 58, as Flux writes job ids (RFC 19 of flux-framework).
 const DIGITS: &str = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
@@ -43,6 +43,17 @@ impl<'a> Identity<'a> {
             },
             Some(Name::Job(meant)) => self.is_job(meant),
             None => false,
+        }
+    }
+
+    /// Whether this is the job's Workflow: the one that `state` names or, while none is known, one that fits the job's name.
+    #[must_use]
+    pub fn is_of(&self, job: &JobName, state: Option<&JobState>) -> bool {
+        match state.filter(|state| state.knowledge() == Knowledge::Known) {
+            Some(state) => {
+                (self.namespace, self.name) == (state.namespace.as_str(), state.workflow.as_str())
+            }
+            None => self.is(job),
         }
     }
 

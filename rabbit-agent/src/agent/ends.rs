@@ -122,7 +122,7 @@ impl Agent {
     fn dropped_gone(&mut self, gone: &[ClientMount]) {
         for version in gone {
             let uid = version.uid().unwrap_or_default();
-            self.cache.dropped.gone(&uid, gone);
+            self.cache.dropped.forget_unmounted(&uid, gone);
             let wakes = self.cache.deleted_storages_of(version);
             self.wake(wakes);
             let now = self

@@ -243,9 +243,9 @@ async fn carry_out(
     let uid = object.metadata.uid.clone().unwrap_or_default();
     let work = reconcile::Work { uid, object: Some(object.clone()), dropped, now };
     let (converger, records) = (Arc::clone(&context.converger), Arc::clone(&context.records));
-    let worked = daemon::blocking(move || work.carry_out(&converger, &records)).await;
-    pass.gone = worked.gone;
-    worked.outcome
+    let result = daemon::blocking(move || work.carry_out(&converger, &records)).await;
+    pass.gone = result.unmounted;
+    result.outcome
 }
 
 /// Logs one line, however many mounts failed.

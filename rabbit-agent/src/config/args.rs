@@ -37,7 +37,7 @@ const COMMON: [&str; 10] = [
 /// ask.
 ///
 /// Stopping the agent leaves everything as it is. Exit codes: 0 stopped by a signal, 1 failed, 2 bad usage, 3 a
-/// newer agent speaks for this rabbit.
+/// newer agent of this rabbit is connected.
 #[derive(Debug, Parser)]
 #[command(version, mut_arg("mount_roots", on_a_rabbit), mut_args(|flag| short_help(flag, &COMMON)))]
 pub struct Args {

@@ -3,7 +3,7 @@
 use storage::observed::Superblock;
 
 use super::{
-    held::{told, told_all, work},
+    in_use::{agent_with, agent_with_all, work},
     *,
 };
 
@@ -25,7 +25,7 @@ fn shown(node: &Node) -> Vec<(String, usize)> {
 
 async fn mounted(before: &[(&str, usize)]) -> (Node, Session, ClientMount) {
     let mut node = Node::start(Chassis::new(2));
-    let object = node.chassis.asking(before);
+    let object = node.chassis.object_with(before);
     let mut session = node.coordinator.session().await;
     session.sync(&[&object]).await;
     session.report_of(&object, ready).await;
@@ -33,7 +33,7 @@ async fn mounted(before: &[(&str, usize)]) -> (Node, Session, ClientMount) {
 }
 
 #[tokio::test]
-async fn what_the_spec_dropped_is_unmounted_and_swaps_resolve() {
+async fn dropped_mounts_are_unmounted_and_swapped_ones_end_at_their_new_paths() {
     let cases: [&[(&str, usize)]; 5] = [
         &[("c", 0), ("b", 1)],
         &[("b", 1)],
@@ -43,7 +43,7 @@ async fn what_the_spec_dropped_is_unmounted_and_swaps_resolve() {
     ];
     for after in cases {
         let (node, mut session, _) = mounted(&BEFORE).await;
-        let object = version(&node.chassis.asking(after), "2");
+        let object = version(&node.chassis.object_with(after), "2");
         let steps = node.chassis.compute.applied().len();
         session.send(&object).await;
         let report = session.report_of(&object, |status| status.all_ready).await;
@@ -53,7 +53,11 @@ async fn what_the_spec_dropped_is_unmounted_and_swaps_resolve() {
         wanted.sort();
         assert_eq!(shown(&node), wanted, "{after:?}");
         if after == [("b", 1), ("a", 0)] {
-            assert_eq!(node.chassis.compute.applied().len(), steps, "the order says nothing");
+            assert_eq!(
+                node.chassis.compute.applied().len(),
+                steps,
+                "the order makes no difference"
+            );
         }
         session.send(&deleted(&version(&object, "3"))).await;
         assert!(session.report_of(&object, ready).await.released);
@@ -62,20 +66,21 @@ async fn what_the_spec_dropped_is_unmounted_and_swaps_resolve() {
 }
 
 #[tokio::test]
-async fn an_object_is_not_ready_and_not_released_while_what_it_dropped_is_held() {
+async fn an_object_is_neither_ready_nor_released_while_a_dropped_mount_is_in_use() {
     for after in [&[("b", 1)][..], &[("b", 0), ("a", 1)], &[("a", 1), ("c", 0)]] {
         let (node, mut session, _) = mounted(&BEFORE).await;
         node.chassis.compute.hold(&point("/mnt/nnf/a"));
-        let object = version(&node.chassis.asking(after), "2");
+        let object = version(&node.chassis.object_with(after), "2");
         session.send(&object).await;
-        let told = |status: &ClientMountStatus| {
+        let names_path = |status: &ClientMountStatus| {
             let error = status.error.as_ref().map(|error| error.debug_message.as_str());
             !status.all_ready && error.is_some_and(|error| error.contains("/mnt/nnf/a"))
         };
-        session.report_of(&object, told).await;
+        session.report_of(&object, names_path).await;
         assert!(shown(&node).contains(&("a".to_owned(), 0)), "{after:?}");
         session.send(&deleted(&version(&object, "3"))).await;
-        let report = session.report_of(&object, |status| told(status) && !status.all_ready).await;
+        let report =
+            session.report_of(&object, |status| names_path(status) && !status.all_ready).await;
         assert!(!report.released, "{after:?}");
         node.chassis.compute.let_go(&point("/mnt/nnf/a"));
         assert!(session.report_of(&object, ready).await.released);
@@ -83,19 +88,19 @@ async fn an_object_is_not_ready_and_not_released_while_what_it_dropped_is_held()
     }
 }
 
-/// The new agent was never told of the path: the one before recorded it.
+/// The new agent has never received the path: the agent before it recorded it.
 #[tokio::test]
-async fn an_agent_that_starts_finds_what_was_dropped_before() {
-    for held in [false, true] {
+async fn an_agent_that_starts_knows_the_mounts_dropped_before() {
+    for in_use in [false, true] {
         let (mut node, session, object) = mounted(&BEFORE).await;
-        if held {
+        if in_use {
             node.chassis.compute.hold(&point("/mnt/nnf/a"));
         }
-        let changed = version(&node.chassis.asking(&[("b", 1)]), "2");
+        let changed = version(&node.chassis.object_with(&[("b", 1)]), "2");
         node.restart_agent(session).await;
         let mut session = node.coordinator.session().await;
         session.sync(&[&deleted(&changed)]).await;
-        if held {
+        if in_use {
             assert!(!session.report_of(&object, failed).await.released);
             assert_eq!(shown(&node), [("a".to_owned(), 0)]);
             node.chassis.compute.let_go(&point("/mnt/nnf/a"));
@@ -107,12 +112,12 @@ async fn an_agent_that_starts_finds_what_was_dropped_before() {
 
 /// Another object may have had the path all the time, and what is mounted there is its own.
 #[tokio::test]
-async fn what_an_object_asked_for_and_never_had_is_left_to_the_other() {
+async fn a_path_that_an_object_asked_for_and_never_had_stays_the_others() {
     let mut node = Node::start(Chassis::new(2));
-    let first = node.chassis.asking(&[("a", 0)]);
+    let first = node.chassis.object_with(&[("a", 0)]);
     let second = |mounts: &[(&str, usize)]| ClientMount {
         metadata: node.chassis.object(1).metadata,
-        ..node.chassis.asking(mounts)
+        ..node.chassis.object_with(mounts)
     };
     let (waiting, content) = (second(&[("a", 0)]), version(&second(&[("b", 1)]), "2"));
     let mut session = node.coordinator.session().await;
@@ -126,12 +131,12 @@ async fn what_an_object_asked_for_and_never_had_is_left_to_the_other() {
 }
 
 fn desired(object: &ClientMount) -> LinkEvent {
-    LinkEvent::Desired(Box::new(told_of(object)))
+    LinkEvent::Desired(Box::new(received(object)))
 }
 
-/// Were it forgotten that the dropped mount is gone, its tear-down hooks would run once more: beneath the mount that took its path.
+/// If the agent forgot that the dropped mount is unmounted, its hooks would run again, beneath the mount that is now at its path.
 #[tokio::test]
-async fn what_is_gone_is_gone_though_the_object_was_told_anew_meanwhile() {
+async fn a_dropped_mount_is_unmounted_once_though_the_object_changes_meanwhile() {
     let mut profile = profile();
     let commands = &mut profile.spec.data.xfs_storage.file_system_commands.compute_commands;
     commands.user_commands.pre_unmount = vec!["/site/preUnmount".into()];
@@ -143,14 +148,14 @@ async fn what_is_gone_is_gone_though_the_object_was_told_anew_meanwhile() {
         })))
     };
     let (chassis, now) = (Chassis::new(3), Instant::now());
-    let before = chassis.asking(&[("a", 0), ("b", 2)]);
-    let mut agent = told(&chassis, &before);
+    let before = chassis.object_with(&[("a", 0), ("b", 2)]);
+    let mut agent = agent_with(&chassis, &before);
     agent.event(hooked(&before));
     work(&mut agent, now).await;
-    let swapped = version(&chassis.asking(&[("a", 1)]), "2");
+    let swapped = version(&chassis.object_with(&[("a", 1)]), "2");
     agent.event(hooked(&swapped));
     agent.start(now);
-    agent.event(hooked(&version(&chassis.asking(&[("a", 1), ("b", 2)]), "3")));
+    agent.event(hooked(&version(&chassis.object_with(&[("a", 1), ("b", 2)]), "3")));
     agent.event(hooked(&version(&swapped, "4")));
     work(&mut agent, now).await;
     assert!(agent.failing.is_empty(), "{:?}", agent.failing);
@@ -158,20 +163,20 @@ async fn what_is_gone_is_gone_though_the_object_was_told_anew_meanwhile() {
     let at =
         |step: &Step| matches!(step, Step::Mount { target, .. } if *target == point("/mnt/nnf/a"));
     let last = applied.iter().rposition(at).unwrap();
-    let torn = |step: &Step| match step {
+    let tears_down = |step: &Step| match step {
         Step::RunHook { line, .. } => line.contains("preUnmount"),
         step => matches!(step, Step::ForgetHooks { .. }),
     };
-    assert!(applied[..last].iter().any(torn), "there are hooks");
-    let torn: Vec<_> = applied[last..].iter().filter(|step| torn(step)).collect();
+    assert!(applied[..last].iter().any(tears_down), "there are hooks");
+    let torn: Vec<_> = applied[last..].iter().filter(|step| tears_down(step)).collect();
     assert!(torn.is_empty(), "beneath the mount in use: {torn:?}");
 }
 
 #[tokio::test]
 async fn an_object_whose_node_was_changed_is_not_released_while_it_is_mounted() {
     let (chassis, now) = (Chassis::new(1), Instant::now());
-    let object = chassis.asking(&[("a", 0)]);
-    let mut agent = told(&chassis, &object);
+    let object = chassis.object_with(&[("a", 0)]);
+    let mut agent = agent_with(&chassis, &object);
     work(&mut agent, now).await;
     let mut moved = version(&object, "2");
     moved.spec.node = "compute-2".into();
@@ -187,12 +192,12 @@ async fn an_object_whose_node_was_changed_is_not_released_while_it_is_mounted() 
     assert!(agent.outbox.reports()[0].released && mounted_on(&chassis).is_empty());
 }
 
-/// Whether it is still asked for can be told again.
+/// The new version can be read, and asks for the mount.
 #[tokio::test]
-async fn what_is_asked_for_again_after_an_unreadable_version_stays_mounted() {
+async fn a_mount_that_is_asked_for_after_an_unreadable_version_stays_mounted() {
     let (chassis, now) = (Chassis::new(1), Instant::now());
-    let object = chassis.asking(&[("a", 0)]);
-    let mut agent = told(&chassis, &object);
+    let object = chassis.object_with(&[("a", 0)]);
+    let mut agent = agent_with(&chassis, &object);
     work(&mut agent, now).await;
     let unreadable =
         DesiredMount { client_mount: b"{".to_vec(), ..message(&version(&object, "2")) };
@@ -204,14 +209,14 @@ async fn what_is_asked_for_again_after_an_unreadable_version_stays_mounted() {
     assert_eq!(chassis.compute.applied()[steps..], [], "the job's mount stays as it is");
 }
 
-/// What is mounted twice cannot be taken down.
+/// The volume of a file system that is mounted twice cannot be deactivated.
 #[tokio::test]
-async fn a_file_system_is_mounted_at_its_new_place_only_when_its_old_one_is_left() {
+async fn a_file_system_is_mounted_at_its_new_path_only_when_it_is_unmounted_from_the_old_one() {
     let (chassis, now) = (Chassis::new(1), Instant::now());
-    let mut agent = told(&chassis, &chassis.asking(&[("a", 0)]));
+    let mut agent = agent_with(&chassis, &chassis.object_with(&[("a", 0)]));
     work(&mut agent, now).await;
     chassis.compute.hold(&point("/mnt/nnf/a"));
-    let moved = version(&chassis.asking(&[("c", 0)]), "2");
+    let moved = version(&chassis.object_with(&[("c", 0)]), "2");
     agent.event(desired(&moved));
     work(&mut agent, now).await;
     assert_eq!(mounted_on(&chassis), ["/mnt/nnf/a"]);
@@ -222,16 +227,16 @@ async fn a_file_system_is_mounted_at_its_new_place_only_when_its_old_one_is_left
     assert!(agent.failing.is_empty(), "{:?}", agent.failing);
 }
 
-/// A container keeps it in a mount namespace of its own: no mount of this node's shows that.
+/// A container has it in a mount namespace of its own, which this node's mount table does not show.
 #[tokio::test]
-async fn what_was_dropped_before_a_start_is_not_called_gone_while_its_device_is_in_use() {
+async fn a_mount_dropped_before_a_start_is_not_unmounted_while_its_device_is_in_use() {
     for after in [[("b", 1)], [("c", 0)]] {
         let (chassis, now) = (Chassis::new(2), Instant::now());
-        let object = chassis.asking(&[("a", 0), after[0]]);
-        work(&mut told(&chassis, &object), now).await;
+        let object = chassis.object_with(&[("a", 0), after[0]]);
+        work(&mut agent_with(&chassis, &object), now).await;
         chassis.compute.keep_elsewhere(&point("/mnt/nnf/a"));
-        let changed = version(&chassis.asking(&after), "2");
-        let mut agent = told(&chassis, &deleted(&changed));
+        let changed = version(&chassis.object_with(&after), "2");
+        let mut agent = agent_with(&chassis, &deleted(&changed));
         work(&mut agent, now).await;
         assert!(!agent.outbox.reports()[0].released, "{after:?}");
         chassis.compute.leave_elsewhere();
@@ -243,13 +248,13 @@ async fn what_was_dropped_before_a_start_is_not_called_gone_while_its_device_is_
 
 /// The new agent knows neither what the object asked for nor on which node.
 #[tokio::test]
-async fn a_dropped_mount_of_an_object_whose_node_was_changed_before_a_start_keeps_it() {
+async fn a_dropped_mount_keeps_an_object_whose_node_was_changed_before_a_start() {
     let (chassis, now) = (Chassis::new(2), Instant::now());
-    work(&mut told(&chassis, &chassis.asking(&BEFORE)), now).await;
-    let mut changed = version(&chassis.asking(&[("b", 1)]), "2");
+    work(&mut agent_with(&chassis, &chassis.object_with(&BEFORE)), now).await;
+    let mut changed = version(&chassis.object_with(&[("b", 1)]), "2");
     changed.spec.node = "compute-2".into();
     chassis.compute.hold(&point("/mnt/nnf/a"));
-    let mut agent = told(&chassis, &deleted(&changed));
+    let mut agent = agent_with(&chassis, &deleted(&changed));
     work(&mut agent, now).await;
     assert!(!agent.outbox.reports()[0].released);
     chassis.compute.let_go(&point("/mnt/nnf/a"));
@@ -258,9 +263,9 @@ async fn a_dropped_mount_of_an_object_whose_node_was_changed_before_a_start_keep
     assert!(agent.outbox.reports()[0].released && mounted_on(&chassis).is_empty());
 }
 
-/// Nothing about a Lustre mount shows whose it is.
+/// A Lustre mount does not show which object it belongs to.
 #[tokio::test]
-async fn a_lustre_mount_that_was_dropped_or_whose_object_went_before_a_start_is_unmounted() {
+async fn a_lustre_mount_that_was_dropped_or_whose_object_was_deleted_before_a_start_is_unmounted() {
     let now = Instant::now();
     let before = version(&agent::testing::compute_lustre(), "1");
     let mut changed = version(&before, "2");
@@ -268,33 +273,33 @@ async fn a_lustre_mount_that_was_dropped_or_whose_object_went_before_a_start_is_
     let other = version(&Chassis::new(1).object(0), "2");
     for after in [changed, other] {
         let chassis = Chassis::new(1);
-        work(&mut told(&chassis, &before), now).await;
+        work(&mut agent_with(&chassis, &before), now).await;
         let was = mounted_on(&chassis);
         assert_eq!(was.len(), 1);
-        let mut agent = told(&chassis, &after);
+        let mut agent = agent_with(&chassis, &after);
         work(&mut agent, now).await;
         let mounted = mounted_on(&chassis);
         assert!(mounted.len() == 1 && mounted != was, "{mounted:?}");
-        let mut agent = told(&chassis, &deleted(&version(&after, "3")));
+        let mut agent = agent_with(&chassis, &deleted(&version(&after, "3")));
         work(&mut agent, now).await;
         assert!(agent.outbox.reports()[0].released && mounted_on(&chassis).is_empty());
         assert!(chassis.records().found().is_empty());
     }
 }
 
-/// Meanwhile another object, told first, asks for the path.
+/// Meanwhile another object, which the agent receives first, asks for the path.
 #[tokio::test]
-async fn a_path_that_another_object_asks_for_since_a_restart_is_left_first() {
+async fn a_path_that_another_object_asks_for_since_a_restart_is_unmounted_first() {
     let now = Instant::now();
     let chassis = Chassis::new(3);
     let second = |mounts: &[(&str, usize)]| ClientMount {
         metadata: chassis.object(1).metadata,
-        ..chassis.asking(mounts)
+        ..chassis.object_with(mounts)
     };
-    work(&mut told(&chassis, &second(&[("a", 1)])), now).await;
-    let (first, moved) = (chassis.asking(&[("a", 0)]), version(&second(&[("b", 2)]), "2"));
+    work(&mut agent_with(&chassis, &second(&[("a", 1)])), now).await;
+    let (first, moved) = (chassis.object_with(&[("a", 0)]), version(&second(&[("b", 2)]), "2"));
     chassis.compute.hold(&point("/mnt/nnf/a"));
-    let mut agent = told_all(&chassis, &[&first, &deleted(&moved)]);
+    let mut agent = agent_with_all(&chassis, &[&first, &deleted(&moved)]);
     work(&mut agent, now).await;
     let reports = agent.outbox.reports();
     let of_moved = reports.iter().find(|report| Some(&report.uid) == moved.metadata.uid.as_ref());
@@ -306,12 +311,12 @@ async fn a_path_that_another_object_asks_for_since_a_restart_is_left_first() {
     assert!(agent.failing.is_empty(), "{:?}", agent.failing);
 }
 
-/// Nothing has to be recorded of what is gone.
+/// An object that is unmounted needs no record.
 #[tokio::test]
-async fn an_object_goes_though_its_record_cannot_be_removed() {
+async fn an_object_is_released_though_its_record_cannot_be_removed() {
     let (chassis, now) = (Chassis::new(1), Instant::now());
     let object = chassis.object(0);
-    let mut agent = told(&chassis, &object);
+    let mut agent = agent_with(&chassis, &object);
     work(&mut agent, now).await;
     chassis.break_records();
     agent.event(desired(&deleted(&version(&object, "2"))));
@@ -321,15 +326,15 @@ async fn an_object_goes_though_its_record_cannot_be_removed() {
 
 /// As on a full disk.
 #[tokio::test]
-async fn what_cannot_be_recorded_is_not_mounted() {
+async fn a_mount_that_cannot_be_recorded_is_not_mounted() {
     let (chassis, now) = (Chassis::new(1), Instant::now());
-    let mut agent = told(&chassis, &chassis.object(0));
+    let mut agent = agent_with(&chassis, &chassis.object(0));
     chassis.lose_records();
     work(&mut agent, now).await;
     let report = &agent.outbox.reports()[0];
     let status = &report.status;
     let error = status.error.as_ref().unwrap();
-    assert!(error.debug_message.contains("record in "), "{error:?}");
+    assert!(error.debug_message.contains("the record of what is mounted"), "{error:?}");
     assert!(!status.all_ready && mounted_on(&chassis).is_empty());
 }
 

@@ -1,12 +1,12 @@
-//! A coordinator that sends what is not this node's.
+//! A coordinator that sends another node's objects.
 
 use super::{
-    held::{told, work},
+    in_use::{agent_with, work},
     *,
 };
 
 #[tokio::test]
-async fn what_another_node_is_to_mount_is_not_mounted_here() {
+async fn a_mount_of_another_node_is_not_mounted_here() {
     for (namespace, node) in
         [("compute-2", "compute-2"), ("compute-1", "compute-2"), ("compute-2", "compute-1")]
     {
@@ -14,7 +14,7 @@ async fn what_another_node_is_to_mount_is_not_mounted_here() {
         let mut object = chassis.object(0);
         object.metadata.namespace = Some(namespace.to_owned());
         object.spec.node = node.to_owned();
-        let mut agent = told(&chassis, &object);
+        let mut agent = agent_with(&chassis, &object);
         work(&mut agent, Instant::now()).await;
         let converger = Converger::new(Arc::<FakeHost>::clone(&chassis.compute));
         let seen = converger.observe(&Desired::OnlyMounts(Vec::new())).unwrap();

@@ -1,20 +1,21 @@
-//! A defect of the agent costs the object that it concerns, and nothing else.
+//! A panic of the agent fails the object that it concerns, and no other.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 
-/// A node on which looking at the first job's mount panics.
+/// A node on which observing the first job's mount panics.
 #[derive(Debug)]
 struct Defective {
     node: Arc<FakeHost>,
-    mended: AtomicBool,
+    repaired: AtomicBool,
 }
 
 impl Host for Defective {
     fn observe(&self, desired: &Desired) -> Result<Observed, ObserveError> {
-        let hit = matches!(desired, Desired::Mounted(it) if it.target == point("/mnt/nnf/job-0"));
-        assert!(!hit || self.mended.load(Ordering::SeqCst), "a bug in a look");
+        let hit =
+            matches!(desired, Desired::Mounted(mount) if mount.target == point("/mnt/nnf/job-0"));
+        assert!(!hit || self.repaired.load(Ordering::SeqCst), "a bug in observe");
         self.node.observe(desired)
     }
 
@@ -24,23 +25,25 @@ impl Host for Defective {
 }
 
 #[tokio::test]
-async fn a_look_that_panics_costs_its_object_until_it_is_over() {
+async fn a_panic_fails_its_object_until_it_is_repaired() {
     let mut node = Node::start(Chassis::new(2));
     let [unlucky, other] = [0, 1].map(|index| node.chassis.object(index));
     let session = node.coordinator.session().await;
-    let defective =
-        Arc::new(Defective { node: node.chassis.compute.clone(), mended: AtomicBool::new(false) });
+    let defective = Arc::new(Defective {
+        node: node.chassis.compute.clone(),
+        repaired: AtomicBool::new(false),
+    });
     node.restart_agent_on(defective.clone(), session).await;
     let mut session = node.coordinator.session().await;
     session.sync(&[&unlucky, &other]).await;
     let report = session.report_of(&unlucky, failed).await;
     let status: ClientMountStatus = serde_json::from_slice(&report.status).unwrap();
     let error = status.error.unwrap();
-    assert!(error.debug_message.contains("a bug in a look"), "{error:?}");
+    assert!(error.debug_message.contains("a bug in observe"), "{error:?}");
     assert_eq!(error.severity, Severity::Major);
     session.report_of(&other, ready).await;
 
-    defective.mended.store(true, Ordering::SeqCst);
+    defective.repaired.store(true, Ordering::SeqCst);
     session.report_of(&unlucky, ready).await;
     node.stop.take().unwrap().send(()).unwrap();
     assert_eq!(node.end().await, End::Stopped);

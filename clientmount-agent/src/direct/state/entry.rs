@@ -1,7 +1,7 @@
-//! One ClientMount: what the agent received of it, and what to write to it. Pure.
+//! One ClientMount: what the agent received of it, and what to write to it or read for it. Pure.
 
 use api::{
-    ClientMount, ClientMountStatus, NnfStorageProfile, RabbitLabels,
+    ClientMount, ClientMountStatus, NnfStorageProfile, NoProfile, RabbitLabels,
     client_mount::MountState,
     names::{finalizer, label},
 };
@@ -12,7 +12,6 @@ use storage::desired::NodeName;
 use agent::{
     desired::{Goal, ObjectError},
     error::Failure,
-    received::NoProfile,
     reconcile::Outcome,
 };
 
@@ -22,20 +21,20 @@ pub(in crate::direct) type Profile = Result<NnfStorageProfile, NoProfile>;
 /// What is to be written to an object next.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::direct) enum Write {
-    Finalizer,
+    AddFinalizer,
     Status(ClientMountStatus),
-    /// Takes the finalizer off.
-    Release,
+    RemoveFinalizer,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Entry {
-    /// For which version of the object the profile was read, and what it was.
+    /// The profile that was read last, and the fingerprint of the object that it was read for.
     pub(super) profile: Option<(Fingerprint, Profile)>,
+    /// What was last sent to the agent.
     pub(super) sent: Option<Sent>,
     /// Whether somebody overwrote the reported status: then the agent receives the object again.
     pub(super) overwritten: bool,
-    pub(super) wanted: Option<WantedStatus>,
+    pub(super) pending_status: Option<PendingStatus>,
 }
 
 /// What was last sent to the agent.
@@ -48,25 +47,28 @@ pub(super) struct Sent {
     pub(super) resource_version: String,
 }
 
+/// The status that the object is to have.
 #[derive(Debug)]
-pub(super) struct WantedStatus {
+pub(super) struct PendingStatus {
     pub(super) status: ClientMountStatus,
+    /// Whether nothing of the object is left on the node.
     pub(super) released: bool,
+    /// resourceVersion of the object that the agent reported on; empty for a status that does not come from the agent.
     pub(super) resource_version: String,
     /// Fingerprint of the object that the agent reported on; `None` for a refusal, which needs no agent.
     pub(super) fingerprint: Option<Fingerprint>,
-    /// Whether the API accepted it. It is not sent twice, even if the API stored it without fields that its schema lacks.
+    /// Whether the API accepted the status. It is not sent twice, even if the API stored it without fields that its schema lacks.
     pub(super) accepted: bool,
 }
 
 /// How far this node is with an object, by the object's finalizer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Its `spec.node` names another node, and it lacks the finalizer.
+    /// The object's `spec.node` names another node, and it does not carry the finalizer.
     OtherNode,
-    /// It is being deleted and lacks the finalizer: nothing of it is on this node.
+    /// The object is being deleted and does not carry the finalizer: nothing of it is on this node.
     Released,
-    /// It lacks the finalizer, so it may be deleted at any time: the finalizer comes first.
+    /// The object does not carry the finalizer, so it may be deleted at any time: the finalizer comes first.
     WithoutFinalizer,
     WithFinalizer,
 }
@@ -95,6 +97,7 @@ fn profile_of(object: &ClientMount) -> Option<ObjectKey> {
 }
 
 impl Sent {
+    /// Whether the agent already has all of `newer`.
     pub(super) fn covers(&self, newer: &Self) -> bool {
         (&self.uid, &self.fingerprint, &self.profile)
             == (&newer.uid, &newer.fingerprint, &newer.profile)
@@ -102,7 +105,7 @@ impl Sent {
 }
 
 impl Entry {
-    /// The profile of this version of the object; `None` until it was looked for.
+    /// The profile of this version of the object; `None` until it was read.
     pub(super) fn profile(&self, object: &ClientMount) -> Option<Profile> {
         if profile_of(object).is_none() {
             // The agent names the missing label.
@@ -113,9 +116,9 @@ impl Entry {
         known.map(|(_, profile)| profile.clone())
     }
 
-    /// The profile to look for. A missing one may still appear, unless its object is being deleted: unmounting does without.
+    /// The profile to read. A missing profile may still appear; an object that is being deleted is unmounted without it.
     pub(super) fn read(&self, object: &ClientMount) -> Option<ObjectKey> {
-        let is_wanted = match Phase::of(object) {
+        let is_needed = match Phase::of(object) {
             Phase::OtherNode | Phase::Released => false,
             Phase::WithoutFinalizer | Phase::WithFinalizer => match self.profile(object) {
                 None | Some(Err(NoProfile::Forbidden(_))) => true,
@@ -123,18 +126,19 @@ impl Entry {
                 Some(Ok(_)) => false,
             },
         };
-        profile_of(object).filter(|_| is_wanted)
+        profile_of(object).filter(|_| is_needed)
     }
 
+    /// The next write to the object, if any.
     pub(super) fn write(&mut self, object: &ClientMount) -> Option<Write> {
         match Phase::of(object) {
             Phase::Released => return None,
-            Phase::WithoutFinalizer => return Some(Write::Finalizer),
+            Phase::WithoutFinalizer => return Some(Write::AddFinalizer),
             Phase::OtherNode | Phase::WithFinalizer => {}
         }
-        let wanted = self.wanted.as_mut()?;
+        let pending = self.pending_status.as_mut()?;
         // The report is on an earlier version; the agent receives this one once its profile was read.
-        if wanted
+        if pending
             .fingerprint
             .as_ref()
             .is_some_and(|fingerprint| *fingerprint != fingerprint_of(object))
@@ -142,14 +146,14 @@ impl Entry {
             return None;
         }
         let is_deleted = object.metadata.deletion_timestamp.is_some();
-        let is_release = wanted.released && is_deleted;
-        // Removing the last finalizer deletes the object: nobody could read that status.
+        let is_release = pending.released && is_deleted;
+        // Removing the last finalizer deletes the object: nobody could read a status written before.
         let is_last = object.finalizers().iter().all(|name| name == finalizer::CLIENT_MOUNT);
-        wanted.accepted |= object.status.as_ref() == Some(&wanted.status);
-        if wanted.accepted || is_release && is_last {
-            return is_release.then_some(Write::Release);
+        pending.accepted |= object.status.as_ref() == Some(&pending.status);
+        if pending.accepted || is_release && is_last {
+            return is_release.then_some(Write::RemoveFinalizer);
         }
-        Some(Write::Status(wanted.status.clone()))
+        Some(Write::Status(pending.status.clone()))
     }
 }
 
@@ -161,9 +165,10 @@ pub(super) fn says_unmounted_too_early(object: &ClientMount) -> bool {
         && status.is_some_and(|status| status.says_unmounted(object.spec.mounts.len()))
 }
 
-pub(super) fn taken_back(object: &ClientMount) -> WantedStatus {
-    WantedStatus {
-        status: ClientMountStatus::taken_back(object.spec.mounts.len()),
+/// A status that no longer says that everything is unmounted.
+pub(super) fn retracted(object: &ClientMount) -> PendingStatus {
+    PendingStatus {
+        status: ClientMountStatus::retracted(object.spec.mounts.len()),
         released: false,
         resource_version: String::new(),
         fingerprint: Some(fingerprint_of(object)),
@@ -172,12 +177,12 @@ pub(super) fn taken_back(object: &ClientMount) -> WantedStatus {
 }
 
 /// The refusal of an object whose `spec.node` names another node.
-pub(super) fn refusal(node: &NodeName, object: &ClientMount) -> WantedStatus {
+pub(super) fn refusal(node: &NodeName, object: &ClientMount) -> PendingStatus {
     let namespace = object.namespace().unwrap_or_default();
     let error = ObjectError::OtherNode { node: object.spec.node.clone(), namespace };
     let (goal, count) = (Goal::of(object).unwrap_or(Goal::Unmounted), object.spec.mounts.len());
     let outcome = Outcome::refused(goal, count, Failure::from(&error));
-    WantedStatus {
+    PendingStatus {
         status: agent::report::status(node, &outcome),
         released: false,
         resource_version: String::new(),

@@ -1,13 +1,13 @@
 use std::{sync::Arc, time::SystemTime};
 
 use agent::{
-    desired::Goal as Where,
+    desired::Goal as MountGoal,
     error::Failure,
-    received::{NoProfile, ReceivedMount},
+    received::ReceivedMount,
     reconcile::{Failed, MountOutcome},
     testing::Chassis,
 };
-use api::client_mount::ClientMountInfoStatus;
+use api::{NoProfile, client_mount::ClientMountInfoStatus};
 use proto::v1::{Directive, job_name::Name};
 
 use super::*;
@@ -36,7 +36,7 @@ fn stored(desired: &str, status: Vec<u8>) -> JobMount {
     }
 }
 
-/// A Workflow with one directive, on whose node this is.
+/// A Workflow with one directive, which has this node among its computes.
 fn workflow(desired: &str, mounts: Vec<JobMount>) -> JobState {
     JobState {
         knowledge: Knowledge::Known.into(),
@@ -50,12 +50,12 @@ fn workflow(desired: &str, mounts: Vec<JobMount>) -> JobState {
     }
 }
 
-fn done(goal: Where) -> Outcome {
+fn done(goal: MountGoal) -> Outcome {
     let mounts = vec![MountOutcome::Ready];
     Outcome { goal, mounts, failures: Vec::new(), unreadable: Vec::new() }
 }
 
-fn with(goal: Where, failure: Failure) -> Outcome {
+fn with(goal: MountGoal, failure: Failure) -> Outcome {
     let mounts = vec![MountOutcome::Failed];
     Outcome { goal, mounts, failures: vec![Failed { path: None, failure }], unreadable: Vec::new() }
 }
@@ -67,25 +67,25 @@ fn seen(outcome: Option<Outcome>, gone: bool) -> Vec<(String, Viewed)> {
     vec![("a".to_owned(), Viewed { received, gone, outcome, since, passes: 1 })]
 }
 
-fn judged(goal: Goal, state: Option<&JobState>, seen: &[(String, Viewed)]) -> Judged {
+fn judged(goal: Goal, state: Option<&JobState>, seen: &[(String, Viewed)]) -> Judgement {
     let activity = Activity { cleaned_up: true, idle: true };
     judge(goal, &Evidence { job: &job(), state, connected: true, seen, activity })
 }
 
-/// `0` done, `x` over with exit status x, `x?` waits, `x!` fails once it stands.
-fn short(judged: &Judged) -> String {
+/// `0` done, `x` impossible with exit status x, `x?` waiting, `x!` failing.
+fn short(judged: &Judgement) -> String {
     match judged {
-        Judged::Done(_) => "0".to_owned(),
-        Judged::Over(verdict, ..) => format!("{}", *verdict as i32),
-        Judged::Waiting(verdict, _) => format!("{}?", *verdict as i32),
-        Judged::Failing(verdict, _) => format!("{}!", *verdict as i32),
+        Judgement::Done(_) => "0".to_owned(),
+        Judgement::Impossible(verdict, ..) => format!("{}", *verdict as i32),
+        Judgement::Waiting(verdict, _) => format!("{}?", *verdict as i32),
+        Judgement::Failing(verdict, _) => format!("{}!", *verdict as i32),
     }
 }
 
 #[test]
-fn nothing_is_done_while_the_coordinator_does_not_say_so() {
-    let mounted = seen(Some(done(Where::Mounted)), false);
-    let unmounted = seen(Some(done(Where::Unmounted)), false);
+fn nothing_is_done_while_the_coordinator_has_no_certain_answer() {
+    let mounted = seen(Some(done(MountGoal::Mounted)), false);
+    let unmounted = seen(Some(done(MountGoal::Unmounted)), false);
     let uncertain = JobState { knowledge: Knowledge::Uncertain.into(), ..JobState::default() };
     for state in [None, Some(&uncertain), Some(&JobState::default())] {
         assert_eq!(short(&judged(MOUNT, state, &mounted)), "7?", "{state:?}");
@@ -111,9 +111,11 @@ fn a_mount_is_done_when_node_and_api_agree() {
     let unassigned = JobState { place: Place::Unassigned.into(), ..none() };
     let broken = JobState { status: "Error".to_owned(), ..none() };
     let deleting = JobState { deleting: true, ..here(stored("mounted", good())) };
-    let ready = || Some(done(Where::Mounted));
-    let refused = || Some(with(Where::Mounted, Failure::input("mountPath: outside".to_owned())));
-    let waiting = || Some(with(Where::Mounted, Failure::waiting("belongs to another".to_owned())));
+    let ready = || Some(done(MountGoal::Mounted));
+    let refused =
+        || Some(with(MountGoal::Mounted, Failure::input("mountPath: outside".to_owned())));
+    let waiting =
+        || Some(with(MountGoal::Mounted, Failure::waiting("belongs to another".to_owned())));
     for (what, state, outcome, expected) in [
         ("as wanted", here(stored("mounted", good())), ready(), "0"),
         ("unknown job", unknown, None, "0"),
@@ -127,7 +129,12 @@ fn a_mount_is_done_when_node_and_api_agree() {
         ("never reported", here(stored("mounted", Vec::new())), ready(), "3?"),
         ("in progress", here(stored("mounted", good())), None, "3?"),
         ("to be unmounted", here(stored("unmounted", good())), ready(), "3?"),
-        ("not looked again", here(stored("mounted", good())), Some(done(Where::Unmounted)), "3?"),
+        (
+            "not worked on yet",
+            here(stored("mounted", good())),
+            Some(done(MountGoal::Unmounted)),
+            "3?",
+        ),
         ("refused", here(stored("mounted", good())), refused(), "5!"),
         ("in the way", here(stored("mounted", good())), waiting(), "3?"),
         ("the Workflow failed", broken, None, "5!"),
@@ -137,22 +144,22 @@ fn a_mount_is_done_when_node_and_api_agree() {
         let seen = outcome.map_or_else(|| seen(None, false), |outcome| seen(Some(outcome), false));
         assert_eq!(short(&judged(MOUNT, Some(&state), &seen)), expected, "{what}");
     }
-    let untold = judged(MOUNT, Some(&here(stored("mounted", good()))), &[]);
-    assert_eq!(short(&untold), "3?", "the agent has not received it");
+    let not_received = judged(MOUNT, Some(&here(stored("mounted", good()))), &[]);
+    assert_eq!(short(&not_received), "3?", "the agent has not received it");
 }
 
 #[test]
 fn what_is_missing_is_named() {
     let judged = judged(MOUNT, Some(&workflow("PreRun", Vec::new())), &[]);
-    let Judged::Waiting(_, why) = judged else { panic!("{judged:?}") };
+    let Judgement::Waiting(_, why) = judged else { panic!("{judged:?}") };
     assert!(why.contains("directive 0") && why.contains("name=a-b"), "{why}");
 }
 
 #[test]
-fn the_environment_is_waited_for_when_it_is_wanted() {
+fn a_mount_waits_for_the_environment_when_the_script_asks_for_it() {
     let mounts = vec![stored("mounted", status(MountState::Mounted, true))];
     let mut state = workflow("PreRun", mounts);
-    let seen = seen(Some(done(Where::Mounted)), false);
+    let seen = seen(Some(done(MountGoal::Mounted)), false);
     let with_env = Goal::Mounted { with_env: true, all_nodes: false };
     assert_eq!(short(&judged(MOUNT, Some(&state), &seen)), "0");
     assert_eq!(short(&judged(with_env, Some(&state), &seen)), "3?");
@@ -161,11 +168,11 @@ fn the_environment_is_waited_for_when_it_is_wanted() {
 }
 
 #[test]
-fn the_other_nodes_are_waited_for_when_that_is_wanted() {
+fn a_mount_waits_for_the_other_nodes_when_the_script_asks_for_them() {
     let mounts = vec![stored("mounted", status(MountState::Mounted, true))];
     let mut state = workflow("PreRun", mounts);
     state.state = "PreRun".to_owned();
-    let seen = seen(Some(done(Where::Mounted)), false);
+    let seen = seen(Some(done(MountGoal::Mounted)), false);
     let all_nodes = Goal::Mounted { with_env: false, all_nodes: true };
     assert_eq!(short(&judged(MOUNT, Some(&state), &seen)), "0");
     assert_eq!(short(&judged(all_nodes, Some(&state), &seen)), "3?");
@@ -176,16 +183,16 @@ fn the_other_nodes_are_waited_for_when_that_is_wanted() {
 }
 
 #[test]
-fn an_unmount_is_done_when_it_was_asked_for_and_nothing_is_left() {
+fn an_unmount_is_done_when_the_job_has_ended_and_nothing_is_left() {
     let good = || status(MountState::Unmounted, true);
     let over = |mount: JobMount| workflow("PostRun", vec![mount]);
     let unknown = || JobState { knowledge: Knowledge::Unknown.into(), ..JobState::default() };
     let deleted = |held| JobMount { deleting: true, held, ..stored("unmounted", good()) };
-    let (free, no) = (|| Some(done(Where::Unmounted)), || None);
+    let (free, no) = (|| Some(done(MountGoal::Unmounted)), || None);
     let failure =
         Failure { severity: api::Severity::Major, ..Failure::waiting("hangs".to_owned()) };
-    let hangs = || Some(with(Where::Unmounted, failure.clone()));
-    let busy = || Some(with(Where::Unmounted, Failure::waiting("held".to_owned())));
+    let hangs = || Some(with(MountGoal::Unmounted, failure.clone()));
+    let busy = || Some(with(MountGoal::Unmounted, Failure::waiting("in use".to_owned())));
     for (what, state, outcome, gone, expected) in [
         ("as wanted", over(stored("unmounted", good())), free(), false, "0"),
         (
@@ -195,7 +202,13 @@ fn an_unmount_is_done_when_it_was_asked_for_and_nothing_is_left() {
             false,
             "3?",
         ),
-        ("not asked for", over(stored("mounted", good())), Some(done(Where::Mounted)), false, "3?"),
+        (
+            "not asked for",
+            over(stored("mounted", good())),
+            Some(done(MountGoal::Mounted)),
+            false,
+            "3?",
+        ),
         (
             "nobody ended the job",
             workflow("PreRun", vec![stored("unmounted", good())]),
@@ -203,13 +216,13 @@ fn an_unmount_is_done_when_it_was_asked_for_and_nothing_is_left() {
             false,
             "3?",
         ),
-        ("held", over(stored("unmounted", good())), busy(), false, "3?"),
+        ("in use", over(stored("unmounted", good())), busy(), false, "3?"),
         ("hangs", over(stored("unmounted", good())), hangs(), false, "4?"),
-        ("deleted, held", over(deleted(true)), free(), false, "3?"),
+        ("deleted, not released", over(deleted(true)), free(), false, "3?"),
         ("deleted, released", over(deleted(false)), free(), false, "0"),
         ("no object any more", workflow("Teardown", Vec::new()), free(), true, "0"),
         ("gone, in progress", unknown(), no(), true, "3?"),
-        ("gone, held", unknown(), busy(), true, "3?"),
+        ("gone, in use", unknown(), busy(), true, "3?"),
         ("gone, not known to be", unknown(), free(), false, "3?"),
     ] {
         assert_eq!(
@@ -222,7 +235,7 @@ fn an_unmount_is_done_when_it_was_asked_for_and_nothing_is_left() {
     assert_eq!(
         short(&judged(Goal::Unmounted, Some(&workflow("Setup", Vec::new())), &[])),
         "3?",
-        "mounts may come"
+        "ClientMounts may still be created"
     );
     let elsewhere = JobState { place: Place::Elsewhere.into(), ..workflow("PreRun", Vec::new()) };
     assert_eq!(short(&judged(Goal::Unmounted, Some(&elsewhere), &[])), "0");

@@ -31,6 +31,7 @@ struct Line {
     text: String,
 }
 
+/// The lines of a hook in one phase, with the path of their field.
 #[derive(Debug, Clone)]
 struct HookLines {
     field: String,
@@ -57,6 +58,7 @@ struct VolumeLines {
     field: String,
     group: VgChange,
     volume: LvChange,
+    /// Whether the node leaves the group's lock space with its last volume.
     leaves_lock_space: bool,
     /// Whether the names of group and volume are not known: then the agent looks them up on the namespaces.
     finds_names: bool,
@@ -90,7 +92,11 @@ impl Commands {
         }
     }
 
-    pub(super) fn of(profile: &NnfStorageProfile, kind: FileSystemKind, side: Side) -> Self {
+    pub(super) fn from_profile(
+        profile: &NnfStorageProfile,
+        kind: FileSystemKind,
+        side: Side,
+    ) -> Self {
         let data = profile.data();
         let metadata = &profile.metadata;
         let name = format!(
@@ -98,20 +104,15 @@ impl Commands {
             metadata.namespace.as_deref().unwrap_or_default(),
             metadata.name.as_deref().unwrap_or_default()
         );
-        match kind {
-            FileSystemKind::Raw => {
-                on_volume(&format!("{name}.rawStorage"), &data.raw_storage, side)
-            }
-            FileSystemKind::Xfs => {
-                on_volume(&format!("{name}.xfsStorage"), &data.xfs_storage, side)
-            }
-            FileSystemKind::Gfs2 => {
-                on_volume(&format!("{name}.gfs2Storage"), &data.gfs2_storage, side)
-            }
+        let (field, storage) = match kind {
+            FileSystemKind::Raw => ("rawStorage", &data.raw_storage),
+            FileSystemKind::Xfs => ("xfsStorage", &data.xfs_storage),
+            FileSystemKind::Gfs2 => ("gfs2Storage", &data.gfs2_storage),
             FileSystemKind::Lustre => {
-                lustre(&format!("{name}.lustreStorage"), &data.lustre_storage, side)
+                return lustre(&format!("{name}.lustreStorage"), &data.lustre_storage, side);
             }
-        }
+        };
+        on_volume(&format!("{name}.{field}"), storage, side)
     }
 
     /// The layer between the namespaces and the file system.
@@ -158,9 +159,9 @@ impl Commands {
             hooks: Vec::new(),
         };
         for hook in &self.hooks {
-            for (place, text) in hook.lines.iter().enumerate() {
-                if let Some(command) = command(&format!("{}[{place}]", hook.field), text)? {
-                    let id = HookId { scope: scope.clone(), phase: hook.phase, place };
+            for (index, text) in hook.lines.iter().enumerate() {
+                if let Some(command) = command(&format!("{}[{index}]", hook.field), text)? {
+                    let id = HookId { scope: scope.clone(), phase: hook.phase, place: index };
                     lines.hooks.push(Hook { id, command });
                 }
             }

@@ -1,5 +1,7 @@
 //! The volume or file system behind `spec.mounts[].device`.
 
+use std::str::FromStr;
+
 use api::{
     RabbitLabels,
     client_mount::{ClientMountDeviceReference, ClientMountInfo, DeviceType},
@@ -14,7 +16,7 @@ use storage::{
 
 use super::{Context, Goal, MountProblem, commands::Commands, object_variables};
 
-/// What a mount shows, and which allocation it belongs to.
+/// The source of a mount, and the allocation behind it.
 pub(super) struct Device {
     pub(super) source: MountSource,
     pub(super) reference: Option<Reference>,
@@ -48,15 +50,16 @@ impl Device {
             Err(_) if context.goal == Goal::Unmounted => Vec::new(),
             namespaces => namespaces?,
         };
-        let rabbit = part(
+        let rabbit = non_empty(
             reference.object_reference.namespace.as_ref(),
             "device.deviceReference.objectReference.namespace",
         )?;
-        let name = part(
+        let name = non_empty(
             reference.object_reference.name.as_ref(),
             "device.deviceReference.objectReference.name",
         )?;
-        let owner = owner_uid(context)?;
+        let remedy = "the uid of the NnfStorage";
+        let owner: ObjectUid = parsed_label(context, label::TARGET_OWNER_UID, remedy)?;
         let id = FileSystemId::derive(owner, rabbit, name, index);
         let (group, logical) = volume_names(context, info, owner, index, commands)?;
         // The lines of the layer may name the volume, so the caller adds them once the variables are known.
@@ -69,7 +72,8 @@ impl Device {
     }
 }
 
-fn part<'a>(value: Option<&'a String>, field: &'static str) -> Result<&'a str, MountProblem> {
+/// The value of a field that must not be empty.
+fn non_empty<'a>(value: Option<&'a String>, field: &'static str) -> Result<&'a str, MountProblem> {
     value.map(String::as_str).filter(|text| !text.is_empty()).ok_or(MountProblem::MissingField {
         field,
         remedy: "name the NnfNodeStorage that holds the file system",
@@ -111,14 +115,13 @@ fn nvme_info(info: &ClientMountInfo) -> Result<Vec<NamespaceId>, MountProblem> {
         .collect()
 }
 
-fn owner_uid(context: &Context<'_>) -> Result<ObjectUid, MountProblem> {
-    let label = label::TARGET_OWNER_UID;
+fn parsed_label<T: FromStr>(
+    context: &Context<'_>,
+    label: &'static str,
+    remedy: &'static str,
+) -> Result<T, MountProblem> {
     let value = context.client_mount.label(label).ok_or(MountProblem::MissingLabel(label))?;
-    value.parse().map_err(|_| MountProblem::BadLabel {
-        label,
-        value: value.to_owned(),
-        remedy: "the uid of the NnfStorage",
-    })
+    value.parse().map_err(|_| MountProblem::BadLabel { label, value: value.to_owned(), remedy })
 }
 
 /// `<owner>_<directive>` and `lv-<index>` in a shared group, `<owner>_<directive>_<index>` and `lv` otherwise, or what the
@@ -130,13 +133,8 @@ fn volume_names(
     index: u32,
     commands: &Commands,
 ) -> Result<(String, String), MountProblem> {
-    let label = label::TARGET_DIRECTIVE_INDEX;
-    let value = context.client_mount.label(label).ok_or(MountProblem::MissingLabel(label))?;
-    let directive: u32 = value.parse().map_err(|_| MountProblem::BadLabel {
-        label,
-        value: value.to_owned(),
-        remedy: "the directive's number, counted from 0",
-    })?;
+    let remedy = "the directive's number, counted from 0";
+    let directive: u32 = parsed_label(context, label::TARGET_DIRECTIVE_INDEX, remedy)?;
     let (group, logical) = if commands.shared_vg {
         (format!("{owner}_{directive}"), format!("lv-{index}"))
     } else {
@@ -162,27 +160,22 @@ fn lustre(info: &ClientMountInfo) -> Result<MountSource, MountProblem> {
         remedy: "name the file system and its MGS",
     })?;
     let (name, mgs) = (&lustre.file_system_name, &lustre.mgs_addresses);
+    let invalid = |field, value: &String, expected| {
+        Err(MountProblem::Lustre { field, value: value.clone(), expected })
+    };
     // lustre(7): a file system name has at most 8 characters.
     let is_name = (1..=8).contains(&name.len())
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b));
     if !is_name {
-        let what = "a Lustre file system name: use 1 to 8 letters, digits, '_', '-' or '.'";
-        return Err(MountProblem::Lustre {
-            field: "device.lustre.fileSystemName",
-            value: name.clone(),
-            what,
-        });
+        let expected = "a Lustre file system name: use 1 to 8 letters, digits, '_', '-' or '.'";
+        return invalid("device.lustre.fileSystemName", name, expected);
     }
     let is_mgs = !mgs.is_empty()
         && mgs.bytes().all(|b| b.is_ascii_alphanumeric() || b"@.:,_-[]".contains(&b))
         && !mgs.starts_with('-');
     if !is_mgs {
-        let what = "an MGS address: use <address>@<network>, several joined by ':' or ','";
-        return Err(MountProblem::Lustre {
-            field: "device.lustre.mgsAddresses",
-            value: mgs.clone(),
-            what,
-        });
+        let expected = "an MGS address: use <address>@<network>, several joined by ':' or ','";
+        return invalid("device.lustre.mgsAddresses", mgs, expected);
     }
     Ok(MountSource::Lustre(format!("{mgs}:/{name}")))
 }

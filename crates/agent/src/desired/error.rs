@@ -45,9 +45,9 @@ pub enum ObjectError {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{}{problem}", field(*.index, .problem))]
 pub struct MountError {
-    /// Its index in `spec.mounts`.
+    /// The mount's index in `spec.mounts`.
     pub index: usize,
-    /// Its `mountPath`, as the object has it.
+    /// The mount's `mountPath`, as the object has it.
     pub path: String,
     pub problem: MountProblem,
 }
@@ -61,9 +61,9 @@ pub enum MountProblem {
         "{0:?} names a variable that is not known: use $JOBID, $DIRECTIVE_INDEX, $WORKFLOW_UID, $USERID, $GROUPID or one of the profile's variableOverride"
     )]
     UnknownVariable(String),
-    /// The same for a mount that is to be unmounted, when the profile is gone that may have given the variable.
+    /// The path of a mount that is to be unmounted names a variable, and the profile that may have defined it is gone.
     #[error(
-        "{:?} names a variable that only the NnfStorageProfile of the labels can give, and it cannot be had: create it again, or unmount by hand",
+        "{:?} names a variable that only the NnfStorageProfile of the labels defines, and that profile is not available: create it again, or unmount by hand",
         .0.path
     )]
     UnknownPath(Box<UnknownPath>),
@@ -88,8 +88,8 @@ pub enum MountProblem {
     #[error("metadata.labels: {label} is {value:?}: use {remedy}")]
     BadLabel { label: &'static str, value: String, remedy: &'static str },
     /// A part of the Lustre source that mount(8) would misread.
-    #[error("{value:?} cannot be {what}")]
-    Lustre { field: &'static str, value: String, what: &'static str },
+    #[error("{value:?} cannot be {expected}")]
+    Lustre { field: &'static str, value: String, expected: &'static str },
     /// A user or group that chown(2) cannot set.
     #[error("{value} is not a numeric id: use a number from 0 to 4294967294")]
     UserOrGroup { field: &'static str, value: i64 },

@@ -1,10 +1,10 @@
-//! The `$VARIABLES` that a ClientMount gives whatever its device is.
+//! The `$VARIABLES` that a ClientMount defines whatever its device is.
 
 use std::collections::BTreeMap;
 
 use api::{ClientMount, RabbitLabels, client_mount::ClientMountInfo, names::label};
 
-/// The variables that the object's labels and the mount's owner give.
+/// The variables from the object's labels and the mount's owner.
 pub(super) fn of(client_mount: &ClientMount, info: &ClientMountInfo) -> BTreeMap<String, String> {
     let from_labels = [
         ("$JOBID", label::JOB_ID),

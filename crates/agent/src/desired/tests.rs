@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use api::ClientMount;
+use api::{ClientMount, client_mount::MountState};
 use k8s_time::deleted;
 use storage::{
     desired::{FileSystemId, FileSystemKind, Hook, Mount, MountSource, Owner, Phase},
@@ -23,7 +23,7 @@ const PATH: &str = "/mnt/nnf/6d1c1b52-0a44-4c7e-8a5c-2f5a1f0be7d3-0";
 mod k8s_time {
     use api::ClientMount;
 
-    /// The object as it is after a delete that its finalizer holds up.
+    /// The object after a delete, kept by its finalizer.
     pub(super) fn deleted(object: &ClientMount) -> ClientMount {
         let mut json = serde_json::to_value(object).unwrap();
         json["metadata"]["deletionTimestamp"] = "2026-11-20T12:00:00Z".into();
@@ -43,8 +43,8 @@ fn only(units: &MountUnits) -> &Mount {
     units.mounts[0].as_ref().unwrap()
 }
 
-/// The message for the first mount of an object that differs from the fixture by `change`.
-fn told(change: impl FnOnce(&mut ClientMount)) -> String {
+/// The error of the first mount of an object that differs from the fixture by `change`.
+fn error_of(change: impl FnOnce(&mut ClientMount)) -> String {
     let mut object = compute_xfs();
     change(&mut object);
     let units = on_compute(&object).unwrap();
@@ -112,15 +112,11 @@ fn an_override_names_the_volume_and_wins_in_lines() {
     let MountSource::Volume { volume, .. } = &mount.source else { panic!() };
     assert_eq!((volume.group.as_str(), volume.logical.as_str()), ("vg-7001", "scratch"));
     let line = mount.mount.as_ref().unwrap().expand(&BTreeMap::new());
-    assert_eq!(
-        line,
-        format!("vg-7001/scratch {PATH}"),
-        "the checked mount path is the one that lines see"
-    );
+    assert_eq!(line, format!("vg-7001/scratch {PATH}"), "lines get the checked mount path");
 }
 
-/// Names that only the profile tells cannot be guessed: with the profile gone the volume is looked for, and its lines take
-/// the name that is found.
+/// Without the profile the names of group and volume are not known: the agent looks them up on the namespaces, and its lines get
+/// the names that it finds.
 #[test]
 fn without_the_profile_the_volume_is_found_by_its_namespaces() {
     let object = crate::testing::compute_gfs2();
@@ -159,7 +155,7 @@ fn a_compute_has_the_lines_of_its_goal() {
 }
 
 #[test]
-fn raw_is_given_to_its_user() {
+fn raw_is_chowned_to_its_user() {
     let units = on_compute(&compute_raw()).unwrap();
     let mount = only(&units);
     assert_eq!(
@@ -228,7 +224,7 @@ fn mount_path_may_name_variables() {
 }
 
 #[test]
-fn a_bad_mount_path_is_told_with_its_field_and_remedy() {
+fn a_bad_mount_path_is_reported_with_its_field_and_remedy() {
     for (path, message) in [
         ("mnt/nnf/x", "spec.mounts[0].mountPath: \"mnt/nnf/x\" is not absolute: begin it with '/'"),
         ("", "spec.mounts[0].mountPath: \"\" is not absolute"),
@@ -248,22 +244,22 @@ fn a_bad_mount_path_is_told_with_its_field_and_remedy() {
             "spec.mounts[0].mountPath: \"/mnt/nnf/$NOWHERE\" names a variable that is not known",
         ),
     ] {
-        let told = told(|object| object.spec.mounts[0].mount_path = path.into());
-        assert!(told.contains(message), "{path}: {told}");
+        let error = error_of(|object| object.spec.mounts[0].mount_path = path.into());
+        assert!(error.contains(message), "{path}: {error}");
     }
 }
 
 #[test]
 fn a_hostile_label_cannot_lead_a_path_out_of_its_root() {
-    let told = told(|object| {
+    let error = error_of(|object| {
         object.spec.mounts[0].mount_path = "/mnt/nnf/$JOBID".into();
         object.metadata.labels.as_mut().unwrap().insert(label::JOB_ID.into(), "../../etc".into());
     });
-    assert!(told.contains("contains '..'"), "{told}");
+    assert!(error.contains("contains '..'"), "{error}");
 }
 
 #[test]
-fn a_bad_device_is_told_with_its_field_and_remedy() {
+fn a_bad_device_is_reported_with_its_field_and_remedy() {
     type Change = fn(&mut api::client_mount::ClientMountInfo);
     let cases: [(Change, &str); 9] = [
         (
@@ -304,8 +300,8 @@ fn a_bad_device_is_told_with_its_field_and_remedy() {
         ),
     ];
     for (change, message) in cases {
-        let told = told(|object| change(&mut object.spec.mounts[0]));
-        assert!(told.contains(message), "{told}");
+        let error = error_of(|object| change(&mut object.spec.mounts[0]));
+        assert!(error.contains(message), "{error}");
     }
 }
 
@@ -321,26 +317,26 @@ fn lustre_sources_that_mount_would_misread_are_refused() {
         let mut object = compute_lustre();
         let lustre = object.spec.mounts[0].device.lustre.as_mut().unwrap();
         (lustre.file_system_name, lustre.mgs_addresses) = (name.into(), mgs.into());
-        let told = on_compute(&object).unwrap().mounts[0].as_ref().unwrap_err().to_string();
-        assert!(told.starts_with(&format!("spec.mounts[0].device.lustre.{field}: ")), "{told}");
+        let error = on_compute(&object).unwrap().mounts[0].as_ref().unwrap_err().to_string();
+        assert!(error.starts_with(&format!("spec.mounts[0].device.lustre.{field}: ")), "{error}");
     }
     let mut object = compute_lustre();
     object.spec.mounts[0].device.lustre = None;
-    let told = on_compute(&object).unwrap().mounts[0].as_ref().unwrap_err().to_string();
-    assert!(told.contains("device.lustre: is missing"), "{told}");
+    let error = on_compute(&object).unwrap().mounts[0].as_ref().unwrap_err().to_string();
+    assert!(error.contains("device.lustre: is missing"), "{error}");
 }
 
 #[test]
 fn missing_and_bad_labels_are_named() {
     let without =
-        |key: &str| told(|object| drop(object.metadata.labels.as_mut().unwrap().remove(key)));
+        |key: &str| error_of(|object| drop(object.metadata.labels.as_mut().unwrap().remove(key)));
     assert!(
         without(label::TARGET_OWNER_UID)
             .starts_with("metadata.labels: nnf.cray.hpe.com/target_owner_uid is missing")
     );
     assert!(without(label::TARGET_DIRECTIVE_INDEX).contains("target_directive_index is missing"));
     let with = |key: &str, value: &str| {
-        told(|object| {
+        error_of(|object| {
             drop(object.metadata.labels.as_mut().unwrap().insert(key.into(), value.into()));
         })
     };
@@ -379,7 +375,7 @@ fn objects_of_other_nodes_are_refused() {
 }
 
 #[test]
-fn objects_that_ask_for_nothing_sensible_are_refused() {
+fn objects_without_mounts_uid_or_known_state_are_refused() {
     let refused = |change: fn(&mut ClientMount)| {
         let mut object = compute_xfs();
         change(&mut object);
@@ -394,7 +390,7 @@ fn objects_that_ask_for_nothing_sensible_are_refused() {
 }
 
 #[test]
-fn a_profile_must_be_named_there_and_pinned() {
+fn a_profile_must_be_named_exist_and_be_pinned() {
     let object = compute_xfs();
     let site = site(&object, Side::Compute);
     let missing = desired(&object, NO_PROFILE, &no_references, &site).unwrap_err();
@@ -417,7 +413,7 @@ fn a_profile_must_be_named_there_and_pinned() {
 }
 
 #[test]
-fn a_broken_line_is_named_and_stands_only_in_its_own_way() {
+fn an_unreadable_line_is_named_and_prevents_only_what_needs_it() {
     let object = compute_xfs();
     let mut profile = profile();
     profile.spec.data.xfs_storage.file_system_commands.compute_commands.mount =
@@ -425,17 +421,17 @@ fn a_broken_line_is_named_and_stands_only_in_its_own_way() {
     let site = site(&object, Side::Compute);
     let units = desired(&object, Ok(&profile), &no_references, &site).unwrap();
     assert!(units.refused());
-    let told = units.mounts[0].as_ref().unwrap_err().to_string();
-    assert!(told.starts_with(
+    let error = units.mounts[0].as_ref().unwrap_err().to_string();
+    assert!(error.starts_with(
         "NnfStorageProfile default/fluxjob-7001-0 data.xfsStorage.fileSystemCommands.computeCommands.mount: unbalanced quotes"
-    ), "{told}");
+    ), "{error}");
     let units = desired(&deleted(&object), Ok(&profile), &no_references, &site).unwrap();
-    assert!(only(&units).unmount.is_some(), "unmounting goes on");
-    assert!(units.unreadable.is_empty(), "and has no need of it");
+    assert!(only(&units).unmount.is_some(), "unmounting does not need the line");
+    assert!(units.unreadable.is_empty(), "so it is not reported");
 }
 
 #[test]
-fn a_broken_line_that_puts_the_volume_down_is_replaced_by_a_plain_one() {
+fn an_unreadable_line_that_deactivates_the_volume_is_replaced_by_a_plain_one() {
     let object = compute_xfs();
     let mut profile = profile();
     let commands = &mut profile.spec.data.xfs_storage.block_device_commands.compute_commands;
@@ -474,7 +470,7 @@ fn a_deleted_object_is_unmounted_whatever_it_asks_for() {
 
 #[test]
 fn mounts_of_one_object_do_not_overlap() {
-    for (second, told) in [
+    for (second, expected) in [
         (
             PATH.to_owned(),
             format!("spec.mounts[1].mountPath: overlaps \"{PATH}\" of spec.mounts[0]"),
@@ -489,20 +485,20 @@ fn mounts_of_one_object_do_not_overlap() {
         let units = on_compute(&object).unwrap();
         assert!(units.refused() && units.mounts[0].is_ok());
         let message = units.mounts[1].as_ref().unwrap_err().to_string();
-        assert!(message.contains(&told), "{message}");
+        assert!(message.contains(&expected), "{message}");
     }
 }
 
 #[test]
 fn ids_that_chown_cannot_set_are_refused() {
     for value in [-1, i64::from(u32::MAX), 1 << 40] {
-        let told = told(|object| {
+        let error = error_of(|object| {
             object.spec.mounts[0].set_permissions = true;
             object.spec.mounts[0].user_id = Some(value);
         });
         assert!(
-            told.starts_with(&format!("spec.mounts[0].userID: {value} is not a numeric id")),
-            "{told}"
+            error.starts_with(&format!("spec.mounts[0].userID: {value} is not a numeric id")),
+            "{error}"
         );
     }
 }
@@ -518,7 +514,7 @@ fn an_index_tree_has_a_link_per_compute() {
 }
 
 #[test]
-fn a_lost_compute_leaves_its_directory_out_and_nothing_moves_up() {
+fn without_a_lost_compute_the_others_keep_their_indices() {
     let mut object = rabbit_index();
     object.spec.mounts.remove(1);
     let links: Vec<_> = on_rabbit(&object).trees[0].links.iter().map(ToString::to_string).collect();
@@ -548,8 +544,8 @@ fn hostile_computes_are_refused() {
         object.spec.mounts[1].compute = Some(name.into());
         let units = on_rabbit(&object);
         assert!(units.refused());
-        let told = units.mounts[1].as_ref().unwrap_err().to_string();
-        assert!(told.contains(message), "{told}");
+        let error = units.mounts[1].as_ref().unwrap_err().to_string();
+        assert!(error.contains(message), "{error}");
         assert!(units.mounts[0].is_ok() && units.mounts[2].is_ok());
     }
 }
@@ -606,7 +602,7 @@ fn objects_may_not_mount_beneath_the_index_root() {
 }
 
 #[test]
-fn block_storage_that_is_on_its_way_is_waited_for() {
+fn a_mount_waits_for_block_storage_that_is_not_ready() {
     let object = rabbit_index();
     let absent = |_: &ClientMountDeviceReference| {
         Err(ReferenceError::NotReady("NnfNodeBlockStorage rabbit-1/x is not ready".into()))
@@ -623,7 +619,7 @@ fn block_storage_that_is_on_its_way_is_waited_for() {
 }
 
 #[test]
-fn no_text_panics_the_reader() {
+fn no_text_makes_the_reader_panic() {
     for text in ["", "$", "$$", "$JOBID$", "\u{0}", "é/../", "//", "$MOUNT_PATH"] {
         let mut object = compute_xfs();
         let labels = object.metadata.labels.as_mut().unwrap();

@@ -1,4 +1,4 @@
-//! Plans index trees on rabbits: links and bind mounts that show an object's mounts under the computes' names.
+//! Index trees on rabbits: links and bind mounts by which an object's mounts have the computes' names.
 //!
 //! Mounts called `node-<k>` get their links beside them. A site whose controllers mount at other names keeps its directory
 //! as its data movers expect it; there the links and `node-<k>` bind mounts appear beneath the index root, if one is set.
@@ -15,7 +15,7 @@ use crate::site::Side;
 
 type Binds = Vec<(usize, Mount)>;
 
-/// The trees of one object. A compute that cannot be shown becomes an error of its mount.
+/// The trees of one object. A compute's name that cannot be used becomes an error of its mount.
 pub(super) fn trees(
     context: &Context<'_>,
     mounts: &mut [Result<Mount, MountError>],
@@ -24,11 +24,11 @@ pub(super) fn trees(
         return (Vec::new(), Vec::new());
     }
     let mut trees = Trees::default();
-    for (index, slot) in mounts.iter_mut().enumerate() {
-        let Ok(mount) = slot else { continue };
-        if let Err(problem) = trees.show(context, index, mount) {
+    for (index, entry) in mounts.iter_mut().enumerate() {
+        let Ok(mount) = entry else { continue };
+        if let Err(problem) = trees.add_mount(context, index, mount) {
             let path = mount.target.to_string();
-            *slot = Err(MountError { index, path, problem });
+            *entry = Err(MountError { index, path, problem });
         }
     }
     let trees_of = trees.links.into_iter().map(|(root, links)| IndexTree { root, links }).collect();
@@ -37,13 +37,15 @@ pub(super) fn trees(
 
 #[derive(Default)]
 struct Trees {
+    /// The links of each tree, by its root.
     links: BTreeMap<MountPoint, Vec<IndexLink>>,
     binds: Binds,
+    /// Index in `spec.mounts` by tree and compute, to find a compute that is named twice.
     seen: BTreeMap<(MountPoint, String), usize>,
 }
 
 impl Trees {
-    fn show(
+    fn add_mount(
         &mut self,
         context: &Context<'_>,
         index: usize,
@@ -58,14 +60,14 @@ impl Trees {
         };
         let target = last_name(&mount.target);
         if is_index(&target) {
-            return self.add(&parent, index, compute, &target);
+            return self.add_link(&parent, index, compute, &target);
         }
         match (&context.site.index_root, allocation(context, index)) {
             (Some(root), Some(allocation)) => {
                 let name = last_name(&parent);
                 let tree = root.tree(&name).map_err(MountProblem::MountPath)?;
                 let bind = root.bind(&name, allocation).map_err(MountProblem::MountPath)?;
-                self.add(&tree, index, compute, &format!("node-{allocation}"))?;
+                self.add_link(&tree, index, compute, &format!("node-{allocation}"))?;
                 self.binds.push((index, bind_mount(context, mount, bind)));
                 Ok(())
             }
@@ -73,7 +75,7 @@ impl Trees {
         }
     }
 
-    fn add(
+    fn add_link(
         &mut self,
         root: &MountPoint,
         index: usize,
@@ -110,7 +112,7 @@ fn is_index(name: &str) -> bool {
 }
 
 fn bind_mount(context: &Context<'_>, mount: &Mount, target: MountPoint) -> Mount {
-    // The bind mount has a hook scope of its own: the agent forgets hook records by scope, and those of the mount that it shows stay.
+    // The bind mount has a hook scope of its own: the agent forgets hook records by scope, and those of its source stay.
     let scope = HookScope::mount(context.uid, &target);
     let line = |field, text| {
         SiteCommand::new(field, text, BTreeMap::new())

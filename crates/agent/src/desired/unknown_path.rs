@@ -5,10 +5,10 @@ use storage::{
     observed::{MountedThing, Superblock},
 };
 
-/// A mount to be unmounted whose path is not known.
+/// A mount that is to be unmounted and whose path is not known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownPath {
-    /// Its path, with the unknown variables as the object has them.
+    /// The mount's path, with the unknown variables as the object has them.
     pub(super) path: String,
     pub(super) kind: FileSystemKind,
     pub(super) source: MountSource,
@@ -17,7 +17,7 @@ pub struct UnknownPath {
 }
 
 impl UnknownPath {
-    /// The mount at the literal path: observing it tells which processes use its device.
+    /// The mount at the literal path: observing it shows which processes use its device.
     pub fn at_literal_path(&self) -> Option<Mount> {
         let (scope, target) = self.literal.clone()?;
         Some(Mount {
@@ -40,9 +40,10 @@ impl UnknownPath {
                 MountSource::Volume { volume, id } => match there.superblock {
                     Superblock::Ours(found) if self.kind != FileSystemKind::Raw => found == *id,
                     Superblock::Ours(_) | Superblock::Foreign | Superblock::Unknown => {
-                        let lies_on = there.namespace.as_ref();
+                        let namespace = there.namespace.as_ref();
                         volume.namespaces.is_empty()
-                            || lies_on.is_none_or(|namespace| volume.namespaces.contains(namespace))
+                            || namespace
+                                .is_none_or(|namespace| volume.namespaces.contains(namespace))
                     }
                 },
                 MountSource::Lustre(source) => there.source == *source,

@@ -1,4 +1,4 @@
-//! The `$VARIABLES` that a ClientMount gives. `$DEVICE` and the like come later, when the agent has observed the node.
+//! The `$VARIABLES` that a ClientMount defines. `$DEVICE` and the like come later, when the agent has observed the node.
 
 use std::collections::BTreeMap;
 

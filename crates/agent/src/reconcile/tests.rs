@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use api::{ClientMount, ErrorType, Severity};
+use controller::Retry;
 use storage::{
     Converger,
     fake::{FakeHost, Fault},
@@ -59,7 +60,7 @@ fn mounts_then_nothing_is_left_to_do_then_unmounts() {
 }
 
 #[test]
-fn what_stands_at_the_path_is_named_and_left_alone() {
+fn what_occupies_the_path_is_named_and_left_alone() {
     type Plant = fn(&FakeHost);
     let cases: [(Plant, &str); 3] = [
         (
@@ -72,13 +73,13 @@ fn what_stands_at_the_path_is_named_and_left_alone() {
         ),
         (|host| host.plant_file(&point("/mnt/nnf/job-0")), "/mnt/nnf/job-0 is a file"),
     ];
-    for (plant, told) in cases {
+    for (plant, message) in cases {
         let chassis = Chassis::new(1);
         plant(&chassis.compute);
         let before = chassis.compute.foreign();
         let outcome = converge(&converger(&chassis.compute), &mounted(&chassis.object(0)));
         let failure = &only(&outcome).failure;
-        assert!(failure.user.starts_with(told), "{}", failure.user);
+        assert!(failure.user.starts_with(message), "{}", failure.user);
         assert!(failure.debug.starts_with("unable to mount file system: "), "{}", failure.debug);
         assert_eq!(
             (&failure.error_type, &failure.severity, failure.retry),
@@ -101,7 +102,7 @@ fn foreign_data_is_never_touched_and_waits_for_a_person() {
 }
 
 #[test]
-fn a_namespace_that_is_not_visible_yet_is_waited_for() {
+fn a_mount_waits_for_a_namespace_that_is_not_visible_yet() {
     let chassis = Chassis::new(1);
     let elsewhere = Arc::new(chassis.rabbit.peer("compute-2".parse().unwrap()));
     let outcome = converge(&converger(&elsewhere), &mounted(&chassis.object(0)));
@@ -115,7 +116,7 @@ fn a_namespace_that_is_not_visible_yet_is_waited_for() {
 }
 
 #[test]
-fn a_mount_in_use_is_told_with_errno_and_unmounted_when_it_is_free() {
+fn a_mount_in_use_is_reported_with_errno_and_unmounted_when_it_is_free() {
     let chassis = Chassis::new(1);
     let (object, converger) = (chassis.object(0), converger(&chassis.compute));
     assert!(converge(&converger, &mounted(&object)).done());
@@ -131,7 +132,7 @@ fn a_mount_in_use_is_told_with_errno_and_unmounted_when_it_is_free() {
 }
 
 #[test]
-fn any_step_may_fail_and_the_next_pass_goes_on() {
+fn after_a_failure_of_any_step_the_next_pass_goes_on() {
     for fault in [Fault::Before, Fault::Halfway, Fault::After] {
         for step in 0..4 {
             let chassis = Chassis::new(1);
@@ -145,7 +146,7 @@ fn any_step_may_fail_and_the_next_pass_goes_on() {
 }
 
 #[test]
-fn one_failing_mount_does_not_stop_the_others_and_every_failure_is_told() {
+fn one_failing_mount_does_not_stop_the_others_and_every_failure_is_reported() {
     let chassis = Chassis::new(3);
     let mut object = chassis.object(0);
     for index in [1, 2] {
@@ -172,7 +173,7 @@ fn one_invalid_mount_withholds_the_others() {
 }
 
 #[test]
-fn unmounting_proceeds_for_the_valid_ones() {
+fn unmounting_skips_invalid_mounts() {
     let chassis = Chassis::new(1);
     let (mut object, converger) = (chassis.object(0), converger(&chassis.compute));
     assert!(converge(&converger, &mounted(&object)).done());
@@ -180,12 +181,12 @@ fn unmounting_proceeds_for_the_valid_ones() {
     broken.mount_path = "relative".into();
     object.spec.mounts.push(broken);
     let outcome = converge(&converger, &to(&object, Goal::Unmounted));
-    assert!(outcome.done(), "what cannot be a mount was never one, and keeps nobody waiting");
+    assert!(outcome.done(), "an invalid mount was never mounted");
 }
 
-/// A line that cannot be read will never run: it neither keeps the file system mounted nor hides that it is.
+/// A line that cannot be read will never run: it must neither prevent the unmount nor hide that it was left out.
 #[test]
-fn a_broken_line_of_the_way_back_is_done_without_and_told() {
+fn unmounting_leaves_out_unreadable_lines_and_reports_them() {
     type Break = fn(&mut api::nnf_storage_profile::StorageProfile);
     let breaks: [(Break, &str); 6] = [
         (
@@ -226,29 +227,33 @@ fn a_broken_line_of_the_way_back_is_done_without_and_told() {
             "blockDeviceCommands.computeCommands.vgChange.lockStop",
         ),
     ];
-    for (broken, told) in breaks {
+    for (broken, field) in breaks {
         let chassis = Chassis::new(1);
         let (object, converger) = (chassis.object(0), converger(&chassis.compute));
         assert!(converge(&converger, &mounted(&object)).done());
         let mut profile = profile();
         broken(&mut profile.spec.data.xfs_storage);
         let outcome = converge(&converger, &by(&object, Ok(&profile), Goal::Unmounted));
-        assert_eq!((outcome.done(), mounts(&converger)), (true, Vec::new()), "{told}: {outcome:?}");
-        let said = crate::report::unreadable(&outcome).unwrap();
-        assert!(said.contains(told), "{said}");
+        assert_eq!(
+            (outcome.done(), mounts(&converger)),
+            (true, Vec::new()),
+            "{field}: {outcome:?}"
+        );
+        let text = crate::report::unreadable(&outcome).unwrap();
+        assert!(text.contains(field), "{text}");
         assert!(
             crate::report::error(&object.spec.node.parse().unwrap(), &outcome.failures).is_none()
         );
 
         let steps = chassis.compute.applied().len();
         let refused = converge(&converger, &by(&object, Ok(&profile), Goal::Mounted));
-        assert!(only(&refused).failure.user.contains(told), "{refused:?}");
+        assert!(only(&refused).failure.user.contains(field), "{refused:?}");
         assert_eq!(chassis.compute.applied().len(), steps, "nothing is touched");
     }
 }
 
 #[test]
-fn a_mount_whose_path_went_with_the_profile_is_not_called_unmounted_while_it_may_be_there() {
+fn a_mount_whose_path_only_the_profile_named_counts_as_mounted_while_it_may_be_there() {
     let mut profile = profile();
     let overrides = &mut profile.spec.data.xfs_storage.variable_override;
     overrides.insert("$WHERE".into(), "job-0".into());
@@ -258,7 +263,7 @@ fn a_mount_whose_path_went_with_the_profile_is_not_called_unmounted_while_it_may
         object.spec.mounts[0].mount_path = path.into();
         assert!(converge(&converger, &mounted(&chassis.object(1))).done());
         let lost = by(&object, crate::testing::NO_PROFILE, Goal::Unmounted);
-        assert!(converge(&converger, &lost).done(), "what another object has is not in question");
+        assert!(converge(&converger, &lost).done(), "another object's mount does not count");
 
         assert!(converge(&converger, &by(&object, Ok(&profile), Goal::Mounted)).done());
         let there = mounts(&converger).remove(1);
@@ -276,17 +281,17 @@ fn a_mount_whose_path_went_with_the_profile_is_not_called_unmounted_while_it_may
         chassis.compute.leave_elsewhere();
         let outcome = converge(&converger, &lost);
         assert!(outcome.done());
-        let said = crate::report::unreadable(&outcome).unwrap();
-        assert!(said.contains("default/fluxjob-7001-0 does not exist"), "{said}");
+        let text = crate::report::unreadable(&outcome).unwrap();
+        assert!(text.contains("default/fluxjob-7001-0 does not exist"), "{text}");
     }
 }
 
-/// A pass that panics after it unmounted what an object asked for earlier loses that this is gone.
+/// After a panic a pass unmounts a dropped mount that the pass before had unmounted already.
 #[test]
-fn what_is_gone_already_is_found_gone_beside_what_took_its_path() {
+fn a_dropped_mount_unmounted_before_does_not_affect_the_mount_at_its_path() {
     let chassis = Chassis::new(2);
     let (before, converger) = (chassis.object(0), converger(&chassis.compute));
-    let after = chassis.asking(&[("job-0", 1)]);
+    let after = chassis.object_with(&[("job-0", 1)]);
     let mut profile = profile();
     let commands = &mut profile.spec.data.xfs_storage.file_system_commands.compute_commands;
     commands.user_commands.pre_unmount = vec!["/site/preUnmount".into()];
@@ -300,8 +305,8 @@ fn what_is_gone_already_is_found_gone_beside_what_took_its_path() {
             dropped,
             now,
         };
-        let worked = work.carry_out(&converger, &chassis.records());
-        assert!(worked.outcome.done() && worked.gone.len() == 1, "{worked:?}");
+        let result = work.carry_out(&converger, &chassis.records());
+        assert!(result.outcome.done() && result.unmounted.len() == 1, "{result:?}");
         let seen = converger.observe(&Desired::OnlyMounts(Vec::new())).unwrap().mounts;
         let [(_, there)] = &seen[..] else { panic!("{seen:?}") };
         let id = storage::observed::Superblock::Ours(chassis.file_system(1));
@@ -336,7 +341,7 @@ fn on_rabbit(object: &ClientMount, chassis: &Chassis, site: &Site, goal: Goal) -
 }
 
 #[test]
-fn a_rabbit_shows_its_allocations_as_a_tree_and_takes_all_of_it_down() {
+fn a_rabbit_makes_an_index_tree_of_its_allocations_and_removes_all_of_it() {
     let chassis = Chassis::new(3);
     let object = rabbit_index();
     let site = site(&object, Side::Rabbit);
@@ -363,7 +368,7 @@ fn a_rabbit_shows_its_allocations_as_a_tree_and_takes_all_of_it_down() {
 }
 
 #[test]
-fn binds_follow_their_mounts_and_go_before_them() {
+fn binds_are_mounted_after_their_sources_and_unmounted_before_them() {
     let chassis = Chassis::new(3);
     let mut object = rabbit_index();
     for (place, mount) in object.spec.mounts.iter_mut().enumerate() {
@@ -373,7 +378,7 @@ fn binds_follow_their_mounts_and_go_before_them() {
     let converger = converger(&chassis.rabbit);
     let planned = plan(&converger, &on_rabbit(&object, &chassis, &site, Goal::Mounted)).unwrap();
     assert!(
-        planned.iter().any(|step| step == "show once more at /mnt/index/wf-0/node-2"),
+        planned.iter().any(|step| step == "bind mount at /mnt/index/wf-0/node-2"),
         "{planned:#?}"
     );
     let outcome = converge(&converger, &on_rabbit(&object, &chassis, &site, Goal::Mounted));
@@ -408,7 +413,7 @@ fn a_bind_of_a_mount_that_failed_is_left_out() {
 }
 
 #[test]
-fn several_namespaces_without_lvm_are_refused_with_a_remedy_for_who_has_it() {
+fn several_namespaces_without_lvm_are_refused_with_a_remedy_for_administrators() {
     let object = crate::testing::compute_gfs2();
     let host = Arc::new(FakeHost::new(
         object.spec.node.parse().unwrap(),
@@ -426,7 +431,8 @@ fn several_namespaces_without_lvm_are_refused_with_a_remedy_for_who_has_it() {
     assert!(failure.debug.contains("start the agents with --volumes lvm"), "{}", failure.debug);
     // The owner of the job starts no agents.
     assert!(
-        failure.user.contains("has 2 namespaces") && failure.user.ends_with(crate::error::ASK),
+        failure.user.contains("has 2 namespaces")
+            && failure.user.ends_with(crate::error::ASK_ADMINISTRATORS),
         "{}",
         failure.user
     );

@@ -26,7 +26,7 @@ pub struct Connection<S> {
 #[derive(Debug)]
 struct FirstRequest {
     deadline: Pin<Box<Sleep>>,
-    /// Ends when the server closes the connection early; `None` once it has.
+    /// Resolves when the server closes the connection early; `None` once it has.
     woken: Option<oneshot::Receiver<()>>,
 }
 
@@ -60,6 +60,7 @@ impl<S> Connection<S> {
         self.caller.clone()
     }
 
+    /// The underlying stream.
     pub fn stream(&self) -> &S {
         &self.stream
     }

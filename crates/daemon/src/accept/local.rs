@@ -7,26 +7,26 @@ use tokio::net::{UnixListener, UnixStream};
 
 use super::Listener;
 
-/// A unix socket that lets in root, our own user and those that are listed; it closes the connections of all others.
+/// A unix socket that accepts connections of root, our own user and the listed users, and closes those of all others.
 #[derive(Debug)]
 pub struct Local {
     listener: UnixListener,
-    /// `None` lets in everybody.
+    /// Uids of the listed users; `None` when every user may connect.
     allowed: Option<Vec<u32>>,
 }
 
 impl Local {
-    /// Lets in the users of `allowed` too, by their uids.
+    /// Accepts connections of the users whose uids are in `allowed`, beside root and our own user.
     pub fn new(listener: UnixListener, allowed: Vec<u32>) -> Self {
         Self { listener, allowed: Some(allowed) }
     }
 
-    /// Lets in every user of this host: whoever serves them must ask who each is.
+    /// Accepts connections of every user of this host: the service must check who the caller is.
     pub fn open(listener: UnixListener) -> Self {
         Self { listener, allowed: None }
     }
 
-    fn lets_in(&self, stream: &UnixStream) -> bool {
+    fn is_allowed(&self, stream: &UnixStream) -> bool {
         let peer = match stream.peer_cred() {
             Ok(peer) => peer,
             Err(error) => {
@@ -36,11 +36,11 @@ impl Local {
         };
         let (uid, pid) = (peer.uid(), peer.pid());
         let is_listed = self.allowed.as_ref().is_none_or(|allowed| allowed.contains(&uid));
-        let may = uid == 0 || uid == Uid::effective().as_raw() || is_listed;
-        if !may {
+        let is_allowed = uid == 0 || uid == Uid::effective().as_raw() || is_listed;
+        if !is_allowed {
             log::warn!(uid, pid:?; "close the connection of a user without access");
         }
-        may
+        is_allowed
     }
 }
 
@@ -50,7 +50,7 @@ impl Listener for Local {
     async fn accept(&self) -> io::Result<UnixStream> {
         loop {
             let (stream, _) = self.listener.accept().await?;
-            if self.lets_in(&stream) {
+            if self.is_allowed(&stream) {
                 return Ok(stream);
             }
         }

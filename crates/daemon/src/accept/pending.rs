@@ -1,4 +1,5 @@
-//! Pending connections, which made no request yet: each makes one or is closed, and never both.
+//! Pending connections, which have made no request yet. A connection that makes its first request is not closed as pending any
+//! more, and one that was closed as pending makes none.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -16,7 +17,7 @@ pub struct Caller(Arc<AtomicU8>);
 impl Caller {
     /// Notes a request: the connection is not closed as pending any more.
     pub fn made_request(&self) {
-        self.becomes(ACTIVE);
+        self.set_state(ACTIVE);
     }
 
     pub(super) fn has_made_request(&self) -> bool {
@@ -25,7 +26,7 @@ impl Caller {
 
     /// Closes the connection unless it made a request before; returns whether it is closed.
     pub(super) fn close(&self) -> bool {
-        self.becomes(CLOSED);
+        self.set_state(CLOSED);
         self.0.load(Ordering::Relaxed) == CLOSED
     }
 
@@ -33,7 +34,7 @@ impl Caller {
         self.0.load(Ordering::Relaxed) == CLOSED
     }
 
-    fn becomes(&self, state: u8) {
+    fn set_state(&self, state: u8) {
         // The first change of state wins.
         let _ = self.0.compare_exchange(NEW, state, Ordering::Relaxed, Ordering::Relaxed);
     }
@@ -46,8 +47,9 @@ pub(super) type Slot = Mutex<Option<OwnedSemaphorePermit>>;
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) caller: Caller,
-    /// Dropped to wake the connection.
+    /// Wakes the connection when it is dropped.
     pub(super) waker: oneshot::Sender<()>,
+    /// The connection's slot; gone once the connection has ended.
     pub(super) slot: Weak<Slot>,
 }
 

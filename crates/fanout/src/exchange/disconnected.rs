@@ -33,26 +33,16 @@ impl Exchange {
         let Some(status) = object.status.clone() else { return };
         if state.writes.report(&object, status, true) {
             log::info!(client_mount:% = key; "removes the finalizer of a deleted object that its node has unmounted");
-            self.write_wanted.notify_one();
-        }
-    }
-
-    /// The same for all objects of a node, or of all nodes.
-    pub(super) fn release_all_disconnected(&self, state: &mut State, node: Option<&str>) {
-        let concerned = |key: &Key| node.is_none_or(|node| key.namespace == node);
-        let keys = state.fanout.mounts().map(|object| object.key.clone());
-        let keys: Vec<Key> = keys.filter(concerned).collect();
-        for key in &keys {
-            self.release_disconnected(state, key);
+            self.write_requested.notify_one();
         }
     }
 
     /// Takes back in the status that everything is unmounted. Only then is the object sent to its node.
     pub(super) fn retract_unmounted(&self, state: &mut State, key: &Key) {
         let Some(object) = state.fanout.mount(key) else { return };
-        let status = serde_json::to_value(ClientMountStatus::taken_back(object.mounts));
+        let status = serde_json::to_value(ClientMountStatus::retracted(object.mounts));
         if state.writes.report(&object, status.unwrap_or(Value::Null), false) {
-            self.write_wanted.notify_one();
+            self.write_requested.notify_one();
         }
     }
 }

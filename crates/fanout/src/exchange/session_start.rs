@@ -19,12 +19,7 @@ impl Exchange {
 
     /// The next node whose session waits for its start; waits until there is one.
     pub(crate) async fn take_waiting_session(&self) -> String {
-        loop {
-            if let Some(node) = self.lock().waiting_sessions.waiting.pop_front() {
-                return node;
-            }
-            self.session_waiting.notified().await;
-        }
+        self.take(&self.session_waiting, |state| state.waiting_sessions.take()).await
     }
 
     /// The session of a taken node, if it still waits for its start; `None` ends the task for that node. While the watch on
@@ -33,12 +28,12 @@ impl Exchange {
         let mut state = self.lock();
         let epoch = state.fanout.waiting_session(node).filter(|_| self.is_ready(&state));
         if epoch.is_none() {
-            state.waiting_sessions.open.remove(node);
+            state.waiting_sessions.done(&node.to_owned());
         }
         epoch
     }
 
-    /// Starts a session with a list that was asked for after it opened; `false` while the watch does not know all of it.
+    /// Starts a session with a list that was requested after the session opened; `false` while the watch does not know all of it.
     pub(crate) fn start_session(&self, node: &str, epoch: u64, listing: &Listing) -> bool {
         let mut state = self.lock();
         self.is_ready(&state) && state.fanout.start_session(node, epoch, listing)

@@ -1,6 +1,6 @@
 use super::*;
 use crate::fanout::Listing;
-use crate::object::tests::mount;
+use crate::object::{ProfileObject, tests::mount};
 
 fn sent(exchange: &Exchange) -> Vec<String> {
     let mut all = Vec::new();
@@ -29,13 +29,13 @@ fn rabbits(name: &str) -> Option<Nodes> {
     Some(Nodes { rabbits: BTreeSet::from([name.to_owned()]), ..Nodes::default() })
 }
 
-/// One that serves n1, which has this object, by these profiles.
+/// An exchange with a started session of n1, which has this object, and with these profiles.
 fn serving(object: MountObject, profiles: Vec<ProfileObject>) -> Exchange {
     let exchange = Exchange::default();
     exchange.set_nodes(computes());
-    exchange.open("n1", 1, Audience::Compute);
+    exchange.open("n1", 1, NodeKind::Compute);
     exchange.replace_profiles(profiles);
-    assert!(sent(&exchange).is_empty(), "nothing before the list");
+    assert!(sent(&exchange).is_empty(), "nothing is sent before the list");
     exchange.replace_mounts(vec![object]);
     assert!(exchange.start_session(
         "n1",
@@ -45,7 +45,7 @@ fn serving(object: MountObject, profiles: Vec<ProfileObject>) -> Exchange {
     exchange
 }
 
-/// An exchange whose node was told of n1/a and has reported that it is mounted.
+/// An exchange that has sent n1/a to its node, which has reported that it is mounted.
 fn reported() -> Exchange {
     let exchange = serving(mount("n1", "a", 1, 5), vec![pinned()]);
     assert_eq!(sent(&exchange), ["desired a", "Synced(Synced)"]);
@@ -75,7 +75,7 @@ fn with_status(resource_version: u64, status: &serde_json::Value) -> MountObject
     object
 }
 
-/// The writer's work on n1/a, whose answer is this object; what was known meanwhile is in `before`.
+/// Carries out the pending write to n1/a: the watch brings `before`, then the API answers with `answer`.
 fn write(exchange: &Exchange, before: Vec<MountObject>, answer: MountObject) {
     let key = Key::new("n1", "a");
     let write = exchange.next_write(&key).expect("a status to write");
@@ -86,41 +86,45 @@ fn write(exchange: &Exchange, before: Vec<MountObject>, answer: MountObject) {
 }
 
 #[test]
-fn own_writes_wake_nobody_and_a_status_written_over_has_the_node_asked_again() {
+fn own_writes_send_nothing_and_an_overwritten_status_sends_the_object_again() {
     let exchange = reported();
     write(&exchange, vec![with_status(6, &state("mounted"))], with_status(6, &state("mounted")));
     let mut more = state("mounted");
     more["later"] = serde_json::json!(1);
     exchange.apply_mount(with_status(7, &more));
-    assert!(sent(&exchange).is_empty(), "it says what the node said");
+    assert!(sent(&exchange).is_empty(), "the status is as the node reported it");
     exchange.apply_mount(with_status(8, &state("other-hand")));
     assert_eq!(sent(&exchange), ["desired a"]);
     exchange.apply_mount(with_status(9, &state("other")));
-    assert!(sent(&exchange).is_empty(), "it is asked already");
+    assert!(sent(&exchange).is_empty(), "it is sent already");
     report(&exchange, 8);
     write(&exchange, Vec::new(), with_status(10, &state("mounted")));
     assert!(sent(&exchange).is_empty());
     exchange.replace_mounts(vec![with_status(12, &state("other-hand"))]);
-    assert_eq!(sent(&exchange), ["desired a"], "the watch was away while it was written over");
+    assert_eq!(
+        sent(&exchange),
+        ["desired a"],
+        "the status was overwritten while the watch was away"
+    );
 }
 
 #[test]
-fn a_status_written_over_along_with_the_finalizers_is_seen_once_the_node_holds_the_object_again() {
+fn a_status_overwritten_along_with_the_finalizers_is_noticed_once_the_finalizer_is_back() {
     let exchange = reported();
     write(&exchange, Vec::new(), with_status(6, &state("mounted")));
     let mut replaced = with_status(7, &state("other-hand"));
     replaced.finalizers.clear();
     exchange.apply_mount(replaced);
-    assert!(sent(&exchange).is_empty(), "it must be held first");
-    let hold = exchange.next_write(&Key::new("n1", "a")).unwrap();
-    assert!(hold.adds_finalizer());
-    exchange.written(&Key::new("n1", "a"), &hold);
+    assert!(sent(&exchange).is_empty(), "the finalizer comes first");
+    let finalizer = exchange.next_write(&Key::new("n1", "a")).unwrap();
+    assert!(finalizer.adds_finalizer());
+    exchange.written(&Key::new("n1", "a"), &finalizer);
     exchange.refresh_mount(with_status(8, &state("other-hand")));
     assert_eq!(sent(&exchange), ["desired a"]);
 }
 
 #[test]
-fn a_status_written_over_while_the_answer_to_our_write_was_on_its_way_is_seen() {
+fn a_status_overwritten_before_our_write_is_answered_is_noticed() {
     let exchange = reported();
     let meanwhile = vec![with_status(6, &state("mounted")), with_status(7, &state("other-hand"))];
     write(&exchange, meanwhile, with_status(6, &state("mounted")));
@@ -128,7 +132,7 @@ fn a_status_written_over_while_the_answer_to_our_write_was_on_its_way_is_seen() 
 }
 
 #[test]
-fn a_server_that_stores_something_else_has_the_node_asked_once_and_not_for_ever() {
+fn a_status_that_the_server_stores_differently_sends_the_object_once_and_not_for_ever() {
     let exchange = reported();
     write(&exchange, Vec::new(), with_status(6, &state("pruned")));
     assert_eq!(sent(&exchange), ["desired a"]);
@@ -138,7 +142,7 @@ fn a_server_that_stores_something_else_has_the_node_asked_once_and_not_for_ever(
 }
 
 #[test]
-fn a_refusal_that_is_written_over_is_written_again() {
+fn an_overwritten_refusal_is_written_again() {
     let (key, mut foreign) = (Key::new("n1", "a"), mount("n1", "a", 1, 5));
     foreign.node = "n2".to_owned();
     foreign.finalizers.clear();
@@ -158,7 +162,7 @@ fn a_refusal_that_is_written_over_is_written_again() {
 
 /// A job's mount waits for two answers of the API one after the other, and not for three.
 #[test]
-fn a_profile_is_read_while_the_finalizer_is_put_on() {
+fn a_profile_is_read_while_the_finalizer_is_added() {
     let mut fresh = mount("n1", "a", 1, 5);
     fresh.finalizers.clear();
     let key = fresh.key.clone();
@@ -166,19 +170,19 @@ fn a_profile_is_read_while_the_finalizer_is_put_on() {
     assert!(sent(&exchange).is_empty());
     let write = exchange.next_write(&key).unwrap();
     assert!(write.adds_finalizer());
-    assert_eq!(exchange.lock().pending_reads.waiting.pop_front(), Some(key.clone()));
+    assert_eq!(exchange.lock().pending_reads.take(), Some(key.clone()));
     let (version, profile) = exchange.profile_to_read(&key).unwrap();
     assert_eq!(profile, Key::new("default", "pinned"));
-    exchange.answer(&key, &version, Ok(pinned()));
-    assert!(sent(&exchange).is_empty(), "it may go before it is held");
+    exchange.set_profile_read(&key, &version, Ok(pinned()));
+    assert!(sent(&exchange).is_empty(), "it may be deleted before it has the finalizer");
     exchange.written(&key, &write);
     assert!(exchange.refresh_mount(mount("n1", "a", 1, 6)));
     assert_eq!(sent(&exchange), ["desired a", "Synced(Synced)"]);
-    assert_eq!(exchange.profile_to_read(&key), None, "it is read once");
+    assert_eq!(exchange.profile_to_read(&key), None, "the profile is read once");
 }
 
 #[test]
-fn what_is_meant_for_another_node_is_refused_and_never_told() {
+fn a_mount_of_another_node_is_refused_and_never_sent() {
     let mut foreign = mount("n1", "a", 1, 5);
     foreign.node = "n2".to_owned();
     foreign.finalizers.clear();
@@ -190,7 +194,7 @@ fn what_is_meant_for_another_node_is_refused_and_never_told() {
 }
 
 #[test]
-fn a_machine_refuses_only_once_it_knows_who_speaks_for_himself() {
+fn objects_are_refused_only_once_the_rabbits_are_known() {
     let exchange = Exchange::default();
     let mut foreign = mount("r1", "a", 1, 5);
     foreign.node = "n2".to_owned();
@@ -205,10 +209,10 @@ fn a_machine_refuses_only_once_it_knows_who_speaks_for_himself() {
 }
 
 #[test]
-fn a_node_is_let_in_only_while_the_watch_works_and_once_the_api_was_asked() {
+fn a_session_starts_only_while_the_watch_works_and_with_a_list_of_its_own() {
     let exchange = Exchange::default();
     let (ready, job) = (exchange.ready(), || mount("n1", "a", 1, 5));
-    exchange.open("n1", 1, Audience::Compute);
+    exchange.open("n1", 1, NodeKind::Compute);
     exchange.replace_mounts(vec![job()]);
     assert!(
         !*ready.borrow() && exchange.waiting_session("n1").is_none(),
@@ -216,24 +220,24 @@ fn a_node_is_let_in_only_while_the_watch_works_and_once_the_api_was_asked() {
     );
     exchange.replace_profiles(vec![pinned()]);
     assert!(*ready.borrow());
-    let taken = || exchange.lock().waiting_sessions.waiting.pop_front();
+    let taken = || exchange.lock().waiting_sessions.take();
     assert_eq!(taken().as_deref(), Some("n1"));
     assert_eq!(exchange.waiting_session("n1"), Some(1));
     exchange.watch_failed("ClientMount", &Trouble::Away("away".to_owned()));
-    exchange.open("n1", 2, Audience::Compute);
+    exchange.open("n1", 2, NodeKind::Compute);
     let listing = Listing { version: "9".to_owned(), objects: vec![job()] };
     assert!(!*ready.borrow() && !exchange.start_session("n1", 2, &listing));
     assert_eq!(exchange.waiting_session("n1"), None);
     assert_eq!(exchange.next("n1", 2), Ok(None));
     exchange.watch_recovered("ClientMount");
-    assert_eq!(taken().as_deref(), Some("n1"), "it is asked for again");
+    assert_eq!(taken().as_deref(), Some("n1"), "it is queued again");
     assert!(exchange.start_session("n1", 2, &listing));
     assert!(matches!(exchange.next("n1", 2), Ok(Some(v1::to_node::Message::Desired(_)))));
     assert_eq!(exchange.waiting_session("n1"), None);
 }
 
 #[test]
-fn a_complaint_is_logged_once_per_reason() {
+fn a_failure_is_logged_once_per_reason() {
     let exchange = Exchange::default();
     assert!(exchange.is_new_problem("away") && !exchange.is_new_problem("away"));
     exchange.request_succeeded();
@@ -247,8 +251,8 @@ fn unmounting(version: u64, is_deleted: bool, status: &serde_json::Value) -> Mou
     object
 }
 
-/// Knows one object, and no session of its node.
-fn alone(object: MountObject) -> Exchange {
+/// An exchange with one object whose node is not connected.
+fn disconnected(object: MountObject) -> Exchange {
     let exchange = Exchange::default();
     exchange.set_nodes(computes());
     exchange.replace_mounts(vec![object]);
@@ -264,9 +268,9 @@ fn is_released(exchange: &Exchange) -> bool {
 }
 
 #[test]
-fn a_deleted_object_goes_without_its_node_only_when_it_says_that_all_is_unmounted() {
+fn a_disconnected_nodes_finalizer_is_removed_only_when_the_status_says_unmounted() {
     let done = state("unmounted");
-    assert!(is_released(&alone(unmounting(5, true, &done))));
+    assert!(is_released(&disconnected(unmounting(5, true, &done))));
     let mut failed = done.clone();
     failed["error"] =
         serde_json::json!({"debugMessage": "d", "type": "Internal", "severity": "Major"});
@@ -289,12 +293,12 @@ fn a_deleted_object_goes_without_its_node_only_when_it_says_that_all_is_unmounte
         ),
         ("never reported", MountObject { status: None, ..unmounting(5, true, &done) }),
     ] {
-        assert_eq!(alone(object).next_write(&Key::new("n1", "a")), None, "{what}");
+        assert_eq!(disconnected(object).next_write(&Key::new("n1", "a")), None, "{what}");
     }
 }
 
 #[test]
-fn a_node_that_is_there_lets_go_itself_and_one_that_leaves_is_spoken_for() {
+fn a_connected_node_releases_its_object_itself_and_the_coordinator_does_once_it_disconnects() {
     let exchange = serving(unmounting(5, false, &state("unmounted")), vec![pinned()]);
     exchange.apply_mount(unmounting(6, true, &state("unmounted")));
     assert_eq!(exchange.next_write(&Key::new("n1", "a")), None);
@@ -303,7 +307,7 @@ fn a_node_that_is_there_lets_go_itself_and_one_that_leaves_is_spoken_for() {
 }
 
 #[test]
-fn the_coordinator_lets_go_only_for_what_the_layout_calls_a_compute() {
+fn the_coordinator_releases_objects_only_of_computes_of_the_layout() {
     let exchange = Exchange::default();
     exchange.replace_mounts(vec![unmounting(5, true, &state("unmounted"))]);
     assert!(!is_released(&exchange));
@@ -316,38 +320,36 @@ fn the_coordinator_lets_go_only_for_what_the_layout_calls_a_compute() {
 }
 
 #[test]
-fn the_word_that_all_is_unmounted_is_taken_back_before_a_node_mounts_again() {
+fn an_unmounted_status_is_retracted_before_a_node_mounts_again() {
     let mut again = with_status(5, &state("unmounted"));
     again.version.generation = 3;
     let exchange = serving(again.clone(), vec![pinned()]);
-    assert!(sent(&exchange).is_empty(), "the word stands");
+    assert!(sent(&exchange).is_empty(), "the status still says unmounted");
     let write = exchange.next_write(&again.key).unwrap();
-    let taken_back =
+    let retracted =
         serde_json::json!({"mounts": [{"state": "mounted", "ready": false}], "allReady": false});
-    assert_eq!(write.operations[1]["value"], taken_back);
+    assert_eq!(write.operations[1]["value"], retracted);
     exchange.written(&again.key, &write);
-    let stored =
-        MountObject { status: Some(taken_back), resource_version: "6".to_owned(), ..again };
+    let stored = MountObject { status: Some(retracted), resource_version: "6".to_owned(), ..again };
     assert!(exchange.refresh_mount(stored));
     assert_eq!(sent(&exchange), ["desired a", "Synced(Synced)"]);
 }
 
 #[test]
-fn an_api_that_does_not_take_the_word_back_keeps_the_mount_from_the_node_and_the_node_from_nothing_else()
- {
+fn an_api_that_refuses_the_retraction_withholds_that_mount_and_no_other() {
     let exchange = serving(with_status(5, &state("unmounted")), vec![pinned()]);
     assert!(sent(&exchange).is_empty());
     let key = Key::new("n1", "a");
     let write = exchange.next_write(&key).unwrap();
-    exchange.refused_write(&key, &write);
+    exchange.write_refused(&key, &write);
     assert_eq!(sent(&exchange), ["Synced(Synced)"]);
 }
 
 #[test]
-fn a_node_that_waits_for_a_job_hears_what_is_stored() {
+fn a_node_that_watches_a_job_gets_what_is_stored() {
     let exchange = serving(mount("n1", "a", 1, 5), vec![pinned()]);
     let all = |_: &_| true;
-    assert_eq!(exchange.job_mounts("n1", 1, all), None, "it was not told of everything");
+    assert_eq!(exchange.job_mounts("n1", 1, all), None, "not everything was sent yet");
     sent(&exchange);
     exchange.apply_mount(with_status(6, &state("mounted")));
     let mounts = exchange.job_mounts("n1", 1, all).unwrap();

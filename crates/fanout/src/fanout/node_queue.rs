@@ -1,10 +1,11 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use api::NoProfile;
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use super::{Audience, NoProfile};
+use super::NodeKind;
 use crate::object::{Version, precedes};
 
 /// What was last sent to a node about one object, and what the node reported.
@@ -26,30 +27,34 @@ impl Sent {
     }
 }
 
-/// One session's view of its objects.
+/// What one session has sent of the node's objects, and what it has to send.
 #[derive(Debug)]
 pub(super) struct NodeQueue {
+    /// The session's number; a later session of the node has a higher one.
     pub(super) epoch: u64,
-    pub(super) audience: Audience,
+    pub(super) node_kind: NodeKind,
     /// Whether the session waits for its start; until then nothing is sent.
     pub(super) is_waiting: bool,
     /// resourceVersion of the list with which the session started.
     since: String,
+    /// What was last sent about each object, by the object's name.
     pub(super) sent: HashMap<String, Sent>,
     /// Names of objects that may have to be sent.
     pub(super) dirty: BTreeSet<String>,
     /// Names that existed when the session started and were not sent yet; Synced waits for them.
     pub(super) unsent: BTreeSet<String>,
+    /// Whether Synced was sent.
     pub(super) synced: bool,
+    /// Wakes the session when there may be something to send.
     pub(super) notify: Arc<Notify>,
 }
 
 impl NodeQueue {
-    pub(super) fn new(epoch: u64, audience: Audience) -> Self {
+    pub(super) fn new(epoch: u64, node_kind: NodeKind) -> Self {
         Self {
             epoch,
-            audience,
-            is_waiting: audience == Audience::Compute,
+            node_kind,
+            is_waiting: node_kind == NodeKind::Compute,
             since: String::new(),
             sent: HashMap::new(),
             dirty: BTreeSet::new(),
@@ -63,7 +68,9 @@ impl NodeQueue {
     pub(super) fn start_session(&mut self, names: BTreeSet<String>, version: &str) {
         self.is_waiting = false;
         version.clone_into(&mut self.since);
-        self.seed(names);
+        self.dirty.clone_from(&names);
+        self.unsent = names;
+        self.notify.notify_one();
     }
 
     /// Whether an object was created and deleted before the session started, and a watch that is behind brings it only now.
@@ -77,17 +84,9 @@ impl NodeQueue {
         self.since.clear();
     }
 
-    pub(super) fn seed(&mut self, names: BTreeSet<String>) {
-        if self.audience == Audience::Rabbit {
-            return;
-        }
-        self.dirty.clone_from(&names);
-        self.unsent = names;
-        self.notify.notify_one();
-    }
-
-    pub(super) fn touch(&mut self, name: &str) {
-        if self.audience == Audience::Rabbit {
+    /// Marks an object as one that may have to be sent.
+    pub(super) fn mark_dirty(&mut self, name: &str) {
+        if self.node_kind == NodeKind::Rabbit {
             return;
         }
         self.dirty.insert(name.to_owned());

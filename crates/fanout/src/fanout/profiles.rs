@@ -2,26 +2,10 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::object::{Key, ProfileObject};
+use api::NoProfile;
 
-/// The API's answer to a read of a profile.
-pub(crate) type ProfileRead = Result<ProfileObject, NoProfile>;
-
-/// Why there is no profile, with a text for the user.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum NoProfile {
-    /// The profile does not exist.
-    Missing(String),
-    /// The API does not let the coordinator read it: it may exist.
-    Forbidden(String),
-}
-
-impl NoProfile {
-    pub(super) fn into_text(self) -> String {
-        let (Self::Missing(text) | Self::Forbidden(text)) = self;
-        text
-    }
-}
+use super::{Fanout, ProfileRead};
+use crate::object::{Key, MountObject, ProfileObject, Version};
 
 /// Profiles by key, and the ClientMounts that name them.
 #[derive(Debug, Default)]
@@ -38,7 +22,7 @@ impl Profiles {
         self.known.get(key)
     }
 
-    /// Takes in a profile; returns whether it changed.
+    /// Takes a profile; returns whether it changed.
     pub(super) fn apply(&mut self, profile: ProfileObject) -> bool {
         let known = self.known.get(&profile.key);
         if known.is_some_and(|known| known.resource_version == profile.resource_version) {
@@ -53,7 +37,7 @@ impl Profiles {
         self.known.remove(key).is_some()
     }
 
-    /// Takes in a complete list; returns the profiles that changed.
+    /// Takes a complete list; returns the profiles that changed.
     pub(super) fn replace(&mut self, profiles: Vec<ProfileObject>) -> Vec<Key> {
         self.listed = true;
         let listed: BTreeSet<Key> = profiles.iter().map(|profile| profile.key.clone()).collect();
@@ -95,9 +79,67 @@ impl Profiles {
     }
 }
 
-/// The text for the user about a profile that does not exist.
-pub(crate) fn missing(key: &Key) -> NoProfile {
-    NoProfile::Missing(format!(
-        "NnfStorageProfile {key} does not exist: create it, with data.pinned true"
-    ))
+impl Fanout {
+    /// The profile to read for an object, with the version of the object that names it; `None` when the profile is known or was
+    /// read for this version.
+    pub(crate) fn profile_to_read(&self, key: &Key) -> Option<(Version, Key)> {
+        let entry = self.entry(key)?;
+        let profile = entry.object.profile().ok()?;
+        let is_read = match &entry.profile_read {
+            // The watch brings a missing profile when it appears.
+            Some(Ok(_) | Err(NoProfile::Missing(_))) => true,
+            Some(Err(NoProfile::Forbidden(_))) | None => false,
+        };
+        if is_read || self.profiles.get(&profile).is_some() {
+            return None;
+        }
+        Some((entry.object.version.clone(), profile))
+    }
+
+    /// Takes the API's answer to the read for a version of an object, unless the object has changed since.
+    pub(crate) fn set_profile_read(&mut self, key: &Key, version: &Version, read: ProfileRead) {
+        let Some(entry) = self.entry_mut(key) else { return };
+        if entry.object.version == *version && entry.profile_read.as_ref() != Some(&read) {
+            entry.profile_read = Some(read);
+            self.mark_dirty(key);
+        }
+    }
+
+    /// Takes a profile as the API has it now; the objects that name it are sent again.
+    pub(crate) fn apply_profile(&mut self, profile: ProfileObject) {
+        let key = profile.key.clone();
+        if self.profiles.apply(profile) {
+            self.mark_users_dirty(&key);
+        }
+    }
+
+    /// Removes a profile that is gone.
+    pub(crate) fn remove_profile(&mut self, key: &Key) {
+        if self.profiles.remove(key) {
+            self.mark_users_dirty(key);
+        }
+    }
+
+    /// Takes a complete list of profiles.
+    pub(crate) fn replace_profiles(&mut self, profiles: Vec<ProfileObject>) {
+        for key in self.profiles.replace(profiles) {
+            self.mark_users_dirty(&key);
+        }
+    }
+
+    /// Sends the objects that name a profile again, without what was read of it: the watch has a newer version now.
+    fn mark_users_dirty(&mut self, profile: &Key) {
+        for user in self.profiles.users(profile) {
+            if let Some(entry) = self.entry_mut(&user) {
+                entry.profile_read = None;
+            }
+            self.mark_dirty(&user);
+        }
+    }
+
+    pub(super) fn index_profile(&mut self, key: &Key, object: Option<&MountObject>) {
+        let before = self.entry(key).and_then(|entry| entry.object.profile().ok());
+        let after = object.and_then(|object| object.profile().ok());
+        self.profiles.index(key, before, after);
+    }
 }

@@ -1,6 +1,6 @@
 //! Sessions that wait for their start, because the watch may be behind what another coordinator sent to their node.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Entry, Fanout};
 use crate::object::{MountObject, precedes};
@@ -24,12 +24,13 @@ impl Fanout {
         self.queues.iter().filter(|(_, queue)| queue.is_waiting).map(|(node, _)| node)
     }
 
-    /// Starts a session with a list that was asked for after it opened; `false` while the watch does not know all of it.
+    /// Starts a session with a list that was requested after the session opened; `false` while the watch does not know all of it.
     pub(crate) fn start_session(&mut self, node: &str, epoch: u64, listing: &Listing) -> bool {
-        if !self.knows_all_of(node, listing) {
+        if !self.listed() || !self.knows_all_of(node, listing) {
             return false;
         }
-        let names = self.names(node);
+        let known = self.mounts.get(node).into_iter();
+        let names = known.flat_map(BTreeMap::keys).cloned().collect();
         if let Some(queue) = self.queues.get_mut(node).filter(|queue| queue.epoch == epoch) {
             queue.start_session(names, &listing.version);
         }

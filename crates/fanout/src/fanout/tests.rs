@@ -1,5 +1,5 @@
 use super::*;
-use crate::object::tests::mount;
+use crate::object::{Version, tests::mount};
 
 const EPOCH: u64 = 7;
 
@@ -18,9 +18,9 @@ fn listed(objects: Vec<MountObject>) -> Fanout {
     fanout
 }
 
-/// A node comes, and the API lists nothing that is not known.
-fn join(fanout: &mut Fanout, node: &str, epoch: u64) {
-    fanout.open(node, epoch, Audience::Compute);
+/// A session opens and starts: the API lists nothing that the watch does not know.
+fn connect(fanout: &mut Fanout, node: &str, epoch: u64) {
+    fanout.open(node, epoch, NodeKind::Compute);
     assert!(fanout.start_session(node, epoch, &listing(0, Vec::new())));
 }
 
@@ -32,7 +32,7 @@ fn missing() -> NoProfile {
     NoProfile::Missing("missing".to_owned())
 }
 
-/// Everything there is to do for a node now, in short.
+/// Everything that is to be done for a node now, in short.
 fn drain(fanout: &mut Fanout, node: &str) -> Vec<String> {
     let mut all = Vec::new();
     loop {
@@ -48,9 +48,9 @@ fn drain(fanout: &mut Fanout, node: &str) -> Vec<String> {
             Next::Desired(desired) => format!("desired {} without profile", desired.name),
             Next::Gone(gone) => format!("gone {} {}", gone.name, gone.uid),
             Next::Synced => "synced".to_owned(),
-            Next::AddFinalizer(key) => format!("hold {key}"),
-            Next::RetractUnmounted(key) => format!("take back {key}"),
-            Next::ReadProfile(key) => format!("ask {key}"),
+            Next::AddFinalizer(key) => format!("add finalizer {key}"),
+            Next::RetractUnmounted(key) => format!("retract {key}"),
+            Next::ReadProfile(key) => format!("read profile {key}"),
             Next::Ended => "ended".to_owned(),
             Next::Idle => return all,
         });
@@ -60,7 +60,7 @@ fn drain(fanout: &mut Fanout, node: &str) -> Vec<String> {
     }
 }
 
-fn unheld(mut object: MountObject) -> MountObject {
+fn without_finalizer(mut object: MountObject) -> MountObject {
     object.finalizers.clear();
     object
 }
@@ -71,10 +71,10 @@ fn deleting(mut object: MountObject) -> MountObject {
 }
 
 #[test]
-fn a_node_hears_its_own_objects_then_synced() {
+fn a_node_receives_its_own_objects_then_synced() {
     let mut fanout =
         listed(vec![mount("n1", "a", 1, 5), mount("n2", "b", 1, 6), mount("n1", "c", 1, 7)]);
-    join(&mut fanout, "n1", EPOCH);
+    connect(&mut fanout, "n1", EPOCH);
     assert_eq!(
         drain(&mut fanout, "n1"),
         ["desired a@5 profile 1", "desired c@7 profile 1", "synced"]
@@ -83,36 +83,38 @@ fn a_node_hears_its_own_objects_then_synced() {
 }
 
 #[test]
-fn nothing_is_told_before_both_lists_were_read() {
+fn nothing_is_sent_before_both_lists_were_read() {
     let mut fanout = Fanout::default();
-    join(&mut fanout, "n1", EPOCH);
+    fanout.open("n1", EPOCH, NodeKind::Compute);
+    let starts = |fanout: &mut Fanout| fanout.start_session("n1", EPOCH, &listing(0, Vec::new()));
     fanout.apply_mount(mount("n1", "a", 1, 5));
-    assert!(drain(&mut fanout, "n1").is_empty());
+    assert!(!starts(&mut fanout) && drain(&mut fanout, "n1").is_empty());
     fanout.replace_mounts(vec![mount("n1", "a", 1, 5)]);
-    assert!(drain(&mut fanout, "n1").is_empty());
+    assert!(!starts(&mut fanout) && drain(&mut fanout, "n1").is_empty());
     fanout.replace_profiles(vec![profile("1")]);
+    assert!(starts(&mut fanout));
     assert_eq!(drain(&mut fanout, "n1"), ["desired a@5 profile 1", "synced"]);
 }
 
 #[test]
-fn a_node_is_told_nothing_while_less_is_known_than_the_api_has() {
+fn a_node_receives_nothing_while_the_watch_is_behind_the_api() {
     let before = mount("n1", "a", 1, 5);
     let mut fanout = listed(vec![before.clone(), mount("n1", "ended", 1, 6)]);
-    fanout.open("n1", EPOCH, Audience::Compute);
-    assert_eq!(drain(&mut fanout, "n1"), [""; 0], "the API was not asked");
+    fanout.open("n1", EPOCH, NodeKind::Compute);
+    assert_eq!(drain(&mut fanout, "n1"), [""; 0], "the API has not listed its objects");
     let (unmounted, made) = (mount("n1", "a", 2, 15), mount("n1", "made", 1, 16));
     let now = listing(20, vec![unmounted.clone(), made.clone()]);
-    let admitted = |fanout: &mut Fanout| {
+    let starts = |fanout: &mut Fanout| {
         assert!(drain(fanout, "n1").is_empty());
         fanout.start_session("n1", EPOCH, &now)
     };
-    assert!(!admitted(&mut fanout));
+    assert!(!starts(&mut fanout));
     fanout.apply_mount(unmounted);
-    assert!(!admitted(&mut fanout));
+    assert!(!starts(&mut fanout));
     fanout.apply_mount(made);
-    assert!(!admitted(&mut fanout), "what is not in the list any more is still known");
+    assert!(!starts(&mut fanout), "the watch still has an object that is not in the list");
     fanout.remove_mount(&Key::new("n1", "ended"), "uid-ended");
-    assert!(admitted(&mut fanout));
+    assert!(starts(&mut fanout));
     assert_eq!(
         drain(&mut fanout, "n1"),
         ["desired a@15 profile 1", "desired made@16 profile 1", "synced"]
@@ -120,11 +122,11 @@ fn a_node_is_told_nothing_while_less_is_known_than_the_api_has() {
 }
 
 #[test]
-fn a_watch_that_is_ahead_of_the_list_holds_nobody_up() {
+fn a_watch_that_is_ahead_of_the_list_delays_no_session() {
     let mut later = mount("n1", "a", 2, 25);
     later.status = Some(serde_json::json!({"allReady": true}));
     let mut fanout = listed(vec![later, mount("n1", "b", 1, 5), mount("n1", "new", 1, 26)]);
-    fanout.open("n1", EPOCH, Audience::Compute);
+    fanout.open("n1", EPOCH, NodeKind::Compute);
     // Of b only the status differs.
     let then = listing(20, vec![mount("n1", "a", 1, 5), mount("n1", "b", 1, 19)]);
     assert!(fanout.start_session("n1", EPOCH, &then));
@@ -132,18 +134,18 @@ fn a_watch_that_is_ahead_of_the_list_holds_nobody_up() {
 }
 
 #[test]
-fn a_list_for_an_earlier_session_admits_no_later_one() {
+fn a_list_for_an_earlier_session_starts_no_later_one() {
     let mut fanout = listed(vec![mount("n1", "a", 1, 5)]);
-    fanout.open("n1", EPOCH, Audience::Compute);
+    fanout.open("n1", EPOCH, NodeKind::Compute);
     fanout.start_session("n1", EPOCH - 1, &listing(5, vec![mount("n1", "a", 1, 5)]));
     assert!(drain(&mut fanout, "n1").is_empty());
     assert_eq!(fanout.waiting_session("n1"), Some(EPOCH));
 }
 
 #[test]
-fn what_came_and_went_before_a_node_was_admitted_is_not_told_late() {
+fn an_object_created_and_deleted_before_the_session_started_is_not_sent() {
     let mut fanout = listed(vec![mount("n1", "a", 1, 5)]);
-    fanout.open("n1", EPOCH, Audience::Compute);
+    fanout.open("n1", EPOCH, NodeKind::Compute);
     assert!(fanout.start_session("n1", EPOCH, &listing(20, vec![mount("n1", "a", 1, 5)])));
     drain(&mut fanout, "n1");
     fanout.apply_mount(mount("n1", "past", 1, 20));
@@ -151,16 +153,16 @@ fn what_came_and_went_before_a_node_was_admitted_is_not_told_late() {
     fanout.apply_mount(mount("n1", "new", 1, 21));
     fanout.apply_mount(mount("n1", "a", 2, 22));
     assert_eq!(drain(&mut fanout, "n1"), ["desired a@22 profile 1", "desired new@21 profile 1"]);
-    // An API that was restored counts from an earlier number on: its list is what there is.
+    // An API that was restored counts from an earlier number on: its list has all objects.
     let restored = [mount("n1", "a", 2, 22), mount("n1", "new", 1, 21), mount("n1", "b", 1, 9)];
     fanout.replace_mounts(restored.to_vec());
     assert_eq!(drain(&mut fanout, "n1"), ["desired b@9 profile 1"]);
 }
 
 #[test]
-fn status_and_finalizer_of_ones_own_wake_nobody() {
+fn own_statuses_and_finalizers_send_nothing() {
     let mut fanout = listed(vec![mount("n1", "a", 1, 5)]);
-    join(&mut fanout, "n1", EPOCH);
+    connect(&mut fanout, "n1", EPOCH);
     drain(&mut fanout, "n1");
     let mut later = mount("n1", "a", 1, 8);
     later.status = Some(serde_json::json!({"allReady": true}));
@@ -169,9 +171,9 @@ fn status_and_finalizer_of_ones_own_wake_nobody() {
 }
 
 #[test]
-fn each_change_that_matters_is_told_once_and_newest_wins() {
+fn each_change_that_a_node_acts_on_is_sent_once_and_the_newest_wins() {
     let mut fanout = listed(vec![mount("n1", "a", 1, 5)]);
-    join(&mut fanout, "n1", EPOCH);
+    connect(&mut fanout, "n1", EPOCH);
     drain(&mut fanout, "n1");
     fanout.apply_mount(mount("n1", "a", 2, 6));
     fanout.apply_mount(mount("n1", "a", 3, 7));
@@ -186,58 +188,58 @@ fn each_change_that_matters_is_told_once_and_newest_wins() {
 }
 
 #[test]
-fn an_older_reading_is_ignored() {
+fn an_older_version_is_ignored() {
     let mut fanout = listed(vec![mount("n1", "a", 2, 9)]);
     assert_eq!(fanout.apply_mount(mount("n1", "a", 1, 5)), Change::Nothing);
     assert_eq!(fanout.mount(&Key::new("n1", "a")).unwrap().version.generation, 2);
 }
 
 #[test]
-fn finalizer_comes_before_the_node_is_told_and_synced_waits_for_it() {
-    let mut fanout = listed(vec![unheld(mount("n1", "a", 1, 5))]);
-    join(&mut fanout, "n1", EPOCH);
-    assert_eq!(drain(&mut fanout, "n1"), ["hold n1/a"]);
+fn the_finalizer_is_added_before_the_object_is_sent_and_synced_waits_for_it() {
+    let mut fanout = listed(vec![without_finalizer(mount("n1", "a", 1, 5))]);
+    connect(&mut fanout, "n1", EPOCH);
+    assert_eq!(drain(&mut fanout, "n1"), ["add finalizer n1/a"]);
     fanout.apply_mount(mount("n1", "a", 1, 6));
     assert_eq!(drain(&mut fanout, "n1"), ["desired a@6 profile 1", "synced"]);
 }
 
 #[test]
-fn synced_does_not_wait_for_an_object_that_vanished() {
-    let mut fanout = listed(vec![unheld(mount("n1", "a", 1, 5))]);
-    join(&mut fanout, "n1", EPOCH);
-    assert_eq!(drain(&mut fanout, "n1"), ["hold n1/a"]);
+fn synced_does_not_wait_for_a_deleted_object() {
+    let mut fanout = listed(vec![without_finalizer(mount("n1", "a", 1, 5))]);
+    connect(&mut fanout, "n1", EPOCH);
+    assert_eq!(drain(&mut fanout, "n1"), ["add finalizer n1/a"]);
     fanout.remove_mount(&Key::new("n1", "a"), "uid-a");
     assert_eq!(drain(&mut fanout, "n1"), ["synced"]);
 }
 
 #[test]
-fn gone_when_the_object_or_the_nodes_hold_on_it_goes() {
+fn gone_is_sent_when_the_object_or_its_finalizer_is_gone() {
     let mut fanout = listed(vec![mount("n1", "a", 1, 5), mount("n1", "b", 1, 6)]);
-    join(&mut fanout, "n1", EPOCH);
+    connect(&mut fanout, "n1", EPOCH);
     drain(&mut fanout, "n1");
     fanout.remove_mount(&Key::new("n1", "a"), "uid-a");
-    fanout.apply_mount(deleting(unheld(mount("n1", "b", 1, 7))));
+    fanout.apply_mount(deleting(without_finalizer(mount("n1", "b", 1, 7))));
     assert_eq!(drain(&mut fanout, "n1"), ["gone a uid-a", "gone b uid-b"]);
     fanout.remove_mount(&Key::new("n1", "b"), "uid-b");
     assert!(drain(&mut fanout, "n1").is_empty());
 }
 
 #[test]
-fn a_namesake_made_anew_is_gone_then_desired() {
+fn a_new_object_of_the_same_name_is_gone_then_desired() {
     let mut fanout = listed(vec![mount("n1", "a", 1, 5)]);
-    join(&mut fanout, "n1", EPOCH);
+    connect(&mut fanout, "n1", EPOCH);
     drain(&mut fanout, "n1");
-    let mut anew = mount("n1", "a", 1, 9);
-    anew.version.uid = "second".to_owned();
-    fanout.apply_mount(anew);
+    let mut second = mount("n1", "a", 1, 9);
+    second.version.uid = "second".to_owned();
+    fanout.apply_mount(second);
     fanout.remove_mount(&Key::new("n1", "a"), "uid-a");
     assert_eq!(drain(&mut fanout, "n1"), ["gone a uid-a", "desired a@9 profile 1"]);
 }
 
 #[test]
-fn a_relist_tells_what_was_missed() {
+fn a_new_list_sends_the_missed_changes() {
     let mut fanout = listed(vec![mount("n1", "a", 1, 5), mount("n1", "b", 1, 6)]);
-    join(&mut fanout, "n1", EPOCH);
+    connect(&mut fanout, "n1", EPOCH);
     drain(&mut fanout, "n1");
     fanout.replace_mounts(vec![mount("n1", "b", 2, 20), mount("n1", "c", 1, 21)]);
     assert_eq!(
@@ -246,24 +248,24 @@ fn a_relist_tells_what_was_missed() {
     );
 }
 
-/// With a mount whose profile the watch, which may be behind, does not know.
-fn asking() -> (Fanout, Key, Version) {
+/// A mount whose profile the watch does not know, because the watch may be behind.
+fn without_profile() -> (Fanout, Key, Version) {
     let mut fanout = Fanout::default();
     fanout.replace_profiles(Vec::new());
     let object = mount("n1", "a", 1, 5);
     let (key, version) = (object.key.clone(), object.version.clone());
     fanout.replace_mounts(vec![object]);
-    join(&mut fanout, "n1", EPOCH);
-    assert_eq!(drain(&mut fanout, "n1"), ["ask n1/a"]);
+    connect(&mut fanout, "n1", EPOCH);
+    assert_eq!(drain(&mut fanout, "n1"), ["read profile n1/a"]);
     (fanout, key, version)
 }
 
 #[test]
-fn profile_missing_then_made_then_changed() {
-    let (mut fanout, key, version) = asking();
-    fanout.answer(&key, &version, Err(missing()));
+fn a_profile_is_missing_then_created_then_changed() {
+    let (mut fanout, key, version) = without_profile();
+    fanout.set_profile_read(&key, &version, Err(missing()));
     assert_eq!(drain(&mut fanout, "n1"), ["desired a without profile", "synced"]);
-    assert_eq!(fanout.profile_to_read(&key), None, "the watch tells when it is there");
+    assert_eq!(fanout.profile_to_read(&key), None, "the watch brings it when it is created");
     fanout.apply_profile(profile("8"));
     assert_eq!(drain(&mut fanout, "n1"), ["desired a@5 profile 8"]);
     fanout.apply_profile(profile("8"));
@@ -271,44 +273,44 @@ fn profile_missing_then_made_then_changed() {
     fanout.apply_profile(profile("9"));
     assert_eq!(drain(&mut fanout, "n1"), ["desired a@5 profile 9"]);
     fanout.remove_profile(&Key::new("default", "pinned"));
-    assert_eq!(drain(&mut fanout, "n1"), ["ask n1/a"], "it may have been made anew");
-    fanout.answer(&key, &version, Err(missing()));
+    assert_eq!(drain(&mut fanout, "n1"), ["read profile n1/a"], "it may have been created again");
+    fanout.set_profile_read(&key, &version, Err(missing()));
     assert_eq!(drain(&mut fanout, "n1"), ["desired a without profile"]);
 }
 
 #[test]
-fn a_profile_that_the_watch_does_not_know_yet_is_told_as_it_was_read() {
-    let (mut fanout, key, version) = asking();
+fn a_profile_that_the_watch_does_not_know_yet_is_sent_as_it_was_read() {
+    let (mut fanout, key, version) = without_profile();
     assert_eq!(
         fanout.profile_to_read(&key),
         Some((version.clone(), Key::new("default", "pinned")))
     );
-    fanout.answer(&key, &version, Ok(profile("8")));
+    fanout.set_profile_read(&key, &version, Ok(profile("8")));
     assert_eq!(drain(&mut fanout, "n1"), ["desired a@5 profile 8", "synced"]);
     fanout.replace_profiles(vec![profile("8")]);
-    assert!(drain(&mut fanout, "n1").is_empty(), "the watch has nothing new to say");
+    assert!(drain(&mut fanout, "n1").is_empty(), "the watch has the same version");
     assert_eq!(fanout.profile_to_read(&key), None);
 }
 
 #[test]
-fn an_object_meant_for_another_node_is_told_to_nobody() {
-    let mut foreign = unheld(mount("n1", "a", 1, 5));
+fn an_object_of_another_node_is_sent_to_nobody() {
+    let mut foreign = without_finalizer(mount("n1", "a", 1, 5));
     foreign.node = "n2".to_owned();
     let text = refusal(&foreign).unwrap();
     assert!(text.contains("namespace n1") && text.contains("\"n2\""), "{text}");
     let mut fanout = listed(vec![foreign.clone()]);
-    join(&mut fanout, "n1", EPOCH);
+    connect(&mut fanout, "n1", EPOCH);
     assert_eq!(drain(&mut fanout, "n1"), ["synced"]);
     foreign.finalizers = mount("n1", "a", 1, 5).finalizers;
-    assert_eq!(refusal(&foreign), None, "the node that holds it must clean up");
+    assert_eq!(refusal(&foreign), None, "the node that added the finalizer must clean up");
 }
 
 #[test]
 fn a_newer_session_ends_the_older_one() {
     let mut fanout = listed(vec![mount("n1", "a", 1, 5)]);
-    join(&mut fanout, "n1", EPOCH - 1);
+    connect(&mut fanout, "n1", EPOCH - 1);
     assert!(matches!(fanout.next("n1", EPOCH - 1), Next::Desired(_)));
-    join(&mut fanout, "n1", EPOCH);
+    connect(&mut fanout, "n1", EPOCH);
     assert_eq!(fanout.next("n1", EPOCH - 1), Next::Ended);
     fanout.close("n1", EPOCH - 1);
     assert_eq!(drain(&mut fanout, "n1"), ["desired a@5 profile 1", "synced"]);
@@ -317,7 +319,7 @@ fn a_newer_session_ends_the_older_one() {
 }
 
 #[test]
-fn a_report_answers_only_what_is_asked_now() {
+fn a_report_counts_only_for_the_current_version() {
     let mut fanout = listed(vec![mount("n1", "a", 1, 5)]);
     let key = Key::new("n1", "a");
     fanout.apply_mount(mount("n1", "a", 1, 8)); // a status
@@ -330,12 +332,12 @@ fn a_report_answers_only_what_is_asked_now() {
 }
 
 #[test]
-fn ten_thousand_objects_cost_their_own_node_only() {
+fn ten_thousand_objects_are_queued_for_their_own_nodes_only() {
     let objects =
         (0..10_000).map(|i| mount(&format!("n{}", i % 2500), &format!("m{i}"), 1, i + 1)).collect();
     let mut fanout = listed(objects);
-    join(&mut fanout, "n3", EPOCH);
-    join(&mut fanout, "n4", EPOCH);
+    connect(&mut fanout, "n3", EPOCH);
+    connect(&mut fanout, "n4", EPOCH);
     assert_eq!(drain(&mut fanout, "n3").len(), 5);
     assert_eq!(fanout.queues["n4"].dirty.len(), 4);
     fanout.apply_mount(mount("n9", "m9", 2, 20_000));
@@ -343,9 +345,9 @@ fn ten_thousand_objects_cost_their_own_node_only() {
 }
 
 #[test]
-fn a_rabbit_is_told_nothing_and_hears_of_its_end() {
+fn a_rabbit_receives_nothing_but_the_end_of_its_session() {
     let mut fanout = listed(vec![mount("rabbit-1", "a", 1, 5)]);
-    fanout.open("rabbit-1", EPOCH, Audience::Rabbit);
+    fanout.open("rabbit-1", EPOCH, NodeKind::Rabbit);
     fanout.apply_mount(mount("rabbit-1", "a", 2, 6));
     assert!(drain(&mut fanout, "rabbit-1").is_empty());
     fanout.close_all();
@@ -353,61 +355,66 @@ fn a_rabbit_is_told_nothing_and_hears_of_its_end() {
 }
 
 #[test]
-fn an_object_that_takes_no_finalizer_does_not_hold_up_the_node() {
-    let mut fanout = listed(vec![unheld(mount("n1", "a", 1, 5)), mount("n1", "b", 1, 6)]);
-    join(&mut fanout, "n1", EPOCH);
-    assert_eq!(drain(&mut fanout, "n1"), ["hold n1/a", "desired b@6 profile 1"]);
+fn an_object_whose_finalizer_is_refused_does_not_delay_the_others() {
+    let mut fanout =
+        listed(vec![without_finalizer(mount("n1", "a", 1, 5)), mount("n1", "b", 1, 6)]);
+    connect(&mut fanout, "n1", EPOCH);
+    assert_eq!(drain(&mut fanout, "n1"), ["add finalizer n1/a", "desired b@6 profile 1"]);
     fanout.write_refused(&Key::new("n1", "a"));
     assert_eq!(drain(&mut fanout, "n1"), ["synced"]);
-    fanout.apply_mount(unheld(mount("n1", "a", 2, 7)));
-    assert_eq!(drain(&mut fanout, "n1"), ["hold n1/a"], "a change is news");
+    fanout.apply_mount(without_finalizer(mount("n1", "a", 2, 7)));
+    assert_eq!(
+        drain(&mut fanout, "n1"),
+        ["add finalizer n1/a"],
+        "the change may make the write possible"
+    );
 }
 
 #[test]
-fn the_finalizer_comes_before_the_profile_is_asked_for() {
-    let (mut fanout, _, _) = asking();
-    fanout.apply_mount(unheld(mount("n1", "b", 1, 6)));
-    assert_eq!(drain(&mut fanout, "n1"), ["hold n1/b"]);
-    let held = mount("n1", "b", 1, 7);
-    let (key, version) = (held.key.clone(), held.version.clone());
-    fanout.apply_mount(held);
-    assert_eq!(drain(&mut fanout, "n1"), ["ask n1/b"]);
-    fanout.answer(&key, &version, Err(missing()));
+fn the_finalizer_is_added_before_the_profile_is_read() {
+    let (mut fanout, _, _) = without_profile();
+    fanout.apply_mount(without_finalizer(mount("n1", "b", 1, 6)));
+    assert_eq!(drain(&mut fanout, "n1"), ["add finalizer n1/b"]);
+    let with_finalizer = mount("n1", "b", 1, 7);
+    let (key, version) = (with_finalizer.key.clone(), with_finalizer.version.clone());
+    fanout.apply_mount(with_finalizer);
+    assert_eq!(drain(&mut fanout, "n1"), ["read profile n1/b"]);
+    fanout.set_profile_read(&key, &version, Err(missing()));
     assert_eq!(drain(&mut fanout, "n1"), ["desired b without profile"]);
-    fanout.answer(&key, &version, Err(missing()));
-    assert!(drain(&mut fanout, "n1").is_empty(), "the same answer is no news");
+    fanout.set_profile_read(&key, &version, Err(missing()));
+    assert!(drain(&mut fanout, "n1").is_empty(), "the same answer changes nothing");
 }
 
 #[test]
-fn a_profile_that_may_not_be_read_is_told_apart_and_asked_for_again() {
-    let (mut fanout, key, version) = asking();
-    for (answer, unread) in
+fn a_forbidden_profile_is_sent_as_such_and_read_again() {
+    let (mut fanout, key, version) = without_profile();
+    for (read, unread) in
         [(Err(NoProfile::Forbidden("forbidden".to_owned())), true), (Err(missing()), false)]
     {
         assert!(fanout.profile_to_read(&key).is_some());
-        fanout.answer(&key, &version, answer);
+        fanout.set_profile_read(&key, &version, read);
         let Next::Desired(desired) = fanout.next("n1", EPOCH) else { panic!("it is sent") };
         assert_eq!(desired.profile_unread, unread);
     }
-    assert_eq!(fanout.profile_to_read(&key), None, "the watch tells when it is there");
+    assert_eq!(fanout.profile_to_read(&key), None, "the watch brings it when it is created");
 }
 
 #[test]
-fn an_answer_for_an_earlier_version_is_not_taken() {
-    let (mut fanout, key, version) = asking();
+fn a_read_for_an_earlier_version_is_dropped() {
+    let (mut fanout, key, version) = without_profile();
     fanout.apply_mount(mount("n1", "a", 2, 6));
-    fanout.answer(&key, &version, Ok(profile("3")));
-    assert_eq!(drain(&mut fanout, "n1"), ["ask n1/a"]);
+    fanout.set_profile_read(&key, &version, Ok(profile("3")));
+    assert_eq!(drain(&mut fanout, "n1"), ["read profile n1/a"]);
     let (newer, _) = fanout.profile_to_read(&key).unwrap();
-    fanout.answer(&key, &newer, Ok(profile("4")));
+    fanout.set_profile_read(&key, &newer, Ok(profile("4")));
     assert_eq!(drain(&mut fanout, "n1"), ["desired a@6 profile 4", "synced"]);
 }
 
 #[test]
-fn what_names_no_profile_is_told_at_once() {
-    let (mut fanout, _, _) = asking();
-    let mut nonsense = mount("n1", "b", 1, 6);
-    nonsense.version.labels.clear();
-    fanout.apply_mount(nonsense);
+fn an_object_that_names_no_profile_is_sent_at_once() {
+    let (mut fanout, _, _) = without_profile();
+    let mut unlabelled = mount("n1", "b", 1, 6);
+    unlabelled.version.labels.clear();
+    fanout.apply_mount(unlabelled);
     assert_eq!(drain(&mut fanout, "n1"), ["desired b without profile"]);
 }

@@ -14,20 +14,20 @@ fn paths(write: &Write) -> Vec<&str> {
 }
 
 #[test]
-fn a_fulfilled_wish_is_no_write() {
-    let mut writes = Writes::default();
+fn a_write_that_changes_nothing_is_dropped() {
+    let mut writes = PendingWrites::default();
     let mut object = mount("n1", "a", 1, 5);
     object.status = Some(ready("mounted"));
     assert!(writes.add_finalizer(&object));
     assert!(!writes.report(&object, ready("mounted"), false));
     assert_eq!(writes.take(), Some(key()));
     assert_eq!(writes.next(&key(), Some(&object)), None);
-    assert!(writes.add_finalizer(&object), "the writer is done, so a new pending starts one");
+    assert!(writes.add_finalizer(&object), "the writer is done, so a new request starts another");
 }
 
 #[test]
 fn newest_status_wins_and_one_writer_works() {
-    let mut writes = Writes::default();
+    let mut writes = PendingWrites::default();
     let object = mount("n1", "a", 1, 5);
     assert!(writes.report(&object, ready("mounted"), false));
     assert!(!writes.report(&object, ready("unmounted"), false));
@@ -40,8 +40,8 @@ fn newest_status_wins_and_one_writer_works() {
 }
 
 #[test]
-fn hold_keeps_other_finalizers() {
-    let mut writes = Writes::default();
+fn adding_the_finalizer_keeps_others() {
+    let mut writes = PendingWrites::default();
     let mut object = mount("n1", "a", 1, 5);
     object.finalizers = Vec::new();
     writes.add_finalizer(&object);
@@ -56,8 +56,8 @@ fn hold_keeps_other_finalizers() {
 }
 
 #[test]
-fn release_takes_the_finalizer_and_skips_a_status_nobody_could_read() {
-    let mut writes = Writes::default();
+fn release_removes_the_finalizer_and_skips_a_status_that_nobody_could_read() {
+    let mut writes = PendingWrites::default();
     let mut object = mount("n1", "a", 1, 5);
     object.version.deleting = true;
     writes.report(&object, ready("unmounted"), true);
@@ -67,7 +67,7 @@ fn release_takes_the_finalizer_and_skips_a_status_nobody_could_read() {
 
     object.finalizers.push("other".to_owned());
     let write = writes.next(&key(), Some(&object)).unwrap();
-    assert!(write.is_status(), "someone else keeps the object");
+    assert!(write.is_status(), "another finalizer keeps the object");
     object.status = Some(ready("unmounted"));
     let write = writes.next(&key(), Some(&object)).unwrap();
     assert_eq!(write.operations[1]["value"], json!(["other"]));
@@ -75,7 +75,7 @@ fn release_takes_the_finalizer_and_skips_a_status_nobody_could_read() {
 
 #[test]
 fn released_before_deletion_keeps_the_finalizer() {
-    let mut writes = Writes::default();
+    let mut writes = PendingWrites::default();
     let mut object = mount("n1", "a", 1, 5);
     object.status = Some(ready("unmounted"));
     writes.report(&object, ready("unmounted"), true);
@@ -84,7 +84,7 @@ fn released_before_deletion_keeps_the_finalizer() {
 
 #[test]
 fn error_is_cleared_and_unknown_fields_stay() {
-    let mut writes = Writes::default();
+    let mut writes = PendingWrites::default();
     let mut object = mount("n1", "a", 1, 5);
     object.status = Some(json!({"mounts": [], "error": {"severity": "Major"}, "later": 3}));
     writes.report(&object, ready("mounted"), false);
@@ -96,7 +96,7 @@ fn error_is_cleared_and_unknown_fields_stay() {
 
 #[test]
 fn unknown_fields_of_an_entry_stay_unless_entries_do_not_match() {
-    let mut writes = Writes::default();
+    let mut writes = PendingWrites::default();
     let mut object = mount("n1", "a", 1, 5);
     let entry = json!({"state": "unmounted", "ready": true, "later": 3});
     for (entries, kept) in [(vec![entry.clone()], json!(3)), (vec![entry; 2], Value::Null)] {
@@ -110,27 +110,27 @@ fn unknown_fields_of_an_entry_stay_unless_entries_do_not_match() {
 }
 
 #[test]
-fn unfit_reports_are_told_apart() {
+fn each_invalid_status_has_its_error() {
     let object = mount("n1", "a", 1, 5);
-    assert!(fit(&serde_json::to_vec(&ready("mounted")).unwrap(), &object).is_ok());
-    assert!(matches!(fit(b"{", &object), Err(UnfitStatus::NotJson(_))));
-    assert!(matches!(fit(b"[]", &object), Err(UnfitStatus::NotAnObject)));
-    let text = fit(b"{\"mounts\":[]}", &object).unwrap_err().to_string();
+    assert!(parse_status(&serde_json::to_vec(&ready("mounted")).unwrap(), &object).is_ok());
+    assert!(matches!(parse_status(b"{", &object), Err(InvalidStatus::NotJson(_))));
+    assert!(matches!(parse_status(b"[]", &object), Err(InvalidStatus::NotAnObject)));
+    let text = parse_status(b"{\"mounts\":[]}", &object).unwrap_err().to_string();
     assert!(text.contains("0 entries") && text.contains("has 1"), "{text}");
 }
 
 #[test]
-fn refused_status_fits_its_object() {
+fn a_refused_status_is_valid_for_its_object() {
     let object = mount("n1", "a", 1, 5);
-    let status = refused(&object, "because");
-    assert!(fit(&serde_json::to_vec(&status).unwrap(), &object).is_ok());
+    let status = refused_status(&object, "because");
+    assert!(parse_status(&serde_json::to_vec(&status).unwrap(), &object).is_ok());
     assert_eq!(status["error"]["severity"], "Fatal");
     assert_eq!(status["mounts"][0]["state"], "mounted");
 }
 
 #[test]
-fn a_write_the_server_stores_otherwise_is_not_repeated() {
-    let mut writes = Writes::default();
+fn a_write_that_the_server_stores_differently_is_not_repeated() {
+    let mut writes = PendingWrites::default();
     let object = mount("n1", "a", 1, 5);
     let mut status = ready("mounted");
     status["pruned"] = json!(true);
@@ -141,8 +141,8 @@ fn a_write_the_server_stores_otherwise_is_not_repeated() {
 }
 
 #[test]
-fn a_status_wished_during_a_write_is_written_next() {
-    let mut writes = Writes::default();
+fn a_status_reported_during_a_write_is_written_next() {
+    let mut writes = PendingWrites::default();
     let object = mount("n1", "a", 1, 5);
     writes.report(&object, ready("mounted"), false);
     let write = writes.next(&key(), Some(&object)).unwrap();
@@ -153,25 +153,28 @@ fn a_status_wished_during_a_write_is_written_next() {
 }
 
 #[test]
-fn what_was_wished_for_an_object_is_not_written_to_its_namesake() {
-    let mut writes = Writes::default();
+fn pending_writes_are_not_carried_out_on_a_new_object_of_the_same_name() {
+    let mut writes = PendingWrites::default();
     let object = mount("n1", "a", 1, 5);
-    let mut namesake = mount("n1", "a", 1, 9);
-    namesake.version.uid = "another".to_owned();
+    let mut second = mount("n1", "a", 1, 9);
+    second.version.uid = "another".to_owned();
     writes.report(&object, ready("mounted"), false);
     let late = writes.next(&key(), Some(&object)).unwrap();
-    assert_eq!(writes.next(&key(), Some(&namesake)), None);
+    assert_eq!(writes.next(&key(), Some(&second)), None);
     assert!(writes.report(&object, ready("mounted"), false));
-    assert!(!writes.report(&namesake, ready("mounted"), false), "its writer works already");
+    assert!(!writes.report(&second, ready("mounted"), false), "a writer has the name already");
     writes.written(&key(), &late);
-    let write = writes.next(&key(), Some(&namesake)).unwrap();
-    assert_eq!(write.operations[0]["value"], "9", "it was not its status that was written");
+    let write = writes.next(&key(), Some(&second)).unwrap();
+    assert_eq!(
+        write.operations[0]["value"], "9",
+        "the status that was written was the first object's"
+    );
 }
 
 /// Between a report and its write the object may have asked for something else, and its node may have done it.
 #[test]
-fn a_status_is_written_to_the_generation_that_it_is_about_and_to_no_other() {
-    let mut writes = Writes::default();
+fn a_status_is_written_only_to_its_own_generation() {
+    let mut writes = PendingWrites::default();
     let object = mount("n1", "a", 1, 5);
     writes.report(&object, ready("unmounted"), false);
     assert_eq!(writes.next(&key(), Some(&mount("n1", "a", 2, 6))), None);

@@ -10,18 +10,19 @@ use serde_json::json;
 use tower::service_fn;
 
 use super::*;
-use crate::fanout::{Audience, Listing};
+use crate::fanout::{Listing, NodeKind};
 use crate::object::{ProfileObject, tests::mount};
 
 /// Longer than anything here takes, and much less than a minute.
 const SOON: Duration = Duration::from_secs(10);
 
-/// An API that takes the finalizers of one compute's ClientMounts, but for those that it was told to answer with a code.
+/// An API that accepts finalizers on one compute's ClientMounts, except on those that are to be answered with an error code.
 #[derive(Clone, Debug, Default)]
 struct FakeApi {
+    /// Error codes by name of the ClientMount.
     codes: Arc<Mutex<BTreeMap<String, u16>>>,
-    /// How often it was asked for each.
-    asked: Arc<Mutex<BTreeMap<String, usize>>>,
+    /// Number of requests by name of the ClientMount.
+    requests: Arc<Mutex<BTreeMap<String, usize>>>,
 }
 
 impl FakeApi {
@@ -33,8 +34,8 @@ impl FakeApi {
         };
     }
 
-    fn asked(&self, name: &str) -> usize {
-        self.asked.lock().unwrap().get(name).copied().unwrap_or_default()
+    fn requests(&self, name: &str) -> usize {
+        self.requests.lock().unwrap().get(name).copied().unwrap_or_default()
     }
 
     fn client(&self) -> Client {
@@ -48,7 +49,7 @@ impl FakeApi {
 
     fn answer(&self, path: &str) -> Response<Body> {
         let name = path.split('/').next_back().unwrap();
-        *self.asked.lock().unwrap().entry(name.to_owned()).or_default() += 1;
+        *self.requests.lock().unwrap().entry(name.to_owned()).or_default() += 1;
         let code = self.codes.lock().unwrap().get(name).copied();
         let body = match code {
             Some(code) => {
@@ -63,7 +64,7 @@ impl FakeApi {
     }
 }
 
-/// What a node is told of ClientMounts that do not carry its finalizer yet.
+/// The messages to a node about ClientMounts that do not carry the finalizer yet.
 struct Sent {
     exchange: Arc<Exchange>,
     notify: Arc<tokio::sync::Notify>,
@@ -72,16 +73,16 @@ struct Sent {
 impl Sent {
     fn of(names: &[&str]) -> Self {
         let exchange = Arc::new(Exchange::default());
-        let notify = exchange.open("n1", 1, Audience::Compute);
+        let notify = exchange.open("n1", 1, NodeKind::Compute);
         let pinned = Key::new("default", "pinned");
         let profile = ProfileObject { key: pinned, resource_version: "1".into(), json: Vec::new() };
         exchange.replace_profiles(vec![profile]);
-        let unheld = names.iter().map(|name| {
+        let without_finalizer = names.iter().map(|name| {
             let mut object = mount("n1", name, 1, 5);
             object.finalizers.clear();
             object
         });
-        exchange.replace_mounts(unheld.collect());
+        exchange.replace_mounts(without_finalizer.collect());
         assert!(exchange.start_session(
             "n1",
             1,
@@ -90,7 +91,7 @@ impl Sent {
         Self { exchange, notify }
     }
 
-    /// The name of the ClientMount that it is told of next; "synced" when it was told of all.
+    /// The name of the next ClientMount that is sent; "synced" when all were sent.
     async fn next(&self) -> String {
         let next = async {
             loop {
@@ -107,7 +108,7 @@ impl Sent {
 }
 
 #[tokio::test]
-async fn those_whose_writes_fail_hold_up_no_others() {
+async fn writes_that_fail_delay_no_others() {
     let api = FakeApi::default();
     let failing: Vec<String> = (0..WRITERS).map(|number| format!("a{number}")).collect();
     failing.iter().for_each(|name| api.answer_with(name, Some(500)));
@@ -124,54 +125,60 @@ async fn writer(api: &FakeApi, exchange: &Arc<Exchange>) -> Writer {
     Writer::new(api.client(), exchange.clone(), key, Arc::new(Semaphore::new(1)))
 }
 
-/// Writes until the API was asked so often.
-async fn ask(api: &FakeApi, times: usize, writing: &mut (impl Future<Output = ()> + Unpin)) {
-    let asked = async {
-        while api.asked("a") < times {
+/// Writes until the API has had this many requests.
+async fn until_requests(
+    api: &FakeApi,
+    times: usize,
+    writing: &mut (impl Future<Output = ()> + Unpin),
+) {
+    let requested = async {
+        while api.requests("a") < times {
             sleep(Duration::from_millis(5)).await;
         }
     };
     tokio::select! {
-        () = writing => panic!("the pending is given up"),
-        asked = timeout(SOON, asked) => asked.expect("it is asked again"),
+        () = writing => panic!("the write is given up"),
+        requested = timeout(SOON, requested) => requested.expect("the request is repeated"),
     }
 }
 
 #[tokio::test]
-async fn what_was_refused_for_a_while_ends_in_a_mount() {
+async fn a_write_refused_for_a_while_succeeds_in_the_end() {
     for code in [404, 422] {
         let api = FakeApi::default();
         api.answer_with("a", Some(code));
         let sent = Sent::of(&["a"]);
-        assert!(sent.exchange.next("n1", 1).unwrap().is_none(), "it must be held first");
-        let writer =
-            Writer { rest: Duration::from_millis(20), ..writer(&api, &sent.exchange).await };
+        assert!(sent.exchange.next("n1", 1).unwrap().is_none(), "the finalizer comes first");
+        let writer = Writer {
+            refused_delay: Duration::from_millis(20),
+            ..writer(&api, &sent.exchange).await
+        };
         let mut writing = Box::pin(writer.write());
-        ask(&api, 2, &mut writing).await;
+        until_requests(&api, 2, &mut writing).await;
         if code == 422 {
             assert_eq!(sent.next().await, "synced", "the node does not wait for it");
         }
         api.answer_with("a", None);
-        timeout(SOON, writing).await.expect("it is tried again until it works");
+        timeout(SOON, writing).await.expect("the write is repeated until it works");
         assert_eq!(sent.next().await, "a");
     }
 }
 
 #[tokio::test]
-async fn what_was_refused_is_tried_at_once_when_there_is_news_and_given_up_with_its_object() {
+async fn a_refused_write_is_repeated_when_its_object_changes_and_given_up_with_it() {
     let api = FakeApi::default();
     api.answer_with("a", Some(422));
     let sent = Sent::of(&["a"]);
-    assert!(sent.exchange.next("n1", 1).unwrap().is_none(), "it must be held first");
+    assert!(sent.exchange.next("n1", 1).unwrap().is_none(), "the finalizer comes first");
     let mut writing = Box::pin(writer(&api, &sent.exchange).await.write());
-    ask(&api, 1, &mut writing).await;
+    until_requests(&api, 1, &mut writing).await;
     let mut changed = mount("n1", "a", 2, 6);
     changed.finalizers.clear();
     sent.exchange.apply_mount(changed);
-    ask(&api, 2, &mut writing).await;
+    until_requests(&api, 2, &mut writing).await;
     sent.exchange.remove_mount(&Key::new("n1", "a"), "uid-a");
-    timeout(SOON, writing).await.expect("its end is news");
-    assert_eq!(api.asked("a"), 2);
+    timeout(SOON, writing).await.expect("the object is gone");
+    assert_eq!(api.requests("a"), 2);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Finds lines of a profile that bash could not read, and replaces them.
+//! Finds lines of a profile that bash could not parse, and replaces them.
 
 use std::collections::BTreeMap;
 
@@ -44,8 +44,8 @@ impl Commands {
         ];
         for hook in &mut self.hooks {
             let goal = if hook.phase.tears_down() { Goal::Unmounted } else { Goal::Mounted };
-            for (place, text) in hook.lines.iter_mut().enumerate() {
-                lines.push((goal, format!("{}[{place}]", hook.field), text, ""));
+            for (index, text) in hook.lines.iter_mut().enumerate() {
+                lines.push((goal, format!("{}[{index}]", hook.field), text, ""));
             }
         }
         lines

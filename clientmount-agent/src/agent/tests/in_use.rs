@@ -4,12 +4,12 @@ use std::process::{Child, Command, Stdio};
 
 use super::*;
 
-#[expect(clippy::disallowed_methods, reason = "a process that holds a mount")]
+#[expect(clippy::disallowed_methods, reason = "a process that keeps a mount in use")]
 fn holder() -> Child {
     Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap()
 }
 
-/// Lets all that is due at this time come to its end.
+/// Carries out all work that is due at this time.
 pub(super) async fn work(agent: &mut Agent, now: Instant) {
     loop {
         agent.start(now);
@@ -18,13 +18,13 @@ pub(super) async fn work(agent: &mut Agent, now: Instant) {
     }
 }
 
-/// An agent of the compute that was told that this is its one object.
-pub(super) fn told(chassis: &Chassis, object: &ClientMount) -> Agent {
-    told_all(chassis, &[object])
+/// An agent of the compute that has received this object as the only one.
+pub(super) fn agent_with(chassis: &Chassis, object: &ClientMount) -> Agent {
+    agent_with_all(chassis, &[object])
 }
 
-/// The same with all these objects.
-pub(super) fn told_all(chassis: &Chassis, objects: &[&ClientMount]) -> Agent {
+/// An agent of the compute that has received these objects as all that exist.
+pub(super) fn agent_with_all(chassis: &Chassis, objects: &[&ClientMount]) -> Agent {
     let site = site(&agent::testing::compute_xfs(), Side::Compute);
     let mut agent = Agent::new(
         site,
@@ -34,29 +34,29 @@ pub(super) fn told_all(chassis: &Chassis, objects: &[&ClientMount]) -> Agent {
     );
     agent.event(LinkEvent::Up);
     for object in objects {
-        agent.event(LinkEvent::Desired(Box::new(told_of(object))));
+        agent.event(LinkEvent::Desired(Box::new(received(object))));
     }
     agent.event(LinkEvent::Synced);
     agent
 }
 
-/// Without the clock: it stands still.
+/// The clock stands still, so no retry is due.
 #[tokio::test]
-async fn a_mount_is_tried_again_at_once_when_its_holder_ends() {
+async fn an_unmount_is_retried_at_once_when_the_holder_ends() {
     let chassis = Chassis::new(1);
     let object = chassis.object(0);
     let now = Instant::now();
-    let mut agent = told(&chassis, &object);
+    let mut agent = agent_with(&chassis, &object);
     work(&mut agent, now).await;
 
     let (at, mut process) = (point("/mnt/nnf/job-0"), holder());
     chassis.compute.hold_by(&at, vec![process.id().try_into().unwrap()]);
-    agent.event(LinkEvent::Desired(Box::new(told_of(&deleted(&object)))));
+    agent.event(LinkEvent::Desired(Box::new(received(&deleted(&object)))));
     work(&mut agent, now).await;
-    let told = agent.failing.values().next().unwrap();
-    assert!(told.contains(&format!("held by process {}", process.id())), "{told}");
+    let failure = agent.failing.values().next().unwrap();
+    assert!(failure.contains(&format!("held by process {}", process.id())), "{failure}");
     assert!(agent.queue.deadline().is_some_and(|due| due > now));
-    assert!(agent.queue.start(now, |_| true).is_empty(), "not by the clock");
+    assert!(agent.queue.start(now, |_| true).is_empty(), "the retry is not due yet");
 
     chassis.compute.let_go(&at);
     drop(process.stdin.take());
@@ -68,26 +68,26 @@ async fn a_mount_is_tried_again_at_once_when_its_holder_ends() {
     assert!(agent.outbox.reports()[0].released);
 }
 
-/// Whether a pass that begins at this time, of all that were requested to detach by `until`, detaches.
+/// Whether a pass that begins at `begins` detaches, when a script requested that for passes that begin by `until`.
 fn detaches(agent: &mut Agent, begins: Instant, until: Instant) -> bool {
     let uid = agent.objects.uids().remove(0);
     agent.requested(crate::job::Request::Detach { uids: vec![uid.clone()], until });
     let work = agent.objects.work(&uid).unwrap();
-    let units = agent.detached(&uid, work, begins).now.unwrap();
+    let units = agent.with_detach(&uid, work, begins).now.unwrap();
     format!("{:?}", units.mounts).contains("--lazy")
 }
 
 #[test]
-fn nothing_is_detached_once_whoever_wanted_it_has_had_another_answer() {
+fn nothing_is_detached_after_the_script_was_answered() {
     let chassis = Chassis::new(1);
     let (object, now) = (chassis.object(0), Instant::now());
     let later = now + Duration::from_millis(1);
-    let mut agent = told(&chassis, &unmounted(&object));
+    let mut agent = agent_with(&chassis, &unmounted(&object));
     assert!(detaches(&mut agent, now, now));
     let uid = agent.objects.uids().remove(0);
     let work = agent.objects.work(&uid).unwrap();
-    let again = agent.detached(&uid, work, now).now.unwrap();
+    let again = agent.with_detach(&uid, work, now).now.unwrap();
     assert!(!format!("{:?}", again.mounts).contains("--lazy"), "a request is for one pass");
     assert!(!detaches(&mut agent, later, now));
-    assert!(!detaches(&mut told(&chassis, &object), now, later), "it is to be mounted");
+    assert!(!detaches(&mut agent_with(&chassis, &object), now, later), "it is to be mounted");
 }

@@ -1,0 +1,52 @@
+//! The clean-up: removes mounts that no object asks for.
+
+use std::{sync::Arc, time::Instant};
+
+use agent::error::Failure;
+use storage::{Desired, desired::MountPoint};
+
+use super::{Agent, WorkerResult};
+
+impl Agent {
+    /// The clean-up starts only while no worker runs: it could take what a worker is about to mount for unwanted.
+    pub(super) fn may_clean_up(&self) -> bool {
+        self.workers.is_empty()
+    }
+
+    pub(super) fn start_clean_up(&mut self) {
+        let Some(keep) = self.paths_to_keep() else { return };
+        self.clean_up.begin();
+        self.kept_paths = keep.iter().cloned().collect();
+        let converger = Arc::clone(&self.converger);
+        self.workers.spawn_blocking(move || {
+            let cleaned_up = converger.converge(&Desired::OnlyMounts(keep));
+            WorkerResult::CleanUp(
+                cleaned_up.map(drop).map_err(|error| Failure::of_convergence(&error)),
+            )
+        });
+    }
+
+    /// Every path at which an object may be mounted; `None` when an object cannot be read.
+    fn paths_to_keep(&mut self) -> Option<Vec<MountPoint>> {
+        let keep = self.objects.possible_paths();
+        if keep.is_none() {
+            let why = "an object cannot be read, so its mounts are not known";
+            if self.clean_up.postpone(why) {
+                log::warn!("the clean-up of unwanted mounts waits: {why}");
+            }
+        }
+        keep
+    }
+
+    pub(super) fn cleaned_up(&mut self, result: Result<(), Failure>, now: Instant) {
+        match result {
+            Ok(()) => self.clean_up.done(),
+            Err(failure) => {
+                let text = failure.debug;
+                if self.clean_up.failed(&text, now) {
+                    log::warn!("unwanted mounts remain: {text}");
+                }
+            }
+        }
+    }
+}

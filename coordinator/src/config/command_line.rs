@@ -1,0 +1,201 @@
+//! The command line.
+
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::thread::available_parallelism;
+
+use clap::{Args, Parser, Subcommand};
+use daemon::{LogArgs, Threads, short_help};
+use nix::unistd::User;
+
+use super::workflows::WorkflowArgs;
+
+/// Largest number of threads by default: TLS and JSON for a whole machine keep no more busy.
+pub(super) const MOST_THREADS: NonZeroUsize = NonZeroUsize::new(8).expect("8 is not 0");
+
+/// The flags that `-h` shows.
+const COMMON: [&str; 10] = [
+    "kubeconfig",
+    "in_cluster",
+    "data_dir",
+    "listen",
+    "certificate",
+    "key",
+    "ca",
+    "operator",
+    "http_listen",
+    "log_level",
+];
+
+/// Watches and writes the Kubernetes API on behalf of thousands of computes: sends every node what to mount, and writes back
+/// what became of it. On a box without a cluster it serves the API itself.
+///
+/// Exit status: 0 stopped by a signal, 1 failed, 2 bad usage.
+#[derive(Debug, Parser)]
+#[command(name = "coordinator", version, mut_args(|flag| short_help(flag, &COMMON)))]
+pub struct CommandLine {
+    #[command(flatten)]
+    pub(super) api: ApiArgs,
+    #[command(flatten)]
+    pub(super) standalone: Standalone,
+    #[command(flatten)]
+    pub(super) nodes: NodeArgs,
+    #[command(flatten)]
+    pub(super) workflows: WorkflowArgs,
+    /// Threads that work on the messages of nodes and of the API [default: one per processor, 8 at most]
+    #[arg(long, value_name = "COUNT", env = "WARREN_THREADS")]
+    threads: Option<NonZeroUsize>,
+    #[command(flatten)]
+    pub logs: LogArgs,
+    #[command(subcommand)]
+    pub task: Option<Task>,
+}
+
+/// A task that the program does instead of serving.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Task {
+    /// Make a new store in --data-dir from a file that `warren backup` wrote. The coordinator must not run, and no store be
+    /// there: move a damaged one away
+    Restore {
+        /// What `warren backup` wrote
+        file: PathBuf,
+    },
+}
+
+impl CommandLine {
+    /// The directory of the embedded API's store.
+    pub fn data_dir(&self) -> &Path {
+        &self.standalone.data_dir
+    }
+
+    /// The threads that work on the messages of nodes and of the API.
+    #[must_use]
+    pub fn threads(&self) -> Threads {
+        let processors = || available_parallelism().unwrap_or(NonZeroUsize::MIN).min(MOST_THREADS);
+        Threads::Many(self.threads.unwrap_or_else(processors))
+    }
+}
+
+/// The cluster whose API the coordinator works on; without these flags the coordinator serves the API itself.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Kubernetes (default: serve the API ourselves)")]
+pub(super) struct ApiArgs {
+    /// Work on the cluster this kubeconfig names
+    #[arg(long, value_name = "FILE", env = "WARREN_KUBECONFIG", conflicts_with = "in_cluster")]
+    pub(super) kubeconfig: Option<PathBuf>,
+    /// Work on the cluster this pod runs in
+    #[arg(long, env = "WARREN_IN_CLUSTER")]
+    pub(super) in_cluster: bool,
+}
+
+/// Directory and listeners of the embedded API.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Standalone")]
+pub struct Standalone {
+    /// Where objects, certificates and the kubeconfig are kept
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "WARREN_DATA_DIR",
+        global = true,
+        default_value = "/var/lib/warren/coordinator"
+    )]
+    pub data_dir: PathBuf,
+    /// Unix socket of the API; root and our own user may use it
+    #[arg(
+        long,
+        value_name = "PATH",
+        env = "WARREN_API_SOCKET",
+        default_value = "/run/warren/api.sock"
+    )]
+    pub api_socket: PathBuf,
+    /// TCP address of the API for kubectl, a loopback one; port 0 picks a free one
+    #[arg(long, value_name = "ADDRESS:PORT", env = "WARREN_API_LISTEN", default_value = "127.0.0.1:6443", value_parser = loopback)]
+    pub api_listen: SocketAddr,
+    /// Where to write the kubeconfig for kubectl, mode 0600 [default: DATA_DIR/kubeconfig]
+    #[arg(long, value_name = "FILE", env = "WARREN_WRITE_KUBECONFIG")]
+    pub write_kubeconfig: Option<PathBuf>,
+}
+
+impl Standalone {
+    /// Path of the kubeconfig that the coordinator writes for kubectl.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.write_kubeconfig.clone().unwrap_or_else(|| self.data_dir.join("kubeconfig"))
+    }
+}
+
+fn loopback(text: &str) -> Result<SocketAddr, String> {
+    let address: SocketAddr =
+        text.parse().map_err(|error| format!("{error}: use 127.0.0.1:6443"))?;
+    if address.ip().is_loopback() {
+        Ok(address)
+    } else {
+        Err("this is not a loopback address: the embedded API is for this host; use 127.0.0.1 or [::1], or run on Kubernetes".to_owned())
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Nodes and operators")]
+pub(super) struct NodeArgs {
+    /// Unix socket for agents and operators on this host; root and our own user may use it
+    #[arg(
+        long,
+        value_name = "PATH",
+        env = "WARREN_COORDINATOR_SOCKET",
+        default_value = "/run/warren/coordinator.sock"
+    )]
+    pub(super) socket: PathBuf,
+    /// TCP address for agents, with mutual TLS
+    #[arg(long, value_name = "ADDRESS:PORT", env = "WARREN_COORDINATOR_LISTEN", requires_all = ["certificate", "key", "ca"])]
+    pub(super) listen: Option<SocketAddr>,
+    /// Our certificate chain, PEM
+    #[arg(long, value_name = "FILE", env = "WARREN_CERTIFICATE", requires = "listen")]
+    pub(super) certificate: Option<PathBuf>,
+    /// Key of our certificate, PEM
+    #[arg(long, value_name = "FILE", env = "WARREN_KEY", requires = "listen")]
+    pub(super) key: Option<PathBuf>,
+    /// Authority that signs the nodes' certificates, PEM; a node's certificate carries its name
+    #[arg(long, value_name = "FILE", env = "WARREN_CA", requires = "listen")]
+    pub(super) ca: Option<PathBuf>,
+    /// Certificate name that may ask about the whole machine over TCP (repeatable)
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "WARREN_OPERATOR",
+        value_delimiter = ',',
+        requires = "listen"
+    )]
+    pub(super) operator: Vec<String>,
+    /// Unix socket of the service Workloads for every user of this host, each for itself [default: none]
+    #[arg(long, value_name = "PATH", env = "WARREN_WORKLOADS_SOCKET")]
+    pub(super) workloads_socket: Option<PathBuf>,
+    /// User that may act for every user there, by name or number: a workload manager's (repeatable)
+    #[arg(
+        long,
+        value_name = "USER",
+        env = "WARREN_WLM_USER",
+        value_delimiter = ',',
+        requires = "workloads_socket",
+        value_parser = user
+    )]
+    pub(super) wlm_user: Vec<u32>,
+    /// TCP address of /healthz, /readyz and /metrics, without TLS [default: none]
+    #[arg(long, value_name = "ADDRESS:PORT", env = "WARREN_HTTP_LISTEN")]
+    pub(super) http_listen: Option<SocketAddr>,
+    /// TCP address of the validating webhook, POST /admit, with our certificate [default: none]
+    #[arg(long, value_name = "ADDRESS:PORT", env = "WARREN_WEBHOOK_LISTEN", requires_all = ["certificate", "key"])]
+    pub(super) webhook_listen: Option<SocketAddr>,
+}
+
+/// The uid of a user that is given by name or number.
+fn user(text: &str) -> Result<u32, String> {
+    if let Ok(number) = text.parse() {
+        return Ok(number);
+    }
+    match User::from_name(text) {
+        Ok(Some(user)) => Ok(user.uid.as_raw()),
+        Ok(None) => Err("no such user on this host; create it, or give its number".to_owned()),
+        Err(error) => Err(format!("look up the user: {error}; give its number")),
+    }
+}

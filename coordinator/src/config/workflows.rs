@@ -1,0 +1,57 @@
+//! Flags of the workflow engine.
+
+use clap::{Args, ValueEnum};
+use workflow::{Containers, Settings};
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Workflows")]
+pub(super) struct WorkflowArgs {
+    /// Drive Workflows from Proposal to Teardown, and judge changes of them: `--workflows=false` leaves them to others
+    /// [default: only when we serve the API ourselves]
+    #[arg(long, value_name = "BOOL", env = "WARREN_WORKFLOWS", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    workflows: Option<bool>,
+    /// Directory beneath which jobs' storage is mounted on nodes; the agents must allow it (their --mount-root)
+    #[arg(long, value_name = "DIR", env = "WARREN_MOUNT_ROOT", default_value = "/mnt/nnf")]
+    mount_root: String,
+    /// How a rabbit names its computes' allocations
+    #[arg(long, value_name = "NAMES", env = "WARREN_INDEX_NAMES", default_value = "node")]
+    index_names: IndexNames,
+    /// Run workflows' containers as Jobs in this Kubernetes namespace, that of the workflows; their requests are refused without
+    /// it
+    #[arg(long, value_name = "NAMESPACE", env = "WARREN_CONTAINER_NAMESPACE")]
+    container_namespace: Option<String>,
+    /// The domain of the Kubernetes cluster, beneath which containers find each other
+    #[arg(
+        long,
+        value_name = "DOMAIN",
+        env = "WARREN_CLUSTER_DOMAIN",
+        default_value = "cluster.local",
+        requires = "container_namespace"
+    )]
+    cluster_domain: String,
+}
+
+/// How a rabbit names its computes' allocations.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum IndexNames {
+    /// node-0, node-1 and so on in the job's order, with a link called like each compute
+    Node,
+    /// RABBIT-0, RABBIT-1 and so on, as NNF's data movers expect it
+    Rabbit,
+}
+
+impl WorkflowArgs {
+    /// The settings of the workflow engine; `None` where it does not run.
+    pub(super) fn settings(self, is_standalone: bool) -> Option<Settings> {
+        let index_names = match self.index_names {
+            IndexNames::Node => workflow::IndexNames::Node,
+            IndexNames::Rabbit => workflow::IndexNames::Rabbit,
+        };
+        let mount_root = self.mount_root.trim_end_matches('/').to_owned();
+        let cluster_domain = self.cluster_domain;
+        let containers =
+            self.container_namespace.map(|namespace| Containers { namespace, cluster_domain });
+        let settings = Settings { mount_root, index_names, containers };
+        self.workflows.unwrap_or(is_standalone).then_some(settings)
+    }
+}

@@ -1,0 +1,42 @@
+//! The questions of a node about jobs: the coordinator sends an answer to each at once, and again whenever it changes.
+
+use jobs::Questions;
+use proto::limits::{NAME, shortened};
+use proto::v1::job_name::Name;
+use proto::v1::{JobAnswer, JobName, WatchJob};
+
+use crate::hub::{Hub, Session};
+
+/// Largest number of open questions of one node: each script and the agent itself have one.
+const MOST_QUESTIONS: usize = 64;
+
+/// The node opens a question. If it has too many, its oldest one is closed.
+pub(crate) fn open(questions: &mut Questions, hub: &Hub, session: &Session, question: WatchJob) {
+    questions.open(question.id, question.job.map(bounded));
+    questions.limit(MOST_QUESTIONS);
+    hub.exchange().set_watches_job(&session.node, true);
+}
+
+/// The node closes a question.
+pub(crate) fn close(questions: &mut Questions, hub: &Hub, session: &Session, id: u64) {
+    questions.close(id);
+    if questions.is_empty() {
+        hub.exchange().set_watches_job(&session.node, false);
+    }
+}
+
+/// The next answer for the node; `None` also before the node has received every object, because answers are about its objects.
+pub(crate) fn next(questions: &mut Questions, hub: &Hub, session: &Session) -> Option<JobAnswer> {
+    let Session { node, epoch, .. } = session;
+    questions.next(node, |matches| hub.exchange().job_mounts(node, *epoch, matches))
+}
+
+/// Shortens a name that is longer than any job's, so that the question finds no job.
+fn bounded(job: JobName) -> JobName {
+    let shortened = |name| shortened(name, NAME);
+    let name = job.name.map(|name| match name {
+        Name::Job(job) => Name::Job(shortened(job)),
+        Name::Workflow(workflow) => Name::Workflow(shortened(workflow)),
+    });
+    JobName { name }
+}

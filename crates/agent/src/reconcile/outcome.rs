@@ -1,0 +1,89 @@
+//! What a pass on one ClientMount came to.
+
+use controller::Retry;
+
+use crate::{
+    desired::{Goal, MountError},
+    error::Failure,
+};
+
+/// The outcome of one mount.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MountOutcome {
+    /// The mount is as desired.
+    Ready,
+    /// The agent did nothing, because it refused the object or another of its mounts.
+    Withheld,
+    /// The mount is not as desired; [`Outcome::failures`] says why.
+    Failed,
+}
+
+/// A failure, and the mount that it concerns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failed {
+    /// The mount path, as checked or as the object has it; `None` for the whole object.
+    pub path: Option<String>,
+    pub failure: Failure,
+}
+
+/// The outcome of a pass on one object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// The state that the pass was to bring the object to.
+    pub goal: Goal,
+    /// One outcome per entry of `spec.mounts`.
+    pub mounts: Vec<MountOutcome>,
+    pub failures: Vec<Failed>,
+    /// Why the agent unmounted without the profile, or without lines of it: no failures, but worth a line in the log.
+    pub unreadable: Vec<Failed>,
+}
+
+impl Failed {
+    /// A failure of the whole object.
+    pub(super) fn of_object<'a, E>(error: &'a E) -> Self
+    where
+        Failure: From<&'a E>,
+    {
+        Self { path: None, failure: Failure::from(error) }
+    }
+
+    /// A failure of an invalid mount.
+    pub(super) fn of_mount(error: &MountError) -> Self {
+        Self { path: Some(error.path.clone()), failure: Failure::from(error) }
+    }
+}
+
+impl Outcome {
+    /// The outcome of an object with `count` mounts for which the agent did nothing.
+    pub fn refused(goal: Goal, count: usize, failure: Failure) -> Self {
+        let failures = vec![Failed { path: None, failure }];
+        let mounts = vec![MountOutcome::Withheld; count];
+        Self { goal, mounts, failures, unreadable: Vec::new() }
+    }
+
+    /// The outcome of an object that has no mounts on the node, and should have none.
+    pub fn absent(count: usize) -> Self {
+        let mounts = vec![MountOutcome::Ready; count];
+        Self { goal: Goal::Unmounted, mounts, failures: Vec::new(), unreadable: Vec::new() }
+    }
+
+    /// Whether every mount is as desired and nothing failed.
+    pub fn done(&self) -> bool {
+        self.failures.is_empty() && self.mounts.iter().all(|mount| *mount == MountOutcome::Ready)
+    }
+
+    /// Ids of the processes that keep a mount in use.
+    pub fn holders(&self) -> Vec<i32> {
+        let failures = self.failures.iter();
+        failures.flat_map(|failed| failed.failure.holders.iter().copied()).collect()
+    }
+
+    /// When to retry: the earliest time of all failures; `None` when time alone changes nothing.
+    pub fn retry(&self) -> Option<Retry> {
+        self.failures
+            .iter()
+            .map(|failed| failed.failure.retry)
+            .filter(|retry| *retry != Retry::OnChange)
+            .min()
+    }
+}

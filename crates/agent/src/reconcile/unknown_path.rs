@@ -1,0 +1,52 @@
+//! Whether a mount whose path is not known is still mounted.
+
+use storage::{ConvergeError, Converger, Desired, host::ObserveError, observed::Use};
+
+use super::Failed;
+use crate::{
+    desired::{Goal, MountError, MountProblem, UnknownPath},
+    error::Failure,
+};
+
+/// Why an invalid mount may still be mounted; `None` when it is not. A mount that this agent could never make is not there, and
+/// must not delay its object's deletion. Where only the path is not known, the agent looks at what is mounted.
+pub(super) fn possibly_mounted(converger: &Converger, error: &MountError) -> Option<Failed> {
+    let MountProblem::UnknownPath(unknown_path) = &error.problem else { return None };
+    let mut failed = Failed::of_mount(error);
+    match find_possible_mount(converger, unknown_path) {
+        Ok(None) => return None,
+        Ok(Some((text, processes))) => {
+            let more = format!("; {text}");
+            failed.failure.user.push_str(&more);
+            failed.failure.debug.push_str(&more);
+            failed.failure.holders = processes.into();
+        }
+        Err(error) => {
+            let error = ConvergeError::Observe(error);
+            failed.failure = Failure::of_mount(Goal::Unmounted, &error);
+        }
+    }
+    Some(failed)
+}
+
+/// A text that says where the mount may be, or which processes use its device, with those process ids; `None` when it is gone.
+fn find_possible_mount(
+    converger: &Converger,
+    unknown_path: &UnknownPath,
+) -> Result<Option<(String, Vec<i32>)>, ObserveError> {
+    let observed = converger.observe(&Desired::OnlyMounts(Vec::new()))?;
+    let candidates = observed.mounts.iter().filter(|(_, there)| unknown_path.may_be(there));
+    let at: Vec<_> = candidates.map(|(target, _)| target.to_string()).collect();
+    if !at.is_empty() {
+        let text = format!("it may be what is mounted at {}", at.join(", "));
+        return Ok(Some((text, Vec::new())));
+    }
+    // It may still be mounted in another mount namespace, which whoever unmounted it here did not see.
+    let Some(mount) = unknown_path.at_literal_path() else { return Ok(None) };
+    Ok(match converger.observe(&Desired::Unmounted(mount))?.in_use {
+        Use::HeldBy(holders) => {
+            Some((format!("it is still in use, by {holders}"), holders.processes))
+        }
+        Use::Free | Use::MountedHere => None,
+    })
+}

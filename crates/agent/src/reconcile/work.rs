@@ -1,0 +1,156 @@
+//! The work on one object: its dropped mounts first, then its units, with a record before and after.
+
+use std::sync::Arc;
+
+use api::ClientMount;
+use storage::{
+    Converger,
+    desired::{Mount, MountPoint},
+};
+
+use super::{Failed, Outcome, converge, converge_except};
+use crate::{
+    desired::{Goal, MountUnits},
+    error::Failure,
+    records::{MountRecords, RecordError},
+};
+
+/// The dropped mounts of an object by version, as units of work, or why that version cannot be read.
+pub type DroppedUnits = Vec<(ClientMount, Result<MountUnits, Failure>)>;
+
+/// The mount points of dropped mounts, as far as their versions can be read.
+pub fn mount_points_of(dropped: &DroppedUnits) -> impl Iterator<Item = &MountPoint> {
+    dropped.iter().filter_map(|(_, units)| units.as_ref().ok()).flat_map(MountUnits::mount_points)
+}
+
+/// The work of one pass on an object.
+#[derive(Debug)]
+pub struct Work {
+    /// The object's uid, which names its record.
+    pub uid: String,
+    /// The object, when it can be read.
+    pub object: Option<ClientMount>,
+    /// The object's dropped mounts, which are unmounted first.
+    pub dropped: DroppedUnits,
+    /// The units to converge, or an outcome that needs no work.
+    pub now: Result<Arc<MountUnits>, Outcome>,
+}
+
+/// What the work on an object came to.
+#[derive(Debug)]
+pub struct WorkResult {
+    pub outcome: Outcome,
+    /// The dropped mounts that are unmounted.
+    pub unmounted: Vec<ClientMount>,
+}
+
+impl Work {
+    /// Returns a function that makes the outcome of this work if it panics, when nobody knows what it did.
+    pub fn refusal(&self) -> impl FnOnce(Failure) -> Outcome + Send + use<> {
+        let (goal, count) = match &self.now {
+            Ok(units) => (units.goal, units.mounts.len()),
+            Err(outcome) => (outcome.goal, outcome.mounts.len()),
+        };
+        move |failure| Outcome::refused(goal, count, failure)
+    }
+
+    /// Does the work and records what is mounted then; blocks until each unit is as desired or has failed.
+    #[must_use]
+    pub fn carry_out(mut self, converger: &Converger, records: &MountRecords) -> WorkResult {
+        if let Err(error) = self.record(records) {
+            return WorkResult {
+                outcome: self.refusal()(Failure::from(&error)),
+                unmounted: Vec::new(),
+            };
+        }
+        let remaining = Remaining::of(std::mem::take(&mut self.dropped), converger);
+        let mut outcome = match &self.now {
+            Ok(units) => converge_except(converger, units, &remaining.mounts),
+            Err(outcome) => outcome.clone(),
+        };
+        let recorded = self.record_remaining(&remaining, &outcome, records);
+        outcome.failures.extend(remaining.failures);
+        match recorded {
+            Ok(()) => {}
+            // The record stays, so the next agent looks for mounts that are unmounted, which does no harm.
+            Err(error) if remaining.versions.is_empty() && is_absent(&outcome) => {
+                log::warn!("{}", daemon::chain(&error));
+            }
+            Err(error) => outcome.failures.push(Failed::of_object(&error)),
+        }
+        WorkResult { outcome, unmounted: remaining.unmounted }
+    }
+
+    /// Records, after the work, what of the object may still be mounted. An object that was refused keeps its record, without the
+    /// dropped mounts that are gone.
+    fn record_remaining(
+        &self,
+        remaining: &Remaining,
+        outcome: &Outcome,
+        records: &MountRecords,
+    ) -> Result<(), RecordError> {
+        let is_absent = is_absent(outcome);
+        let is_refused = match &self.now {
+            Ok(units) => units.refused(),
+            Err(_) => !is_absent,
+        };
+        if is_refused {
+            return records.forget(&self.uid, &remaining.unmounted);
+        }
+        let object = self.object.iter().filter(|_| !is_absent);
+        records.keep(&self.uid, &remaining.versions.iter().chain(object).collect::<Vec<_>>())
+    }
+
+    /// Records, before the work, what the agent is about to mount.
+    fn record(&self, records: &MountRecords) -> Result<(), RecordError> {
+        match (&self.now, &self.object) {
+            (Ok(units), Some(object)) if units.goal == Goal::Mounted && !units.refused() => {
+                let dropped = self.dropped.iter().map(|(version, _)| version);
+                records.keep(&self.uid, &dropped.chain([object]).collect::<Vec<_>>())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn is_absent(outcome: &Outcome) -> bool {
+    outcome.goal == Goal::Unmounted && outcome.done()
+}
+
+/// What remains of an object's dropped mounts.
+#[derive(Debug, Default)]
+struct Remaining {
+    /// Versions whose dropped mounts are unmounted.
+    unmounted: Vec<ClientMount>,
+    /// The other versions.
+    versions: Vec<ClientMount>,
+    /// Mounts of the other versions that may still be there.
+    mounts: Vec<Mount>,
+    failures: Vec<Failed>,
+}
+
+impl Remaining {
+    fn of(dropped: DroppedUnits, converger: &Converger) -> Self {
+        let mut remaining = Self::default();
+        for (version, units) in dropped {
+            let units = match units {
+                Ok(units) => units,
+                Err(failure) => {
+                    remaining.failures.push(Failed { path: None, failure });
+                    remaining.versions.push(version);
+                    continue;
+                }
+            };
+            let outcome = converge(converger, &units);
+            if outcome.done() {
+                remaining.unmounted.push(version);
+            } else {
+                remaining.versions.push(version);
+                remaining.mounts.extend(units.mounts.into_iter().flatten());
+                remaining.mounts.extend(units.binds.into_iter().map(|(_, bind)| bind));
+                remaining.failures.extend(outcome.failures);
+            }
+        }
+        remaining
+    }
+}
