@@ -5,7 +5,7 @@ Each function makes one or two calls of `warren workload`, which wait at the coo
 leaves nothing behind here but two files beside the job's script: `warren.env`, its variables, and `warren.failed`.
 
   job_process   check      in slurmctld: at most 2 s
-  pools         capacity   in slurmctld: at most 5 s
+  pools         capacity   in slurmctld: at most 5 s; then teardown, where Slurm killed its own call
   setup         create     no node is known yet: the directives are judged, and paths agreed
   data_in                  nothing: storage is made once the job has nodes
   real_size                nothing: job_submit.lua claimed what is needed
@@ -121,6 +121,18 @@ function slurm_bb_job_process(script)
     return slurm.SUCCESS
 end
 
+-- Slurm may kill, with the other calls of a job that it cancels, the teardown that it has just begun, and it makes no other. A job
+-- that is cancelled begins no new life meanwhile, whose storage this could take.
+local function go_on_with_teardowns()
+    local enough = os.time() + POOLS
+    local _, jobs = run("timeout " .. AT_ONCE ..
+        " squeue --noheader --states=CANCELLED --Format=JobID:12,BurstBufferState:12 2>/dev/null")
+    for id in jobs:gmatch("(%d+)%s+teardown") do
+        local words = os.time() < enough and "" or "--no-wait"
+        call("teardown", id, words, settings.WARREN_END_DEADLINE, "timeout " .. AT_ONCE .. " ")
+    end
+end
+
 -- While nobody can say what there is, nothing is offered: jobs wait. An error here would keep slurmctld from recovering.
 function slurm_bb_pools()
     local code, said = warren("--json workload capacity", "timeout " .. POOLS .. " ")
@@ -128,6 +140,8 @@ function slurm_bb_pools()
     if code ~= DONE or not total or not free then
         slurm.log_info("warren: no capacity is known: %s", why(said))
         total, free = "0", "0"
+    else
+        go_on_with_teardowns()
     end
     return slurm.SUCCESS, string.format('{"pools":[{"id":"%s","quantity":%s,"free":%s,"granularity":1}]}',
         settings.WARREN_POOL, total, free)

@@ -69,6 +69,9 @@ pub(crate) const EVERYWHERE: &str = "SlurmUser=slurm\nAuthType=auth/munge\nCredT
 pub(crate) const PARTITION: &str =
     "PartitionName=all Nodes=ALL Default=YES State=UP OverSubscribe=EXCLUSIVE\n";
 
+/// Where slurmctld and its scripts look for programs first.
+const FIRST: &str = "first";
+
 /// A job's number.
 pub type Job = u32;
 
@@ -120,6 +123,14 @@ impl Slurm {
     #[must_use]
     pub fn slurmctld(&self) -> &Program {
         &self.slurmctld
+    }
+
+    /// Puts a script in the place of a program that slurmctld's scripts run.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn replace_program(&self, name: &str, script: &str) -> anyhow::Result<()> {
+        plant(&self.directory.join(FIRST).join(name), script)
     }
 
     /// The slurmd of a compute, to be killed.
@@ -307,7 +318,7 @@ fn path() -> anyhow::Result<String> {
 fn prepare(directory: &Path, flow: &Flow, settings: &str) -> anyhow::Result<()> {
     let cluster = &flow.fixture.run.cluster;
     let slurm = user("slurm")?;
-    for name in ["etc", "state", "munge", "jobs"] {
+    for name in ["etc", "state", "munge", "jobs", FIRST] {
         fs::create_dir_all(directory.join(name)).context("make a directory")?;
     }
     let open = |path: &Path, mode| {
@@ -383,7 +394,8 @@ fn munged(directory: &Path) -> Command {
 fn slurmctld(directory: &Path) -> anyhow::Result<Command> {
     let mut argv = command("slurmctld");
     argv.args(["-D", "-f"]).arg(directory.join("etc/slurm.conf"));
-    argv.env("PATH", path()?).env("SLURM_CONF", directory.join("etc/slurm.conf"));
+    let path = format!("{}:{}", directory.join(FIRST).display(), path()?);
+    argv.env("PATH", path).env("SLURM_CONF", directory.join("etc/slurm.conf"));
     argv.env("WARREN_SLURM_FILE", directory.join("etc/warren"));
     Ok(argv)
 }

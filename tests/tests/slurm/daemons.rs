@@ -8,6 +8,7 @@ use tests::{
     cluster::patience,
     program::{signal, until},
     slurm::{Commands, Job, Slurm},
+    workflow::left,
 };
 
 use super::{XFS, slurm};
@@ -35,6 +36,7 @@ fn daemons_that_die_or_are_away_cost_no_job_its_storage() -> anyhow::Result<()> 
     slurmd_dies(&slurm).context("slurmd dies")?;
     slurmctld_dies(&slurm).context("slurmctld dies")?;
     coordinator_is_away(&mut slurm).context("the coordinator is away")?;
+    teardown_is_lost(&slurm).context("a teardown is lost")?;
     slurm.end()
 }
 
@@ -134,6 +136,27 @@ fn goes_in(slurm: &mut Slurm, job: Job, node: &str, state: &[&str]) -> anyhow::R
     });
     signal(agent, Signal::SIGCONT)?;
     went.with_context(|| format!("in {state:?}"))
+}
+
+/// Slurm sometimes kills its call of a job that it cancels, before it gets to us, and makes no other. Here it waits on the way.
+fn teardown_is_lost(slurm: &Slurm) -> anyhow::Result<()> {
+    let goes_on = slurm.jobs().join("goes-on");
+    let wait = format!("until [ -e '{}' ]; do sleep 0.1; done", goes_on.display());
+    slurm
+        .replace_program("setsid", &format!("#!/bin/sh\n{wait}\nexec /usr/bin/setsid \"$@\"\n"))?;
+    let job = begin(slurm)?;
+    slurm.prints("scancel", &[&job.to_string()])?;
+    slurm.wait_for(job, &["JobState=CANCELLED", "BurstBufferState=teardown"])?;
+    // Slurm looks at its pools every 30 s.
+    until("its storage to go", 4 * patience(), || {
+        let left = left(&slurm.flow.fixture.run)?;
+        ensure!(left.is_empty(), "left: {left:?}");
+        Ok(())
+    })?;
+    slurm.wait_for(job, &["BurstBufferState=teardown"])?;
+    std::fs::write(goes_on, "").context("let the call go on")?;
+    slurm.wait_for(job, &["BurstBufferState=complete"])?;
+    slurm.nothing_is_left()
 }
 
 #[test]
