@@ -208,7 +208,7 @@ async fn refused(callers: &Callers, case: &Case) -> anyhow::Result<BTreeSet<Stri
     match answer {
         Ok(_) => Ok(BTreeSet::new()),
         Err(kube::Error::Api(status)) if status.code == 422 => {
-            let is_told = |name: &&str| status.message.contains(&format!("{name} "));
+            let is_told = |name: &&&str| status.message.contains(&format!("{name} "));
             Ok(NAMES.iter().filter(is_told).map(|&name| name.to_owned()).collect())
         }
         Err(error) => Err(error.into()),
