@@ -17,7 +17,7 @@ const SCRIPTS: [&str; 2] =
     ["packaging/kubernetes/node-identities", "packaging/kubernetes/renew-token"];
 
 /// Flags of others' programs that the documents name.
-const THEIRS: [(&str, &str); 33] = [
+const THEIRS: [(&str, &str); 36] = [
     ("--cli", "nnf-node-manager"),
     ("--direct", "nnf-node-manager"),
     ("--initializeAndExit", "nnf-node-manager"),
@@ -47,9 +47,12 @@ const THEIRS: [(&str, &str); 33] = [
     ("--repair", "pvck"),
     ("--bb", "sbatch"),
     ("--dependency", "sbatch"),
+    ("--no-requeue", "sbatch"),
     ("--format", "squeue"),
+    ("--Format", "squeue"),
     ("--jobs", "squeue"),
     ("--noheader", "squeue"),
+    ("--states", "squeue"),
     ("--oneliner", "scontrol"),
 ];
 
