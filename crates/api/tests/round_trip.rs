@@ -206,7 +206,8 @@ fn fields(value: &Value, at: &str, found: &mut Vec<(String, String)>) {
 #[test]
 fn statuses_are_readable_without_any_of_their_fields() {
     let mut left_out = 0;
-    for (path, object) in fixtures() {
+    // Only coordinators write the status of a ContainerRun, always whole: its schema requires every field.
+    for (path, object) in fixtures().into_iter().filter(|(_, one)| one["kind"] != "ContainerRun") {
         let mut places = Vec::new();
         fields(&object["status"], "/status", &mut places);
         for (parent, name) in places {
