@@ -1,4 +1,4 @@
-//! Two coordinators that want one run, on any server: what each is told when it comes too late.
+//! Two coordinators claim the same run, on any server: the server refuses the later one.
 
 use std::fmt;
 

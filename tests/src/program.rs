@@ -157,6 +157,18 @@ impl Program {
         Self::supervise(name, command("/bin/sh"), SUPERVISOR, argv, logs)
     }
 
+    /// Starts a coordinator that serves an API of its own; its data, sockets and log are in `directory`.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn coordinator(directory: &Path) -> anyhow::Result<Self> {
+        let mut argv = command(binary("coordinator")?);
+        argv.arg("--data-dir").arg(directory.join("data")).args(["--api-listen", "127.0.0.1:0"]);
+        argv.arg("--socket").arg(directory.join("coordinator.sock"));
+        argv.arg("--api-socket").arg(directory.join("api.sock"));
+        Self::start("coordinator", &argv, directory)
+    }
+
     /// Starts a program on a node of its own: private mounts, and an empty tmpfs over `mounts`.
     ///
     /// # Errors

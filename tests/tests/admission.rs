@@ -68,11 +68,7 @@ fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<
 fn the_embedded_api_asks_the_coordinator() -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
     let at = directory.path();
-    let mut argv = command(binary("coordinator")?);
-    argv.arg("--data-dir").arg(at.join("data")).args(["--api-listen", "127.0.0.1:0"]);
-    argv.arg("--socket").arg(at.join("coordinator.sock"));
-    argv.arg("--api-socket").arg(at.join("api.sock"));
-    let _coordinator = Program::start("coordinator", &argv, at)?;
+    let _coordinator = Program::coordinator(at)?;
     let kubeconfig = at.join("data/kubeconfig");
     block_on(async {
         until_ok("the API", async || {

@@ -11,7 +11,7 @@ use serde_json::json;
 use tests::{
     claims::{Coordinator, NAMESPACE, contested, refusal, renewed},
     cluster::PATIENCE,
-    program::{Program, binary, command},
+    program::Program,
 };
 
 /// To the embedded API, whoever has its token is this user.
@@ -21,11 +21,7 @@ const USER: &str = "admin";
 fn of_two_processes_one_claims_and_the_embedded_api_refuses_the_other() -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
     let at = directory.path();
-    let mut argv = command(binary("coordinator")?);
-    argv.arg("--data-dir").arg(at.join("data")).args(["--api-listen", "127.0.0.1:0"]);
-    argv.arg("--socket").arg(at.join("coordinator.sock"));
-    argv.arg("--api-socket").arg(at.join("api.sock"));
-    let _coordinator = Program::start("coordinator", &argv, at)?;
+    let _coordinator = Program::coordinator(at)?;
     let kubeconfig = at.join("data/kubeconfig");
     tokio::runtime::Runtime::new()?.block_on(async {
         let served = async {

@@ -13,7 +13,7 @@ use nodes::Machine;
 use super::{Row, row::say};
 use crate::{
     cluster::{Cluster, PATIENCE},
-    program::{Program, binary, command, until},
+    program::{Program, until},
 };
 
 /// From Proposal to the end of Teardown under the sites' Go controllers with storage that is mocked, the best of what was
@@ -128,7 +128,7 @@ async fn measured(directory: &Path, load: Load) -> anyhow::Result<Taken> {
     let directory = directory.join("scale");
     let _ = fs::remove_dir_all(&directory);
     fs::create_dir_all(&directory).context("make a directory")?;
-    let mut coordinator = coordinator(&directory)?;
+    let mut coordinator = Program::coordinator(&directory)?;
     let client = client(&directory).await?;
     let machine = Machine::new(client.clone(), load.rabbits);
     machine.describe().await?;
@@ -153,14 +153,6 @@ async fn measured(directory: &Path, load: Load) -> anyhow::Result<Taken> {
     nodes.abort();
     coordinator.stop(PATIENCE)?;
     Ok(taken)
-}
-
-fn coordinator(directory: &Path) -> anyhow::Result<Program> {
-    let mut argv = command(binary("coordinator")?);
-    argv.arg("--data-dir").arg(directory.join("data")).args(["--api-listen", "127.0.0.1:0"]);
-    argv.arg("--socket").arg(directory.join("coordinator.sock"));
-    argv.arg("--api-socket").arg(directory.join("api.sock"));
-    Program::start("coordinator", &argv, directory)
 }
 
 async fn client(directory: &Path) -> anyhow::Result<Client> {

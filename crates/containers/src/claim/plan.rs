@@ -287,7 +287,7 @@ impl Plan<'_> {
         Some(self.write(Phase::Failed, self.trouble()?))
     }
 
-    /// What went wrong, and on which rabbits. Of a deadline, those are told that are not ready.
+    /// The failures of all rabbits, each with its rabbit; `None` while nothing failed. A missed deadline names the rabbits that are not ready.
     fn trouble(&self) -> Option<String> {
         let is_gone =
             |state: &State| self.status.phase == Phase::Running && *state == State::Nothing;

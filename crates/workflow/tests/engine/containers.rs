@@ -76,7 +76,7 @@ impl Site {
         jobs.map(|(_, job)| job["spec"]["activeDeadlineSeconds"].clone()).collect()
     }
 
-    /// Nodes that are asked to have something mounted.
+    /// Nodes with a ClientMount whose desired state is mounted.
     fn mounted_on(&self) -> Vec<&str> {
         let mounts = self.objects.iter().filter(|(at, _)| at.0 == "ClientMount");
         let mounts = mounts.filter(|(_, mount)| {

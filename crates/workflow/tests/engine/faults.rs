@@ -55,17 +55,7 @@ fn nothing_is_written_that_is_written_already() {
 fn a_workflow_may_be_deleted_after_any_change() {
     let mut site = Site::new(2, 100 * GIB);
     site.create("w", &directives());
-    let mut states = STATES[1..].iter();
-    loop {
-        site.clone().remove("w");
-        if site.step(|length| (0..length.min(1)).collect()) {
-            continue;
-        }
-        let Some(state) = states.next() else { break };
-        site.fill_computes("w", &["c1", "c2"]);
-        site.ask("w", state);
-    }
-    assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
+    site.after_each_change("w", &["c1", "c2"], |mut ended| ended.remove("w"));
 }
 
 #[test]

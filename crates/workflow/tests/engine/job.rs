@@ -73,6 +73,27 @@ impl Site {
         }
     }
 
+    /// Brings a workflow that was created through all of its states, one change at a time, and gives `ends` a copy of the site after
+    /// each.
+    pub(crate) fn after_each_change(
+        &mut self,
+        name: &str,
+        computes: &[&str],
+        mut ends: impl FnMut(Self),
+    ) {
+        let mut states = STATES[1..].iter();
+        loop {
+            ends(self.clone());
+            if self.step(|length| (0..length.min(1)).collect()) {
+                continue;
+            }
+            let Some(state) = states.next() else { break };
+            self.fill_computes(name, computes);
+            self.ask(name, state);
+        }
+        assert!(self.is_ready(name, "Teardown"), "{:?}", self.told(name));
+    }
+
     /// Deletes a workflow, and checks that the site is as it was before.
     pub(crate) fn remove(&mut self, name: &str) {
         self.delete(&at("Workflow", "default", name));

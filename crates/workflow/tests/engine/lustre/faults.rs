@@ -63,17 +63,7 @@ fn an_engine_that_dies_after_every_change_ends_where_one_that_lives_does() {
 fn a_workflow_may_be_deleted_after_any_change() {
     for (_, mut site) in sites().into_iter().skip(1) {
         site.create("w", &[LUSTRE.to_owned()]);
-        let mut states = STATES[1..].iter();
-        loop {
-            site.clone().remove("w");
-            if site.step(|length| (0..length.min(1)).collect()) {
-                continue;
-            }
-            let Some(state) = states.next() else { break };
-            site.fill_computes("w", &["c1", "d1"]);
-            site.ask("w", state);
-        }
-        assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
+        site.after_each_change("w", &["c1", "d1"], |mut ended| ended.remove("w"));
     }
 }
 

@@ -46,24 +46,17 @@ fn kinds() -> [(Site, Vec<String>); 4] {
 fn a_creation_that_is_ended_after_any_change_leaves_all_or_nothing() {
     for (mut site, directive) in kinds() {
         site.create("w", &directive);
-        let mut states = STATES[1..].iter();
         let (mut whole, mut nothing) = (0, 0);
-        loop {
-            let is_whole = [false, true].map(|torn_down| ended(site.clone(), torn_down));
-            assert_eq!(is_whole[0], is_whole[1], "{directive:?}, {:?}", site.told("w"));
+        site.after_each_change("w", &["c1"], |now| {
+            let is_whole = [false, true].map(|torn_down| ended(now.clone(), torn_down));
+            assert_eq!(is_whole[0], is_whole[1], "{directive:?}, {:?}", now.told("w"));
             if is_whole[0] {
                 whole += 1;
             } else {
                 nothing += 1;
-                assert_eq!(whole, 0, "{directive:?}, {:?}: once made, it stays", site.told("w"));
+                assert_eq!(whole, 0, "{directive:?}, {:?}: once made, it stays", now.told("w"));
             }
-            if site.step(|length| (0..length.min(1)).collect()) {
-                continue;
-            }
-            let Some(state) = states.next() else { break };
-            site.fill_computes("w", &["c1"]);
-            site.ask("w", state);
-        }
+        });
         assert!(whole > 5 && nothing > 10, "{directive:?}: {whole} {nothing}");
         site.delete(&at("Workflow", "default", "w"));
         site.settle();

@@ -44,7 +44,7 @@ impl Rabbit {
         }
     }
 
-    /// What a coordinator is told of it.
+    /// What the rabbit reports to a coordinator.
     pub(super) fn seen(&self, run: &ContainerRun) -> OnRabbit {
         let attempt = run.status.as_ref().map_or(0, |status| status.attempt);
         let state = match (self.is_lost, self.is_silent) {
