@@ -133,6 +133,7 @@ pub(crate) fn check(
     }
     if let Some(old) = old {
         check_new_finalizers(object, old, &mut causes);
+        causes.extend(check_deletion(object, old));
         causes.extend(strategy::check_change(definition, object, old));
     }
     if causes.is_empty() { Ok(()) } else { Err(definition.invalid(object.name(), &causes)) }
@@ -196,6 +197,22 @@ pub(super) fn ask(
         old: old.as_ref(),
         new: new.as_ref(),
     })
+}
+
+/// Only a DELETE begins a deletion (apimachinery `ValidateObjectMetaAccessorUpdate`).
+fn check_deletion(object: &Object, old: &Object) -> Vec<Cause> {
+    let (new, old) = (&object.meta, &old.meta);
+    let mut causes = Vec::new();
+    if new.deletion_timestamp != old.deletion_timestamp {
+        let given = json!(new.deletion_timestamp);
+        causes.push(Cause::invalid("metadata.deletionTimestamp", &given, "field is immutable"));
+    }
+    if new.deletion_grace_period_seconds != old.deletion_grace_period_seconds {
+        let given = json!(new.deletion_grace_period_seconds);
+        let field = "metadata.deletionGracePeriodSeconds";
+        causes.push(Cause::invalid(field, &given, "field is immutable"));
+    }
+    causes
 }
 
 fn check_new_finalizers(object: &Object, old: &Object, causes: &mut Vec<Cause>) {

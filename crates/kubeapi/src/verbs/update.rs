@@ -109,6 +109,12 @@ fn merged(
     }
     let mut object = wanted;
     object.meta = ObjectMeta {
+        // A client cannot begin a deletion or change its grace period by an update; `admit::check` refuses the try.
+        deletion_timestamp: old.meta.deletion_timestamp.clone().or(object.meta.deletion_timestamp),
+        deletion_grace_period_seconds: object
+            .meta
+            .deletion_grace_period_seconds
+            .or(old.meta.deletion_grace_period_seconds),
         generate_name: object.meta.generate_name,
         labels: object.meta.labels,
         annotations: object.meta.annotations,

@@ -42,6 +42,8 @@ fn oddities() -> Vec<Operation> {
         let map = Operation::new(Method::PATCH, format!("{MAPS}/odd"));
         all.push(map.with(&json!({"apiVersion": value})));
     }
+    let map = Operation::new(Method::PATCH, format!("{MAPS}/odd"));
+    all.push(map.with(&json!({"metadata": {"deletionGracePeriodSeconds": 0}})));
     for words in [
         json!({"": null}),
         json!({"": null, "a": null}),
@@ -216,6 +218,11 @@ fn changes() -> Vec<Operation> {
         merge(json!({"metadata": {"resourceVersion": format!("<oldrv:{one}>")}})),
         merge(json!({"metadata": {"name": "b"}})),
         merge(json!({"metadata": {"creationTimestamp": "2020-01-02T03:04:05Z", "generation": 99}})),
+        merge(json!({"metadata": {"deletionGracePeriodSeconds": 0}})),
+        merge(json!({"metadata": {"deletionGracePeriodSeconds": 7, "labels": {"a": "b"}}})),
+        Operation::new(Method::PATCH, format!("{one}/status"))
+            .with(&json!({"metadata": {"deletionGracePeriodSeconds": 0}})),
+        merge(json!({"metadata": {"deletionTimestamp": "2020-01-02T03:04:05Z"}})),
         merge(json!({"kind": "Other"})),
         merge(json!([])),
         patch(json!([{"op": "replace", "path": "/spec/mode", "value": "on"}])),
@@ -234,6 +241,9 @@ fn changes() -> Vec<Operation> {
         Operation::new(Method::DELETE, THINGS),
         Operation::new(Method::DELETE, &one),
         merge(json!({"metadata": {"finalizers": ["example.org/hold", "example.org/other"]}})),
+        merge(json!({"metadata": {"deletionGracePeriodSeconds": 0}})),
+        merge(json!({"metadata": {"deletionGracePeriodSeconds": 7}})),
+        merge(json!({"metadata": {"deletionTimestamp": "2020-01-02T03:04:05Z"}})),
         post(THINGS, &thing("a", &json!({"node": "a"}))),
         merge(json!({"metadata": {"finalizers": null}})),
         Operation::new(Method::GET, &one),
