@@ -58,6 +58,8 @@ pub mod label {
     pub const PINNED_PROFILE_NAMESPACE: &str = "nnf.cray.hpe.com/pinned_storage_profile_namespace";
     /// On everything of a workflow's containers: the name of their Service.
     pub const CONTAINER: &str = "nnf.cray.hpe.com/container";
+    /// On everything of an attempt of MPI: its number, from 1.
+    pub const ATTEMPT: &str = "nnf.cray.hpe.com/attempt";
     /// On a pod: the Job that it belongs to (Kubernetes' "Well-Known Labels").
     pub const JOB_NAME: &str = "batch.kubernetes.io/job-name";
     /// Name of the pinned profile that containers are made from.

@@ -28,6 +28,30 @@ string_enum! {
     }
 }
 
+string_enum! {
+    /// Whose mpirun a launcher runs.
+    pub enum MpiImplementation {
+        /// Open MPI.
+        OpenMpi = "OpenMPI",
+        /// Intel MPI.
+        Intel = "Intel",
+        /// MPICH.
+        Mpich = "MPICH",
+    }
+}
+
+string_enum! {
+    /// What goes once a launcher has ended.
+    pub enum CleanPodPolicy {
+        /// Nothing.
+        None = "None",
+        /// Workers that run.
+        Running = "Running",
+        /// All workers, and later the launcher.
+        All = "All",
+    }
+}
+
 /// What stands beside `metadata`.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
@@ -105,6 +129,22 @@ fn retries(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({ "type": "integer", "format": "int32", "minimum": 0, "default": 6 })
 }
 
+impl NnfContainerProfileData {
+    /// The pod whose containers get ports: that of each rabbit, or the launcher's.
+    #[must_use]
+    pub fn main(&self) -> Option<&NnfPodSpec> {
+        self.spec.as_ref().or_else(|| self.mpi_spec.as_ref().map(|mpi| &mpi.launcher))
+    }
+}
+
+impl NnfMpiSpec {
+    /// How the pods end.
+    #[must_use]
+    pub fn policy(&self) -> NnfMpiRunPolicy {
+        self.run_policy.clone().unwrap_or_default()
+    }
+}
+
 impl Default for NnfContainerProfileData {
     fn default() -> Self {
         Self {
@@ -152,6 +192,28 @@ pub struct NnfMpiSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::int32")]
     pub slots_per_worker: Option<i64>,
+    /// Whose mpirun it is; Open MPI's when nothing is said. Only Warren's CRD has this field and those below.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mpi_implementation: Option<MpiImplementation>,
+    /// Whether ranks run beside `mpirun` too.
+    #[serde(default, skip_serializing_if = "crate::omit::is_false")]
+    pub run_launcher_as_worker: bool,
+    /// How the pods end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_policy: Option<NnfMpiRunPolicy>,
+}
+
+/// How the pods of MPI end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NnfMpiRunPolicy {
+    /// What goes once the launcher has ended; `Running` when nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clean_pod_policy: Option<CleanPodPolicy>,
+    /// Seconds from the launcher's end until all pods go with their logs, but not before PostRun told how it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0), schema_with = "schema::int32")]
+    pub ttl_seconds_after_finished: Option<i64>,
 }
 
 /// A pod.

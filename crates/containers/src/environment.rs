@@ -9,7 +9,7 @@ use crate::run::Run;
 /// What the job's computes are told.
 #[must_use]
 pub fn of_computes(run: &Run<'_>) -> BTreeMap<String, String> {
-    ports(run).into_iter().chain(network(run)).collect()
+    ports(run).into_iter().chain(network(run)).chain(launcher(run)).collect()
 }
 
 /// What the container at this place among the pod's is told on one rabbit. The run's variables come before the profile's, which
@@ -24,7 +24,12 @@ pub(crate) fn of_container(run: &Run<'_>, index: usize, own: &[EnvVar]) -> Vec<E
         ("NNF_CONTAINER_INDEX", index.to_string()),
     ];
     let workflow = workflow.map(|(name, value)| (name.to_owned(), value));
-    let all = ports(run).into_iter().chain(storages).chain(network(run)).chain(workflow);
+    let all = ports(run)
+        .into_iter()
+        .chain(storages)
+        .chain(network(run))
+        .chain(launcher(run))
+        .chain(workflow);
     let all = all.map(|(name, value)| EnvVar { name, value: Some(value), value_from: None });
     all.chain([node()]).chain(own.iter().cloned()).collect()
 }
@@ -36,7 +41,7 @@ fn ports(run: &Run<'_>) -> Vec<(String, String)> {
     }
     let list = |ports: &[u16]| ports.iter().map(u16::to_string).collect::<Vec<_>>().join(",");
     let all = ("NNF_CONTAINER_PORTS".to_owned(), list(run.ports));
-    let containers = run.profile.spec.iter().flat_map(|spec| &spec.containers).enumerate();
+    let containers = run.profile.main().into_iter().flat_map(|spec| &spec.containers).enumerate();
     let each = containers.map(|(place, container)| {
         let name = container.name.replace('-', "_");
         (format!("NNF_CONTAINER_PORTS_{name}"), list(of_place(run, place)))
@@ -47,7 +52,7 @@ fn ports(run: &Run<'_>) -> Vec<(String, String)> {
 /// The ports of the container at this place among the pod's.
 #[must_use]
 pub(crate) fn of_place<'a>(run: &Run<'a>, place: usize) -> &'a [u16] {
-    let containers = run.profile.spec.as_ref().map_or(0, |spec| spec.containers.len());
+    let containers = run.profile.main().map_or(0, |spec| spec.containers.len());
     let each = run.ports.len().checked_div(containers).unwrap_or(0);
     run.ports.get(place * each..(place + 1) * each).unwrap_or_default()
 }
@@ -64,10 +69,17 @@ fn network(run: &Run<'_>) -> [(String, String); 4] {
     .map(|(name, value)| (name.to_owned(), value))
 }
 
+/// The rabbit whose ports are the launcher's.
+fn launcher(run: &Run<'_>) -> Option<(String, String)> {
+    run.profile.mpi_spec.as_ref()?;
+    Some(("NNF_CONTAINER_LAUNCHER".to_owned(), run.rabbits().next()?.to_owned()))
+}
+
 /// The domain beneath which the run's subdomain is.
 #[must_use]
 pub(crate) fn domain(run: &Run<'_>) -> String {
-    format!("{}.svc.{}", run.namespace(), run.cluster_domain)
+    let domain = format!("{}.svc.{}", run.namespace(), run.cluster_domain);
+    domain.trim_end_matches('.').to_owned()
 }
 
 fn node() -> EnvVar {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! NnfContainerProfile ─ check ─► faults, told in Proposal
-//! profile, placement, storages, ports ─ objects ─► Service, ConfigMap, one Job for each rabbit
+//! profile, placement, storages, ports ─ objects ─► Service, ConfigMap, one Job for each rabbit, and one for the launcher of MPI
 //! Jobs, Pods ─ outcome ─► starting, ready, ended, failed and why
 //! ```
 //! Kubernetes does what it does already: a Job starts a container again that failed, holds its deadline and counts its pods.
@@ -16,6 +16,7 @@
 pub mod check;
 pub mod claim;
 pub mod environment;
+pub mod mpi;
 pub mod names;
 pub mod nodes;
 pub mod objects;
@@ -25,5 +26,6 @@ pub mod ports;
 pub mod run;
 
 pub use check::ProfileFault;
+pub use mpi::Attempt;
 pub use names::NameFault;
 pub use run::{Rabbit, Run, StoragePath};

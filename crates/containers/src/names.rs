@@ -18,6 +18,18 @@ pub enum NameFault {
         "rabbit {0:?} cannot run containers: its name is a host name in them, which has a-z, 0-9 and - and at most 63 characters"
     )]
     Rabbit(String),
+    /// Hosts of MPI are named after the workflow.
+    #[error(
+        "workflow {workflow} cannot run MPI: {name} has {length} characters and may have 63; give the workflow a shorter name"
+    )]
+    Mpi {
+        /// The workflow.
+        workflow: String,
+        /// The longest name.
+        name: String,
+        /// Its characters.
+        length: usize,
+    },
     /// Both together are the name of a Job.
     #[error(
         "containers of workflow {workflow} on {rabbit} cannot be named: {workflow}-{rabbit} has {length} characters and may have 63; give the workflow a shorter name"
@@ -36,6 +48,33 @@ pub enum NameFault {
 #[must_use]
 pub fn job(workflow: &str, rabbit: &str) -> String {
     format!("{workflow}-{rabbit}")
+}
+
+/// Name of the Job of the worker on the rabbit at this place, and of its host.
+#[must_use]
+pub fn worker(workflow: &str, index: usize) -> String {
+    format!("{workflow}-worker-{index}")
+}
+
+/// Name of the Job of the launcher, and of its host.
+#[must_use]
+pub fn launcher(workflow: &str) -> String {
+    format!("{workflow}-launcher")
+}
+
+/// Checks the names of MPI on so many rabbits.
+///
+/// # Errors
+/// When a host cannot have one.
+pub fn check_mpi(workflow: &str, rabbits: usize) -> Result<(), NameFault> {
+    let last = worker(workflow, rabbits.saturating_sub(1));
+    let longest = [last, launcher(workflow)].into_iter().max_by_key(String::len);
+    match longest.filter(|name| name.len() > LABEL) {
+        None => Ok(()),
+        Some(name) => {
+            Err(NameFault::Mpi { workflow: workflow.to_owned(), length: name.len(), name })
+        }
+    }
 }
 
 /// Checks the name of a workflow with containers.

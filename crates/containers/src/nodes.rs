@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::{
     environment::domain,
+    mpi,
     run::{Rabbit, Run},
 };
 
@@ -16,6 +17,13 @@ pub const DIRECTORY: &str = "/nnf/config";
 pub const PASSWD: &str = "passwd";
 /// The user's group.
 pub const GROUP: &str = "group";
+
+/// The hosts with their slots, as mpirun reads them.
+pub(crate) const HOSTFILE: &str = "hostfile";
+/// The script that tells the hosts.
+pub(crate) const DISCOVER_HOSTS: &str = "discover_hosts.sh";
+/// The hosts that must answer before mpirun starts.
+pub(crate) const WORKERS: &str = "workers";
 
 /// One rabbit of `nodes.json`.
 #[derive(Serialize)]
@@ -52,8 +60,20 @@ pub fn files(run: &Run<'_>) -> BTreeMap<String, String> {
         ),
         (GROUP, format!("root:x:0:\nuser:x:{group}:\n")),
     ]
+    .into_iter()
+    .chain(of_mpi(run))
     .map(|(name, text)| (name.to_owned(), text))
-    .into()
+    .collect()
+}
+
+fn of_mpi(run: &Run<'_>) -> impl Iterator<Item = (&'static str, String)> {
+    run.profile.mpi_spec.iter().flat_map(|mpi| {
+        [
+            (HOSTFILE, mpi::hostfile(run, mpi)),
+            (DISCOVER_HOSTS, mpi::discover_hosts(run, mpi)),
+            (WORKERS, mpi::answering(run)),
+        ]
+    })
 }
 
 fn nodes(placement: &[Rabbit]) -> String {

@@ -4,12 +4,12 @@ use api::names::label;
 use k8s_openapi::{
     api::{
         batch::v1::{Job, JobSpec},
-        core::v1::{ConfigMap, PodTemplateSpec, Service, ServiceSpec},
+        core::v1::{ConfigMap, PodSpec, PodTemplateSpec, Secret, Service, ServiceSpec},
     },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
 
-use crate::{names, nodes, pod, run::Run};
+use crate::{mpi, names, nodes, pod, run::Run};
 
 /// Seconds that containers have to start in, and to end in, when a profile says nothing.
 pub const TIMEOUT: i64 = 300;
@@ -45,11 +45,43 @@ pub fn config_map(run: &Run<'_>) -> ConfigMap {
 #[must_use]
 pub fn job(run: &Run<'_>, index: usize) -> Option<Job> {
     let rabbit = run.placement.get(index)?;
-    let spec = run.profile.spec.as_ref()?;
-    let metadata = named(run, &names::job(run.workflow, &rabbit.name));
+    if let Some(spec) = &run.profile.spec {
+        let name = names::job(run.workflow, &rabbit.name);
+        return Some(of_pod(run, &name, pod::on(run, index, rabbit, spec)));
+    }
+    let mpi = run.profile.mpi_spec.as_ref()?;
+    let pod = mpi::worker(run, run.attempt?, mpi, index, rabbit);
+    Some(of_pod(run, &names::worker(run.workflow, index), pod))
+}
+
+/// The Job of the launcher of MPI, on the first rabbit.
+#[must_use]
+pub fn launcher(run: &Run<'_>) -> Option<Job> {
+    let mpi = run.profile.mpi_spec.as_ref()?;
+    let pod = mpi::launcher(run, run.attempt?, mpi, run.placement.first()?);
+    Some(of_pod(run, &names::launcher(run.workflow), pod))
+}
+
+/// The Secret of an attempt, without its keys: it goes with the ConfigMap of the attempt, which owns it.
+#[must_use]
+pub fn keys(run: &Run<'_>, config_map: &ConfigMap) -> Option<Secret> {
+    let owner = OwnerReference {
+        api_version: "v1".to_owned(),
+        kind: "ConfigMap".to_owned(),
+        name: config_map.metadata.name.clone()?,
+        uid: config_map.metadata.uid.clone()?,
+        ..OwnerReference::default()
+    };
+    let metadata =
+        ObjectMeta { owner_references: Some(vec![owner]), ..named(run, &run.attempt?.keys) };
+    Some(Secret { metadata, immutable: Some(true), ..Secret::default() })
+}
+
+fn of_pod(run: &Run<'_>, name: &str, pod: PodSpec) -> Job {
+    let metadata = named(run, name);
     let template = PodTemplateSpec {
         metadata: Some(ObjectMeta { labels: metadata.labels.clone(), ..ObjectMeta::default() }),
-        spec: Some(pod::on(run, index, rabbit, spec)),
+        spec: Some(pod),
     };
     let spec = JobSpec {
         backoff_limit: Some(i32::try_from(run.profile.retry_limit).unwrap_or(i32::MAX)),
@@ -59,7 +91,7 @@ pub fn job(run: &Run<'_>, index: usize) -> Option<Job> {
         template,
         ..JobSpec::default()
     };
-    Some(Job { metadata, spec: Some(spec), ..Job::default() })
+    Job { metadata, spec: Some(spec), ..Job::default() }
 }
 
 /// Seconds that a Job has until its container must be ready, unless there is no limit.

@@ -5,6 +5,8 @@ use k8s_openapi::api::{
     core::v1::{ContainerStatus, Pod},
 };
 
+/// The label of a node that is its name.
+pub(crate) const HOSTNAME: &str = "kubernetes.io/hostname";
 /// Lines of a log that are told.
 const LINES: usize = 5;
 
@@ -17,6 +19,8 @@ pub enum State {
     Ready,
     /// It ended well.
     Succeeded,
+    /// It was stopped: none of its pods runs, and none is started.
+    Suspended,
     /// It ended, and not well.
     Failed,
     /// It ended because it took too long.
@@ -29,7 +33,7 @@ impl State {
     pub fn is_ended(self) -> bool {
         match self {
             Self::Starting | Self::Ready => false,
-            Self::Succeeded | Self::Failed | Self::TooLate => true,
+            Self::Suspended | Self::Succeeded | Self::Failed | Self::TooLate => true,
         }
     }
 }
@@ -46,9 +50,29 @@ pub fn state(job: &Job) -> State {
     match holds("Failed").map(|failed| failed.reason.as_deref()) {
         Some(Some("DeadlineExceeded")) => State::TooLate,
         Some(_) => State::Failed,
+        None if is_stopped(job) => State::Suspended,
         None if status.and_then(|status| status.ready).unwrap_or(0) > 0 => State::Ready,
         None => State::Starting,
     }
+}
+
+/// The rabbit that a Job's pods are bound to.
+#[must_use]
+pub fn rabbit_of(job: &Job) -> &str {
+    let pod = job.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+    let selector = pod.and_then(|pod| pod.node_selector.as_ref());
+    selector.and_then(|selector| selector.get(HOSTNAME)).map_or("", String::as_str)
+}
+
+/// Whether the Job is to be suspended, and its controller says that its last pod is gone.
+fn is_stopped(job: &Job) -> bool {
+    let is_asked = job.spec.as_ref().and_then(|spec| spec.suspend) == Some(true);
+    let told = job.status.as_ref().is_some_and(|status| {
+        let mut conditions = status.conditions.iter().flatten();
+        let pods = status.active.unwrap_or(0) + status.terminating.unwrap_or(0);
+        pods == 0 && conditions.any(|one| one.type_ == "Suspended" && one.status == "True")
+    });
+    is_asked && told
 }
 
 /// What the pods of a Job say of a failure or a wait: container, exit code or signal, the last lines of its log. The latest pod
@@ -126,6 +150,18 @@ mod tests {
         assert_eq!(of(json!({})), State::Starting);
         assert_eq!(of(json!({"active": 1, "ready": 0})), State::Starting);
         assert_eq!(of(json!({"active": 1, "ready": 1})), State::Ready);
+        let stopped = |status: Value| {
+            state(
+                &from_value(json!({"spec": {"suspend": true, "template": {}}, "status": status}))
+                    .unwrap(),
+            )
+        };
+        let mut told = condition("Suspended", "JobSuspended");
+        assert_eq!(stopped(told.clone()), State::Suspended);
+        assert_eq!(of(told.clone()), State::Starting, "it is to go on");
+        told["terminating"] = json!(1);
+        assert_eq!(stopped(told), State::Starting, "a pod still ends");
+        assert_eq!(stopped(json!({"active": 1, "ready": 1})), State::Ready);
         assert_eq!(of(condition("Complete", "CompletionsReached")), State::Succeeded);
         assert_eq!(of(condition("Failed", "BackoffLimitExceeded")), State::Failed);
         assert_eq!(of(condition("Failed", "DeadlineExceeded")), State::TooLate);

@@ -9,11 +9,18 @@ use k8s_openapi::api::core::v1::{
 use crate::{
     environment,
     nodes::{DIRECTORY, GROUP, PASSWD},
+    outcome::HOSTNAME,
     run::{Rabbit, Run},
 };
 
 /// The volume with the files of the run.
-const CONFIG: &str = "nnf-config";
+pub(crate) const CONFIG: &str = "nnf-config";
+/// The volume with `podhelper`.
+pub(crate) const TOOLS: &str = "nnf-bin";
+/// The volume with the keys of an attempt.
+pub(crate) const KEYS: &str = "nnf-keys";
+/// The volume with the hostfile.
+pub(crate) const MPI: &str = "nnf-mpi";
 /// What the names of the storages' volumes begin with.
 const STORAGE: &str = "storage-";
 /// What keeps other pods away from rabbits.
@@ -22,7 +29,7 @@ const TAINT: &str = "cray.nnf.node";
 /// Whether a volume's name is one of ours.
 #[must_use]
 pub(crate) fn is_kept_name(name: &str) -> bool {
-    name == CONFIG || name.starts_with(STORAGE)
+    [CONFIG, TOOLS, KEYS, MPI].contains(&name) || name.starts_with(STORAGE)
 }
 
 /// The pod on the rabbit at this place of the run.
@@ -39,7 +46,7 @@ pub(crate) fn on(run: &Run<'_>, index: usize, rabbit: &Rabbit, spec: &NnfPodSpec
         // Names resolve only beneath the Service's.
         hostname: Some(rabbit.name.clone()),
         subdomain: Some(run.workflow.to_owned()),
-        node_selector: Some([("kubernetes.io/hostname".to_owned(), rabbit.name.clone())].into()),
+        node_selector: Some([(HOSTNAME.to_owned(), rabbit.name.clone())].into()),
         tolerations: Some(vec![Toleration {
             key: Some(TAINT.to_owned()),
             operator: Some("Equal".to_owned()),

@@ -1,5 +1,6 @@
 //! What the containers of one directive are made from.
 
+use crate::mpi::Attempt;
 use api::NnfContainerProfileData;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -24,6 +25,8 @@ pub struct Run<'a> {
     pub placement: &'a [Rabbit],
     /// Their ports, the same on every rabbit: a compute is told of one list.
     pub ports: &'a [u16],
+    /// Which attempt it is; none without MPI.
+    pub attempt: Option<&'a Attempt>,
     /// The domain of the cluster, such as `cluster.local`.
     pub cluster_domain: &'a str,
 }
