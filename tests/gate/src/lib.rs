@@ -17,7 +17,7 @@ use nix::unistd::geteuid;
 const REQUIRE: &str = "WARREN_TEST_REQUIRE";
 
 /// All there are.
-const SUITES: [&str; 16] = [
+const SUITES: [&str; 18] = [
     "clock",
     "cuts",
     "jq",
@@ -26,6 +26,8 @@ const SUITES: [&str; 16] = [
     "lvm",
     "lvmlockd",
     "mandoc",
+    "mpi",
+    "mpich",
     "namespace",
     "python-kubernetes",
     "real-server",
@@ -108,6 +110,32 @@ pub fn python_kubernetes() -> Option<PathBuf> {
 #[must_use]
 pub fn mandoc() -> bool {
     open("mandoc", (!on_path("mandoc")).then_some("mandoc is missing: install mandoc"))
+}
+
+/// Whether Open MPI's mpirun can start ranks in network namespaces here.
+///
+/// # Panics
+/// When it was asked for and cannot.
+#[must_use]
+pub fn mpi() -> bool {
+    let missing = ["mpirun", "orted", "ip", "unshare", "nsenter", "setpriv"];
+    let missing = match missing.iter().find(|name| !on_path(name)) {
+        _ if !geteuid().is_root() => Some("only root can make network namespaces"),
+        Some(_) => Some("Open MPI or iproute2 is missing: run packaging/prerequisites mpi"),
+        None => None,
+    };
+    open("mpi", missing)
+}
+
+/// The same with MPICH's mpirun, as Debian names it beside another.
+///
+/// # Panics
+/// When it was asked for and cannot.
+#[must_use]
+pub fn mpich() -> bool {
+    let missing =
+        (!on_path("mpirun.mpich")).then_some("MPICH is missing: run packaging/prerequisites mpi");
+    mpi() && open("mpich", missing)
 }
 
 /// Whether a program can be given a clock of its own here.

@@ -1,0 +1,70 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+use crate::rsh::Rsh;
+
+/// What runs in the pods of MPI. Started under the name `rsh` it is the agent of mpirun.
+#[derive(Debug, Parser)]
+#[command(version, disable_help_subcommand = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Copy this program into a directory that the pod's containers share, there also as `rsh`
+    Install(Install),
+    /// Start what launchers with the keys of this attempt ask for
+    Worker(Worker),
+    /// Wait until every worker answers; fail with the names of those that do not
+    Wait(Wait),
+    /// Start a command on a worker, as mpirun asks for it
+    #[command(skip)]
+    Rsh(Rsh),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Install {
+    /// The directory
+    pub(crate) directory: PathBuf,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Keys {
+    /// Directory with the keys of this attempt
+    #[arg(long = "keys", value_name = "DIR", env = "NNF_MPI_KEYS")]
+    pub(crate) directory: PathBuf,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Worker {
+    #[command(flatten)]
+    pub(crate) keys: Keys,
+    /// The first process of a container starts itself again, and reaps what is left behind
+    #[arg(long, hide = true)]
+    pub(crate) is_child: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Wait {
+    #[command(flatten)]
+    pub(crate) keys: Keys,
+    /// File with a worker in each line
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with = "worker",
+        required_unless_present = "worker"
+    )]
+    pub(crate) workers: Option<PathBuf>,
+    /// One worker
+    #[arg(long, value_name = "HOST")]
+    pub(crate) worker: Option<String>,
+    /// How long
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) seconds: u64,
+}

@@ -1,0 +1,39 @@
+//! Puts the program where the other containers of the pod find it: their images have none.
+
+use std::{
+    fs, io,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::{Path, PathBuf},
+};
+
+use thiserror::Error;
+
+use crate::AGENT;
+
+/// The program's own name in the directory.
+const NAME: &str = "podhelper";
+
+#[derive(Debug, Error)]
+pub(crate) enum InstallError {
+    #[error("find this program")]
+    Own(#[source] io::Error),
+    #[error("write {}", path.display())]
+    Write { path: PathBuf, source: io::Error },
+}
+
+/// Copies the program into a directory; a container that is started again finds it done.
+pub(crate) fn install(directory: &Path) -> Result<(), InstallError> {
+    let own = std::env::current_exe().map_err(InstallError::Own)?;
+    let (program, agent) = (directory.join(NAME), directory.join(AGENT));
+    let new = directory.join(format!(".{NAME}"));
+    fs::copy(own, &new)
+        .and_then(|_| fs::set_permissions(&new, fs::Permissions::from_mode(0o555)))
+        .and_then(|()| fs::rename(&new, &program))
+        .map_err(|source| InstallError::Write { path: program, source })?;
+    match symlink(NAME, &agent) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            Err(InstallError::Write { path: agent, source: error })
+        }
+        _ => Ok(()),
+    }
+}

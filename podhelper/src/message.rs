@@ -1,0 +1,153 @@
+//! What the two ends say to each other: frames with a length, a letter for the kind, and what belongs to it.
+
+use std::io;
+
+use futures::{SinkExt, StreamExt};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::{
+    bytes::{BufMut, Bytes, BytesMut},
+    codec::{Decoder, Encoder, Framed, LengthDelimitedCodec},
+};
+
+use crate::command::Command;
+
+/// The largest frame: a command with the names of thousands of hosts.
+const LARGEST: usize = 4 << 20;
+/// What is read of a stream at once.
+pub(crate) const CHUNK: usize = 64 << 10;
+
+/// One message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Message {
+    /// Launcher: who answers has the keys.
+    Ask,
+    /// Worker: I do.
+    Here,
+    /// Launcher: start this.
+    Run(Command),
+    /// Launcher: the command's input.
+    Input(Bytes),
+    /// Launcher: there is no more of it.
+    InputEnd,
+    /// Worker: what the command says.
+    Output(Bytes),
+    /// Worker: what it complains of.
+    Errors(Bytes),
+    /// Worker: how it ended, as a shell tells it.
+    End(u8),
+    /// Worker: why it was not started.
+    Refused(String),
+}
+
+/// Messages on a connection.
+pub(crate) type Messages<S> = Framed<S, Codec>;
+
+/// Messages on this connection.
+pub(crate) fn on<S: AsyncRead + AsyncWrite>(stream: S) -> Messages<S> {
+    let frames = LengthDelimitedCodec::builder().max_frame_length(LARGEST).new_codec();
+    Framed::new(stream, Codec(frames))
+}
+
+/// Says one thing and hears one.
+pub(crate) async fn asked<S>(messages: &mut Messages<S>, what: Message) -> io::Result<Message>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    messages.send(what).await?;
+    messages.next().await.unwrap_or_else(|| Err(io::ErrorKind::UnexpectedEof.into()))
+}
+
+#[derive(Debug)]
+pub(crate) struct Codec(LengthDelimitedCodec);
+
+impl Encoder<Message> for Codec {
+    type Error = io::Error;
+
+    fn encode(&mut self, message: Message, to: &mut BytesMut) -> io::Result<()> {
+        let (kind, body) = match message {
+            Message::Ask => (b'a', Bytes::new()),
+            Message::Here => (b'h', Bytes::new()),
+            Message::Run(command) => (b'r', serde_json::to_vec(&command)?.into()),
+            Message::Input(bytes) => (b'i', bytes),
+            Message::InputEnd => (b'.', Bytes::new()),
+            Message::Output(bytes) => (b'o', bytes),
+            Message::Errors(bytes) => (b'e', bytes),
+            Message::End(code) => (b'x', vec![code].into()),
+            Message::Refused(why) => (b'n', why.into()),
+        };
+        let mut frame = BytesMut::with_capacity(body.len() + 1);
+        frame.put_u8(kind);
+        frame.put(body);
+        self.0.encode(frame.freeze(), to)
+    }
+}
+
+impl Decoder for Codec {
+    type Item = Message;
+    type Error = io::Error;
+
+    fn decode(&mut self, from: &mut BytesMut) -> io::Result<Option<Message>> {
+        let Some(frame) = self.0.decode(from)? else { return Ok(None) };
+        let frame = frame.freeze();
+        let unknown = || io::Error::new(io::ErrorKind::InvalidData, "a message of no known kind");
+        let kind = frame.first().ok_or_else(unknown)?;
+        let body = frame.slice(1..);
+        Ok(Some(match kind {
+            b'a' => Message::Ask,
+            b'h' => Message::Here,
+            b'r' => Message::Run(serde_json::from_slice(&body)?),
+            b'i' => Message::Input(body),
+            b'.' => Message::InputEnd,
+            b'o' => Message::Output(body),
+            b'e' => Message::Errors(body),
+            b'x' => Message::End(*body.first().ok_or_else(unknown)?),
+            b'n' => Message::Refused(String::from_utf8_lossy(&body).into_owned()),
+            _ => return Err(unknown()),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_message_is_read_as_it_was_written_also_in_pieces() {
+        let command = Command {
+            variables: vec![("PATH".to_owned(), "/opt/bin:$PATH".to_owned())],
+            words: vec!["orted".to_owned(), "-mca".to_owned(), "a b".to_owned()],
+        };
+        let all = [
+            Message::Ask,
+            Message::Here,
+            Message::Run(command),
+            Message::Input(Bytes::from_static(b"in\0put")),
+            Message::InputEnd,
+            Message::Output(Bytes::from_static(b"\xff")),
+            Message::Errors(Bytes::new()),
+            Message::End(143),
+            Message::Refused("no".to_owned()),
+        ];
+        let mut codec = Codec(LengthDelimitedCodec::new());
+        let mut written = BytesMut::new();
+        for message in &all {
+            codec.encode(message.clone(), &mut written).unwrap();
+        }
+        let (mut read, mut so_far) = (Vec::new(), BytesMut::new());
+        for byte in written {
+            so_far.put_u8(byte);
+            read.extend(codec.decode(&mut so_far).unwrap());
+        }
+        assert_eq!(read, all);
+    }
+
+    #[test]
+    fn what_is_no_message_ends_the_connection() {
+        for frame in [&b""[..], b"?", b"x", b"r{"] {
+            let mut codec = Codec(LengthDelimitedCodec::new());
+            let mut written = BytesMut::new();
+            codec.0.encode(Bytes::from_static(frame), &mut written).unwrap();
+            assert!(codec.decode(&mut written).is_err(), "{frame:?}");
+        }
+    }
+}

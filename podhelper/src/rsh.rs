@@ -1,0 +1,197 @@
+//! The launcher's side: what mpirun calls for each worker, as it would call ssh.
+
+use std::{
+    ffi::OsString,
+    io::{self, Read, Write},
+    path::PathBuf,
+    thread,
+    time::Duration,
+};
+
+use futures::{SinkExt, StreamExt, stream::SplitSink};
+use thiserror::Error;
+use tokio::{
+    net::TcpStream,
+    sync::mpsc::{Receiver, channel},
+    time::{Instant, sleep, timeout},
+};
+use tokio_rustls::client::TlsStream;
+use tokio_util::bytes::Bytes;
+
+use crate::{
+    PORT,
+    command::{Command, CommandError},
+    keys::{Connector, Keys, KeysError},
+    message::{CHUNK, Message, Messages, asked, on},
+};
+
+/// Names the directory with the keys: an agent has no flags of ours.
+const KEYS: &str = "NNF_MPI_KEYS";
+/// How long a worker may be away that answered before: its pod is replaced, or a name does not resolve for a moment.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(200);
+/// How long one try may take.
+pub(crate) const TRY: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Error)]
+pub(crate) enum RshError {
+    #[error("{KEYS} is not set: it names the directory with the keys")]
+    NoKeys,
+    #[error("prepare the keys")]
+    Keys(#[from] KeysError),
+    #[error("no host is named: call rsh HOST COMMAND")]
+    NoHost,
+    #[error("option {0:?} is not known: rsh HOST COMMAND takes those of ssh that launchers use")]
+    Option(String),
+    #[error("an argument is no UTF-8: {0:?}")]
+    Text(OsString),
+    #[error("start a command on {host}")]
+    Command { host: String, source: CommandError },
+    #[error("start a command on {host}")]
+    Connect { host: String, source: io::Error },
+    #[error("{host}: {why}")]
+    Refused { host: String, why: String },
+}
+
+/// What mpirun asks for.
+#[derive(Clone, Debug)]
+pub(crate) struct Rsh {
+    host: String,
+    command: Command,
+}
+
+impl Rsh {
+    /// Reads the arguments: options of ssh, the host, and the text for the remote shell.
+    pub(crate) fn of(words: impl Iterator<Item = OsString>) -> Result<Self, RshError> {
+        let mut words = words.map(|word| word.into_string().map_err(RshError::Text));
+        let host = loop {
+            let word = words.next().ok_or(RshError::NoHost)??;
+            match word.strip_prefix('-') {
+                None => break word,
+                // No X11, no words of its own, no input, no terminal.
+                Some("x" | "q" | "n" | "T" | "-") => {}
+                Some(_) => return Err(RshError::Option(word)),
+            }
+        };
+        let text = words.collect::<Result<Vec<_>, _>>()?.join(" ");
+        let command = Command::of(&text);
+        let command = command.map_err(|source| RshError::Command { host: host.clone(), source })?;
+        Ok(Self { host, command })
+    }
+}
+
+/// Starts the command on the worker, and ends as it does.
+pub(crate) async fn run(rsh: &Rsh) -> Result<u8, RshError> {
+    let directory = std::env::var_os(KEYS).map(PathBuf::from).ok_or(RshError::NoKeys)?;
+    let connector = Keys::read(&directory)?.connector()?;
+    let failed = |source| RshError::Connect { host: rsh.host.clone(), source };
+    let messages = patiently(&connector, &rsh.host).await.map_err(failed)?;
+    match carried(messages, rsh.command.clone()).await.map_err(failed)? {
+        Ok(code) => Ok(code),
+        Err(why) => Err(RshError::Refused { host: rsh.host.clone(), why }),
+    }
+}
+
+async fn patiently(
+    connector: &Connector,
+    host: &str,
+) -> io::Result<Messages<TlsStream<TcpStream>>> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match connected(connector, host).await {
+            Err(_) if Instant::now() < end => sleep(PAUSE).await,
+            done => return done,
+        }
+    }
+}
+
+/// A connection to a worker that has proved its keys, and has seen ours.
+pub(crate) async fn connected(
+    connector: &Connector,
+    host: &str,
+) -> io::Result<Messages<TlsStream<TcpStream>>> {
+    timeout(TRY, async {
+        let tcp = TcpStream::connect((host, PORT)).await?;
+        tcp.set_nodelay(true)?;
+        let mut messages = on(connector.connect(tcp).await?);
+        // In TLS 1.3 a client hears only now whether its own certificate was taken.
+        match asked(&mut messages, Message::Ask).await? {
+            Message::Here => Ok(messages),
+            other => Err(io::Error::other(format!("{other:?} was not expected"))),
+        }
+    })
+    .await?
+}
+
+/// Carries input and output; how the command ended, or why there was none.
+async fn carried(
+    messages: Messages<TlsStream<TcpStream>>,
+    command: Command,
+) -> io::Result<Result<u8, String>> {
+    let (mut sink, mut stream) = messages.split();
+    sink.send(Message::Run(command)).await?;
+    tokio::spawn(feed(sink, input()));
+    // Who reads them slowly is to hold the command up, and there is nothing else to do here meanwhile.
+    let (mut output, mut errors) = (io::stdout(), io::stderr());
+    while let Some(message) = stream.next().await {
+        match message? {
+            Message::Output(bytes) => {
+                output.write_all(&bytes)?;
+                output.flush()?;
+            }
+            Message::Errors(bytes) => errors.write_all(&bytes)?,
+            Message::End(code) => return Ok(Ok(code)),
+            Message::Refused(why) => return Ok(Err(why)),
+            other => return Err(io::Error::other(format!("{other:?} was not expected"))),
+        }
+    }
+    Err(io::Error::other("the worker went away"))
+}
+
+/// Sends our input on. Keeps the connection open afterwards: its end would end the command.
+async fn feed(
+    mut sink: SplitSink<Messages<TlsStream<TcpStream>>, Message>,
+    mut input: Receiver<Bytes>,
+) -> io::Result<()> {
+    while let Some(bytes) = input.recv().await {
+        sink.send(Message::Input(bytes)).await?;
+    }
+    sink.send(Message::InputEnd).await?;
+    std::future::pending().await
+}
+
+/// Our input, read by a thread of its own: a read of a terminal or a pipe waits.
+fn input() -> Receiver<Bytes> {
+    let (sender, receiver) = channel(1);
+    thread::spawn(move || {
+        let mut buffer = vec![0; CHUNK];
+        while let Ok(length @ 1..) = io::stdin().read(&mut buffer) {
+            if sender.blocking_send(Bytes::copy_from_slice(&buffer[..length])).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(words: &[&str]) -> Result<Rsh, RshError> {
+        Rsh::of(words.iter().map(|&word| word.into()))
+    }
+
+    #[test]
+    fn launchers_call_it_as_they_call_ssh() {
+        let hydra =
+            of(&["-x", "w-worker-0", "\"/usr/bin/hydra_pmi_proxy\"", "--rmk", "user"]).unwrap();
+        assert_eq!(hydra.host, "w-worker-0");
+        assert_eq!(hydra.command.words, ["/usr/bin/hydra_pmi_proxy", "--rmk", "user"]);
+        assert!(matches!(of(&[]), Err(RshError::NoHost)));
+        assert!(matches!(of(&["-o", "X=y", "h", "c"]), Err(RshError::Option(_))));
+        assert!(matches!(of(&["h", "a;b"]), Err(RshError::Command { .. })));
+        assert!(matches!(of(&["h"]), Err(RshError::Command { .. })));
+    }
+}
