@@ -29,6 +29,14 @@ pub(super) struct WorkflowArgs {
         requires = "container_namespace"
     )]
     cluster_domain: String,
+    /// The image of podhelper, which starts the ranks of MPI; profiles with mpiSpec are refused without it
+    #[arg(
+        long,
+        value_name = "IMAGE",
+        env = "WARREN_PODHELPER_IMAGE",
+        requires = "container_namespace"
+    )]
+    podhelper_image: Option<String>,
 }
 
 /// How a rabbit names its computes' allocations.
@@ -48,9 +56,12 @@ impl WorkflowArgs {
             IndexNames::Rabbit => workflow::IndexNames::Rabbit,
         };
         let mount_root = self.mount_root.trim_end_matches('/').to_owned();
-        let cluster_domain = self.cluster_domain;
-        let containers =
-            self.container_namespace.map(|namespace| Containers { namespace, cluster_domain });
+        let (cluster_domain, podhelper_image) = (self.cluster_domain, self.podhelper_image);
+        let containers = self.container_namespace.map(|namespace| Containers {
+            namespace,
+            cluster_domain,
+            podhelper_image,
+        });
         let settings = Settings { mount_root, index_names, containers };
         self.workflows.unwrap_or(is_standalone).then_some(settings)
     }

@@ -5,6 +5,7 @@ use std::fmt;
 use api::guarded_change;
 use controller::Object;
 use json_patch::Patch;
+use k8s_openapi::api::core::v1::Secret;
 use kube::{
     ResourceExt,
     api::{ApiResource, DynamicObject},
@@ -27,6 +28,8 @@ pub struct Target {
 pub enum Change {
     /// Create it.
     Create(Target, Box<DynamicObject>),
+    /// Create it, a Secret, with keys that nobody had before. One that is there is as good: its name is that of one attempt.
+    Keys(Target, Box<DynamicObject>),
     /// Patch what is not its status. The API refuses the patch once the object has moved on.
     Patch(Target, Patch),
     /// Patch its status, likewise.
@@ -39,6 +42,11 @@ impl Change {
     /// Creates this object.
     pub fn create<K: Object>(object: &K) -> Self {
         Self::Create(Target::of(object), Box::new(dynamic(object)))
+    }
+
+    /// Creates this Secret, with keys.
+    pub fn keys(secret: &Secret) -> Self {
+        Self::Keys(Target::of(secret), Box::new(dynamic(secret)))
     }
 
     /// Makes `after` of `before`; nothing when they are equal.
@@ -63,6 +71,7 @@ impl Change {
     pub fn target(&self) -> &Target {
         match self {
             Self::Create(target, _)
+            | Self::Keys(target, _)
             | Self::Patch(target, _)
             | Self::Status(target, _)
             | Self::Delete(target, _) => target,
@@ -89,7 +98,7 @@ impl fmt::Display for Target {
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Create(target, _) => write!(f, "create {target}"),
+            Self::Create(target, _) | Self::Keys(target, _) => write!(f, "create {target}"),
             Self::Patch(target, _) => write!(f, "change {target}"),
             Self::Status(target, _) => write!(f, "tell the status of {target}"),
             Self::Delete(target, _) => write!(f, "delete {target}"),

@@ -318,6 +318,9 @@ impl Engine {
             "Job" => take::<Job>(world, object, is_new),
             "Service" => take::<Service>(world, object, is_new),
             "ConfigMap" => take::<ConfigMap>(world, object, is_new),
+            "Secret" => {
+                object.try_parse().map(|secret| world.keys_made(&secret)).unwrap_or_default()
+            }
             _ => Vec::new(),
         }
     }

@@ -63,6 +63,18 @@ async fn one(client: &Client, change: &Change) -> kube::Result<Option<DynamicObj
     let parameters = PatchParams::default();
     match change {
         Change::Create(_, object) => api.create(&PostParams::default(), object).await.map(Some),
+        Change::Keys(_, secret) => {
+            let mut filled = secret.clone();
+            let keys =
+                podhelper::keys::make().map_err(|error| kube::Error::Service(error.into()))?;
+            filled.data["stringData"] = keys.into_iter().collect();
+            match api.create(&PostParams::default(), &filled).await {
+                Err(kube::Error::Api(status)) if status.is_already_exists() => {}
+                done => drop(done?),
+            }
+            // Who made them forgets them.
+            Ok(Some(DynamicObject::clone(secret)))
+        }
         Change::Patch(_, patch) => {
             let patch = Patch::Json::<()>(patch.clone());
             api.patch(name, &parameters, &patch).await.map(Some)

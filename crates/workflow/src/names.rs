@@ -28,6 +28,9 @@ pub const OWNER_KIND: &str = "Servers";
 /// On a PersistentStorageInstance: the pool that its Lustre management target is in.
 pub const STANDALONE_MGT: &str = "nnf.cray.hpe.com/standalone_mgt";
 
+/// On a Workflow: while it is `true`, no container of MPI runs.
+pub const SUSPENDED: &str = "nnf.cray.hpe.com/suspend-containers";
+
 /// Name of what belongs to a directive: its breakdown, its Servers, its pinned profile.
 pub fn of_directive(workflow: &Workflow, index: usize) -> String {
     format!("{}-{index}", workflow.name_any())

@@ -46,6 +46,8 @@ pub struct Containers {
     pub namespace: String,
     /// The domain of the cluster.
     pub cluster_domain: String,
+    /// The image of `podhelper`; no MPI runs without it.
+    pub podhelper_image: Option<String>,
 }
 
 /// How a rabbit's tree of allocations is named.

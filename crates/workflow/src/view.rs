@@ -56,6 +56,10 @@ pub struct Containers {
     pub service: Option<Arc<Service>>,
     /// Their files.
     pub config_map: Option<Arc<ConfigMap>>,
+    /// The files of each attempt of MPI.
+    pub attempts: BTreeMap<u32, Arc<ConfigMap>>,
+    /// Names of the Secrets of attempts that are known to be there: nobody but their pods may read them.
+    pub keys: BTreeSet<String>,
     /// Jobs by name.
     pub jobs: BTreeMap<String, Arc<Job>>,
     /// Pods by the name of their Job.

@@ -69,11 +69,10 @@ pub(super) fn selected(workflow: Option<&str>) -> ListParams {
 fn of(job: &Job, pods: &[Pod]) -> Line {
     let name = job.name_any();
     let state = outcome::state(job);
-    let spec = job.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
     let own = pods.iter().filter(|pod| pod.labels().get(label::JOB_NAME) == Some(&name));
     Line {
         workflow: job.labels().get(label::CONTAINER).cloned().unwrap_or_default(),
-        rabbit: spec.and_then(|pod| pod.hostname.clone()).unwrap_or_default(),
+        rabbit: outcome::rabbit_of(job).to_owned(),
         phase: phase(state),
         retries: job.status.as_ref().and_then(|status| status.failed).unwrap_or(0),
         since: job.creation_timestamp().map(|at| at.0),
@@ -87,6 +86,7 @@ fn phase(state: State) -> &'static str {
         State::Starting => "starting",
         State::Ready => "ready",
         State::Succeeded => "succeeded",
+        State::Suspended => "suspended",
         State::Failed => "failed",
         State::TooLate => "too late",
     }
@@ -115,7 +115,7 @@ mod tests {
         let labels = json!({"nnf.cray.hpe.com/container": "w"});
         let job: Job = from_value(json!({
             "metadata": {"name": "w-r", "labels": labels, "creationTimestamp": "2026-01-01T00:00:00Z"},
-            "spec": {"template": {"spec": {"hostname": "r", "containers": []}}},
+            "spec": {"template": {"spec": {"nodeSelector": {"kubernetes.io/hostname": "r"}, "containers": []}}},
             "status": {"failed": 1},
         }))
         .unwrap();

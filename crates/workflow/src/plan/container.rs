@@ -4,16 +4,20 @@
 //! stands in the Job from the beginning, is taken out once all containers are ready, and that of the end put in in PostRun: so
 //! nobody counts seconds here.
 
+mod mpi;
 mod ports;
 mod run;
 mod storages;
 
 use std::collections::BTreeMap;
 
-use api::{NnfContainerProfile, NnfContainerProfileBody, ResourceError, WorkflowState};
+use api::{
+    NnfContainerProfile, NnfContainerProfileBody, NnfContainerProfileData, ResourceError,
+    WorkflowState, nnf_container_profile::NnfMpiSpec,
+};
 use containers::{
     environment, names, objects,
-    outcome::{State, state, told},
+    outcome::{State, rabbit_of, state, told},
 };
 use directive::{Command, Container};
 use k8s_openapi::{api::batch::v1::Job, jiff::Timestamp};
@@ -56,10 +60,11 @@ impl Driver for Containers {
             WorkflowState::Proposal => propose(view, index, container),
             WorkflowState::PreRun => start(view, index, container, self.now),
             WorkflowState::PostRun => end(view, index, self.now),
+            WorkflowState::DataOut => mpi_of(view, index)
+                .map_or_else(Progress::default, |mpi| mpi::kept(view, index, mpi)),
             // A workload manager may name the computes after Setup; before, nobody knows the rabbits.
             WorkflowState::Setup
             | WorkflowState::DataIn
-            | WorkflowState::DataOut
             | WorkflowState::Teardown
             | WorkflowState::Other(_) => Progress::default(),
         }
@@ -113,6 +118,16 @@ fn possible(
     }
     let name = view.workflow.metadata.name.as_deref().unwrap_or_default();
     names::check_workflow(name).map_err(|fault| user(fault.to_string()))?;
+    if template.data().mpi_spec.is_some() {
+        if containers.podhelper_image.is_none() {
+            return Err(user(format!(
+                "argument profile={}: data.mpiSpec is not carried out here; name a profile with data.spec, or the administrator starts the coordinator with --podhelper-image",
+                container.profile
+            )));
+        }
+        return names::check_mpi(name, view.site.rabbits().len())
+            .map_err(|fault| user(fault.to_string()));
+    }
     let mut rabbits = view.site.rabbits().into_iter();
     rabbits
         .try_for_each(|rabbit| names::check_rabbit(name, rabbit))
@@ -122,6 +137,9 @@ fn possible(
 /// Makes the containers once their storage is mounted, and waits until all of them are ready.
 fn start(view: &View<'_>, index: usize, container: &Container, now: Timestamp) -> Progress {
     let of = &view.directives[index].containers;
+    if let Some(mpi) = mpi_of(view, index) {
+        return mpi::start(view, index, container, mpi, now);
+    }
     let parts = match Parts::of(view, index, container) {
         Ok(parts) => parts,
         Err(error) => return Progress::failed(error),
@@ -130,45 +148,52 @@ fn start(view: &View<'_>, index: usize, container: &Container, now: Timestamp) -
     if ported.progress.outcome != Outcome::Done {
         return ported.progress;
     }
-    let run = parts.run(&ported.ports);
+    let run = parts.run(&ported.ports, None);
     let files = [
         of.service.is_none().then(|| Change::create(&objects::service(&run))),
         of.config_map.is_none().then(|| Change::create(&objects::config_map(&run))),
     ];
     let mounted = storages::mounted(view, container, run.rabbits());
     let all = Progress::default().with(files.into_iter().flatten()).and(mounted);
-    let rabbits: Vec<&str> = run.rabbits().collect();
     all.then(|| {
-        let missing = (0..rabbits.len()).filter_map(|place| {
+        let missing = (0..run.placement.len()).filter_map(|place| {
             let job = objects::job(&run, place)?;
             let is_there = of.jobs.contains_key(job.metadata.name.as_deref()?);
             (!is_there).then(|| Change::create(&job))
         });
         let missing: Vec<Change> = missing.collect();
         if missing.is_empty() {
-            ready(of, &rabbits, parts.workflow())
+            let names = run.rabbits().map(|rabbit| names::job(parts.workflow(), rabbit));
+            let jobs: Vec<&Job> = names.filter_map(|name| Some(&**of.jobs.get(&name)?)).collect();
+            ready(of, &jobs)
         } else {
             Progress::default().with(missing)
         }
     })
 }
 
-/// Whether every container is ready, or has ended; how it ended is told in PostRun.
-fn ready(of: &Objects, rabbits: &[&str], workflow: &str) -> Progress {
-    let jobs: Vec<(&str, &Job)> = by_rabbit(of, rabbits, workflow).collect();
-    if let Some((rabbit, job)) = jobs.iter().find(|(_, job)| state(job) == State::TooLate) {
+/// The part for MPI of a directive's profile.
+fn mpi_of<'a>(view: &'a View<'_>, index: usize) -> Option<&'a NnfMpiSpec> {
+    view.directives[index].containers.profile.as_ref()?.data().mpi_spec.as_ref()
+}
+
+/// Whether the containers of all of these Jobs are ready, or have ended; how they ended is told in PostRun.
+fn ready(of: &Objects, jobs: &[&Job]) -> Progress {
+    if let Some(job) = jobs.iter().find(|job| state(job) == State::TooLate) {
+        let rabbit = rabbit_of(job);
         let limit = job.spec.as_ref().and_then(|spec| spec.active_deadline_seconds).unwrap_or(0);
         let what = format!("container on {rabbit} was not ready after {limit} seconds");
         return Progress::failed(user(with(what, pods(of, job))));
     }
-    let starting = || jobs.iter().filter(|(_, job)| state(job) == State::Starting);
-    if let Some((rabbit, job)) = starting().next() {
-        let names = some_of(starting().map(|(rabbit, _)| *rabbit));
+    let starting = || jobs.iter().filter(|job| state(job) == State::Starting);
+    if let Some(job) = starting().next() {
+        let rabbit = rabbit_of(job);
+        let names = some_of(starting().map(|job| rabbit_of(job)));
         let why = pods(of, job).map(|why| format!("; {rabbit}: {why}")).unwrap_or_default();
         return Progress::wait(format!("containers on {names}{why}"));
     }
-    let running = jobs.iter().filter(|(_, job)| state(job) == State::Ready);
-    Progress::default().with(running.filter_map(|(_, job)| with_deadline(job, None)))
+    let running = jobs.iter().filter(|job| state(job) == State::Ready);
+    Progress::default().with(running.filter_map(|job| with_deadline(job, None)))
 }
 
 /// Waits until all containers have ended, and tells how.
@@ -177,6 +202,9 @@ fn end(view: &View<'_>, index: usize, now: Timestamp) -> Progress {
     let Some(profile) = of.profile.as_ref().map(|profile| profile.data()) else {
         return Progress::failed(internal("the pinned NnfContainerProfile is gone"));
     };
+    if let Some(mpi) = &profile.mpi_spec {
+        return mpi::end(view, index, profile, mpi, now);
+    }
     if of.jobs.is_empty() && is_completed(view, index, "PreRun") {
         return Progress::failed(internal(
             "the containers' Jobs are gone: how they ended is not known",
@@ -186,12 +214,16 @@ fn end(view: &View<'_>, index: usize, now: Timestamp) -> Progress {
     if let Some(job) = failed {
         return Progress::failed(user(why(of, job, profile)));
     }
+    let running = of.jobs.values().filter(|job| !state(job).is_ended());
+    awaited(&running.map(|job| &**job).collect::<Vec<_>>(), profile, now)
+}
+
+/// Waits for the end of these Jobs, and gives each the deadline of the end.
+fn awaited(running: &[&Job], profile: &NnfContainerProfileData, now: Timestamp) -> Progress {
     let limit = profile.post_run_timeout_seconds.unwrap_or(objects::TIMEOUT);
-    let mut running = of.jobs.values().filter(|job| !state(job).is_ended()).peekable();
-    if limit == 0 || running.peek().is_none() {
+    if limit == 0 || running.is_empty() {
         return Progress::default();
     }
-    let running: Vec<_> = running.collect();
     let rabbits = some_of(running.iter().map(|job| rabbit_of(job)));
     let start = profile.pre_run_timeout_seconds.unwrap_or(objects::TIMEOUT);
     let changes = running.iter().filter_map(|job| {
@@ -206,7 +238,7 @@ fn end(view: &View<'_>, index: usize, now: Timestamp) -> Progress {
 }
 
 /// How a container ended that did not end well.
-fn why(of: &Objects, job: &Job, profile: &api::NnfContainerProfileData) -> String {
+fn why(of: &Objects, job: &Job, profile: &NnfContainerProfileData) -> String {
     let rabbit = rabbit_of(job);
     let what = if state(job) == State::TooLate {
         let limit = profile.post_run_timeout_seconds.unwrap_or(objects::TIMEOUT);
@@ -223,7 +255,8 @@ pub fn removed(view: &View<'_>, index: usize, now: Timestamp) -> Progress {
     let of = &view.directives[index].containers;
     let jobs = of.jobs.values().filter_map(|job| Change::delete(&**job));
     let files = of.service.iter().filter_map(|one| Change::delete(&**one));
-    let files = files.chain(of.config_map.iter().filter_map(|one| Change::delete(&**one)));
+    let config_maps = of.config_map.iter().chain(of.attempts.values());
+    let files = files.chain(config_maps.filter_map(|one| Change::delete(&**one)));
     let changes: Vec<Change> = jobs.chain(files).collect();
     if !of.is_gone() {
         let rabbits = some_of(of.jobs.values().map(|job| rabbit_of(job)));
@@ -238,7 +271,7 @@ pub fn told_to_computes(view: &View<'_>) -> BTreeMap<String, String> {
     let mut containers = containers.filter_map(|(index, line)| {
         let parts = Parts::of(view, index, &command(line)?).ok()?;
         let ports = ports::of(view, &parts)?;
-        Some(environment::of_computes(&parts.run(&ports)))
+        Some(environment::of_computes(&parts.run(&ports, None)))
     });
     containers.next().unwrap_or_default()
 }
@@ -249,22 +282,6 @@ fn command(line: &str) -> Option<Container> {
         Command::Container(container) => Some(container),
         _ => None,
     }
-}
-
-fn by_rabbit<'a>(
-    of: &'a Objects,
-    rabbits: &'a [&'a str],
-    workflow: &'a str,
-) -> impl Iterator<Item = (&'a str, &'a Job)> {
-    rabbits
-        .iter()
-        .filter_map(move |rabbit| Some((*rabbit, &**of.jobs.get(&names::job(workflow, rabbit))?)))
-}
-
-/// The rabbit that a Job's pods are bound to.
-fn rabbit_of(job: &Job) -> &str {
-    let pod = job.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
-    pod.and_then(|pod| pod.hostname.as_deref()).unwrap_or_default()
 }
 
 fn pods(of: &Objects, job: &Job) -> Option<String> {

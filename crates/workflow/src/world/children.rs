@@ -25,6 +25,9 @@ pub(super) struct Children {
     pub(super) mgts: BTreeSet<ObjectKey>,
     pub(super) jobs: BTreeSet<ObjectKey>,
     pub(super) pods: BTreeSet<ObjectKey>,
+    pub(super) config_maps: BTreeSet<ObjectKey>,
+    /// Secrets that this engine made, or found to be there. Forgotten with all else of the workflow.
+    pub(super) keys: BTreeSet<ObjectKey>,
 }
 
 impl Children {
@@ -36,6 +39,7 @@ impl Children {
             && self.mgts.is_empty()
             && self.jobs.is_empty()
             && self.pods.is_empty()
+            && self.config_maps.is_empty()
     }
 }
 

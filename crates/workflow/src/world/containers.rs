@@ -9,7 +9,7 @@ use api::{
 use controller::{Change, Object, Store};
 use k8s_openapi::api::{
     batch::v1::Job,
-    core::v1::{ConfigMap, Pod, Service},
+    core::v1::{ConfigMap, Pod, Secret, Service},
 };
 use kube::ResourceExt;
 
@@ -37,6 +37,13 @@ impl World {
         for job in jobs.filter(|one| mine(one.labels())) {
             containers.jobs.insert(job.name_any(), job.clone());
         }
+        containers.keys = children.keys.iter().map(|at| at.1.clone()).collect();
+        let config_maps = children.config_maps.iter();
+        let config_maps = config_maps.filter_map(|at| self.config_maps.get(&at.0, &at.1));
+        for config_map in config_maps.filter(|one| mine(one.labels())) {
+            let number = config_map.labels().get(label::ATTEMPT).and_then(|text| text.parse().ok());
+            containers.attempts.extend(number.map(|number| (number, config_map.clone())));
+        }
         let pods = children.pods.iter().filter_map(|at| self.pods.get(&at.0, &at.1));
         for pod in pods.filter(|one| mine(one.labels())) {
             let job = pod.labels().get(label::JOB_NAME).cloned().unwrap_or_default();
@@ -49,6 +56,13 @@ impl World {
     fn wake_freed<K: Object>(&self, change: &Change<K>) -> Vec<Wake> {
         let workflow = change.object().and_then(|object| workflow_of(&**object));
         workflow.map(|at| self.wake_named_by(&at)).unwrap_or_default()
+    }
+
+    /// Takes in that the Secret of an attempt is there. No watch tells it: the engine may not read Secrets.
+    pub fn keys_made(&mut self, secret: &Secret) -> Vec<Wake> {
+        let Some(workflow) = workflow_of(secret) else { return Vec::new() };
+        self.children.entry(workflow.clone()).or_default().keys.insert(place(secret));
+        vec![Wake::Key(Key::Workflow(workflow))]
     }
 }
 
@@ -137,8 +151,8 @@ impl Kept for ConfigMap {
         &mut world.config_maps
     }
 
-    fn changed(_: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        wake(change)
+    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        world.child(change, |children| &mut children.config_maps)
     }
 }
 

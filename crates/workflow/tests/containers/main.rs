@@ -40,6 +40,8 @@ fn a_real_job_controller_runs_the_containers_of_workflows() {
         one_that_does_not_start(&site).await;
         one_that_does_not_end(&site).await;
         torn_down_while_it_runs(&site).await;
+        ranks_on_all_rabbits(&site).await;
+        suspended_and_resumed(&site).await;
     });
 }
 
@@ -130,4 +132,69 @@ async fn torn_down_while_it_runs(site: &Site) {
     site.hold("cut", false).await;
     site.wait("cut", "Teardown", "Completed", "").await;
     site.remove("cut").await;
+}
+
+const WORKERS: [&str; 2] = ["ranks-worker-0", "ranks-worker-1"];
+
+async fn ranks_on_all_rabbits(site: &Site) {
+    site.mpi_profile("mpi", json!({"ttlSecondsAfterFinished": 1})).await;
+    site.towards("ranks", "mpi", "PreRun").await;
+    let pods = site.pods("ranks", 2).await;
+    let secret = site.secrets("ranks", 1).await.remove(0);
+    let files: Vec<_> = secret["data"].as_object().unwrap().keys().cloned().collect();
+    assert_eq!(files, ["ca.pem", "cert.pem", "key.pem"]);
+    assert_eq!(secret["metadata"]["ownerReferences"][0]["name"], "ranks-0-a1");
+    for (pod, rabbit) in pods.iter().zip(["r", "s"]) {
+        assert_eq!(pod["spec"]["nodeSelector"]["kubernetes.io/hostname"], rabbit, "{pod:#}");
+        let command = &pod["spec"]["containers"][0]["command"];
+        assert_eq!(*command, json!(["/nnf/bin/podhelper", "worker"]));
+    }
+    site.job_tells("ranks", WORKERS[0], ready()).await;
+    site.wait("ranks", "PreRun", "DriverWait", "containers on s").await;
+    site.jobs_are("ranks", &WORKERS).await;
+    site.job_tells("ranks", WORKERS[1], ready()).await;
+    site.jobs_are("ranks", &["ranks-launcher", WORKERS[0], WORKERS[1]]).await;
+    site.pods("ranks", 3).await;
+    site.job_tells("ranks", "ranks-launcher", ready()).await;
+    site.wait("ranks", "PreRun", "Completed", "").await;
+    site.ask("ranks", "PostRun").await;
+    site.wait("ranks", "PostRun", "DriverWait", "containers on r to end").await;
+    site.job_tells("ranks", "ranks-launcher", ended(0, "")).await;
+    site.wait("ranks", "PostRun", "Completed", "").await;
+    site.secrets("ranks", 0).await;
+    // The Job controller stops the workers' pods, and its time to live takes the launcher, whose end was told.
+    site.jobs_are("ranks", &[]).await;
+    for state in ["DataOut", "Teardown"] {
+        site.ask("ranks", state).await;
+        site.wait("ranks", state, "Completed", "").await;
+    }
+    site.remove("ranks").await;
+}
+
+async fn suspended_and_resumed(site: &Site) {
+    site.mpi_profile("again", json!({})).await;
+    site.towards("again", "again", "PreRun").await;
+    site.pods("again", 2).await;
+    let before = site.secrets("again", 1).await.remove(0);
+    let workers = ["again-worker-0", "again-worker-1"];
+    for worker in workers {
+        site.job_tells("again", worker, ready()).await;
+    }
+    site.pods("again", 3).await;
+    site.suspend("again", true).await;
+    site.pods("again", 0).await;
+    site.wait("again", "PreRun", "DriverWait", "suspend-containers").await;
+    site.suspend("again", false).await;
+    site.pods("again", 2).await;
+    site.jobs_are("again", &workers).await;
+    let after = site.secrets("again", 1).await.remove(0);
+    for file in ["ca.pem", "cert.pem", "key.pem"] {
+        assert_ne!(before["data"][file], after["data"][file], "{file}");
+    }
+    for job in site.jobs("again").await {
+        assert_eq!(job["metadata"]["labels"]["nnf.cray.hpe.com/attempt"], "2");
+    }
+    site.ask("again", "Teardown").await;
+    site.wait("again", "Teardown", "Completed", "").await;
+    site.remove("again").await;
 }

@@ -8,7 +8,7 @@ use controller::Object;
 use k8s_openapi::{
     api::{
         batch::v1::Job,
-        core::v1::{ConfigMap, Namespace, Node, Pod, Service},
+        core::v1::{ConfigMap, Namespace, Node, Pod, Secret, Service},
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
@@ -58,6 +58,7 @@ impl Site {
             containers: Some(Containers {
                 namespace: "default".to_owned(),
                 cluster_domain: "cluster.local".to_owned(),
+                podhelper_image: Some("registry.example/podhelper:1".to_owned()),
             }),
             ..Settings::default()
         };
@@ -97,6 +98,22 @@ impl Site {
             "numPorts": 1, "spec": {"containers": [{"name": "app", "image": "registry.example/app:1"}]},
         });
         data.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        self.profile_of(name, data).await;
+    }
+
+    /// A profile of MPI with this policy.
+    pub(crate) async fn mpi_profile(&self, name: &str, policy: Value) {
+        let pod = |of: Value| {
+            let mut one = json!({"name": "app", "image": "registry.example/app:1"});
+            one.as_object_mut().unwrap().extend(of.as_object().unwrap().clone());
+            json!({"containers": [one]})
+        };
+        let launcher = pod(json!({"command": ["mpirun", "hostname"]}));
+        let mpi = json!({"launcher": launcher, "worker": pod(json!({})), "runPolicy": policy});
+        self.profile_of(name, json!({"numPorts": 1, "mpiSpec": mpi})).await;
+    }
+
+    async fn profile_of(&self, name: &str, data: Value) {
         let profile = json!({
             "apiVersion": "nnf.cray.hpe.com/v1alpha11", "kind": "NnfContainerProfile",
             "metadata": {"name": name, "namespace": "nnf-system"}, "data": data,
@@ -187,6 +204,52 @@ impl Site {
         }
     }
 
+    /// The same of the pods of one Job that have not ended; how many there are.
+    pub(crate) async fn job_tells(&self, name: &str, job: &str, status: Value) -> usize {
+        let pods = self.of::<Pod>(name).await.into_iter();
+        let is_over = |pod: &Pod| {
+            let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+            pod.metadata.deletion_timestamp.is_some()
+                || matches!(phase, Some("Failed" | "Succeeded"))
+        };
+        let pods = pods.filter(|pod| pod.labels()["batch.kubernetes.io/job-name"] == job);
+        let pods: Vec<Pod> = pods.filter(|pod| !is_over(pod)).collect();
+        for pod in &pods {
+            let patch = Patch::Merge(json!({"status": status}));
+            let api = self.api::<Pod>("default");
+            api.patch_status(&pod.name_any(), &PatchParams::default(), &patch).await.unwrap();
+        }
+        pods.len()
+    }
+
+    /// The Secrets of a workflow, once there are so many.
+    pub(crate) async fn secrets(&self, name: &str, count: usize) -> Vec<Value> {
+        until(&format!("{count} Secrets of {name}"), async || {
+            let secrets = self.of::<Secret>(name).await;
+            (secrets.len() == count).then_some(secrets)
+        })
+        .await
+        .into_iter()
+        .map(|secret| to_value(secret).unwrap())
+        .collect()
+    }
+
+    /// Names of the Jobs of a workflow, once they are these.
+    pub(crate) async fn jobs_are(&self, name: &str, expected: &[&str]) {
+        until(&format!("Jobs {expected:?}"), async || {
+            let jobs = self.of::<Job>(name).await;
+            (jobs.iter().map(ResourceExt::name_any).collect::<Vec<_>>() == expected).then_some(())
+        })
+        .await;
+    }
+
+    /// Sets whether the containers of a workflow are suspended.
+    pub(crate) async fn suspend(&self, name: &str, is_suspended: bool) {
+        let value = is_suspended.to_string();
+        let annotations = json!({"nnf.cray.hpe.com/suspend-containers": value});
+        self.patch::<Workflow>(name, json!({"metadata": {"annotations": annotations}})).await;
+    }
+
     /// Places the pods on nodes of their rabbits' names, as a scheduler does; the kubelet of all of them listens on a port.
     pub(crate) async fn place(&self, name: &str, port: u16) {
         for pod in self.of::<Pod>(name).await {
@@ -227,7 +290,8 @@ impl Site {
             let left = self.of::<Job>(name).await.len()
                 + self.of::<Pod>(name).await.len()
                 + self.of::<Service>(name).await.len()
-                + self.of::<ConfigMap>(name).await.len();
+                + self.of::<ConfigMap>(name).await.len()
+                + self.of::<Secret>(name).await.len();
             let is_gone = self.api::<Workflow>("default").get_opt(name).await.unwrap().is_none();
             (left == 0 && is_gone).then_some(())
         })

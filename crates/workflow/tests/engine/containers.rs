@@ -1,6 +1,7 @@
 //! Containers beside a job's storage. The Job controller and the kubelets are played by what they were seen to write.
 
 mod ends;
+mod mpi;
 mod ports;
 mod refused;
 
@@ -21,6 +22,7 @@ fn site() -> Site {
     site.containers = Some(Containers {
         namespace: "default".to_owned(),
         cluster_domain: "cluster.local".to_owned(),
+        podhelper_image: Some("registry.example/podhelper:1".to_owned()),
     });
     site.edit("SystemConfiguration", "default", "default", |object| {
         object["spec"]["ports"] = json!(["5000-5002"]);

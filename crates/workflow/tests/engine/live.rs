@@ -117,6 +117,8 @@ fn tell(world: &mut World, at: &At, object: &Value, how: (bool, bool)) -> Vec<Wa
         "Pod" => of::<Pod>(world, at, object, how),
         "Service" => of::<Service>(world, at, object, how),
         "ConfigMap" => of::<ConfigMap>(world, at, object, how),
+        "Secret" if how.1 => Vec::new(),
+        "Secret" => world.keys_made(&serde_json::from_value(object.clone()).unwrap()),
         other => panic!("the engine does not watch {other}"),
     }
 }

@@ -30,7 +30,7 @@ const RAW: &str = "#DW jobdw type=raw capacity=50GB name=raw";
 const LUSTRE: &str = "#DW jobdw type=lustre capacity=50GB name=lustre";
 const COPY_IN: &str = "#DW copy_in source=/lus/zenith/in destination=$DW_JOB_xfs/";
 const COPY_OUT: &str = "#DW copy_out source=$DW_JOB_xfs/out destination=/lus/zenith/";
-const MPI: &str = "#DW container name=beside profile=mpi DW_JOB_data=gfs2";
+const MPI: &str = "#DW container name=beside profile=mpi DW_JOB_data=gfs2 DW_GLOBAL_lus=/lus/polly";
 const KEPT: &str = "#DW persistentdw name=kept";
 const MAKE: &str = "#DW create_persistent type=xfs capacity=1GB name=one";
 const OTHER: &str = "#DW create_persistent type=xfs capacity=1GB name=two";
@@ -40,8 +40,10 @@ const CHECKS: &str = "../../../directive/src/check/tests.rs";
 const BESIDE: (&str, &str) =
     ("containers.rs", "containers_run_beside_every_kind_of_storage_that_rabbits_may_have_mounted");
 
+const MPI_LIFE: (&str, &str) =
+    ("containers/mpi.rs", "a_launcher_starts_when_every_worker_answers_and_its_end_is_told");
+
 const NOT_HERE: &str = "is not carried out here";
-const NO_MPI: &str = "data.mpiSpec is not carried out here";
 
 const ROWS: [(&str, Row); 64] = [
     ("1 XFS", Lives(&[XFS])),
@@ -95,19 +97,31 @@ const ROWS: [(&str, Row); 64] = [
     ("11 XFS with data movement", Open(&[XFS, COPY_IN, COPY_OUT], NOT_HERE)),
     ("12 GFS2 with data movement", Open(&[GFS2, COPY_IN], NOT_HERE)),
     ("13 Lustre with data movement", Open(&[LUSTRE, COPY_IN], NOT_HERE)),
-    ("14 GFS2 with MPI containers", Open(&[GFS2, MPI], NO_MPI)),
-    (
-        "15 Lustre with MPI containers",
-        Open(&[LUSTRE, "#DW container name=beside profile=mpi DW_JOB_data=lustre"], NO_MPI),
-    ),
-    ("16 GFS2 and global Lustre with MPI containers", Open(&[GFS2, MPI], NO_MPI)),
+    ("14 GFS2 with MPI containers", Elsewhere(&[MPI_LIFE])),
+    ("15 Lustre with MPI containers", Elsewhere(&[MPI_LIFE])),
+    ("16 GFS2 and global Lustre with MPI containers", Open(&[GFS2, MPI], "DW_GLOBAL_lus")),
     (
         "17 GFS2 with copy offload",
         Open(&["#DW jobdw type=gfs2 capacity=50GB name=gfs2 requires=copy-offload"], NOT_HERE),
     ),
-    ("18 PreRun timeout on MPI", Open(&[GFS2, MPI], NO_MPI)),
-    ("19 PostRun timeout on MPI", Open(&[GFS2, MPI], NO_MPI)),
-    ("20 non-zero exit on MPI", Open(&[GFS2, MPI], NO_MPI)),
+    (
+        "18 PreRun timeout on MPI",
+        Elsewhere(&[(
+            "containers/mpi.rs",
+            "workers_that_do_not_answer_are_an_error_with_their_names",
+        )]),
+    ),
+    (
+        "19 PostRun timeout on MPI",
+        Elsewhere(&[("containers/mpi.rs", "a_launcher_that_does_not_end_is_an_error_in_postrun")]),
+    ),
+    (
+        "20 non-zero exit on MPI",
+        Elsewhere(&[(
+            "containers/mpi.rs",
+            "a_launcher_that_fails_is_an_error_with_its_last_words",
+        )]),
+    ),
     ("21 GFS2 with containers", Elsewhere(&[BESIDE])),
     (
         "22 GFS2 and global Lustre with containers",
@@ -158,7 +172,7 @@ const ROWS: [(&str, Row); 64] = [
             ),
         ]),
     ),
-    ("29 GFS2 and Lustre with MPI containers", Open(&[GFS2, KEPT, MPI], NO_MPI)),
+    ("29 GFS2 and Lustre with MPI containers", Elsewhere(&[MPI_LIFE])),
     (
         "30 Lustre with MGS pool",
         Elsewhere(&[(
@@ -345,6 +359,7 @@ fn site() -> Site {
     site.containers = Some(Containers {
         namespace: "default".to_owned(),
         cluster_domain: "cluster.local".to_owned(),
+        podhelper_image: Some("registry.example/podhelper:1".to_owned()),
     });
     let pod = json!({"containers": [{"name": "c", "image": "registry.example/c:1"}]});
     site.put(container_profile("one", "spec", &pod));

@@ -104,7 +104,7 @@ impl Site {
         let kind = object["kind"].as_str().unwrap().to_owned();
         let group = match kind.as_str() {
             "Job" => "batch/v1",
-            "Pod" | "Service" | "ConfigMap" => "v1",
+            "Pod" | "Service" | "ConfigMap" | "Secret" => "v1",
             kind if kind.starts_with("Nnf") => "nnf.cray.hpe.com/v1alpha11",
             _ => "dataworkflowservices.github.io/v1alpha7",
         };
@@ -188,6 +188,11 @@ impl Site {
                     object.as_object_mut().unwrap().remove("status");
                 }
                 self.put(object);
+            }
+            Change::Keys(_, secret) => {
+                if !self.objects.contains_key(&place) {
+                    self.put(serde_json::to_value(secret).unwrap());
+                }
             }
             Change::Patch(_, patch) | Change::Status(_, patch) => {
                 let old = self
@@ -286,7 +291,7 @@ impl Site {
             Change::Patch(_, patch) => {
                 serde_json::to_string(patch).unwrap().contains("\"unmounted\"")
             }
-            Change::Create(..) | Change::Status(..) => false,
+            Change::Create(..) | Change::Keys(..) | Change::Status(..) => false,
         };
         let is_shown = place.0 == "ClientMount" && place.2.ends_with("-servers");
         if !is_taken || !is_shown {
@@ -295,7 +300,8 @@ impl Site {
         let runs = self.objects.iter().filter(|((kind, ..), job)| {
             let conditions = job["status"]["conditions"].as_array();
             kind == "Job"
-                && job["spec"]["template"]["spec"]["hostname"] == place.1
+                && job["spec"]["template"]["spec"]["nodeSelector"]["kubernetes.io/hostname"]
+                    == place.1
                 && conditions.is_none_or(Vec::is_empty)
         });
         assert_eq!(runs.count(), 0, "{change} while a container runs there");
@@ -357,6 +363,10 @@ impl Site {
             self.list::<Pod>(&mut world);
             self.list::<Service>(&mut world);
             self.list::<ConfigMap>(&mut world);
+            // As one knows that made them, or was told that they are there.
+            for secret in self.objects.iter().filter(|(at, _)| at.0 == "Secret") {
+                world.keys_made(&serde_json::from_value(secret.1.clone()).unwrap());
+            }
         }
         assert!(world.is_complete());
         world

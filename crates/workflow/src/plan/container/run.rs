@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::{NnfContainerProfile, ResourceError, names::label};
-use containers::{Rabbit, Run, StoragePath};
+use containers::{Attempt, Rabbit, Run, StoragePath};
 use directive::Container;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
@@ -26,6 +26,8 @@ pub(super) struct Parts<'a> {
     storages: Vec<StoragePath>,
     cluster_domain: String,
     ids: (i64, i64),
+    image: &'a str,
+    uid: String,
 }
 
 impl<'a> Parts<'a> {
@@ -48,6 +50,8 @@ impl<'a> Parts<'a> {
             storages: storages::paths(view, container),
             cluster_domain: settings.cluster_domain.clone(),
             ids: (spec.user_id, spec.group_id),
+            image: settings.podhelper_image.as_deref().unwrap_or_default(),
+            uid: view.workflow.uid().unwrap_or_default(),
         })
     }
 
@@ -58,21 +62,32 @@ impl<'a> Parts<'a> {
     /// How many ports the containers want on each rabbit.
     pub(super) fn ports(&self) -> usize {
         let data = self.profile.data();
-        let containers = data.spec.as_ref().map_or(0, |spec| spec.containers.len());
+        let containers = data.main().map_or(0, |spec| spec.containers.len());
         usize::try_from(data.num_ports).unwrap_or(0).saturating_mul(containers)
     }
 
-    pub(super) fn run<'b>(&'b self, ports: &'b [u16]) -> Run<'b> {
+    /// The attempt of this number. A workflow of the same name that was before has another uid, and other keys.
+    pub(super) fn attempt(&self, number: u32) -> Attempt {
+        let name = format!("{}-a{number}", self.name);
+        let of = self.uid.split('-').next().unwrap_or_default();
+        Attempt { number, keys: format!("{name}-{of}"), name, image: self.image.to_owned() }
+    }
+
+    pub(super) fn run<'b>(&'b self, ports: &'b [u16], attempt: Option<&'b Attempt>) -> Run<'b> {
+        let mut metadata = self.metadata.clone();
+        let number = attempt.map(|one| (label::ATTEMPT.to_owned(), one.number.to_string()));
+        metadata.labels.get_or_insert_default().extend(number);
         Run {
             workflow: &self.workflow,
-            name: &self.name,
-            metadata: self.metadata.clone(),
+            name: attempt.map_or(&self.name, |one| &one.name),
+            metadata,
             user: self.ids.0,
             group: self.ids.1,
             profile: self.profile.data(),
             storages: &self.storages,
             placement: &self.placement,
             ports,
+            attempt,
             cluster_domain: &self.cluster_domain,
         }
     }

@@ -27,6 +27,23 @@ fn a_site_where_no_containers_run_says_so() {
 }
 
 #[test]
+fn mpi_needs_an_image_of_podhelper_and_names_that_hosts_may_have() {
+    let mut without = site();
+    without.containers.as_mut().unwrap().podhelper_image = None;
+    let container = ["#DW container name=beside profile=app".to_owned()];
+    super::mpi::with_profile(&mut without);
+    let message = told(&mut without, &container);
+    assert!(message.contains("starts the coordinator with --podhelper-image"), "{message}");
+    let mut site = site();
+    super::mpi::with_profile(&mut site);
+    let long = "w".repeat(55);
+    site.create(&long, &container);
+    site.settle();
+    let message = site.told(&long).3;
+    assert!(message.contains("-launcher has 64 characters and may have 63"), "{message}");
+}
+
+#[test]
 fn containers_run_in_one_namespace() {
     let mut site = site();
     site.containers.as_mut().unwrap().namespace = "jobs".to_owned();
