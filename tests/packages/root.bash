@@ -42,7 +42,7 @@ installed() {
     done
     there /usr/share/warren/kubernetes/chart/Chart.yaml /usr/libexec/warren/renew-token /usr/share/bash-completion/completions/warren \
         /usr/share/man/man1/warren.1.gz /usr/lib/systemd/system/mnt-nnf-.mount.d/50-warren-{clientmount,rabbit}-agent.conf \
-        /usr/share/doc/warren-coordinator/{examples/credentials.conf,CHANGELOG.md} /etc/warren/{coordinator,rabbit-agent,clientmount-agent}
+        /usr/lib/tmpfiles.d/warren-{coordinator,rabbit-agent,clientmount-agent}.conf /usr/share/doc/warren-coordinator/{examples/credentials.conf,CHANGELOG.md} /etc/warren/{coordinator,rabbit-agent,clientmount-agent}
     inside getent passwd warren | grep -q nologin || fail "there is no user warren, or it can log in"
     # With the programs there, not one complaint.
     local told

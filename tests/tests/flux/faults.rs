@@ -43,6 +43,20 @@ fn a_job_without_storage_never_meets_the_agent() -> anyhow::Result<()> {
 }
 
 #[test]
+fn a_full_run_keeps_no_job_waiting() -> anyhow::Result<()> {
+    if !gate::jq() {
+        return Ok(());
+    }
+    let stage = Stage::new("prolog")?.with("F_JOBSPEC", ORDINARY_JOB);
+    // Nothing can be written in its place, as on a full file system.
+    std::fs::create_dir(stage.path().join("run/quiet")).context("be in the way")?;
+    let ended = stage.run()?;
+    ensure!(ended.exit == Some(0), "{ended:?}");
+    ensure!(ended.stderr.contains("/quiet cannot be made"), "{ended:?}");
+    Ok(())
+}
+
+#[test]
 fn a_key_that_is_there_makes_a_job_one_with_storage() -> anyhow::Result<()> {
     if !gate::jq() {
         return Ok(());

@@ -57,6 +57,7 @@ fn whole_life(job: &mut Run<Silent, Node>) -> anyhow::Result<()> {
     job.write()?;
     stops_in_order(job)?;
     upgrade_while_written(job)?;
+    runs_on_demand(job)?;
     removed_while_mounted(job)?;
     job.unmount_from_computes()?;
     job.wait_for_computes("unmounted")?;
@@ -85,6 +86,13 @@ fn stops_in_order(job: &Run<Silent, Node>) -> anyhow::Result<()> {
         before.iter().all(|unit| unit != "local-fs.target"),
         "a cycle with what starts later: {before:?}"
     );
+    for agent in ["warren-clientmount-agent", "warren-rabbit-agent"] {
+        let told = job.cluster.run(&format!("systemctl show --value -p After {agent}"))?;
+        ensure!(
+            told.split_whitespace().any(|unit| unit == "remote-fs.target"),
+            "{agent} starts before the site's file systems: {told}"
+        );
+    }
     for below in ["dlm.service", "lvmlockd.service", "corosync.service", "pacemaker.service"] {
         ensure!(
             after.iter().any(|unit| unit == below),
@@ -129,6 +137,31 @@ fn upgrade_while_written(job: &Run<Silent, Node>) -> anyhow::Result<()> {
         "the file has {count} lines, and it wrote {last}"
     );
     Ok(())
+}
+
+/// As packages set it up: the socket starts the agent, and the agent ends beside what is mounted.
+fn runs_on_demand(job: &Run<Silent, Node>) -> anyhow::Result<()> {
+    let node = &job.cluster;
+    node.run(
+        "sed -i /^WARREN_IDLE_EXIT=0/d /etc/warren/clientmount-agent
+        systemctl --quiet disable --now warren-clientmount-agent.service
+        systemctl --quiet enable --now warren-clientmount-agent.socket",
+    )?;
+    let path = job.job.mount_path();
+    for _ in 0..2 {
+        let told = node.run("clientmount-agent status")?;
+        ensure!(told.contains(&path), "the socket's agent tells: {told}");
+        node.run(&format!(
+            "until [ \"$(systemctl is-active warren-clientmount-agent.service)\" = inactive ]; do sleep 1; done
+            ! pgrep -x clientmount-age && findmnt --noheadings {path}"
+        ))?;
+    }
+    node.run(
+        "echo WARREN_IDLE_EXIT=0 >> /etc/warren/clientmount-agent
+        systemctl --quiet disable --now warren-clientmount-agent.socket
+        systemctl --quiet enable --now warren-clientmount-agent.service",
+    )
+    .map(drop)
 }
 
 fn removed_while_mounted(job: &Run<Silent, Node>) -> anyhow::Result<()> {
