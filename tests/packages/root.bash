@@ -42,7 +42,15 @@ installed() {
     done
     there /usr/share/warren/kubernetes/chart/Chart.yaml /usr/libexec/warren/renew-token /usr/share/bash-completion/completions/warren \
         /usr/share/man/man1/warren.1.gz /usr/lib/systemd/system/mnt-nnf-.mount.d/50-warren-{clientmount,rabbit}-agent.conf \
-        /usr/lib/tmpfiles.d/warren-{coordinator,rabbit-agent,clientmount-agent}.conf /usr/share/doc/warren-coordinator/{examples/credentials.conf,CHANGELOG.md} /etc/warren/{coordinator,rabbit-agent,clientmount-agent}
+        /usr/lib/tmpfiles.d/warren-{coordinator,rabbit-agent,clientmount-agent}.conf \
+        /usr/share/doc/warren-coordinator/{examples/credentials.conf,CHANGELOG.md} /etc/warren/{coordinator,rabbit-agent,clientmount-agent,slurm,flux} \
+        /usr/share/warren/slurm/{burst_buffer.{lua,conf},job_submit.lua,prolog,epilog,give-back,job.bash} \
+        /usr/share/warren/flux/{prolog,epilog,job.bash} /usr/share/warren/perilog/agent.bash
+    # Slurm and Flux start them where links lead.
+    local script
+    for script in slurm/{prolog,epilog,give-back} flux/{prolog,epilog}; do
+        [ -x "$root/usr/share/warren/$script" ] || fail "$script cannot be started"
+    done
     inside getent passwd warren | grep -q nologin || fail "there is no user warren, or it can log in"
     # With the programs there, not one complaint.
     local told

@@ -17,7 +17,8 @@ const SCRIPTS: [&str; 2] =
     ["packaging/kubernetes/node-identities", "packaging/kubernetes/renew-token"];
 
 /// Flags of others' programs that the documents name.
-const THEIRS: [(&str, &str); 36] = [
+const THEIRS: [(&str, &str); 37] = [
+    ("--create", "systemd-tmpfiles"),
     ("--cli", "nnf-node-manager"),
     ("--direct", "nnf-node-manager"),
     ("--initializeAndExit", "nnf-node-manager"),

@@ -34,7 +34,6 @@ const DIFFERENCES: &[(&str, &[usize], &str)] = &[
         "one revision more: a patch that changes nothing changes who manages the field, of which the embedded server keeps no account",
     ),
     ("paths", &[4], "a version that is not there is a page that is not there"),
-    ("update", &[9], "a deletion that an update names is ignored, and not refused"),
     ("watch-beginnings", &[18], "continue is an option of lists, and ignored in a watch"),
     ("watch-beginnings", &[20], "a bookmark has no row, also among tables"),
     ("paths", &[26], "an object cannot be made with its name in the path"),

@@ -91,7 +91,8 @@ fn line(told: &Workload) -> String {
 
 fn until(deadline: &Deadline) -> String {
     let outcome = outcome(deadline);
-    format!("{} until {}, set by {}: {outcome}", deadline.state, time(deadline.due), deadline.owner)
+    let (asked, due) = (time(deadline.asked), time(deadline.due));
+    format!("{} asked {asked}, until {due}, set by {}: {outcome}", deadline.state, deadline.owner)
 }
 
 fn outcome(deadline: &Deadline) -> &'static str {

@@ -20,7 +20,11 @@ const FILES: &str =
 /// Settings as a site writes them behind what the packages' examples say. Coordinator, rabbit and compute are one computer here,
 /// and each is told by its own road: the rabbit by the socket, the compute over TLS.
 const SETTINGS: &str = "
-echo WARREN_COORDINATOR_LISTEN=127.0.0.1:7443 >> /etc/warren/coordinator
+cat >> /etc/warren/coordinator <<'END'
+WARREN_COORDINATOR_LISTEN=127.0.0.1:7443
+WARREN_WORKLOADS_SOCKET=/run/warren/coordinator/workloads.sock
+WARREN_WLM_USER=slurm
+END
 cat >> /etc/warren/rabbit-agent <<'END'
 WARREN_NODE=rabbit-1
 WARREN_COORDINATOR=unix:///run/warren/coordinator.sock
@@ -38,6 +42,7 @@ WARREN_FILE_POOL=/var/tmp/pool
 END
 mkdir -p /etc/systemd/system/warren-coordinator.service.d
 cp /usr/share/doc/warren-coordinator/examples/credentials.conf /etc/systemd/system/warren-coordinator.service.d/
+printf '[Service]\\nPrivateUsers=no\\n' > /etc/systemd/system/warren-coordinator.service.d/slurm.conf
 ";
 
 /// The agent as it runs all the time, which a site chooses in the place of its socket.
@@ -47,6 +52,14 @@ systemctl --quiet enable --now warren-coordinator warren-rabbit-agent warren-cli
 systemctl is-active warren-coordinator warren-rabbit-agent warren-clientmount-agent
 ps -o user= -C coordinator
 stat -c %U:%a /etc/warren/key
+";
+
+/// What slurmctld does as its user, by the socket where it looks without a setting; it acts for another user.
+const AS_SLURM: &str = "
+as_slurm='setpriv --reuid slurm --regid slurm --clear-groups warren --coordinator unix:///run/warren/workloads.sock'
+$as_slurm workload capacity
+$as_slurm workload create 1 --no-wait --manager slurm --user 1050 --group 1050 '#DW jobdw type=raw capacity=1MiB name=scratch'
+$as_slurm workload teardown 1 --manager slurm
 ";
 
 /// What is left of packages, processes and units, and of what a job had.
@@ -124,7 +137,7 @@ impl Node {
     pub(super) fn start(&self) -> anyhow::Result<()> {
         let told = self.run(&format!("mkdir -p {MOUNT_ROOT} /mnt/rabbit\n{START}"))?;
         ensure!(told == "active\nactive\nactive\nwarren\nroot:600\n", "under systemd: {told}");
-        Ok(())
+        self.run(AS_SLURM).map(drop)
     }
 
     /// Purges all packages; nothing may be left but what the site wrote.
