@@ -61,6 +61,7 @@ pub(crate) fn controller_manager(directory: &Path, files: &Files) -> Vec<String>
         "clusterrole-aggregation-controller",
         "validatingadmissionpolicy-status-controller",
         "job-controller",
+        "ttl-after-finished-controller",
     ];
     let path = |path: &Path| path.display().to_string();
     flags(&[

@@ -116,7 +116,7 @@ impl ControlPlane {
         self.wait_until_ready()
     }
 
-    /// Starts the controllers: namespaces, garbage collection, service accounts, jobs.
+    /// Starts the controllers: namespaces, garbage collection, service accounts, jobs and their time to live.
     ///
     /// # Errors
     /// When they cannot be started.
