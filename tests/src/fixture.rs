@@ -48,6 +48,23 @@ impl Fixture {
         Ok(fixture)
     }
 
+    /// The same, with the drives' files in a directory of the caller's.
+    ///
+    /// # Errors
+    /// When a program does not start or connect.
+    pub fn without_engine_in_pool(
+        pool: &std::path::Path,
+        computes: u8,
+        file_system: &'static str,
+    ) -> anyhow::Result<Self> {
+        let directory = test_directory()?;
+        std::os::unix::fs::symlink(pool, directory.path().join("pool")).context("link the pool")?;
+        let around = (Server::of_this_run(), Link::of_this_run(), Centre::Test);
+        let mut fixture = Self::started_in(directory, computes, file_system, &DRIVES, around, &[])?;
+        fixture.run.describe_system()?;
+        Ok(fixture)
+    }
+
     /// The same, and the coordinator drives Workflows, on a real server too.
     ///
     /// # Errors

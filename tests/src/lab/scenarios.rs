@@ -80,7 +80,7 @@ pub const ALL: &[Scenario] = &[
 ];
 
 /// Those that run only when they are named: they need more than the lab makes.
-const NAMED: &[Scenario] = &[packages::SCENARIO];
+const NAMED: &[Scenario] = &[packages::DEBS, packages::RPMS];
 
 /// Those with a name; all, if none is named.
 ///

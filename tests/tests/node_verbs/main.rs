@@ -7,11 +7,13 @@
 //! | coordinator gone, or slow | `centre_away` |
 //! | coordinator that lies about another node's mounts | the agent's own `agent::tests::foreign`, `agent::questions` |
 //! | expired certificate; host name that does not match | `certificates` |
+//! | umount(2) that does not return | `hung` |
 //! | full `/run`, full state directory; two prologs; epilog before the prolog's end; killed prolog; clock jumps | `scripts` |
 //! | a user who fills the volume, leaves processes, binds it elsewhere, makes links | `users` |
 
 mod centre_away;
 mod certificates;
+mod hung;
 mod life;
 mod on_demand;
 mod scripts;
@@ -30,7 +32,10 @@ const COMPUTE: &str = "compute-1";
 
 /// A compute with a job whose storage is made and whose Workflow is in PreRun, and what calls verbs there.
 fn ready() -> anyhow::Result<(Fixture, Caller)> {
-    let mut fixture = Fixture::without_engine(1, "xfs")?;
+    ready_in(Fixture::without_engine(1, "xfs")?)
+}
+
+fn ready_in(mut fixture: Fixture) -> anyhow::Result<(Fixture, Caller)> {
     fixture.run.carve()?;
     fixture.run.wait_for_file_systems()?;
     enter(&mut fixture, "PreRun")?;
@@ -40,7 +45,10 @@ fn ready() -> anyhow::Result<(Fixture, Caller)> {
 
 /// The same with everything mounted.
 fn mounted() -> anyhow::Result<(Fixture, Caller)> {
-    let (mut fixture, caller) = ready()?;
+    mounted_in(ready()?)
+}
+
+fn mounted_in((mut fixture, caller): (Fixture, Caller)) -> anyhow::Result<(Fixture, Caller)> {
     fixture.run.mount_on_computes()?;
     caller.call(&["mount", "--job", "1", "--deadline", "60s"])?.with(0)?;
     Ok((fixture, caller))

@@ -1,5 +1,6 @@
-//! Debs on a node with systemd: installed, configured, a job, an upgrade in the middle of it, removed, purged.
+//! Packages on a node with systemd: installed, configured, a job, an upgrade in the middle of it, removed, purged.
 
+mod format;
 mod node;
 
 use std::time::Duration;
@@ -12,14 +13,21 @@ use crate::{
     run::{Machines, Run, Silent},
 };
 
+use format::Format;
 use node::Node;
 
 use super::Scenario;
 
-pub(super) const SCENARIO: Scenario = Scenario {
+pub(super) const DEBS: Scenario = Scenario {
     name: "packages",
-    about: "a job under systemd, from packages that are upgraded and removed while it writes",
-    run,
+    about: "a job under systemd, from debs that are upgraded and removed while it writes",
+    run: |bench| run(bench, Format::Deb),
+};
+
+pub(super) const RPMS: Scenario = Scenario {
+    name: "packages-rpm",
+    about: "the same from rpms",
+    run: |bench| run(bench, Format::Rpm),
 };
 
 /// Longest time for a step under systemd.
@@ -39,9 +47,9 @@ for line in $(seq 1000000); do
 done
 wc -l < written";
 
-fn run(bench: &Bench) -> anyhow::Result<()> {
+fn run(bench: &Bench, format: Format) -> anyhow::Result<()> {
     let machine = Machine { memory: 3072, systemd: true, ..Machine::plain("node") };
-    let node = Node::of(Guest::boot(bench, machine)?)?;
+    let node = Node::of(Guest::boot(bench, machine)?, format)?;
     node.install("before")?;
     node.configure()?;
     node.start()?;
@@ -167,7 +175,8 @@ fn runs_on_demand(job: &Run<Silent, Node>) -> anyhow::Result<()> {
 fn removed_while_mounted(job: &Run<Silent, Node>) -> anyhow::Result<()> {
     let node = &job.cluster;
     let path = job.job.mount_path();
-    node.run("dpkg -r warren-clientmount-agent >/dev/null; ! pgrep -x clientmount-age")?;
+    node.remove_one("warren-clientmount-agent")?;
+    node.run("! pgrep -x clientmount-age")?;
     let hello = node.run_on("compute-1", job.job.user, &format!("cat {path}/hello"))?;
     ensure!(hello.contains("written on compute-1"), "the job's data after the removal: {hello:?}");
     node.install_one("warren-clientmount-agent")

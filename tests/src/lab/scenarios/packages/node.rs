@@ -3,7 +3,7 @@ use std::{cell::RefCell, env, fs, path::PathBuf};
 use anyhow::{Context, ensure};
 use control_plane::{Authority, Certified};
 
-use super::{MOUNT_ROOT, STEP};
+use super::{MOUNT_ROOT, STEP, format::Format};
 use crate::{
     centre::Chassis,
     lab::{Guest, job::Job, system::quoted},
@@ -64,9 +64,6 @@ $as_slurm workload teardown 1 --manager slurm
 
 /// What is left of packages, processes and units, and of what a job had.
 const LEFT: &str = "
-dpkg -P warren-clientmount-agent warren-rabbit-agent warren-coordinator warren warren-kubernetes >/dev/null 2>&1
-# The store stays, with its owner: what is left beside it counts.
-test -s /var/lib/warren/coordinator/objects.redb && rm -r /var/lib/warren/coordinator && userdel warren && rmdir /var/lib/warren
 ps -e -o comm= | grep -E '^(coordinator|rabbit-agent|clientmount-age)' || true
 # One that only a drop-in of the site's names is not there.
 systemctl list-units --all --plain --no-legend 'warren*' | grep -v ' not-found ' || true
@@ -82,12 +79,13 @@ findmnt --list --noheadings --types xfs || true
 #[derive(Debug)]
 pub(super) struct Node {
     guest: RefCell<Guest>,
+    format: Format,
     chassis: Chassis,
 }
 
 impl Node {
     /// Hands it the packages.
-    pub(super) fn of(guest: Guest) -> anyhow::Result<Self> {
+    pub(super) fn of(guest: Guest, format: Format) -> anyhow::Result<Self> {
         let packages = env::var_os(PACKAGES).map(PathBuf::from).with_context(|| {
             format!(
                 "{PACKAGES} is not set: run tests/packages/run lab, which builds them and sets it"
@@ -101,7 +99,7 @@ impl Node {
                 fs::copy(package.path(), to.join(package.file_name())).context("copy a package")?;
             }
         }
-        let node = Self { guest: RefCell::new(guest), chassis: Chassis::new(1) };
+        let node = Self { guest: RefCell::new(guest), format, chassis: Chassis::new(1) };
         // The guests' disk leaves documentation out, and the example in it is used here.
         node.run("rm -f /etc/dpkg/dpkg.cfg.d/*")?;
         Ok(node)
@@ -109,13 +107,17 @@ impl Node {
 
     /// Installs all packages, or upgrades to them.
     pub(super) fn install(&self, age: &str) -> anyhow::Result<()> {
-        self.run(&format!("dpkg -i /lab/{age}/*.deb </dev/null")).map(drop)
+        self.run(&self.format.install(age)).map(drop)
     }
 
-    /// Installs one package again and starts its service, which is still enabled.
+    /// Removes one package, not what was configured.
+    pub(super) fn remove_one(&self, name: &str) -> anyhow::Result<()> {
+        self.run(&self.format.remove(name)).map(drop)
+    }
+
+    /// Installs one package again, with what was configured, and starts its service.
     pub(super) fn install_one(&self, name: &str) -> anyhow::Result<()> {
-        self.run(&format!("dpkg -i /lab/now/{name}_*.deb </dev/null; systemctl start {name}"))
-            .map(drop)
+        self.run(&self.format.install_again(name)).map(drop)
     }
 
     /// Does what docs/install.md tells a site to do.
@@ -140,8 +142,9 @@ impl Node {
         self.run(AS_SLURM).map(drop)
     }
 
-    /// Purges all packages; nothing may be left but what the site wrote.
+    /// Takes all packages away; nothing may be left but what the site wrote.
     pub(super) fn purge(&self) -> anyhow::Result<()> {
+        self.run(self.format.purge())?;
         let left = self.run(LEFT)?;
         ensure!(left.trim().is_empty(), "left after the purge: {left}");
         self.run("test -s /etc/warren/ca && test -s /etc/warren/compute/key").map(drop)
