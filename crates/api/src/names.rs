@@ -60,6 +60,8 @@ pub mod label {
     pub const CONTAINER: &str = "nnf.cray.hpe.com/container";
     /// On everything of an attempt of MPI: its number, from 1.
     pub const ATTEMPT: &str = "nnf.cray.hpe.com/attempt";
+    /// On a Job and a pod of MPI: `launcher` or `worker`.
+    pub const ROLE: &str = "nnf.cray.hpe.com/role";
     /// On a pod: the Job that it belongs to (Kubernetes' "Well-Known Labels").
     pub const JOB_NAME: &str = "batch.kubernetes.io/job-name";
     /// Name of the pinned profile that containers are made from.

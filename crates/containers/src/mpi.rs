@@ -17,6 +17,11 @@ use api::nnf_container_profile::{MpiImplementation, NnfMpiSpec};
 
 use crate::{environment::domain, names, run::Run};
 
+/// The role of the pods that ranks run in.
+pub(crate) const WORKER: &str = "worker";
+/// The role of the pod that mpirun runs in.
+pub(crate) const LAUNCHER: &str = "launcher";
+
 /// Which attempt of a run its objects belong to: what was suspended starts anew as another, with other keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
@@ -53,7 +58,12 @@ pub(crate) fn launcher_host(run: &Run<'_>) -> String {
 }
 
 fn host(run: &Run<'_>, name: &str) -> String {
-    format!("{name}.{}.{}", run.workflow, domain(run))
+    format!("{name}.{}", beneath(run))
+}
+
+/// What the full names of the run's hosts have after their short ones.
+fn beneath(run: &Run<'_>) -> String {
+    format!("{}.{}", run.workflow, domain(run))
 }
 
 #[cfg(test)]

@@ -47,11 +47,11 @@ pub fn job(run: &Run<'_>, index: usize) -> Option<Job> {
     let rabbit = run.placement.get(index)?;
     if let Some(spec) = &run.profile.spec {
         let name = names::job(run.workflow, &rabbit.name);
-        return Some(of_pod(run, &name, pod::on(run, index, rabbit, spec)));
+        return Some(of_pod(run, &name, pod::with_ports(run, index, rabbit, spec)));
     }
     let mpi = run.profile.mpi_spec.as_ref()?;
     let pod = mpi::worker(run, run.attempt?, mpi, index, rabbit);
-    Some(of_pod(run, &names::worker(run.workflow, index), pod))
+    Some(with_role(of_pod(run, &names::worker(run.workflow, index), pod), mpi::WORKER))
 }
 
 /// The Job of the launcher of MPI, on the first rabbit.
@@ -59,7 +59,7 @@ pub fn job(run: &Run<'_>, index: usize) -> Option<Job> {
 pub fn launcher(run: &Run<'_>) -> Option<Job> {
     let mpi = run.profile.mpi_spec.as_ref()?;
     let pod = mpi::launcher(run, run.attempt?, mpi, run.placement.first()?);
-    Some(of_pod(run, &names::launcher(run.workflow), pod))
+    Some(with_role(of_pod(run, &names::launcher(run.workflow), pod), mpi::LAUNCHER))
 }
 
 /// The Secret of an attempt, without its keys: it goes with the ConfigMap of the attempt, which owns it.
@@ -92,6 +92,16 @@ fn of_pod(run: &Run<'_>, name: &str, pod: PodSpec) -> Job {
         ..JobSpec::default()
     };
     Job { metadata, spec: Some(spec), ..Job::default() }
+}
+
+/// Labels a Job and its pods with what they are in MPI: both roles have a pod on the first rabbit.
+fn with_role(mut job: Job, role: &str) -> Job {
+    let template = job.spec.as_mut().and_then(|spec| spec.template.metadata.as_mut());
+    for metadata in std::iter::once(&mut job.metadata).chain(template) {
+        let labels = metadata.labels.get_or_insert_default();
+        labels.insert(label::ROLE.to_owned(), role.to_owned());
+    }
+    job
 }
 
 /// Seconds that a Job has until its container must be ready, unless there is no limit.

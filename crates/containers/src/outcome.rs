@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::{
     batch::v1::Job,
-    core::v1::{ContainerStatus, Pod},
+    core::v1::{ContainerStatus, Pod, PodSpec},
 };
 
 /// The label of a node that is its name.
@@ -59,7 +59,16 @@ pub fn state(job: &Job) -> State {
 /// The rabbit that a Job's pods are bound to.
 #[must_use]
 pub fn rabbit_of(job: &Job) -> &str {
-    let pod = job.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+    bound(job.spec.as_ref().and_then(|spec| spec.template.spec.as_ref()))
+}
+
+/// The rabbit that a pod is bound to. Its host name says that of MPI's pods not.
+#[must_use]
+pub fn rabbit_of_pod(pod: &Pod) -> &str {
+    bound(pod.spec.as_ref())
+}
+
+fn bound(pod: Option<&PodSpec>) -> &str {
     let selector = pod.and_then(|pod| pod.node_selector.as_ref());
     selector.and_then(|selector| selector.get(HOSTNAME)).map_or("", String::as_str)
 }

@@ -32,14 +32,24 @@ pub(crate) fn is_kept_name(name: &str) -> bool {
     [CONFIG, TOOLS, KEYS, MPI].contains(&name) || name.starts_with(STORAGE)
 }
 
-/// The pod on the rabbit at this place of the run.
+/// The pod on the rabbit at this place of the run whose containers have the run's ports there.
+#[must_use]
+pub(crate) fn with_ports(
+    run: &Run<'_>,
+    index: usize,
+    rabbit: &Rabbit,
+    spec: &NnfPodSpec,
+) -> PodSpec {
+    let mut pod = on(run, index, rabbit, spec);
+    for (place, container) in pod.containers.iter_mut().enumerate() {
+        container.ports = some(ports(environment::of_place(run, place)));
+    }
+    pod
+}
+
+/// The pod on the rabbit at this place of the run, without ports of its own there.
 #[must_use]
 pub(crate) fn on(run: &Run<'_>, index: usize, rabbit: &Rabbit, spec: &NnfPodSpec) -> PodSpec {
-    let main = spec.containers.iter().enumerate();
-    let main = main.map(|(place, one)| Container {
-        ports: Some(ports(environment::of_place(run, place))).filter(|ports| !ports.is_empty()),
-        ..container(run, index, one)
-    });
     let first: Vec<Container> =
         spec.init_containers.iter().map(|one| container(run, index, one)).collect();
     PodSpec {
@@ -67,7 +77,7 @@ pub(crate) fn on(run: &Run<'_>, index: usize, rabbit: &Rabbit, spec: &NnfPodSpec
         image_pull_secrets: some(spec.image_pull_secrets.clone()),
         volumes: Some(volumes(run, spec)),
         init_containers: some(first),
-        containers: main.collect(),
+        containers: spec.containers.iter().map(|one| container(run, index, one)).collect(),
         ..PodSpec::default()
     }
 }

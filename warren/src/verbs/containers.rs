@@ -17,13 +17,16 @@ use crate::failure::{self, Failure};
 use nodeclient::Exit;
 use nodeclient::Output;
 
-const HEADER: [&str; 6] = ["WORKFLOW", "RABBIT", "PHASE", "RETRIES", "AGE", "WHY"];
+const HEADER: [&str; 7] = ["WORKFLOW", "RABBIT", "ROLE", "PHASE", "RETRIES", "AGE", "WHY"];
 
 /// The containers of one workflow on one rabbit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Line {
     workflow: String,
     rabbit: String,
+    /// Of MPI: `launcher` or `worker`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    role: Option<String>,
     job: String,
     phase: &'static str,
     /// Pods that failed; Kubernetes starts another for each, as often as the profile says.
@@ -73,6 +76,7 @@ fn of(job: &Job, pods: &[Pod]) -> Line {
     Line {
         workflow: job.labels().get(label::CONTAINER).cloned().unwrap_or_default(),
         rabbit: outcome::rabbit_of(job).to_owned(),
+        role: job.labels().get(label::ROLE).cloned(),
         phase: phase(state),
         retries: job.status.as_ref().and_then(|status| status.failed).unwrap_or(0),
         since: job.creation_timestamp().map(|at| at.0),
@@ -97,6 +101,7 @@ fn row(one: &Line, now: Timestamp) -> Vec<String> {
     vec![
         one.workflow.clone(),
         one.rabbit.clone(),
+        one.role.clone().unwrap_or_else(|| "-".to_owned()),
         one.phase.to_owned(),
         one.retries.to_string(),
         age.unwrap_or_default(),
@@ -130,6 +135,6 @@ mod tests {
         };
         let one = of(&job, &[pod("w-s", "ErrImagePull"), pod("w-r", "ImagePullBackOff")]);
         let told = row(&one, "2026-01-01T00:02:00Z".parse().unwrap());
-        assert_eq!(told, ["w", "r", "starting", "1", "2m", "container app: ImagePullBackOff"]);
+        assert_eq!(told, ["w", "r", "-", "starting", "1", "2m", "container app: ImagePullBackOff"]);
     }
 }

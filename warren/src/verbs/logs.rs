@@ -1,5 +1,7 @@
 //! The logs of a workflow's containers, which their rabbits keep until Teardown.
 
+use api::names::label;
+use containers::outcome::rabbit_of_pod;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Error as KubeError, ResourceExt,
@@ -18,6 +20,9 @@ use nodeclient::Output;
 #[derive(Debug, Serialize)]
 struct Log {
     rabbit: String,
+    /// Of MPI: `launcher` or `worker`, which are both on the first rabbit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    role: Option<String>,
     pod: String,
     container: String,
     text: String,
@@ -32,10 +37,10 @@ pub(crate) async fn run(server: &ServerArgs, args: &Logs, output: Output) -> Res
                 Ok(log) => logs.push(log),
                 Err(KubeError::Api(status)) if status.code == 400 => {
                     // It has not begun; the API says so.
-                    output.note(&format!("{}: {}", rabbit_of(&pod), status.message));
+                    output.note(&format!("{}: {}", rabbit_of_pod(&pod), status.message));
                 }
                 Err(error) => {
-                    let what = format!("read the log of {container} on {}", rabbit_of(&pod));
+                    let what = format!("read the log of {container} on {}", rabbit_of_pod(&pod));
                     failed.get_or_insert(failure::api(what, &error));
                 }
             }
@@ -48,11 +53,8 @@ pub(crate) async fn run(server: &ServerArgs, args: &Logs, output: Output) -> Res
 /// The workflow's pods, by rabbit and age.
 async fn wanted(pods: &Api<Pod>, args: &Logs) -> Result<Vec<Pod>, Failure> {
     let listed = pods.list(&selected(Some(&args.workflow))).await;
-    let mut all = listed.map_err(|error| failure::api("list Pods", &error))?.items;
-    let is_wanted =
-        |rabbit: &str| args.rabbit.is_empty() || args.rabbit.iter().any(|one| one == rabbit);
-    all.retain(|pod| is_wanted(rabbit_of(pod)));
-    all.sort_by_key(|pod| (rabbit_of(pod).to_owned(), pod.creation_timestamp()));
+    let all = listed.map_err(|error| failure::api("list Pods", &error))?.items;
+    let all = on(&args.rabbit, all);
     if all.is_empty() {
         let what = format!("there are no containers of {} to read logs of", args.workflow);
         let remedy =
@@ -60,6 +62,14 @@ async fn wanted(pods: &Api<Pod>, args: &Logs) -> Result<Vec<Pod>, Failure> {
         return Err(Failure::new(Exit::Failed, what).remedy(remedy));
     }
     Ok(all)
+}
+
+/// Those on these rabbits, or on all when none is named; by rabbit and age.
+fn on(rabbits: &[String], mut all: Vec<Pod>) -> Vec<Pod> {
+    let is_wanted = |rabbit: &str| rabbits.is_empty() || rabbits.iter().any(|one| one == rabbit);
+    all.retain(|pod| is_wanted(rabbit_of_pod(pod)));
+    all.sort_by_key(|pod| (rabbit_of_pod(pod).to_owned(), pod.creation_timestamp()));
+    all
 }
 
 async fn read(
@@ -75,24 +85,31 @@ async fn read(
     };
     let text = pods.logs(&pod.name_any(), &parameters).await?;
     Ok(Log {
-        rabbit: rabbit_of(pod).to_owned(),
+        rabbit: rabbit_of_pod(pod).to_owned(),
+        role: pod.labels().get(label::ROLE).cloned(),
         pod: pod.name_any(),
         container: container.to_owned(),
         text,
     })
 }
 
-/// Each line after its rabbit and container.
+/// Each line after its rabbit, role and container.
 fn tell(logs: &[Log], output: Output) -> Result<(), Failure> {
     if output.is_json() {
         return output.json(&logs);
     }
     for log in logs {
+        let of = whose(log);
         for line in log.text.lines() {
-            output.line(&format!("{}/{}: {line}", log.rabbit, log.container))?;
+            output.line(&format!("{of}: {line}"))?;
         }
     }
     Ok(())
+}
+
+fn whose(log: &Log) -> String {
+    let role = log.role.as_ref().map(|role| format!("{role}/")).unwrap_or_default();
+    format!("{}/{role}{}", log.rabbit, log.container)
 }
 
 /// Names of the containers in a pod, in the order in which they begin.
@@ -104,6 +121,40 @@ fn containers(pod: &Pod) -> impl Iterator<Item = &str> {
     all.map(|one| one.name.as_str())
 }
 
-fn rabbit_of(pod: &Pod) -> &str {
-    pod.spec.as_ref().and_then(|spec| spec.hostname.as_deref()).unwrap_or_default()
+#[cfg(test)]
+mod tests {
+    use serde_json::{from_value, json};
+
+    use super::*;
+
+    #[test]
+    fn pods_of_a_rabbit_are_those_bound_to_it_whatever_their_host_is_called() {
+        let pod = |name: &str, rabbit: &str| -> Pod {
+            let spec = json!({"hostname": name, "containers": [],
+                "nodeSelector": {"kubernetes.io/hostname": rabbit}});
+            from_value(json!({"metadata": {"name": name}, "spec": spec})).unwrap()
+        };
+        let all = [pod("s", "s"), pod("w-worker-0", "r"), pod("w-worker-1", "s")];
+        let names = |rabbits: &[&str]| -> Vec<String> {
+            let rabbits: Vec<String> = rabbits.iter().map(|&name| name.to_owned()).collect();
+            on(&rabbits, all.to_vec()).iter().map(ResourceExt::name_any).collect()
+        };
+        assert_eq!(names(&["r"]), ["w-worker-0"]);
+        assert_eq!(names(&["s"]), ["s", "w-worker-1"]);
+        assert_eq!(names(&[]), ["w-worker-0", "s", "w-worker-1"]);
+        assert!(names(&["t"]).is_empty());
+    }
+
+    #[test]
+    fn a_line_of_mpi_says_whether_it_is_the_launcher_s() {
+        let log = |role: Option<&str>| Log {
+            rabbit: "r".to_owned(),
+            role: role.map(str::to_owned),
+            pod: "p".to_owned(),
+            container: "app".to_owned(),
+            text: String::new(),
+        };
+        assert_eq!(whose(&log(None)), "r/app");
+        assert_eq!(whose(&log(Some("launcher"))), "r/launcher/app");
+    }
 }

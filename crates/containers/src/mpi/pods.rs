@@ -2,11 +2,11 @@
 
 use api::nnf_container_profile::NnfMpiSpec;
 use k8s_openapi::api::core::v1::{
-    ConfigMapVolumeSource, Container, EmptyDirVolumeSource, EnvVar, ExecAction, KeyToPath, PodSpec,
-    Probe, SecretVolumeSource, Volume, VolumeMount,
+    ConfigMapVolumeSource, Container, EmptyDirVolumeSource, EnvVar, ExecAction, KeyToPath,
+    PodDNSConfig, PodSpec, Probe, SecretVolumeSource, Volume, VolumeMount,
 };
 
-use super::{Attempt, environment};
+use super::{Attempt, LAUNCHER, WORKER, beneath, environment};
 use crate::{
     names,
     nodes::{DIRECTORY, DISCOVER_HOSTS, HOSTFILE as HOSTFILE_NAME, WORKERS},
@@ -29,7 +29,8 @@ const BIN: &str = "/nnf/bin";
 /// The containers of ours.
 pub(crate) const OWN: [&str; 2] = ["nnf-install", "nnf-wait"];
 
-/// The pod of the worker on this rabbit.
+/// The pod of the worker on this rabbit. The run's ports there are the launcher's: of two pods that want the same port of one
+/// rabbit, the second is never scheduled.
 #[must_use]
 pub fn worker(
     run: &Run<'_>,
@@ -39,8 +40,8 @@ pub fn worker(
     rabbit: &Rabbit,
 ) -> PodSpec {
     let mut pod = pod::on(run, index, rabbit, &mpi.worker);
-    let told = environment::of_role("worker");
-    prepared(&mut pod, attempt, names::worker(run.workflow, index), &told);
+    let told = environment::of_role(WORKER);
+    prepared(run, &mut pod, attempt, names::worker(run.workflow, index), &told);
     if let Some(first) = pod.containers.first_mut() {
         let wait = [PODHELPER, "wait", "--worker=localhost", "--seconds=5"];
         first.command = Some([PODHELPER, "worker"].map(str::to_owned).into());
@@ -58,10 +59,10 @@ pub fn worker(
 /// The pod of the launcher, beside the worker of this rabbit.
 #[must_use]
 pub fn launcher(run: &Run<'_>, attempt: &Attempt, mpi: &NnfMpiSpec, rabbit: &Rabbit) -> PodSpec {
-    let mut pod = pod::on(run, 0, rabbit, &mpi.launcher);
-    let told = environment::of_role("launcher").into_iter();
+    let mut pod = pod::with_ports(run, 0, rabbit, &mpi.launcher);
+    let told = environment::of_role(LAUNCHER).into_iter();
     let told: Vec<EnvVar> = told.chain(environment::of_launcher(run, mpi)).collect();
-    prepared(&mut pod, attempt, names::launcher(run.workflow), &told);
+    prepared(run, &mut pod, attempt, names::launcher(run.workflow), &told);
     // In each pod that the Job makes: a worker may have been replaced before the launcher is tried again.
     let wait = Container {
         name: OWN[1].to_owned(),
@@ -87,8 +88,17 @@ fn patience(run: &Run<'_>) -> i64 {
 }
 
 /// Adds what all pods of MPI have.
-fn prepared(pod: &mut PodSpec, attempt: &Attempt, hostname: String, told: &[EnvVar]) {
+fn prepared(
+    run: &Run<'_>,
+    pod: &mut PodSpec,
+    attempt: &Attempt,
+    hostname: String,
+    told: &[EnvVar],
+) {
     pod.hostname = Some(hostname);
+    // Hydra has ranks call its host back by the name that `hostname` says, which is short.
+    pod.dns_config =
+        Some(PodDNSConfig { searches: Some(vec![beneath(run)]), ..PodDNSConfig::default() });
     let config = pod.volumes.iter().flatten().find_map(|volume| volume.config_map.clone());
     let config = config.map(|config| config.name).unwrap_or_default();
     pod.volumes.get_or_insert_default().extend(volumes(attempt, config));
