@@ -1,5 +1,6 @@
 //! Slurm itself on a cluster: munge, slurmctld, and a slurmd in the mount namespace of each compute, with `packaging/slurm`.
 
+mod calls;
 mod commands;
 
 use std::{
@@ -123,6 +124,14 @@ impl Slurm {
     #[must_use]
     pub fn slurmctld(&self) -> &Program {
         &self.slurmctld
+    }
+
+    /// Gives the administrator's file other lines.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn set(&self, settings: &str) -> anyhow::Result<()> {
+        set(&self.directory, &self.flow, settings)
     }
 
     /// Puts a script in the place of a program that slurmctld's scripts run.
@@ -301,6 +310,13 @@ fn packaged(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/slurm").join(file)
 }
 
+/// Writes the administrator's file.
+fn set(directory: &Path, flow: &Flow, settings: &str) -> anyhow::Result<()> {
+    let sockets = flow.fixture.run.cluster.workloads_socket();
+    let text = format!("WARREN_COORDINATOR=unix://{}\n{settings}", sockets.display());
+    fs::write(directory.join("etc/warren"), text).context("write settings")
+}
+
 /// A port that nobody listens on now.
 fn port() -> anyhow::Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0").context("find a port")?;
@@ -341,8 +357,7 @@ fn prepare(directory: &Path, flow: &Flow, settings: &str) -> anyhow::Result<()> 
         fs::copy(packaged(name), etc.join(name)).with_context(|| format!("install {name}"))?;
     }
     fs::write(etc.join("slurm.conf"), configuration(directory, flow)?).context("configure")?;
-    let coordinator = format!("WARREN_COORDINATOR=unix://{}\n", sockets.display());
-    fs::write(etc.join("warren"), coordinator + settings).context("write settings")?;
+    set(directory, flow, settings)?;
     for script in ["prolog", "epilog"] {
         // Slurm gives its scripts hardly any environment: what a package finds at fixed places is named here.
         let text = format!(

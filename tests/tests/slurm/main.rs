@@ -4,6 +4,7 @@
 
 mod daemons;
 mod ends;
+mod failures;
 mod kinds;
 mod life;
 mod scripts;
