@@ -45,8 +45,12 @@ pub fn mounted(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
     let access = group.blocks.values().filter_map(|block| {
         access(block, |allocation| {
             let mut of = granted(block, allocation, &of);
-            // Whoever is no more in Computes has it until it is unmounted.
-            let others = kept(block, allocation, &still);
+            // Whoever is no more in Computes has it until it is unmounted; beside a mount that cannot be read, nobody loses it.
+            let others = if group.unreadable.is_empty() {
+                kept(block, allocation, &still)
+            } else {
+                block.spec.allocations[allocation].access.clone()
+            };
             of.extend(others.into_iter().filter(|node| !slots.contains_key(node.as_str())));
             of
         })
