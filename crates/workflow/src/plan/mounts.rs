@@ -22,7 +22,7 @@ use crate::{
         setup::lost,
     },
     profile::overrides,
-    progress::{Progress, passing},
+    progress::{Progress, passing, wlm},
     site::Site,
     view::{Group, View},
 };
@@ -79,6 +79,12 @@ pub fn clients<'a>(
     if jobdw.file_system == FileSystem::Lustre {
         // Its clients come over the network: nobody needs access to a device.
         return (lustre::mounts::mounted(view, index, servers, &all), Some(Slots::new()));
+    }
+    if !all.is_empty() && view.computes().next().is_none() {
+        let error = wlm(
+            "Computes names no compute, and each allocation of Servers is for one: fill Computes with the job's computes",
+        );
+        return (Progress::failed(error), None);
     }
     let slots = match assigned(view.site, group, &all, view.computes()) {
         Ok(slots) => slots,

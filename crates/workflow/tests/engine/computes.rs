@@ -1,5 +1,6 @@
 //! Computes that change, are missing or come late: no allocation is ever mounted by two nodes that may not share it.
 
+use k8s_openapi::jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use crate::{
@@ -60,4 +61,59 @@ fn nobody_gets_an_allocation_beside_a_mount_that_cannot_be_read() {
     assert!(!site.names("ClientMount").contains(&"c2/default-w-0-computes".to_owned()));
     site.unreadable.clear();
     site.remove("w");
+}
+
+#[test]
+fn prerun_with_storage_for_computes_and_none_named_is_an_error_until_one_is() {
+    for kind in ["xfs", "gfs2", "raw"] {
+        let mut site = Site::new(2, 100 * GIB);
+        site.bring("w", &[directive(kind, "scratch")], "DataIn", &["c1"]);
+        // Whoever deletes it finds it made again, and empty.
+        site.delete(&at("Computes", "default", "w"));
+        site.ask("w", "PreRun");
+        site.settle();
+        let (_, ready, status, message) = site.told("w");
+        assert_eq!((ready, &*status), (false, "Error"), "{kind}: {message}");
+        assert!(message.contains("WLM error: Computes names no compute"), "{message}");
+        site.fill_computes("w", &["c1"]);
+        site.settle();
+        assert!(site.is_ready("w", "PreRun"), "{kind}: {:?}", site.told("w"));
+        assert!(site.names("ClientMount").contains(&"c1/default-w-0-computes".to_owned()));
+        site.remove("w");
+    }
+}
+
+#[test]
+fn persistent_storage_for_computes_is_not_ready_for_none() {
+    let mut site = Site::new(1, 100 * GIB);
+    site.keep("xfs", "kept", &["c1"]);
+    site.bring("w", &["#DW persistentdw name=kept".to_owned()], "DataIn", &[]);
+    site.ask("w", "PreRun");
+    site.settle();
+    assert!(site.told("w").3.contains("Computes names no compute"), "{:?}", site.told("w"));
+    site.delete(&at("Workflow", "default", "w"));
+    site.settle();
+    site.end("kept");
+}
+
+/// The watch of Computes or Servers may be behind that of the workflow, and workload managers end a job at the first error.
+#[test]
+fn what_a_workload_manager_did_wrong_is_told_once_the_state_is_not_new() {
+    let mut site = Site::new(1, 100 * GIB);
+    site.bring("w", &[directive("xfs", "scratch")], "DataIn", &["c1"]);
+    site.fill_computes("w", &[]);
+    site.ask("w", "PreRun");
+    assert!(site.step(|length| (0..length).collect()), "it enters the state");
+    let begun = site.now() + SignedDuration::from_secs(1);
+    site.edit("Workflow", "default", "w", |object| {
+        object["status"]["desiredStateChange"] = json!(begun.to_string());
+    });
+    assert!(site.planned().is_empty() && site.looks_again("w"));
+    let mut early = site.clone();
+    early.fill_computes("w", &["c1"]);
+    early.settle();
+    assert!(early.is_ready("w", "PreRun"), "{:?}", early.told("w"));
+    site.pass_time(1);
+    site.settle();
+    assert_eq!(site.told("w").2, "Error", "{:?}", site.told("w"));
 }
