@@ -121,6 +121,37 @@ fn what_the_rules_and_the_states_do_not_allow_is_refused_with_its_remedy() -> an
     flow.end()
 }
 
+/// Another compute would mount what the first one has mounted.
+#[test]
+fn computes_are_named_until_setup_is_done_and_not_after() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let mut flow = Flow::new(2, "named")?;
+    flow.create(&[XFS])?;
+    flow.wait("Proposal", "Completed")?;
+    let advance = |flow: &Flow, words: &[&str]| {
+        let words = [&["workflow", "advance", "named"], words].concat();
+        flow.fixture.run.prints(&words)
+    };
+    advance(&flow, &["--nodes", "compute-1"])?;
+    advance(&flow, &["--to", "PreRun"])?;
+    for words in [&["--nodes", "compute-2"], &["--nodes", "compute-[1-2]"]] {
+        let why = advance(&flow, words).unwrap_err();
+        ensure!(format!("{why:#}").contains("storage was made for compute-1"), "{why:#}");
+        let workflow = flow.object("workflow", "named", "default")?;
+        ensure!(workflow["spec"]["desiredState"] == "PreRun", "{workflow:#}");
+        let computes = flow.object("computes", "named", "default")?;
+        ensure!(computes["data"] == serde_json::json!([{"name": "compute-1"}]), "{computes:#}");
+    }
+    // Whoever asks again for what is so goes on.
+    let told = advance(&flow, &["--nodes", "compute-1"])?;
+    ensure!(told == "workflow/named PostRun\n", "{told}");
+    advance(&flow, &["--to", "Teardown"])?;
+    flow.delete()?;
+    flow.end()
+}
+
 #[test]
 fn a_file_outlives_the_workflow_that_wrote_it_and_goes_with_its_storage() -> anyhow::Result<()> {
     if !gate::loop_devices() {

@@ -15,7 +15,7 @@ pub mod proposal;
 pub mod setup;
 pub mod teardown;
 
-use api::{Severity, Workflow, WorkflowState, workflow::DriverStatus};
+use api::{ErrorType, Severity, Workflow, WorkflowState, workflow::DriverStatus};
 use controller::has_finalizer;
 use directive::{Command, Directive, check};
 use k8s_openapi::jiff::Timestamp;
@@ -110,9 +110,10 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
     let mut changes: Vec<Change> = proposal::computes(view).into_iter().collect();
     changes.extend(view.leftovers.iter().flat_map(|group| plan_orphan(view.site, group).changes));
     let mut outcomes = Vec::new();
+    let is_early = report::is_new(view, &state, now);
     for one in progress {
         changes.extend(one.changes);
-        outcomes.push(one.outcome);
+        outcomes.push(if is_early { unless_late(one.outcome) } else { one.outcome });
     }
     if view.is_deleted() {
         changes.extend(release(view, &outcomes));
@@ -173,6 +174,17 @@ fn tear_down_all(view: &View<'_>, now: Timestamp) -> Vec<Progress> {
         }
     };
     view.directives.iter().enumerate().map(one).collect()
+}
+
+/// In a state that was only just begun the watch of what a workload manager filled before may be behind that of the workflow.
+/// Workload managers end a job at the first error, so the workflow waits with it until the state is not new.
+fn unless_late(outcome: Outcome) -> Outcome {
+    match outcome {
+        Outcome::Failed(error) if error.error_type == ErrorType::Wlm => {
+            Outcome::Wait(error.user_message.unwrap_or(error.debug_message))
+        }
+        other => other,
+    }
 }
 
 /// A deleted object keeps the error that ended an earlier state until its agent looks at it again. That error says nothing about

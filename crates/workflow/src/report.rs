@@ -112,6 +112,13 @@ fn is_early(status: &WorkflowStatus, now: Timestamp) -> bool {
     status.desired_state_change.is_some_and(|begun| now.duration_since(begun.0) < EARLY)
 }
 
+/// Whether a state was begun only just, and not reached.
+pub fn is_new(view: &View<'_>, state: &WorkflowState, now: Timestamp) -> bool {
+    view.workflow.status.as_ref().is_some_and(|status| {
+        status.state.as_ref() == Some(state) && !status.ready && is_early(status, now)
+    })
+}
+
 /// Whether something is waited for that the workflow does not say yet.
 pub fn is_to_tell(
     view: &View<'_>,
@@ -119,10 +126,7 @@ pub fn is_to_tell(
     outcomes: &[Outcome],
     now: Timestamp,
 ) -> bool {
-    let status = view.workflow.status.as_ref();
-    status.is_some_and(|status| {
-        status.state.as_ref() == Some(state) && !status.ready && is_early(status, now)
-    }) && outcomes.iter().any(|outcome| matches!(outcome, Outcome::Wait(_)))
+    is_new(view, state, now) && outcomes.iter().any(|outcome| matches!(outcome, Outcome::Wait(_)))
 }
 
 /// One directive's share.

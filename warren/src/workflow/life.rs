@@ -83,19 +83,27 @@ impl Life {
     /// Names the job's computes. Where its storage goes the engine decides, which knows what the rabbits have.
     ///
     /// # Errors
-    /// When the API refuses it.
+    /// When the API refuses it, or storage was made for other computes.
     pub(crate) async fn name_computes(
         &self,
         workflow: &Workflow,
         nodes: &[String],
     ) -> Result<(), Failure> {
-        let data: Vec<_> = nodes.iter().map(|name| json!({"name": name})).collect();
-        let (name, patch) = (computes_of(workflow), Patch::Merge(json!({"data": data})));
+        let name = computes_of(workflow);
         let computes: Api<Computes> = Api::namespaced(self.client.clone(), &self.namespace);
-        let answer = computes.patch(&name, &PatchParams::default(), &patch).await;
-        answer.map(drop).map_err(|error| {
-            failure::api(format!("fill the Computes {}/{name}", self.namespace), &error)
-        })
+        let failed =
+            |error| failure::api(format!("fill the Computes {}/{name}", self.namespace), &error);
+        let known = computes.get(&name).await.map_err(failed)?;
+        if known.names().eq(nodes) {
+            return Ok(());
+        }
+        stays(workflow, &known)?;
+        let data: Vec<_> = nodes.iter().map(|name| json!({"name": name})).collect();
+        // In the version that was looked at.
+        let version = known.resource_version();
+        let patch = json!({"metadata": {"resourceVersion": version}, "data": data});
+        let answer = computes.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await;
+        answer.map(drop).map_err(failed)
     }
 
     /// Tears it down and deletes it, and tells whether it was there; an API that is away is tried again.
@@ -170,6 +178,24 @@ pub(crate) fn both<T>(
             Err(first)
         }
     }
+}
+
+/// Refuses to take storage from the computes that it was made for. Who named none before Setup may do so until they mount.
+fn stays(workflow: &Workflow, computes: &Computes) -> Result<(), Failure> {
+    let names: Vec<&str> = computes.names().collect();
+    let later = WorkflowState::ORDER.iter().skip_while(|state| **state != WorkflowState::DataIn);
+    let status = workflow.status.as_ref();
+    let is_made = later.into_iter().any(|state| *state == workflow.spec.desired_state)
+        || status.is_some_and(|one| one.ready && one.state == Some(WorkflowState::Setup));
+    if names.is_empty() || !is_made {
+        return Ok(());
+    }
+    let names = directive::hostlist::compress(&names);
+    let text = format!(
+        "Setup is done, and the storage was made for {names}: other computes cannot be named any more"
+    );
+    Err(Failure::new(Exit::Usage, text)
+        .remedy("go on without naming any, or tear it down and create another workflow"))
 }
 
 /// A new workflow in Proposal.

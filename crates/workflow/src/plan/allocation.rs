@@ -6,7 +6,12 @@ use api::{ClientMount, Servers, servers::ServersAllocationSet};
 use directive::capacity::LUSTRE_LEAST;
 use kube::ResourceExt;
 
-use crate::{plan::lustre::place::is_lustre, progress::wlm, site::Site, view::Group};
+use crate::{
+    plan::{lustre::place::is_lustre, mounts::unreadable},
+    progress::wlm,
+    site::Site,
+    view::Group,
+};
 
 /// Like allocations on one rabbit: one NnfNodeBlockStorage and one NnfNodeStorage.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,38 +93,47 @@ fn parts(set: &ServersAllocationSet) -> Vec<(&str, i64)> {
 }
 
 /// Which compute uses which allocation. A compute that has one keeps it, whatever is ready first; the others get the first that
-/// is free on their rabbit, in the job's order.
+/// is free on their rabbit, in the job's order. As long as there is a mount of an allocation, nobody else gets it: whoever left
+/// the job may have it mounted, and may come back.
 ///
 /// # Errors
-/// When a compute has none.
+/// When a compute has none, or it cannot be told which are free.
 pub fn assigned<'a>(
     site: &Site,
     group: &Group,
     allocations: &[Allocation],
     computes: impl Iterator<Item = &'a str>,
 ) -> Result<BTreeMap<&'a str, Slot>, api::ResourceError> {
-    let computes: Vec<&str> = computes.collect();
+    let mut named = BTreeSet::new();
+    let computes: Vec<&str> = computes.filter(|compute| named.insert(*compute)).collect();
     let kept: BTreeMap<String, Slot> =
         group.mounts.values().filter_map(|mount| kept(mount)).collect();
-    let mut assigned: BTreeMap<&str, Slot> = BTreeMap::new();
-    let mut taken: BTreeSet<Slot> = BTreeSet::new();
-    for compute in &computes {
-        if let Some(slot) = kept.get(*compute) {
-            taken.insert(slot.clone());
-            assigned.insert(compute, slot.clone());
-        }
-    }
+    let taken: BTreeSet<&Slot> = kept.values().collect();
     let mut free: BTreeMap<&str, std::vec::IntoIter<Slot>> = slots_of_rabbits(allocations);
-    for compute in computes {
-        if assigned.contains_key(compute) {
-            continue;
-        }
+    let mut first_free = |compute: &str| {
         let rabbit = site.rabbit_of.get(compute).ok_or_else(|| no_rabbit(compute))?;
+        if let Some(error) = unreadable(group.unreadable.iter()) {
+            return Err(error);
+        }
         let slots = free.get_mut(rabbit.as_str());
         let slot = slots.and_then(|slots| slots.find(|slot| !taken.contains(slot)));
-        assigned.insert(compute, slot.ok_or_else(|| too_few(compute, rabbit, allocations))?);
-    }
-    Ok(assigned)
+        let stranger = || stranger(group, rabbit, &computes);
+        slot.ok_or_else(|| too_few(compute, rabbit, allocations, stranger()))
+    };
+    let one = |compute: &&'a str| {
+        let slot = kept.get(*compute).cloned().map_or_else(|| first_free(compute), Ok)?;
+        Ok((*compute, slot))
+    };
+    computes.iter().map(one).collect()
+}
+
+/// The mount on a rabbit's storage of a compute that is not in the job any more.
+fn stranger<'a>(group: &'a Group, rabbit: &str, computes: &[&str]) -> Option<&'a ClientMount> {
+    let mut mounts = group.mounts.values().filter(|mount| {
+        let is_here = kept(mount).is_some_and(|(_, slot)| slot.rabbit == rabbit);
+        is_here && !computes.contains(&mount.spec.node.as_str())
+    });
+    mounts.next().map(|mount| &**mount)
 }
 
 /// The compute of a mount, and the allocation that it has.
@@ -156,10 +170,26 @@ fn no_rabbit(compute: &str) -> api::ResourceError {
     ))
 }
 
-fn too_few(compute: &str, rabbit: &str, allocations: &[Allocation]) -> api::ResourceError {
+/// `stranger` has an allocation there, and its node is not in the job.
+fn too_few(
+    compute: &str,
+    rabbit: &str,
+    allocations: &[Allocation],
+    stranger: Option<&ClientMount>,
+) -> api::ResourceError {
     let count: i64 =
         allocations.iter().filter(|one| one.rabbit == rabbit).map(|one| one.count).sum();
-    wlm(format!(
-        "Too many clients for storage: {compute} is served by {rabbit}, where Servers asks for {count} allocations, all in use: give it an allocationCount for each of the job's computes there"
-    ))
+    let all = format!(
+        "Too many clients for storage: {compute} is served by {rabbit}, where Servers asks for {count} allocations, all in use"
+    );
+    wlm(match stranger {
+        Some(mount) => format!(
+            "{all}: ClientMount {}/{} has one, whose node Computes does not name any more; name it, or delete the ClientMount",
+            mount.spec.node,
+            mount.name_any()
+        ),
+        None => {
+            format!("{all}: give it an allocationCount for each of the job's computes there")
+        }
+    })
 }

@@ -22,7 +22,7 @@ use crate::{
         setup::lost,
     },
     profile::overrides,
-    progress::{Progress, passing},
+    progress::{Progress, passing, wlm},
     site::Site,
     view::{Group, View},
 };
@@ -45,8 +45,12 @@ pub fn mounted(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
     let access = group.blocks.values().filter_map(|block| {
         access(block, |allocation| {
             let mut of = granted(block, allocation, &of);
-            // Whoever is no more in Computes has it until it is unmounted.
-            let others = kept(block, allocation, &still);
+            // Whoever is no more in Computes has it until it is unmounted; beside a mount that cannot be read, nobody loses it.
+            let others = if group.unreadable.is_empty() {
+                kept(block, allocation, &still)
+            } else {
+                block.spec.allocations[allocation].access.clone()
+            };
             of.extend(others.into_iter().filter(|node| !slots.contains_key(node.as_str())));
             of
         })
@@ -75,6 +79,12 @@ pub fn clients<'a>(
     if jobdw.file_system == FileSystem::Lustre {
         // Its clients come over the network: nobody needs access to a device.
         return (lustre::mounts::mounted(view, index, servers, &all), Some(Slots::new()));
+    }
+    if !all.is_empty() && view.computes().next().is_none() {
+        let error = wlm(
+            "Computes names no compute, and each allocation of Servers is for one: fill Computes with the job's computes",
+        );
+        return (Progress::failed(error), None);
     }
     let slots = match assigned(view.site, group, &all, view.computes()) {
         Ok(slots) => slots,

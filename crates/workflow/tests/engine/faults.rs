@@ -75,11 +75,15 @@ fn objects_that_somebody_deletes_are_made_again_or_told() {
                 site.ask("w", next);
                 site.settle();
             }
-            let (_, ready, status, message) = site.told("w");
+            let (state_now, ready, status, message) = site.told("w");
             assert!(
                 ready || status == "Error" && !message.is_empty(),
                 "{state}, {place:?}: {status} {message}"
             );
+            if state_now == "PreRun" && ready {
+                // Two computes with two storages, of which the rabbit shows one.
+                assert_eq!(site.names("ClientMount").len(), 2 * 2 + 1, "{state}, {place:?}");
+            }
             site.remove("w");
         }
     }
