@@ -1,39 +1,74 @@
-//! The first process of a worker's container: it has to reap what daemons leave behind, and hands signals on.
+//! The first process of a worker's container: it reaps what daemons and ranks leave behind, and hands signals on to all of them.
+//!
+//! Ranks that are told to end have as long as their pod has: the kubelet kills what is left then.
+
+mod processes;
 
 use std::{io, os::unix::process::ExitStatusExt, process};
 
 use nix::{
     errno::Errno,
     sys::{
+        prctl::set_child_subreaper,
         signal::{Signal, kill},
         wait::{WaitPidFlag, WaitStatus, waitpid},
     },
-    unistd::Pid,
+    unistd::{Pid, getpid},
 };
 use tokio::signal::unix::{SignalKind, signal};
 
+use self::processes::beneath;
 use crate::worker::code;
 
-/// Starts this program once more, and ends as that one does.
+/// Starts this program once more, and ends as that one does, once nothing is left of what it started.
 pub(crate) async fn run() -> io::Result<u8> {
     let mut ended = signal(SignalKind::child())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    // Containers of a pod may share their processes: then another reaps what nobody waits for, unless we ask for it.
+    set_child_subreaper(true)?;
     #[expect(clippy::disallowed_methods, reason = "this is no agent of a node")]
     let child = process::Command::new("/proc/self/exe")
         .args(std::env::args_os().skip(1))
         .arg("--is-child")
         .spawn()?;
     let child = Pid::from_raw(child.id().cast_signed());
+    let (mut is_told, mut done) = (false, None);
     loop {
-        if let Some(code) = reaped(child)? {
-            return Ok(code);
+        done = reaped(child)?.or(done);
+        if let Some(code) = done {
+            let left = beneath(getpid())?;
+            if left.is_empty() {
+                return Ok(code);
+            }
+            // Without a worker nobody starts or ends ranks any more.
+            if !is_told {
+                signal_all(&left, Signal::SIGKILL);
+            }
         }
-        tokio::select! {
-            _ = ended.recv() => {}
-            _ = terminate.recv() => kill(child, Signal::SIGTERM)?,
-            _ = interrupt.recv() => kill(child, Signal::SIGINT)?,
-        }
+        let told = tokio::select! {
+            _ = ended.recv() => continue,
+            _ = terminate.recv() => Signal::SIGTERM,
+            _ = interrupt.recv() => Signal::SIGINT,
+        };
+        is_told = true;
+        tell(child, told)?;
+    }
+}
+
+/// Hands a signal on: first to the worker, which then starts nothing more, and to everybody else.
+fn tell(worker: Pid, what: Signal) -> io::Result<()> {
+    signal_all(&[worker], what);
+    let mut others = beneath(getpid())?;
+    others.retain(|process| *process != worker);
+    signal_all(&others, what);
+    Ok(())
+}
+
+fn signal_all(processes: &[Pid], what: Signal) {
+    for process in processes {
+        // Who ended meanwhile hears nothing.
+        let _ = kill(*process, what);
     }
 }
 

@@ -8,7 +8,9 @@
 //! # Guarantees
 //! * Both ends prove that they have the keys of the same attempt, before anything is said: the keys of another are refused.
 //! * What the launcher asks for never reaches a shell: it is cut into words here, and what needs a shell is refused by name.
-//! * What a worker started ends when the launcher's connection does, unless it became a daemon by itself as Open MPI's does.
+//! * What a worker started ends when the launcher's connection does, unless it became a daemon by itself as Open MPI's does. A
+//!   peer that vanished is noticed within half a minute.
+//! * A pod that is to end tells all that runs in it, daemons too, and waits for them as long as it may.
 //! * Nobody asks the Kubernetes API for anything.
 
 mod args;
@@ -18,6 +20,7 @@ mod install;
 pub mod keys;
 mod message;
 mod rsh;
+mod tcp;
 mod wait;
 mod worker;
 

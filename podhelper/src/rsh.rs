@@ -23,6 +23,7 @@ use crate::{
     command::{Command, CommandError},
     keys::{Connector, Keys, KeysError},
     message::{CHUNK, Message, Messages, asked, on},
+    tcp::watched,
 };
 
 /// Names the directory with the keys: an agent has no flags of ours.
@@ -50,6 +51,8 @@ pub(crate) enum RshError {
     Command { host: String, source: CommandError },
     #[error("start a command on {host}")]
     Connect { host: String, source: io::Error },
+    #[error("the connection with {host} broke while its command ran")]
+    Broke { host: String, source: io::Error },
     #[error("{host}: {why}")]
     Refused { host: String, why: String },
 }
@@ -87,7 +90,8 @@ pub(crate) async fn run(rsh: &Rsh) -> Result<u8, RshError> {
     let connector = Keys::read(&directory)?.connector()?;
     let failed = |source| RshError::Connect { host: rsh.host.clone(), source };
     let messages = patiently(&connector, &rsh.host).await.map_err(failed)?;
-    match carried(messages, rsh.command.clone()).await.map_err(failed)? {
+    let broke = |source| RshError::Broke { host: rsh.host.clone(), source };
+    match carried(messages, rsh.command.clone()).await.map_err(broke)? {
         Ok(code) => Ok(code),
         Err(why) => Err(RshError::Refused { host: rsh.host.clone(), why }),
     }
@@ -113,7 +117,7 @@ pub(crate) async fn connected(
 ) -> io::Result<Messages<TlsStream<TcpStream>>> {
     timeout(TRY, async {
         let tcp = TcpStream::connect((host, PORT)).await?;
-        tcp.set_nodelay(true)?;
+        watched(&tcp)?;
         let mut messages = on(connector.connect(tcp).await?);
         // In TLS 1.3 a client hears only now whether its own certificate was taken.
         match asked(&mut messages, Message::Ask).await? {

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fs, io, path::PathBuf, time::Duration};
 
+use directive::hostlist;
 use futures::{StreamExt, stream};
 use thiserror::Error;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -16,6 +17,10 @@ use crate::{
 const PAUSE: Duration = Duration::from_millis(500);
 /// Workers that are asked at the same time.
 const SIDE_BY_SIDE: usize = 256;
+/// Of the names of workers that do not answer: a kubelet keeps 2048 bytes of a container's last words.
+const LONGEST: usize = 600;
+/// The pod's search path for names.
+const RESOLVER: &str = "/etc/resolv.conf";
 
 #[derive(Debug, Error)]
 pub(crate) enum WaitError {
@@ -25,12 +30,14 @@ pub(crate) enum WaitError {
     Read { path: PathBuf, source: io::Error },
     #[error("{} names no worker", .0.display())]
     NoWorkers(PathBuf),
-    #[error("after {seconds} seconds {} of {of} workers do not answer: {}", missing.len(), told(missing))]
+    #[error("after {seconds} seconds {} of {of} workers do not answer: {}{}", missing.len(), told(missing), mended(domain.as_deref()))]
     Missing {
         seconds: u64,
         of: usize,
         /// What was last heard of each.
         missing: BTreeMap<String, String>,
+        /// The domain of the cluster, where the workers' names have another.
+        domain: Option<String>,
     },
 }
 
@@ -47,7 +54,9 @@ pub(crate) async fn run(wait: &Wait) -> Result<(), WaitError> {
     if missing.is_empty() {
         return Ok(());
     }
-    Err(WaitError::Missing { seconds: wait.seconds, of: workers.len(), missing })
+    let resolver = fs::read_to_string(RESOLVER).unwrap_or_default();
+    let domain = other_domain(&workers[0], &resolver).map(str::to_owned);
+    Err(WaitError::Missing { seconds: wait.seconds, of: workers.len(), missing, domain })
 }
 
 fn workers(wait: &Wait) -> Result<Vec<String>, WaitError> {
@@ -73,9 +82,79 @@ async fn answered(connector: &Connector, host: &str, end: Instant) -> Result<(),
     }
 }
 
-/// The first of them with what is wrong, and all others by name.
+/// Their short names as a list of hosts, and what is wrong with the first.
 fn told(missing: &BTreeMap<String, String>) -> String {
-    let mut each = missing.iter();
-    let first = each.next().map(|(host, why)| format!("{host} ({why})"));
-    first.into_iter().chain(each.map(|(host, _)| host.clone())).collect::<Vec<_>>().join(", ")
+    let mut short: Vec<&str> = missing.keys().map(|host| short(host)).collect();
+    hostlist::sort(&mut short);
+    let all = hostlist::compress(&short);
+    let named = match all.get(..LONGEST).and_then(|some| some.rsplit_once(',')) {
+        Some((some, _)) => format!("{some} and others"),
+        None => all,
+    };
+    let why = missing.iter().find(|(host, _)| Some(&self::short(host)) == short.first());
+    let why = why.map(|(_, why)| format!("; {}: {why}", short[0]));
+    named + &why.unwrap_or_default()
+}
+
+fn short(host: &str) -> &str {
+    host.split_once('.').map_or(host, |(short, _)| short)
+}
+
+/// The domain of the cluster by the search path that a kubelet writes, where this host's name has another.
+fn other_domain<'a>(host: &str, resolver: &'a str) -> Option<&'a str> {
+    let search = resolver.lines().filter_map(|line| line.strip_prefix("search ")).next_back()?;
+    let (_, domain) = search.split_whitespace().next()?.split_once(".svc.")?;
+    (host.contains(".svc.") && !host.ends_with(&format!(".svc.{domain}"))).then_some(domain)
+}
+
+fn mended(domain: Option<&str>) -> String {
+    domain.map_or_else(String::new, |domain| {
+        format!(
+            "; the cluster's domain is {domain} by {RESOLVER}: the administrator starts the coordinator with --cluster-domain={domain}"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn missing(workers: impl Iterator<Item = usize>) -> BTreeMap<String, String> {
+        let host = |index| format!("w-worker-{index}.w.default.svc.cluster.local");
+        workers.map(|index| (host(index), format!("why {index}"))).collect()
+    }
+
+    #[test]
+    fn workers_that_are_missing_are_a_list_of_hosts_and_the_first_says_why() {
+        let cases: [(&[usize], &str); 3] = [
+            (&[3], "w-worker-3; w-worker-3: why 3"),
+            (&[2, 9, 10, 11], "w-worker-[2,9-11]; w-worker-2: why 2"),
+            (&[0, 1, 2], "w-worker-[0-2]; w-worker-0: why 0"),
+        ];
+        for (workers, expected) in cases {
+            assert_eq!(told(&missing(workers.iter().copied())), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_told_of_many_fits_a_pod_s_last_words() {
+        let text = told(&missing((0..1400).step_by(2)));
+        assert!(text.starts_with("w-worker-[0,2,4,6,"), "{text}");
+        assert!(text.ends_with(" and others; w-worker-0: why 0"), "{text}");
+        assert!(text.len() < LONGEST + 50, "{}", text.len());
+    }
+
+    #[test]
+    fn a_cluster_s_domain_that_the_coordinator_does_not_know_is_told() {
+        let host = "w-worker-0.w.default.svc.cluster.local";
+        let of = |domain: &str| {
+            format!("nameserver 10.0.0.10\nsearch default.svc.{domain} svc.{domain} {domain}\n")
+        };
+        assert_eq!(other_domain(host, &of("site.example")), Some("site.example"));
+        assert_eq!(other_domain(host, &of("cluster.local")), None);
+        assert_eq!(other_domain("localhost", &of("site.example")), None, "a worker asks itself");
+        assert_eq!(other_domain(host, "search site.example\n"), None, "this is no pod's");
+        assert!(mended(Some("site.example")).contains("--cluster-domain=site.example"));
+        assert_eq!(mended(None), "");
+    }
 }

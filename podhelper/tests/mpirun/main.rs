@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod ends;
 mod scene;
 
 use std::collections::BTreeMap;
@@ -17,13 +18,19 @@ const PATIENCE: i64 = 120;
 /// The same, where one does not answer.
 const SOON: i64 = 15;
 
-/// Which host each rank ran on.
+/// The worker's host.
+const HOST: &str = "demo-worker-0.demo.default.svc.cluster.local";
+
+/// Which host each rank ran on. Each rank says one line, and nobody else says any.
 fn map(told: &Told) -> BTreeMap<String, String> {
-    let line = |line: &str| {
-        let (rank, host) = line.split_once(' ')?;
-        Some((rank.to_owned(), host.to_owned()))
-    };
-    told.output.lines().filter_map(line).collect()
+    assert!(told.status.success(), "{told:?}");
+    let mut map = BTreeMap::new();
+    for line in told.output.lines() {
+        let (rank, host) = line.split_once(' ').unwrap_or_else(|| panic!("{line:?}: {told:?}"));
+        let before = map.insert(rank.to_owned(), host.to_owned());
+        assert_eq!(before, None, "rank {rank} ran twice: {told:?}");
+    }
+    map
 }
 
 fn expected<const N: usize>(of: [(&str, &str); N]) -> BTreeMap<String, String> {
@@ -49,7 +56,6 @@ fn ranks_run_on_the_hosts_of_the_plan_and_nobody_asks_the_api() {
     scene.call_the_api(0);
     assert_eq!(scene.api_calls(), 1);
     let told = scene.launch(&mpirun(&[])).unwrap();
-    assert!(told.status.success(), "{told:?}");
     let (first, second) = ("demo-worker-0 1050", "demo-worker-1 1050");
     let placed = expected([("0", first), ("1", first), ("2", second), ("3", second)]);
     assert_eq!(map(&told), placed, "{told:?}");
@@ -105,16 +111,17 @@ fn every_try_waits_for_the_workers_again_and_names_those_that_are_away() {
     }
     let mut scene = Scene::new(2, 1, SOON);
     scene.start_workers();
+    let both = expected([("0", "demo-worker-0 1050"), ("1", "demo-worker-1 1050")]);
     let told = scene.launch(&mpirun(&[])).unwrap();
-    assert!(told.status.success(), "{told:?}");
+    assert_eq!(map(&told), both, "{told:?}");
     scene.stop_worker(1);
     let told = scene.launch(&mpirun(&[])).unwrap_err();
-    let missing = "1 of 2 workers do not answer: demo-worker-1.demo.default.svc.cluster.local (";
-    assert!(told.errors.contains(missing) && told.errors.contains("after 15 seconds"), "{told:?}");
+    let missing = "after 15 seconds 1 of 2 workers do not answer: demo-worker-1; demo-worker-1: Connection refused";
+    assert!(told.errors.contains(missing), "{told:?}");
     assert!(!told.errors.contains("demo-worker-0"), "{told:?}");
     scene.start_worker(1);
     let told = scene.launch(&mpirun(&[])).unwrap();
-    assert_eq!(map(&told).len(), 2, "{told:?}");
+    assert_eq!(map(&told), both, "{told:?}");
 }
 
 #[test]
@@ -128,11 +135,28 @@ fn a_launcher_of_another_run_is_refused() {
     assert_eq!(map(&told).len(), 2, "its own is not: {told:?}");
     scene.take_other_keys();
     let told = scene.launch(&mpirun(&[])).unwrap_err();
-    assert!(told.errors.contains("2 of 2 workers do not answer"), "{told:?}");
-    assert!(told.errors.contains("invalid peer certificate"), "{told:?}");
+    let missing =
+        "2 of 2 workers do not answer: demo-worker-[0-1]; demo-worker-0: invalid peer certificate";
+    assert!(told.errors.contains(missing), "{told:?}");
     // And without the wait before it.
     let told = scene.main(&mpirun(&[]));
-    assert!(!told.status.success() && map(&told).is_empty(), "{told:?}");
+    assert!(!told.status.success() && told.output.is_empty(), "{told:?}");
+    assert!(told.errors.contains("invalid peer certificate"), "{told:?}");
+}
+
+#[test]
+fn only_the_job_s_user_reads_the_keys() {
+    if !gate::mpi() {
+        return;
+    }
+    let mut scene = Scene::new(1, 1, PATIENCE);
+    scene.start_workers();
+    let call = ["/nnf/bin/rsh", HOST, "id -u"];
+    let told = scene.launch(&call).unwrap();
+    assert_eq!(told.output, "1050\n", "{told:?}");
+    let told = scene.main_by_stranger(&call);
+    assert!(told.errors.contains("key.pem") && !told.status.success(), "{told:?}");
+    assert!(told.errors.contains("Permission denied"), "{told:?}");
 }
 
 #[test]
@@ -142,10 +166,20 @@ fn what_a_user_writes_reaches_no_shell_on_a_worker() {
     }
     let mut scene = Scene::new(1, 1, PATIENCE);
     scene.start_workers();
-    let word = "$(hostname); `hostname` | x";
-    let told = scene.launch(&["mpirun", "echo", word]).unwrap();
-    assert_eq!(told.output.trim(), word, "{told:?}");
-    let host = "demo-worker-0.demo.default.svc.cluster.local";
-    let told = scene.main(&["/nnf/bin/rsh", host, "echo $(hostname)"]);
+    // Where it is in a pod, and here.
+    let (made, path) = ("/nnf/scratch/made", scene.path("nnf/scratch/made"));
+    let shell = format!("$(touch {made})");
+    let told = scene.launch(&["mpirun", "printf", "%s", &shell]).unwrap();
+    let same = format!("$(touch {})", path.display());
+    assert_eq!(told.output, same, "a rank has its words as they are: {told:?}");
+    // What stands in the text for the remote shell: a parameter of mpirun, and a command.
+    let told = scene.main(&["mpirun", "--mca", "orte_any", &shell, "true"]);
+    assert!(!told.status.success(), "{told:?}");
     assert!(told.errors.contains("no shell runs on a worker"), "{told:?}");
+    let told = scene.main(&["/nnf/bin/rsh", HOST, &format!("true; touch {made}")]);
+    assert!(!told.status.success(), "{told:?}");
+    assert!(told.errors.contains("before the command sets no variable"), "{told:?}");
+    assert!(!path.exists(), "a shell made it");
+    let told = scene.main(&["/nnf/bin/rsh", HOST, &format!("touch {made}")]);
+    assert!(told.status.success() && path.exists(), "what is no shell's is carried out: {told:?}");
 }

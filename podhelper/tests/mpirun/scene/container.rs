@@ -1,0 +1,130 @@
+//! Containers: a user's processes with the variables of the plan.
+
+use std::{
+    fs::{self, File},
+    io::{Read, Seek},
+    process::{Child, Command, ExitStatus, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use k8s_openapi::api::core::v1::Container;
+use nix::unistd::Pid;
+
+use super::{Scene, host::API};
+
+/// Where mpirun is, also on RHEL.
+const PATH: &str = "/usr/bin:/bin:/usr/lib64/openmpi/bin";
+/// Longer than anything takes on a busy machine.
+const LONG: Duration = Duration::from_secs(300);
+/// What a container said, and how it ended.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) output: String,
+    pub(crate) errors: String,
+    pub(crate) status: ExitStatus,
+}
+
+/// A container that runs, and the files that it writes into.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(super) child: Child,
+    output: File,
+    errors: File,
+}
+
+impl Scene {
+    /// The container's command as this user, with its variables and nothing else.
+    pub(super) fn as_user(
+        &self,
+        mut command: Command,
+        [user, group]: [i64; 2],
+        container: &Container,
+        words: Option<&[&str]>,
+    ) -> Command {
+        command.args(["setpriv", &format!("--reuid={user}"), &format!("--regid={group}")]);
+        command.args([
+            "--clear-groups",
+            "--no-new-privs",
+            "--bounding-set=-all",
+            "--pdeathsig=KILL",
+        ]);
+        let own: Vec<String> = container.command.iter().flatten().cloned().collect();
+        let words = words.map(|words| words.iter().map(|&word| word.to_owned()).collect());
+        command.args(words.unwrap_or(own).iter().map(|word| self.beneath(word)));
+        command.env_clear().env("PATH", PATH).env("KUBERNETES_SERVICE_HOST", API);
+        command.env("KUBERNETES_SERVICE_PORT", "443").current_dir("/").stdin(Stdio::null());
+        for variable in container.env.iter().flatten() {
+            let value = variable.value.as_deref().unwrap_or_default();
+            command.env(&variable.name, self.beneath(value));
+        }
+        command
+    }
+
+    /// A path in a pod as it is here.
+    fn beneath(&self, word: &str) -> String {
+        let root = self.directory.path().to_str().unwrap();
+        let program = env!("CARGO_BIN_EXE_podhelper");
+        match word {
+            "/podhelper" => program.to_owned(),
+            _ => word
+                .replace("/nnf/", &format!("{root}/nnf/"))
+                .replace("/etc/mpi", &format!("{root}/etc/mpi")),
+        }
+    }
+}
+
+/// Waits for a container's end.
+pub(crate) fn told(mut container: Running) -> Told {
+    let status = until("the container's end", || container.child.try_wait().unwrap());
+    let text = |mut file: File| {
+        let mut bytes = Vec::new();
+        file.rewind().unwrap();
+        file.read_to_end(&mut bytes).unwrap();
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    Told { output: text(container.output), errors: text(container.errors), status }
+}
+
+/// Waits until there is something.
+pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + LONG;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < end, "waited in vain for {what}");
+        #[expect(clippy::disallowed_methods, reason = "nothing here is asynchronous")]
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The user and group of a container.
+pub(super) fn ids(container: &Container) -> [i64; 2] {
+    let context = container.security_context.as_ref().unwrap();
+    [context.run_as_user, context.run_as_group].map(Option::unwrap)
+}
+
+/// Starts a command that writes into files: nobody has to read while it runs.
+pub(super) fn running(mut command: Command) -> Running {
+    let [output, errors] = [(); 2].map(|()| tempfile::tempfile().unwrap());
+    command.stdout(output.try_clone().unwrap()).stderr(errors.try_clone().unwrap());
+    Running { child: command.spawn().unwrap(), output, errors }
+}
+
+/// The first process of a namespace of processes, by who made that.
+pub(super) fn only_child_of(process: u32) -> Pid {
+    let is_child = |stat: &str| {
+        let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(1);
+        Some(fields.next()? == process.to_string())
+    };
+    let all = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    let children: Vec<i32> = all
+        .filter_map(|entry| {
+            let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+            is_child(&stat)?.then(|| entry.file_name().to_str()?.parse().ok())?
+        })
+        .collect();
+    assert_eq!(children.len(), 1, "of {process}: {children:?}");
+    Pid::from_raw(children[0])
+}

@@ -1,0 +1,92 @@
+//! What the plan says: files, Jobs, and what a kubelet reads of them.
+
+use api::NnfContainerProfileData;
+use containers::{Attempt, Rabbit, Run, nodes, objects};
+use k8s_openapi::{
+    api::{
+        batch::v1::Job,
+        core::v1::{Container, PodSpec, Volume},
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use serde_json::{Value, from_value, json};
+
+/// What a kubelet searches names beneath by itself.
+const CLUSTER: [&str; 3] = ["default.svc.cluster.local", "svc.cluster.local", "cluster.local"];
+
+/// A profile with these fields of `mpiSpec`, whose workers must answer in so many seconds.
+pub(super) fn profile(mpi: &Value, seconds: i64) -> NnfContainerProfileData {
+    let pod = |name: &str| json!({"containers": [{"name": name, "image": "registry.example/i:1"}]});
+    let mut all = json!({"launcher": pod("launcher"), "worker": pod("worker")});
+    all.as_object_mut().unwrap().extend(mpi.as_object().unwrap().clone());
+    // The workers have half of it.
+    from_value(json!({"preRunTimeoutSeconds": 2 * seconds, "mpiSpec": all})).unwrap()
+}
+
+/// The files and Jobs of a run.
+pub(super) fn planned(
+    profile: &NnfContainerProfileData,
+    workers: usize,
+) -> (Vec<(String, String)>, Job, Vec<Job>) {
+    let rabbit = |place| Rabbit { name: format!("rabbit-{place}"), computes: Vec::new() };
+    let placement: Vec<Rabbit> = (0..workers).map(rabbit).collect();
+    let attempt = Attempt {
+        number: 1,
+        name: "demo-0-a1".to_owned(),
+        keys: "demo-0-a1-keys".to_owned(),
+        image: "registry.example/podhelper:1".to_owned(),
+    };
+    let metadata = ObjectMeta { namespace: Some("default".to_owned()), ..ObjectMeta::default() };
+    let run = Run {
+        workflow: "demo",
+        name: &attempt.name,
+        metadata,
+        user: 1050,
+        group: 1051,
+        profile,
+        storages: &[],
+        placement: &placement,
+        ports: &[],
+        attempt: Some(&attempt),
+        cluster_domain: "cluster.local",
+    };
+    let files = nodes::files(&run).into_iter().collect();
+    let workers = (0..workers).map(|place| objects::job(&run, place).unwrap()).collect();
+    (files, objects::launcher(&run).unwrap(), workers)
+}
+
+pub(super) fn pod(job: &Job) -> &PodSpec {
+    job.spec.as_ref().unwrap().template.spec.as_ref().unwrap()
+}
+
+/// The containers that end before the others start.
+pub(super) fn first(job: &Job) -> impl Iterator<Item = &Container> {
+    pod(job).init_containers.iter().flatten()
+}
+
+pub(super) fn hostname(job: &Job) -> &str {
+    pod(job).hostname.as_deref().unwrap()
+}
+
+/// The full name of a pod's host.
+pub(super) fn full_name(job: &Job) -> String {
+    format!("{}.{}.{}", hostname(job), pod(job).subdomain.as_deref().unwrap(), CLUSTER[0])
+}
+
+pub(super) fn volume<'a>(job: &'a Job, name: &str) -> &'a Volume {
+    pod(job).volumes.iter().flatten().find(|volume| volume.name == name).unwrap()
+}
+
+/// The group that a pod's volumes belong to.
+pub(super) fn group(job: &Job) -> u32 {
+    let context = pod(job).security_context.as_ref().unwrap();
+    context.fs_group.unwrap().try_into().unwrap()
+}
+
+/// The names by which a process in this pod finds another host, as the cluster's DNS has it by its full name alone.
+pub(super) fn names_in(job: &Job, full: &str) -> Vec<String> {
+    let own = pod(job).dns_config.as_ref().and_then(|config| config.searches.as_ref());
+    let searches = own.into_iter().flatten().map(String::as_str).chain(CLUSTER);
+    let short = searches.filter_map(|beneath| full.strip_suffix(beneath)?.strip_suffix('.'));
+    std::iter::once(full).chain(short).map(str::to_owned).collect()
+}
