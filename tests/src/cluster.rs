@@ -98,6 +98,8 @@ pub struct Cluster {
     rabbit_arguments: Vec<String>,
     /// A rabbit outside the chassis.
     other_rabbit: Option<String>,
+    /// The compute of the chassis that is at that rabbit instead.
+    moved: Option<String>,
     /// Variables of every node's agent.
     environment: Vec<(String, String)>,
     server: Server,
@@ -183,6 +185,7 @@ impl Cluster {
             nodes,
             rabbit_arguments,
             other_rabbit: None,
+            moved: None,
             environment: owned(environment),
             server,
             link,
@@ -366,6 +369,16 @@ impl Cluster {
         self.start_node(name)
     }
 
+    /// Puts a compute to the drives of the other rabbit.
+    ///
+    /// # Errors
+    /// When its agent does not stop or start.
+    pub fn move_to_other_rabbit(&mut self, compute: &str) -> anyhow::Result<()> {
+        self.stop_one(compute)?;
+        self.moved = Some(compute.to_owned());
+        self.start_node(compute)
+    }
+
     /// The command line of a node's agent.
     ///
     /// # Errors
@@ -381,7 +394,10 @@ impl Cluster {
     pub fn agent_of(&self, name: &str, own: &str) -> anyhow::Result<Command> {
         let is_other = self.other_rabbit.as_deref() == Some(name);
         let rabbit = is_other || name == self.chassis.rabbit;
-        let pool = if is_other { pool_of(name) } else { "pool".to_owned() };
+        let pool = match &self.other_rabbit {
+            Some(other) if is_other || self.moved.as_deref() == Some(name) => pool_of(other),
+            _ => "pool".to_owned(),
+        };
         let mut argv = command(binary(if rabbit { "rabbit-agent" } else { "clientmount-agent" })?);
         let coordinator = format!("unix://{}", self.coordinator_socket().display());
         argv.args(["--node", name]);

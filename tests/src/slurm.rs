@@ -2,6 +2,7 @@
 
 mod calls;
 mod commands;
+mod saved;
 
 use std::{
     fs::{self, Permissions},
@@ -9,12 +10,12 @@ use std::{
     os::unix::fs::{PermissionsExt, chown},
     path::{Path, PathBuf},
     process::{Command, Output},
-    time::SystemTime,
 };
 
 use anyhow::{Context, ensure};
 pub use commands::Commands;
 use nix::unistd::User;
+use serde_json::Value;
 use uuid::Uuid;
 
 use crate::{
@@ -203,15 +204,6 @@ impl Slurm {
         text.trim().parse().with_context(|| format!("the number of a job: {text}"))
     }
 
-    /// When slurmctld last wrote down a part of its state.
-    ///
-    /// # Errors
-    /// When it never did.
-    pub fn saved(&self, part: &str) -> anyhow::Result<SystemTime> {
-        let file = fs::metadata(self.directory.join("state").join(part));
-        file.and_then(|file| file.modified()).context("look at Slurm's state")
-    }
-
     /// Waits until a job has ended well and its storage is gone.
     ///
     /// # Errors
@@ -246,6 +238,7 @@ impl Slurm {
     pub fn nothing_is_left(&self) -> anyhow::Result<()> {
         self.wait_for_empty_queue()?;
         self.flow.nothing_is_left()?;
+        self.nothing_is_promised()?;
         for (node, _) in &self.slurmds {
             let root = self.flow.fixture.run.cluster.mount_root();
             let script = format!("grep -F ' {root}/' /proc/self/mountinfo || true");
@@ -253,6 +246,15 @@ impl Slurm {
             ensure!(mounts.is_empty(), "{node} has mounts: {mounts}");
         }
         Ok(())
+    }
+
+    fn nothing_is_promised(&self) -> anyhow::Result<()> {
+        until("all bytes to be free", patience(), || {
+            let told = self.flow.fixture.run.prints(&["workload", "capacity", "--json"])?;
+            let told: Value = serde_json::from_str(&told).context("decode the capacity")?;
+            ensure!(told["free"] == told["total"] && told["free"] != 0, "promised: {told}");
+            Ok(())
+        })
     }
 
     /// Stops everything as systemd would and checks that nothing is left.

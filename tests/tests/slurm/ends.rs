@@ -1,4 +1,4 @@
-//! Jobs that do not end as they began: cancelled in every state, held by a busy mount, refused by a node.
+//! Jobs that do not end as they began: held by a busy mount, refused by a node.
 
 use std::{
     io::{BufRead, BufReader},
@@ -6,88 +6,13 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use nix::sys::signal::Signal;
 use tests::{
     cluster::patience,
-    program::{command, signal, until},
+    program::{command, until},
     slurm::{Commands, Job, Slurm},
 };
 
 use super::{XFS, slurm};
-
-#[test]
-fn a_job_is_cancelled_in_each_state_and_leaves_nothing() -> anyhow::Result<()> {
-    let Some(slurm) = slurm("")? else { return Ok(()) };
-    for state in ["pending", "staged-in", "pre-run", "mounting", "running", "post-run", "teardown"]
-    {
-        cancelled(&slurm, state).with_context(|| format!("cancelled in {state}"))?;
-    }
-    slurm.end()
-}
-
-fn cancel_twice(slurm: &Slurm, job: Job) -> anyhow::Result<()> {
-    for _ in 0..2 {
-        // The second finds nothing to do, and Slurm says so or not.
-        slurm.command("scancel").arg(job.to_string()).status().context("start scancel")?;
-    }
-    Ok(())
-}
-
-/// What stands still while a job stays in a state.
-fn standing(state: &str) -> Option<&'static str> {
-    match state {
-        "pre-run" | "teardown" => Some("rabbit-1"),
-        "mounting" | "post-run" => Some("compute-2"),
-        _ => None,
-    }
-}
-
-fn cancelled(slurm: &Slurm, state: &str) -> anyhow::Result<()> {
-    let cluster = &slurm.flow.fixture.run.cluster;
-    let stop = |is_to_stop: bool| {
-        let Some(node) = standing(state) else { return Ok(()) };
-        let how = if is_to_stop { Signal::SIGSTOP } else { Signal::SIGCONT };
-        signal(cluster.node(node)?.pid()?, how)
-    };
-    let is_early = matches!(state, "pre-run" | "mounting" | "teardown");
-    if is_early {
-        stop(true)?;
-    }
-    let held: &[&str] = if state == "pending" { &["--hold"] } else { &[] };
-    let before = match state {
-        "staged-in" => Some(slurm.submit(&["--nodes=2"], &["sleep 600"])?),
-        _ => None,
-    };
-    if let Some(before) = before {
-        slurm.wait_for(before, &["JobState=RUNNING"])?;
-    }
-    let job = slurm.submit(&[&["--nodes=2"], held].concat(), &[XFS, "sleep 600"])?;
-    if matches!(state, "running" | "post-run") {
-        slurm.wait_for(job, &["JobState=RUNNING", "BurstBufferState=running"])?;
-        until("the job to begin", patience(), || slurm.output(job).map(drop))?;
-    }
-    match state {
-        "mounting" => drop(slurm.wait_for(job, &["BurstBufferState=running", "Reason=Prolog"])?),
-        "post-run" => {
-            stop(true)?;
-            slurm.prints("scancel", &[&job.to_string()])?;
-            slurm.wait_for(job, &["BurstBufferState=post-run"])?;
-        }
-        "teardown" => {
-            slurm.wait_for(job, &["BurstBufferState=pre-run"])?;
-            slurm.prints("scancel", &[&job.to_string()])?;
-            slurm.wait_for(job, &["BurstBufferState=teardown"])?;
-        }
-        _ => drop(slurm.wait_for(job, &[&format!("BurstBufferState={state}")])?),
-    }
-    cancel_twice(slurm, job)?;
-    stop(false)?;
-    if let Some(before) = before {
-        cancel_twice(slurm, before)?;
-    }
-    slurm.nothing_is_left()?;
-    slurm.wait_for_nodes("idle")
-}
 
 /// A process that stands in a directory of a node.
 fn holder(slurm: &Slurm, node: &str, path: &str) -> anyhow::Result<Child> {

@@ -5,9 +5,12 @@
 mod daemons;
 mod ends;
 mod failures;
+mod faults;
 mod kinds;
 mod life;
+mod places;
 mod scripts;
+mod states;
 
 use tests::{gate, slurm::Slurm};
 

@@ -1,0 +1,55 @@
+//! What slurmctld has written down of its state, and its death before or after that.
+
+use std::{fs, time::SystemTime};
+
+use anyhow::{Context, ensure};
+
+use super::{Commands, Job, Slurm};
+use crate::{cluster::patience, program::until};
+
+impl Slurm {
+    /// When slurmctld last wrote down a part of its state.
+    fn saved(&self, part: &str) -> anyhow::Result<SystemTime> {
+        let file = fs::metadata(self.directory.join("state").join(part));
+        file.and_then(|file| file.modified()).context("look at Slurm's state")
+    }
+
+    /// Waits until slurmctld has written down, as it does every 30 s, that jobs have burst buffers.
+    ///
+    /// # Errors
+    /// When it has not in time.
+    pub fn wait_for_saved_buffers(&self, jobs: &[Job]) -> anyhow::Result<()> {
+        until("Slurm to save its burst buffers", patience(), || {
+            let state = fs::read(self.directory.join("state/burst_buffer_lua_state"))
+                .context("read Slurm's state")?;
+            let lost = jobs.iter().find(|job| !is_named(&state, **job));
+            ensure!(lost.is_none(), "not yet that of job {lost:?}");
+            Ok(())
+        })
+    }
+
+    /// `kill -9` once slurmctld has written down in which states its jobs are; waits until it serves again.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub fn kill_slurmctld(&self) -> anyhow::Result<()> {
+        let since = SystemTime::now();
+        let another = self.submit(&["--hold"], &["true"])?;
+        until("Slurm to save its jobs", patience(), || {
+            ensure!(self.saved("job_state")? > since, "not yet");
+            Ok(())
+        })?;
+        self.slurmctld().kill()?;
+        until("slurmctld to serve again", patience(), || {
+            self.prints("scancel", &[&another.to_string()]).map(drop)
+        })
+    }
+}
+
+/// Whether the name of a burst buffer is in what slurmctld saved: its length with the byte after it, the text, that byte.
+fn is_named(state: &[u8], job: Job) -> bool {
+    let name = format!("{job}\0");
+    let length = u32::try_from(name.len()).unwrap_or_default().to_be_bytes();
+    let packed = [&length, name.as_bytes()].concat();
+    state.windows(packed.len()).any(|found| found == packed)
+}

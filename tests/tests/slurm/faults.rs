@@ -1,0 +1,72 @@
+//! A fault in every state of a job: slurmctld dies, slurmds die, the coordinator is away, somebody cancels it, and once more.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use tests::{
+    gate,
+    program::pause,
+    slurm::{Job, Parts, Slurm},
+    workflow::Flow,
+};
+
+use super::states::{Jobs, State};
+
+/// Slurm on a cluster of four computes.
+fn four_computes(settings: &str) -> anyhow::Result<Option<Slurm>> {
+    if !gate::loop_devices() || !gate::slurm() {
+        return Ok(None);
+    }
+    let slurm = Slurm::on(Flow::new(4, "unused")?, Parts::Ours, settings)?;
+    slurm.watch_calls()?;
+    Ok(Some(slurm))
+}
+
+#[test]
+fn slurmctld_killed_in_each_state_costs_no_job_anything() -> anyhow::Result<()> {
+    let Some(slurm) = four_computes("")? else { return Ok(()) };
+    let jobs = Jobs::begin(&slurm)?;
+    let with_buffers = jobs.jobs.iter().filter(|(state, _)| *state != State::Pending);
+    let with_buffers: Vec<Job> = with_buffers.map(|(_, job)| *job).collect();
+    slurm.wait_for_saved_buffers(&with_buffers)?;
+    slurm.kill_slurmctld()?;
+    jobs.release()?;
+    jobs.complete()?;
+    slurm.end()
+}
+
+#[test]
+fn slurmds_killed_in_each_state_cost_no_job_anything() -> anyhow::Result<()> {
+    let Some(slurm) = four_computes("")? else { return Ok(()) };
+    let jobs = Jobs::begin(&slurm)?;
+    for (node, _) in &slurm.flow.fixture.run.cluster.chassis().computes {
+        slurm.slurmd(node)?.kill()?;
+    }
+    jobs.release()?;
+    jobs.complete()?;
+    slurm.end()
+}
+
+#[test]
+fn the_coordinator_away_for_a_minute_in_each_state_costs_no_job_anything() -> anyhow::Result<()> {
+    let Some(mut slurm) = four_computes("WARREN_UNREACHABLE=5m\n")? else { return Ok(()) };
+    let jobs = Jobs::begin(&slurm)?.jobs;
+    slurm.flow.fixture.run.cluster.stop_one("coordinator")?;
+    // Whoever waited goes on, and finds nobody.
+    Jobs { slurm: &slurm, jobs: jobs.clone() }.release()?;
+    pause(Duration::from_secs(60));
+    slurm.flow.fixture.run.cluster.start_coordinator()?;
+    Jobs { slurm: &slurm, jobs }.complete()?;
+    slurm.end()
+}
+
+#[test]
+fn a_job_cancelled_in_each_state_once_or_twice_leaves_nothing() -> anyhow::Result<()> {
+    let Some(slurm) = four_computes("")? else { return Ok(()) };
+    for times in [1, 2] {
+        let jobs = Jobs::begin(&slurm)?;
+        jobs.are_seen()?;
+        jobs.cancelled(times).with_context(|| format!("scancel {times}"))?;
+    }
+    slurm.end()
+}

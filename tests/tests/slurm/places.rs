@@ -1,0 +1,75 @@
+//! Two rabbits, each with one compute: storage lands on the rabbits of the nodes that Slurm gave to the job.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, ensure};
+use serde_json::{Value, json};
+use tests::{
+    cluster::patience,
+    gate,
+    program::until,
+    slurm::{Commands, Parts, Slurm},
+    workflow::Flow,
+};
+
+use super::XFS;
+
+const RABBITS: [(&str, &str); 2] = [("rabbit-1", "compute-1"), ("rabbit-2", "compute-2")];
+
+#[test]
+fn storage_lands_on_the_rabbits_of_the_nodes_of_a_job() -> anyhow::Result<()> {
+    if !gate::loop_devices() || !gate::slurm() {
+        return Ok(());
+    }
+    let mut flow = Flow::new(2, "unused")?;
+    two_rabbits(&mut flow)?;
+    let slurm = Slurm::on(flow, Parts::Ours, "")?;
+    for (rabbit, compute) in RABBITS {
+        lands_on(&slurm, &[compute], &[rabbit])?;
+    }
+    lands_on(&slurm, &["compute-1", "compute-2"], &["rabbit-1", "rabbit-2"])?;
+    slurm.end()
+}
+
+/// Gives the second compute a rabbit of its own.
+fn two_rabbits(flow: &mut Flow) -> anyhow::Result<()> {
+    let mut system = flow.fixture.run.cluster.chassis().system_configuration();
+    system["spec"]["storageNodes"] = RABBITS
+        .map(|(rabbit, compute)| {
+            let access = json!([{"name": compute, "index": 0}]);
+            json!({"type": "Rabbit", "name": rabbit, "computesAccess": access})
+        })
+        .into();
+    let namespace =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "rabbit-2"}});
+    flow.fixture.run.apply("system", &[namespace, system])?;
+    flow.fixture.run.cluster.add_rabbit("rabbit-2")?;
+    flow.fixture.run.cluster.move_to_other_rabbit("compute-2")?;
+    until("the second rabbit to be Ready", patience(), || {
+        let storage = flow.object("storage", "rabbit-2", "default")?;
+        ensure!(storage["status"]["status"] == "Ready", "not yet: {storage}");
+        Ok(())
+    })
+}
+
+/// Each node of the job writes; the namespaces of allocations are those of the rabbits.
+fn lands_on(slurm: &Slurm, computes: &[&str], rabbits: &[&str]) -> anyhow::Result<()> {
+    let write = "srun sh -c 'echo $SLURMD_NODENAME > $DW_JOB_scratch/name; cat $DW_JOB_scratch/name'; sleep 600";
+    let list = format!("--nodelist={}", computes.join(","));
+    let job = slurm.submit(&[&list, &format!("--nodes={}", computes.len())], &[XFS, write])?;
+    let wrote = |output: &str| computes.iter().all(|compute| output.contains(compute));
+    until("all nodes to write", patience(), || {
+        let output = slurm.output(job)?;
+        ensure!(wrote(&output), "{output}");
+        Ok(())
+    })?;
+    let run = &slurm.flow.fixture.run;
+    let listed = run.prints(&["get", "nnfnodeblockstorage", "--all-namespaces", "--json"])?;
+    let listed: Value = serde_json::from_str(&listed).context("decode a list")?;
+    let items = listed["items"].as_array().or_else(|| listed.as_array()).context("a list")?;
+    let found: BTreeSet<&str> =
+        items.iter().filter_map(|item| item["metadata"]["namespace"].as_str()).collect();
+    ensure!(found == rabbits.iter().copied().collect(), "{found:?}, not {rabbits:?}");
+    slurm.prints("scancel", &[&job.to_string()])?;
+    slurm.nothing_is_left()
+}
