@@ -58,7 +58,7 @@ stat -c %U:%a /etc/warren/key
 const AS_SLURM: &str = "
 as_slurm='setpriv --reuid slurm --regid slurm --clear-groups warren --coordinator unix:///run/warren/workloads.sock'
 $as_slurm workload capacity
-$as_slurm workload create 1 --no-wait --manager slurm --user 1050 --group 1050 '#DW jobdw type=raw capacity=1MiB name=scratch'
+$as_slurm workload create 1 --manager slurm --user 1050 --group 1050 '#DW jobdw type=raw capacity=1MiB name=scratch'
 $as_slurm workload teardown 1 --manager slurm
 ";
 
