@@ -141,6 +141,12 @@ pub fn consumer(workflow: &Workflow, index: usize) -> ObjectReference {
     reference("Workflow", &of_directive(workflow, index), &namespace)
 }
 
+/// Whether an entry among the consumers is of this workflow, whichever of its directives it is for.
+pub fn is_entry_of(entry: &ObjectReference, (namespace, name): &ObjectKey) -> bool {
+    let of = entry.name.as_ref().and_then(|of| of.rsplit_once('-'));
+    entry.namespace.as_ref() == Some(namespace) && of.is_some_and(|(of, _)| of == name)
+}
+
 /// Whether a mount's name says that it is for this consumer.
 pub fn is_mount_of(mount: &str, entry: &ObjectReference) -> bool {
     let part = |text: &Option<String>| text.clone().unwrap_or_default();

@@ -80,6 +80,10 @@ pub fn plan_key(world: &World, key: &Key, now: Timestamp) -> Plan {
         }
         Key::Workflow(at) => match world.view(at) {
             Some(view) => plan(&view, now),
+            None if world.site.unreadable.contains_key(at) => Plan {
+                outcomes: vec![Outcome::Wait("somebody to correct the workflow".to_owned())],
+                ..Plan::default()
+            },
             None => orphans(world.groups(at).into_values().collect()),
         },
         Key::Persistent(at) => match world.instance(at) {

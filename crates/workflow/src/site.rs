@@ -81,6 +81,8 @@ pub struct Site {
     pub ports: BTreeMap<String, Arc<NnfPortManager>>,
     /// Uids of all workflows.
     pub workflows: BTreeSet<String>,
+    /// Workflows that cannot be read and never could, with their uids: they are there, and nobody knows what they want.
+    pub unreadable: BTreeMap<ObjectKey, String>,
     /// Persistent storage by place.
     pub persistent: BTreeMap<ObjectKey, Arc<PersistentStorageInstance>>,
     /// What the workload manager says of nodes.
@@ -113,6 +115,7 @@ impl Site {
             container_profiles: BTreeMap::new(),
             ports: BTreeMap::new(),
             workflows: BTreeSet::new(),
+            unreadable: BTreeMap::new(),
             persistent: BTreeMap::new(),
             status: None,
             rules: Arc::new(Ruleset::new(Vec::new())),
@@ -138,6 +141,12 @@ impl Site {
         let nodes = self.system.iter().flat_map(|system| &system.spec.storage_nodes);
         let rabbits = nodes.filter(|node| node.kind == STORAGE_LABEL_RABBIT);
         rabbits.map(|node| node.name.as_str()).collect()
+    }
+
+    /// Whether there is a workflow with this uid.
+    #[must_use]
+    pub fn has_workflow(&self, uid: &str) -> bool {
+        self.workflows.contains(uid) || self.unreadable.values().any(|one| one == uid)
     }
 
     /// Whether the system has a compute of this name, beneath a rabbit or outside.

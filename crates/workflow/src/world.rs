@@ -166,11 +166,31 @@ impl World {
         let changes = K::store(self).take(event);
         let mut wakes: Vec<Wake> =
             changes.iter().flat_map(|change| K::changed(self, change)).collect();
+        wakes.extend(self.know_unreadable());
         // The end of an object that never could be read changes nothing else.
         if K::store(self).unreadable().count() < before {
             wakes.push(Wake::Failing);
         }
         wakes
+    }
+
+    /// Takes in which workflows cannot be read. Their storage, and what they use of others', waits for them alone.
+    fn know_unreadable(&mut self) -> Vec<Wake> {
+        let unread = self.workflows.unreadable().map(|metadata| {
+            let place = [&metadata.namespace, &metadata.name];
+            let at = place.map(|one| one.clone().unwrap_or_default()).into();
+            (at, metadata.uid.clone().unwrap_or_default())
+        });
+        let now =
+            unread.filter(|(at, _): &(ObjectKey, _)| self.workflows.get(&at.0, &at.1).is_none());
+        let now: BTreeMap<ObjectKey, String> = now.collect();
+        let before = std::mem::replace(&mut self.site.unreadable, now.clone());
+        if before == now {
+            return Vec::new();
+        }
+        let workflows = before.into_keys().chain(now.into_keys()).map(Key::Workflow);
+        let persistent = self.persistent.iter().map(|one| Key::Persistent(place(&**one)));
+        workflows.chain(persistent).map(Wake::Key).collect()
     }
 
     /// Takes in what the API answered to a patch of ours, ahead of the watch.

@@ -260,8 +260,8 @@ impl World {
         if told(&change.old) == told(&change.new) { Vec::new() } else { wakes }
     }
 
-    /// Those that see a difference between two versions: of consumers that came or went, they alone; of all else, every
-    /// workflow that names it.
+    /// Those that see a difference between two versions: of consumers that came or went, they alone; of the last one's end and
+    /// of all else, every workflow that names it.
     fn wake_by_change(
         &self,
         at: &ObjectKey,
@@ -284,6 +284,10 @@ impl World {
             return self.wake_instance(at);
         }
         let (old, new) = (&old.spec.consumer_references, &new.spec.consumer_references);
+        // Whoever is to destroy it waited for the last.
+        if new.is_empty() && !old.is_empty() {
+            return self.wake_instance(at);
+        }
         let differ = old.iter().filter(|one| !new.contains(one));
         let differ = differ.chain(new.iter().filter(|one| !old.contains(one)));
         let wakes = differ.flat_map(|one| self.wake_consumer(one));

@@ -16,3 +16,4 @@ mod refusals;
 mod samples;
 mod scale;
 mod site;
+mod unreadable;

@@ -122,8 +122,7 @@ fn chosen(view: &View<'_>, parts: &Parts<'_>, now: Timestamp) -> Result<Vec<u16>
 }
 
 fn is_free(site: &Site, entry: &NnfPortManagerAllocation, now: Timestamp) -> bool {
-    let is_alive =
-        |of: &ObjectReference| of.uid.as_ref().is_some_and(|uid| site.workflows.contains(uid));
+    let is_alive = |of: &ObjectReference| of.uid.as_ref().is_some_and(|uid| site.has_workflow(uid));
     ports::is_free(entry, cooldown(site), now, is_alive)
 }
 

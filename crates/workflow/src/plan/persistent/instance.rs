@@ -14,8 +14,8 @@ use kube::ResourceExt;
 use crate::{
     change::Change,
     instance::{
-        InstanceView, as_jobdw, consumer, is_allowed, is_exclusive, is_going, is_made, is_mount_of,
-        is_ours, is_target, is_usable,
+        InstanceView, as_jobdw, consumer, is_allowed, is_entry_of, is_exclusive, is_going, is_made,
+        is_mount_of, is_ours, is_target, is_usable,
     },
     names::{PERSISTENT_FINALIZER, reference},
     plan::{
@@ -88,7 +88,8 @@ fn joined(view: &InstanceView<'_>) -> Option<Change> {
     Change::patch(object, &after)
 }
 
-/// Whether an entry is to stay: its workflow goes on, or something of it may be mounted. What no workflow wrote stays.
+/// Whether an entry is to stay: its workflow goes on or cannot be read, or something of it may be mounted. What no workflow
+/// wrote stays.
 fn is_consumer(view: &InstanceView<'_>, entry: &ObjectReference) -> bool {
     if entry.kind.as_deref() != Some("Workflow") {
         return true;
@@ -97,7 +98,9 @@ fn is_consumer(view: &InstanceView<'_>, entry: &ObjectReference) -> bool {
     let goes_on = |(of, index): &(View<'_>, usize)| {
         consumer(&of.workflow, *index) == *entry && of.state() != WorkflowState::Teardown
     };
+    let mut unread = view.site.unreadable.keys();
     view.users.iter().any(goes_on)
+        || unread.any(|at| is_entry_of(entry, at))
         || view.storage.mounts.keys().any(|(_, name)| is_mount_of(name, entry))
         || unreadable.any(|(_, name)| is_mount_of(name, entry))
 }
@@ -139,7 +142,11 @@ fn served(view: &InstanceView<'_>) -> Progress {
         view.users.iter().map(|(of, _)| of.workflow.metadata.uid.as_deref()).collect();
     // Their workflow is gone, or does not name this storage. While it is being made, they may be a part of that.
     let strays = view.storage.mounts.values().map(|one| &**one).filter(|_| is_made(&view.object));
-    let strays = strays.filter(|mount| !users.contains(&mount.label(label::WORKFLOW_UID)));
+    let strays = strays.filter(|mount| {
+        let workflow = mount.label(label::WORKFLOW_UID);
+        let mut unread = view.site.unreadable.values();
+        !users.contains(&workflow) && !unread.any(|one| Some(one.as_str()) == workflow)
+    });
     progress.and(teardown::mounts(view.site, strays)).with(access(view, &granted))
 }
 
