@@ -204,6 +204,29 @@ mod tests {
     }
 
     #[test]
+    fn an_image_and_a_domain_that_are_none_are_refused_with_a_remedy() {
+        let of = |flag: &str, value: &str| {
+            let argument = format!("{flag}={value}");
+            parse(&["--in-cluster", "--workflows", "--container-namespace=default", &argument])
+        };
+        for value in ["", " ", "a b"] {
+            let told = of("--podhelper-image", value).unwrap_err();
+            assert!(told.contains("--podhelper-image"), "{told}");
+            assert!(told.contains("such as registry.example/podhelper:1, or leave"), "{told}");
+        }
+        for value in ["", "a..b", "Site", "-a"] {
+            let told = of("--cluster-domain", value).unwrap_err();
+            assert!(told.contains("write that of the cluster, such as cluster.local"), "{told}");
+        }
+        let containers = |flag: &str, value: &str| {
+            of(flag, value).unwrap().workflows.unwrap().containers.unwrap()
+        };
+        let image = containers("--podhelper-image", "registry.example/podhelper:1");
+        assert_eq!(image.podhelper_image.as_deref(), Some("registry.example/podhelper:1"));
+        assert_eq!(containers("--cluster-domain", "site.example.").cluster_domain, "site.example");
+    }
+
+    #[test]
     fn the_number_of_threads_is_a_flag() {
         let threads = |arguments: &[&str]| {
             let arguments = std::iter::once(&"coordinator").chain(arguments);

@@ -26,7 +26,8 @@ pub(super) struct WorkflowArgs {
         value_name = "DOMAIN",
         env = "WARREN_CLUSTER_DOMAIN",
         default_value = "cluster.local",
-        requires = "container_namespace"
+        requires = "container_namespace",
+        value_parser = domain
     )]
     cluster_domain: String,
     /// The image of podhelper, which starts the ranks of MPI; profiles with mpiSpec are refused without it
@@ -34,7 +35,8 @@ pub(super) struct WorkflowArgs {
         long,
         value_name = "IMAGE",
         env = "WARREN_PODHELPER_IMAGE",
-        requires = "container_namespace"
+        requires = "container_namespace",
+        value_parser = image
     )]
     podhelper_image: Option<String>,
 }
@@ -46,6 +48,28 @@ enum IndexNames {
     Node,
     /// RABBIT-0, RABBIT-1 and so on, as NNF's data movers expect it
     Rabbit,
+}
+
+/// The domain of a cluster: the names of hosts end in it.
+fn domain(text: &str) -> Result<String, String> {
+    let domain = text.trim_end_matches('.');
+    let is_domain = domain.split('.').all(containers::names::is_label);
+    if is_domain {
+        Ok(domain.to_owned())
+    } else {
+        Err("it is no domain: write that of the cluster, such as cluster.local".to_owned())
+    }
+}
+
+/// An image, as a pod names it.
+fn image(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() || text.contains(char::is_whitespace) {
+        return Err(
+            "it is no image: write that of podhelper, such as registry.example/podhelper:1, or leave the option out, and mpiSpec is refused"
+                .to_owned(),
+        );
+    }
+    Ok(text.to_owned())
 }
 
 impl WorkflowArgs {

@@ -201,6 +201,9 @@ pub struct NnfMpiSpec {
     /// How the pods end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_policy: Option<NnfMpiRunPolicy>,
+    /// When the launcher starts: once every worker answers, and no other value is carried out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launcher_creation_policy: Option<String>,
 }
 
 /// How the pods of MPI end.
@@ -214,6 +217,18 @@ pub struct NnfMpiRunPolicy {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0), schema_with = "schema::int32")]
     pub ttl_seconds_after_finished: Option<i64>,
+    /// Refused: a job's own limit is its workload manager's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active_deadline_seconds: Option<i64>,
+    /// Refused: `retryLimit` says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backoff_limit: Option<i64>,
+    /// Refused: an annotation of the Workflow suspends its containers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspend: Option<bool>,
+    /// Refused: nobody else manages the pods.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub managed_by: Option<String>,
 }
 
 /// A pod.

@@ -1,12 +1,17 @@
 //! The objects of a run.
 
+use std::collections::BTreeMap;
+
 use api::names::label;
 use k8s_openapi::{
     api::{
         batch::v1::{Job, JobSpec},
         core::v1::{ConfigMap, PodSpec, PodTemplateSpec, Secret, Service, ServiceSpec},
+        networking::v1::{
+            NetworkPolicy, NetworkPolicyIngressRule, NetworkPolicyPeer, NetworkPolicySpec,
+        },
     },
-    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
+    apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference},
 };
 
 use crate::{mpi, names, nodes, pod, run::Run};
@@ -28,6 +33,31 @@ pub fn service(run: &Run<'_>) -> Service {
         }),
         ..Service::default()
     }
+}
+
+/// Lets only pods of the run reach its workers: whoever reaches a worker's port costs it work, also without its keys. None
+/// without MPI: other containers serve the job's computes.
+#[must_use]
+pub fn network_policy(run: &Run<'_>) -> Option<NetworkPolicy> {
+    run.profile.mpi_spec.as_ref()?;
+    let of_run = [label::CONTAINER, label::WORKFLOW_UID, label::DIRECTIVE_INDEX];
+    let all: BTreeMap<String, String> = run.metadata.labels.clone().unwrap_or_default();
+    let all: BTreeMap<String, String> =
+        all.into_iter().filter(|(name, _)| of_run.contains(&name.as_str())).collect();
+    let mut workers = all.clone();
+    workers.insert(label::ROLE.to_owned(), mpi::WORKER.to_owned());
+    let selector =
+        |labels| LabelSelector { match_labels: Some(labels), ..LabelSelector::default() };
+    let own =
+        NetworkPolicyPeer { pod_selector: Some(selector(all)), ..NetworkPolicyPeer::default() };
+    let own = NetworkPolicyIngressRule { from: Some(vec![own]), ports: None };
+    let spec = NetworkPolicySpec {
+        pod_selector: Some(selector(workers)),
+        policy_types: Some(vec!["Ingress".to_owned()]),
+        ingress: Some(vec![own]),
+        egress: None,
+    };
+    Some(NetworkPolicy { metadata: named(run, run.workflow), spec: Some(spec) })
 }
 
 /// The files of the run.

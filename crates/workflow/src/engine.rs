@@ -22,6 +22,7 @@ use k8s_openapi::{
     api::{
         batch::v1::Job,
         core::v1::{ConfigMap, Pod, Service},
+        networking::v1::NetworkPolicy,
     },
     jiff::Timestamp,
 };
@@ -99,6 +100,7 @@ fn watch_containers(client: &Client, namespace: &str) -> BoxStream<'static, Upda
         watch_labelled::<Job>(client, health, namespace),
         watch_labelled::<Pod>(client, health, namespace),
         watch_labelled::<Service>(client, health, namespace),
+        watch_labelled::<NetworkPolicy>(client, health, namespace),
         watch_labelled::<ConfigMap>(client, health, namespace),
     ])
     .boxed()
@@ -317,6 +319,7 @@ impl Engine {
             "NnfPortManager" => take::<NnfPortManager>(world, object, is_new),
             "Job" => take::<Job>(world, object, is_new),
             "Service" => take::<Service>(world, object, is_new),
+            "NetworkPolicy" => take::<NetworkPolicy>(world, object, is_new),
             "ConfigMap" => take::<ConfigMap>(world, object, is_new),
             "Secret" => {
                 object.try_parse().map(|secret| world.keys_made(&secret)).unwrap_or_default()

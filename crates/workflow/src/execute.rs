@@ -5,7 +5,9 @@ use controller::Retry;
 use futures::{StreamExt, stream};
 use kube::{
     Api, Client,
-    api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions},
+    api::{
+        ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions,
+    },
 };
 
 use crate::change::{Change, Target};
@@ -63,18 +65,7 @@ async fn one(client: &Client, change: &Change) -> kube::Result<Option<DynamicObj
     let parameters = PatchParams::default();
     match change {
         Change::Create(_, object) => api.create(&PostParams::default(), object).await.map(Some),
-        Change::Keys(_, secret) => {
-            let mut filled = secret.clone();
-            let keys =
-                podhelper::keys::make().map_err(|error| kube::Error::Service(error.into()))?;
-            filled.data["stringData"] = keys.into_iter().collect();
-            match api.create(&PostParams::default(), &filled).await {
-                Err(kube::Error::Api(status)) if status.is_already_exists() => {}
-                done => drop(done?),
-            }
-            // Who made them forgets them.
-            Ok(Some(DynamicObject::clone(secret)))
-        }
+        Change::Keys(_, secret) => with_keys(&api, secret).await.map(Some),
         Change::Patch(_, patch) => {
             let patch = Patch::Json::<()>(patch.clone());
             api.patch(name, &parameters, &patch).await.map(Some)
@@ -83,20 +74,41 @@ async fn one(client: &Client, change: &Change) -> kube::Result<Option<DynamicObj
             let patch = Patch::Json::<()>(patch.clone());
             api.patch_status(name, &parameters, &patch).await.map(Some)
         }
-        Change::Delete(_, uid) => {
-            let preconditions = Preconditions { uid: Some(uid.clone()), resource_version: None };
-            // A Job that is there says that its pods may be.
-            let foreground = resource.kind == "Job";
-            let parameters =
-                if foreground { DeleteParams::foreground() } else { DeleteParams::default() };
-            let parameters = parameters.preconditions(preconditions);
-            match api.delete(name, &parameters).await {
-                Ok(deleted) => Ok(deleted.left()),
-                // It is gone, or another one has its name.
-                Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(None),
-                Err(error) => Err(error),
-            }
-        }
+        Change::Delete(_, uid) => deleted(&api, resource, name, uid).await,
+    }
+}
+
+/// Creates a Secret with new keys, or finds it there. Who made them forgets them.
+async fn with_keys(
+    api: &Api<DynamicObject>,
+    secret: &DynamicObject,
+) -> kube::Result<DynamicObject> {
+    let mut filled = secret.clone();
+    let keys = podhelper::keys::make().map_err(|error| kube::Error::Service(error.into()))?;
+    filled.data["stringData"] = keys.into_iter().collect();
+    match api.create(&PostParams::default(), &filled).await {
+        Err(kube::Error::Api(status)) if status.is_already_exists() => {}
+        done => drop(done?),
+    }
+    Ok(secret.clone())
+}
+
+/// Deletes the object with this uid.
+async fn deleted(
+    api: &Api<DynamicObject>,
+    resource: &ApiResource,
+    name: &str,
+    uid: &str,
+) -> kube::Result<Option<DynamicObject>> {
+    let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
+    // A Job that is there says that its pods may be.
+    let foreground = resource.kind == "Job";
+    let parameters = if foreground { DeleteParams::foreground() } else { DeleteParams::default() };
+    match api.delete(name, &parameters.preconditions(preconditions)).await {
+        Ok(deleted) => Ok(deleted.left()),
+        // It is gone, or another one has its name.
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -301,13 +301,26 @@ fn overall(shares: &[&WorkflowDriverStatus]) -> (WorkflowStatusKind, String) {
 
 /// Whether our share of a state is done for a directive.
 pub fn is_completed(view: &View<'_>, index: usize, state: &str) -> bool {
+    shares(view, index, state).any(|one| one.completed)
+}
+
+/// Whether our share of a state was told to have failed for a directive.
+pub fn is_failed(view: &View<'_>, index: usize, state: &str) -> bool {
+    shares(view, index, state).any(|one| one.status == DriverStatus::Error)
+}
+
+/// Our shares of a state for a directive.
+fn shares<'a>(
+    view: &'a View<'_>,
+    index: usize,
+    state: &'a str,
+) -> impl Iterator<Item = &'a WorkflowDriverStatus> {
     let shares = view.workflow.status.iter().flat_map(|status| &status.drivers);
-    let mut ours = shares.filter(|one| {
+    shares.filter(move |one| {
         one.driver_id == DRIVER
             && one.watch_state.as_str() == state
             && usize::try_from(one.dwd_index) == Ok(index)
-    });
-    ours.any(|one| one.completed)
+    })
 }
 
 fn micro(now: Timestamp) -> MicroTime {

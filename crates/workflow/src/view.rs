@@ -14,6 +14,7 @@ use controller::ObjectKey;
 use k8s_openapi::api::{
     batch::v1::Job,
     core::v1::{ConfigMap, Pod, Service},
+    networking::v1::NetworkPolicy,
 };
 use kube::ResourceExt;
 
@@ -54,6 +55,8 @@ pub struct Containers {
     pub profile: Option<Arc<NnfContainerProfile>>,
     /// What their names resolve by.
     pub service: Option<Arc<Service>>,
+    /// Who reaches the workers of MPI.
+    pub network_policy: Option<Arc<NetworkPolicy>>,
     /// Their files.
     pub config_map: Option<Arc<ConfigMap>>,
     /// The files of each attempt of MPI.

@@ -23,6 +23,7 @@ use directive::Ruleset;
 use k8s_openapi::api::{
     batch::v1::Job,
     core::v1::{ConfigMap, Pod, Service},
+    networking::v1::NetworkPolicy,
 };
 use kube::ResourceExt;
 
@@ -85,6 +86,7 @@ pub struct World {
     jobs: Store<Job>,
     pods: Store<Pod>,
     services: Store<Service>,
+    network_policies: Store<NetworkPolicy>,
     config_maps: Store<ConfigMap>,
     storages: Store<Storage>,
     nodes: Store<NnfNode>,
@@ -146,6 +148,7 @@ impl World {
             && self.jobs.is_complete()
             && self.pods.is_complete()
             && self.services.is_complete()
+            && self.network_policies.is_complete()
             && self.config_maps.is_complete()
     }
 

@@ -169,6 +169,7 @@ fn names_resolve_before_anything_is_ready() {
         }
         assert_eq!(ours["metadata"]["name"], theirs["metadata"]["name"]);
         assert_eq!(ours["spec"]["publishNotReadyAddresses"], true);
+        assert_eq!(network_policy(run), None, "computes call these containers");
     });
 }
 

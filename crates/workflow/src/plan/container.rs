@@ -16,7 +16,7 @@ use api::{
     WorkflowState, nnf_container_profile::NnfMpiSpec,
 };
 use containers::{
-    environment, names, objects,
+    NameFault, environment, names, objects,
     outcome::{State, rabbit_of, state, told},
 };
 use directive::{Command, Container};
@@ -94,6 +94,7 @@ fn propose(view: &View<'_>, index: usize, container: &Container) -> Progress {
     Progress::default().with([Change::create(&pinned)])
 }
 
+/// Whether a profile's containers can run here, for this workflow.
 fn possible(
     view: &View<'_>,
     container: &Container,
@@ -116,22 +117,21 @@ fn possible(
     if let Some(fault) = faults.first() {
         return Err(user(format!("argument profile={}: {fault}", container.profile)));
     }
-    let name = view.workflow.metadata.name.as_deref().unwrap_or_default();
-    names::check_workflow(name).map_err(|fault| user(fault.to_string()))?;
-    if template.data().mpi_spec.is_some() {
-        if containers.podhelper_image.is_none() {
-            return Err(user(format!(
-                "argument profile={}: data.mpiSpec is not carried out here; name a profile with data.spec, or the administrator starts the coordinator with --podhelper-image",
-                container.profile
-            )));
-        }
-        return names::check_mpi(name, view.site.rabbits().len())
-            .map_err(|fault| user(fault.to_string()));
+    if template.data().mpi_spec.is_some() && containers.podhelper_image.is_none() {
+        return Err(run::no_podhelper(&container.profile));
     }
-    let mut rabbits = view.site.rabbits().into_iter();
-    rabbits
-        .try_for_each(|rabbit| names::check_rabbit(name, rabbit))
-        .map_err(|fault| user(fault.to_string()))
+    named(view, template).map_err(|fault| user(fault.to_string()))
+}
+
+/// Whether the run's objects can be named, on whatever rabbits it will be.
+fn named(view: &View<'_>, template: &NnfContainerProfile) -> Result<(), NameFault> {
+    let name = view.workflow.metadata.name.as_deref().unwrap_or_default();
+    names::check_workflow(name)?;
+    let rabbits = view.site.rabbits();
+    if template.data().mpi_spec.is_some() {
+        return names::check_mpi(name, rabbits.len());
+    }
+    rabbits.into_iter().try_for_each(|rabbit| names::check_rabbit(name, rabbit))
 }
 
 /// Makes the containers once their storage is mounted, and waits until all of them are ready.
@@ -255,6 +255,7 @@ pub fn removed(view: &View<'_>, index: usize, now: Timestamp) -> Progress {
     let of = &view.directives[index].containers;
     let jobs = of.jobs.values().filter_map(|job| Change::delete(&**job));
     let files = of.service.iter().filter_map(|one| Change::delete(&**one));
+    let files = files.chain(of.network_policy.iter().filter_map(|one| Change::delete(&**one)));
     let config_maps = of.config_map.iter().chain(of.attempts.values());
     let files = files.chain(config_maps.filter_map(|one| Change::delete(&**one)));
     let changes: Vec<Change> = jobs.chain(files).collect();

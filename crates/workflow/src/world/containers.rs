@@ -10,6 +10,7 @@ use controller::{Change, Object, Store};
 use k8s_openapi::api::{
     batch::v1::Job,
     core::v1::{ConfigMap, Pod, Secret, Service},
+    networking::v1::NetworkPolicy,
 };
 use kube::ResourceExt;
 
@@ -28,6 +29,8 @@ impl World {
         let mut containers = Containers {
             profile: own(self.container_profiles.get(&namespace, &of), &uid),
             service: own(self.services.get(&namespace, &name), &uid)
+                .filter(|one| mine(one.labels())),
+            network_policy: own(self.network_policies.get(&namespace, &name), &uid)
                 .filter(|one| mine(one.labels())),
             config_map: own(self.config_maps.get(&namespace, &of), &uid),
             ..Containers::default()
@@ -139,6 +142,16 @@ impl Kept for Pod {
 impl Kept for Service {
     fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.services
+    }
+
+    fn changed(_: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        wake(change)
+    }
+}
+
+impl Kept for NetworkPolicy {
+    fn store(world: &mut World) -> &mut Store<Self> {
+        &mut world.network_policies
     }
 
     fn changed(_: &mut World, change: &Change<Self>) -> Vec<Wake> {

@@ -9,6 +9,7 @@ use k8s_openapi::{
     api::{
         batch::v1::Job,
         core::v1::{ConfigMap, Namespace, Node, Pod, Secret, Service},
+        networking::v1::NetworkPolicy,
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
@@ -290,6 +291,7 @@ impl Site {
             let left = self.of::<Job>(name).await.len()
                 + self.of::<Pod>(name).await.len()
                 + self.of::<Service>(name).await.len()
+                + self.of::<NetworkPolicy>(name).await.len()
                 + self.of::<ConfigMap>(name).await.len()
                 + self.of::<Secret>(name).await.len();
             let is_gone = self.api::<Workflow>("default").get_opt(name).await.unwrap().is_none();

@@ -11,6 +11,7 @@ use controller::Event;
 use k8s_openapi::api::{
     batch::v1::Job,
     core::v1::{ConfigMap, Pod, Service},
+    networking::v1::NetworkPolicy,
 };
 use serde_json::Value;
 use workflow::{
@@ -116,6 +117,7 @@ fn tell(world: &mut World, at: &At, object: &Value, how: (bool, bool)) -> Vec<Wa
         "Job" => of::<Job>(world, at, object, how),
         "Pod" => of::<Pod>(world, at, object, how),
         "Service" => of::<Service>(world, at, object, how),
+        "NetworkPolicy" => of::<NetworkPolicy>(world, at, object, how),
         "ConfigMap" => of::<ConfigMap>(world, at, object, how),
         "Secret" if how.1 => Vec::new(),
         "Secret" => world.keys_made(&serde_json::from_value(object.clone()).unwrap()),

@@ -13,6 +13,7 @@ use k8s_openapi::{
     api::{
         batch::v1::Job,
         core::v1::{ConfigMap, Pod, Service},
+        networking::v1::NetworkPolicy,
     },
     jiff::Timestamp,
 };
@@ -49,6 +50,10 @@ pub(crate) struct Site {
     pub(crate) containers: Option<Containers>,
     /// Containers that are asked to end do not.
     pub(crate) pods_stay: bool,
+    /// Secrets that the engine of this moment knows of, as it made them or found them there.
+    known_keys: BTreeMap<At, Value>,
+    /// How often an engine found a Secret there that it was about to make.
+    pub(crate) keys_found: usize,
     /// Objects that do not read as what they should be.
     pub(crate) unreadable: Vec<At>,
     /// The engine that runs, where nobody says that it dies.
@@ -104,6 +109,7 @@ impl Site {
         let kind = object["kind"].as_str().unwrap().to_owned();
         let group = match kind.as_str() {
             "Job" => "batch/v1",
+            "NetworkPolicy" => "networking.k8s.io/v1",
             "Pod" | "Service" | "ConfigMap" | "Secret" => "v1",
             kind if kind.starts_with("Nnf") => "nnf.cray.hpe.com/v1alpha11",
             _ => "dataworkflowservices.github.io/v1alpha7",
@@ -190,9 +196,13 @@ impl Site {
                 self.put(object);
             }
             Change::Keys(_, secret) => {
-                if !self.objects.contains_key(&place) {
-                    self.put(serde_json::to_value(secret).unwrap());
+                let secret = serde_json::to_value(secret).unwrap();
+                if self.objects.contains_key(&place) {
+                    self.keys_found += 1;
+                } else {
+                    self.put(secret.clone());
                 }
+                self.known_keys.insert(place, secret);
             }
             Change::Patch(_, patch) | Change::Status(_, patch) => {
                 let old = self
@@ -362,10 +372,10 @@ impl Site {
             self.list::<Job>(&mut world);
             self.list::<Pod>(&mut world);
             self.list::<Service>(&mut world);
+            self.list::<NetworkPolicy>(&mut world);
             self.list::<ConfigMap>(&mut world);
-            // As one knows that made them, or was told that they are there.
-            for secret in self.objects.iter().filter(|(at, _)| at.0 == "Secret") {
-                world.keys_made(&serde_json::from_value(secret.1.clone()).unwrap());
+            for secret in self.known_keys.values() {
+                world.keys_made(&serde_json::from_value(secret.clone()).unwrap());
             }
         }
         assert!(world.is_complete());
@@ -408,9 +418,13 @@ impl Site {
     pub(crate) fn step(&mut self, cut: impl Fn(usize) -> Vec<usize>) -> bool {
         let planned = self.planned();
         let chosen = cut(planned.len());
-        let mut changed = false;
+        let (is_stopped, mut changed) = (chosen.len() < planned.len(), false);
         for index in chosen {
             changed |= self.make(&planned[index]).is_ok();
+        }
+        if is_stopped {
+            // No watch tells the next engine of Secrets: what this one made and found is forgotten with it.
+            self.known_keys.clear();
         }
         let acted = self.act();
         changed || acted

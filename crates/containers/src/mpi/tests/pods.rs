@@ -205,3 +205,35 @@ fn a_pod_says_its_role_and_its_rabbit() {
         }
     });
 }
+
+#[test]
+fn only_pods_of_the_run_reach_its_workers() {
+    let selects = |selector: &Value, pod: &Pod| {
+        let labels = to_value(pod.metadata.labels.as_ref().unwrap()).unwrap();
+        let wanted = selector["matchLabels"].as_object().unwrap();
+        wanted.iter().all(|(name, value)| labels.get(name) == Some(value))
+    };
+    with(&profile("OpenMPI", false), 2, "", |run, _| {
+        let own = |uid: &str, index: &str| {
+            let mut run = run.clone();
+            let labels = run.metadata.labels.get_or_insert_default();
+            labels.insert(label::WORKFLOW_UID.to_owned(), uid.to_owned());
+            labels.insert(label::DIRECTIVE_INDEX.to_owned(), index.to_owned());
+            run
+        };
+        let run = own("u", "1");
+        let policy = to_value(objects::network_policy(&run).unwrap()).unwrap();
+        let (to, rules) = (&policy["spec"]["podSelector"], &policy["spec"]["ingress"]);
+        assert_eq!(rules.as_array().unwrap().len(), 1, "{policy:#}");
+        let from = &rules[0]["from"];
+        assert_eq!(from.as_array().unwrap().len(), 1, "{policy:#}");
+        let from = &from[0]["podSelector"];
+        let (launcher, worker) = (pod_of(objects::launcher(&run)), pod_of(objects::job(&run, 1)));
+        assert!(selects(to, &worker) && !selects(to, &launcher), "computes call the launcher");
+        assert!(selects(from, &worker) && selects(from, &launcher));
+        for other in [own("v", "1"), own("u", "2")] {
+            let pods = [pod_of(objects::launcher(&other)), pod_of(objects::job(&other, 0))];
+            assert!(pods.iter().all(|pod| !selects(from, pod)), "of another run");
+        }
+    });
+}

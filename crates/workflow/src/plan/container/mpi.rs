@@ -11,7 +11,7 @@ use api::{
     nnf_container_profile::{CleanPodPolicy, NnfMpiRunPolicy, NnfMpiSpec},
 };
 use containers::{
-    names, objects,
+    Attempt, Run, names, objects,
     outcome::{State, state},
 };
 use directive::Container;
@@ -23,7 +23,7 @@ use crate::{
     change::Change,
     names::SUSPENDED,
     progress::{Outcome, Progress, internal, user},
-    report::is_completed,
+    report::{is_completed, is_failed},
     view::{Containers as Objects, View},
 };
 
@@ -43,26 +43,35 @@ pub(super) fn start(
     if view.workflow.annotations().get(SUSPENDED).is_some_and(|value| value == "true") {
         return suspended(of);
     }
-    let parts = match Parts::of(view, index, container) {
-        Ok(parts) => parts,
+    match Parts::of(view, index, container) {
+        Ok(parts) => made(view, index, container, &parts, now),
+        Err(error) => Progress::failed(error),
+    }
+}
+
+/// Makes what an attempt needs, one thing after the other.
+fn made(
+    view: &View<'_>,
+    index: usize,
+    container: &Container,
+    parts: &Parts<'_>,
+    now: Timestamp,
+) -> Progress {
+    let of = &view.directives[index].containers;
+    let attempt = match parts.attempt(number(of)) {
+        Ok(attempt) => attempt,
         Err(error) => return Progress::failed(error),
     };
-    let ported = ports::taken(view, &parts, now);
+    let ported = ports::taken(view, parts, now);
     if ported.progress.outcome != Outcome::Done {
         return ported.progress;
     }
-    let attempt = parts.attempt(number(of));
     let run = parts.run(&ported.ports, Some(&attempt));
-    let service = of.service.is_none().then(|| Change::create(&objects::service(&run)));
-    let Some(config_map) = of.attempts.get(&attempt.number) else {
-        let config_map = Change::create(&objects::config_map(&run));
-        return Progress::default().with(service.into_iter().chain([config_map]));
-    };
-    let is_made = launcher(view, of).is_some() || of.keys.contains(&attempt.keys);
-    let keys = objects::keys(&run, config_map).filter(|_| !is_made);
-    let keys = keys.map(|secret| Change::keys(&secret));
-    Progress::default()
-        .with(service.into_iter().chain(keys))
+    let files = files(view, of, &run, &attempt);
+    if !of.attempts.contains_key(&attempt.number) {
+        return files;
+    }
+    files
         .and(earlier(of, attempt.number))
         .and(storages::mounted(view, container, run.rabbits()))
         .then(|| {
@@ -77,6 +86,19 @@ pub(super) fn start(
                 Progress::default().with(objects::launcher(&run).map(|it| Change::create(&it)))
             }),
         })
+}
+
+/// What pods need before they start: names, who reaches them, files, and keys once there is the ConfigMap that owns them.
+fn files(view: &View<'_>, of: &Objects, run: &Run<'_>, attempt: &Attempt) -> Progress {
+    let service = of.service.is_none().then(|| Change::create(&objects::service(run)));
+    let policy = objects::network_policy(run).filter(|_| of.network_policy.is_none());
+    let policy = policy.map(|policy| Change::create(&policy));
+    let config_map = of.attempts.get(&attempt.number);
+    let files = config_map.is_none().then(|| Change::create(&objects::config_map(run)));
+    let is_made = launcher(view, of).is_some() || of.keys.contains(&attempt.keys);
+    let keys = config_map.filter(|_| !is_made).and_then(|owner| objects::keys(run, owner));
+    let keys = keys.map(|secret| Change::keys(&secret));
+    Progress::default().with([service, policy, files, keys].into_iter().flatten())
 }
 
 /// Whether every worker answers. One that has ended answers no more.
@@ -105,20 +127,28 @@ pub(super) fn end(
     now: Timestamp,
 ) -> Progress {
     let of = &view.directives[index].containers;
-    let policy = mpi.policy();
     if is_completed(view, index, "PostRun") {
         return kept(view, index, mpi);
     }
+    let (policy, is_told) = (mpi.policy(), is_failed(view, index, "PostRun"));
     let Some(launcher) = launcher(view, of) else {
         let is_gone = is_completed(view, index, "PreRun");
-        let gone =
-            || Progress::failed(internal("the launcher's Job is gone: how it ended is not known"));
-        return if is_gone { gone() } else { Progress::default() };
+        return match (is_told, is_gone) {
+            // It went by the policy, and what was told of it stays.
+            (true, _) => Progress { outcome: Outcome::Working, changes: ended(view, of, &policy) },
+            (false, true) => {
+                Progress::failed(internal("the launcher's Job is gone: how it ended is not known"))
+            }
+            (false, false) => Progress::default(),
+        };
     };
     let cleaned = || cleaned(of, launcher, &policy);
     match state(launcher) {
         State::Failed | State::TooLate => {
-            Progress::failed(user(why(of, launcher, profile))).with(cleaned())
+            let mut changes = cleaned();
+            let more = if is_told { ended(view, of, &policy) } else { Vec::new() };
+            changes.extend(more.into_iter().filter(|one| !cleaned().contains(one)));
+            Progress::failed(user(why(of, launcher, profile))).with(changes)
         }
         State::Succeeded => Progress::default().with(cleaned()),
         State::Suspended => Progress::failed(user(
@@ -128,19 +158,21 @@ pub(super) fn end(
     }
 }
 
-/// What stays of a run whose end was told: all of it until Teardown, unless the policy says otherwise.
+/// What stays of a run whose good end was told: all of it until Teardown, unless the policy says otherwise.
 pub(super) fn kept(view: &View<'_>, index: usize, mpi: &NnfMpiSpec) -> Progress {
-    let of = &view.directives[index].containers;
     if !is_completed(view, index, "PostRun") {
         return Progress::default();
     }
-    let policy = mpi.policy();
+    Progress::default().with(ended(view, &view.directives[index].containers, &mpi.policy()))
+}
+
+/// What the policy has go once the launcher's end was told, good or not.
+fn ended(view: &View<'_>, of: &Objects, policy: &NnfMpiRunPolicy) -> Vec<Change> {
     let launcher = launcher(view, of);
-    let is_all = policy.clean_pod_policy == Some(CleanPodPolicy::All);
     let ttl = policy.ttl_seconds_after_finished.and_then(|seconds| i32::try_from(seconds).ok());
     let all = || of.jobs.values().filter_map(|job| Change::delete(&**job)).collect();
-    let changes: Vec<Change> = match (launcher, ttl) {
-        _ if is_all => all(),
+    match (launcher, ttl) {
+        _ if policy.clean_pod_policy == Some(CleanPodPolicy::All) => all(),
         // Kubernetes counts the seconds.
         (Some(launcher), Some(ttl)) => {
             let mut after = launcher.clone();
@@ -149,8 +181,7 @@ pub(super) fn kept(view: &View<'_>, index: usize, mpi: &NnfMpiSpec) -> Progress 
         }
         (None, Some(_)) => all(),
         (_, None) => Vec::new(),
-    };
-    Progress::default().with(changes)
+    }
 }
 
 /// Stops what runs.

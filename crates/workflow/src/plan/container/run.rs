@@ -11,7 +11,7 @@ use kube::ResourceExt;
 use super::storages;
 use crate::{
     names::{of_directive, owned, with_directive},
-    progress::{internal, wlm},
+    progress::{internal, user, wlm},
     view::View,
 };
 
@@ -22,11 +22,14 @@ pub(super) struct Parts<'a> {
     name: String,
     metadata: ObjectMeta,
     profile: &'a NnfContainerProfile,
+    /// The profile's name in the directive.
+    asked: String,
     pub(super) placement: Vec<Rabbit>,
     storages: Vec<StoragePath>,
     cluster_domain: String,
     ids: (i64, i64),
-    image: &'a str,
+    /// The image of `podhelper`, where there is one.
+    image: Option<&'a str>,
     uid: String,
 }
 
@@ -46,11 +49,12 @@ impl<'a> Parts<'a> {
             name: of_directive(&view.workflow, index),
             metadata: metadata(view, index),
             profile,
+            asked: container.profile.clone(),
             placement: placement(view)?,
             storages: storages::paths(view, container),
             cluster_domain: settings.cluster_domain.clone(),
             ids: (spec.user_id, spec.group_id),
-            image: settings.podhelper_image.as_deref().unwrap_or_default(),
+            image: settings.podhelper_image.as_deref(),
             uid: view.workflow.uid().unwrap_or_default(),
         })
     }
@@ -67,10 +71,14 @@ impl<'a> Parts<'a> {
     }
 
     /// The attempt of this number. A workflow of the same name that was before has another uid, and other keys.
-    pub(super) fn attempt(&self, number: u32) -> Attempt {
+    ///
+    /// # Errors
+    /// When no coordinator is told of an image of `podhelper`: it may have been when the workflow was proposed.
+    pub(super) fn attempt(&self, number: u32) -> Result<Attempt, ResourceError> {
+        let image = self.image.ok_or_else(|| no_podhelper(&self.asked))?.to_owned();
         let name = format!("{}-a{number}", self.name);
         let of = self.uid.split('-').next().unwrap_or_default();
-        Attempt { number, keys: format!("{name}-{of}"), name, image: self.image.to_owned() }
+        Ok(Attempt { number, keys: format!("{name}-{of}"), name, image })
     }
 
     pub(super) fn run<'b>(&'b self, ports: &'b [u16], attempt: Option<&'b Attempt>) -> Run<'b> {
@@ -91,6 +99,13 @@ impl<'a> Parts<'a> {
             cluster_domain: &self.cluster_domain,
         }
     }
+}
+
+/// What is told where MPI cannot run.
+pub(super) fn no_podhelper(profile: &str) -> ResourceError {
+    user(format!(
+        "argument profile={profile}: data.mpiSpec is not carried out here; name a profile with data.spec, or the administrator starts the coordinator with --podhelper-image"
+    ))
 }
 
 fn metadata(view: &View<'_>, index: usize) -> ObjectMeta {

@@ -1,9 +1,14 @@
 //! MPI: who starts when, with which keys, and what stays.
 
+use std::cell::{Cell, RefCell};
+
 use serde_json::{Value, json};
 
 use super::{complete, failed, lines, profile, running, site};
 use crate::site::{Site, at};
+
+mod ends;
+mod suspended;
 
 const LAUNCHER: &str = "w-launcher";
 const WORKERS: [&str; 2] = ["w-worker-0", "w-worker-1"];
@@ -151,36 +156,6 @@ fn workers_that_do_not_answer_are_an_error_with_their_names() {
 }
 
 #[test]
-fn a_launcher_that_fails_is_an_error_with_its_last_words() {
-    let mut site = started("gfs2", &Value::Null);
-    workers_tell(&mut site, &running());
-    job_tells(&mut site, LAUNCHER, &failed("BackoffLimitExceeded"));
-    assert!(site.is_ready("w", "PreRun"), "{:?}", site.told("w"));
-    site.ask("w", "PostRun");
-    site.settle();
-    let message = site.message("w");
-    let expected = "container on r failed to run successfully after 3 attempts";
-    assert!(message.contains(expected), "{message}");
-    assert!(WORKERS.iter().all(|worker| is_asked_to_stop(&site, worker)));
-    site.remove("w");
-}
-
-#[test]
-fn a_launcher_that_does_not_end_is_an_error_in_postrun() {
-    let mut site = started("gfs2", &Value::Null);
-    workers_tell(&mut site, &running());
-    job_tells(&mut site, LAUNCHER, &running());
-    site.ask("w", "PostRun");
-    site.settle();
-    let deadlines = site.deadlines();
-    assert!(deadlines[0].as_i64().unwrap() > 90, "of the launcher: {deadlines:?}");
-    assert_eq!(deadlines[1..], [Value::Null, Value::Null], "workers end by the launcher's end");
-    job_tells(&mut site, LAUNCHER, &failed("DeadlineExceeded"));
-    let message = site.message("w");
-    assert!(message.contains("failed to complete after 90 seconds"), "{message}");
-}
-
-#[test]
 fn a_worker_that_fails_for_good_before_the_launcher_is_an_error() {
     let mut site = started("gfs2", &Value::Null);
     job_tells(&mut site, WORKERS[1], &failed("BackoffLimitExceeded"));
@@ -190,112 +165,12 @@ fn a_worker_that_fails_for_good_before_the_launcher_is_an_error() {
 }
 
 #[test]
-fn what_was_suspended_starts_anew_with_other_keys_and_waits_for_workers_again() {
-    let mut site = started("gfs2", &Value::Null);
-    workers_tell(&mut site, &running());
-    job_tells(&mut site, LAUNCHER, &running());
-    let before = site.names("Secret");
-    suspend(&mut site, true);
-    assert!(jobs(&site).iter().all(|job| is_asked_to_stop(&site, job)));
-    for job in jobs(&site) {
-        job_tells(&mut site, &job, &stopped());
-    }
-    site.pods_stay = true;
-    suspend(&mut site, false);
-    assert_eq!(jobs(&site).len(), 3, "pods of the attempt before still end");
-    site.pods_stay = false;
-    site.settle();
-    assert_eq!(jobs(&site), WORKERS, "no launcher before the workers answer: {:?}", site.told("w"));
-    for worker in WORKERS {
-        let job = site.get("Job", "default", worker);
-        assert_eq!(job["metadata"]["labels"]["nnf.cray.hpe.com/attempt"], "2");
-        assert!(job["spec"]["suspend"].is_null());
-    }
-    let after = site.names("Secret");
-    assert!(after.len() == 1 && after != before, "{before:?} {after:?}");
-    assert_eq!(site.names("ConfigMap"), ["default/w-1-a2"]);
-    workers_tell(&mut site, &running());
-    job_tells(&mut site, LAUNCHER, &running());
-    assert!(site.is_ready("w", "PreRun"), "{:?}", site.told("w"));
-    site.remove("w");
-    assert!(site.names("Secret").is_empty());
-}
-
-#[test]
-fn a_run_that_is_suspended_in_postrun_is_told_to_go_on_to_teardown() {
-    let mut site = started("gfs2", &Value::Null);
-    workers_tell(&mut site, &running());
-    job_tells(&mut site, LAUNCHER, &running());
-    suspend(&mut site, true);
-    for job in jobs(&site) {
-        job_tells(&mut site, &job, &stopped());
-    }
-    site.ask("w", "PostRun");
-    site.settle();
-    assert!(site.message("w").contains("go on to Teardown"), "{:?}", site.told("w"));
-    site.remove("w");
-}
-
-#[test]
-fn the_policy_says_what_goes_when_the_launcher_has_ended() {
-    let all = [LAUNCHER, WORKERS[0], WORKERS[1]];
-    let cases: [(Value, &[&str], bool, &[&str]); 3] = [
-        (json!({"cleanPodPolicy": "None"}), &all, false, &all),
-        (json!({"cleanPodPolicy": "Running"}), &all, true, &all),
-        (json!({"cleanPodPolicy": "All"}), &[LAUNCHER], false, &[]),
-    ];
-    for (policy, at_end, is_stopped, at_last) in cases {
-        let mut site = started("gfs2", &policy);
-        workers_tell(&mut site, &running());
-        job_tells(&mut site, LAUNCHER, &complete());
-        assert_eq!(jobs(&site), at_end, "{policy}");
-        for worker in WORKERS.iter().filter(|worker| at_end.contains(worker)) {
-            assert_eq!(is_asked_to_stop(&site, worker), is_stopped, "{policy}");
-        }
-        site.ask("w", "PostRun");
-        site.settle();
-        assert!(site.is_ready("w", "PostRun"), "{policy}: {:?}", site.told("w"));
-        assert_eq!(jobs(&site), at_last, "{policy}: the end was told");
-        site.remove("w");
-        assert!(jobs(&site).is_empty(), "Teardown removes all");
-    }
-}
-
-#[test]
-fn a_worker_that_failed_keeps_its_log_when_the_others_are_stopped() {
-    let mut site = started("gfs2", &Value::Null);
-    workers_tell(&mut site, &running());
-    job_tells(&mut site, WORKERS[0], &failed("BackoffLimitExceeded"));
-    job_tells(&mut site, LAUNCHER, &complete());
-    assert!(!is_asked_to_stop(&site, WORKERS[0]) && is_asked_to_stop(&site, WORKERS[1]));
-}
-
-#[test]
-fn a_time_to_live_begins_when_the_end_was_told_and_takes_the_workers_too() {
-    let mut site = started("gfs2", &json!({"ttlSecondsAfterFinished": 30}));
-    workers_tell(&mut site, &running());
-    job_tells(&mut site, LAUNCHER, &complete());
-    let ttl = |site: &Site| {
-        site.get("Job", "default", LAUNCHER)["spec"]["ttlSecondsAfterFinished"].clone()
-    };
-    assert_eq!(ttl(&site), Value::Null, "PostRun has to tell how it ended");
-    site.ask("w", "PostRun");
-    site.settle();
-    assert_eq!(ttl(&site), 30);
-    // What Kubernetes does then.
-    site.delete(&at("Job", "default", LAUNCHER));
-    site.settle();
-    assert!(jobs(&site).is_empty(), "{:?}", jobs(&site));
-    assert!(site.is_ready("w", "PostRun"), "{:?}", site.told("w"));
-    site.remove("w");
-}
-
-#[test]
 fn an_engine_that_is_stopped_after_any_change_goes_on() {
+    let found = Cell::new(0);
     for seed in 0..3 {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut cuts: Vec<usize> = (0..4_000).map(|_| random.usize(0..1_000)).collect();
-        let cuts = std::cell::RefCell::new(&mut cuts);
+        let cuts = RefCell::new(&mut cuts);
         let cut = |length: usize| {
             let chosen = cuts.borrow_mut().pop().unwrap_or(0);
             if length == 0 { Vec::new() } else { vec![chosen % length] }
@@ -327,5 +202,47 @@ fn an_engine_that_is_stopped_after_any_change_goes_on() {
         site.delete(&at("Workflow", "default", "w"));
         site.settle_with(cut);
         site.is_clean();
+        found.set(found.get() + site.keys_found);
     }
+    assert!(found.get() > 0, "no engine was stopped between the keys and the launcher");
+}
+
+#[test]
+fn who_reaches_the_workers_is_said_before_they_start_and_goes_with_the_run() {
+    let mut site = site();
+    with_profile(&mut site);
+    site.towards("w", &lines("gfs2"), "DataIn");
+    assert!(site.names("NetworkPolicy").is_empty());
+    site.ask("w", "PreRun");
+    let mut before = Vec::new();
+    while site.names("Job").is_empty() {
+        before = site.names("NetworkPolicy");
+        assert!(site.step(|length| (0..length).collect()), "{:?}", site.told("w"));
+    }
+    assert_eq!(before, ["default/w"], "there before the first worker");
+    let policy = &site.get("NetworkPolicy", "default", "w")["spec"];
+    assert_eq!(policy["podSelector"]["matchLabels"]["nnf.cray.hpe.com/role"], "worker");
+    let uid = &site.workflow("w")["metadata"]["uid"];
+    let from = &policy["ingress"][0]["from"][0]["podSelector"]["matchLabels"];
+    assert_eq!(from["dataworkflowservices.github.io/workflow.uid"], *uid, "{policy:#}");
+    site.settle();
+    site.ask("w", "Teardown");
+    site.settle();
+    assert!(site.names("NetworkPolicy").is_empty(), "{:?}", site.told("w"));
+    site.remove("w");
+}
+
+#[test]
+fn a_coordinator_that_has_no_image_any_more_says_so() {
+    let mut site = site();
+    with_profile(&mut site);
+    site.towards("w", &lines("gfs2"), "DataIn");
+    site.containers.as_mut().unwrap().podhelper_image = None;
+    site.ask("w", "PreRun");
+    site.settle();
+    let message = site.message("w");
+    let expected = "User error: argument profile=app: data.mpiSpec is not carried out here; name a profile with data.spec, or the administrator starts the coordinator with --podhelper-image";
+    assert!(message.contains(expected), "{message}");
+    assert!(site.names("Job").is_empty());
+    site.remove("w");
 }
