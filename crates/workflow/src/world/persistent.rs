@@ -285,13 +285,11 @@ impl World {
         }
         let (old, new) = (&old.spec.consumer_references, &new.spec.consumer_references);
         // Whoever is to destroy it waited for the last.
-        if new.is_empty() && !old.is_empty() {
-            return self.wake_instance(at);
-        }
+        let all = new.is_empty().then(|| self.wake_instance(at)).unwrap_or_default();
         let differ = old.iter().filter(|one| !new.contains(one));
         let differ = differ.chain(new.iter().filter(|one| !old.contains(one)));
         let wakes = differ.flat_map(|one| self.wake_consumer(one));
-        wakes.chain([Wake::Key(Key::Persistent(at.clone()))]).collect()
+        wakes.chain(all).chain([Wake::Key(Key::Persistent(at.clone()))]).collect()
     }
 
     /// Who put an entry among the consumers: a workflow, or the Servers of a file system that has its name on a management target.
