@@ -18,6 +18,8 @@ use kube::{Resource, ResourceExt};
 
 /// On a Workflow: until everything of it outside of its namespace is gone.
 pub const WORKFLOW_FINALIZER: &str = "dataworkflowservices.github.io/workflow";
+/// On a Workflow that the Go controllers began. What they made for it this engine neither unmounts nor removes.
+pub const GO_FINALIZER: &str = "nnf.cray.hpe.com/nnf_workflow";
 /// On a PersistentStorageInstance: until nothing of it is on any node.
 pub const PERSISTENT_FINALIZER: &str = "nnf.cray.hpe.com/persistentStorage";
 /// On a Servers: volumes are named after its uid, so it outlives them.

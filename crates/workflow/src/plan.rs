@@ -24,7 +24,7 @@ use kube::ResourceExt;
 use crate::{
     change::Change,
     external_mgt, instance,
-    names::{SERVERS_FINALIZER, WORKFLOW_FINALIZER},
+    names::{GO_FINALIZER, SERVERS_FINALIZER, WORKFLOW_FINALIZER},
     plan::persistent::PersistentStorage,
     progress::{Outcome, Progress, user},
     rabbit, report,
@@ -104,6 +104,11 @@ pub fn plan_key(world: &World, key: &Key, now: Timestamp) -> Plan {
 /// The plan for a workflow.
 #[must_use]
 pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
+    if has_finalizer(&*view.workflow, GO_FINALIZER) {
+        let changes = report::of_others(view).into_iter().collect();
+        let outcomes = vec![Outcome::Wait("the Go controllers".to_owned())];
+        return Plan { changes, outcomes, ..Plan::default() };
+    }
     if !view.is_deleted() && !has_finalizer(&*view.workflow, WORKFLOW_FINALIZER) {
         // Nothing is made before the object is held that answers for it.
         let changes = report::begin(view, now).into_iter().collect();

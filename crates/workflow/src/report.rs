@@ -13,7 +13,7 @@ use kube::ResourceExt;
 use crate::{
     change::Change,
     instance,
-    names::{WORKFLOW_FINALIZER, of_directive, reference},
+    names::{GO_FINALIZER, WORKFLOW_FINALIZER, of_directive, reference},
     plan::{
         container, mounts,
         proposal::{environment, variable},
@@ -40,6 +40,22 @@ pub fn begin(view: &View<'_>, now: Timestamp) -> Option<Change> {
         status.drivers = drivers(view);
     }
     enter(&mut after, &before.spec.desired_state, now);
+    Change::patch(before, &after)
+}
+
+/// A workflow that the Go controllers began says so, and nothing else of it changes: neither a state nor a share is done. While
+/// it is not where it is asked to be, its workload manager hears that something is wrong.
+pub fn of_others(view: &View<'_>) -> Option<Change> {
+    let before = &*view.workflow;
+    let mut after = before.clone();
+    let status = after.status.get_or_insert_default();
+    let is_there = status.ready && status.state.as_ref() == Some(&view.state());
+    if !is_there {
+        status.status = Some(WorkflowStatusKind::TransientCondition);
+    }
+    status.message = format!(
+        "begun by the Go controllers (finalizer {GO_FINALIZER}): Warren does nothing for it; let those controllers end it (docs/switching-from-go.md)"
+    );
     Change::patch(before, &after)
 }
 

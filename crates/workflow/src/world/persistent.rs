@@ -9,7 +9,7 @@ use api::{
     ClientMount, PersistentStorageInstance, RabbitLabels, Servers, Workflow, WorkflowState,
     names::label,
 };
-use controller::{Change, ObjectKey};
+use controller::{Change, ObjectKey, has_finalizer};
 use directive::Command;
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{Resource, ResourceExt};
@@ -17,7 +17,7 @@ use kube::{Resource, ResourceExt};
 use super::{Kept, Key, Wake, World, place, wake_workflow, workflow_of};
 use crate::{
     instance::{self, InstanceView, Named, is_exclusive, is_in_prerun, is_target},
-    names::{OWNER_KIND, persistent_of},
+    names::{GO_FINALIZER, OWNER_KIND, persistent_of},
     plan::mounts::is_unmounted,
     view::Group,
 };
@@ -224,6 +224,7 @@ impl World {
             });
             index.map(|index| (workflow.clone(), index))
         };
+        let workflows = workflows.filter(|one| !has_finalizer(&***one, GO_FINALIZER));
         workflows.filter_map(uses).collect()
     }
 
@@ -285,13 +286,11 @@ impl World {
         }
         let (old, new) = (&old.spec.consumer_references, &new.spec.consumer_references);
         // Whoever is to destroy it waited for the last.
-        if new.is_empty() && !old.is_empty() {
-            return self.wake_instance(at);
-        }
+        let all = new.is_empty().then(|| self.wake_instance(at)).unwrap_or_default();
         let differ = old.iter().filter(|one| !new.contains(one));
         let differ = differ.chain(new.iter().filter(|one| !old.contains(one)));
         let wakes = differ.flat_map(|one| self.wake_consumer(one));
-        wakes.chain([Wake::Key(Key::Persistent(at.clone()))]).collect()
+        wakes.chain(all).chain([Wake::Key(Key::Persistent(at.clone()))]).collect()
     }
 
     /// Who put an entry among the consumers: a workflow, or the Servers of a file system that has its name on a management target.

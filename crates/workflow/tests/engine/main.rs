@@ -16,4 +16,5 @@ mod refusals;
 mod samples;
 mod scale;
 mod site;
+mod switch;
 mod unreadable;
