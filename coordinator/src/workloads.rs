@@ -10,6 +10,7 @@ mod capacity;
 mod conditions;
 mod deadlines;
 mod job;
+mod list;
 mod lose;
 mod request;
 mod step;
@@ -24,7 +25,8 @@ use kube::Client;
 use proto::v1::workloads_server::Workloads;
 use proto::v1::{
     AbortRequest, CapacityRequest, CapacityResponse, CheckRequest, CheckResponse, CreateRequest,
-    JobId, PostRunRequest, SetupRequest, StartRequest, TeardownRequest, Workload, WorkloadRequest,
+    JobId, ListRequest, ListResponse, PostRunRequest, SetupRequest, StartRequest, TeardownRequest,
+    Workload, WorkloadRequest,
 };
 use tokio::sync::watch::Receiver;
 use tonic::{Request, Response, Status};
@@ -176,6 +178,12 @@ impl Workloads for WorkloadsService {
     ) -> Result<Response<CapacityResponse>, Status> {
         Caller::of(&Peer::of(&request)?, &self.managers)?;
         capacity::read(&self.client).await.map(Response::new)
+    }
+
+    async fn list(&self, request: Request<ListRequest>) -> Result<Response<ListResponse>, Status> {
+        let caller = Caller::of(&Peer::of(&request)?, &self.managers)?;
+        let manager = request.into_inner().manager;
+        list::read(&self.client, &caller, &manager).await.map(Response::new)
     }
 
     async fn create(&self, request: Request<CreateRequest>) -> Answer {

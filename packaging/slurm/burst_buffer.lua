@@ -5,7 +5,7 @@ Each function makes one or two calls of `warren workload`, which wait at the coo
 leaves nothing behind here but two files beside the job's script: `warren.env`, its variables, and `warren.failed`.
 
   job_process   check      in slurmctld: at most 2 s
-  pools         capacity   in slurmctld: at most 5 s; then teardown, where Slurm killed its own call
+  pools         capacity   in slurmctld: at most 5 s; then list, and what Slurm does not do: post-run, teardown
   setup         create     no node is known yet: the directives are judged, and paths agreed
   data_in                  nothing: storage is made once the job has nodes
   real_size                nothing: job_submit.lua claimed what is needed
@@ -121,15 +121,72 @@ function slurm_bb_job_process(script)
     return slurm.SUCCESS
 end
 
--- Slurm may kill, with the other calls of a job that it cancels, the teardown that it has just begun, and it makes no other. A job
--- that is cancelled begins no new life meanwhile, whose storage this could take.
-local function go_on_with_teardowns()
+-- How Slurm's jobs are: number to state, state of the burst buffer, and what an administrator was told. Nil when Slurm does not say.
+local function shown_jobs()
+    local code, text = run("timeout " .. AT_ONCE ..
+        " squeue --noheader --states=all --Format=JobID:12,State:16,BurstBufferState:16,AdminComment:64 2>/dev/null")
+    if code ~= DONE then return nil end
+    local jobs = {}
+    for line in text:gmatch("[^\n]+") do
+        local id, state = line:sub(1, 12):match("%d+"), line:sub(13, 28):match("[%u_]+")
+        if id then jobs[id] = {state = state, buffer = line:sub(29, 44):match("%S*"), comment = line:sub(45)} end
+    end
+    return jobs
+end
+
+-- The numbers of the jobs whose burst buffers Slurm knows. Nil when it does not say.
+local function known_buffers()
+    local code, text = run("timeout " .. AT_ONCE .. " scontrol show burst 2>/dev/null")
+    if code ~= DONE or not text:find("Name=lua ", 1, true) then return nil end
+    local buffers = {}
+    for id in text:gmatch("JobID=(%d+)%s") do buffers[id] = true end
+    -- That of an array's task.
+    for id in text:gmatch("JobID=%d+_%d+%((%d+)%)") do buffers[id] = true end
+    return buffers
+end
+
+-- Jobs of which nothing runs and nothing will run.
+local ENDED = {BOOT_FAIL = true, CANCELLED = true, COMPLETED = true, DEADLINE = true, FAILED = true, NODE_FAIL = true,
+    OUT_OF_MEMORY = true, PREEMPTED = true, STAGE_OUT = true, TIMEOUT = true}
+
+local FORGOTTEN = "warren: Slurm forgot this job's storage"
+
+-- Does what Slurm does not do.
+--
+-- A slurmctld that was killed makes no more calls for a burst buffer that it had not written down yet. Slurm makes a buffer before
+-- it calls setup, and removes it after teardown: storage without one, of a job that has ended or is not there, is forgotten. A job
+-- that is not staged in, and has no buffer, waits for good; only cancelling it would help, which is not ours to do: it is told.
+--
+-- Slurm may also kill, with the other calls of a job that it cancels, the teardown that it has just begun, and it makes no other. A
+-- job that is cancelled begins no new life meanwhile, whose storage this could take.
+local function mend()
     local enough = os.time() + POOLS
-    local _, jobs = run("timeout " .. AT_ONCE ..
-        " squeue --noheader --states=CANCELLED --Format=JobID:12,BurstBufferState:12 2>/dev/null")
-    for id in jobs:gmatch("(%d+)%s+teardown") do
+    local code, listed = warren("--json workload list", "timeout " .. AT_ONCE .. " ")
+    -- In this order: what is there was there before Slurm was asked.
+    local jobs = code == DONE and shown_jobs()
+    local buffers = jobs and known_buffers()
+    if not buffers then return end
+    local function ask(verb, id)
         local words = os.time() < enough and "" or "--no-wait"
-        call("teardown", id, words, settings.WARREN_END_DEADLINE, "timeout " .. AT_ONCE .. " ")
+        return call(verb, id, words, settings.WARREN_END_DEADLINE, "timeout " .. AT_ONCE .. " ")
+    end
+    for id in listed:gmatch('"(%d+)"') do
+        local job = jobs[id]
+        if not buffers[id] and (not job or ENDED[job.state]) then
+            slurm.log_info("warren: Slurm forgot the storage of job %s, which is over: it is removed", id)
+            local told = ask("post-run", id)
+            if told == DONE or told == REFUSED or told == CANCELLED then ask("teardown", id) end
+        elseif buffers[id] and job and job.state == "CANCELLED" and job.buffer == "teardown" then
+            ask("teardown", id)
+        end
+    end
+    for id, job in pairs(jobs) do
+        local is_lost = job.state == "PENDING" and job.buffer == "staging-in" and not buffers[id]
+        if is_lost and job.comment:sub(1, #FORGOTTEN) ~= FORGOTTEN then
+            slurm.log_info("warren: Slurm forgot the storage of job %s, which would wait for good", id)
+            run("timeout " .. AT_ONCE .. " scontrol update JobId=" .. id .. " AdminComment=" ..
+                quoted(FORGOTTEN .. ", and it would wait for good: scancel it, then scontrol requeue, or hand it in again"))
+        end
     end
 end
 
@@ -141,7 +198,7 @@ function slurm_bb_pools()
         slurm.log_info("warren: no capacity is known: %s", why(said))
         total, free = "0", "0"
     else
-        go_on_with_teardowns()
+        mend()
     end
     return slurm.SUCCESS, string.format('{"pools":[{"id":"%s","quantity":%s,"free":%s,"granularity":1}]}',
         settings.WARREN_POOL, total, free)

@@ -3,6 +3,7 @@
 mod calls;
 mod commands;
 mod saved;
+mod times;
 
 use std::{
     fs::{self, Permissions},
@@ -248,7 +249,11 @@ impl Slurm {
         Ok(())
     }
 
-    fn nothing_is_promised(&self) -> anyhow::Result<()> {
+    /// Checks that no byte of the rabbits is promised.
+    ///
+    /// # Errors
+    /// When one is.
+    pub fn nothing_is_promised(&self) -> anyhow::Result<()> {
         until("all bytes to be free", patience(), || {
             let told = self.flow.fixture.run.prints(&["workload", "capacity", "--json"])?;
             let told: Value = serde_json::from_str(&told).context("decode the capacity")?;
@@ -381,7 +386,7 @@ fn prepare(directory: &Path, flow: &Flow, settings: &str) -> anyhow::Result<()> 
 fn configuration(directory: &Path, flow: &Flow) -> anyhow::Result<String> {
     let at = directory.display();
     let mut text = format!(
-        "{EVERYWHERE}ClusterName=test\nSlurmctldHost=localhost\nSlurmctldPort={}\nReturnToService=2\nSlurmdTimeout=30\n\
+        "{EVERYWHERE}ClusterName=test\nSlurmctldHost=localhost\nSlurmctldPort={}\nReturnToService=2\nSlurmdTimeout=30\nSlurmctldDebug=verbose\n\
          AuthInfo=socket={at}/munge/socket\nStateSaveLocation={at}/state\nSlurmdSpoolDir={at}/spool-%n\n\
          SlurmctldPidFile={at}/state/pid\nSlurmdPidFile={at}/pid-%n\n\
          Prolog={at}/etc/prolog\nEpilog={at}/etc/epilog\n",

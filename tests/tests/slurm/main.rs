@@ -6,6 +6,7 @@ mod daemons;
 mod ends;
 mod failures;
 mod faults;
+mod forgets;
 mod kinds;
 mod life;
 mod places;

@@ -14,6 +14,8 @@ pub(crate) enum WorkloadVerb {
     Check(Directives),
     /// Show how many bytes the rabbits have for jobs
     Capacity,
+    /// Show which jobs of a workload manager have storage, or are getting or losing it
+    List(Manager),
     #[command(flatten)]
     OfJob(Call),
     /// Show how a job is whenever that changes, until it is gone
@@ -46,6 +48,12 @@ pub(crate) enum Call {
 pub(crate) struct Job {
     /// What the workload manager calls the job, such as 4711
     pub job: String,
+    #[command(flatten)]
+    pub manager: Manager,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Manager {
     /// The workload manager, such as slurm
     #[arg(long, value_name = "NAME", env = "WARREN_MANAGER", default_value = "wlm")]
     pub manager: String,

@@ -7,14 +7,16 @@ use std::time::Duration;
 
 use proto::v1::workloads_client::WorkloadsClient;
 use proto::v1::{
-    AbortRequest, CapacityRequest, CheckRequest, CreateRequest, JobId, Patience, PostRunRequest,
-    SetupRequest, StartRequest, TeardownRequest, Workload, WorkloadRequest,
+    AbortRequest, CapacityRequest, CheckRequest, CreateRequest, JobId, ListRequest, Patience,
+    PostRunRequest, SetupRequest, StartRequest, TeardownRequest, Workload, WorkloadRequest,
 };
 use tokio::time::{Instant, sleep};
 use tonic::transport::Channel;
 use tonic::{Response, Status};
 
-use crate::args::workload::{Call, Directives, Job, Patience as PatienceArgs, WorkloadVerb};
+use crate::args::workload::{
+    Call, Directives, Job, Manager, Patience as PatienceArgs, WorkloadVerb,
+};
 use crate::client::CoordinatorArgs;
 use crate::failure::Failure;
 use nodeclient::Exit;
@@ -36,6 +38,7 @@ pub(crate) async fn run(
     match verb {
         WorkloadVerb::Check(directives) => check(coordinator, directives).await,
         WorkloadVerb::Capacity => capacity(coordinator, output).await,
+        WorkloadVerb::List(manager) => list(coordinator, manager, output).await,
         WorkloadVerb::OfJob(call) => of_job(coordinator, call, output).await,
         WorkloadVerb::Watch(job) => watch(coordinator, job, output).await,
     }
@@ -161,9 +164,20 @@ async fn capacity(coordinator: &CoordinatorArgs, output: Output) -> Result<Exit,
     shown::capacity(&told, output)
 }
 
+async fn list(
+    coordinator: &CoordinatorArgs,
+    asked: &Manager,
+    output: Output,
+) -> Result<Exit, Failure> {
+    let request = ListRequest { manager: asked.manager.clone() };
+    let told = connect(coordinator).await?.list(request).await;
+    let told = told.map_err(|status| Failure::grpc("list", &status))?.into_inner();
+    shown::jobs(&told, output)
+}
+
 #[expect(clippy::unnecessary_wraps, reason = "a message is a field that may be missing")]
 fn id(job: &Job) -> Option<JobId> {
-    Some(JobId { manager: job.manager.clone(), job: job.job.clone() })
+    Some(JobId { manager: job.manager.manager.clone(), job: job.job.clone() })
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "a message is a field that may be missing")]

@@ -2,7 +2,9 @@
 
 use jiff::Timestamp;
 use proto::v1::node_condition::Condition;
-use proto::v1::{CapacityResponse, Deadline, NodeCondition, Role, Workload, deadline::Outcome};
+use proto::v1::{
+    CapacityResponse, Deadline, ListResponse, NodeCondition, Role, Workload, deadline::Outcome,
+};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -57,6 +59,18 @@ pub(super) fn capacity(told: &CapacityResponse, output: Output) -> Result<Exit, 
     } else {
         let row = [total, free].map(u64::to_string).to_vec();
         output.table(&["TOTAL", "FREE"].map(str::to_owned), &[row])?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Prints what jobs are called, one a line.
+pub(super) fn jobs(told: &ListResponse, output: Output) -> Result<Exit, Failure> {
+    if output.is_json() {
+        output.json(&json!({"jobs": told.jobs}))?;
+        return Ok(Exit::Done);
+    }
+    for job in &told.jobs {
+        output.line(job)?;
     }
     Ok(Exit::Done)
 }

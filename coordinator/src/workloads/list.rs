@@ -1,0 +1,63 @@
+//! Which jobs of a workload manager have a Workflow.
+
+use api::Workflow;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::Client;
+use kube::api::{Api, ListParams};
+use proto::v1::ListResponse;
+use tonic::Status;
+use workload::Refused;
+
+use super::caller::Caller;
+use super::job::refused;
+use super::request::NAMESPACE;
+
+/// Asks the API.
+///
+/// # Errors
+/// When it does not answer: what was not looked at is not absent.
+pub(super) async fn read(
+    client: &Client,
+    caller: &Caller,
+    manager: &str,
+) -> Result<ListResponse, Status> {
+    let workflows: Api<Workflow> = Api::namespaced(client.clone(), NAMESPACE);
+    let failed = |source| refused(&Refused { what: "list the Workflows".to_owned(), source });
+    let workflows = workflows.list(&ListParams::default()).await.map_err(failed)?;
+    Ok(ListResponse { jobs: of(&workflows.items, caller, manager) })
+}
+
+/// Those on which the caller may act, in order.
+fn of(workflows: &[Workflow], caller: &Caller, manager: &str) -> Vec<String> {
+    let is_asked_for =
+        |workflow: &&Workflow| workflow.spec.wlm_id == manager && caller.check(workflow).is_ok();
+    let job = |workflow: &Workflow| match &workflow.spec.job_id {
+        IntOrString::Int(job) => job.to_string(),
+        IntOrString::String(job) => job.clone(),
+    };
+    let mut jobs: Vec<String> = workflows.iter().filter(is_asked_for).map(job).collect();
+    jobs.sort();
+    jobs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::peer::Peer;
+    use crate::workloads::caller::Managers;
+
+    #[test]
+    fn users_see_their_own_and_managers_all_of_one_manager() {
+        let workflow = |manager: &str, job: &str, user: u32| {
+            workload::job(NAMESPACE, "w", (manager, job), (user, user), Vec::new())
+        };
+        let all = [workflow("slurm", "9", 7), workflow("slurm", "12", 8), workflow("pbs", "9", 7)];
+        let seen = |user: u32, manager: &str| {
+            let peer = Peer::Local { user, group: user };
+            of(&all, &Caller::of(&peer, &Managers::default()).unwrap(), manager)
+        };
+        assert_eq!(seen(0, "slurm"), ["12", "9"]);
+        assert_eq!(seen(7, "slurm"), ["9"]);
+        assert!(seen(0, "flux").is_empty());
+    }
+}

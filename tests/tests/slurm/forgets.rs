@@ -1,0 +1,74 @@
+//! What slurmctld forgets when it is killed before it has written down its burst buffers.
+
+use anyhow::{Context, ensure};
+use tests::{
+    cluster::patience,
+    program::until,
+    slurm::{Commands, Job, Slurm},
+    workflow::left,
+};
+
+use super::{XFS, slurm};
+
+/// Says that it began, ends when a file appears, and says whether its storage is still its own.
+const WAIT: &str = "touch $DW_JOB_scratch/mine; echo begun; \
+                    until [ -e go.$SLURM_JOB_ID ]; do sleep 0.1; done; ls $DW_JOB_scratch";
+
+#[test]
+fn what_slurm_forgets_is_ended_or_told() -> anyhow::Result<()> {
+    let Some(slurm) = slurm("")? else { return Ok(()) };
+    slurm.watch_calls()?;
+    // Slurm writes down what it has of this job, and then nothing for 30 s.
+    let before = slurm.submit_held("create", &["--nodes=2"], &[XFS, "true"])?;
+    slurm.wait_for_saved_buffers(&[before])?;
+    slurm.prints("scancel", &[&before.to_string()])?;
+    slurm.let_go("create", before)?;
+    let runs = slurm.submit(&["--nodelist=compute-1"], &[XFS, WAIT])?;
+    let ends = slurm.submit_held("data-out", &["--nodelist=compute-2"], &[XFS, "true"])?;
+    let waits = slurm.submit_held("create", &["--nodes=1"], &[XFS, "true"])?;
+    let unknown = an_unknown_job(&slurm)?;
+    until("the job to begin", patience(), || {
+        ensure!(slurm.output(runs)?.contains("begun"), "not yet");
+        Ok(())
+    })?;
+    slurm.wait_for_call("data-out", ends)?;
+    slurm.wait_for_call("create", waits)?;
+    slurm.kill_slurmctld()?;
+    let buffers = slurm.prints("scontrol", &["show", "burst"])?;
+    for job in [runs, ends, waits] {
+        ensure!(!buffers.contains(&format!("JobID={job} ")), "Slurm wrote it down: {buffers}");
+    }
+    slurm.let_go("data-out", ends)?;
+    slurm.let_go("create", waits)?;
+    is_mended(&slurm, [runs, ends, waits, unknown])?;
+    slurm.end()
+}
+
+/// A job of which Slurm knows nothing any more.
+fn an_unknown_job(slurm: &Slurm) -> anyhow::Result<Job> {
+    let job = 4711;
+    let words = ["workload", "create", &job.to_string(), "--manager", "slurm", XFS];
+    slurm.flow.fixture.run.prints(&words)?;
+    Ok(job)
+}
+
+fn is_mended(slurm: &Slurm, [runs, ends, waits, unknown]: [Job; 4]) -> anyhow::Result<()> {
+    slurm.wait_for(
+        waits,
+        &["AdminComment=warren: Slurm forgot this job's storage", "=staging-in"],
+    )?;
+    until("storage that nobody frees to go", patience(), || {
+        let left = left(&slurm.flow.fixture.run)?;
+        let has = |job: Job| left.iter().any(|one| one.contains(&format!("slurm-{job}")));
+        ensure!(!has(ends) && !has(unknown), "left: {left:?}");
+        ensure!(has(runs), "what runs lost its storage: {left:?}");
+        Ok(())
+    })?;
+    // The next round finds nothing to do; a job that runs keeps its storage to its end.
+    std::fs::write(slurm.jobs().join(format!("go.{runs}")), "").context("let it end")?;
+    ensure!(slurm.completed(runs)? == "begun\nmine\n", "{}", slurm.output(runs)?);
+    slurm.prints("scancel", &[&waits.to_string()])?;
+    slurm.flow.nothing_is_left()?;
+    slurm.nothing_is_promised()?;
+    slurm.wait_for_nodes("idle")
+}
