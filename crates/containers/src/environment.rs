@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{EnvVar, EnvVarSource, ObjectFieldSelector};
 
-use crate::run::Run;
+use crate::{names, run::Run};
 
 /// What the job's computes are told.
 #[must_use]
@@ -57,16 +57,26 @@ pub(crate) fn of_place<'a>(run: &Run<'a>, place: usize) -> &'a [u16] {
     run.ports.get(place * each..(place + 1) * each).unwrap_or_default()
 }
 
-/// Where the containers of a run find each other. The RFC has the names separated by spaces, the sites' controllers by commas.
+/// Where the containers of a run find each other. The RFC has the rabbits separated by spaces, the sites' controllers the hosts by
+/// commas.
 fn network(run: &Run<'_>) -> [(String, String); 4] {
-    let names: Vec<&str> = run.rabbits().collect();
+    let rabbits: Vec<&str> = run.rabbits().collect();
     [
         ("NNF_CONTAINER_SUBDOMAIN", run.workflow.to_owned()),
         ("NNF_CONTAINER_DOMAIN", domain(run)),
-        ("NNF_CONTAINER_HOSTNAMES", names.join(",")),
-        ("NNF_CONTAINER_NODES", names.join(" ")),
+        ("NNF_CONTAINER_HOSTNAMES", hosts(run).join(",")),
+        ("NNF_CONTAINER_NODES", rabbits.join(" ")),
     ]
     .map(|(name, value)| (name.to_owned(), value))
+}
+
+/// The short names of the pods' hosts: the rabbits', but for MPI, which has two pods on the first.
+fn hosts(run: &Run<'_>) -> Vec<String> {
+    if run.profile.mpi_spec.is_none() {
+        return run.rabbits().map(str::to_owned).collect();
+    }
+    let workers = (0..run.placement.len()).map(|index| names::worker(run.workflow, index));
+    std::iter::once(names::launcher(run.workflow)).chain(workers).collect()
 }
 
 /// The rabbit whose ports are the launcher's.

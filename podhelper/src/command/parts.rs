@@ -18,23 +18,16 @@ pub(super) fn parts(text: &str) -> Result<Vec<Part>, CommandError> {
     let (mut quote, mut before) = (None, ' ');
     let mut characters = text.chars();
     while let Some(character) = characters.next() {
+        if is_for_a_shell(quote, before, character) {
+            return Err(CommandError::Shell { character, text: text.to_owned() });
+        }
+        before = character;
         let part = parts.last_mut().expect("there is a first");
-        let begins = |after: &[char]| before.is_whitespace() || after.contains(&before);
         match (quote, character) {
             (None, ';') => {
                 parts.push(Part::default());
                 before = ' ';
                 continue;
-            }
-            (None, '|' | '&' | '<' | '>' | '(' | ')' | '\n') | (None | Some('"'), '`') => {
-                return Err(CommandError::Shell { character, text: text.to_owned() });
-            }
-            // A comment, and a home directory.
-            (None, '#') if begins(&[]) => {
-                return Err(CommandError::Shell { character, text: text.to_owned() });
-            }
-            (None, '~') if begins(&['=', ':']) => {
-                return Err(CommandError::Shell { character, text: text.to_owned() });
             }
             (None, '"' | '\'') => quote = Some(character),
             (Some(open), _) if open == character => quote = None,
@@ -51,10 +44,21 @@ pub(super) fn parts(text: &str) -> Result<Vec<Part>, CommandError> {
             _ => {}
         }
         part.text.push(character);
-        before = character;
     }
     parts.retain(|part| !part.text.trim().is_empty());
     Ok(parts)
+}
+
+/// Whether a shell would act on a character, where this quote is open and this character stands before it.
+fn is_for_a_shell(quote: Option<char>, before: char, character: char) -> bool {
+    match (quote, character) {
+        (None, '|' | '&' | '<' | '>' | '(' | ')' | '\n') | (None | Some('"'), '`') => true,
+        // A comment.
+        (None, '#') => before.is_whitespace(),
+        // A home directory, also within a list of paths.
+        (None, '~') => before.is_whitespace() || matches!(before, '=' | ':'),
+        _ => false,
+    }
 }
 
 /// The words of a part, without their quotes.

@@ -69,19 +69,26 @@ impl Or {
 
 /// What stands after a `$`, and what follows it.
 fn reference(piece: &str) -> Option<(Piece, &str)> {
-    let unset = || Or::Unset(String::new());
     let Some(inner) = piece.strip_prefix('{') else {
         let (name, rest) = named(piece)?;
-        return Some((Piece::Own { name, or: unset() }, rest));
+        return Some((Piece::Own { name, or: Or::Unset(String::new()) }, rest));
     };
     let (inner, rest) = inner.split_once('}')?;
     let (name, form) = named(inner)?;
-    // The longer forms first.
-    let forms: [(&str, fn(String) -> Or); 4] =
-        [(":-", Or::Empty), (":+", Or::Full), ("-", Or::Unset), ("+", Or::Set)];
-    let mut read = forms.iter().filter_map(|(sign, or)| Some(or(form.strip_prefix(sign)?.into())));
-    let or = if form.is_empty() { unset() } else { read.next()? };
-    Some((Piece::Own { name, or }, rest))
+    Some((Piece::Own { name, or: or(form)? }, rest))
+}
+
+/// What stands behind a name in braces.
+fn or(form: &str) -> Option<Or> {
+    let text = |sign: &str| form.strip_prefix(sign).map(str::to_owned);
+    if form.is_empty() {
+        return Some(Or::Unset(String::new()));
+    }
+    text(":-")
+        .map(Or::Empty)
+        .or_else(|| text(":+").map(Or::Full))
+        .or_else(|| text("-").map(Or::Unset))
+        .or_else(|| text("+").map(Or::Set))
 }
 
 /// The name that a text begins with, and what follows it.

@@ -107,7 +107,7 @@ async fn unheard(mut output: ChildStdout, mut errors: ChildStderr) -> Infallible
 /// Comes back when a command has had its time. In a pod that ends it has the pod's, and the kubelet ends it then.
 async fn grace(mut ending: watch::Receiver<bool>) {
     if timeout(GRACE, ending.wait_for(|is| *is)).await.is_ok() {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

@@ -16,6 +16,9 @@ use nix::unistd::geteuid;
 /// Names a suite whose skip is a failure; several by blanks or commas.
 const REQUIRE: &str = "WARREN_TEST_REQUIRE";
 
+/// Where RHEL has Open MPI, and on no path before a module is loaded.
+const RHEL_OPEN_MPI: &str = "/usr/lib64/openmpi/bin";
+
 /// All there are.
 const SUITES: [&str; 18] = [
     "clock",
@@ -118,13 +121,27 @@ pub fn mandoc() -> bool {
 /// When it was asked for and cannot.
 #[must_use]
 pub fn mpi() -> bool {
-    let missing = ["mpirun", "orted", "ip", "unshare", "nsenter", "setpriv"];
-    let missing = match missing.iter().find(|name| !on_path(name)) {
-        _ if !geteuid().is_root() => Some("only root can make network namespaces"),
-        Some(_) => Some("Open MPI or iproute2 is missing: run packaging/prerequisites mpi"),
-        None => None,
+    let open_mpi = ["mpirun", "orted"];
+    let is_there = |name: &&str| on_path(name) || Path::new(RHEL_OPEN_MPI).join(name).exists();
+    let tools = ["ip", "unshare", "nsenter", "setpriv"];
+    let missing = if !geteuid().is_root() {
+        Some("only root can make network namespaces")
+    } else if !open_mpi.iter().all(is_there) || !tools.iter().all(|name| on_path(name)) {
+        Some("Open MPI or iproute2 is missing: run packaging/prerequisites mpi")
+    } else if !makes_networks() {
+        Some("`unshare --net` fails: root may make no network namespaces here")
+    } else {
+        None
     };
     open("mpi", missing)
+}
+
+/// Whether root may make a network namespace: in a container it needs a capability.
+fn makes_networks() -> bool {
+    #[expect(clippy::disallowed_methods, reason = "a look at this machine, before anything runs")]
+    let done =
+        std::process::Command::new("unshare").args(["--net", "--uts", "--mount", "true"]).output();
+    done.is_ok_and(|done| done.status.success())
 }
 
 /// The same with MPICH's mpirun, as Debian names it beside another.

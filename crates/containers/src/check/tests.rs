@@ -67,14 +67,14 @@ fn each_fault_names_its_field_and_who_mends_it() {
         (
             |it| {
                 it["spec"]["containers"][0]["volumeMounts"] =
-                    json!([{"name": "v", "mountPath": "/nnf/keys"}])
+                    json!([{"name": "v", "mountPath": "/nnf/keys"}]);
             },
             "data.spec: container \"app\" has a volumeMount at /nnf/keys: /nnf is kept for Warren's own files; the administrator mounts it elsewhere",
         ),
         (
             |it| {
                 it["spec"]["initContainers"] = json!([{"name": "first", "image": "i",
-                "volumeMounts": [{"name": "v", "mountPath": "/etc/mpi/"}]}])
+                "volumeMounts": [{"name": "v", "mountPath": "/etc/mpi/"}]}]);
             },
             "container \"first\" has a volumeMount at /etc/mpi/: /etc/mpi is kept",
         ),
@@ -121,14 +121,14 @@ fn each_fault_of_mpi_names_its_field_and_who_mends_it() {
         (
             |it| {
                 it["worker"]["containers"][0]["readinessProbe"] =
-                    json!({"exec": {"command": ["true"]}})
+                    json!({"exec": {"command": ["true"]}});
             },
             "data.mpiSpec.worker: container \"app\" has a readinessProbe",
         ),
         (
             |it| {
                 it["launcher"]["containers"][0]["readinessProbe"] =
-                    json!({"exec": {"command": ["true"]}})
+                    json!({"exec": {"command": ["true"]}});
             },
             "",
         ),

@@ -113,12 +113,15 @@ const ROWS: [(&str, Row); 64] = [
     ),
     (
         "19 PostRun timeout on MPI",
-        Elsewhere(&[("containers/mpi.rs", "a_launcher_that_does_not_end_is_an_error_in_postrun")]),
+        Elsewhere(&[(
+            "containers/mpi/ends.rs",
+            "a_launcher_that_does_not_end_is_an_error_in_postrun",
+        )]),
     ),
     (
         "20 non-zero exit on MPI",
         Elsewhere(&[(
-            "containers/mpi.rs",
+            "containers/mpi/ends.rs",
             "a_launcher_that_fails_is_an_error_with_its_last_words",
         )]),
     ),

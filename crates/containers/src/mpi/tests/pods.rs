@@ -237,3 +237,23 @@ fn only_pods_of_the_run_reach_its_workers() {
         }
     });
 }
+
+#[test]
+fn pods_and_computes_are_told_the_hosts_that_there_are() {
+    with(&profile("OpenMPI", false), 2, "", |run, _| {
+        let told = crate::environment::of_computes(run);
+        assert_eq!(told["NNF_CONTAINER_HOSTNAMES"], "demo-launcher,demo-worker-0,demo-worker-1");
+        assert_eq!(told["NNF_CONTAINER_NODES"], "rabbit-0 rabbit-1");
+        assert_eq!(told["NNF_CONTAINER_LAUNCHER"], "rabbit-0");
+        let pods = [objects::launcher(run), objects::job(run, 0), objects::job(run, 1)].map(pod_of);
+        let hosts: Vec<String> =
+            pods.iter().filter_map(|pod| pod.spec.as_ref()?.hostname.clone()).collect();
+        assert_eq!(told["NNF_CONTAINER_HOSTNAMES"], hosts.join(","), "as they are called");
+        for pod in pods {
+            let container = to_value(&pod.spec.unwrap().containers[0]).unwrap();
+            let hosts = told["NNF_CONTAINER_HOSTNAMES"].clone();
+            let told = ("NNF_CONTAINER_HOSTNAMES".to_owned(), hosts);
+            assert!(variables(&container).contains(&told), "{container:#}");
+        }
+    });
+}

@@ -74,18 +74,20 @@ fn made(
     files
         .and(earlier(of, attempt.number))
         .and(storages::mounted(view, container, run.rabbits()))
-        .then(|| {
-            let all = (0..run.placement.len()).filter_map(|place| objects::job(&run, place));
-            let missing = all.filter(|job| !of.jobs.contains_key(&job.name_any()));
-            let missing: Vec<Change> = missing.map(|job| Change::create(&job)).collect();
-            Progress::default().with(missing)
-        })
+        .then(|| workers(of, &run))
         .then(|| match launcher(view, of) {
             Some(launcher) => ready(of, &[launcher]),
             None => workers_ready(view, index, run.placement.len()).then(|| {
                 Progress::default().with(objects::launcher(&run).map(|it| Change::create(&it)))
             }),
         })
+}
+
+/// Makes the workers that are not there.
+fn workers(of: &Objects, run: &Run<'_>) -> Progress {
+    let all = (0..run.placement.len()).filter_map(|place| objects::job(run, place));
+    let missing = all.filter(|job| !of.jobs.contains_key(&job.name_any()));
+    Progress::default().with(missing.map(|job| Change::create(&job)))
 }
 
 /// What pods need before they start: names, who reaches them, files, and keys once there is the ConfigMap that owns them.
@@ -132,25 +134,23 @@ pub(super) fn end(
     }
     let (policy, is_told) = (mpi.policy(), is_failed(view, index, "PostRun"));
     let Some(launcher) = launcher(view, of) else {
-        let is_gone = is_completed(view, index, "PreRun");
-        return match (is_told, is_gone) {
+        if is_told {
             // It went by the policy, and what was told of it stays.
-            (true, _) => Progress { outcome: Outcome::Working, changes: ended(view, of, &policy) },
-            (false, true) => {
-                Progress::failed(internal("the launcher's Job is gone: how it ended is not known"))
-            }
-            (false, false) => Progress::default(),
-        };
+            return Progress { outcome: Outcome::Working, changes: ended(view, of, &policy) };
+        }
+        let is_gone = is_completed(view, index, "PreRun");
+        let gone = "the launcher's Job is gone: how it ended is not known";
+        return if is_gone { Progress::failed(internal(gone)) } else { Progress::default() };
     };
-    let cleaned = || cleaned(of, launcher, &policy);
+    let mut cleaned = cleaned(of, launcher, &policy);
     match state(launcher) {
         State::Failed | State::TooLate => {
-            let mut changes = cleaned();
             let more = if is_told { ended(view, of, &policy) } else { Vec::new() };
-            changes.extend(more.into_iter().filter(|one| !cleaned().contains(one)));
-            Progress::failed(user(why(of, launcher, profile))).with(changes)
+            let more: Vec<_> = more.into_iter().filter(|one| !cleaned.contains(one)).collect();
+            cleaned.extend(more);
+            Progress::failed(user(why(of, launcher, profile))).with(cleaned)
         }
-        State::Succeeded => Progress::default().with(cleaned()),
+        State::Succeeded => Progress::default().with(cleaned),
         State::Suspended => Progress::failed(user(
             "containers are suspended: they are resumed in PreRun only, so go on to Teardown",
         )),
