@@ -104,6 +104,9 @@ async fn measured(directory: &Path, words: &[String]) -> anyhow::Result<Vec<Row>
     }
     drop(run);
     clear(directory)?;
+    if part == Part::Whole {
+        rows.extend(slurm::starts(JOBS)?);
+    }
     Ok(rows)
 }
 
