@@ -156,7 +156,13 @@ async fn ranks_on_all_rabbits(site: &Site) {
     site.jobs_are("ranks", &["ranks-launcher", WORKERS[0], WORKERS[1]]).await;
     site.pods("ranks", 3).await;
     site.job_tells("ranks", "ranks-launcher", ready()).await;
-    site.wait("ranks", "PreRun", "Completed", "").await;
+    let workflow = site.wait("ranks", "PreRun", "Completed", "").await;
+    let hosts = "ranks-launcher,ranks-worker-0,ranks-worker-1";
+    assert_eq!(workflow["status"]["env"]["NNF_CONTAINER_HOSTNAMES"], hosts);
+    pods_of_both_roles_are_found(site).await;
+    let policies = site.network_policies("ranks").await;
+    let own = &policies[0]["spec"]["ingress"][0]["from"][0]["podSelector"]["matchLabels"];
+    assert_eq!(own["nnf.cray.hpe.com/container"], "ranks", "{policies:#?}");
     site.ask("ranks", "PostRun").await;
     site.wait("ranks", "PostRun", "DriverWait", "containers on r to end").await;
     site.job_tells("ranks", "ranks-launcher", ended(0, "")).await;
@@ -169,6 +175,21 @@ async fn ranks_on_all_rabbits(site: &Site) {
         site.wait("ranks", state, "Completed", "").await;
     }
     site.remove("ranks").await;
+}
+
+async fn pods_of_both_roles_are_found(site: &Site) {
+    for pod in site.pods("ranks", 3).await {
+        let ports = &pod["spec"]["containers"][0]["ports"];
+        let is_launcher = pod["metadata"]["labels"]["nnf.cray.hpe.com/role"] == "launcher";
+        assert_eq!(ports[0]["hostPort"].is_u64(), is_launcher, "of a rabbit's port: {pod:#}");
+    }
+    let of = |told: &Value, names: [&str; 2]| -> Vec<[String; 2]> {
+        let text = |one: &Value, name: &str| one[name].as_str().unwrap_or_default().to_owned();
+        told.as_array().unwrap().iter().map(|one| names.map(|name| text(one, name))).collect()
+    };
+    let told = site.warren(&["containers", "ranks", "--json"]).await;
+    let expected = [["r", "launcher"], ["r", "worker"], ["s", "worker"]];
+    assert_eq!(of(&told, ["rabbit", "role"]), expected, "{told:#}");
 }
 
 async fn suspended_and_resumed(site: &Site) {

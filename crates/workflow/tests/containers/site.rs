@@ -235,6 +235,12 @@ impl Site {
         .collect()
     }
 
+    /// What says who reaches the workers of a workflow.
+    pub(crate) async fn network_policies(&self, name: &str) -> Vec<Value> {
+        let all = self.of::<NetworkPolicy>(name).await;
+        all.into_iter().map(|policy| to_value(policy).unwrap()).collect()
+    }
+
     /// Names of the Jobs of a workflow, once they are these.
     pub(crate) async fn jobs_are(&self, name: &str, expected: &[&str]) {
         until(&format!("Jobs {expected:?}"), async || {
