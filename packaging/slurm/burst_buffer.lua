@@ -276,11 +276,16 @@ function slurm_bb_data_out(job_id)
     return post_run(job_id, "")
 end
 
--- Slurm requeues a job whose storage could not be made, and has told it why by now.
+-- Slurm requeues a job whose storage could not be made, and has told it why by now. It begins again after two minutes at the earliest.
 local function after_failure(id)
-    local then_do = {hold = "scontrol hold ", cancel = "scancel "}
-    local command = then_do[settings.WARREN_ON_FAILURE]
-    if command then run(command .. id .. " 2>&1") end
+    if settings.WARREN_ON_FAILURE == "hold" then run("scontrol hold " .. id .. " 2>&1") end
+    if settings.WARREN_ON_FAILURE ~= "cancel" then return end
+    -- Slurm kills what runs of a job that it cancels: this teardown, too, and at times the one after it. It is asked once this is
+    -- over, which Slurm sees when nobody has this function's files any more.
+    local close = "for fd in /proc/$$/fd/*; do fd=${fd##*/}; ((fd < 3)) || exec {fd}>&-; done; "
+    local state = "squeue --noheader --states=all --jobs=" .. id .. " --Format=BurstBufferState:16"
+    local over = "for try in {1..60}; do [[ $(" .. state .. ") = teardown* ]] || break; sleep 1; done; "
+    run("(setsid bash -c " .. quoted(close .. over .. "scancel " .. id) .. " </dev/null >/dev/null 2>&1 &)")
 end
 
 function slurm_bb_job_teardown(job_id, script, hurry)
