@@ -14,7 +14,7 @@ fn an_xfs_workflow_lives_from_proposal_to_teardown_and_leaves_nothing() -> anyho
         return Ok(());
     }
     let mut flow = Flow::new(3, "life")?;
-    flow.create(&[XFS])?;
+    flow.create(&[documented()?])?;
     let workflow = flow.wait("Proposal", "Completed")?;
     let breakdown = &workflow["status"]["directiveBreakdowns"][0];
     ensure!(breakdown["name"] == "life-0", "{workflow:#}");
@@ -28,6 +28,13 @@ fn an_xfs_workflow_lives_from_proposal_to_teardown_and_leaves_nothing() -> anyho
     }
     flow.delete()?;
     flow.end()
+}
+
+/// The first block of the page for users.
+fn documented() -> anyhow::Result<&'static str> {
+    let page = include_str!("../../docs/workflows.md");
+    let mut blocks = page.lines().filter_map(|line| line.strip_prefix("    "));
+    blocks.next().filter(|line| line.starts_with("#DW jobdw type=xfs")).context("its first block")
 }
 
 /// Every compute writes and reads in what the environment names, and finds what nobody else wrote.

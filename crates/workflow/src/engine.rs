@@ -10,10 +10,10 @@ use std::{
 use api::{
     ClientMount, Computes, DWDirectiveRule, DirectiveBreakdown, NnfContainerProfile, NnfLustreMgt,
     NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
-    PersistentStorageInstance, Servers, Storage, SystemConfiguration, SystemStatus, Workflow,
-    names::label,
+    PersistentStorageInstance, RabbitLabels, Servers, Storage, SystemConfiguration, SystemStatus,
+    Workflow, names::label,
 };
-use controller::{Queue, Retry, WatchHealth, Watched, watch};
+use controller::{ObjectKey, Queue, Retry, WatchHealth, Watched, watch};
 use futures::{
     FutureExt, StreamExt,
     stream::{self, BoxStream},
@@ -140,7 +140,7 @@ struct Engine {
     world: World,
     rules: Rules,
     queue: Queue<Key>,
-    passes: JoinSet<(Key, u64, Made)>,
+    passes: JoinSet<Pass>,
     /// Whose last plan left something to wait for, and whether something was wrong.
     waiting: BTreeMap<Key, bool>,
     /// Who fills a Servers now. One at a time: the next must know what the one before took.
@@ -149,6 +149,17 @@ struct Engine {
     /// What the API did not do, as last logged.
     refused: BTreeMap<Key, Vec<String>>,
     is_started: bool,
+}
+
+/// What became of the changes of one plan.
+#[derive(Debug)]
+struct Pass {
+    key: Key,
+    /// How many lists the watches had brought when it began.
+    lists: u64,
+    /// Block storage that the API was asked to create.
+    blocks: Vec<ObjectKey>,
+    made: Made,
 }
 
 impl Engine {
@@ -246,10 +257,20 @@ impl Engine {
         if places {
             self.placing = Some(key.clone());
         }
+        self.make(key, changes);
+    }
+
+    /// Has changes made. What is to be created counts from now on: whoever is planned next must know what is taken.
+    fn make(&mut self, key: Key, changes: Vec<Change>) {
+        let mut blocks = Vec::new();
+        for (at, owner) in changes.iter().filter_map(new_block) {
+            self.world.site.ledger.begin(at.clone(), owner);
+            blocks.push(at);
+        }
         let (client, lists) = (self.client.clone(), self.world.lists());
         self.passes.spawn(async move {
             let made = execute(&client, changes).await;
-            (key, lists, made)
+            Pass { key, lists, blocks, made }
         });
     }
 
@@ -265,8 +286,8 @@ impl Engine {
         plan
     }
 
-    fn ended(&mut self, ended: Result<(Key, u64, Made), JoinError>) {
-        let (key, lists, made) = match ended {
+    fn ended(&mut self, ended: Result<Pass, JoinError>) {
+        let Pass { key, lists, blocks, made } = match ended {
             Ok(ended) => ended,
             // A defect of the executor: the coordinator ends with it, and starts anew.
             Err(error) => std::panic::resume_unwind(error.into_panic()),
@@ -275,6 +296,7 @@ impl Engine {
             let wakes = self.stored(stored, lists);
             self.wake(wakes);
         }
+        blocks.iter().for_each(|at| self.world.site.ledger.end(at));
         if self.placing.as_ref() == Some(&key) {
             self.placing = None;
             std::mem::take(&mut self.after_placing)
@@ -337,6 +359,17 @@ fn take<K: Kept>(world: &mut World, object: DynamicObject, is_new: Option<u64>) 
     }
 }
 
+/// The place of block storage that a change creates, and its Servers.
+fn new_block(change: &Change) -> Option<(ObjectKey, ObjectKey)> {
+    let Change::Create(target, object) = change else { return None };
+    if target.resource.kind != "NnfNodeBlockStorage" {
+        return None;
+    }
+    let owner = object.owner()?;
+    let at = (target.namespace.clone(), target.name.clone());
+    Some((at, (owner.namespace.to_owned(), owner.name.to_owned())))
+}
+
 /// Whether a change says where allocations go, or who has which ports.
 fn fills_servers(change: &Change) -> bool {
     let (Change::Patch(target, patch) | Change::Status(target, patch)) = change else {
@@ -359,13 +392,61 @@ async fn sleep_until(due: Option<tokio::time::Instant>) {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{from_value, json};
+
     use super::*;
+
+    fn engine() -> Engine {
+        let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let client = Client::try_from(nowhere).unwrap();
+        Engine::new(client, Settings::default(), Rules::default())
+    }
+
+    fn place(name: &str) -> ObjectKey {
+        ("default".to_owned(), name.to_owned())
+    }
+
+    fn servers(name: &str, since: &str) -> Servers {
+        from_value(json!({
+            "metadata": {"name": name, "namespace": "default", "creationTimestamp": since},
+            "spec": {"allocationSets": [{"label": "xfs", "allocationSize": 60,
+                "storage": [{"name": "r", "allocationCount": 1}]}]},
+        }))
+        .unwrap()
+    }
+
+    /// A workload manager may fill an older Servers at that moment: it would be promised the same bytes.
+    #[tokio::test]
+    async fn what_is_being_created_counts_until_the_api_refused_it() {
+        let mut engine = engine();
+        let (older, younger) = (place("older"), place("younger"));
+        let ledger = &mut engine.world.site.ledger;
+        ledger.promise(&older, Some(&servers("older", "2026-11-24T10:00:00Z")));
+        ledger.promise(&younger, Some(&servers("younger", "2026-11-24T10:00:01Z")));
+        let node: NnfNode = from_value(json!({
+            "metadata": {"name": "nnf-nlc", "namespace": "r"}, "spec": {"state": "Enable"},
+            "status": {"capacity": 100, "capacityAllocated": 0},
+        }))
+        .unwrap();
+        let block: NnfNodeBlockStorage = from_value(json!({
+            "metadata": {"name": "b", "namespace": "r", "labels": {
+                label::OWNER_KIND: "Servers", label::OWNER_NAME: "younger", label::OWNER_NAMESPACE: "default"}},
+            "spec": {"sharedAllocation": true, "allocations": []},
+        }))
+        .unwrap();
+        let free = |engine: &Engine| engine.world.site.ledger.space("r", &node, &older).free;
+        assert_eq!(free(&engine), 100);
+        engine.make(Key::Workflow(place("w")), vec![Change::create(&block)]);
+        assert_eq!(free(&engine), 40);
+        let ended = engine.passes.join_next().await.unwrap();
+        assert_eq!(ended.as_ref().unwrap().made.failures.len(), 1);
+        engine.ended(ended);
+        assert_eq!(free(&engine), 100);
+    }
 
     #[tokio::test]
     async fn a_thousand_reports_at_once_are_planned_for_once() {
-        let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
-        let client = Client::try_from(nowhere).unwrap();
-        let mut engine = Engine::new(client, Settings::default(), Rules::default());
+        let mut engine = engine();
         let report = |_| {
             let key = Key::Workflow(("default".to_owned(), "w".to_owned()));
             Update(Box::new(move |_| vec![Wake::Key(key)]))

@@ -3,7 +3,7 @@
 //! An NnfNode tells what its drives have free and what is allocated on them. A promise is a Servers that names the rabbit; it
 //! counts from the moment it is written, until its storage is gone. Of an allocation that was made, the promise or what was
 //! allocated counts, whichever is more, and never both. Of two promises that do not both fit and of which nothing is made, the
-//! older Servers comes first: otherwise each would wait for the other.
+//! older Servers comes first: otherwise each would wait for the other. What the API is asked to create now counts as made.
 
 use std::collections::BTreeMap;
 
@@ -20,6 +20,8 @@ pub struct Ledger {
     promised: BTreeMap<ObjectKey, Promise>,
     /// By rabbit, by name of the NnfNodeBlockStorage: its Servers, if this engine made it, and bytes.
     allocated: BTreeMap<String, BTreeMap<String, (Option<ObjectKey>, i64)>>,
+    /// By rabbit and name of the NnfNodeBlockStorage that the API is asked to create: its Servers.
+    in_flight: BTreeMap<ObjectKey, ObjectKey>,
 }
 
 /// What a Servers names.
@@ -67,13 +69,29 @@ impl Ledger {
     pub fn mgs_of(&self, rabbit: &str, asking: &ObjectKey) -> Option<&ObjectKey> {
         let mine = self.promised.get(asking).map(|promise| (&promise.since, asking));
         let made = self.allocated.get(rabbit).into_iter().flat_map(BTreeMap::values);
-        let made: Vec<&ObjectKey> = made.filter_map(|(owner, _)| owner.as_ref()).collect();
+        let made = made.filter_map(|(owner, _)| owner.as_ref());
+        let made: Vec<&ObjectKey> = made.chain(self.in_flight_on(rabbit)).collect();
         let others = self.promised.iter().filter(|(place, promise)| {
             let is_first = mine.is_none_or(|mine| (&promise.since, *place) < mine);
             *place != asking && (is_first || made.contains(place))
         });
         let mut on = others.filter(|(_, promise)| promise.mgs.as_deref() == Some(rabbit));
         on.next().map(|(place, _)| place)
+    }
+
+    /// The API is asked to create an object.
+    pub fn begin(&mut self, at: ObjectKey, owner: ObjectKey) {
+        self.in_flight.insert(at, owner);
+    }
+
+    /// It has answered.
+    pub fn end(&mut self, at: &ObjectKey) {
+        self.in_flight.remove(at);
+    }
+
+    fn in_flight_on(&self, rabbit: &str) -> impl Iterator<Item = &ObjectKey> {
+        let here = self.in_flight.iter().filter(move |((on, _), _)| on == rabbit);
+        here.map(|(_, owner)| owner)
     }
 
     /// Takes in what was allocated by an object.
@@ -110,6 +128,9 @@ impl Ledger {
                 Some(owner) => *made.entry(owner).or_default() += bytes,
                 None => others = others.saturating_add(*bytes),
             }
+        }
+        for owner in self.in_flight_on(rabbit) {
+            made.entry(owner).or_default();
         }
         let mut taken = foreign.saturating_add(others);
         let mine = self.promised.get(asking).map(|promise| (&promise.since, asking));
@@ -201,6 +222,10 @@ mod tests {
         assert_eq!((free(&ledger, &older), free(&ledger, &younger)), (100, 40));
         assert_eq!(free(&ledger, &new), -20, "who has no Servers yet is behind both");
         let at = ("r".to_owned(), "b".to_owned());
+        ledger.begin(at.clone(), younger.clone());
+        assert_eq!(free(&ledger, &older), 40, "the API is asked for the younger one's");
+        ledger.end(&at);
+        assert_eq!(free(&ledger, &older), 100, "the API refused it");
         ledger.allocate(&at, Some(younger.clone()), Some(&block(0)));
         assert_eq!(free(&ledger, &older), 40, "the younger one's is being made");
     }

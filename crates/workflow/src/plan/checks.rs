@@ -221,10 +221,10 @@ pub fn space(view: &View<'_>, servers: &Servers) -> Checked {
                 space.total
             )));
         }
+        // How many are free changes with each allocation of anybody; told, every change would be a write of every such workflow.
         if needed > space.free {
             return Err(passing(format!(
-                "{rabbit}: insufficient capacity available: {needed} bytes are asked for, and {} are free; it goes on when other jobs give theirs back",
-                space.free.max(0)
+                "{rabbit}: insufficient capacity available: {needed} bytes are asked for, and fewer are free; it goes on when other jobs give theirs back"
             )));
         }
     }

@@ -286,7 +286,7 @@ impl World {
         }
         let (old, new) = (&old.spec.consumer_references, &new.spec.consumer_references);
         // Whoever is to destroy it waited for the last.
-        let all = new.is_empty().then(|| self.wake_instance(at)).unwrap_or_default();
+        let all = if new.is_empty() { self.wake_instance(at) } else { Vec::new() };
         let differ = old.iter().filter(|one| !new.contains(one));
         let differ = differ.chain(new.iter().filter(|one| !old.contains(one)));
         let wakes = differ.flat_map(|one| self.wake_consumer(one));

@@ -101,6 +101,26 @@ impl Site {
         self.is_clean();
     }
 
+    /// Neither by the engine that ran nor by one that starts now.
+    fn nothing_is_promised(&self) {
+        let fresh = self.world();
+        let nobody = (String::new(), String::new());
+        for world in [Some(&fresh), self.live.world(self)].into_iter().flatten() {
+            for (rabbit, node) in &world.site.nodes {
+                let space = world.site.ledger.space(rabbit, node, &nobody);
+                assert_eq!(space.free, space.total, "bytes of {rabbit} are promised");
+            }
+        }
+    }
+
+    fn no_port_is_in_use(&self) {
+        for (at, record) in self.objects.iter().filter(|(at, _)| at.0 == "NnfPortManager") {
+            let entries = record["status"]["allocations"].as_array().into_iter().flatten();
+            let used: Vec<_> = entries.filter(|entry| entry["status"] == "InUse").collect();
+            assert!(used.is_empty(), "{at:?}: {used:?}");
+        }
+    }
+
     pub(crate) fn is_clean(&self) {
         let shared = [
             "DWDirectiveRule",
@@ -122,5 +142,7 @@ impl Site {
             .collect();
         assert!(left.is_empty(), "left: {left:?}");
         self.nothing_is_claimed();
+        self.nothing_is_promised();
+        self.no_port_is_in_use();
     }
 }

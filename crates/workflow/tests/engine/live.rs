@@ -15,7 +15,7 @@ use k8s_openapi::api::{
 };
 use serde_json::Value;
 use workflow::{
-    Containers,
+    Containers, IndexNames,
     plan::plan_key,
     progress::Outcome,
     world::{Kept, Key, Wake, World},
@@ -26,6 +26,14 @@ use crate::site::{At, Site, read};
 /// An engine that runs, unless it was not started yet.
 #[derive(Debug, Default)]
 pub(crate) struct Live(Option<Running>);
+
+impl Live {
+    /// What the engine that runs knows, if it has heard of everything.
+    pub(crate) fn world(&self, site: &Site) -> Option<&World> {
+        let running = self.0.as_ref().filter(|running| running.seen == site.objects);
+        running.map(|running| &running.world)
+    }
+}
 
 impl Clone for Live {
     /// The copy of a site starts an engine of its own.
@@ -43,6 +51,7 @@ struct Running {
     unreadable: Vec<At>,
     /// Where it was told to run containers.
     containers: Option<Containers>,
+    index_names: IndexNames,
     woken: BTreeSet<Key>,
     /// Whose last plan left something to wait for, and whether something was wrong.
     waiting: BTreeMap<Key, bool>,
@@ -131,7 +140,9 @@ impl Site {
     pub(crate) fn settle(&mut self) {
         // What it has read once it knows, whatever becomes of it: what cannot be read is there when it starts.
         let is_same = |running: &Running| {
-            running.unreadable == self.unreadable && running.containers == self.containers
+            running.unreadable == self.unreadable
+                && running.containers == self.containers
+                && running.index_names == self.index_names
         };
         let running = self.live.0.take().filter(is_same);
         let mut running = running.unwrap_or_else(|| self.started());
@@ -155,6 +166,7 @@ impl Site {
             seen: self.objects.clone(),
             unreadable: self.unreadable.clone(),
             containers: self.containers.clone(),
+            index_names: self.index_names,
             woken,
             waiting: BTreeMap::new(),
         }

@@ -1,6 +1,7 @@
 //! Lives without mishap.
 
 use serde_json::json;
+use workflow::IndexNames;
 
 use crate::{
     job::{GIB, STATES, directive},
@@ -73,6 +74,26 @@ fn a_compute_keeps_its_allocation_and_the_tree_is_in_the_jobs_order() {
     site.settle();
     assert_eq!((data(&site, "c3"), data(&site, "c1")), (0, 1));
     site.remove("w");
+}
+
+/// As NNF's data movers expect it: they know neither `node-<k>` nor the links.
+#[test]
+fn a_site_may_have_its_trees_named_after_the_rabbit() {
+    for kind in ["raw", "gfs2"] {
+        let mut site = Site::new(3, 100 * GIB);
+        site.index_names = IndexNames::Rabbit;
+        site.bring("w", &[directive(kind, "scratch")], "PreRun", &["c3", "c1"]);
+        let uid = site.workflow("w")["metadata"]["uid"].as_str().unwrap().to_owned();
+        let tree = &site.get("ClientMount", "r", "default-w-0-servers")["spec"]["mounts"];
+        for (index, compute) in ["c3", "c1"].iter().enumerate() {
+            assert_eq!(tree[index]["mountPath"], format!("/mnt/nnf/{uid}-0/r-{index}"), "{kind}");
+            assert_eq!(tree[index]["compute"], *compute, "{kind}");
+        }
+        // Where a compute mounts it does not change.
+        let own = &site.get("ClientMount", "c3", "default-w-0-computes")["spec"]["mounts"][0];
+        assert_eq!(own["mountPath"], format!("/mnt/nnf/{uid}-0"), "{kind}");
+        site.remove("w");
+    }
 }
 
 #[test]

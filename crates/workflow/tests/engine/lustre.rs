@@ -5,6 +5,7 @@ mod faults;
 mod lives;
 mod names;
 mod persistent;
+mod placement;
 mod pools;
 mod samples;
 

@@ -4,6 +4,7 @@
 
 mod computes;
 mod containers;
+mod docs;
 mod faults;
 mod job;
 mod live;

@@ -312,7 +312,10 @@ const ROWS: [(&str, Row); 64] = [
     ),
     (
         "Servers: too small, wrong label, doubled set, unknown storage, single server, total, small pieces",
-        Elsewhere(&[("refusals.rs", "a_placement_that_does_not_fit_the_breakdown_is_told")]),
+        Elsewhere(&[
+            ("refusals.rs", "a_placement_that_does_not_fit_the_breakdown_is_told"),
+            ("lustre/placement.rs", "sets_of_targets_that_do_not_fit_the_breakdown_are_told"),
+        ]),
     ),
     (
         "Servers: labels, colocation, counts, capacity and health, which those controllers do not check",

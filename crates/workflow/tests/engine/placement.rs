@@ -34,6 +34,26 @@ fn two_jobs_that_fit_one_after_the_other_do_not_run_at_once() {
 }
 
 #[test]
+fn bytes_that_come_and_go_are_no_news_to_who_waits_for_more() {
+    let mut site = Site::new(2, 3 * GIB);
+    site.bring("a", &[directive("xfs", "scratch")], "Setup", &["c1", "c2"]);
+    site.create("b", &[directive("xfs", "scratch")]);
+    site.settle();
+    site.fill_computes("b", &["c1", "c2"]);
+    site.ask("b", "Setup");
+    site.settle();
+    assert_eq!(site.told("b").2, "TransientCondition");
+    let before = site.workflow("b").clone();
+    for bytes in 1..4 {
+        site.edit("NnfNode", "r", "nnf-nlc", |object| {
+            object["status"]["capacity"] = json!(3 * GIB - bytes);
+        });
+        site.settle();
+    }
+    assert_eq!(*site.workflow("b"), before, "each of many such workflows would be written");
+}
+
+#[test]
 fn what_no_rabbit_has_is_an_error_at_once() {
     let mut site = Site::new(2, GIB);
     site.create("w", &[directive("xfs", "scratch")]);

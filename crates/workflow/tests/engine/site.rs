@@ -19,7 +19,7 @@ use k8s_openapi::{
 };
 use serde_json::{Value, json};
 use workflow::{
-    Containers, Settings,
+    Containers, IndexNames, Settings,
     change::Change,
     plan::plan_key,
     shipped,
@@ -48,6 +48,8 @@ pub(crate) struct Site {
     pub(crate) dead: Vec<String>,
     /// Where containers run, if any do.
     pub(crate) containers: Option<Containers>,
+    /// How a rabbit's tree of allocations is named.
+    pub(crate) index_names: IndexNames,
     /// Containers that are asked to end do not.
     pub(crate) pods_stay: bool,
     /// Secrets that the engine of this moment knows of, as it made them or found them there.
@@ -350,7 +352,9 @@ impl Site {
     /// All there is, as the engine sees it after a start.
     pub(crate) fn world(&self) -> World {
         let containers = self.containers.clone();
-        let mut world = World::new(Settings { containers, ..Settings::default() });
+        let settings =
+            Settings { containers, index_names: self.index_names, ..Settings::default() };
+        let mut world = World::new(settings);
         self.list::<Workflow>(&mut world);
         self.list::<Computes>(&mut world);
         self.list::<DirectiveBreakdown>(&mut world);

@@ -223,15 +223,17 @@ fn objects_of_storage_in_use_that_somebody_deletes_are_kept_or_told() {
         "NnfLustreMGT",
         "ClientMount",
     ];
-    // Of Lustre there are two targets, the management target's object, and a mount on the rabbit.
-    for (kind, count) in [("xfs", 5), ("lustre", 5 + 4)] {
-        let mut site = Site::new(1, 100 * GIB);
-        site.keep(kind, "kept", &["c1"]);
-        site.bring("use", &uses("kept"), "PreRun", &["c1"]);
-        let places = site.objects.keys().filter(|at| of.contains(&&*at.0)).cloned();
-        let places: Vec<_> = places.collect();
-        assert_eq!(places.len(), count, "{places:?}");
-        places.iter().for_each(|place| without(site.clone(), place));
+    // Of gfs2 and Lustre there is a mount on the rabbit; of Lustre two targets, and the management target's object.
+    for (kind, storage, mounts) in [("xfs", 4, 1), ("gfs2", 4, 2), ("lustre", 4 + 3, 2)] {
+        for (state, mounts) in [("Setup", 0), ("PreRun", mounts), ("PostRun", mounts)] {
+            let mut site = Site::new(1, 100 * GIB);
+            site.keep(kind, "kept", &["c1"]);
+            site.bring("use", &uses("kept"), state, &["c1"]);
+            let places = site.objects.keys().filter(|at| of.contains(&&*at.0)).cloned();
+            let places: Vec<_> = places.collect();
+            assert_eq!(places.len(), storage + mounts, "{state}: {places:?}");
+            places.iter().for_each(|place| without(site.clone(), place));
+        }
     }
 }
 
@@ -244,7 +246,11 @@ fn without(mut site: Site, place: &At) {
         let error = site.instance("kept")["status"]["error"]["userMessage"].to_string();
         assert!(error.contains("is gone, and its data with it"), "{error}");
     }
-    site.go("use", "Teardown");
+    if site.is_ready("use", "PreRun") {
+        site.go("use", "PostRun");
+    }
+    site.ask("use", "Teardown");
+    site.settle();
     assert!(site.is_ready("use", "Teardown"), "{place:?}: {:?}", site.told("use"));
     site.delete(&at("Workflow", "default", "use"));
     site.settle();
