@@ -430,7 +430,8 @@ mod tests {
         .unwrap();
         let block: NnfNodeBlockStorage = from_value(json!({
             "metadata": {"name": "b", "namespace": "r", "labels": {
-                label::OWNER_KIND: "Servers", label::OWNER_NAME: "younger", label::OWNER_NAMESPACE: "default"}},
+                label::OWNER_KIND: "Servers", label::OWNER_NAME: "younger", label::OWNER_NAMESPACE: "default",
+                label::OWNER_UID: "u"}},
             "spec": {"sharedAllocation": true, "allocations": []},
         }))
         .unwrap();

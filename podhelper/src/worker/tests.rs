@@ -102,8 +102,14 @@ fn text(bytes: &[u8]) -> String {
 
 /// The next line that a command says: the number of a process.
 async fn process(messages: &mut Messages<client::TlsStream<TcpStream>>) -> i32 {
-    let Some(Ok(Message::Output(bytes))) = messages.next().await else { panic!("no output") };
-    text(&bytes).trim().parse().unwrap()
+    loop {
+        match messages.next().await {
+            Some(Ok(Message::Output(bytes))) => return text(&bytes).trim().parse().unwrap(),
+            // The end of what it complains of may be heard first.
+            Some(Ok(Message::Errors(bytes))) if bytes.is_empty() => {}
+            other => panic!("no output: {other:?}"),
+        }
+    }
 }
 
 async fn until_gone(process: i32) {
