@@ -19,7 +19,8 @@ impl Slurm {
     /// # Errors
     /// When it has not in time.
     pub fn wait_for_saved_buffers(&self, jobs: &[Job]) -> anyhow::Result<()> {
-        until("Slurm to save its burst buffers", patience(), || {
+        // It does between two looks at its pools, which take longer while calls of other jobs wait.
+        until("Slurm to save its burst buffers", 3 * patience(), || {
             let state = fs::read(self.directory.join("state/burst_buffer_lua_state"))
                 .context("read Slurm's state")?;
             let lost = jobs.iter().find(|job| !is_named(&state, **job));
