@@ -1,7 +1,7 @@
 --[[
 burst_buffer.lua: storage for the #DW directives of Slurm's jobs. It lies beside slurm.conf; docs/slurm.md installs it.
 
-Each function makes one or two calls of `warren workload`, which wait at the coordinator and never poll. What Slurm calls a job
+Each function makes one or two calls of `warren workload`, which wait at the coordinator and do not poll. What Slurm calls a job
 leaves nothing behind here but two files beside the job's script: `warren.env`, its variables, and `warren.failed`.
 
   job_process   check      in slurmctld: at most 2 s
@@ -281,7 +281,8 @@ local function after_failure(id)
     if settings.WARREN_ON_FAILURE == "hold" then run("scontrol hold " .. id .. " 2>&1") end
     if settings.WARREN_ON_FAILURE ~= "cancel" then return end
     -- Slurm kills what runs of a job that it cancels: this teardown, too, and at times the one after it. It is asked once this is
-    -- over, which Slurm sees when nobody has this function's files any more.
+    -- over, which Slurm sees when nobody has this function's files any more. Slurm has no event for that, so this one case asks each
+    -- second, a minute at most. When it is killed the job is requeued, as without the setting.
     local close = "for fd in /proc/$$/fd/*; do fd=${fd##*/}; ((fd < 3)) || exec {fd}>&-; done; "
     local state = "squeue --noheader --states=all --jobs=" .. id .. " --Format=BurstBufferState:16"
     local over = "for try in {1..60}; do [[ $(" .. state .. ") = teardown* ]] || break; sleep 1; done; "
