@@ -12,7 +12,7 @@ demo: ## the main job on this box: volumes carved, mounted on three computes, re
 test: ## every suite this machine can run, from a clean clone; says loudly what it skips and why
 	@tests/run
 
-kube: ## the suites on a real kube-apiserver, etcd and kube-controller-manager (built once with Go if not there)
+kube: ## the suites on a real kube-apiserver, etcd and kube-controller-manager (built once with Go); LONG=1 for an hour of faults
 	@tests/kube
 
 lab: ## scenarios in guests with emulated NVMe drives and kernels of their own; SCENARIO=name for one (root, Debian 12)

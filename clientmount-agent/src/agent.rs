@@ -28,7 +28,7 @@ use crate::{
 use agent::{
     clean_up::CleanUp,
     error::Failure,
-    holders::Holders,
+    holders::HolderWatch,
     link::LinkEvent,
     outbox::Outbox,
     reconcile::{Work, WorkResult},
@@ -64,7 +64,7 @@ pub struct Agent {
     /// The newest failure of each object that fails, by uid.
     failing: BTreeMap<String, String>,
     /// Waits for the end of processes that keep an object's mounts in use.
-    holders: Holders<String>,
+    holders: HolderWatch<String>,
     view: Arc<View>,
     /// Requests of scripts; `None` when nobody serves them.
     requests: Option<mpsc::Receiver<Request>>,
@@ -94,7 +94,7 @@ impl Agent {
             kept_paths: BTreeSet::new(),
             workers: JoinSet::new(),
             failing: BTreeMap::new(),
-            holders: Holders::default(),
+            holders: HolderWatch::default(),
             view: Arc::default(),
             requests: None,
             detaching: BTreeMap::new(),
@@ -211,7 +211,7 @@ impl Agent {
 
     fn start_object(&mut self, uid: &str, now: Instant) {
         match self.objects.work(uid) {
-            Some(Work { dropped, now: Err(outcome), .. })
+            Some(Work { dropped, units: Err(outcome), .. })
                 if dropped.is_empty() && !outcome.done() =>
             {
                 let result = WorkResult { outcome, unmounted: Vec::new() };

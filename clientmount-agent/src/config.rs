@@ -8,7 +8,8 @@ use std::{
 
 use apiclient::{Address, Credentials};
 use clap::{CommandFactory, FromArgMatches, Parser};
-use daemon::{LogArgs, ZapArgs, short_help, translate};
+use daemon::{LogArgs, ZapArgs, translate};
+use help::{help_on_a_screen, short_help};
 use storage::{
     desired::{AllowedRoots, MountPointError},
     linux::{DriveConfig, LinuxConfig},
@@ -23,7 +24,7 @@ use agent::{
     volumes::Volumes,
 };
 
-/// The flags that `-h` shows.
+/// The flags that `--help` shows.
 const COMMON: [&str; 8] =
     ["node", "mount_roots", "coordinator", "ca", "certificate", "key", "api", "log_level"];
 
@@ -34,7 +35,7 @@ const COMMON: [&str; 8] =
 /// stop, status and version do what they did there. Stopping the agent leaves everything mounted. Exit
 /// codes: 0 stopped by a signal, 1 failed, 2 bad usage, 3 a newer agent of this node is connected.
 #[derive(Debug, Parser)]
-#[command(version, mut_args(|flag| short_help(flag, &COMMON)))]
+#[command(version, mut_args(|flag| short_help(flag, &COMMON)), defer(help_on_a_screen))]
 pub struct Args {
     #[command(flatten)]
     pub node: NodeArgs,

@@ -1,4 +1,4 @@
-//! The gRPC service `Cluster`, from which operators and workload managers learn about the whole machine.
+//! The gRPC service `Cluster`, from which operators and workload managers learn about all nodes of the system.
 
 use std::sync::Arc;
 

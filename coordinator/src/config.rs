@@ -30,7 +30,7 @@ pub struct Tls {
     pub key: PathBuf,
     /// Certificates of the authorities that sign the nodes' certificates.
     pub authority: PathBuf,
-    /// Names of certificates whose holders may ask about the whole machine.
+    /// Names of certificates whose holders may list all nodes of the system.
     pub operators: Vec<String>,
 }
 

@@ -17,7 +17,7 @@ use crate::namespaces;
 
 /// What the controllers need.
 #[derive(Debug)]
-pub(crate) struct Parts {
+pub(crate) struct Context {
     /// The settings of the workflow engine; `None` where another engine drives workflows.
     pub(crate) workflows: Option<Settings>,
     /// The rules for Workflows, which the engine reads and admission applies.
@@ -30,8 +30,8 @@ pub(crate) struct Parts {
 }
 
 /// Starts the controllers as tasks of `work`.
-pub(crate) fn start(client: &Client, parts: Parts, work: &mut JoinSet<()>) {
-    let Parts { exchange, nodes, is_standalone, workflows, rules } = parts;
+pub(crate) fn start(client: &Client, context: Context, work: &mut JoinSet<()>) {
+    let Context { exchange, nodes, is_standalone, workflows, rules } = context;
     let namespaces = namespaces::keep(client.clone(), exchange, nodes);
     run(work, is_standalone, "the namespaces of nodes", namespaces);
     let (is_on, settings) = (workflows.is_some(), workflows.unwrap_or_default());

@@ -95,7 +95,7 @@ impl Hub {
             if hello.role() == v1::Role::Rabbit { NodeKind::Rabbit } else { NodeKind::Compute };
         let was_rabbit = roster.is_rabbit(&node);
         let epoch = roster.hello(hello, now())?;
-        // Usually the layout names the rabbits, so that this is rare even when a whole machine connects at once.
+        // Usually the layout names the rabbits, so that this is rare even when a whole system connects at once.
         if roster.is_rabbit(&node) != was_rabbit {
             self.exchange.set_nodes(roster.nodes());
         }
@@ -160,7 +160,7 @@ impl Hub {
         self.roster().health(&session.node, session.epoch, health);
     }
 
-    /// Takes the machine's layout, and returns the names of its nodes.
+    /// Takes the system's layout, and returns the names of its nodes.
     pub(crate) fn configure(
         &self,
         configuration: Option<&SystemConfiguration>,

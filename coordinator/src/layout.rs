@@ -1,4 +1,4 @@
-//! The machine's layout, from a watch on the SystemConfiguration.
+//! The system's layout, from a watch on the SystemConfiguration.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -62,7 +62,7 @@ impl Peer {
         }
     }
 
-    /// Checks that the caller may ask about the whole machine.
+    /// Checks that the caller may list all nodes of the system.
     pub(crate) fn check_operator(&self, operators: &[String]) -> Result<(), Status> {
         match self {
             Self::Local { .. } => Ok(()),
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn only_operators_may_ask_about_the_machine() {
+    fn only_operators_may_list_the_nodes() {
         let operators = ["ops".to_owned()];
         assert!(Peer::Local { user: 0, group: 0 }.check_operator(&[]).is_ok());
         assert!(Peer::Certificate(vec!["ops".to_owned()]).check_operator(&operators).is_ok());

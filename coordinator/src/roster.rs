@@ -3,7 +3,7 @@
 //! Each node has one session. Of two agents with one node's name, the coordinator serves the one of the later boot, and within
 //! one boot the one that started later; it refuses the other with the reason. An agent that is not connected any more does not
 //! keep out one of an earlier boot: boot times come from the node's clock, which may be wrong. A node that never sent a hello is
-//! known from the SystemConfiguration only. A SystemConfiguration that could not be read is a gap, never an empty machine.
+//! known from the SystemConfiguration only. A SystemConfiguration that could not be read is a gap, never an empty system.
 
 mod certificate;
 mod locations;
@@ -138,7 +138,7 @@ impl Roster {
         }
     }
 
-    /// Takes the machine's layout; returns the names of all its nodes.
+    /// Takes the system's layout; returns the names of all its nodes.
     pub(crate) fn configure(&mut self, configuration: &SystemConfiguration) -> BTreeSet<String> {
         let locations = locations(configuration);
         let names = locations.keys().cloned().collect();
@@ -153,12 +153,12 @@ impl Roster {
         self.invalid_name = None;
     }
 
-    /// Where `name` is in the machine, `Some(None)` if it is no node; `None` while the machine's layout is unknown.
+    /// Where `name` is in the system, `Some(None)` if it is no node; `None` while the system's layout is unknown.
     pub(crate) fn location(&self, name: &str) -> Option<Option<&Location>> {
         self.locations.as_ref().map(|locations| locations.get(name))
     }
 
-    /// Which nodes are rabbits and computes; `None` while the machine's layout is unknown.
+    /// Which nodes are rabbits and computes; `None` while the system's layout is unknown.
     pub(crate) fn nodes(&self) -> Option<Nodes> {
         let locations = self.locations.as_ref()?;
         let names = locations.keys().chain(self.sessions.keys()).cloned();

@@ -11,13 +11,13 @@ use daemon::{
 };
 use kube::Client;
 use thiserror::Error;
-use tokio::sync::watch as signal;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use workflow::Rules;
 
 use crate::cluster::ClusterService;
 use crate::config::{Backend, Config};
-use crate::engine::Parts;
+use crate::engine::Context;
 use crate::http::HttpError;
 use crate::hub::Hub;
 use crate::link::Link;
@@ -87,7 +87,7 @@ pub async fn run(config: Config) -> Result<End, RunError> {
 #[derive(Debug)]
 pub struct Coordinator {
     hub: Arc<Hub>,
-    stop: signal::Sender<bool>,
+    stop: watch::Sender<bool>,
     servers: JoinSet<Result<(), ServeError>>,
     /// Watches and writers. A write that a stop interrupts is repeated when the node reports again.
     work: JoinSet<()>,
@@ -133,7 +133,7 @@ impl Coordinator {
         };
         let mut coordinator = Self {
             hub: Arc::new(Hub::new()),
-            stop: signal::Sender::new(false),
+            stop: watch::Sender::new(false),
             servers: JoinSet::new(),
             work: JoinSet::new(),
             api_address: embedded.as_ref().map(Embedded::address),
@@ -155,7 +155,7 @@ impl Coordinator {
         }
         let services = Services {
             link: Link::new(coordinator.hub.clone()),
-            machine: ClusterService::new(coordinator.hub.clone(), &operators),
+            cluster: ClusterService::new(coordinator.hub.clone(), &operators),
             workloads: WorkloadsService::new(
                 client,
                 coordinator.hub.clone(),
@@ -205,21 +205,21 @@ impl Coordinator {
 
     fn begin(&mut self, client: &Client, is_standalone: bool, config: &Config, rules: Rules) {
         let exchange = self.hub.exchange();
-        let (nodes, names) = signal::channel(BTreeSet::new());
+        let (names_sender, names) = watch::channel(BTreeSet::new());
         self.work.spawn(fanout::client_mounts(client.clone(), exchange.clone()));
         self.work.spawn(fanout::profiles(client.clone(), exchange.clone()));
         self.work.spawn(fanout::start_sessions(client.clone(), exchange.clone()));
         self.work.spawn(fanout::write_back(client.clone(), exchange.clone()));
         self.work.spawn(fanout::read_profiles(client.clone(), exchange.clone()));
-        self.work.spawn(layout::watch(client.clone(), self.hub.clone(), nodes));
+        self.work.spawn(layout::watch(client.clone(), self.hub.clone(), names_sender));
         let jobs = self.hub.jobs();
         self.work.spawn(jobs::workflows(client.clone(), None, jobs.clone()));
         self.work.spawn(jobs::computes(client.clone(), None, jobs.clone()));
         self.work.spawn(jobs::look(client.clone(), None, jobs.clone()));
         let workflows = config.workflows.clone();
-        let parts =
-            Parts { workflows, rules, exchange: exchange.clone(), nodes: names, is_standalone };
-        engine::start(client, parts, &mut self.work);
+        let context =
+            Context { workflows, rules, exchange: exchange.clone(), nodes: names, is_standalone };
+        engine::start(client, context, &mut self.work);
     }
 
     fn serve_api(&mut self, embedded: Embedded) {

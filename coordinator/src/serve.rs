@@ -60,7 +60,7 @@ pub enum ServeError {
 #[derive(Clone, Debug)]
 pub(crate) struct Services {
     pub link: Link,
-    pub machine: ClusterService,
+    pub cluster: ClusterService,
     pub workloads: WorkloadsService,
     pub health: HealthReporter,
 }
@@ -168,7 +168,7 @@ impl Services {
             .map_err(ServeError::Reflection)?;
         Ok(server
             .add_service(NodeLinkServer::new(self.link).max_decoding_message_size(FROM_NODE))
-            .add_service(ClusterServer::new(self.machine))
+            .add_service(ClusterServer::new(self.cluster))
             .add_service(WorkloadsServer::new(self.workloads))
             .add_service(health)
             .add_service(reflection))

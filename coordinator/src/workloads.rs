@@ -1,6 +1,6 @@
 //! The gRPC service `Workloads`: the storage of jobs, for workload managers.
 //!
-//! It holds no state. A call reads the job's Workflow, asks for states one by one, and waits by watching. What must outlive it
+//! The service holds no state. A call reads the job's Workflow, asks for states one by one, and waits by watching. What must outlive it
 //! is in the Workflow: the state that is asked for, the deadlines, who aborted it. Beside the Workflow it writes the job's
 //! Computes; the engine does the rest.
 
@@ -82,7 +82,7 @@ impl WorkloadsService {
 }
 
 impl Job {
-    /// Brings it to a state, and tells how it is then.
+    /// Brings the job's Workflow to a state, and answers with what the Workflow says then.
     async fn bring(&self, target: &WorkflowState, nodes: &[String], limit: Limit) -> Answer {
         let workflow = self.get().await?;
         let (workflow, ending) = self.go_to(workflow, target, nodes, limit).await?;
@@ -104,7 +104,7 @@ impl Job {
         self.answer(&workflow, &ending).await.map(Response::new)
     }
 
-    /// Checks that the call before this one was made.
+    /// Checks that the call that comes before this one was made.
     async fn check_after(&self, state: &WorkflowState, call: &str) -> Result<(), Status> {
         let workflow = self.get().await?;
         if was_asked_for(&workflow, state) {
@@ -116,7 +116,7 @@ impl Job {
         )))
     }
 
-    /// Checks that a job that is to end could begin: nothing follows PreRun before all is mounted, which may never be.
+    /// Checks that a job may go to PostRun: a Workflow leaves PreRun only after all computes have mounted, which may never happen.
     async fn check_mounted(&self) -> Result<(), Status> {
         let workflow = self.get().await?;
         match step(&workflow, &WorkflowState::PreRun) {

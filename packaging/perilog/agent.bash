@@ -62,9 +62,13 @@ read_settings() {
 # once WORDS: one run of the agent, whose lines go to the log as they come. Sets code, and report: what failed and who
 # holds it, or everything when the agent tells neither.
 once() {
-    local line lines status=0 all='' failed=''
-    exec {lines}< <(exec clientmount-agent "$@" 2>&1)
+    local line pipe lines into status=0 all='' failed=''
+    # The agent is a job: of a process substitution that ends early bash may forget the status, and wait then tells -1.
+    exec {pipe}<> <(:)
+    exec {lines}<"/dev/fd/$pipe" {into}>"/dev/fd/$pipe" {pipe}>&-
+    clientmount-agent "$@" >&"$into" 2>&1 {lines}<&- {into}>&- &
     agent=$!
+    exec {into}>&-
     [ -z "$cancelled" ] || cancel
     # In POSIX mode a signal interrupts read, which then fails with more than 128.
     set -o posix

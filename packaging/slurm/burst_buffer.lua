@@ -5,7 +5,7 @@ Each function makes one or two calls of `warren workload`, which wait at the coo
 leaves nothing behind here but two files beside the job's script: `warren.env`, its variables, and `warren.failed`.
 
   job_process   check      in slurmctld: at most 2 s
-  pools         capacity   in slurmctld: at most 5 s; then list, and what Slurm does not do: post-run, teardown
+  pools         capacity   in slurmctld: at most 5 s; then list, and what Slurm does not do: post-run, teardown, scancel
   setup         create     no node is known yet: the directives are judged, and paths agreed
   data_in                  nothing: storage is made once the job has nodes
   real_size                nothing: job_submit.lua claimed what is needed
@@ -124,7 +124,7 @@ end
 -- How Slurm's jobs are: number to state, state of the burst buffer, and what an administrator was told. Nil when Slurm does not say.
 local function shown_jobs()
     local code, text = run("timeout " .. AT_ONCE ..
-        " squeue --noheader --states=all --Format=JobID:12,State:16,BurstBufferState:16,AdminComment:64 2>/dev/null")
+        " squeue --noheader --states=all --Format=JobID:12,State:16,BurstBufferState:16,admin_comment:64 2>/dev/null")
     if code ~= DONE then return nil end
     local jobs = {}
     for line in text:gmatch("[^\n]+") do
@@ -150,12 +150,32 @@ local ENDED = {BOOT_FAIL = true, CANCELLED = true, COMPLETED = true, DEADLINE = 
     OUT_OF_MEMORY = true, PREEMPTED = true, STAGE_OUT = true, TIMEOUT = true}
 
 local FORGOTTEN = "warren: Slurm forgot this job's storage"
+local TO_CANCEL = "warren: to be cancelled, since its storage failed"
+
+local function comment(id, text)
+    return run("timeout " .. AT_ONCE .. " scontrol update JobId=" .. id .. " AdminComment=" .. quoted(text) .. " 2>&1")
+end
+
+local function tell_forgotten(id, job)
+    if job.comment:sub(1, #FORGOTTEN) == FORGOTTEN then return end
+    slurm.log_info("warren: Slurm forgot the storage of job %s, which would wait for good", id)
+    comment(id, FORGOTTEN .. ", and it would wait for good: scancel it, then scontrol requeue, or hand it in again")
+end
+
+-- The comment goes first: whoever requeues the cancelled job wants it to run.
+local function cancel_failed(id, job)
+    if job.comment:sub(1, #TO_CANCEL) ~= TO_CANCEL then return end
+    if comment(id, "warren: cancelled, since its storage failed: see SystemComment") == DONE then
+        run("timeout " .. AT_ONCE .. " scancel " .. id .. " 2>&1")
+    end
+end
 
 -- Does what Slurm does not do.
 --
 -- A slurmctld that was killed makes no more calls for a burst buffer that it had not written down yet. Slurm makes a buffer before
 -- it calls setup, and removes it after teardown: storage without one, of a job that has ended or is not there, is forgotten. A job
 -- that is not staged in, and has no buffer, waits for good; only cancelling it would help, which is not ours to do: it is told.
+-- A job whose storage failed is cancelled here where the site wants that.
 --
 -- Slurm may also kill, with the other calls of a job that it cancels, the teardown that it has just begun, and it makes no other. A
 -- job that is cancelled begins no new life meanwhile, whose storage this could take.
@@ -181,11 +201,9 @@ local function mend()
         end
     end
     for id, job in pairs(jobs) do
-        local is_lost = job.state == "PENDING" and job.buffer == "staging-in" and not buffers[id]
-        if is_lost and job.comment:sub(1, #FORGOTTEN) ~= FORGOTTEN then
-            slurm.log_info("warren: Slurm forgot the storage of job %s, which would wait for good", id)
-            run("timeout " .. AT_ONCE .. " scontrol update JobId=" .. id .. " AdminComment=" ..
-                quoted(FORGOTTEN .. ", and it would wait for good: scancel it, then scontrol requeue, or hand it in again"))
+        if job.state == "PENDING" then
+            if job.buffer == "staging-in" and not buffers[id] then tell_forgotten(id, job) end
+            if job.buffer:sub(1, 8) ~= "teardown" then cancel_failed(id, job) end
         end
     end
 end
@@ -277,16 +295,10 @@ function slurm_bb_data_out(job_id)
 end
 
 -- Slurm requeues a job whose storage could not be made, and has told it why by now. It begins again after two minutes at the earliest.
+-- Slurm kills what runs of a job that it cancels, this teardown, too: slurm_bb_pools cancels it once this is over.
 local function after_failure(id)
     if settings.WARREN_ON_FAILURE == "hold" then run("scontrol hold " .. id .. " 2>&1") end
-    if settings.WARREN_ON_FAILURE ~= "cancel" then return end
-    -- Slurm kills what runs of a job that it cancels: this teardown, too, and at times the one after it. It is asked once this is
-    -- over, which Slurm sees when nobody has this function's files any more. Slurm has no event for that, so this one case asks each
-    -- second, a minute at most. When it is killed the job is requeued, as without the setting.
-    local close = "for fd in /proc/$$/fd/*; do fd=${fd##*/}; ((fd < 3)) || exec {fd}>&-; done; "
-    local state = "squeue --noheader --states=all --jobs=" .. id .. " --Format=BurstBufferState:16"
-    local over = "for try in {1..60}; do [[ $(" .. state .. ") = teardown* ]] || break; sleep 1; done; "
-    run("(setsid bash -c " .. quoted(close .. over .. "scancel " .. id) .. " </dev/null >/dev/null 2>&1 &)")
+    if settings.WARREN_ON_FAILURE == "cancel" then comment(id, TO_CANCEL) end
 end
 
 function slurm_bb_job_teardown(job_id, script, hurry)

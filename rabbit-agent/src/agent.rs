@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use agent::{claims::Claims, clean_up::CleanUp, holders::Holders};
+use agent::{claims::Claims, clean_up::CleanUp, holders::HolderWatch};
 use controller::{Fingerprint, Queue, Retry};
 use futures::{Stream, StreamExt};
 use k8s_openapi::jiff::Timestamp;
@@ -56,7 +56,7 @@ pub struct Agent {
     after_blocks: BTreeMap<String, BTreeSet<String>>,
     /// What the last pass of each failing object logged: a retry that fails in the same way is not logged again.
     failing: BTreeMap<Key, Vec<String>>,
-    holders: Holders<Key>,
+    holders: HolderWatch<Key>,
     /// For each object, how many passes in a row ended with a write conflict.
     conflicts: BTreeMap<Key, u32>,
     /// Progress of long-running work on each object (e.g. a RAID that synchronises), as last logged.
@@ -65,6 +65,8 @@ pub struct Agent {
     /// The clean-up that runs, and the mount points that it leaves mounted.
     cleaning_up: JoinSet<Result<(), String>>,
     mounts_to_keep: BTreeSet<MountPoint>,
+    /// Uids of the ClientMounts that this agent has seen mounted.
+    mounted: BTreeSet<String>,
     /// The resourceVersion of the newest status that a watch brought while a pass worked on the object.
     status_changed: BTreeMap<Key, String>,
     /// ClientMounts that were deleted without our finalizer while a pass worked under their name: uid and name.
@@ -89,12 +91,13 @@ impl Agent {
             handled: BTreeMap::new(),
             after_blocks: BTreeMap::new(),
             failing: BTreeMap::new(),
-            holders: Holders::default(),
+            holders: HolderWatch::default(),
             conflicts: BTreeMap::new(),
             progress: BTreeMap::new(),
             clean_up: CleanUp::default(),
             cleaning_up: JoinSet::new(),
             mounts_to_keep: BTreeSet::new(),
+            mounted: BTreeSet::new(),
             status_changed: BTreeMap::new(),
             deleted: BTreeMap::new(),
             woken_meanwhile: BTreeSet::new(),

@@ -1,30 +1,27 @@
 //! The agent's cache: the objects in this rabbit's namespace, the objects that they refer to, and which of them to wake
 //! when one changes. Does no I/O.
 
+mod storage_use;
 #[cfg(test)]
 mod tests;
 mod wakes;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use agent::dropped::DroppedMounts;
 use api::{
     ClientMount, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile,
-    RabbitLabels, SystemConfiguration,
-    client_mount::{ClientMountInfoStatus, MountState},
-    names::{NNF_NODE, SYSTEM_CONFIGURATION, finalizer, label},
+    NodeContainers, RabbitLabels, SystemConfiguration,
+    names::{NNF_NODE, SYSTEM_CONFIGURATION},
 };
-use controller::{Change, Event, Fingerprint, Object, Store, has_finalizer};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use controller::{Change, Event, Fingerprint, Object, Store};
 use kube::ResourceExt;
-use storage::desired::{NamespaceId, NodeName, ObjectUid};
+use storage::desired::NodeName;
 use thiserror::Error;
 
-use crate::{block_storage::desired::Elsewhere, chassis::Chassis};
+pub use self::storage_use::block_name;
+use self::storage_use::refers_to;
+use crate::chassis::Chassis;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
@@ -35,6 +32,7 @@ pub enum Key {
     /// A ClientMount, by uid, that disappeared while it carried our finalizer: its mounts are to be removed.
     Vanished(String),
     LustreMgt(String),
+    Containers(String),
 }
 
 impl fmt::Display for Key {
@@ -46,6 +44,7 @@ impl fmt::Display for Key {
             Self::ClientMount(name) => write!(f, "ClientMount {name}"),
             Self::Vanished(uid) => write!(f, "ClientMount with uid {uid}"),
             Self::LustreMgt(name) => write!(f, "NnfLustreMGT {name}"),
+            Self::Containers(name) => write!(f, "NodeContainers {name}"),
         }
     }
 }
@@ -85,6 +84,7 @@ pub struct Cache {
     profiles: Store<NnfStorageProfile>,
     systems: Store<SystemConfiguration>,
     lustre_mgts: Store<NnfLustreMgt>,
+    pub(crate) containers: Store<NodeContainers>,
     vanished: BTreeMap<String, Arc<ClientMount>>,
     /// Earlier versions of ClientMounts whose mounts may still be there.
     pub(crate) dropped: DroppedMounts,
@@ -125,6 +125,7 @@ impl Cache {
             profiles: Store::default(),
             systems: Store::default(),
             lustre_mgts: Store::default(),
+            containers: Store::default(),
             vanished: BTreeMap::new(),
             dropped: DroppedMounts::default(),
             altered: Vec::new(),
@@ -194,85 +195,8 @@ impl Cache {
         self.lustre_mgts.get(self.node.as_str(), name)
     }
 
-    /// Uids of every NnfNodeBlockStorage of this rabbit, readable or not.
-    pub fn claimants(&self) -> BTreeSet<ObjectUid> {
-        let readable = self.block_storages.iter().map(|block| &block.metadata);
-        let metadata = readable.chain(self.block_storages.unreadable());
-        metadata.filter_map(|metadata| metadata.uid.as_deref()?.parse().ok()).collect()
-    }
-
-    /// The uids in the names of volume groups that an object of this rabbit uses, or a ClientMount that disappeared.
-    pub fn volume_owners(&self) -> BTreeSet<ObjectUid> {
-        let storages = self.node_storages.iter().map(|storage| &storage.metadata);
-        let mounts =
-            self.client_mounts.iter().chain(self.vanished.values()).map(|mount| &mount.metadata);
-        let readable = storages.chain(mounts).chain(self.node_storages.unreadable());
-        let all = readable.chain(self.client_mounts.unreadable());
-        let labels = all.filter_map(|metadata| metadata.labels.as_ref());
-        let named = labels.flat_map(|labels| {
-            [label::OWNER_UID, label::TARGET_OWNER_UID]
-                .into_iter()
-                .filter_map(|key| labels.get(key))
-        });
-        named.filter_map(|uid| uid.parse().ok()).collect()
-    }
-
-    /// Namespaces that the statuses of the other NnfNodeBlockStorages of this rabbit name.
-    pub fn reported_elsewhere(&self, block_storage: &str) -> Elsewhere {
-        if self.block_storages.unreadable().next().is_some() {
-            return Elsewhere::Unreadable;
-        }
-        let others = self.block_storages.iter().filter(|block| self.is_ours(&***block));
-        let others = others.filter(|block| block.name_any() != block_storage);
-        Elsewhere::Reported(others.flat_map(|block| reported_by(block)).collect())
-    }
-
-    /// Namespaces that the statuses of this rabbit's NnfNodeBlockStorages name, with the name of the object. Objects
-    /// that are being deleted are left out: some of their namespaces may be gone already.
-    pub fn reported_namespaces(&self) -> BTreeMap<NamespaceId, String> {
-        let stays = |block: &&Arc<NnfNodeBlockStorage>| {
-            self.is_ours(&***block) && block.metadata.deletion_timestamp.is_none()
-        };
-        let mut reported = BTreeMap::new();
-        for object in self.block_storages.iter().filter(stays) {
-            reported.extend(reported_by(object).map(|id| (id, object.name_any())));
-        }
-        reported
-    }
-
-    pub fn is_unreadable_block(&self, name: &str) -> bool {
-        let is_it = |metadata: &ObjectMeta| {
-            metadata.namespace.as_deref() == Some(self.node.as_str())
-                && metadata.name.as_deref() == Some(name)
-        };
-        self.block_storages.unreadable().any(is_it)
-    }
-
-    /// Whether a NnfNodeStorage uses this block storage, or one that cannot be decoded may.
-    pub fn is_in_use(&self, block_storage: &str) -> bool {
-        self.node_storages.iter().any(|storage| block_name(storage) == block_storage)
-            || self.node_storages.unreadable().next().is_some()
-    }
-
-    /// Names of the ClientMounts of this rabbit that may have a file system of this NnfNodeStorage mounted.
-    pub fn mounts_on(&self, node_storage: &str) -> Vec<String> {
-        let known = self
-            .client_mounts
-            .iter()
-            .filter(|mount| self.is_ours(&***mount) && may_be_mounted(mount));
-        let known = known.chain(self.vanished.values()).map(|mount| &**mount);
-        let refer = known.chain(self.dropped.all()).filter(|mount| refers_to(mount, node_storage));
-        refer.map(ResourceExt::name_any).collect()
-    }
-
-    /// The block storages of this rabbit that a ClientMount of it refers to.
-    pub fn blocks_under(&self, client_mount: &str) -> BTreeSet<String> {
-        let mounts =
-            self.client_mount(client_mount).into_iter().flat_map(|mount| &mount.spec.mounts);
-        let names = mounts.filter_map(|mount| {
-            mount.device.device_reference.as_ref()?.object_reference.name.as_ref()
-        });
-        names.filter(|name| self.block_storage(name).is_some()).cloned().collect()
+    pub fn containers(&self, name: &str) -> Option<&Arc<NodeContainers>> {
+        self.containers.get(self.node.as_str(), name)
     }
 
     /// A ClientMount that disappeared while some of it may be mounted.
@@ -338,6 +262,7 @@ impl Cache {
             Key::NodeStorage(name) => self.node_storage(name).map(print),
             Key::ClientMount(name) => self.client_mount(name).map(print),
             Key::LustreMgt(name) => self.lustre_mgt(name).map(print),
+            Key::Containers(name) => self.containers(name).map(print),
             Key::Vanished(_) => None,
         }
     }
@@ -349,6 +274,7 @@ impl Cache {
         keys.extend(self.node_storages.iter().filter_map(|storage| storage.key()));
         keys.extend(self.client_mounts.iter().filter_map(|mount| mount.key()));
         keys.extend(self.lustre_mgts.iter().filter_map(|mgt| mgt.key()));
+        keys.extend(self.containers.iter().filter_map(|one| one.key()));
         keys.extend(self.vanished.keys().cloned().map(Key::Vanished));
         keys
     }
@@ -357,34 +283,4 @@ impl Cache {
     fn is_ours<K: Object>(&self, object: &K) -> bool {
         object.namespace().as_deref() == Some(self.node.as_str())
     }
-}
-
-/// The namespaces that the object's status names.
-fn reported_by(object: &NnfNodeBlockStorage) -> impl Iterator<Item = NamespaceId> {
-    let allocations = object.status.iter().flat_map(|status| &status.allocations);
-    let devices = allocations.flat_map(|allocation| &allocation.devices);
-    devices.filter_map(|device| NamespaceId::parse(&device.nqn, &device.namespace_id).ok())
-}
-
-/// Whether any of its mounts may exist, by its status.
-fn may_be_mounted(object: &ClientMount) -> bool {
-    let reported = object.status.as_ref().map_or(&[][..], |status| &status.mounts);
-    let not_gone = |reported: &ClientMountInfoStatus| match reported.state {
-        MountState::Mounted => reported.ready,
-        MountState::Unmounted | MountState::Other(_) => !reported.ready,
-    };
-    let told_all = reported.len() == object.spec.mounts.len();
-    has_finalizer(object, finalizer::CLIENT_MOUNT) && (!told_all || reported.iter().any(not_gone))
-}
-
-fn refers_to(mount: &ClientMount, name: &str) -> bool {
-    let references =
-        mount.spec.mounts.iter().filter_map(|mount| mount.device.device_reference.as_ref());
-    references.into_iter().any(|reference| reference.object_reference.name.as_deref() == Some(name))
-}
-
-/// Name of the block storage under a NnfNodeStorage: the one that it refers to, or else the one with its own name.
-pub fn block_name(object: &NnfNodeStorage) -> String {
-    let referred = object.spec.block_reference.name.clone();
-    referred.filter(|name| !name.is_empty()).unwrap_or_else(|| object.name_any())
 }

@@ -22,6 +22,7 @@ use thiserror::Error;
 use crate::{
     bind::BindAddress,
     block_storage::desired::AllocationPolicy,
+    container::args::ContainerConfig,
     fence::{FenceConfig, FenceConfigError},
     health::args::HealthConfig,
     lustre_mgt::args::{Mgs, MgsArgsError},
@@ -89,4 +90,6 @@ pub struct Rabbit {
     pub pod: String,
     pub fence: FenceConfig,
     pub mgs: Mgs,
+    /// How workflows' containers are run, where they are.
+    pub containers: Option<ContainerConfig>,
 }

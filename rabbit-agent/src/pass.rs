@@ -10,8 +10,9 @@ use controller::{
     events::Events,
     patch::{self, WriteError},
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use kube::{Api, Client, ResourceExt, core::object::HasStatus};
+use packages::Packages;
 use storage::{
     ConvergeError, Converged, Converger, Desired, Panicked,
     desired::{NodeName, Nqn},
@@ -20,6 +21,7 @@ use storage::{
 use crate::{
     block_storage::desired::AllocationPolicy,
     cache::{Cache, CacheUpdate, Cached, Key, NoProfile, Wake},
+    container,
     fence::Fences,
     lustre_mgt::args::Mgs,
     node_storage::{desired::TemporaryRoot, progress::Progress},
@@ -44,6 +46,10 @@ pub struct Context {
     pub temporary: TemporaryRoot,
     pub policy: AllocationPolicy,
     pub mgs: Mgs,
+    /// What runs containers, where anything does.
+    pub containers: Option<Arc<dyn container::Host>>,
+    /// Packages of containers, where any run.
+    pub packages: Option<Packages>,
     pub events: Events,
 }
 
@@ -133,6 +139,8 @@ pub struct Pass {
     pub wrote: Vec<Wrote>,
     /// When to retry: the soonest of all that failed.
     pub retry: Retry,
+    /// When to look again although nothing failed or changed.
+    pub again: Option<Timestamp>,
     pub holders: Vec<i32>,
     pub failures: Vec<String>,
     /// A write that failed because the object had changed or was gone. It is logged only when it lasts: usually the
@@ -158,6 +166,7 @@ impl Default for Pass {
         Self {
             wrote: Vec::new(),
             retry: Retry::OnChange,
+            again: None,
             holders: Vec::new(),
             failures: Vec::new(),
             conflict: None,

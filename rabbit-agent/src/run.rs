@@ -15,18 +15,20 @@ use daemon::{End, Signals, notify_ready, notify_stopping, vital};
 use futures::{StreamExt, stream};
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use kube::Client;
+use packages::Packages;
 use proto::v1::Role;
 use storage::{
     Converger, Host, LinuxHost,
     linux::{LinuxHostError, health::LinuxProbe},
 };
 use thiserror::Error;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::{
     agent::Agent,
     bind::BindError,
     config::{Config, Rabbit},
+    container::PodmanHost,
     fence::{Fencer, Fences, Gate, Tools},
     health::{HealthState, switches, uevents},
     pass::Context,
@@ -114,8 +116,17 @@ pub async fn work<E>(
     // Before anything is given to anybody it is known who is fenced.
     let (fencer, fenced) = Fencer::open(rabbit.fence, tools, status.clone());
     let node = status.health.checks_due().map(|()| Update::of_node()).boxed();
-    let told = stream::select(fenced, watch_all(&client, &rabbit.site.node));
+    let told =
+        stream::select(fenced, watch_all(&client, &rabbit.site.node, rabbit.containers.is_some()));
     let events = stream::select(told, node);
+    let package = Arc::new(Notify::new());
+    let packages = rabbit.containers.as_ref();
+    let packages = packages.map(|config| Packages::new(&config.packages, Arc::clone(&package)));
+    let came = stream::unfold(package, |package| async {
+        package.notified().await;
+        Some((Update::of_packages(), package))
+    });
+    let events = stream::select(events, came.boxed());
     let context = Context {
         events: Events::new(client.clone(), "rabbit-agent", rabbit.site.node.as_str()),
         node: rabbit.site.node.clone(),
@@ -131,6 +142,8 @@ pub async fn work<E>(
         temporary: rabbit.temporary,
         policy: rabbit.policy,
         mgs: rabbit.mgs,
+        containers: rabbit.containers.map(|config| Arc::new(PodmanHost::new(&config)) as Arc<_>),
+        packages,
     };
     // Ready is: it works as soon as the API answers. A rabbit's boot must not hang on a coordinator that is down, and that it
     // waits is in the log.

@@ -25,6 +25,7 @@ struct Passes {
     node_storage: Counter,
     block_storage: Counter,
     lustre_mgt: Counter,
+    containers: Counter,
     fences: Counter,
 }
 
@@ -52,6 +53,7 @@ impl AgentStatus {
             Key::NodeStorage(_) => &self.passes.node_storage,
             Key::ClientMount(_) | Key::Vanished(_) => &self.passes.client_mount,
             Key::LustreMgt(_) => &self.passes.lustre_mgt,
+            Key::Containers(_) => &self.passes.containers,
         };
         counter.inc();
     }
@@ -70,6 +72,7 @@ impl AgentStatus {
             ("nnf_node_storage_reconciles", "NnfNodeStorage", &passes.node_storage),
             ("nnf_node_block_storage_reconciles", "NnfNodeBlockStorage", &passes.block_storage),
             ("nnf_lustre_mgt_reconciles", "NnfLustreMGT", &passes.lustre_mgt),
+            ("warren_node_containers_reconciles", "NodeContainers", &passes.containers),
         ] {
             registry.register(name, format!("Reconciles of {kind} objects"), counter.clone());
         }

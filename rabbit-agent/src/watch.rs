@@ -4,7 +4,7 @@ use std::fmt;
 
 use api::{
     ClientMount, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile,
-    SystemConfiguration, names::SYSTEM_CONFIGURATION,
+    NodeContainers, SystemConfiguration, names::SYSTEM_CONFIGURATION,
 };
 use controller::{WatchHealth, Watched, watch};
 use futures::{
@@ -30,6 +30,11 @@ impl Update {
         Self(Box::new(|cache| cache.devices_changed()))
     }
 
+    /// A package of containers came, or failed to.
+    pub(crate) fn of_packages() -> Self {
+        Self(Box::new(|cache| cache.waiting_containers()))
+    }
+
     /// Makes the change, and returns what to wake.
     pub fn apply(self, cache: &mut Cache) -> Vec<Wake> {
         (self.0)(cache)
@@ -43,12 +48,19 @@ impl fmt::Debug for Update {
 }
 
 /// Watches everything that concerns this rabbit, without end. The log reports each failure once, and the watches retry.
-pub fn watch_all(client: &Client, node: &NodeName) -> BoxStream<'static, Update> {
+/// Those that run no containers need not know the kind.
+pub fn watch_all(
+    client: &Client,
+    node: &NodeName,
+    runs_containers: bool,
+) -> BoxStream<'static, Update> {
     let node = node.as_str();
     let watches = Watches { client: client.clone(), health: WatchHealth::default() };
     let everything = Config::default();
     let one = Config::default().fields(&format!("metadata.name={SYSTEM_CONFIGURATION}"));
-    stream::select_all([
+    let containers =
+        runs_containers.then(|| watches.of::<NodeContainers>(Some(node), everything.clone()));
+    let all = [
         watches.of::<ClientMount>(Some(node), everything.clone()),
         watches.of::<NnfNodeBlockStorage>(Some(node), everything.clone()),
         watches.of::<NnfNodeStorage>(Some(node), everything.clone()),
@@ -56,8 +68,8 @@ pub fn watch_all(client: &Client, node: &NodeName) -> BoxStream<'static, Update>
         watches.of::<NnfLustreMgt>(Some(node), everything.clone()),
         watches.of::<NnfStorageProfile>(None, everything),
         watches.of::<SystemConfiguration>(Some(SYSTEM_CONFIGURATION), one),
-    ])
-    .boxed()
+    ];
+    stream::select_all(all.into_iter().chain(containers)).boxed()
 }
 
 /// What all watches share.

@@ -100,6 +100,8 @@ pub struct Cluster {
     other_rabbit: Option<String>,
     /// The compute of the chassis that is at that rabbit instead.
     moved: Option<String>,
+    /// What a node's agent is started by, where that is something else than this harness.
+    starters: Vec<(String, PathBuf)>,
     /// Variables of every node's agent.
     environment: Vec<(String, String)>,
     server: Server,
@@ -186,6 +188,7 @@ impl Cluster {
             rabbit_arguments,
             other_rabbit: None,
             moved: None,
+            starters: Vec::new(),
             environment: owned(environment),
             server,
             link,
@@ -350,12 +353,22 @@ impl Cluster {
         environment: Environment<'_>,
     ) -> anyhow::Result<()> {
         let mut argv = self.agent(name)?;
+        if let Some((_, starter)) = self.starters.iter().find(|(node, _)| node == name) {
+            let mut started = command(starter);
+            started.arg(argv.get_program()).args(argv.get_args());
+            argv = started;
+        }
         argv.envs(self.environment.iter().cloned()).envs(environment.iter().copied());
         let program =
             Program::start_on_node(name, &argv, &self.directory.join("mnt"), &self.logs())?;
         let slot = self.nodes.iter_mut().find(|(node, _)| node == name).context("no such node")?;
         slot.1 = Some(program);
         Ok(())
+    }
+
+    /// From its next start on a node's agent is what this program starts, with its command line.
+    pub fn start_by(&mut self, name: &str, starter: &Path) {
+        self.starters.push((name.to_owned(), starter.to_owned()));
     }
 
     /// Takes in a rabbit of another chassis, with drives of its own, and starts its agent.

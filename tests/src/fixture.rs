@@ -1,5 +1,7 @@
 //! A cluster with one job, in a directory that goes with it.
 
+use std::path::Path;
+
 use anyhow::{Context, ensure};
 use tempfile::TempDir;
 
@@ -99,6 +101,21 @@ impl Fixture {
         let environment = [("PATH", path.as_str())];
         let mut fixture =
             Self::started_in(directory, computes, "lustre", &drives, around, &environment)?;
+        fixture.run.describe_system()?;
+        Ok(fixture)
+    }
+
+    /// The same on the embedded API, with a rabbit that runs containers with this podman.
+    ///
+    /// # Errors
+    /// When a program does not start or connect.
+    pub fn with_podman(computes: u8, podman: &Path) -> anyhow::Result<Self> {
+        let podman = podman.display().to_string();
+        let mut rabbit = DRIVES.to_vec();
+        rabbit.extend(["--podman", &podman]);
+        let around = (Server::Embedded, Link::of_this_run(), Centre::Engine);
+        let mut fixture =
+            Self::started_in(test_directory()?, computes, "raw", &rabbit, around, &[])?;
         fixture.run.describe_system()?;
         Ok(fixture)
     }

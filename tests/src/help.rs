@@ -14,7 +14,7 @@ pub fn printed(program: &str, words: &[&str]) -> anyhow::Result<String> {
     Ok(String::from_utf8(told.stdout)?)
 }
 
-/// A program and its verbs, and theirs, as one types them, each with what it prints with `flag` (`-h` or `--help`).
+/// A program and its verbs, and theirs, as one types them, each with what it prints with `flag` (`--help` or `--help-all`).
 ///
 /// # Errors
 /// When one fails.

@@ -26,6 +26,10 @@ use nix::{
     unistd::Pid,
 };
 
+/// Pauses between two looks for what is waited for.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_millis(300);
+
 /// For what a program printed last to come into its log.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
@@ -403,12 +407,14 @@ pub fn until_even_if_interrupted<T>(
 ) -> anyhow::Result<T> {
     let end = Instant::now() + deadline;
     loop {
+        let look = Instant::now();
         match found() {
             Ok(value) => return Ok(value),
             Err(error) if Instant::now() > end => {
                 return Err(error.context(format!("waited {deadline:?} for {what}")));
             }
-            Err(_) => pause(Duration::from_millis(10)),
+            // A look may start programs: those who wait must leave the processors to what they wait for.
+            Err(_) => pause((look.elapsed() * 4).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)),
         }
     }
 }

@@ -41,12 +41,12 @@ pub struct Slurm {
     pub flow: Flow,
 }
 
-/// What Slurm has in the place of `packaging/slurm`.
+/// Which burst buffer, prolog and epilog Slurm has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Parts {
-    /// Nothing: that itself.
-    Ours,
-    /// A burst buffer that does nothing, and no prolog: what Slurm itself takes for a job with `#DW`.
+pub enum Scripts {
+    /// Those of `packaging/slurm`.
+    Warren,
+    /// A burst buffer that does nothing, and no prolog: they measure what Slurm itself takes for a job with `#DW`.
     Empty,
 }
 
@@ -62,17 +62,17 @@ impl Slurm {
     /// # Errors
     /// When a program does not start or register.
     pub fn start(settings: &str) -> anyhow::Result<Self> {
-        Self::on(Flow::new(2, "unused")?, Parts::Ours, settings)
+        Self::on(Flow::new(2, "unused")?, Scripts::Warren, settings)
     }
 
     /// The same, on a cluster of the caller's.
     ///
     /// # Errors
     /// As for `start`.
-    pub fn on(flow: Flow, parts: Parts, settings: &str) -> anyhow::Result<Self> {
+    pub fn on(flow: Flow, scripts: Scripts, settings: &str) -> anyhow::Result<Self> {
         let cluster = &flow.fixture.run.cluster;
         let directory = cluster.logs().with_file_name("slurm");
-        prepare(&directory, &flow, parts, settings)?;
+        prepare(&directory, &flow, scripts, settings)?;
         let logs = cluster.logs();
         let munged = Program::start("munged", &munged(&directory), &logs)?;
         let socket = directory.join("munge/socket");

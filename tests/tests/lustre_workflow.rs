@@ -13,7 +13,7 @@ use tests::{
     workflow::{AFTER_PROPOSAL, Flow},
 };
 
-const JOB: &str = "#DW jobdw type=lustre capacity=4GB name=lus";
+const JOB: &str = "#DW jobdw type=lustre capacity=1GB name=lus";
 const COMPUTES: [&str; 2] = ["compute-1", "compute-2"];
 
 fn started(name: &str) -> anyhow::Result<Flow> {
@@ -139,12 +139,29 @@ fn profile(flow: &mut Flow, name: &str, mgt: &Value) -> anyhow::Result<()> {
     profile["data"]["default"] = json!(false);
     let lustre = &mut profile["data"]["lustreStorage"];
     lustre["combinedMgtMdt"] = json!(false);
+    // The disk of a small machine is to have room for it.
+    lustre["mdtOptions"]["capacity"] = json!("1GiB");
     let options = lustre["mgtOptions"].as_object_mut().context("mgtOptions")?;
     options.extend(mgt.as_object().context("options")?.clone());
     flow.fixture.run.apply(name, &[profile])
 }
 
-/// A management target, a file system on it, a job that uses that, and their ends, each by one command.
+/// Runs a job with this directive: both computes have the file system of this name at this path.
+fn mounted_by_a_job(flow: &Flow, line: &str, path: &str, name: &str) -> anyhow::Result<()> {
+    let cluster = &flow.fixture.run.cluster;
+    let mut run = cluster.warren()?;
+    run.args(["run", line, "--nodes", "compute-[1-2]", "--launcher", &cluster.launcher()?]);
+    run.args(["--user", "1050", "--group", "1050"]);
+    let script = format!("sed -n \"s,^\\([^ ]*\\) {path} .*,\\1,p\" /proc/self/mounts");
+    run.args(["--", "sh", "-ec", &script]);
+    let output = run.output().context("warren run")?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8_lossy(&output.stdout);
+    ensure!(said.matches(&format!("{NID}:/{name}\n")).count() == 2, "{said}");
+    Ok(())
+}
+
+/// A management target, a file system on it, a job that uses that, a job with its own there, and their ends, each by one command.
 #[test]
 fn lustre_outlives_jobs_on_a_management_target_of_a_pool() -> anyhow::Result<()> {
     if !gate::loop_devices() {
@@ -159,31 +176,17 @@ fn lustre_outlives_jobs_on_a_management_target_of_a_pool() -> anyhow::Result<()>
         flow.fixture.run.prints(&[&["persistent"], words, &user].concat())
     };
     persistent(&flow, &["create", "mgt1", "--type", "lustre", "--profile", "target"])?;
-    let lustre = ["--type", "lustre", "--capacity", "4GB", "--profile", "pooled"];
+    let lustre = ["--type", "lustre", "--capacity", "1GB", "--profile", "pooled"];
     persistent(&flow, &[&["create", "kept"][..], &lustre].concat())?;
     let listed = flow.fixture.run.prints(&["persistent", "list"])?;
     ensure!(listed.contains("kept") && listed.matches("Active").count() == 2, "{listed}");
     let refused = persistent(&flow, &["destroy", "mgt1"]).expect_err("a file system is on it");
     ensure!(format!("{refused:#}").contains("mgt1 is used by kept"), "{refused:#}");
-    // Once more beside a job's own on the same target.
-    let cluster = &flow.fixture.run.cluster;
-    let mut run = cluster.warren()?;
-    run.args([
-        "run",
-        "#DW persistentdw name=kept",
-        "#DW jobdw type=lustre capacity=4GB name=lus profile=pooled",
-    ]);
-    run.args(["--nodes", "compute-[1-2]", "--launcher", &cluster.launcher()?]).args(user);
-    let script = "for path in $DW_PERSISTENT_kept $DW_JOB_lus; do sed -n \"s,^\\([^ ]*\\) $path .*,\\1,p\" /proc/self/mounts; done";
-    run.args(["--", "sh", "-ec", script]);
-    let output = run.output().context("warren run")?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let said = String::from_utf8_lossy(&output.stdout);
-    // The target itself has the first name.
-    for name in ["aaaaaaab", "aaaaaaac"] {
-        ensure!(said.matches(&format!("{NID}:/{name}\n")).count() == 2, "{said}");
-    }
+    // One after the other: the smallest two at once ask for 16 GB, and a small machine's disk has fewer.
+    mounted_by_a_job(&flow, "#DW persistentdw name=kept", "$DW_PERSISTENT_kept", "aaaaaaab")?;
     persistent(&flow, &["destroy", "kept"])?;
+    let own = "#DW jobdw type=lustre capacity=1GB name=lus profile=pooled";
+    mounted_by_a_job(&flow, own, "$DW_JOB_lus", "aaaaaaac")?;
     persistent(&flow, &["destroy", "mgt1"])?;
     nothing_of_lustre_is_left(&flow)?;
     in_order(
@@ -192,9 +195,9 @@ fn lustre_outlives_jobs_on_a_management_target_of_a_pool() -> anyhow::Result<()>
             &["mkfs.lustre --mgs --backfstype"],
             &["mkfs.lustre --mdt", "--fsname=aaaaaaab"],
             &["mkfs.lustre --ost", "--fsname=aaaaaaab"],
+            &["lctl erase_lcfg aaaaaaab"],
             &["mkfs.lustre --ost", "--fsname=aaaaaaac"],
             &["lctl erase_lcfg aaaaaaac"],
-            &["lctl erase_lcfg aaaaaaab"],
             &["zpool destroy", "-mgt-0"],
         ],
     )?;

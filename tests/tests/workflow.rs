@@ -25,9 +25,36 @@ fn an_xfs_workflow_lives_from_proposal_to_teardown_and_leaves_nothing() -> anyho
         if state == "PreRun" {
             each_compute_has_its_own(&flow, &workflow["status"]["env"])?;
         }
+        its_timeline_has_nodes(&flow, state)?;
     }
     flow.delete()?;
     flow.end()
+}
+
+/// Each node has a row for what it did, as long as its objects are there.
+fn its_timeline_has_nodes(flow: &Flow, state: &str) -> anyhow::Result<()> {
+    let directory = tempfile::tempdir().context("make a directory")?;
+    let file = directory.path().join("timeline.svg").display().to_string();
+    let run = &flow.fixture.run;
+    let chart = run.prints(&["workflow", "timeline", &flow.name, "--svg", &file])?;
+    let image = std::fs::read_to_string(&file).context("read the image")?;
+    let (made, mounted, unmounted) = match state {
+        "Setup" | "DataIn" => (true, false, false),
+        "PreRun" => (true, true, false),
+        "PostRun" | "DataOut" => (true, true, true),
+        _ => (false, false, false),
+    };
+    let rows = [
+        ("rabbit-1 make storage 0", made),
+        ("compute-2 mount 0", mounted),
+        ("compute-2 unmount 0", unmounted),
+        ("0 jobdw scratch", true),
+    ];
+    for (row, is_there) in rows {
+        let has = (chart.contains(row), image.contains(row));
+        ensure!(has == (is_there, is_there), "{state}, {row}: {has:?}\n{chart}");
+    }
+    Ok(())
 }
 
 /// The first block of the page for users.

@@ -12,12 +12,13 @@ use clap_complete::Shell;
 
 use crate::client::{CoordinatorArgs, ServerArgs};
 use crate::failure::Failure;
+use help::help_on_a_screen;
 use nodeclient::Output;
 use nodeclient::{EXIT_STATUS_HELP, EXIT_STATUS_SHORT, Exit};
 
 /// Near-node flash at hand: what is mounted where, what is stuck and why.
 #[derive(Debug, Parser)]
-#[command(name = "warren", version, after_help = EXIT_STATUS_SHORT, after_long_help = EXIT_STATUS_HELP, max_term_width = 110, arg_required_else_help = true)]
+#[command(name = "warren", version, after_help = EXIT_STATUS_SHORT, after_long_help = EXIT_STATUS_HELP, max_term_width = 110, arg_required_else_help = true, defer(help_on_a_screen))]
 pub(crate) struct CommandLine {
     #[command(flatten)]
     pub global: Global,

@@ -191,7 +191,7 @@ impl Objects {
             || object.received.deleted()
             || object.units.as_ref().is_ok_and(|units| !units.refused());
         let dropped = if is_accepted { self.dropped_units(&object.received) } else { Vec::new() };
-        let now = match (&object.units, self.claims.conflict(uid)) {
+        let units = match (&object.units, self.claims.conflict(uid)) {
             // It never had a mount that this agent could make, so its deletion needs no work.
             (Err(_), _) if object.received.deleted() => Err(Outcome::absent(object.received.count)),
             (Err(error), _) => Err(object.received.refused(Failure::from(error))),
@@ -201,7 +201,12 @@ impl Objects {
             }
             (Ok(units), None) => Ok(Arc::clone(units)),
         };
-        Some(Work { uid: uid.to_owned(), object: object.received.object().cloned(), dropped, now })
+        Some(Work {
+            uid: uid.to_owned(),
+            object: object.received.object().cloned(),
+            dropped,
+            units,
+        })
     }
 
     /// The report on an object; `None` for one that is gone.

@@ -55,8 +55,8 @@ impl Agent {
         if self.detaching.remove(uid).is_none_or(|until| now > until) {
             return work;
         }
-        let now = work.now.map(|units| Arc::new(detaching(&units)));
-        Work { now, ..work }
+        let units = work.units.map(|units| Arc::new(detaching(&units)));
+        Work { units, ..work }
     }
 }
 

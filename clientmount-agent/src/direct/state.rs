@@ -21,7 +21,7 @@ use agent::{
     received::{ReceivedMount, Report},
 };
 use entry::{
-    Entry, PendingStatus, Phase, Sent, fingerprint_of, refusal, retracted, says_unmounted_too_early,
+    Entry, Hold, PendingStatus, Sent, fingerprint_of, refusal, retracted, says_unmounted_too_early,
 };
 pub(super) use entry::{Profile, Write};
 
@@ -125,7 +125,7 @@ impl State {
             self.events.extend(entry.sent.map(|sent| LinkEvent::Gone(sent.uid)));
         }
         if change.new.is_none() {
-            self.mark_sent(&name);
+            self.stop_waiting_for(&name);
             return None;
         }
         let status = |object: &Option<Arc<ClientMount>>| object.as_ref()?.status.clone();
@@ -150,24 +150,24 @@ impl State {
     fn send(&mut self, name: &str) {
         let Some(object) = self.store.get(self.node.as_str(), name).cloned() else { return };
         let entry = self.entries.entry(name.to_owned()).or_default();
-        match Phase::of(&object) {
+        match Hold::of(&object) {
             // The status says that everything is unmounted: the agent takes that back before it mounts anything.
-            Phase::WithFinalizer if says_unmounted_too_early(&object) => {
+            Hold::WithFinalizer if says_unmounted_too_early(&object) => {
                 entry.pending_status = Some(retracted(&object));
                 return;
             }
-            Phase::WithFinalizer => {}
-            Phase::WithoutFinalizer => return,
-            phase @ (Phase::OtherNode | Phase::Released) => {
+            Hold::WithFinalizer => {}
+            Hold::WithoutFinalizer => return,
+            hold @ (Hold::OtherNode | Hold::Released) => {
                 self.events.extend(entry.sent.take().map(|sent| LinkEvent::Gone(sent.uid)));
-                let refusal = (phase == Phase::OtherNode).then(|| refusal(&self.node, &object));
+                let refusal = (hold == Hold::OtherNode).then(|| refusal(&self.node, &object));
                 let is_new = |refusal: &PendingStatus| {
                     entry.pending_status.as_ref().is_none_or(|known| known.status != refusal.status)
                 };
                 if let Some(refusal) = refusal.filter(is_new) {
                     entry.pending_status = Some(refusal);
                 }
-                return self.mark_sent(name);
+                return self.stop_waiting_for(name);
             }
         }
         let Some(profile) = entry.profile(&object) else { return };
@@ -187,11 +187,11 @@ impl State {
             let received = ReceivedMount::of(ClientMount::clone(&object), profile);
             self.events.push(LinkEvent::Desired(Box::new(received)));
         }
-        self.mark_sent(name);
+        self.stop_waiting_for(name);
     }
 
     /// `Synced` does not wait for this object any more.
-    fn mark_sent(&mut self, name: &str) {
+    fn stop_waiting_for(&mut self, name: &str) {
         if let Some(unsent) = &mut self.unsent {
             unsent.remove(name);
         }
@@ -260,7 +260,7 @@ impl State {
     /// does not wait for it.
     pub(super) fn write_refused(&mut self, requests: &ApiRequests) {
         if matches!(requests.write, Some(Write::AddFinalizer | Write::Status(_))) {
-            self.mark_sent(&requests.object.name_any());
+            self.stop_waiting_for(&requests.object.name_any());
         }
     }
 

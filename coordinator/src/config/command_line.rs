@@ -6,15 +6,16 @@ use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
 use clap::{Args, Parser, Subcommand};
-use daemon::{LogArgs, Threads, short_help};
+use daemon::{LogArgs, Threads};
+use help::{help_on_a_screen, short_help};
 use nix::unistd::User;
 
 use super::workflows::WorkflowArgs;
 
-/// Largest number of threads by default: TLS and JSON for a whole machine keep no more busy.
+/// Largest number of threads by default: TLS and JSON for a whole system keep no more busy.
 pub(super) const MOST_THREADS: NonZeroUsize = NonZeroUsize::new(8).expect("8 is not 0");
 
-/// The flags that `-h` shows.
+/// The flags that `--help` shows.
 const COMMON: [&str; 10] = [
     "kubeconfig",
     "in_cluster",
@@ -33,7 +34,7 @@ const COMMON: [&str; 10] = [
 ///
 /// Exit status: 0 stopped by a signal, 1 failed, 2 bad usage.
 #[derive(Debug, Parser)]
-#[command(name = "coordinator", version, mut_args(|flag| short_help(flag, &COMMON)))]
+#[command(name = "coordinator", version, mut_args(|flag| short_help(flag, &COMMON)), defer(help_on_a_screen))]
 pub struct CommandLine {
     #[command(flatten)]
     pub(super) api: ApiArgs,
@@ -158,7 +159,7 @@ pub(super) struct NodeArgs {
     /// Authority that signs the nodes' certificates, PEM; a node's certificate carries its name
     #[arg(long, value_name = "FILE", env = "WARREN_CA", requires = "listen")]
     pub(super) ca: Option<PathBuf>,
-    /// Certificate name that may ask about the whole machine over TCP (repeatable)
+    /// Certificate name that may list all nodes of the system over TCP (repeatable)
     #[arg(
         long,
         value_name = "NAME",

@@ -16,8 +16,8 @@ pub(super) struct WorkflowArgs {
     /// How a rabbit names its computes' allocations
     #[arg(long, value_name = "NAMES", env = "WARREN_INDEX_NAMES", default_value = "node")]
     index_names: IndexNames,
-    /// Run workflows' containers as Jobs in this Kubernetes namespace, that of the workflows; their requests are refused without
-    /// it
+    /// Run workflows' containers as Jobs in this Kubernetes namespace, that of the workflows. Without it the rabbits run them where
+    /// we serve the API ourselves, and on a cluster they are refused
     #[arg(long, value_name = "NAMESPACE", env = "WARREN_CONTAINER_NAMESPACE")]
     container_namespace: Option<String>,
     /// The domain of the Kubernetes cluster, beneath which containers find each other
@@ -81,7 +81,9 @@ impl WorkflowArgs {
         };
         let mount_root = self.mount_root.trim_end_matches('/').to_owned();
         let (cluster_domain, podhelper_image) = (self.cluster_domain, self.podhelper_image);
-        let containers = self.container_namespace.map(|namespace| Containers {
+        let namespace = self.container_namespace;
+        // On the embedded API no Kubernetes runs anything: the rabbits do.
+        let containers = (namespace.is_some() || is_standalone).then_some(Containers {
             namespace,
             cluster_domain,
             podhelper_image,

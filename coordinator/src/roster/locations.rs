@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use api::SystemConfiguration;
 use proto::limits::{NAME, shortened};
 
-/// The location of a node in the machine, from the SystemConfiguration.
+/// The location of a node in the system, from the SystemConfiguration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Location {
     Rabbit,

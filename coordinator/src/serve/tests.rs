@@ -64,7 +64,7 @@ impl Served {
         let hub = Arc::new(Hub::new());
         let services = Services {
             link: Link::new(hub.clone()),
-            machine: ClusterService::new(hub.clone(), &[]),
+            cluster: ClusterService::new(hub.clone(), &[]),
             workloads: no_workloads(hub),
             health: health::reporter().await,
         };
@@ -159,7 +159,7 @@ async fn the_unix_socket_has_the_same_limits() {
     let hub = Arc::new(Hub::new());
     let services = Services {
         link: Link::new(hub.clone()),
-        machine: ClusterService::new(hub.clone(), &[]),
+        cluster: ClusterService::new(hub.clone(), &[]),
         workloads: no_workloads(hub),
         health: health::reporter().await,
     };

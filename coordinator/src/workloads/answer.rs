@@ -1,4 +1,4 @@
-//! What a caller is told of a job. Pure.
+//! The answer to a caller who asks about a job. Pure.
 
 use api::Workflow;
 use jiff::Timestamp;
@@ -64,15 +64,15 @@ pub(super) fn workload(id: &JobId, workflow: &Workflow, now: Timestamp) -> Workl
         state: text(status.state.map(|state| state.to_string())),
         desired_state: spec.desired_state.to_string(),
         ready: status.ready,
-        message: told(workflow, &status.message),
+        message: shown(workflow, &status.message),
         status: text(status.status.map(|status| status.to_string())),
         env: status.env.into_iter().collect(),
         user_id: number(spec.user_id),
         group_id: number(spec.group_id),
-        deadlines: Deadlines::of(workflow).told(workflow, now),
+        deadlines: Deadlines::of(workflow).reported(workflow, now),
         aborted: workflow.annotations().get(ABORTED).cloned().unwrap_or_default(),
         tolerance: tolerance.nodes,
-        lost: tolerance.told(),
+        lost: tolerance.reported(),
         ..Workload::default()
     }
 }
@@ -91,45 +91,45 @@ pub(super) fn at_rest(workflow: &Workflow, now: Timestamp) -> Ending {
     }
 }
 
-/// The same, and whether the call did what it was to do.
-pub(super) fn ended(mut told: Workload, workflow: &Workflow, ending: &Ending) -> Workload {
+/// The answer at the end of a call: with the verdict on what the call was to do.
+pub(super) fn ended(mut answer: Workload, workflow: &Workflow, ending: &Ending) -> Workload {
     let (verdict, message, remedy) = match ending {
         Ending::Done => (Verdict::Done, String::new(), ""),
         Ending::Asked => {
-            (Verdict::NotYet, format!("{} is asked for", told.desired_state), "call again")
+            (Verdict::NotYet, format!("{} is asked for", answer.desired_state), "call again")
         }
         Ending::Over => (
             Verdict::Cancelled,
-            if told.aborted.is_empty() {
+            if answer.aborted.is_empty() {
                 "the job is being torn down".to_owned()
             } else {
-                format!("the job was aborted by {}", told.aborted)
+                format!("the job was aborted by {}", answer.aborted)
             },
             "call Teardown, which waits until nothing is left",
         ),
         Ending::Failed(message) => (
             failed(message),
-            self::told(workflow, message),
+            shown(workflow, message),
             "put right what the message names, then call Teardown and begin anew",
         ),
-        Ending::Late(record) => late(&told, record),
+        Ending::Late(record) => late(&answer, record),
     };
-    told.set_verdict(verdict);
+    answer.set_verdict(verdict);
     if verdict != Verdict::Done {
-        told.message = shortened(message, TEXT);
-        told.remedy = remedy.to_owned();
+        answer.message = shortened(message, TEXT);
+        answer.remedy = remedy.to_owned();
     }
-    told
+    answer
 }
 
-/// Whose fault it is, by the type that the engine names.
+/// The verdict on a failure: whose fault it is, by the error's type in the engine's message.
 fn failed(message: &str) -> Verdict {
     let is_request = ["User error:", "WLM error:"].iter().any(|kind| message.contains(kind));
     if is_request { Verdict::BadRequest } else { Verdict::StorageFault }
 }
 
-fn late(told: &Workload, record: &Record) -> (Verdict, String, &'static str) {
-    let bad: Vec<String> = told
+fn late(answer: &Workload, record: &Record) -> (Verdict, String, &'static str) {
+    let bad: Vec<String> = answer
         .nodes
         .iter()
         .filter(|node| matches!(node.condition(), Condition::Faulty | Condition::Down))
@@ -138,9 +138,9 @@ fn late(told: &Workload, record: &Record) -> (Verdict, String, &'static str) {
     let seconds = record.due.as_second() - record.asked.as_second();
     let mut message = format!(
         "{} is not ready: the deadline that {} set at {:.0} passed after {seconds} s",
-        told.desired_state, record.owner, record.asked
+        answer.desired_state, record.owner, record.asked
     );
-    for part in [bad.join("; "), told.message.clone()] {
+    for part in [bad.join("; "), answer.message.clone()] {
         if !part.is_empty() {
             message.push_str(": ");
             message.push_str(&part);
@@ -155,8 +155,8 @@ fn late(told: &Workload, record: &Record) -> (Verdict, String, &'static str) {
     (Verdict::NodeFault, message, remedy)
 }
 
-/// The engine's message, with the line of the directive that it is about.
-fn told(workflow: &Workflow, message: &str) -> String {
+/// The engine's message, with the `#DW` line of the directive that the message is about.
+fn shown(workflow: &Workflow, message: &str) -> String {
     let named = message.strip_prefix("DW Directive ").and_then(|rest| rest.split_once(": "));
     let line = named.and_then(|(index, text)| {
         let line = workflow.spec.directives.get(index.parse::<usize>().ok()?)?;
@@ -177,16 +177,16 @@ mod tests {
     #[test]
     fn a_failure_names_the_directive_and_whose_fault_it_is() {
         let id = JobId { manager: "s".to_owned(), job: "1".to_owned() };
-        let told = |message: &str| {
-            let told = workload(&id, &workflow(), Timestamp::now());
-            ended(told, &workflow(), &Ending::Failed(message.to_owned()))
+        let answer = |message: &str| {
+            let answer = workload(&id, &workflow(), Timestamp::now());
+            ended(answer, &workflow(), &Ending::Failed(message.to_owned()))
         };
-        let user = told("DW Directive 0: User error: no such profile");
+        let user = answer("DW Directive 0: User error: no such profile");
         assert_eq!(user.verdict(), Verdict::BadRequest);
         let line =
             "directive 0 `#DW jobdw type=xfs capacity=1GiB name=a`: User error: no such profile";
         assert_eq!(user.message, line);
-        let machine = told("DW Directive 7: Internal error: mkfs failed");
+        let machine = answer("DW Directive 7: Internal error: mkfs failed");
         assert_eq!(machine.verdict(), Verdict::StorageFault);
         assert_eq!(machine.message, "DW Directive 7: Internal error: mkfs failed");
         assert!(machine.remedy.contains("Teardown"));

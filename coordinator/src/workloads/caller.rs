@@ -1,4 +1,4 @@
-//! Who calls, and for whom it may act. Pure.
+//! Who calls, and for which users the caller may act. Pure.
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,9 +25,9 @@ pub(crate) struct Managers {
 /// Who calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Caller {
-    /// Somebody who may act for every user, and the user that it is itself on this host.
+    /// A caller who may act for every user, with its own uid on this host.
     Manager { who: String, own: Option<(u32, u32)> },
-    /// Somebody who acts for itself.
+    /// A caller who may act for one user only: the caller's own.
     User { user: u32, group: u32 },
 }
 
@@ -43,7 +43,7 @@ impl Caller {
         };
         if user == UNKNOWN {
             return Err(Status::unauthenticated(
-                "the coordinator runs in a user namespace and is not told who you are; its unit needs PrivateUsers=no, or call as root",
+                "the coordinator runs in a user namespace, where it is not told who you are: its unit needs PrivateUsers=no, or call as root",
             ));
         }
         let is_manager =
@@ -82,7 +82,7 @@ impl Caller {
         }
     }
 
-    /// Checks that it may act on a job.
+    /// Checks that the caller may act on a job.
     ///
     /// # Errors
     /// `PermissionDenied` when the job is somebody else's.

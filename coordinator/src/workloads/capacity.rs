@@ -16,7 +16,7 @@ use super::job::refused;
 /// Asks the API.
 ///
 /// # Errors
-/// When it does not answer: what was not looked at is neither there nor used up.
+/// When the API does not answer: bytes of rabbits that could not be read count neither as free nor as used.
 pub(super) async fn read(client: &Client) -> Result<CapacityResponse, Status> {
     let failed = |what: &str| {
         let what = format!("list the {what}");
@@ -29,7 +29,7 @@ pub(super) async fn read(client: &Client) -> Result<CapacityResponse, Status> {
     Ok(sum(&storages.items, &nodes.items))
 }
 
-/// What the rabbits have that may be used: an administrator lets them, and they serve.
+/// The capacity of the rabbits that are enabled by an administrator, and Ready or Degraded.
 fn sum(storages: &[Storage], nodes: &[NnfNode]) -> CapacityResponse {
     let is_usable = |storage: &&Storage| {
         let status = storage.status.as_ref().and_then(|status| status.status.as_ref());
@@ -38,7 +38,7 @@ fn sum(storages: &[Storage], nodes: &[NnfNode]) -> CapacityResponse {
     };
     let usable: BTreeSet<String> =
         storages.iter().filter(is_usable).map(ResourceExt::name_any).collect();
-    let mut told = CapacityResponse::default();
+    let mut capacity = CapacityResponse::default();
     for node in nodes {
         let rabbit = node.namespace().unwrap_or_default();
         let Some(status) = node.status.as_ref().filter(|_| usable.contains(&rabbit)) else {
@@ -46,10 +46,10 @@ fn sum(storages: &[Storage], nodes: &[NnfNode]) -> CapacityResponse {
         };
         let bytes = |bytes: i64| u64::try_from(bytes).unwrap_or_default();
         let (free, allocated) = (bytes(status.capacity), bytes(status.capacity_allocated));
-        told.free = told.free.saturating_add(free);
-        told.total = told.total.saturating_add(free).saturating_add(allocated);
+        capacity.free = capacity.free.saturating_add(free);
+        capacity.total = capacity.total.saturating_add(free).saturating_add(allocated);
     }
-    told
+    capacity
 }
 
 #[cfg(test)]

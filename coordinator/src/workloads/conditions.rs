@@ -1,4 +1,4 @@
-//! What is known of the nodes of a job, and how it is known. Pure.
+//! The condition of each node of a job, and the evidence for it. Pure.
 //!
 //! A node is called faulty or down on its own report, its rabbit's or the workload manager's. That nothing was heard of it is no
 //! evidence: it is neither fine nor gone.
@@ -31,7 +31,7 @@ pub(super) struct Facts {
     pub rabbits: BTreeSet<String>,
 }
 
-/// What the objects of a job say of one node.
+/// What the job's objects say of one node.
 #[derive(Debug, Default)]
 struct Said {
     /// Objects that are not as they should be.
@@ -99,7 +99,7 @@ fn said(objects: &Objects) -> BTreeMap<String, Said> {
     said
 }
 
-/// What is not there yet of what the job's state needs.
+/// The objects that the job's state needs and that are not ready yet.
 fn missing(workflow: &Workflow, objects: &Objects, said: &mut BTreeMap<String, Said>) {
     let state = &workflow.spec.desired_state;
     let (is_made, is_mounted) = match state {
@@ -162,7 +162,7 @@ impl Said {
         self.note(status.is_some_and(|status| status.ready), error, "its namespaces are not made")
     }
 
-    /// Takes in how an object is; whether it is as it should be.
+    /// Takes in the status of an object; returns whether the object is ready.
     fn note(&mut self, is_there: bool, error: Option<&ResourceError>, what: &str) -> bool {
         match error {
             Some(error) => {

@@ -1,5 +1,6 @@
-//! Until when states were to be reached: who set each deadline, when, and what became of it. It is kept in an annotation of the
-//! Workflow, so that every coordinator knows it. Pure.
+//! The deadlines of a Workflow's states: who set each one, when, and whether it was met. Pure.
+//!
+//! An annotation of the Workflow keeps them, so that every coordinator knows them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,12 +20,12 @@ pub(super) struct Record {
     pub owner: String,
     pub asked: Timestamp,
     pub due: Timestamp,
-    /// What became of it, once another state follows.
+    /// Whether the deadline was met; set once another state follows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Ended>,
 }
 
-/// What became of a deadline.
+/// How a deadline ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Ended {
@@ -39,7 +40,7 @@ pub(super) enum Ended {
 pub(super) struct Deadlines(BTreeMap<String, Record>);
 
 impl Deadlines {
-    /// Those of a Workflow. What somebody else wrote there and does not read as such counts as none.
+    /// The deadlines in a Workflow's annotation. An annotation that cannot be read counts as none.
     pub(super) fn of(workflow: &Workflow) -> Self {
         let text = workflow.annotations().get(ANNOTATION);
         text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
@@ -87,7 +88,7 @@ impl Deadlines {
     }
 
     /// As an answer tells them, in the order of the states.
-    pub(super) fn told(&self, workflow: &Workflow, now: Timestamp) -> Vec<Deadline> {
+    pub(super) fn reported(&self, workflow: &Workflow, now: Timestamp) -> Vec<Deadline> {
         let states = WorkflowState::ORDER.iter();
         let records = states.filter_map(|state| Some((state, self.get(state)?)));
         records
@@ -138,12 +139,12 @@ impl Record {
         let current = status.and_then(|status| status.state.as_ref());
         let judged =
             |reached: Timestamp| Some(if reached <= self.due { Ended::Met } else { Ended::Missed });
-        let place = |state| WorkflowState::ORDER.iter().position(|one| one == state);
+        let order = |state| WorkflowState::ORDER.iter().position(|one| one == state);
         if current == Some(state) && status.is_some_and(|status| status.ready) {
             let reached = status.and_then(|status| status.ready_change.as_ref());
             return judged(reached.map_or(now, |moment| moment.0));
         }
-        if current.and_then(place) > place(state) {
+        if current.and_then(order) > order(state) {
             if current == Some(&WorkflowState::Teardown) {
                 return Some(Ended::Abandoned);
             }
@@ -181,7 +182,7 @@ mod tests {
     }
 
     fn outcome(deadlines: &Deadlines, workflow: &Workflow, now: i64) -> Outcome {
-        deadlines.told(workflow, at(now))[0].outcome()
+        deadlines.reported(workflow, at(now))[0].outcome()
     }
 
     #[test]

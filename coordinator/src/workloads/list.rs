@@ -15,7 +15,7 @@ use super::request::NAMESPACE;
 /// Asks the API.
 ///
 /// # Errors
-/// When it does not answer: what was not looked at is not absent.
+/// When the API does not answer: a job that could not be read must not be missing in the list.
 pub(super) async fn read(
     client: &Client,
     caller: &Caller,

@@ -1,5 +1,5 @@
-//! Lets a job go on without computes that it may lose. What is decided is written into the Workflow in the change that forces the
-//! state ready, so that nobody decides it twice.
+//! Lets a job go on without computes that it may lose. The patch that forces the state ready also writes into the Workflow which
+//! computes the job lost, so that nobody decides it twice.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use super::conditions::{Facts, conditions, open};
 use super::job::Job;
 use super::tolerance::{ANNOTATION, Tolerance};
 
-/// How long the engine may take to say that what is forced is ready.
+/// How long the engine may take to report a forced state as ready.
 const SOON: Duration = Duration::from_secs(30);
 
 impl Job {
-    /// Has a state that is not reached forced ready, if the job may lose every compute that keeps it; `None` when it may not.
+    /// Forces a state ready that is not reached, if the job may lose every compute that delays it; `None` when it may not.
     ///
     /// # Errors
     /// When the API refuses it or does not answer.
@@ -65,7 +65,7 @@ impl Job {
     }
 }
 
-/// A job's tolerance after losing the computes that keep it.
+/// A job's tolerance after it has lost the computes that delay it.
 ///
 /// # Errors
 /// Why it does not go on without them.

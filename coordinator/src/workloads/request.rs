@@ -78,7 +78,7 @@ pub(super) fn directives(texts: &[String]) -> Result<Vec<String>, Status> {
     Ok(lines)
 }
 
-/// How long a call may take, whether it begins anew, and whether it waits.
+/// How long a call may take, whether its deadline begins anew, and whether it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limit {
     pub within: Duration,
@@ -120,10 +120,10 @@ pub(super) fn tolerance(nodes: u32, directives: &[String]) -> Result<(), Status>
     }
 }
 
-/// Why a job is aborted, on one line that is not too long.
+/// The reason for which a job is aborted: one line of limited length.
 pub(super) fn reason(text: &str) -> String {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if text.is_empty() { "no reason is told".to_owned() } else { shortened(text, REASON) }
+    if text.is_empty() { "no reason is given".to_owned() } else { shortened(text, REASON) }
 }
 
 fn invalid(argument: &str, value: &str, remedy: &str) -> Status {

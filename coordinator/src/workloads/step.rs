@@ -1,4 +1,4 @@
-//! What is to be done next for a job that is to come to a state. Pure.
+//! The next step of a call that brings a Workflow to a state. Pure.
 
 use api::{Workflow, WorkflowState};
 use workload::is_ending;
@@ -6,7 +6,7 @@ use workload::is_ending;
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Nothing: it was there, or is past it.
+    /// Nothing: the Workflow has reached the state, or is past it.
     Reached,
     Ask(WorkflowState),
     Wait(WorkflowState),
@@ -14,7 +14,7 @@ pub(super) enum Step {
     Over,
 }
 
-/// What is to be done next for a job that is to come to `target`.
+/// The next step for a Workflow on its way to `target`.
 pub(super) fn step(workflow: &Workflow, target: &WorkflowState) -> Step {
     let desired = &workflow.spec.desired_state;
     let is_ready = workflow
@@ -31,7 +31,7 @@ pub(super) fn step(workflow: &Workflow, target: &WorkflowState) -> Step {
     if is_ending(workflow) {
         return Step::Over;
     }
-    if place(desired) > place(target) || (desired == target && is_ready) {
+    if order(desired) > order(target) || (desired == target && is_ready) {
         return Step::Reached;
     }
     if !is_ready {
@@ -42,10 +42,10 @@ pub(super) fn step(workflow: &Workflow, target: &WorkflowState) -> Step {
 
 /// Whether a job was asked for `state` or a later one.
 pub(super) fn was_asked_for(workflow: &Workflow, state: &WorkflowState) -> bool {
-    place(&workflow.spec.desired_state) >= place(state)
+    order(&workflow.spec.desired_state) >= order(state)
 }
 
-fn place(state: &WorkflowState) -> Option<usize> {
+fn order(state: &WorkflowState) -> Option<usize> {
     WorkflowState::ORDER.iter().position(|one| one == state)
 }
 

@@ -17,12 +17,12 @@ use serde::{Deserialize, Serialize};
 /// The annotation: a Tolerance as JSON.
 pub(super) const ANNOTATION: &str = "warren/tolerance";
 
-/// What a job puts up with.
+/// How many computes a job may lose, and which it has lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Tolerance {
-    /// How many computes it may lose.
+    /// How many computes the job may lose.
     pub nodes: u32,
-    /// Those that it has lost.
+    /// The computes that the job has lost.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<Lost>,
 }
@@ -36,7 +36,7 @@ pub(super) struct Lost {
 }
 
 impl Tolerance {
-    /// That of a Workflow. What somebody else wrote there and does not read as such counts as none.
+    /// The tolerance in a Workflow's annotation. An annotation that cannot be read counts as no tolerance.
     pub(super) fn of(workflow: &Workflow) -> Self {
         let text = workflow.annotations().get(ANNOTATION);
         text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
@@ -47,13 +47,13 @@ impl Tolerance {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    pub(super) fn told(&self) -> Vec<LostNode> {
-        let told = |one: &Lost| LostNode {
+    pub(super) fn reported(&self) -> Vec<LostNode> {
+        let lost = |one: &Lost| LostNode {
             node: one.node.clone(),
             state: one.state.to_string(),
             evidence: one.evidence.clone(),
         };
-        self.lost.iter().map(told).collect()
+        self.lost.iter().map(lost).collect()
     }
 
     /// Whether a compute has no storage since Setup: it is none of the job's Computes any more.
@@ -65,7 +65,7 @@ impl Tolerance {
     /// ready, by directive.
     ///
     /// # Errors
-    /// Why the job does not go on, for the one who waits for it.
+    /// Why the job does not go on, for the caller who waits.
     pub(super) fn after_losing(
         &self,
         workflow: &Workflow,
@@ -90,7 +90,7 @@ impl Tolerance {
     }
 }
 
-/// The state that a Workflow does not get out of, if it may be forced.
+/// The state in which a Workflow is stuck, if it is one that may be forced.
 fn stuck_in(workflow: &Workflow) -> Result<&WorkflowState, String> {
     let state = &workflow.spec.desired_state;
     let status = workflow.status.as_ref();

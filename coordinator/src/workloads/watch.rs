@@ -40,7 +40,7 @@ pub(super) fn watching(job: Job) -> Watching {
 async fn tell(job: &Job, send: &mpsc::Sender<Result<Workload, Status>>) -> Result<(), Status> {
     let mut events = std::pin::pin!(job.flow.events());
     let mut known = None;
-    let mut told = None;
+    let mut sent = None;
     loop {
         let now = Timestamp::now();
         if let Some(workflow) = &known {
@@ -50,10 +50,10 @@ async fn tell(job: &Job, send: &mpsc::Sender<Result<Workload, Status>>) -> Resul
             job.caller.check(workflow)?;
             let ending = answer::at_rest(workflow, now);
             let new = answer::ended(answer::workload(&job.id, workflow, now), workflow, &ending);
-            if told.as_ref() != Some(&new) && send.send(Ok(new.clone())).await.is_err() {
+            if sent.as_ref() != Some(&new) && send.send(Ok(new.clone())).await.is_err() {
                 return Ok(());
             }
-            told = Some(new);
+            sent = Some(new);
         }
         let next = known.as_ref().and_then(|workflow| Deadlines::of(workflow).next(now));
         let passed = async {

@@ -7,7 +7,7 @@ use controller::Retry;
 use daemon::chain;
 use storage::{
     ConvergeError, Panicked, Rejection, Step,
-    desired::{MountPointError, Phase},
+    desired::{HookPoint, MountPointError},
     execute::ExecuteError,
     host::{ObserveError, StepError},
     plan::{RejectionClass, without_remedy},
@@ -250,18 +250,19 @@ fn prefix(goal: Goal, error: &ConvergeError) -> &'static str {
     }
 }
 
-fn hook_prefix(phase: Phase) -> &'static str {
+fn hook_prefix(phase: HookPoint) -> &'static str {
     match phase {
-        Phase::PreActivate => "unable to run block device PreActivate commands",
-        Phase::PostActivate => "unable to run block device PostActivate commands",
-        Phase::PreMount => "unable to run file system PreMount commands",
-        Phase::PostMount => "unable to run file system PostMount commands",
-        Phase::PreUnmount => "unable to run file system PreUnmount commands",
-        Phase::PostUnmount => "unable to run file system PostUnmount commands",
-        Phase::PreDeactivate => "unable to run block device PreDeactivate commands",
-        Phase::PostDeactivate | Phase::PostSetup | Phase::PreTeardown | Phase::PostTeardown => {
-            "unable to run block device PostDeactivate commands"
-        }
+        HookPoint::PreActivate => "unable to run block device PreActivate commands",
+        HookPoint::PostActivate => "unable to run block device PostActivate commands",
+        HookPoint::PreMount => "unable to run file system PreMount commands",
+        HookPoint::PostMount => "unable to run file system PostMount commands",
+        HookPoint::PreUnmount => "unable to run file system PreUnmount commands",
+        HookPoint::PostUnmount => "unable to run file system PostUnmount commands",
+        HookPoint::PreDeactivate => "unable to run block device PreDeactivate commands",
+        HookPoint::PostDeactivate
+        | HookPoint::PostSetup
+        | HookPoint::PreTeardown
+        | HookPoint::PostTeardown => "unable to run block device PostDeactivate commands",
     }
 }
 

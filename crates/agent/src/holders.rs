@@ -10,18 +10,18 @@ use tokio::{
 
 /// The processes that each key waits for.
 #[derive(Debug)]
-pub struct Holders<K> {
+pub struct HolderWatch<K> {
     waits: JoinSet<K>,
     by_key: BTreeMap<K, AbortHandle>,
 }
 
-impl<K> Default for Holders<K> {
+impl<K> Default for HolderWatch<K> {
     fn default() -> Self {
         Self { waits: JoinSet::new(), by_key: BTreeMap::new() }
     }
 }
 
-impl<K: Ord + Clone + Send + 'static> Holders<K> {
+impl<K: Ord + Clone + Send + 'static> HolderWatch<K> {
     /// Waits for these processes from now on, and no longer for those that were set before for this key.
     pub fn set(&mut self, key: &K, processes: Vec<i32>) {
         if let Some(before) = self.by_key.remove(key) {
@@ -105,7 +105,7 @@ mod tests {
     #[tokio::test]
     async fn a_key_is_returned_once_its_last_process_has_ended() {
         let (one, other) = (process(), process());
-        let mut holders = Holders::default();
+        let mut holders = HolderWatch::default();
         holders.set(&"mount", vec![id(&one), id(&other)]);
         end(one);
         tokio::select! {
@@ -120,7 +120,7 @@ mod tests {
     #[tokio::test]
     async fn new_processes_replace_the_former_ones() {
         let (one, other) = (process(), process());
-        let (gone, mut holders) = (id(&one), Holders::default());
+        let (gone, mut holders) = (id(&one), HolderWatch::default());
         holders.set(&"mount", vec![id(&other)]);
         end(one);
         holders.set(&"mount", vec![gone]);

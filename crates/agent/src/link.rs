@@ -242,7 +242,7 @@ fn event_of(message: Message) -> Option<LinkEvent> {
 
 fn end(status: &Status, connected_for: Option<Duration>) -> End {
     match status.code() {
-        // A newer agent of this node is connected. All other refusals can end by themselves: when somebody edits the machine's
+        // A newer agent of this node is connected. All other refusals can end by themselves: when somebody edits the system's
         // layout or certificates, or when the connection of the boot before ends.
         Code::Aborted | Code::FailedPrecondition => End::Refused(status.message().to_owned()),
         // These codes come from the transport and not from the coordinator.

@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 use crate::{
     ClientMount, Computes, ContainerRun, DWDirectiveRule, DirectiveBreakdown, NnfContainerProfile,
     NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
-    PersistentStorageInstance, Servers, Storage, SystemConfiguration, SystemStatus, Workflow,
+    NodeContainers, PersistentStorageInstance, Servers, Storage, SystemConfiguration, SystemStatus,
+    Workflow,
 };
 
 /// The CRDs of all kinds in this crate, in the order of their names.
@@ -55,6 +56,7 @@ pub fn ruled_crd_values() -> Vec<Value> {
         NnfNodeStorage::crd(),
         NnfPortManager::crd(),
         NnfStorageProfile::crd(),
+        NodeContainers::crd(),
     ];
     crds.sort_by(|left, right| left.metadata.name.cmp(&right.metadata.name));
     crds.iter().map(structural).collect()

@@ -4,8 +4,8 @@
 //! made by [`change()`]. The same types generate the CRDs ([`crds`]).
 //!
 //! Guarantees:
-//! * JSON names, enumerations, defaults and required fields are upstream's, DWS v1alpha7 and NNF v1alpha11; `ContainerRun` is
-//!   Warren's own.
+//! * JSON names, enumerations, defaults and required fields are upstream's, DWS v1alpha7 and NNF v1alpha11; `ContainerRun`
+//!   and `NodeContainers` are Warren's own.
 //! * What these types do not model survives a read-modify-write through [`change()`].
 //! * A value an enumeration does not know is kept (`Other`), so one newer object does not make a list unreadable.
 //! * Empty optional fields are left out, as the Go controllers leave them out.
@@ -37,7 +37,9 @@ pub mod nnf_node_storage;
 pub mod nnf_port_manager;
 pub mod nnf_storage_profile;
 mod no_profile;
+pub mod node_containers;
 mod omit;
+pub mod package;
 pub mod persistent_storage_instance;
 pub mod resource_error;
 mod schema;
@@ -72,6 +74,7 @@ pub use nnf_node_storage::{NnfNodeStorage, NnfNodeStorageSpec, NnfNodeStorageSta
 pub use nnf_port_manager::{NnfPortManager, NnfPortManagerSpec, NnfPortManagerStatus};
 pub use nnf_storage_profile::{NnfStorageProfile, NnfStorageProfileBody, NnfStorageProfileData};
 pub use no_profile::NoProfile;
+pub use node_containers::{NodeContainers, NodeContainersSpec, NodeContainersStatus};
 pub use persistent_storage_instance::{
     PersistentStorageInstance, PersistentStorageInstanceSpec, PersistentStorageInstanceStatus,
 };

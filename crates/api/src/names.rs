@@ -28,6 +28,8 @@ pub mod finalizer {
     pub const NNF_NODE_BLOCK_STORAGE: &str = "nnf.cray.hpe.com/nnf_node_block_storage";
     /// On a `NnfLustreMGT`: until its file system names are erased.
     pub const NNF_LUSTRE_MGT: &str = "nnf.cray.hpe.com/nnf_lustre_mgt";
+    /// On a `NodeContainers`: until nothing of the containers is on the rabbit.
+    pub const NODE_CONTAINERS: &str = "warren.nnf.cray.hpe.com/node_containers";
 }
 
 /// Label keys.

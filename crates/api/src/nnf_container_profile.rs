@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::nested::Nested;
+use crate::package::Package;
 use crate::schema;
 use crate::string_enum::string_enum;
 
@@ -90,6 +91,9 @@ pub struct NnfContainerProfileData {
     /// The storage that the containers use.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub storages: Vec<NnfContainerProfileStorage>,
+    /// Files that are on each rabbit before the containers start. Only Warren's CRD has this field.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub packages: Vec<Package>,
     /// Seconds until all containers must be ready, from when PreRun is asked for; 0 for no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0), extend("default" = 300))]
@@ -151,6 +155,7 @@ impl Default for NnfContainerProfileData {
             pinned: false,
             create_container: true,
             storages: Vec::new(),
+            packages: Vec::new(),
             pre_run_timeout_seconds: None,
             post_run_timeout_seconds: None,
             retry_limit: 6,

@@ -32,19 +32,6 @@ string_enum! {
     }
 }
 
-impl Severity {
-    /// The status that a workflow shows for an error of this severity; `None` for one this version does not know.
-    #[must_use]
-    pub fn workflow_status(&self) -> Option<&'static str> {
-        match self {
-            Self::Minor => Some("Running"),
-            Self::Major => Some("TransientCondition"),
-            Self::Fatal => Some("Error"),
-            Self::Other(_) => None,
-        }
-    }
-}
-
 /// What went wrong, as the sites' tools read it from `status.error`.
 ///
 /// `userMessage` is for the person who owns the job and says what to do; `debugMessage` is the whole chain of causes.

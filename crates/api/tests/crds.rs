@@ -139,7 +139,7 @@ fn every_status_but_the_workflows_is_a_subresource() {
 }
 
 #[test]
-fn names_and_versions_are_upstreams_but_for_one() {
+fn names_and_versions_are_upstreams_but_for_our_own() {
     let names: Vec<_> = api::crd::crds()
         .into_iter()
         .map(|crd| {
@@ -164,6 +164,7 @@ fn names_and_versions_are_upstreams_but_for_one() {
         "nnfnodestorages.nnf.cray.hpe.com/v1alpha11 NnfNodeStorage",
         "nnfportmanagers.nnf.cray.hpe.com/v1alpha11 NnfPortManager",
         "nnfstorageprofiles.nnf.cray.hpe.com/v1alpha11 NnfStorageProfile",
+        "nodecontainers.warren.nnf.cray.hpe.com/v1alpha1 NodeContainers",
         "persistentstorageinstances.dataworkflowservices.github.io/v1alpha7 PersistentStorageInstance",
         "servers.dataworkflowservices.github.io/v1alpha7 Servers",
         "storages.dataworkflowservices.github.io/v1alpha7 Storage",

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use api::{
     ClientMount, Computes, ContainerRun, DWDirectiveRule, DirectiveBreakdown, NnfContainerProfile,
     NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
-    PersistentStorageInstance, Servers, Storage, SystemConfiguration, SystemStatus, Workflow,
+    NodeContainers, PersistentStorageInstance, Servers, Storage, SystemConfiguration, SystemStatus,
+    Workflow,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -45,6 +46,7 @@ fn round_trip(object: &Value) -> Option<Result<Value, serde_json::Error>> {
         "ContainerRun" => through::<ContainerRun>(object),
         "DirectiveBreakdown" => through::<DirectiveBreakdown>(object),
         "DWDirectiveRule" => through::<DWDirectiveRule>(object),
+        "NodeContainers" => through::<NodeContainers>(object),
         "PersistentStorageInstance" => through::<PersistentStorageInstance>(object),
         "Servers" => through::<Servers>(object),
         "Storage" => through::<Storage>(object),
@@ -108,9 +110,10 @@ fn fixtures_round_trip() {
 fn what_a_site_was_seen_to_write_round_trips() {
     let captured = objects(&Path::new(env!("CARGO_MANIFEST_DIR")).join("captured"));
     let mut expected = our_kinds();
-    let ours = "ContainerRun";
-    for unseen in [ours, "NnfPortManager", "NnfStorageProfile", "DWDirectiveRule", "SystemStatus"] {
-        expected.remove(unseen);
+    let ours = ["ContainerRun", "NodeContainers"];
+    let unseen = ["NnfPortManager", "NnfStorageProfile", "DWDirectiveRule", "SystemStatus"];
+    for kind in ours.into_iter().chain(unseen) {
+        expected.remove(kind);
     }
     assert_eq!(check(&captured), expected);
 }

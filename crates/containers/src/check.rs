@@ -1,13 +1,16 @@
 //! Whether a profile can be carried out, whoever names it. Told in Proposal, before anything is made.
 
 mod mpi;
+mod on_rabbit;
+mod package;
 mod pod;
 
 use api::NnfContainerProfileData;
 use thiserror::Error;
 
-pub use self::pod::PodFault;
-use self::{mpi::of_mpi, pod::of_pod};
+use self::{mpi::of_mpi, package::of_packages, pod::of_pod};
+pub use self::{on_rabbit::on_rabbits, package::on_kubernetes, pod::PodFault};
+use crate::package::PackageFault;
 
 /// What is wrong with a profile: for its administrator.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -61,12 +64,33 @@ pub enum ProfileFault {
         /// The mode.
         mode: String,
     },
+    #[error("data.packages[{index}].{fault}: the administrator corrects it")]
+    Package {
+        /// Its place in the list.
+        index: usize,
+        fault: PackageFault,
+    },
+    #[error(
+        "data.packages: {0:?} is there twice: the administrator gives each package a name of its own"
+    )]
+    SamePackage(String),
+    #[error(
+        "data.packages is not carried out on Kubernetes: the administrator takes it out, and has an image or an init container bring the files"
+    )]
+    PackagesOnKubernetes,
     #[error("data.{field} is {value}, and must be 0 or more: the administrator corrects it")]
     Negative {
         /// The field.
         field: &'static str,
         /// Its value.
         value: i64,
+    },
+    #[error("{field} is not carried out where rabbits run the containers themselves: {remedy}")]
+    NotOnRabbits {
+        /// The field.
+        field: String,
+        /// What is to be done.
+        remedy: &'static str,
     },
     #[error(
         "the workflow's user is root, and containers run without its rights: submit the job as another user"
@@ -92,6 +116,7 @@ pub fn faults(profile: &NnfContainerProfileData, user: i64) -> Vec<ProfileFault>
             faults.push(ProfileFault::PvcMode { name, mode });
         }
     }
+    faults.extend(of_packages(&profile.packages));
     match (&profile.spec, &profile.mpi_spec) {
         (None, None) => faults.push(ProfileFault::Nothing),
         (Some(_), Some(_)) => faults.push(ProfileFault::Both),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use api::nnf_container_profile::NnfContainer;
 use k8s_openapi::api::core::v1::{EnvVar, EnvVarSource, ObjectFieldSelector};
 
 use crate::{names, run::Run};
@@ -12,10 +13,10 @@ pub fn of_computes(run: &Run<'_>) -> BTreeMap<String, String> {
     ports(run).into_iter().chain(network(run)).chain(launcher(run)).collect()
 }
 
-/// What the container at this place among the pod's is told on one rabbit. The run's variables come before the profile's, which
-/// may refer to them.
+/// What a container is told on the rabbit at this place of the run. The run's variables come before the profile's, which may refer
+/// to them.
 #[must_use]
-pub(crate) fn of_container(run: &Run<'_>, index: usize, own: &[EnvVar]) -> Vec<EnvVar> {
+pub(crate) fn of_container(run: &Run<'_>, index: usize, of: &NnfContainer) -> Vec<EnvVar> {
     let storages =
         run.storages.iter().map(|storage| (storage.variable.clone(), storage.path.clone()));
     let workflow = [
@@ -29,9 +30,17 @@ pub(crate) fn of_container(run: &Run<'_>, index: usize, own: &[EnvVar]) -> Vec<E
         .chain(storages)
         .chain(network(run))
         .chain(launcher(run))
-        .chain(workflow);
+        .chain(workflow)
+        .chain(worker(run, index, of));
     let all = all.map(|(name, value)| EnvVar { name, value: Some(value), value_from: None });
-    all.chain([node()]).chain(own.iter().cloned()).collect()
+    all.chain([node()]).chain(of.env.iter().cloned()).collect()
+}
+
+/// The number of a container among all of the run's. Those that come first have none, and MPI numbers its ranks itself.
+fn worker(run: &Run<'_>, index: usize, of: &NnfContainer) -> Option<(String, String)> {
+    let containers = &run.profile.spec.as_ref()?.containers;
+    let place = containers.iter().position(|one| one.name == of.name)?;
+    Some(("NNF_CONTAINER_WORKER".to_owned(), (index * containers.len() + place).to_string()))
 }
 
 /// All ports, and those of each container: the list is cut evenly, in the order of the containers.

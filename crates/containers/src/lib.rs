@@ -1,8 +1,10 @@
-//! Containers next to the data: what a workflow's `#DW container` becomes on Kubernetes. Pure: no I/O and no clock.
+//! Containers next to the data: what a workflow's `#DW container` becomes on Kubernetes, or where the rabbits' agents run it. Pure:
+//! no I/O and no clock.
 //!
 //! ```text
 //! NnfContainerProfile ─ check ─► faults, told in Proposal
 //! profile, placement, storages, ports ─ objects ─► Service, ConfigMap, one Job for each rabbit, and one for the launcher of MPI
+//!                                       └ on_rabbit ─► one NodeContainers for each rabbit, where no Kubernetes is
 //! Jobs, Pods ─ outcome ─► starting, ready, ended, failed and why
 //! ```
 //! Kubernetes does what it does already: a Job starts a container again that failed, holds its deadline and counts its pods.
@@ -16,16 +18,21 @@
 pub mod check;
 pub mod claim;
 pub mod environment;
+mod expand;
 pub mod mpi;
 pub mod names;
 pub mod nodes;
 pub mod objects;
+pub mod on_rabbit;
 pub mod outcome;
+pub mod package;
 pub mod pod;
 pub mod ports;
+mod quantity;
 pub mod run;
 
 pub use check::ProfileFault;
 pub use mpi::Attempt;
 pub use names::NameFault;
+pub use package::Package;
 pub use run::{Rabbit, Run, StoragePath};

@@ -3,14 +3,18 @@
 //! The hostfiles are those of the MPI operator (v2beta1) to the byte. The pods differ from its pods: a program of ours,
 //! `podhelper`, stands in the place of sshd and ssh, so that images need neither and nobody in them is root.
 
-mod environment;
+pub(crate) mod environment;
 mod files;
+pub mod network;
 mod pods;
 
-pub(crate) use self::{files::answering, pods::OWN};
+pub(crate) use self::{
+    files::answering,
+    pods::{OWN, waiting},
+};
 pub use self::{
     files::{discover_hosts, hostfile},
-    pods::{launcher, worker},
+    pods::{AGENT, HOSTFILE, KEYS, PODHELPER, launcher, worker},
 };
 
 use api::nnf_container_profile::{MpiImplementation, NnfMpiSpec};
@@ -31,8 +35,8 @@ pub struct Attempt {
     pub name: String,
     /// Name of the Secret with its keys.
     pub keys: String,
-    /// The image of `podhelper`.
-    pub image: String,
+    /// The image of `podhelper`; none where the rabbits have the program.
+    pub image: Option<String>,
 }
 
 /// Ranks on each worker.

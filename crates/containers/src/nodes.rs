@@ -19,9 +19,11 @@ pub const PASSWD: &str = "passwd";
 pub const GROUP: &str = "group";
 
 /// The hosts with their slots, as mpirun reads them.
-pub(crate) const HOSTFILE: &str = "hostfile";
+pub const HOSTFILE: &str = "hostfile";
 /// The script that tells the hosts.
-pub(crate) const DISCOVER_HOSTS: &str = "discover_hosts.sh";
+pub const DISCOVER_HOSTS: &str = "discover_hosts.sh";
+/// The names of hosts, where no Kubernetes resolves them.
+pub const HOSTS: &str = "hosts";
 /// The hosts that must answer before mpirun starts.
 pub(crate) const WORKERS: &str = "workers";
 

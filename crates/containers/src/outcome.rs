@@ -25,6 +25,8 @@ pub enum State {
     Failed,
     /// It ended because it took too long.
     TooLate,
+    /// A package of its containers cannot be had, and none was started.
+    Unprepared,
 }
 
 impl State {
@@ -33,7 +35,9 @@ impl State {
     pub fn is_ended(self) -> bool {
         match self {
             Self::Starting | Self::Ready => false,
-            Self::Suspended | Self::Succeeded | Self::Failed | Self::TooLate => true,
+            Self::Suspended | Self::Succeeded | Self::Failed | Self::TooLate | Self::Unprepared => {
+                true
+            }
         }
     }
 }
@@ -110,14 +114,37 @@ pub fn told<'a>(pods: impl Iterator<Item = &'a Pod>) -> Option<String> {
 fn exit(container: &ContainerStatus) -> Option<String> {
     let state = container.state.as_ref()?;
     let ended = state.terminated.as_ref().filter(|ended| ended.exit_code != 0)?;
-    let name = &container.name;
-    let how = match (ended.signal, ended.reason.as_deref()) {
-        (_, Some(reason @ "OOMKilled")) => format!("container {name} was ended: {reason}"),
-        (Some(signal), _) if signal > 0 => format!("container {name} was ended by signal {signal}"),
-        _ => format!("container {name} exited with {}", ended.exit_code),
+    let signal = ended.signal.filter(|signal| *signal > 0);
+    let end = End {
+        code: ended.exit_code,
+        signal,
+        is_out_of_memory: ended.reason.as_deref() == Some("OOMKilled"),
     };
-    let log = ended.message.as_deref().map(last_lines);
-    Some(with(how, log.as_deref()))
+    Some(end.told(&container.name, ended.message.as_deref()))
+}
+
+/// How a container ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// Its exit code.
+    pub code: i32,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// Whether it was ended because it used more memory than it may.
+    pub is_out_of_memory: bool,
+}
+
+impl End {
+    /// What is told of it, with the last lines of its log.
+    #[must_use]
+    pub fn told(self, name: &str, log: Option<&str>) -> String {
+        let how = match (self.signal, self.is_out_of_memory) {
+            (_, true) => format!("container {name} was ended: OOMKilled"),
+            (Some(signal), _) => format!("container {name} was ended by signal {signal}"),
+            _ => format!("container {name} exited with {}", self.code),
+        };
+        with(how, log.map(last_lines).as_deref())
+    }
 }
 
 fn wait(container: &ContainerStatus) -> Option<String> {

@@ -94,7 +94,7 @@ fn container(run: &Run<'_>, index: usize, of: &NnfContainer) -> Container {
         command: some(of.command.clone()),
         args: some(of.args.clone()),
         working_dir: Some(of.working_dir.clone()).filter(|path| !path.is_empty()),
-        env: Some(environment::of_container(run, index, &of.env)),
+        env: Some(environment::of_container(run, index, of)),
         env_from: some(of.env_from.clone()),
         volume_mounts: Some(mounts.collect()),
         restart_policy: of.restart_policy.clone(),

@@ -25,6 +25,8 @@ pub struct Run<'a> {
     pub placement: &'a [Rabbit],
     /// Their ports, the same on every rabbit: a compute is told of one list.
     pub ports: &'a [u16],
+    /// The port of MPI's own network, where no Kubernetes has one.
+    pub network_port: Option<u16>,
     /// Which attempt it is; none without MPI.
     pub attempt: Option<&'a Attempt>,
     /// The domain of the cluster, such as `cluster.local`.

@@ -1,7 +1,7 @@
 //! Decides which object to work on next: one task at a time per object, many objects in parallel, and retries after failures.
 //!
 //! Pure: the clock comes in as an argument. A wake during work is never lost: the queue hands the object out once more. A timer
-//! exists only while something fails.
+//! exists only while something fails, or is to be looked at at some moment.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -94,6 +94,15 @@ impl<K: Ord + Clone + Debug> Queue<K> {
             later.due = later.due.min(known.due);
         }
         self.failing.insert(key.clone(), later);
+    }
+
+    /// Like [`Self::wake`], at this moment, unless something wakes the key before.
+    pub fn wake_at(&mut self, key: &K, due: Instant, now: Instant) {
+        if let Some(known) = self.failing.get_mut(key) {
+            known.due = known.due.min(due);
+        } else if let Some(later) = Failing::after(None, Retry::Soon, now) {
+            self.failing.insert(key.clone(), Failing { due, ..later });
+        }
     }
 
     /// Hands out the keys that may start now. A key for which `may_begin` is false keeps waiting.

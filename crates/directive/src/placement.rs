@@ -5,9 +5,6 @@ use thiserror::Error;
 
 use crate::breakdown::Strategy;
 
-/// Bytes below which Flux makes no allocation.
-pub const FLUX_LEAST: u64 = 4 << 30;
-
 /// What is to be placed: a part of an allocation set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
@@ -102,7 +99,7 @@ fn counted(served: &[&Served], count: u32) -> Vec<Placed> {
     order.sort_by_key(|served| std::cmp::Reverse(served.computes));
     let rabbits = u32::try_from(order.len()).unwrap_or(u32::MAX);
     let (each, more) = (count / rabbits, count % rabbits);
-    let counts = (0..rabbits).map(|place| each + u32::from(place < more));
+    let counts = (0..rabbits).map(|index| each + u32::from(index < more));
     let placed = order.into_iter().zip(counts).filter(|(_, count)| *count > 0);
     placed.map(|(served, count)| Placed { rabbit: served.rabbit.clone(), count }).collect()
 }

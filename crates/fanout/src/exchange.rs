@@ -67,13 +67,13 @@ impl State {
     }
 }
 
-/// The nodes of the machine by kind. One that is in neither set is of unknown kind.
+/// The nodes of the system by kind. One that is in neither set is of unknown kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Nodes {
-    /// Names of nodes that the machine's layout or their agent's hello calls rabbits. Their agents write the status of their
+    /// Names of nodes that the system's layout or their agent's hello calls rabbits. Their agents write the status of their
     /// objects themselves.
     pub rabbits: BTreeSet<String>,
-    /// Names of nodes that the machine's layout calls computes; no rabbit is among them.
+    /// Names of nodes that the system's layout calls computes; no rabbit is among them.
     pub computes: BTreeSet<String>,
 }
 

@@ -27,11 +27,11 @@ pub enum Exit {
     NoAgent = 8,
 }
 
-/// The same for `-h`, which is one screen.
+/// The same for `--help`, which is one screen.
 pub const EXIT_STATUS_SHORT: &str = "\
 Exit status: 0 done, 1 failed, 2 usage, 3 not yet, 4 node failed, 5 storage failed, 6 cancelled, 7 unreachable, 8 no agent";
 
-/// The same for `--help`.
+/// The same for `--help-all`.
 pub const EXIT_STATUS_HELP: &str = "\
 Exit status:
   0  done, or nothing to do

@@ -36,6 +36,21 @@ impl Output {
         self.text(&format!("{}\n", printable(line, "")))
     }
 
+    /// Prints what an agent would do for a ClientMount: the steps, or why it refuses.
+    pub fn plan(self, name: &str, steps: &[String], rejection: &str) -> Result<(), Failure> {
+        if !rejection.is_empty() {
+            return self.line(&format!("clientmount/{name}: refused: {rejection}"));
+        }
+        if steps.is_empty() {
+            return self.line(&format!("clientmount/{name}: nothing to do"));
+        }
+        self.line(&format!("clientmount/{name}:"))?;
+        for (index, step) in steps.iter().enumerate() {
+            self.line(&format!("  {}. {step}", index + 1))?;
+        }
+        Ok(())
+    }
+
     /// Prints text of many lines.
     pub fn text(self, text: &str) -> Result<(), Failure> {
         let mut stdout = io::stdout().lock();

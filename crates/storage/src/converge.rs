@@ -64,15 +64,15 @@ pub struct Converger {
     groups: Arc<Mutex<HashMap<String, Arc<Mutex<()>>>>>,
 }
 
-/// What one call did for a unit.
+/// One call of [`Converger::converge`]: what it did so far.
 #[derive(Debug, Default)]
-struct Work {
+struct Progress {
     done: Vec<Step>,
     /// Whether the first observation found nothing of the allocation, and no object's status names a namespace of it.
     is_new: Option<bool>,
 }
 
-impl Work {
+impl Progress {
     /// Whether this call created part of an allocation that cannot be completed. What existed before this call may hold
     /// data and stays.
     fn must_be_released(&self, error: &ConvergeError) -> bool {
@@ -119,7 +119,7 @@ impl Converger {
         let group = self.group(&desired.group());
         let result = {
             let _turn = group.lock();
-            caught(|| self.rounds(desired)).unwrap_or_else(|panicked| Err(panicked.into()))
+            caught(|| self.converge_alone(desired)).unwrap_or_else(|panicked| Err(panicked.into()))
         };
         drop(group);
         self.forget_idle_groups();
@@ -130,8 +130,8 @@ impl Converger {
     /// `desired`.
     pub fn converge_all(&self, desired: &[Desired]) -> Vec<Result<Converged, ConvergeError>> {
         let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
-        for (place, unit) in desired.iter().enumerate() {
-            groups.entry(unit.group()).or_default().push(place);
+        for (index, unit) in desired.iter().enumerate() {
+            groups.entry(unit.group()).or_default().push(index);
         }
         let threads = groups.len().min(SIDE_BY_SIDE);
         let queue: Mutex<VecDeque<Vec<usize>>> = Mutex::new(groups.into_values().collect());
@@ -139,10 +139,10 @@ impl Converger {
         thread::scope(|scope| {
             for _ in 0..threads {
                 scope.spawn(|| {
-                    while let Some(places) = next(&queue) {
-                        for place in places {
-                            let result = self.converge(&desired[place]);
-                            results.lock().insert(place, result);
+                    while let Some(indices) = next(&queue) {
+                        for index in indices {
+                            let result = self.converge(&desired[index]);
+                            results.lock().insert(index, result);
                         }
                     }
                 });
@@ -162,26 +162,30 @@ impl Converger {
         caught(|| self.host.observe(desired)).unwrap_or_else(|panicked| Err(panicked.into()))
     }
 
-    fn rounds(&self, desired: &Desired) -> Result<Converged, ConvergeError> {
-        let mut work = Work::default();
-        let outcome = self.work(desired, &mut work);
+    fn converge_alone(&self, desired: &Desired) -> Result<Converged, ConvergeError> {
+        let mut progress = Progress::default();
+        let outcome = self.until_no_steps(desired, &mut progress);
         if let (Err(error), Desired::Allocated(allocation)) = (&outcome, desired)
-            && work.must_be_released(error)
+            && progress.must_be_released(error)
         {
             self.release(allocation.id);
         }
         outcome
     }
 
-    fn work(&self, desired: &Desired, work: &mut Work) -> Result<Converged, ConvergeError> {
+    fn until_no_steps(
+        &self,
+        desired: &Desired,
+        progress: &mut Progress,
+    ) -> Result<Converged, ConvergeError> {
         let (mut round, mut lost_races) = (0, 0);
         loop {
             round += 1;
             let observed = self.host.observe(desired).map_err(ConvergeError::Observe)?;
-            work.is_new.get_or_insert_with(|| is_new(desired, &observed));
+            progress.is_new.get_or_insert_with(|| is_new(desired, &observed));
             let steps = plan(desired, &observed)?;
             let Some(next) = steps.first() else {
-                return Ok(Converged { steps: take(&mut work.done), observed });
+                return Ok(Converged { steps: take(&mut progress.done), observed });
             };
             if round > ROUNDS {
                 return Err(ConvergeError::NotConverging {
@@ -195,7 +199,7 @@ impl Converger {
                 Desired::OnlyMounts(_) | Desired::OnlyVolumes(_) | Desired::Withdrawn { .. }
             );
             let apply = if each { execute_each } else { execute };
-            match apply(&*self.host, steps, &mut work.done) {
+            match apply(&*self.host, steps, &mut progress.done) {
                 // Another unit changed the node first, e.g. took the drive's room. That is no round of ours: observe
                 // again.
                 Err(ExecuteError { source: StepError::Changed(_), .. })
@@ -204,7 +208,7 @@ impl Converger {
                     lost_races += 1;
                     round -= 1;
                 }
-                other => other.map_err(of_step)?,
+                other => other.map_err(classify)?,
             }
         }
     }
@@ -212,7 +216,7 @@ impl Converger {
     /// Releases what this call created of an allocation that cannot be completed. Whatever remains has a record as this
     /// allocation's, and the next call uses or releases it.
     fn release(&self, id: AllocationId) {
-        let given = self.work(&Desired::Released(id), &mut Work::default());
+        let given = self.until_no_steps(&Desired::Released(id), &mut Progress::default());
         if let Err(error) = given {
             let cause = error.source().map_or_else(String::new, |cause| format!(": {cause}"));
             warn!("what was made of allocation {id} cannot be given back: {error}{cause}");
@@ -231,7 +235,7 @@ impl Converger {
 
 /// A drive that turns out to have no room is a rejection, like a drive whose observation shows no room. So is a device
 /// that is too small for its file system.
-fn of_step(error: ExecuteError) -> ConvergeError {
+fn classify(error: ExecuteError) -> ConvergeError {
     if let Some(refused) = error.room_refused() {
         return Rejection::DriveRefused(refused.clone()).into();
     }

@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 
 pub use allocation::{Access, Allocation, AllocationId, Endpoint, Reported, Spread, SpreadError};
 pub use file_system::{FileSystem, FileSystemId, FileSystemKind};
-pub use hook::{Hook, HookId, HookScope, Phase};
+pub use hook::{Hook, HookId, HookPoint, HookScope};
 pub use index_tree::{IndexLink, IndexLinkError, IndexTree};
 pub use lustre::{Dataset, LustreClient, LustreTarget, TargetLines};
 pub use mount::{Mount, MountSource, Owner, RootFile};

@@ -246,16 +246,6 @@ impl FakeHost {
         self.local().imported.remove(name);
     }
 
-    /// Makes this volume group one of an earlier agent: it has no tag of Warren's.
-    pub fn disown_group(&self, group: &str) {
-        self.lvm().disown(group);
-    }
-
-    /// Sets the signature of a logical volume.
-    pub fn plant_on_volume(&self, group: &str, name: &str, signature: Signature) {
-        self.lvm().set_signature(&(group.to_owned(), name.to_owned()), signature);
-    }
-
     /// Somebody deletes every namespace, records and all: what this node has active lies on nothing.
     pub fn erase_drives(&self) {
         let mut lvm = self.lvm();

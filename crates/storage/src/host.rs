@@ -120,7 +120,7 @@ impl StepError {
 /// A drive that reports room and refuses a namespace for want of it: it allocates in larger pieces, or reserves some.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "{drive} has no room for a namespace of {size} bytes ({why}), while it tells of {left} of {capacity} bytes left and has \
+    "{drive} has no room for a namespace of {size} bytes ({why}), while it reports {left} of {capacity} bytes left and has \
      {namespaces}{} namespaces",
     of(.max_namespaces)
 )]
@@ -170,7 +170,9 @@ pub enum CommandError {
         /// Its stderr: all of it, or 512 bytes of either end.
         stderr: String,
     },
-    #[error("{command}: it printed more than {most} bytes, and a part of its answer is none")]
+    #[error(
+        "{command}: it printed more than {most} bytes; the agent does not read a truncated answer"
+    )]
     TooMuch { command: String, most: usize },
     /// It outlived its deadline; its process group was killed.
     #[error("{command}: killed after {}{}; then waited: {waits}", humantime(*.deadline), stderr_text(.stderr))]

@@ -4,6 +4,7 @@ mod bounded;
 mod busy;
 mod child;
 mod cmd;
+mod directory_entry;
 pub mod dlm;
 mod drives;
 mod durable;
@@ -18,8 +19,9 @@ pub mod mgs;
 mod mount;
 mod mount_line;
 mod mount_table;
+pub mod network;
 mod observer;
-mod place;
+pub mod podman;
 mod records;
 mod root_file;
 mod signature;
@@ -113,7 +115,7 @@ struct Node {
     roots: AllowedRoots,
     deadlines: Deadlines,
     /// Whether other nodes share this kernel.
-    is_one_of_many: bool,
+    shares_kernel: bool,
 }
 
 impl LinuxHost {
@@ -125,7 +127,7 @@ impl LinuxHost {
         };
         let records =
             Records::open(&config.state).map_err(failed("the hook records", &config.state))?;
-        let is_one_of_many = matches!(config.drives, DriveConfig::File { .. });
+        let shares_kernel = matches!(config.drives, DriveConfig::File { .. });
         let drives: Box<dyn Drives> = match config.drives {
             DriveConfig::NvmeNamespaces => Box::new(ReachedNamespaces::new()),
             DriveConfig::Nvme { node, models, record } => {
@@ -142,7 +144,7 @@ impl LinuxHost {
         let deadlines = Deadlines { command: config.command_deadline, call: config.mount_deadline };
         // One deadline for a tool that the observation may run, and one for the rest.
         let calls = BoundedCalls::new(deadlines.call.saturating_mul(2));
-        let node = Node { drives, records, roots: config.roots, deadlines, is_one_of_many };
+        let node = Node { drives, records, roots: config.roots, deadlines, shares_kernel };
         Ok(Self { node: Arc::new(node), calls })
     }
 

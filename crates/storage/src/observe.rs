@@ -5,8 +5,8 @@ mod volumes;
 use crate::{
     Desired, Observed,
     desired::{
-        AllocationId, FileSystem, FileSystemKind, Hook, HookId, HookScope, IndexTree, LustreTarget,
-        Mount, MountPoint, MountSource, NamespaceId, Phase, RootFile, Volume, VolumeLayer,
+        AllocationId, FileSystem, FileSystemKind, Hook, HookId, HookPoint, HookScope, IndexTree,
+        LustreTarget, Mount, MountPoint, MountSource, NamespaceId, RootFile, Volume, VolumeLayer,
     },
     host::ObserveError,
     observed::{
@@ -81,7 +81,7 @@ pub(crate) fn observe(
         // Only hooks before the tear-down need the contents; a device that cannot be read any more is released all the
         // same.
         Desired::FileSystemGone(fs) => {
-            let shows = |hook: &Hook| hook.id.phase == Phase::PreTeardown;
+            let shows = |hook: &Hook| hook.id.phase == HookPoint::PreTeardown;
             file_system(observer, fs, fs.hooks.iter().any(shows))
         }
         Desired::TargetReady(target) | Desired::TargetGone(target) => lustre(observer, target),

@@ -4,6 +4,7 @@ mod attached;
 mod group;
 mod holders;
 mod link;
+mod lvm_report;
 mod target;
 mod volume;
 mod zpool;
@@ -12,12 +13,14 @@ pub use attached::Attached;
 pub use group::{Mapping, OwnGroup, owner_of_group};
 pub use holders::{Holders, Use};
 pub use link::{LinkEnd, LinkState, Pair, PortLink};
+pub(crate) use lvm_report::is_part_of;
+pub use lvm_report::{
+    LogicalVolume, LvmReport, Membership, Percent, PhysicalVolume, VolumeGroup, WARRENS,
+};
 pub use target::{MountedThing, PathState, Superblock, TargetState, TreeEntry, TreeState};
-pub(crate) use volume::is_part_of;
 pub use volume::{
-    Activation, BlockDevice, DeviceName, DeviceNumber, LogicalVolume, LvmReport, LvmState, Mapped,
-    Membership, Percent, PhysicalVolume, Signature, Unfinished, VolumeDevice, VolumeGroup,
-    VolumeState, WARRENS,
+    Activation, BlockDevice, DeviceName, DeviceNumber, LvmState, Mapped, Signature, Unfinished,
+    VolumeDevice, VolumeState,
 };
 
 pub use zpool::{DatasetState, FoundPool, PoolHealth, PoolState, Vdev, VdevPlace, Zpool};

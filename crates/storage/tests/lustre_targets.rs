@@ -9,7 +9,7 @@ use storage::{
     ConvergeError, Converger, Desired, Host, Rejection, Step,
     desired::{
         Access, Allocation, AllocationId, AllowedRoots, Dataset, Endpoint, FileSystemId, Hook,
-        HookId, LustreClient, LustreTarget, MountPoint, NamespaceId, ObjectUid, Phase, Spread,
+        HookId, HookPoint, LustreClient, LustreTarget, MountPoint, NamespaceId, ObjectUid, Spread,
         TargetLines,
     },
     fake::{FakeHost, Fault},
@@ -52,12 +52,12 @@ fn namespaces(host: &FakeHost) -> Vec<NamespaceId> {
 }
 
 /// The phases of a target's hooks.
-const EVERY: [Phase; 5] = [
-    Phase::PostActivate,
-    Phase::PostSetup,
-    Phase::PreTeardown,
-    Phase::PreDeactivate,
-    Phase::PostTeardown,
+const EVERY: [HookPoint; 5] = [
+    HookPoint::PostActivate,
+    HookPoint::PostSetup,
+    HookPoint::PreTeardown,
+    HookPoint::PreDeactivate,
+    HookPoint::PostTeardown,
 ];
 
 /// The first object target of a file system, with every hook that a profile can have.
@@ -65,7 +65,7 @@ fn target(host: &FakeHost) -> LustreTarget {
     let id = FileSystemId::derive(uid(), "rabbit-1", "storage", 0);
     let scope = storage::desired::HookScope::file_system(&id);
     let hook = |phase| {
-        let id = HookId { scope: scope.clone(), phase, place: 0 };
+        let id = HookId { scope: scope.clone(), phase, index: 0 };
         Hook { id, command: command("true").unwrap() }
     };
     LustreTarget {
@@ -116,7 +116,7 @@ fn kinds(steps: &[Step]) -> Vec<&'static str> {
     steps.iter().map(Step::kind).collect()
 }
 
-fn hooks_of(steps: &[Step], wanted: Phase) -> usize {
+fn hooks_of(steps: &[Step], wanted: HookPoint) -> usize {
     let is = |step: &&Step| matches!(step, Step::RunHook { id, .. } if id.phase == wanted);
     steps.iter().filter(is).count()
 }

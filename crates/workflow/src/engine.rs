@@ -1,46 +1,33 @@
 //! The engine: takes in what the watches bring, plans, and has the changes made. No state of it matters: everything it goes by
 //! is in the objects.
 
+mod answers;
+mod watches;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt,
     time::Instant,
 };
 
-use api::{
-    ClientMount, Computes, DWDirectiveRule, DirectiveBreakdown, NnfContainerProfile, NnfLustreMgt,
-    NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
-    PersistentStorageInstance, RabbitLabels, Servers, Storage, SystemConfiguration, SystemStatus,
-    Workflow, names::label,
-};
-use controller::{ObjectKey, Queue, Retry, WatchHealth, Watched, watch};
+use api::RabbitLabels;
+use controller::{ObjectKey, Queue, Retry};
 use futures::{
     FutureExt, StreamExt,
     stream::{self, BoxStream},
 };
-use k8s_openapi::{
-    api::{
-        batch::v1::Job,
-        core::v1::{ConfigMap, Pod, Service},
-        networking::v1::NetworkPolicy,
-    },
-    jiff::Timestamp,
-};
-use kube::{
-    Client,
-    api::{ApiResource, DynamicObject},
-    runtime::watcher::Config,
-};
+use k8s_openapi::jiff::Timestamp;
+use kube::Client;
 use tokio::task::{JoinError, JoinSet};
 
+use self::watches::{Update, watch_all, watch_containers};
 use crate::{
     admit::Rules,
     change::Change,
-    execute::{Made, Stored, execute},
+    execute::{Made, execute},
     plan::{Plan, plan_key},
     progress::Outcome,
     site::Settings,
-    world::{Kept, Key, Wake, World},
+    world::{Key, Wake, World},
 };
 
 /// Plans that are carried out at the same time.
@@ -52,87 +39,10 @@ const AT_ONCE: usize = 4096;
 pub async fn run(client: Client, settings: Settings, rules: Rules) {
     let mut events = watch_all(&client);
     if let Some(containers) = &settings.containers {
-        events = stream::select(events, watch_containers(&client, &containers.namespace)).boxed();
+        events = stream::select(events, watch_containers(&client, containers.namespace.as_deref()))
+            .boxed();
     }
     Engine::new(client, settings, rules).run(events).await;
-}
-
-/// What a watch brought.
-struct Update(Box<Take>);
-
-type Take = dyn FnOnce(&mut World) -> Vec<Wake> + Send;
-
-impl fmt::Debug for Update {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Update").finish_non_exhaustive()
-    }
-}
-
-fn watch_all(client: &Client) -> BoxStream<'static, Update> {
-    let health = WatchHealth::default();
-    let (client, health) = (client, &health);
-    stream::select_all([
-        watch_one::<Workflow>(client, health),
-        watch_one::<Computes>(client, health),
-        watch_one::<DirectiveBreakdown>(client, health),
-        watch_one::<Servers>(client, health),
-        watch_one::<ClientMount>(client, health),
-        watch_one::<NnfLustreMgt>(client, health),
-        watch_one::<NnfNodeBlockStorage>(client, health),
-        watch_one::<NnfNodeStorage>(client, health),
-        watch_one::<NnfStorageProfile>(client, health),
-        watch_one::<NnfNode>(client, health),
-        watch_one::<Storage>(client, health),
-        watch_one::<SystemConfiguration>(client, health),
-        watch_one::<SystemStatus>(client, health),
-        watch_one::<PersistentStorageInstance>(client, health),
-        watch_one::<DWDirectiveRule>(client, health),
-        watch_one::<NnfContainerProfile>(client, health),
-    ])
-    .boxed()
-}
-
-/// Watches what containers are made from, in their namespace, and the ports of rabbits.
-fn watch_containers(client: &Client, namespace: &str) -> BoxStream<'static, Update> {
-    let health = &WatchHealth::default();
-    stream::select_all([
-        watch_one::<NnfPortManager>(client, health),
-        watch_labelled::<Job>(client, health, namespace),
-        watch_labelled::<Pod>(client, health, namespace),
-        watch_labelled::<Service>(client, health, namespace),
-        watch_labelled::<NetworkPolicy>(client, health, namespace),
-        watch_labelled::<ConfigMap>(client, health, namespace),
-    ])
-    .boxed()
-}
-
-fn watch_labelled<K: Kept>(
-    client: &Client,
-    health: &WatchHealth,
-    namespace: &str,
-) -> BoxStream<'static, Update> {
-    let config = Config::default().labels(label::CONTAINER);
-    watch_as::<K>(client, health, Some(namespace.to_owned()), config)
-}
-
-fn watch_one<K: Kept>(client: &Client, health: &WatchHealth) -> BoxStream<'static, Update> {
-    watch_as::<K>(client, health, None, Config::default())
-}
-
-fn watch_as<K: Kept>(
-    client: &Client,
-    health: &WatchHealth,
-    namespace: Option<String>,
-    config: Config,
-) -> BoxStream<'static, Update> {
-    let watched = Watched { resource: ApiResource::erase::<K>(&()), namespace, config };
-    let health = health.clone();
-    let events = watch(client.clone(), watched).map(move |event| {
-        let event = event.of::<K>();
-        health.log(&event);
-        Update(Box::new(move |world| world.take(event)))
-    });
-    events.boxed()
 }
 
 struct Engine {
@@ -293,7 +203,7 @@ impl Engine {
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         };
         for stored in made.stored {
-            let wakes = self.stored(stored, lists);
+            let wakes = answers::stored(&mut self.world, stored, lists);
             self.wake(wakes);
         }
         blocks.iter().for_each(|at| self.world.site.ledger.end(at));
@@ -318,44 +228,6 @@ impl Engine {
             failures.iter().for_each(|text| log::warn!("{key}: {text}; trying again"));
         }
         self.refused.insert(key.clone(), failures);
-    }
-
-    /// Takes in what the API answered, ahead of the watch.
-    fn stored(&mut self, Stored { object, is_new }: Stored, lists: u64) -> Vec<Wake> {
-        let is_new = is_new.then_some(lists);
-        let kind = object.types.as_ref().map(|types| types.kind.clone()).unwrap_or_default();
-        let world = &mut self.world;
-        match kind.as_str() {
-            "Workflow" => take::<Workflow>(world, object, is_new),
-            "Computes" => take::<Computes>(world, object, is_new),
-            "DirectiveBreakdown" => take::<DirectiveBreakdown>(world, object, is_new),
-            "Servers" => take::<Servers>(world, object, is_new),
-            "ClientMount" => take::<ClientMount>(world, object, is_new),
-            "NnfLustreMGT" => take::<NnfLustreMgt>(world, object, is_new),
-            "PersistentStorageInstance" => take::<PersistentStorageInstance>(world, object, is_new),
-            "NnfNodeBlockStorage" => take::<NnfNodeBlockStorage>(world, object, is_new),
-            "NnfNodeStorage" => take::<NnfNodeStorage>(world, object, is_new),
-            "NnfStorageProfile" => take::<NnfStorageProfile>(world, object, is_new),
-            "Storage" => take::<Storage>(world, object, is_new),
-            "NnfContainerProfile" => take::<NnfContainerProfile>(world, object, is_new),
-            "NnfPortManager" => take::<NnfPortManager>(world, object, is_new),
-            "Job" => take::<Job>(world, object, is_new),
-            "Service" => take::<Service>(world, object, is_new),
-            "NetworkPolicy" => take::<NetworkPolicy>(world, object, is_new),
-            "ConfigMap" => take::<ConfigMap>(world, object, is_new),
-            "Secret" => {
-                object.try_parse().map(|secret| world.keys_made(&secret)).unwrap_or_default()
-            }
-            _ => Vec::new(),
-        }
-    }
-}
-
-fn take<K: Kept>(world: &mut World, object: DynamicObject, is_new: Option<u64>) -> Vec<Wake> {
-    match (object.try_parse::<K>(), is_new) {
-        (Ok(object), Some(lists)) => world.created(object, lists),
-        (Ok(object), None) => world.patched(object),
-        (Err(_), _) => Vec::new(),
     }
 }
 
@@ -391,71 +263,4 @@ async fn sleep_until(due: Option<tokio::time::Instant>) {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::{from_value, json};
-
-    use super::*;
-
-    fn engine() -> Engine {
-        let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
-        let client = Client::try_from(nowhere).unwrap();
-        Engine::new(client, Settings::default(), Rules::default())
-    }
-
-    fn place(name: &str) -> ObjectKey {
-        ("default".to_owned(), name.to_owned())
-    }
-
-    fn servers(name: &str, since: &str) -> Servers {
-        from_value(json!({
-            "metadata": {"name": name, "namespace": "default", "creationTimestamp": since},
-            "spec": {"allocationSets": [{"label": "xfs", "allocationSize": 60,
-                "storage": [{"name": "r", "allocationCount": 1}]}]},
-        }))
-        .unwrap()
-    }
-
-    /// A workload manager may fill an older Servers at that moment: it would be promised the same bytes.
-    #[tokio::test]
-    async fn what_is_being_created_counts_until_the_api_refused_it() {
-        let mut engine = engine();
-        let (older, younger) = (place("older"), place("younger"));
-        let ledger = &mut engine.world.site.ledger;
-        ledger.promise(&older, Some(&servers("older", "2026-11-24T10:00:00Z")));
-        ledger.promise(&younger, Some(&servers("younger", "2026-11-24T10:00:01Z")));
-        let node: NnfNode = from_value(json!({
-            "metadata": {"name": "nnf-nlc", "namespace": "r"}, "spec": {"state": "Enable"},
-            "status": {"capacity": 100, "capacityAllocated": 0},
-        }))
-        .unwrap();
-        let block: NnfNodeBlockStorage = from_value(json!({
-            "metadata": {"name": "b", "namespace": "r", "labels": {
-                label::OWNER_KIND: "Servers", label::OWNER_NAME: "younger", label::OWNER_NAMESPACE: "default",
-                label::OWNER_UID: "u"}},
-            "spec": {"sharedAllocation": true, "allocations": []},
-        }))
-        .unwrap();
-        let free = |engine: &Engine| engine.world.site.ledger.space("r", &node, &older).free;
-        assert_eq!(free(&engine), 100);
-        engine.make(Key::Workflow(place("w")), vec![Change::create(&block)]);
-        assert_eq!(free(&engine), 40);
-        let ended = engine.passes.join_next().await.unwrap();
-        assert_eq!(ended.as_ref().unwrap().made.failures.len(), 1);
-        engine.ended(ended);
-        assert_eq!(free(&engine), 100);
-    }
-
-    #[tokio::test]
-    async fn a_thousand_reports_at_once_are_planned_for_once() {
-        let mut engine = engine();
-        let report = |_| {
-            let key = Key::Workflow(("default".to_owned(), "w".to_owned()));
-            Update(Box::new(move |_| vec![Wake::Key(key)]))
-        };
-        let mut events = stream::iter(1..1000).map(report).boxed();
-        engine.take_in(report(0), &mut events);
-        assert!(events.next().await.is_none(), "all were taken in");
-        assert_eq!(engine.queue.start(Instant::now(), |_| true).len(), 1);
-        assert!(engine.queue.start(Instant::now(), |_| true).is_empty());
-    }
-}
+mod tests;

@@ -4,8 +4,9 @@
 //! counts from the moment it is written, until its storage is gone. Of an allocation that was made, the promise or what was
 //! allocated counts, whichever is more, and never both. Of two promises that do not both fit and of which nothing is made, the
 //! older Servers comes first: otherwise each would wait for the other. What the API is asked to create now counts as made.
+//! A Servers that cannot be read may promise any bytes of any rabbit: whoever comes after it waits until it can be read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::{NnfNode, NnfNodeBlockStorage, Servers};
 use controller::ObjectKey;
@@ -18,10 +19,14 @@ use crate::plan::allocation::{bytes_of, mgs_rabbit};
 pub struct Ledger {
     /// By Servers.
     promised: BTreeMap<ObjectKey, Promise>,
+    /// The Servers that name a rabbit.
+    on: BTreeMap<String, BTreeSet<ObjectKey>>,
     /// By rabbit, by name of the NnfNodeBlockStorage: its Servers, if this engine made it, and bytes.
     allocated: BTreeMap<String, BTreeMap<String, (Option<ObjectKey>, i64)>>,
     /// By rabbit and name of the NnfNodeBlockStorage that the API is asked to create: its Servers.
     in_flight: BTreeMap<ObjectKey, ObjectKey>,
+    /// Servers of which nobody knows what they promise, and when they were created.
+    doubts: BTreeMap<ObjectKey, Option<Time>>,
 }
 
 /// What a Servers names.
@@ -55,9 +60,14 @@ impl Ledger {
                 *sum = sum.saturating_add(bytes);
             }
         }
-        if of.is_empty() {
-            self.promised.remove(place);
-        } else {
+        let before = self.promised.remove(place).unwrap_or_default();
+        for rabbit in before.bytes.keys() {
+            self.on.entry(rabbit.clone()).or_default().remove(place);
+        }
+        for rabbit in of.keys() {
+            self.on.entry(rabbit.clone()).or_default().insert(place.clone());
+        }
+        if !of.is_empty() {
             let since = servers.and_then(|servers| servers.metadata.creation_timestamp.clone());
             let mgs = servers.and_then(mgs_rabbit).map(str::to_owned);
             self.promised.insert(place.clone(), Promise { since, bytes: of, mgs });
@@ -79,6 +89,28 @@ impl Ledger {
         on.next().map(|(place, _)| place)
     }
 
+    /// Takes in all Servers of which nobody knows what they promise, and says whether they are others than before.
+    pub fn doubt(&mut self, doubts: BTreeMap<ObjectKey, Option<Time>>) -> bool {
+        std::mem::replace(&mut self.doubts, doubts) != self.doubts
+    }
+
+    /// The Servers of which nobody knows what it promises before `asking`: an older one, or one that is being made.
+    #[must_use]
+    pub fn doubt_before(&self, asking: &ObjectKey) -> Option<&ObjectKey> {
+        if self.doubts.is_empty() {
+            return None;
+        }
+        let mine = self.promised.get(asking).map(|promise| (&promise.since, asking));
+        let made = self.allocated.values().flat_map(BTreeMap::values);
+        let made = made.filter_map(|(owner, _)| owner.as_ref()).chain(self.in_flight.values());
+        let made: BTreeSet<&ObjectKey> = made.collect();
+        let is_before = |(place, since): &(&ObjectKey, &Option<Time>)| {
+            let is_first = mine.is_none_or(|mine| (*since, *place) < mine);
+            *place != asking && (is_first || made.contains(place))
+        };
+        self.doubts.iter().find(is_before).map(|(place, _)| place)
+    }
+
     /// The API is asked to create an object.
     pub fn begin(&mut self, at: ObjectKey, owner: ObjectKey) {
         self.in_flight.insert(at, owner);
@@ -90,8 +122,8 @@ impl Ledger {
     }
 
     fn in_flight_on(&self, rabbit: &str) -> impl Iterator<Item = &ObjectKey> {
-        let here = self.in_flight.iter().filter(move |((on, _), _)| on == rabbit);
-        here.map(|(_, owner)| owner)
+        let from = self.in_flight.range((rabbit.to_owned(), String::new())..);
+        from.take_while(move |((on, _), _)| on == rabbit).map(|(_, owner)| owner)
     }
 
     /// Takes in what was allocated by an object.
@@ -134,8 +166,9 @@ impl Ledger {
         }
         let mut taken = foreign.saturating_add(others);
         let mine = self.promised.get(asking).map(|promise| (&promise.since, asking));
+        let here = self.on.get(rabbit).into_iter().flatten().filter(|place| *place != asking);
         for (place, Promise { since, bytes: of, .. }) in
-            self.promised.iter().filter(|(place, _)| *place != asking)
+            here.filter_map(|place| Some((place, self.promised.get(place)?)))
         {
             let made = made.remove(place);
             if made.is_none() && mine.is_some_and(|mine| mine < (since, place)) {
@@ -228,6 +261,29 @@ mod tests {
         assert_eq!(free(&ledger, &older), 100, "the API refused it");
         ledger.allocate(&at, Some(younger.clone()), Some(&block(0)));
         assert_eq!(free(&ledger, &older), 40, "the younger one's is being made");
+    }
+
+    #[test]
+    fn who_comes_after_a_promise_that_nobody_can_read_waits() {
+        let mut ledger = Ledger::default();
+        let created = |at: &str| serde_json::from_value::<Time>(json!(at)).unwrap();
+        let (asking, unread) = (place("me"), place("unread"));
+        let mut mine = servers(60, 1);
+        mine.metadata.creation_timestamp = Some(created("2026-11-24T10:00:00Z"));
+        let doubts = BTreeMap::from([(unread.clone(), Some(created("2026-11-24T10:00:01Z")))]);
+        assert!(ledger.doubt(doubts.clone()) && !ledger.doubt(doubts));
+        assert_eq!(ledger.doubt_before(&asking), Some(&unread), "it promises nothing yet");
+        assert_eq!(ledger.doubt_before(&unread), None);
+        ledger.promise(&asking, Some(&mine));
+        assert_eq!(ledger.doubt_before(&asking), None, "it is the older one");
+        let at = ("r".to_owned(), "b".to_owned());
+        ledger.begin(at.clone(), unread.clone());
+        assert_eq!(ledger.doubt_before(&asking), Some(&unread), "the API is asked for it");
+        ledger.end(&at);
+        ledger.allocate(&at, Some(unread.clone()), Some(&block(0)));
+        assert_eq!(ledger.doubt_before(&asking), Some(&unread), "it is being made");
+        assert!(ledger.doubt(BTreeMap::new()));
+        assert_eq!(ledger.doubt_before(&asking), None);
     }
 
     #[test]

@@ -15,7 +15,9 @@ pub mod proposal;
 pub mod setup;
 pub mod teardown;
 
-use api::{ErrorType, Severity, Workflow, WorkflowState, workflow::DriverStatus};
+use std::sync::Arc;
+
+use api::{ErrorType, NodeContainers, Severity, Workflow, WorkflowState, workflow::DriverStatus};
 use controller::has_finalizer;
 use directive::{Command, Directive, check};
 use k8s_openapi::jiff::Timestamp;
@@ -84,7 +86,10 @@ pub fn plan_key(world: &World, key: &Key, now: Timestamp) -> Plan {
                 outcomes: vec![Outcome::Wait("somebody to correct the workflow".to_owned())],
                 ..Plan::default()
             },
-            None => orphans(world.groups(at).into_values().collect()),
+            None => match &world.left_containers(at, "")[..] {
+                [] => orphans(world.groups(at).into_values().collect()),
+                left => ended(left),
+            },
         },
         Key::Persistent(at) => match world.instance(at) {
             Some(view) => persistent::plan_instance(&view),
@@ -117,7 +122,12 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
     let state = view.state();
     let progress: Vec<Progress> = advance_all(view, &state, now);
     let mut changes: Vec<Change> = proposal::computes(view).into_iter().collect();
-    changes.extend(view.leftovers.iter().flat_map(|group| plan_orphan(view.site, group).changes));
+    if view.left_containers.is_empty() {
+        let leftovers = view.leftovers.iter();
+        changes.extend(leftovers.flat_map(|group| plan_orphan(view.site, group).changes));
+    } else {
+        changes.extend(ended(&view.left_containers).changes);
+    }
     let mut outcomes = Vec::new();
     let is_early = report::is_new(view, &state, now);
     for one in progress {
@@ -132,6 +142,13 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
     let is_to_tell =
         report::is_to_tell(view, &state, &outcomes, now) || container::is_cooling(view, now);
     Plan { changes, outcomes, is_to_tell }
+}
+
+/// What agents run for a workflow that is no more goes, and its storage after it.
+fn ended(left: &[Arc<NodeContainers>]) -> Plan {
+    let changes = left.iter().filter_map(|one| Change::delete(&**one)).collect();
+    let outcomes = vec![Outcome::Wait("containers to end".to_owned())];
+    Plan { changes, outcomes, ..Plan::default() }
 }
 
 /// What is to be done for the storage of a workflow that is no more.
@@ -251,8 +268,9 @@ fn problems(view: &View<'_>) -> Vec<(usize, String)> {
 
 /// Lets a deleted workflow go, once nothing of it is left on any node.
 fn release(view: &View<'_>, outcomes: &[Outcome]) -> Vec<Change> {
-    let is_gone =
-        outcomes.iter().all(|outcome| *outcome == Outcome::Done) && view.leftovers.is_empty();
+    let is_gone = outcomes.iter().all(|outcome| *outcome == Outcome::Done)
+        && view.leftovers.is_empty()
+        && view.left_containers.is_empty();
     if !is_gone {
         return Vec::new();
     }

@@ -93,7 +93,7 @@ pub fn passing(message: impl Into<String>) -> ResourceError {
     ResourceError { severity: Severity::Major, ..fatal(ErrorType::Internal, message) }
 }
 
-/// An error of the software or the machine that does not go by itself.
+/// An error of the software or the system that does not go by itself.
 pub fn internal(message: impl Into<String>) -> ResourceError {
     fatal(ErrorType::Internal, message)
 }

@@ -1,4 +1,4 @@
-//! What all workflows share: the machine, its rabbits, the site's profiles and rules.
+//! What all workflows share: the system, its rabbits, the site's profiles and rules.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -42,8 +42,9 @@ impl Default for Settings {
 /// Where containers run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Containers {
-    /// The Kubernetes namespace, of the workflows that have any and of their pods.
-    pub namespace: String,
+    /// The Kubernetes namespace, of the workflows that have any and of their pods; `None` where no Kubernetes runs them but the
+    /// rabbits' agents.
+    pub namespace: Option<String>,
     /// The domain of the cluster.
     pub cluster_domain: String,
     /// The image of `podhelper`; no MPI runs without it.
@@ -83,6 +84,8 @@ pub struct Site {
     pub workflows: BTreeSet<String>,
     /// Workflows that cannot be read and never could, with their uids: they are there, and nobody knows what they want.
     pub unreadable: BTreeMap<ObjectKey, String>,
+    /// Servers that cannot be read and never could.
+    pub unread_servers: BTreeSet<ObjectKey>,
     /// Persistent storage by place.
     pub persistent: BTreeMap<ObjectKey, Arc<PersistentStorageInstance>>,
     /// What the workload manager says of nodes.
@@ -116,6 +119,7 @@ impl Site {
             ports: BTreeMap::new(),
             workflows: BTreeSet::new(),
             unreadable: BTreeMap::new(),
+            unread_servers: BTreeSet::new(),
             persistent: BTreeMap::new(),
             status: None,
             rules: Arc::new(Ruleset::new(Vec::new())),

@@ -7,8 +7,8 @@ use std::{
 
 use api::{
     ClientMount, Computes, DirectiveBreakdown, NnfContainerProfile, NnfLustreMgt,
-    NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile, PersistentStorageInstance, Servers,
-    Workflow, WorkflowState,
+    NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile, NodeContainers,
+    PersistentStorageInstance, Servers, Workflow, WorkflowState,
 };
 use controller::ObjectKey;
 use k8s_openapi::api::{
@@ -33,6 +33,8 @@ pub struct View<'a> {
     pub directives: Vec<DirectiveView>,
     /// Storage of an earlier workflow of this name.
     pub leftovers: Vec<Group>,
+    /// What agents still run for an earlier workflow of this name.
+    pub left_containers: Vec<Arc<NodeContainers>>,
 }
 
 /// One directive.
@@ -65,6 +67,10 @@ pub struct Containers {
     pub keys: BTreeSet<String>,
     /// Jobs by name.
     pub jobs: BTreeMap<String, Arc<Job>>,
+    /// What the agents of rabbits run, by rabbit and name.
+    pub on_rabbits: BTreeMap<ObjectKey, Arc<NodeContainers>>,
+    /// Whether there is something on a rabbit that cannot be read.
+    pub has_unreadable: bool,
     /// Pods by the name of their Job.
     pub pods: BTreeMap<String, Vec<Arc<Pod>>>,
 }
@@ -124,7 +130,10 @@ impl Containers {
     /// Whether nothing of them runs, nor can.
     #[must_use]
     pub fn is_gone(&self) -> bool {
-        self.jobs.is_empty() && self.pods.is_empty()
+        self.jobs.is_empty()
+            && self.pods.is_empty()
+            && self.on_rabbits.is_empty()
+            && !self.has_unreadable
     }
 }
 

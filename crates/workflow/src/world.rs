@@ -5,6 +5,7 @@ mod containers;
 mod of_site;
 mod of_workflow;
 mod persistent;
+mod unreadable;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,8 +16,8 @@ use std::{
 use api::{
     ClientMount, Computes, DWDirectiveRule, DirectiveBreakdown, NnfContainerProfile, NnfLustreMgt,
     NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
-    PersistentStorageInstance, RabbitLabels, Servers, Storage, SystemConfiguration, SystemStatus,
-    Workflow, names::STORAGE_NAMESPACE,
+    NodeContainers, PersistentStorageInstance, RabbitLabels, Servers, Storage, SystemConfiguration,
+    SystemStatus, Workflow, names::STORAGE_NAMESPACE,
 };
 use controller::{Change, Event, Object, ObjectKey, Store};
 use directive::Ruleset;
@@ -83,6 +84,7 @@ pub struct World {
     profiles: Store<NnfStorageProfile>,
     container_profiles: Store<NnfContainerProfile>,
     ports: Store<NnfPortManager>,
+    on_rabbits: Store<NodeContainers>,
     jobs: Store<Job>,
     pods: Store<Pod>,
     services: Store<Service>,
@@ -144,6 +146,12 @@ impl World {
     }
 
     fn has_containers(&self) -> bool {
+        let settings = self.site.settings.containers.as_ref();
+        if settings.is_some_and(|containers| containers.namespace.is_none()) {
+            return self.ports.is_complete()
+                && self.on_rabbits.is_complete()
+                && self.config_maps.is_complete();
+        }
         self.ports.is_complete()
             && self.jobs.is_complete()
             && self.pods.is_complete()
@@ -175,25 +183,6 @@ impl World {
             wakes.push(Wake::Failing);
         }
         wakes
-    }
-
-    /// Takes in which workflows cannot be read. Their storage, and what they use of others', waits for them alone.
-    fn know_unreadable(&mut self) -> Vec<Wake> {
-        let unread = self.workflows.unreadable().map(|metadata| {
-            let place = [&metadata.namespace, &metadata.name];
-            let at = place.map(|one| one.clone().unwrap_or_default()).into();
-            (at, metadata.uid.clone().unwrap_or_default())
-        });
-        let now =
-            unread.filter(|(at, _): &(ObjectKey, _)| self.workflows.get(&at.0, &at.1).is_none());
-        let now: BTreeMap<ObjectKey, String> = now.collect();
-        let before = std::mem::replace(&mut self.site.unreadable, now.clone());
-        if before == now {
-            return Vec::new();
-        }
-        let workflows = before.into_keys().chain(now.into_keys()).map(Key::Workflow);
-        let persistent = self.persistent.iter().map(|one| Key::Persistent(place(&**one)));
-        workflows.chain(persistent).map(Wake::Key).collect()
     }
 
     /// Takes in what the API answered to a patch of ours, ahead of the watch.

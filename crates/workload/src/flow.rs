@@ -281,7 +281,7 @@ pub fn coming(workflow: &Workflow, state: &WorkflowState) -> Coming {
     if status.ready {
         return Coming::Reached;
     }
-    let message = if status.message.is_empty() { "no reason is told" } else { &status.message };
+    let message = if status.message.is_empty() { "no reason is given" } else { &status.message };
     match &status.status {
         Some(WorkflowStatusKind::Error) => Coming::Failed(message.to_owned()),
         _ => Coming::Waiting(message.to_owned()),

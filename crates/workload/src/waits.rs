@@ -96,7 +96,7 @@ fn drivers(workflow: &Workflow) -> Vec<Waiting> {
         waits.push(waiting(
             None,
             format!("{state} is not ready{told}"),
-            "is a workflow engine running? See `coordinator --help`",
+            "is a workflow engine running? See `coordinator --help-all`",
         ));
     }
     waits

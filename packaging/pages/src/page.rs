@@ -7,7 +7,7 @@ use clap_mangen::Man;
 use crate::program::Program;
 
 /// When what the programs do last changed, for the pages' last line: a date of the build would make each build another.
-const DATE: &str = "2026-11-24";
+const DATE: &str = "2026-11-26";
 
 /// One page.
 pub(crate) struct Page {
@@ -34,7 +34,7 @@ fn add_verbs(command: &Command, program: &Program, pages: &mut Vec<Page>) -> any
     Ok(())
 }
 
-/// clap_mangen leaves out the help of a flag that `-h` does not show.
+/// clap_mangen leaves out the help of a flag that `--help` does not show.
 fn in_full(flag: Arg) -> Arg {
     flag.hide_short_help(false)
 }

@@ -1,9 +1,13 @@
 //! What the agent does when a pass has ended.
 
 use controller::Fingerprint;
-use std::{collections::BTreeSet, time::Instant};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
 use api::ClientMount;
+use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 use storage::desired::Nqn;
 use tokio::task::JoinError;
@@ -38,6 +42,9 @@ impl Agent {
         let handled = self.take_writes(&key, pass.wrote);
         if let Some(uid) = pass.mounted {
             self.claims.set_mounted(&uid);
+            if self.mounted.insert(uid) {
+                self.wake(self.cache.waiting_containers());
+            }
         }
         self.dropped_gone(&pass.gone);
         // The object is about to go, or its unmount fails because its path is unknown: let the clean-up find the rest.
@@ -45,6 +52,7 @@ impl Agent {
             self.clean_up.request_again();
         }
         if let Some(uid) = pass.unmounted {
+            self.mounted.remove(&uid);
             self.unmounted(&uid);
         }
         for woken in pass.wakes {
@@ -59,6 +67,11 @@ impl Agent {
             self.queue.satisfy(&key);
         }
         self.queue.finished(&key, pass.retry, Instant::now());
+        if let Some(at) = pass.again {
+            let wait = at.duration_since(Timestamp::now()).unsigned_abs();
+            let wait = if at > Timestamp::now() { wait } else { Duration::ZERO };
+            self.queue.wake_at(&key, Instant::now() + wait, Instant::now());
+        }
         if status_changed {
             self.report_again(&key);
         }

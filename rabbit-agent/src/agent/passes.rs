@@ -18,7 +18,7 @@ use crate::{
         reconcile::{Prepared, prepare, prepare_for},
         start::may_run_beside_sweep,
     },
-    lustre_mgt, node, node_storage,
+    container, lustre_mgt, node, node_storage,
     pass::Pass,
 };
 
@@ -66,6 +66,7 @@ impl Agent {
             Key::ClientMount(name) => self.start_client_mount(name),
             Key::Vanished(uid) => self.start_vanished(uid),
             Key::LustreMgt(name) => self.start_lustre_mgt(name),
+            Key::Containers(name) => self.start_containers(name),
         };
         if started.is_none() {
             self.failing.remove(key);
@@ -187,6 +188,20 @@ impl Agent {
         self.spawn(Key::LustreMgt(name.to_owned()), async move {
             let mut pass = Pass::default();
             let result = lustre_mgt::reconcile(&context, &object, &mut pass).await;
+            pass.ended(result)
+        });
+        Some(())
+    }
+
+    fn start_containers(&mut self, name: &str) -> Option<()> {
+        let object = Arc::clone(self.cache.containers(name)?);
+        let host = Arc::clone(self.context.containers.as_ref()?);
+        let unmounted = self.cache.unmounted(&object.spec.storages, &self.mounted);
+        let context = Arc::clone(&self.context);
+        self.spawn(Key::Containers(name.to_owned()), async move {
+            let mut pass = Pass::default();
+            let view = container::View { object, unmounted };
+            let result = container::reconcile(&context, &host, &view, &mut pass).await;
             pass.ended(result)
         });
         Some(())

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use api::{
     ClientMount, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfNodeStorageStatus,
-    NnfStorageProfile, RabbitLabels, SystemConfiguration,
+    NnfStorageProfile, NodeContainers, RabbitLabels, SystemConfiguration,
     names::{NNF_NODE, finalizer},
     nnf_node_storage::{FileSystemType, NnfStorageHealth},
 };
@@ -41,6 +41,11 @@ impl Cache {
     pub(crate) fn drives_changed(&self) -> Vec<Wake> {
         let blocks = self.block_storages.iter().filter_map(related);
         blocks.chain(self.node_storages.iter().filter_map(related)).collect()
+    }
+
+    /// Storage was mounted, or a package came: containers may wait for it.
+    pub(crate) fn waiting_containers(&self) -> Vec<Wake> {
+        self.containers.iter().filter_map(related).collect()
     }
 
     /// ClientMounts that are not ready, or failed, and match `concerned`.
@@ -231,6 +236,20 @@ impl Cached for NnfLustreMgt {
 
     fn key(&self) -> Option<Key> {
         Some(Key::LustreMgt(self.name_any()))
+    }
+
+    fn same_status(&self, other: &Self) -> bool {
+        self.status == other.status
+    }
+}
+
+impl Cached for NodeContainers {
+    fn store(cache: &mut Cache) -> &mut Store<Self> {
+        &mut cache.containers
+    }
+
+    fn key(&self) -> Option<Key> {
+        Some(Key::Containers(self.name_any()))
     }
 
     fn same_status(&self, other: &Self) -> bool {

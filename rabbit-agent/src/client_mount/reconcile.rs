@@ -206,7 +206,7 @@ pub async fn reconcile(context: &Context, view: View, pass: &mut Pass) -> Result
         return Ok(());
     }
     let count = object.spec.mounts.len();
-    let now = match work {
+    let units = match work {
         // An invalid object was never mounted, unless a change made it invalid.
         Work::Refuse(..) if deleted => {
             pass.may_leave_mounts = true;
@@ -224,7 +224,7 @@ pub async fn reconcile(context: &Context, view: View, pass: &mut Pass) -> Result
             }
         }
     };
-    let outcome = carry_out(context, &object, dropped, now, pass).await;
+    let outcome = carry_out(context, &object, dropped, units, pass).await;
     if deleted && outcome.done() {
         log_unreadable(&object, &outcome);
         return release(context, &object, pass).await;
@@ -237,11 +237,11 @@ async fn carry_out(
     context: &Context,
     object: &ClientMount,
     dropped: DroppedUnits,
-    now: Result<Arc<MountUnits>, Outcome>,
+    units: Result<Arc<MountUnits>, Outcome>,
     pass: &mut Pass,
 ) -> Outcome {
     let uid = object.metadata.uid.clone().unwrap_or_default();
-    let work = reconcile::Work { uid, object: Some(object.clone()), dropped, now };
+    let work = reconcile::Work { uid, object: Some(object.clone()), dropped, units };
     let (converger, records) = (Arc::clone(&context.converger), Arc::clone(&context.records));
     let result = daemon::blocking(move || work.carry_out(&converger, &records)).await;
     pass.gone = result.unmounted;
@@ -287,7 +287,7 @@ pub async fn clean_up(
     (work, dropped): (Work, DroppedUnits),
     pass: &mut Pass,
 ) {
-    let now = match work {
+    let units = match work {
         Work::Units(units) => {
             pass.may_leave_mounts =
                 (0..units.mounts.len()).any(|place| units.has_unknown_path(place));
@@ -299,7 +299,7 @@ pub async fn clean_up(
         }
         Work::NeverMounted => Err(Outcome::absent(object.spec.mounts.len())),
     };
-    let outcome = carry_out(context, object, dropped, now, pass).await;
+    let outcome = carry_out(context, object, dropped, units, pass).await;
     log_unreadable(object, &outcome);
     note(object, &outcome, pass);
 }

@@ -10,16 +10,18 @@ use agent::{
 use apiclient::Address;
 use bytesize::ByteSize;
 use clap::{Arg, CommandFactory, FromArgMatches, Parser};
-use daemon::{LogArgs, ZapArgs, short_help};
+use daemon::{LogArgs, ZapArgs};
+use help::{help_on_a_screen, short_help};
 
 use crate::{
+    container::args::ContainerArgs,
     fence::FenceArgs,
     health::args::HealthArgs,
     lustre_mgt::args::MgsArgs,
     node_manager::{NodeManagerArgs, flags, in_its_environment},
 };
 
-/// The flags that `-h` shows.
+/// The flags that `--help` shows.
 const COMMON: [&str; 10] = [
     "node",
     "api",
@@ -39,7 +41,7 @@ const COMMON: [&str; 10] = [
 /// Stopping the agent leaves everything as it is. Exit codes: 0 stopped by a signal, 1 failed, 2 bad usage, 3 a
 /// newer agent of this rabbit is connected.
 #[derive(Debug, Parser)]
-#[command(version, mut_arg("mount_roots", on_a_rabbit), mut_args(|flag| short_help(flag, &COMMON)))]
+#[command(version, mut_arg("mount_roots", on_a_rabbit), mut_args(|flag| short_help(flag, &COMMON)), defer(help_on_a_screen))]
 pub struct Args {
     #[command(flatten)]
     pub node: NodeArgs,
@@ -154,6 +156,9 @@ pub struct Args {
 
     #[command(flatten)]
     pub mgs: MgsArgs,
+
+    #[command(flatten)]
+    pub containers: ContainerArgs,
 
     #[command(flatten)]
     pub node_manager: NodeManagerArgs,

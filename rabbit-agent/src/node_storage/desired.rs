@@ -12,8 +12,8 @@ use api::{
 pub use error::NodeStorageError;
 use storage::{
     desired::{
-        AllocationId, AllowedRoots, FileSystem, FileSystemId, FileSystemKind, HookScope,
-        MountPoint, MountPointError, NamespaceId, ObjectUid, Phase, Volume, VolumeLayer,
+        AllocationId, AllowedRoots, FileSystem, FileSystemId, FileSystemKind, HookPoint, HookScope,
+        MountPoint, MountPointError, NamespaceId, ObjectUid, Volume, VolumeLayer,
     },
     template::SiteCommandError,
 };
@@ -153,14 +153,14 @@ impl Builder<'_> {
         let lines = Lines { profile: self.profile, root: &root, variables: &variables };
         let mut hooks = Vec::new();
         for (phase, asked) in [
-            (Phase::PostActivate, &setup.post_activate),
-            (Phase::PostSetup, &setup.post_setup),
-            (Phase::PreTeardown, &setup.pre_teardown),
-            (Phase::PreDeactivate, &setup.pre_deactivate),
-            (Phase::PostTeardown, &setup.post_teardown),
+            (HookPoint::PostActivate, &setup.post_activate),
+            (HookPoint::PostSetup, &setup.post_setup),
+            (HookPoint::PreTeardown, &setup.pre_teardown),
+            (HookPoint::PreDeactivate, &setup.pre_deactivate),
+            (HookPoint::PostTeardown, &setup.post_teardown),
         ] {
             // These two see a mounted file system.
-            if !raw || !matches!(phase, Phase::PostSetup | Phase::PreTeardown) {
+            if !raw || !matches!(phase, HookPoint::PostSetup | HookPoint::PreTeardown) {
                 let name = format!("userCommands.{}", phase.as_str());
                 hooks.extend(lines.hooks(&scope, phase, &name, asked)?);
             }

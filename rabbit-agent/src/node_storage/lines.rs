@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use api::{NnfNodeStorageSpec, NnfStorageProfile};
 use storage::{
-    desired::{Hook, HookId, HookScope, Phase},
+    desired::{Hook, HookId, HookPoint, HookScope},
     template::SiteCommand,
 };
 
@@ -62,14 +62,14 @@ impl Lines<'_> {
     pub fn hooks(
         &self,
         scope: &HookScope,
-        phase: Phase,
+        phase: HookPoint,
         name: &str,
         lines: &[String],
     ) -> Result<Vec<Hook>, NodeStorageError> {
         let mut hooks = Vec::new();
-        for (place, line) in lines.iter().enumerate() {
-            let id = HookId { scope: scope.clone(), phase, place };
-            let command = self.line(&format!("{name}[{place}]"), line)?;
+        for (index, line) in lines.iter().enumerate() {
+            let id = HookId { scope: scope.clone(), phase, index };
+            let command = self.line(&format!("{name}[{index}]"), line)?;
             hooks.extend(command.map(|command| Hook { id, command }));
         }
         Ok(hooks)

@@ -15,8 +15,8 @@ use api::{
 };
 use storage::{
     desired::{
-        AllowedRoots, Dataset, FileSystemId, Hook, HookScope, LustreClient, LustreTarget,
-        MountPoint, ObjectUid, Phase, TargetLines,
+        AllowedRoots, Dataset, FileSystemId, Hook, HookPoint, HookScope, LustreClient,
+        LustreTarget, MountPoint, ObjectUid, TargetLines,
     },
     template::expand,
 };
@@ -120,10 +120,10 @@ impl Builder<'_> {
         let field = self.field();
         let lines = Lines { profile: self.profile, root: &field, variables: &variables };
         let asked = &self.options.command_lines;
-        let hooks = |phase: Phase, list| lines.hooks(&scope, phase, phase.as_str(), list);
+        let hooks = |phase: HookPoint, list| lines.hooks(&scope, phase, phase.as_str(), list);
         let mut hooks = [
-            hooks(Phase::PostActivate, &asked.post_activate)?,
-            hooks(Phase::PreDeactivate, &asked.pre_deactivate)?,
+            hooks(HookPoint::PostActivate, &asked.post_activate)?,
+            hooks(HookPoint::PreDeactivate, &asked.pre_deactivate)?,
         ]
         .concat();
         let client = match first_of_all {
@@ -243,9 +243,9 @@ impl Builder<'_> {
         let lines = Lines { profile: self.profile, root, variables: &variables };
         let asked = &self.client.command_lines;
         for (phase, name, list) in [
-            (Phase::PostSetup, "rabbitPostSetup", &asked.rabbit_post_setup),
-            (Phase::PreTeardown, "rabbitPreTeardown", &asked.rabbit_pre_teardown),
-            (Phase::PostTeardown, "rabbitPostTeardown", &asked.rabbit_post_teardown),
+            (HookPoint::PostSetup, "rabbitPostSetup", &asked.rabbit_post_setup),
+            (HookPoint::PreTeardown, "rabbitPreTeardown", &asked.rabbit_pre_teardown),
+            (HookPoint::PostTeardown, "rabbitPostTeardown", &asked.rabbit_post_teardown),
         ] {
             hooks.extend(lines.hooks(scope, phase, name, list)?);
         }

@@ -37,6 +37,7 @@ use kubeapi::Identity;
 use rabbit_agent::{
     block_storage::desired::AllocationPolicy,
     config::{Args, Config, Rabbit},
+    container::args::ContainerConfig,
     fence::FenceConfig,
     lustre_mgt::args::Mgs,
     node_storage::desired::TemporaryRoot,
@@ -167,6 +168,8 @@ pub(crate) struct Bench {
     pub(crate) status: AgentStatus,
     pub(crate) volumes: Volumes,
     pub(crate) index_root: Option<IndexRoot>,
+    /// The podman that runs containers.
+    pub(crate) podman: Option<PathBuf>,
     agent: Option<Agent>,
     gate: Gate,
     server: Server,
@@ -261,6 +264,7 @@ pub(crate) fn rabbit(directory: &Path) -> Rabbit {
             erase: directory.join("erase").display().to_string(),
             deadline: Duration::from_secs(20),
         },
+        containers: None,
     }
 }
 
@@ -307,6 +311,7 @@ impl Bench {
             status: AgentStatus::default(),
             volumes: Volumes::Plain,
             index_root: None,
+            podman: None,
             agent: None,
             gate: Gate::default(),
             server,
@@ -391,6 +396,14 @@ impl Bench {
         let mut config = rabbit(self.directory.path());
         config.site.volumes = self.volumes;
         config.site.index_root.clone_from(&self.index_root);
+        config.containers = self.podman.as_ref().map(|podman| ContainerConfig {
+            program: podman.display().to_string(),
+            deadline: Duration::from_secs(60),
+            pull: Duration::from_secs(60),
+            podhelper: tests::program::binary("podhelper").unwrap_or_default(),
+            files: self.directory.path().join("containers"),
+            packages: self.directory.path().join("packages"),
+        });
         let records = MountRecords::open(self.directory.path()).unwrap();
         let task = tokio::spawn(work(
             config,

@@ -6,7 +6,7 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use serde_json::{Value, json};
-use storage::{Step, desired::Phase};
+use storage::{Step, desired::HookPoint};
 
 use crate::bench::{
     Bench, MOUNT, NAME, RABBIT, block_ready, block_storage, client_mount, in_tree, mount_failed,
@@ -95,7 +95,7 @@ async fn block_storage_that_is_deleted_first_waits_for_its_file_systems() {
     let steps = bench.host.applied();
     let at = |wanted: fn(&Step) -> bool| steps.iter().rposition(wanted).unwrap();
     let hook =
-        at(|step| matches!(step, Step::RunHook { id, .. } if id.phase == Phase::PreTeardown));
+        at(|step| matches!(step, Step::RunHook { id, .. } if id.phase == HookPoint::PreTeardown));
     let deleted = at(|step| matches!(step, Step::DeleteNamespace { .. }));
     assert!(hook < deleted, "{steps:#?}");
 }

@@ -6,6 +6,7 @@ mod api_troubles;
 mod bench;
 mod block_storage;
 mod client_mount;
+mod containers;
 mod contract;
 mod events;
 mod fence;

@@ -3,7 +3,7 @@
 use api::{ClientMount, NnfNode, NnfNodeBlockStorage, NnfNodeStorage};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, ResourceExt, api::DeleteParams, runtime::wait::await_condition};
-use storage::{Step, desired::Phase};
+use storage::{Step, desired::HookPoint};
 
 use crate::bench::{
     Bench, MOUNT, NAME, PATIENCE, RABBIT, client_mount, in_tree, mount_ready, node_reported, path,
@@ -25,7 +25,7 @@ async fn everything_is_torn_down_in_order_and_the_rabbit_serves_again() {
     bench.until(MOUNT, "said to be held", crate::bench::mount_failed).await;
     let steps = bench.host.applied();
     let torn_down = |step: &Step| match step {
-        Step::RunHook { id, .. } => id.phase == Phase::PreTeardown,
+        Step::RunHook { id, .. } => id.phase == HookPoint::PreTeardown,
         step => matches!(step, Step::DeleteNamespace { .. } | Step::Detach { .. }),
     };
     assert!(!steps.iter().any(torn_down), "{steps:#?}");
@@ -38,7 +38,7 @@ async fn everything_is_torn_down_in_order_and_the_rabbit_serves_again() {
     let first_deleted = steps.iter().position(|step| matches!(step, Step::DeleteNamespace { .. }));
     assert!(last(|step| matches!(step, Step::Unmount { .. })) < first_deleted.unwrap());
     assert!(
-        last(|step| matches!(step, Step::RunHook { id, .. } if id.phase == Phase::PreTeardown))
+        last(|step| matches!(step, Step::RunHook { id, .. } if id.phase == HookPoint::PreTeardown))
             < first_deleted.unwrap()
     );
     // The agent outlives its namespace, and creates its NnfNode in a new one. The old one goes kind by kind.

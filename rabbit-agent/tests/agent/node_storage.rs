@@ -6,7 +6,7 @@ use kube::{
 use serde_json::json;
 use storage::{
     Step,
-    desired::{NamespaceId, Phase},
+    desired::{HookPoint, NamespaceId},
     observed::Signature,
 };
 
@@ -29,21 +29,21 @@ async fn file_systems_are_made_set_up_and_torn_down() {
         block.finalizers(),
         [finalizer::NNF_NODE_BLOCK_STORAGE, finalizer::NNF_NODE_STORAGE]
     );
-    let hooks = |phase: Phase| {
+    let hooks = |phase: HookPoint| {
         let applied = bench.host.applied();
         applied
             .iter()
             .filter(|step| matches!(step, Step::RunHook { id, .. } if id.phase == phase))
             .count()
     };
-    assert_eq!((hooks(Phase::PostSetup), hooks(Phase::PreTeardown)), (3, 0));
+    assert_eq!((hooks(HookPoint::PostSetup), hooks(HookPoint::PreTeardown)), (3, 0));
 
     // The block storage is deleted first, and waits for its file systems.
     bench.delete::<NnfNodeBlockStorage>(NAME).await;
     bench.delete::<NnfNodeStorage>(NAME).await;
     bench.until_gone::<NnfNodeStorage>(NAME).await;
     bench.until_gone::<NnfNodeBlockStorage>(NAME).await;
-    assert_eq!((hooks(Phase::PostSetup), hooks(Phase::PreTeardown)), (3, 3));
+    assert_eq!((hooks(HookPoint::PostSetup), hooks(HookPoint::PreTeardown)), (3, 3));
     assert!(bench.host.is_clean());
 }
 

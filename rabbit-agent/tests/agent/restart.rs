@@ -10,7 +10,7 @@ use kube::{
 use serde_json::json;
 use storage::{
     Host, Step,
-    desired::{AllocationId, NamespaceId, Phase},
+    desired::{AllocationId, HookPoint, NamespaceId},
     fake::{FakeHost, Fault},
 };
 
@@ -141,10 +141,9 @@ async fn what_is_going_away_keeps_what_it_has_until_that_is_torn_down() {
     bench.delete::<NnfNodeStorage>(NAME).await;
     bench.until_gone::<NnfNodeStorage>(NAME).await;
     bench.until_gone::<NnfNodeBlockStorage>(NAME).await;
-    let torn_down =
-        bench.host.applied().into_iter().skip(before).filter(
-            |step| matches!(step, Step::RunHook { id, .. } if id.phase == Phase::PreTeardown),
-        );
+    let torn_down = bench.host.applied().into_iter().skip(before).filter(
+        |step| matches!(step, Step::RunHook { id, .. } if id.phase == HookPoint::PreTeardown),
+    );
     assert_eq!((torn_down.count(), created(&bench, before)), (1, 0));
 }
 

@@ -20,7 +20,7 @@ const REQUIRE: &str = "WARREN_TEST_REQUIRE";
 const RHEL_OPEN_MPI: &str = "/usr/lib64/openmpi/bin";
 
 /// All there are.
-const SUITES: [&str; 18] = [
+const SUITES: [&str; 19] = [
     "clock",
     "cuts",
     "jq",
@@ -32,6 +32,7 @@ const SUITES: [&str; 18] = [
     "mpi",
     "mpich",
     "namespace",
+    "podman",
     "python-kubernetes",
     "real-server",
     "root",
@@ -142,6 +143,25 @@ fn makes_networks() -> bool {
     let done =
         std::process::Command::new("unshare").args(["--net", "--uts", "--mount", "true"]).output();
     done.is_ok_and(|done| done.status.success())
+}
+
+/// Whether podman can run containers in namespaces of their own here.
+///
+/// # Panics
+/// When it was asked for and cannot.
+#[must_use]
+pub fn podman() -> bool {
+    let tools = ["podman", "crun", "busybox", "ip", "iptables", "unshare", "nsenter"];
+    let missing = if !geteuid().is_root() {
+        Some("only root can make namespaces of mounts and networks")
+    } else if !tools.iter().all(|name| on_path(name)) {
+        Some("podman or what it needs is missing: run packaging/prerequisites podman")
+    } else if !makes_networks() {
+        Some("`unshare --net` fails: root may make no network namespaces here")
+    } else {
+        None
+    };
+    open("podman", missing)
 }
 
 /// The same with MPICH's mpirun, as Debian names it beside another.

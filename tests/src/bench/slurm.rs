@@ -8,7 +8,7 @@ use super::{Row, life, row::say};
 use crate::{
     cluster::PATIENCE,
     program::until,
-    slurm::{Parts, Slurm},
+    slurm::{Scripts, Slurm},
     workflow::Flow,
 };
 
@@ -31,7 +31,7 @@ pub fn starts(count: usize) -> anyhow::Result<Vec<Row>> {
     ours.time_prologs()?;
     let (with, calls) = medians(&ours, count, XFS)?;
     ours.end()?;
-    let slurm = Slurm::on(Flow::new(2, "unused")?, Parts::Empty, "")?;
+    let slurm = Slurm::on(Flow::new(2, "unused")?, Scripts::Empty, "")?;
     let (empty, _) = medians(&slurm, count, XFS)?;
     slurm.end()?;
     Ok(vec![

@@ -43,13 +43,15 @@ pub async fn on_this_box(cluster: &Cluster, count: usize) -> anyhow::Result<Vec<
     Ok(vec![Row::ratio("Proposal to Teardown, median", life, "Go, mocked storage", GO_LIFE, "ms")])
 }
 
-/// So many workflows of 16 computes each on so many rabbits, at most one on a rabbit at a time.
+/// So many workflows of 16 computes each on so many rabbits, at most one on a rabbit at a time unless all are together.
 #[derive(Debug, Clone, Copy)]
 struct Load {
     rabbits: usize,
     workflows: usize,
     /// Rabbits of each workflow.
     each: usize,
+    /// All are in PreRun before the first of them goes on, so many on each rabbit.
+    is_together: bool,
 }
 
 /// What a load took of the coordinator.
@@ -71,7 +73,7 @@ pub async fn at_scale(directory: &Path) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
     let mut first: Option<Taken> = None;
     for workflows in [125, 250, 500, 1000] {
-        let load = Load { rabbits: 64, workflows, each: 1 };
+        let load = Load { rabbits: 64, workflows, each: 1, is_together: false };
         let taken = measured(directory, load).await?;
         let count = f64::from(u32::try_from(workflows)?);
         let what = format!("{workflows} workflows of 16 computes:");
@@ -94,16 +96,43 @@ pub async fn at_scale(directory: &Path) -> anyhow::Result<Vec<Row>> {
         ));
         rows.push(Row::plain(&format!("{what} finished"), count / taken.seconds, "/s"));
         rows.push(Row::plain(&format!("{what} resident set"), taken.resident, "MB"));
+        let each = taken.processor / count;
         first = first.or(Some(taken));
+        if workflows == 1000 {
+            rows.extend(together(directory, workflows, each).await?);
+        }
     }
     rows.extend(wide(directory).await?);
     Ok(rows)
 }
 
+/// So many workflows that live at the same time, beside what each took of those that lived one after another on a rabbit.
+async fn together(directory: &Path, workflows: usize, each: f64) -> anyhow::Result<Vec<Row>> {
+    let load = Load { rabbits: 64, workflows, each: 1, is_together: true };
+    let taken = measured(directory, load).await?;
+    let count = f64::from(u32::try_from(workflows)?);
+    let what = format!("{workflows} workflows live at once:");
+    say(&format!("{what} {taken:?}"));
+    let per = taken.processor / count * 1000.0;
+    let writes = taken.writes / taken.objects;
+    Ok(vec![
+        Row::ratio(
+            &format!("{what} processor time of each"),
+            per,
+            "64 at once",
+            each * 1000.0,
+            "ms",
+        ),
+        Row::ratio(&format!("{what} writes per object"), writes, "aim", WRITES, ""),
+        Row::plain(&format!("{what} finished"), count / taken.seconds, "/s"),
+        Row::plain(&format!("{what} resident set in PreRun"), taken.resident, "MB"),
+    ])
+}
+
 /// One workflow over half of a machine, and over all of it.
 async fn wide(directory: &Path) -> anyhow::Result<Vec<Row>> {
-    let half = measured(directory, Load { rabbits: 348, workflows: 1, each: 348 }).await?;
-    let whole = measured(directory, Load { rabbits: 696, workflows: 1, each: 696 }).await?;
+    let half = measured(directory, wide_load(348)).await?;
+    let whole = measured(directory, wide_load(696)).await?;
     say(&format!("5,568 computes: {half:?}\n11,136 computes: {whole:?}"));
     Ok(vec![
         Row::ratio(
@@ -124,6 +153,10 @@ async fn wide(directory: &Path) -> anyhow::Result<Vec<Row>> {
     ])
 }
 
+fn wide_load(rabbits: usize) -> Load {
+    Load { rabbits, workflows: 1, each: rabbits, is_together: false }
+}
+
 async fn measured(directory: &Path, load: Load) -> anyhow::Result<Taken> {
     let directory = directory.join("scale");
     let _ = fs::remove_dir_all(&directory);
@@ -136,11 +169,15 @@ async fn measured(directory: &Path, load: Load) -> anyhow::Result<Taken> {
     let driver = Driver::new(client.clone(), "#DW jobdw type=xfs capacity=1GiB name=scratch");
     let (before, used) = (revision(&client).await?, processor(coordinator.pid()?)?);
     let begun = Instant::now();
-    driver
-        .many(load.workflows, load.rabbits / load.each, |lane| {
-            machine.computes(lane * load.each, load.each)
-        })
-        .await?;
+    let computes = |lane: usize| machine.computes(lane * load.each, load.each);
+    let (lanes, pid) = (load.rabbits / load.each, coordinator.pid()?);
+    let resident = || super::agent::resident(pid);
+    let resident = if load.is_together {
+        driver.together(load.workflows, lanes, computes, resident).await?
+    } else {
+        driver.many(load.workflows, lanes, computes).await?;
+        resident()?
+    };
     let seconds = begun.elapsed().as_secs_f64();
     let writes = revision(&client).await? - before - driver.writes() - machine.writes();
     let taken = Taken {
@@ -148,7 +185,7 @@ async fn measured(directory: &Path, load: Load) -> anyhow::Result<Taken> {
         processor: processor(coordinator.pid()?)? - used,
         writes,
         objects: machine.objects() + driver.objects(),
-        resident: super::agent::resident(coordinator.pid()?)?,
+        resident,
     };
     nodes.abort();
     coordinator.stop(PATIENCE)?;

@@ -11,7 +11,7 @@ use std::{
 use anyhow::Context;
 use uuid::Uuid;
 
-use super::{FIRST, Parts, user};
+use super::{FIRST, Scripts, user};
 use crate::{
     program::{binary, command, plant},
     workflow::Flow,
@@ -68,7 +68,7 @@ fn path() -> anyhow::Result<String> {
 pub(super) fn prepare(
     directory: &Path,
     flow: &Flow,
-    parts: Parts,
+    scripts: Scripts,
     settings: &str,
 ) -> anyhow::Result<()> {
     let cluster = &flow.fixture.run.cluster;
@@ -112,7 +112,7 @@ pub(super) fn prepare(
         );
         plant(&etc.join(script), &text)?;
     }
-    if parts == Parts::Empty {
+    if scripts == Scripts::Empty {
         fs::write(etc.join("burst_buffer.lua"), EMPTY).context("do nothing")?;
         for script in ["prolog", "epilog"] {
             plant(&etc.join(script), "#!/bin/sh\n")?;

@@ -6,15 +6,43 @@ knows it reads from the objects.
 
 import json
 import sys
-from time import monotonic
+from time import monotonic, sleep
 
-from kubernetes import client, config, watch
+from kubernetes import client, config, utils, watch
 from kubernetes.client.rest import ApiException
 
 from service import DWS, Job, Service, SystemStatus, directives, usable
 
-VERSION = "v1alpha7"
+NNF = "nnf.cray.hpe.com"
+DWS_VERSIONS = ("v1alpha7", "v1alpha6")
+NNF_VERSIONS = ("v1alpha11", "v1alpha10", "v1alpha9", "v1alpha8")
+# Its setting save_datamovements; with its default of 0 it does not ask.
+SAVED = 10
 PATIENCE = 60
+
+
+def is_served(lists, *kind):
+    try:
+        lists(*kind, limit=2)
+    except ApiException:
+        return False
+    return True
+
+
+def install(kubeconfig, file):
+    """Has a server serve what a file defines; one that does already is left as it is."""
+    config.load_kube_config(kubeconfig)
+    try:
+        utils.create_from_yaml(client.ApiClient(), file)
+    except utils.FailToCreateError as failed:
+        if any(error.status != 409 for error in failed.api_exceptions):
+            raise
+    end = monotonic() + PATIENCE
+    while not is_served(client.CustomObjectsApi().list_cluster_custom_object, NNF, NNF_VERSIONS[0], "nnfdatamovements"):
+        if monotonic() > end:
+            raise SystemExit(f"{file} is not served after {PATIENCE} s")
+        sleep(0.1)
+    return {}
 
 
 class Api:
@@ -22,29 +50,43 @@ class Api:
 
     def __init__(self, kubeconfig):
         config.load_kube_config(kubeconfig)
-        self.objects = client.CustomObjectsApi()
-        # What the service does first: it asks which version is served.
-        self.objects.list_namespaced_custom_object(DWS, VERSION, "default", "workflows", limit=1)
+        self.objects, self.movements = client.CustomObjectsApi(), None
+        # What the service does first: it takes the first versions that are served, and ends when there are none.
+        self.dws = next((version for version in DWS_VERSIONS if self.is_dws(version)), None)
+        self.nnf = next((version for version in NNF_VERSIONS if self.is_nnf(version)), None)
+        if self.dws is None or self.nnf is None:
+            raise SystemExit(f"no suitable API version is served: DWS {self.dws}, NNF {self.nnf}")
+
+    def is_dws(self, version):
+        kinds = ("storages", "systemstatuses", "systemconfigurations")
+        lists = self.objects.list_namespaced_custom_object
+        return all(is_served(lists, DWS, version, "default", kind) for kind in kinds)
+
+    def is_nnf(self, version):
+        return is_served(self.objects.list_cluster_custom_object, NNF, version, "nnfdatamovements")
 
     def create(self, plural, body):
-        return self.objects.create_namespaced_custom_object(DWS, VERSION, "default", plural, body)
+        return self.objects.create_namespaced_custom_object(DWS, self.dws, "default", plural, body)
 
     def get(self, plural, name):
-        return self.objects.get_namespaced_custom_object(DWS, VERSION, "default", plural, name)
+        return self.objects.get_namespaced_custom_object(DWS, self.dws, "default", plural, name)
 
     def patch(self, plural, name, body):
         # The client sends a dictionary as a merge patch.
-        return self.objects.patch_namespaced_custom_object(DWS, VERSION, "default", plural, name, body)
+        return self.objects.patch_namespaced_custom_object(DWS, self.dws, "default", plural, name, body)
 
     def list_all(self, plural, selector):
-        return self.objects.list_cluster_custom_object(DWS, VERSION, plural, label_selector=selector)["items"]
+        return self.objects.list_cluster_custom_object(DWS, self.dws, plural, label_selector=selector)["items"]
 
     def teardown(self, name):
+        selector = f"{DWS}/workflow.name={name},{DWS}/workflow.namespace=default"
+        listed = self.objects.list_cluster_custom_object(NNF, self.nnf, "nnfdatamovements", label_selector=selector, limit=SAVED)
+        self.movements = listed["items"]
         finalizers = [one for one in self.get("workflows", name)["metadata"].get("finalizers", []) if not one.startswith("flux-framework")]
         self.patch("workflows", name, {"spec": {"desiredState": "Teardown"}, "metadata": {"finalizers": finalizers}})
 
     def delete_workflow(self, name):
-        self.objects.delete_namespaced_custom_object(DWS, VERSION, "default", "workflows", name)
+        self.objects.delete_namespaced_custom_object(DWS, self.dws, "default", "workflows", name)
 
     def events(self, plural):
         """Each version of each object; the watch is begun anew each second, and from the beginning after a 410."""
@@ -52,7 +94,7 @@ class Api:
         while True:
             try:
                 stream = watch.Watch().stream(
-                    self.objects.list_namespaced_custom_object, DWS, VERSION, "default", plural,
+                    self.objects.list_namespaced_custom_object, DWS, self.dws, "default", plural,
                     resource_version=version, timeout_seconds=1,
                 )
                 for event in stream:
@@ -108,7 +150,11 @@ def proposed(api, name):
 
 
 def main(kubeconfig, word, jobid, *rest):
+    if word == "install":
+        return install(kubeconfig, jobid)
     api = Api(kubeconfig)
+    if word == "versions":
+        return {"dws": api.dws, "nnf": api.nnf}
     job = Job(int(jobid), rest[0].split(",") if rest else ())
     # Small drives: the service's own least of 4 GiB does not fit them.
     service = Service(api, job, rabbits(api), least=1)
@@ -127,7 +173,7 @@ def main(kubeconfig, word, jobid, *rest):
         service.post_run(True)
         follow(api, service, lambda: job.deleted)
         gone(api, job.name)
-        return {}
+        return {"movements": api.movements}
     if word == "cancel":
         service.post_run(False)
         follow(api, service, lambda: job.deleted)

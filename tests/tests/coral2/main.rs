@@ -17,6 +17,15 @@
 //! | `apply_breakdowns` | reads breakdowns, and writes Flux's job specifications: Flux's own |
 //! | `rabbitmapping`, `mapping_fixture_digest`, `dws2jgf`, `getrabbit` | Flux's own commands and files |
 //! | `jobspec_plugins`, `idset` | Flux's own |
+//!
+//! The recordings leave out what the service reads. Of that
+//!
+//! | call | here |
+//! |---|---|
+//! | at its start, lists of Storages, SystemStatuses, SystemConfigurations and NnfDataMovements, by version | made by every run of `life.py`; without one of them the service ends |
+//! | the NnfDataMovements of a workflow, before Teardown | made, as with `save_datamovements`; Warren copies nothing, and the list is empty |
+//! | the Secret with a workflow's token, after PreRun | not made: a Workflow names one in `status.workflowToken`, and Warren's never do, since it refuses `requires=user-container-auth` and `copy-offload` |
+//! | the Pods of a workflow's containers and the log of the first, before Teardown | not made: no server here has a kubelet, which alone has logs |
 
 use std::path::{Path, PathBuf};
 
@@ -50,13 +59,24 @@ struct Job {
 
 impl Job {
     fn new(python: PathBuf, computes: u8, id: &'static str) -> anyhow::Result<Self> {
-        Ok(Self { flow: Flow::new(computes, &format!("fluxjob-{id}"))?, python, id })
+        let job = Self { flow: Flow::new(computes, &format!("fluxjob-{id}"))?, python, id };
+        let packaged = "../packaging/kubernetes/flux-coral2/nnfdatamovements.yaml";
+        let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(packaged).display().to_string();
+        job.life(&["install", &file])?;
+        Ok(job)
     }
 
     fn call(&self, word: &str, rest: &[&str]) -> anyhow::Result<Value> {
-        let kubeconfig = self.flow.fixture.run.cluster.kubeconfig().display().to_string();
-        let mut arguments = vec![kubeconfig.as_str(), word, self.id];
+        let mut arguments = vec![word, self.id];
         arguments.extend(rest);
+        self.life(&arguments)
+    }
+
+    /// One start of the service.
+    fn life(&self, words: &[&str]) -> anyhow::Result<Value> {
+        let kubeconfig = self.flow.fixture.run.cluster.kubeconfig().display().to_string();
+        let mut arguments = vec![kubeconfig.as_str()];
+        arguments.extend(words);
         python(&self.python, "life.py", &arguments)
     }
 
@@ -85,6 +105,8 @@ fn a_job_of_flux_lives_through_all_states_and_leaves_nothing() -> anyhow::Result
         return Ok(());
     };
     let job = Job::new(found, 3, "501360523054545920")?;
+    let versions = job.call("versions", &[])?;
+    ensure!(versions == json!({"dws": "v1alpha7", "nnf": "v1alpha11"}), "{versions}");
     job.submit()?;
     let workflow = job.flow.workflow()?;
     ensure!(workflow["spec"]["jobID"] == "f2AVx5nQsoRy", "{workflow}");
@@ -105,7 +127,10 @@ fn a_job_of_flux_lives_through_all_states_and_leaves_nothing() -> anyhow::Result
     ensure!(queries["notUnmounted"] == json!(all), "{queries}");
     ensure!(queries["allocated"] == json!(["rabbit-1"]), "{queries}");
     ensure!(queries["notReady"] == json!([]), "{queries}");
-    job.call("finish", &[COMPUTES])?;
+    let token = job.flow.workflow()?["status"]["workflowToken"].clone();
+    ensure!(token.is_null(), "the service would read a Secret: {token}");
+    let finished = job.call("finish", &[COMPUTES])?;
+    ensure!(finished["movements"] == json!([]), "{finished}");
     job.end()
 }
 

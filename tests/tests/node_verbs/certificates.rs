@@ -116,8 +116,11 @@ fn a_certificate_that_expired_or_is_another_nodes_lets_nobody_in() -> anyhow::Re
         for verb in ["mount", "unmount"] {
             caller.call(&[verb, "--job", "4711", "--deadline", SHORT])?.with(7)?;
         }
-        let log = fs::read_to_string(program.log())?;
-        ensure!(log.contains(told), "{centre}, {file}: no {told:?} in\n{log}");
+        until("the agent to log why", PATIENCE, || {
+            let log = fs::read_to_string(program.log())?;
+            ensure!(log.contains(told), "{centre}, {file}: no {told:?} in\n{log}");
+            Ok(())
+        })?;
     }
     serve(&mut fixture, &authority, port, "centre")?;
     let (_program, caller) = agent(&fixture, &authority, port, "good")?;

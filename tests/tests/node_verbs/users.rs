@@ -8,7 +8,7 @@ use tests::{
     fixture::Fixture,
     gate,
     program::{command, until},
-    verbs::SHORT,
+    verbs::{Caller, SHORT},
 };
 
 use crate::{COMPUTE, end, end_job, is_mounted, mounted};
@@ -57,6 +57,16 @@ impl Drop for Stray {
     }
 }
 
+/// What an unmount in vain tells, once the agent knows of a holder: on a busy box that takes longer than the deadline.
+fn held(caller: &Caller) -> anyhow::Result<serde_json::Value> {
+    until("a holder to be named", PATIENCE, || {
+        let words = ["unmount", "--job", "1", "--deadline", SHORT, "--json"];
+        let held = caller.call(&words)?.with(3)?.json()?;
+        ensure!(held["mounts"][0]["holders"][0].is_object(), "{held}");
+        Ok(held)
+    })
+}
+
 #[test]
 fn processes_that_a_user_leaves_are_named_and_signalled_only_when_that_is_asked_for()
 -> anyhow::Result<()> {
@@ -67,8 +77,7 @@ fn processes_that_a_user_leaves_are_named_and_signalled_only_when_that_is_asked_
     let path = fixture.run.job.mount_path();
     let mut stray = Stray::new(&fixture, 1050, &format!("cd {path}"))?;
     end_job(&mut fixture)?;
-    let held =
-        caller.call(&["unmount", "--job", "1", "--deadline", SHORT, "--json"])?.with(3)?.json()?;
+    let held = held(&caller)?;
     let holder = &held["mounts"][0]["holders"][0];
     ensure!(holder["pid"] == stray.0.id() && holder["userId"] == 1050, "{held}");
     ensure!(holder["command"] == "tail" && holder["since"].is_string(), "{held}");
@@ -137,8 +146,7 @@ fn a_mount_that_lives_on_in_another_mount_namespace_is_named() -> anyhow::Result
     );
     let holder = Stray::new(&fixture, 0, &script)?;
     end_job(&mut fixture)?;
-    let held =
-        caller.call(&["unmount", "--job", "1", "--deadline", SHORT, "--json"])?.with(3)?.json()?;
+    let held = held(&caller)?;
     let holders = held["mounts"][0]["holders"].as_array().context("holders")?;
     ensure!(holders.iter().any(|holder| holder["elsewhere"] == true), "{held}");
     drop(holder);
@@ -161,8 +169,7 @@ fn a_mount_that_a_user_binds_in_a_user_namespace_is_named() -> anyhow::Result<()
     );
     let holder = Stray::new(&fixture, 1050, &script)?;
     end_job(&mut fixture)?;
-    let held =
-        caller.call(&["unmount", "--job", "1", "--deadline", SHORT, "--json"])?.with(3)?.json()?;
+    let held = held(&caller)?;
     let holders = held["mounts"][0]["holders"].as_array().context("holders")?;
     let is_named = |holder: &serde_json::Value| {
         holder["elsewhere"] == true && holder["userId"] == 1050 && holder["command"] == "tail"

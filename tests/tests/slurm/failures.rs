@@ -13,11 +13,12 @@ use super::{XFS, slurm};
 /// Of this mkfs.xfs makes no file system.
 const TOO_SMALL: &str = "#DW jobdw type=xfs capacity=16MiB name=scratch";
 
-/// What `squeue` then says of a job whose storage is not made, and of one whose nodes do not mount it in time.
+/// How `squeue`'s state and reason then begin, of a job whose storage is not made, and of one whose nodes do not mount it in time.
+/// A pending job that is cancelled keeps what it waited for as its reason.
 const CHOICES: [(&str, &str, &str); 3] = [
     ("requeue", "PENDING Burst buffer pre_run error", "PENDING BeginTime"),
     ("hold", "PENDING JobHeldAdmin", "PENDING JobHeldUser"),
-    ("cancel", "CANCELLED Burst buffer pre_run error", "CANCELLED Prolog"),
+    ("cancel", "CANCELLED", "CANCELLED Prolog"),
 ];
 
 #[test]
@@ -58,9 +59,10 @@ fn ends(slurm: &Slurm, job: Job, becomes: &str, causes: &[&str]) -> anyhow::Resu
     slurm.wait_for_nodes("idle")?;
     until(&format!("job {job} to be {becomes}"), patience(), || {
         let queued = slurm.queued(job)?;
-        ensure!(queued.trim() == becomes, "{queued}: {shown}");
+        ensure!(queued.trim().starts_with(becomes), "{queued}: {shown}");
         Ok(())
     })?;
+    slurm.wait_for(job, causes)?;
     if becomes.starts_with("PENDING") {
         slurm.prints("scancel", &[&job.to_string()])?;
     }

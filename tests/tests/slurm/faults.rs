@@ -6,7 +6,7 @@ use anyhow::Context;
 use tests::{
     gate,
     program::pause,
-    slurm::{Job, Parts, Slurm},
+    slurm::{Job, Scripts, Slurm},
     workflow::Flow,
 };
 
@@ -17,7 +17,7 @@ fn four_computes(settings: &str) -> anyhow::Result<Option<Slurm>> {
     if !gate::loop_devices() || !gate::slurm() {
         return Ok(None);
     }
-    let slurm = Slurm::on(Flow::new(4, "unused")?, Parts::Ours, settings)?;
+    let slurm = Slurm::on(Flow::new(4, "unused")?, Scripts::Warren, settings)?;
     slurm.watch_calls()?;
     Ok(Some(slurm))
 }

@@ -8,7 +8,7 @@ use tests::{
     cluster::patience,
     gate,
     program::until,
-    slurm::{Commands, Parts, Slurm},
+    slurm::{Commands, Scripts, Slurm},
     workflow::Flow,
 };
 
@@ -23,7 +23,7 @@ fn storage_lands_on_the_rabbits_of_the_nodes_of_a_job() -> anyhow::Result<()> {
     }
     let mut flow = Flow::new(2, "unused")?;
     two_rabbits(&mut flow)?;
-    let slurm = Slurm::on(flow, Parts::Ours, "")?;
+    let slurm = Slurm::on(flow, Scripts::Warren, "")?;
     for (rabbit, compute) in RABBITS {
         lands_on(&slurm, &[compute], &[rabbit])?;
     }

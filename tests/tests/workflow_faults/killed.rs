@@ -55,7 +55,8 @@ fn a_coordinator_that_dies_after_every_write_ends_where_one_that_lives_does() ->
     let coordinator = flow.fixture.run.cluster.coordinator()?;
     coordinator.lift_trap();
     let deaths = writes(coordinator)? / times;
-    ensure!(deaths > 30 / times, "only {deaths} deaths");
+    // A real API keeps writes whose answer the dead coordinator never told of.
+    ensure!(deaths > 20 / times, "only {deaths} deaths");
     flow.end()
 }
 

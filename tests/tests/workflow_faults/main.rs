@@ -1,7 +1,7 @@
 //! The engine through all programs, with faults: every workflow ends as if there had been none, and leaves nothing.
 //!
 //! `FAULTS` says which test shows what in which state. `WARREN_TEST_LIVES` is the number of lives in each of which the
-//! coordinator dies once; `WARREN_TEST_AWAY` the seconds for which an API is away.
+//! coordinator dies once; `WARREN_TEST_AWAY` the seconds for which an API is away. `make kube LONG=1` sets both.
 
 mod deleted;
 mod killed;
@@ -21,7 +21,7 @@ const ALL: &[&str] = &["Proposal", "Setup", "DataIn", "PreRun", "PostRun", "Data
 const IDLE: &[&str] = &["Proposal", "DataIn", "DataOut"];
 
 /// Fault, states, and the test that shows what comes of it there.
-const FAULTS: [(&str, &[&str], &str); 27] = [
+const FAULTS: [(&str, &[&str], &str); 29] = [
     // In memory, exhaustively; with real programs; on a cluster of its own (`tests/tests/faults`).
     (
         "the engine dies after every change",
@@ -56,6 +56,16 @@ const FAULTS: [(&str, &[&str], &str); 27] = [
         "two_coordinators_at_once_drive_a_workflow_to_its_end",
     ),
     ("every write meets a conflict", ALL, "a_conflict_on_every_write_is_planned_anew"),
+    (
+        "every write meets a conflict, of persistent storage",
+        ALL,
+        "a_conflict_on_every_write_of_persistent_storage_is_planned_anew",
+    ),
+    (
+        "every write meets a conflict, beside containers",
+        ALL,
+        "a_conflict_on_every_write_beside_containers_is_planned_anew",
+    ),
     ("the rabbit's agent is dead", ALL, "a_rabbit_that_is_dead_in_a_state_is_waited_for_and_named"),
     (
         "the rabbit's agent is killed after each of its steps",

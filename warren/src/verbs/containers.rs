@@ -1,11 +1,15 @@
-//! The containers of workflows, one line for each rabbit: their Jobs, and what the Jobs' pods say.
+//! The containers of workflows, one line for each rabbit: their Jobs, and what the Jobs' pods say; or, where no Kubernetes runs
+//! them, what the rabbits' agents say.
 
-use api::names::label;
-use containers::outcome::{self, State};
+use api::{NodeContainers, names::label};
+use containers::{
+    on_rabbit,
+    outcome::{self, State},
+};
 use jiff::Timestamp;
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 use kube::{
-    ResourceExt,
+    Client, ResourceExt,
     api::{Api, ListParams},
 };
 use serde::Serialize;
@@ -27,11 +31,12 @@ struct Line {
     /// Of MPI: `launcher` or `worker`.
     #[serde(skip_serializing_if = "Option::is_none")]
     role: Option<String>,
+    /// Name of the Job, or of what the rabbit's agent runs.
     job: String,
     phase: &'static str,
-    /// Pods that failed; Kubernetes starts another for each, as often as the profile says.
+    /// Attempts that failed; another is started for each, as often as the profile says.
     retries: i32,
-    /// When the Job was made.
+    /// When that was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     since: Option<Timestamp>,
     /// What it waits for, or how it failed: container, exit code or signal, the last lines of its log.
@@ -47,10 +52,19 @@ pub(crate) async fn run(
     let client = server.client(output).await?;
     let selected = selected(args.workflow.as_deref());
     let jobs: Api<Job> = Api::namespaced(client.clone(), &args.namespace);
-    let jobs = jobs.list(&selected).await.map_err(|error| failure::api("list Jobs", &error))?;
-    let pods: Api<Pod> = Api::namespaced(client, &args.namespace);
-    let pods = pods.list(&selected).await.map_err(|error| failure::api("list Pods", &error))?;
-    let all: Vec<_> = jobs.items.iter().map(|job| of(job, &pods.items)).collect();
+    let all: Vec<_> = match jobs.list(&selected).await {
+        Ok(jobs) => {
+            let pods: Api<Pod> = Api::namespaced(client, &args.namespace);
+            let pods = pods.list(&selected).await;
+            let pods = pods.map_err(|error| failure::api("list Pods", &error))?;
+            jobs.items.iter().map(|job| of(job, &pods.items)).collect()
+        }
+        Err(error) if is_no_kubernetes(&error) => {
+            let all = on_rabbits(client, args.workflow.as_deref(), &args.namespace).await?;
+            all.iter().map(of_rabbit).collect()
+        }
+        Err(error) => return Err(failure::api("list Jobs", &error)),
+    };
     if output.is_json() {
         output.json(&all)?;
     } else if all.is_empty() {
@@ -67,6 +81,39 @@ pub(super) fn selected(workflow: Option<&str>) -> ListParams {
     let all = label::CONTAINER;
     let selector = workflow.map_or_else(|| all.to_owned(), |name| format!("{all}={name}"));
     ListParams::default().labels(&selector)
+}
+
+/// Whether the API has no Jobs: no Kubernetes runs containers.
+pub(super) fn is_no_kubernetes(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 404)
+}
+
+/// What the rabbits' agents run for workflows of this Kubernetes namespace, by workflow and rabbit.
+pub(super) async fn on_rabbits(
+    client: Client,
+    workflow: Option<&str>,
+    namespace: &str,
+) -> Result<Vec<NodeContainers>, Failure> {
+    let listed = Api::<NodeContainers>::all(client).list(&selected(workflow)).await;
+    let mut all = listed.map_err(|error| failure::api("list NodeContainers", &error))?.items;
+    let of = |one: &NodeContainers| one.labels().get(label::WORKFLOW_NAMESPACE).cloned();
+    all.retain(|one| of(one).as_deref() == Some(namespace));
+    all.sort_by_key(|one| (one.labels().get(label::CONTAINER).cloned(), one.namespace()));
+    Ok(all)
+}
+
+fn of_rabbit(one: &NodeContainers) -> Line {
+    let attempt = one.status.as_ref().map_or(0, |status| status.attempt);
+    Line {
+        workflow: one.labels().get(label::CONTAINER).cloned().unwrap_or_default(),
+        rabbit: one.namespace().unwrap_or_default(),
+        role: one.labels().get(label::ROLE).cloned(),
+        job: one.name_any(),
+        phase: phase(on_rabbit::state(one)),
+        retries: i32::try_from(attempt - 1).unwrap_or(0).max(0),
+        since: one.creation_timestamp().map(|at| at.0),
+        why: on_rabbit::told(one),
+    }
 }
 
 fn of(job: &Job, pods: &[Pod]) -> Line {
@@ -93,6 +140,7 @@ fn phase(state: State) -> &'static str {
         State::Suspended => "suspended",
         State::Failed => "failed",
         State::TooLate => "too late",
+        State::Unprepared => "not started",
     }
 }
 
@@ -114,6 +162,19 @@ mod tests {
     use serde_json::{from_value, json};
 
     use super::*;
+
+    #[test]
+    fn what_a_rabbit_runs_is_a_line_and_its_agent_says_why() {
+        let one: NodeContainers = from_value(json!({
+            "metadata": {"name": "default-w-1", "namespace": "r", "labels": {"nnf.cray.hpe.com/container": "w"},
+                "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {"userID": 1, "groupID": 1, "hostname": "r", "containers": []},
+            "status": {"state": "Failed", "attempt": 3, "message": "container app exited with 3"},
+        }))
+        .unwrap();
+        let told = row(&of_rabbit(&one), "2026-01-01T00:02:00Z".parse().unwrap());
+        assert_eq!(told, ["w", "r", "-", "failed", "2", "2m", "container app exited with 3"]);
+    }
 
     #[test]
     fn a_job_is_a_line_and_its_latest_pod_says_why() {

@@ -1,6 +1,7 @@
-//! The logs of a workflow's containers, which their rabbits keep until Teardown.
+//! The logs of a workflow's containers, which their rabbits keep until Teardown. Where no Kubernetes runs them, their ends are in
+//! what the rabbits' agents tell.
 
-use api::names::label;
+use api::{NodeContainers, names::label};
 use containers::outcome::rabbit_of_pod;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
@@ -9,7 +10,7 @@ use kube::{
 };
 use serde::Serialize;
 
-use super::containers::selected;
+use super::containers::{is_no_kubernetes, on_rabbits, selected};
 use crate::args::Logs;
 use crate::client::ServerArgs;
 use crate::failure::{self, Failure};
@@ -29,9 +30,20 @@ struct Log {
 }
 
 pub(crate) async fn run(server: &ServerArgs, args: &Logs, output: Output) -> Result<Exit, Failure> {
-    let pods: Api<Pod> = Api::namespaced(server.client(output).await?, &args.namespace);
+    let client = server.client(output).await?;
+    let pods: Api<Pod> = Api::namespaced(client.clone(), &args.namespace);
     let (mut logs, mut failed) = (Vec::new(), None);
-    for pod in wanted(&pods, args).await? {
+    let found = match pods.list(&selected(Some(&args.workflow))).await {
+        Ok(found) => found.items,
+        Err(error) if is_no_kubernetes(&error) => {
+            let all = on_rabbits(client, Some(&args.workflow), &args.namespace).await?;
+            let logs = told(&all, args);
+            return if all.is_empty() { Err(none(args)) } else { tell(&logs, output) }
+                .map(|()| Exit::Done);
+        }
+        Err(error) => return Err(failure::api("list Pods", &error)),
+    };
+    for pod in wanted(found, args)? {
         for container in containers(&pod) {
             match read(&pods, &pod, container, args.tail).await {
                 Ok(log) => logs.push(log),
@@ -51,17 +63,40 @@ pub(crate) async fn run(server: &ServerArgs, args: &Logs, output: Output) -> Res
 }
 
 /// The workflow's pods, by rabbit and age.
-async fn wanted(pods: &Api<Pod>, args: &Logs) -> Result<Vec<Pod>, Failure> {
-    let listed = pods.list(&selected(Some(&args.workflow))).await;
-    let all = listed.map_err(|error| failure::api("list Pods", &error))?.items;
+fn wanted(all: Vec<Pod>, args: &Logs) -> Result<Vec<Pod>, Failure> {
     let all = on(&args.rabbit, all);
-    if all.is_empty() {
-        let what = format!("there are no containers of {} to read logs of", args.workflow);
-        let remedy =
-            "`warren containers` lists what there is; Teardown removes containers and their logs";
-        return Err(Failure::new(Exit::Failed, what).remedy(remedy));
+    if all.is_empty() { Err(none(args)) } else { Ok(all) }
+}
+
+fn none(args: &Logs) -> Failure {
+    let what = format!("there are no containers of {} to read logs of", args.workflow);
+    let remedy =
+        "`warren containers` lists what there is; Teardown removes containers and their logs";
+    Failure::new(Exit::Failed, what).remedy(remedy)
+}
+
+/// What agents told of the logs of containers that ended, by rabbit and attempt.
+fn told(all: &[NodeContainers], args: &Logs) -> Vec<Log> {
+    let is_wanted = |rabbit: &String| args.rabbit.is_empty() || args.rabbit.contains(rabbit);
+    let mut logs = Vec::new();
+    for one in all.iter().filter(|one| one.namespace().is_some_and(|rabbit| is_wanted(&rabbit))) {
+        let ends = one.status.iter().flat_map(|status| &status.logs);
+        logs.extend(ends.map(|log| Log {
+            rabbit: one.namespace().unwrap_or_default(),
+            role: one.labels().get(label::ROLE).cloned(),
+            pod: format!("{}-{}", one.name_any(), log.attempt),
+            container: log.container.clone(),
+            text: last(&log.text, args.tail),
+        }));
     }
-    Ok(all)
+    logs
+}
+
+/// The last lines of a text, so many.
+fn last(text: &str, lines: Option<i64>) -> String {
+    let all: Vec<&str> = text.split_inclusive('\n').collect();
+    let wanted = lines.map_or(all.len(), |lines| usize::try_from(lines).unwrap_or(0));
+    all[all.len().saturating_sub(wanted)..].concat()
 }
 
 /// Those on these rabbits, or on all when none is named; by rabbit and age.
@@ -143,6 +178,29 @@ mod tests {
         assert_eq!(names(&["s"]), ["s", "w-worker-1"]);
         assert_eq!(names(&[]), ["w-worker-0", "s", "w-worker-1"]);
         assert!(names(&["t"]).is_empty());
+    }
+
+    #[test]
+    fn what_agents_told_is_cut_to_the_lines_and_rabbits_that_are_wanted() {
+        let of = |rabbit: &str| -> NodeContainers {
+            from_value(json!({
+                "metadata": {"name": "default-w-1", "namespace": rabbit},
+                "spec": {"userID": 1, "groupID": 1, "hostname": rabbit, "containers": []},
+                "status": {"state": "Failed", "attempt": 1, "logs": [
+                    {"attempt": 1, "container": "app", "text": "a\nb\nc\n"}]},
+            }))
+            .unwrap()
+        };
+        let all = [of("r"), of("s")];
+        let told = |rabbits: &[&str], tail| -> Vec<(String, String)> {
+            let rabbit = rabbits.iter().map(|&name| name.to_owned()).collect();
+            let (workflow, namespace) = ("w".to_owned(), "default".to_owned());
+            let logs = told(&all, &Logs { workflow, namespace, rabbit, tail });
+            logs.into_iter().map(|log| (whose(&log), log.text)).collect()
+        };
+        assert_eq!(told(&["s"], Some(2)), [("s/app".to_owned(), "b\nc\n".to_owned())]);
+        assert_eq!(told(&[], None).len(), 2);
+        assert_eq!(told(&[], Some(9))[0].1, "a\nb\nc\n");
     }
 
     #[test]

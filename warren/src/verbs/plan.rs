@@ -55,7 +55,7 @@ pub(crate) async fn run(server: &ServerArgs, args: &Plan, output: Output) -> Res
         if output.is_json() {
             results.push(json!({"object": object.name_any(), "steps": plan.steps, "rejection": plan.rejection}));
         } else {
-            show(output, &object.name_any(), &plan.steps, &plan.rejection)?;
+            output.plan(&object.name_any(), &plan.steps, &plan.rejection)?;
         }
     }
     if output.is_json() {
@@ -109,20 +109,6 @@ async fn uid(
         .await
         .map_err(|error| failure::api(format!("get the ClientMount {namespace}/{name}"), &error))?;
     Ok(found.and_then(|found| found.metadata.uid))
-}
-
-fn show(output: Output, name: &str, steps: &[String], rejection: &str) -> Result<(), Failure> {
-    if !rejection.is_empty() {
-        return output.line(&format!("clientmount/{name}: refused: {rejection}"));
-    }
-    if steps.is_empty() {
-        return output.line(&format!("clientmount/{name}: nothing to do"));
-    }
-    output.line(&format!("clientmount/{name}:"))?;
-    for (index, step) in steps.iter().enumerate() {
-        output.line(&format!("  {}. {step}", index + 1))?;
-    }
-    Ok(())
 }
 
 /// The pinned profile: from the files, else from the API; empty when it does not exist, which the agent then says.

@@ -3,11 +3,11 @@
 
 use api::client_mount::MountState;
 use api::workflow::WorkflowStatusKind;
-use api::{ClientMount, NnfNodeStorage, RabbitLabels, Workflow, WorkflowState};
+use api::{ClientMount, NnfNodeStorage, Workflow, WorkflowState};
 use jiff::Timestamp;
 use kube::{Resource, ResourceExt};
 
-use super::timeline::{Outcome, Row, Subject, Timeline, command, ordered, outcome};
+use super::timeline::{Outcome, Row, Subject, Timeline, command, is_as_asked, ordered, outcome};
 
 /// What was seen so far.
 #[derive(Clone, Debug, Default)]
@@ -43,12 +43,8 @@ impl Recorder {
     pub(crate) fn mount(&mut self, mount: &ClientMount, now: Timestamp) {
         let wanted = &mount.spec.desired_state;
         let what = if *wanted == MountState::Mounted { "mount" } else { "unmount" };
-        let status = mount.status.as_ref();
-        let is_there = status.is_some_and(|status| {
-            status.all_ready && status.mounts.iter().all(|mount| mount.state == *wanted)
-        });
-        let is_error = status.is_some_and(|status| status.error.is_some());
-        self.node(mount, what, is_there, is_error, now);
+        let is_error = mount.status.as_ref().is_some_and(|status| status.error.is_some());
+        self.node(mount, what, is_as_asked(mount), is_error, now);
     }
 
     /// A version of a rabbit's file systems.
@@ -94,9 +90,7 @@ impl Recorder {
         is_error: bool,
         now: Timestamp,
     ) {
-        let index = object.directive_index().map(|index| format!(" {index}")).unwrap_or_default();
-        let subject =
-            Subject::Node(object.namespace().unwrap_or_default(), format!("{what}{index}"));
+        let subject = Subject::of_node(object, what);
         // What was done already is not begun again by being seen again.
         if is_done && !self.rows.iter().any(|row| row.subject == subject && row.end.is_none()) {
             return;
@@ -124,7 +118,15 @@ impl Recorder {
             return;
         }
         let state = self.state.to_string();
-        self.rows.push(Row { state, subject, begin, begin_is_taken: false, end, outcome });
+        self.rows.push(Row {
+            state,
+            subject,
+            begin,
+            begin_is_taken: false,
+            end,
+            end_is_taken: false,
+            outcome,
+        });
     }
 }
 

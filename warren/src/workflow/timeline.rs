@@ -2,19 +2,21 @@
 //! ([`super::recorder`]).
 //!
 //! The objects keep only part of the past: when each driver was done, and both ends of the last state. A begin that nobody
-//! recorded is taken from the end before it, and marked.
+//! recorded is taken from the end before it, and marked; [`nodes`] says where the times of nodes come from.
 
 mod gantt;
+mod nodes;
 mod svg;
 
 use std::collections::BTreeMap;
 
-use api::{Workflow, WorkflowState};
+use api::{RabbitLabels, Workflow, WorkflowState};
 use jiff::Timestamp;
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 use serde::Serialize;
 
 pub(crate) use gantt::gantt;
+pub(crate) use nodes::is_as_asked;
 pub(crate) use svg::svg;
 use workload::Objects;
 
@@ -36,6 +38,8 @@ pub(crate) struct Row {
     pub begin_is_taken: bool,
     /// `None` while it lasts, or when it is not known.
     pub end: Option<Timestamp>,
+    /// Nobody recorded the end: it is the end of what waited for it.
+    pub end_is_taken: bool,
     pub outcome: Outcome,
 }
 
@@ -60,12 +64,25 @@ pub(crate) enum Outcome {
 }
 
 impl Row {
+    /// Whether it may have taken less time than shown.
+    pub(crate) fn is_bound(&self) -> bool {
+        self.begin_is_taken || self.end_is_taken
+    }
+
     pub(crate) fn label(&self) -> String {
         match &self.subject {
             Subject::State => self.state.clone(),
             Subject::Directive(index, command) => format!("  {index} {command}"),
             Subject::Node(node, what) => format!("  {node} {what}"),
         }
+    }
+}
+
+impl Subject {
+    /// A node's share, as its object has it.
+    pub(super) fn of_node<K: Resource<DynamicType = ()>>(object: &K, what: &str) -> Self {
+        let index = object.directive_index().map(|index| format!(" {index}")).unwrap_or_default();
+        Self::Node(object.namespace().unwrap_or_default(), format!("{what}{index}"))
     }
 }
 
@@ -80,7 +97,8 @@ impl Timeline {
             begin = of_state.iter().filter_map(|row| row.end).max().unwrap_or(begin);
             rows.extend(of_state);
         }
-        Some(Self { workflow: workflow.name_any(), rows })
+        rows.extend(nodes::rows(objects, workflow, &rows));
+        Some(Self { workflow: workflow.name_any(), rows: ordered(rows) })
     }
 
     /// From the first begin to the last end, or to `now` while something lasts.
@@ -138,6 +156,7 @@ fn row(
         begin,
         begin_is_taken: recorded.is_none(),
         end,
+        end_is_taken: false,
         outcome,
     }
 }

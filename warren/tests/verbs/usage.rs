@@ -2,7 +2,7 @@ use crate::box_of_one::{BoxOfOne, mount, warren};
 
 #[test]
 fn help_documents_exit_statuses_and_defaults() {
-    let assert = warren(&["--help"]).assert().success();
+    let assert = warren(&["--help-all"]).assert().success();
     let help = String::from_utf8(assert.get_output().stdout.clone()).unwrap();
     for part in
         ["Exit status:", "7  coordinator", "--server", "[env: WARREN_API=]", "apply", "mounts"]

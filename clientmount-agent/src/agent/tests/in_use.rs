@@ -73,7 +73,7 @@ fn detaches(agent: &mut Agent, begins: Instant, until: Instant) -> bool {
     let uid = agent.objects.uids().remove(0);
     agent.requested(crate::job::Request::Detach { uids: vec![uid.clone()], until });
     let work = agent.objects.work(&uid).unwrap();
-    let units = agent.with_detach(&uid, work, begins).now.unwrap();
+    let units = agent.with_detach(&uid, work, begins).units.unwrap();
     format!("{:?}", units.mounts).contains("--lazy")
 }
 
@@ -86,7 +86,7 @@ fn nothing_is_detached_after_the_script_was_answered() {
     assert!(detaches(&mut agent, now, now));
     let uid = agent.objects.uids().remove(0);
     let work = agent.objects.work(&uid).unwrap();
-    let again = agent.with_detach(&uid, work, now).now.unwrap();
+    let again = agent.with_detach(&uid, work, now).units.unwrap();
     assert!(!format!("{:?}", again.mounts).contains("--lazy"), "a request is for one pass");
     assert!(!detaches(&mut agent, later, now));
     assert!(!detaches(&mut agent_with(&chassis, &object), now, later), "it is to be mounted");

@@ -63,7 +63,7 @@ pub(super) struct PendingStatus {
 
 /// How far this node is with an object, by the object's finalizer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum Hold {
     /// The object's `spec.node` names another node, and it does not carry the finalizer.
     OtherNode,
     /// The object is being deleted and does not carry the finalizer: nothing of it is on this node.
@@ -73,7 +73,7 @@ pub(super) enum Phase {
     WithFinalizer,
 }
 
-impl Phase {
+impl Hold {
     pub(super) fn of(object: &ClientMount) -> Self {
         let is_deleted = object.metadata.deletion_timestamp.is_some();
         let is_foreign = object.namespace().as_ref() != Some(&object.spec.node);
@@ -118,9 +118,9 @@ impl Entry {
 
     /// The profile to read. A missing profile may still appear; an object that is being deleted is unmounted without it.
     pub(super) fn read(&self, object: &ClientMount) -> Option<ObjectKey> {
-        let is_needed = match Phase::of(object) {
-            Phase::OtherNode | Phase::Released => false,
-            Phase::WithoutFinalizer | Phase::WithFinalizer => match self.profile(object) {
+        let is_needed = match Hold::of(object) {
+            Hold::OtherNode | Hold::Released => false,
+            Hold::WithoutFinalizer | Hold::WithFinalizer => match self.profile(object) {
                 None | Some(Err(NoProfile::Forbidden(_))) => true,
                 Some(Err(NoProfile::Missing(_))) => object.metadata.deletion_timestamp.is_none(),
                 Some(Ok(_)) => false,
@@ -131,10 +131,10 @@ impl Entry {
 
     /// The next write to the object, if any.
     pub(super) fn write(&mut self, object: &ClientMount) -> Option<Write> {
-        match Phase::of(object) {
-            Phase::Released => return None,
-            Phase::WithoutFinalizer => return Some(Write::AddFinalizer),
-            Phase::OtherNode | Phase::WithFinalizer => {}
+        match Hold::of(object) {
+            Hold::Released => return None,
+            Hold::WithoutFinalizer => return Some(Write::AddFinalizer),
+            Hold::OtherNode | Hold::WithFinalizer => {}
         }
         let pending = self.pending_status.as_mut()?;
         // The report is on an earlier version; the agent receives this one once its profile was read.

@@ -9,7 +9,7 @@ use api::{
     nnf_storage_profile::{LustreProfile, LvChange, StorageProfile, VgChange},
 };
 use storage::{
-    desired::{FileSystemKind, Hook, HookId, HookScope, LvmLines, Phase, VolumeLayer},
+    desired::{FileSystemKind, Hook, HookId, HookPoint, HookScope, LvmLines, VolumeLayer},
     template::SiteCommand,
 };
 
@@ -35,7 +35,7 @@ struct Line {
 #[derive(Debug, Clone)]
 struct HookLines {
     field: String,
-    phase: Phase,
+    phase: HookPoint,
     lines: Vec<String>,
 }
 
@@ -161,7 +161,7 @@ impl Commands {
         for hook in &self.hooks {
             for (index, text) in hook.lines.iter().enumerate() {
                 if let Some(command) = command(&format!("{}[{index}]", hook.field), text)? {
-                    let id = HookId { scope: scope.clone(), phase: hook.phase, place: index };
+                    let id = HookId { scope: scope.clone(), phase: hook.phase, index };
                     lines.hooks.push(Hook { id, command });
                 }
             }
@@ -193,14 +193,14 @@ fn on_volume(field: &str, profile: &StorageProfile, side: Side) -> Commands {
         text: text.clone(),
     };
     let hooks = [
-        (&in_blocks, Phase::PreActivate, &of_blocks.pre_activate),
-        (&in_blocks, Phase::PostActivate, &of_blocks.post_activate),
-        (&in_blocks, Phase::PreDeactivate, &of_blocks.pre_deactivate),
-        (&in_blocks, Phase::PostDeactivate, &of_blocks.post_deactivate),
-        (&in_files, Phase::PreMount, &of_files.pre_mount),
-        (&in_files, Phase::PostMount, &of_files.post_mount),
-        (&in_files, Phase::PreUnmount, &of_files.pre_unmount),
-        (&in_files, Phase::PostUnmount, &of_files.post_unmount),
+        (&in_blocks, HookPoint::PreActivate, &of_blocks.pre_activate),
+        (&in_blocks, HookPoint::PostActivate, &of_blocks.post_activate),
+        (&in_blocks, HookPoint::PreDeactivate, &of_blocks.pre_deactivate),
+        (&in_blocks, HookPoint::PostDeactivate, &of_blocks.post_deactivate),
+        (&in_files, HookPoint::PreMount, &of_files.pre_mount),
+        (&in_files, HookPoint::PostMount, &of_files.post_mount),
+        (&in_files, HookPoint::PreUnmount, &of_files.pre_unmount),
+        (&in_files, HookPoint::PostUnmount, &of_files.post_unmount),
     ];
     let hooks = hooks.map(|(beneath, phase, lines)| HookLines {
         field: format!("{beneath}.userCommands.{}", phase.as_str()),
@@ -233,16 +233,16 @@ fn lustre(field: &str, profile: &LustreProfile, side: Side) -> Commands {
     };
     let hooks = match side {
         Side::Compute => [
-            ("PreMount", Phase::PreMount, &lines.compute_pre_mount),
-            ("PostMount", Phase::PostMount, &lines.compute_post_mount),
-            ("PreUnmount", Phase::PreUnmount, &lines.compute_pre_unmount),
-            ("PostUnmount", Phase::PostUnmount, &lines.compute_post_unmount),
+            ("PreMount", HookPoint::PreMount, &lines.compute_pre_mount),
+            ("PostMount", HookPoint::PostMount, &lines.compute_post_mount),
+            ("PreUnmount", HookPoint::PreUnmount, &lines.compute_pre_unmount),
+            ("PostUnmount", HookPoint::PostUnmount, &lines.compute_post_unmount),
         ],
         Side::Rabbit => [
-            ("PreMount", Phase::PreMount, &lines.rabbit_pre_mount),
-            ("PostMount", Phase::PostMount, &lines.rabbit_post_mount),
-            ("PreUnmount", Phase::PreUnmount, &lines.rabbit_pre_unmount),
-            ("PostUnmount", Phase::PostUnmount, &lines.rabbit_post_unmount),
+            ("PreMount", HookPoint::PreMount, &lines.rabbit_pre_mount),
+            ("PostMount", HookPoint::PostMount, &lines.rabbit_post_mount),
+            ("PreUnmount", HookPoint::PreUnmount, &lines.rabbit_pre_unmount),
+            ("PostUnmount", HookPoint::PostUnmount, &lines.rabbit_post_unmount),
         ],
     };
     // The sites' controllers read a client's overrides from the OST options; the client's own, where given, win.

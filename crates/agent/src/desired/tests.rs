@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use api::{ClientMount, client_mount::MountState};
 use k8s_time::deleted;
 use storage::{
-    desired::{FileSystemId, FileSystemKind, Hook, Mount, MountSource, Owner, Phase},
+    desired::{FileSystemId, FileSystemKind, Hook, HookPoint, Mount, MountSource, Owner},
     template::SiteCommand,
 };
 
@@ -164,7 +164,7 @@ fn raw_is_chowned_to_its_user() {
     );
 }
 
-fn of(hooks: &[Hook], phase: Phase) -> Vec<Hook> {
+fn of(hooks: &[Hook], phase: HookPoint) -> Vec<Hook> {
     hooks.iter().filter(|hook| hook.id.phase == phase).cloned().collect()
 }
 
@@ -192,9 +192,9 @@ fn hooks_of_a_side_in_their_phases() {
         ]
     );
     assert!(
-        lines(&of(hooks, Phase::PreMount))[0].contains("/usr/libexec/site/preMount 70"),
+        lines(&of(hooks, HookPoint::PreMount))[0].contains("/usr/libexec/site/preMount 70"),
         "{:?}",
-        lines(&of(hooks, Phase::PreMount))
+        lines(&of(hooks, HookPoint::PreMount))
     );
 }
 
@@ -208,7 +208,7 @@ fn lustre_needs_no_volume_labels() {
     assert!(source.contains(":/"), "{source}");
     let line = mount.mount.as_ref().unwrap().expand(&BTreeMap::new());
     assert!(line.starts_with(&format!("-o flock {source} ")), "{line}");
-    assert!(lines(&of(&mount.hooks, Phase::PreMount))[0].contains("computePreMount"));
+    assert!(lines(&of(&mount.hooks, HookPoint::PreMount))[0].contains("computePreMount"));
 }
 
 #[test]

@@ -298,12 +298,12 @@ fn a_dropped_mount_unmounted_before_does_not_affect_the_mount_at_its_path() {
     assert!(converge(&converger, &by(&before, Ok(&profile), Goal::Mounted)).done());
     for _ in 0..2 {
         let dropped = vec![(before.clone(), Ok(by(&before, Ok(&profile), Goal::Unmounted)))];
-        let now = Ok(Arc::new(by(&after, Ok(&profile), Goal::Mounted)));
+        let units = Ok(Arc::new(by(&after, Ok(&profile), Goal::Mounted)));
         let work = Work {
             uid: chassis.object(0).metadata.uid.unwrap(),
             object: Some(after.clone()),
             dropped,
-            now,
+            units,
         };
         let result = work.carry_out(&converger, &chassis.records());
         assert!(result.outcome.done() && result.unmounted.len() == 1, "{result:?}");

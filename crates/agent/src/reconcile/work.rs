@@ -33,7 +33,7 @@ pub struct Work {
     /// The object's dropped mounts, which are unmounted first.
     pub dropped: DroppedUnits,
     /// The units to converge, or an outcome that needs no work.
-    pub now: Result<Arc<MountUnits>, Outcome>,
+    pub units: Result<Arc<MountUnits>, Outcome>,
 }
 
 /// What the work on an object came to.
@@ -47,7 +47,7 @@ pub struct WorkResult {
 impl Work {
     /// Returns a function that makes the outcome of this work if it panics, when nobody knows what it did.
     pub fn refusal(&self) -> impl FnOnce(Failure) -> Outcome + Send + use<> {
-        let (goal, count) = match &self.now {
+        let (goal, count) = match &self.units {
             Ok(units) => (units.goal, units.mounts.len()),
             Err(outcome) => (outcome.goal, outcome.mounts.len()),
         };
@@ -64,7 +64,7 @@ impl Work {
             };
         }
         let remaining = Remaining::of(std::mem::take(&mut self.dropped), converger);
-        let mut outcome = match &self.now {
+        let mut outcome = match &self.units {
             Ok(units) => converge_except(converger, units, &remaining.mounts),
             Err(outcome) => outcome.clone(),
         };
@@ -90,7 +90,7 @@ impl Work {
         records: &MountRecords,
     ) -> Result<(), RecordError> {
         let is_absent = is_absent(outcome);
-        let is_refused = match &self.now {
+        let is_refused = match &self.units {
             Ok(units) => units.refused(),
             Err(_) => !is_absent,
         };
@@ -103,7 +103,7 @@ impl Work {
 
     /// Records, before the work, what the agent is about to mount.
     fn record(&self, records: &MountRecords) -> Result<(), RecordError> {
-        match (&self.now, &self.object) {
+        match (&self.units, &self.object) {
             (Ok(units), Some(object)) if units.goal == Goal::Mounted && !units.refused() => {
                 let dropped = self.dropped.iter().map(|(version, _)| version);
                 records.keep(&self.uid, &dropped.chain([object]).collect::<Vec<_>>())

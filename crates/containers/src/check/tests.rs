@@ -9,6 +9,10 @@ fn told(edit: impl FnOnce(&mut Value)) -> Vec<String> {
     faults(&profile, 1001).iter().map(ToString::to_string).collect()
 }
 
+fn package(name: &str, url: &str) -> Value {
+    json!({"name": name, "url": url, "sha256": "0".repeat(64), "size": 1})
+}
+
 #[test]
 fn a_pod_for_each_rabbit_can_be_carried_out() {
     assert!(told(|_| {}).is_empty());
@@ -17,6 +21,7 @@ fn a_pod_for_each_rabbit_can_be_carried_out() {
         profile["spec"]["initContainers"] = json!([{"name": "first", "image": "i"}]);
         profile["spec"]["volumes"] = json!([{"name": "memory", "emptyDir": {"medium": "Memory"}}]);
         profile["spec"]["automountServiceAccountToken"] = json!(false);
+        profile["packages"] = json!([package("a", "/lus/a"), package("b", "https://server/a")]);
     });
     assert!(more.is_empty(), "{more:?}");
 }
@@ -24,61 +29,69 @@ fn a_pod_for_each_rabbit_can_be_carried_out() {
 #[test]
 fn each_fault_names_its_field_and_who_mends_it() {
     type Edit = fn(&mut Value);
-    let cases: [(Edit, &str); 18] = [
-        (|it| it["spec"] = Value::Null, "neither spec nor mpiSpec"),
+    let cases: [(Edit, &str); 20] = [
+        (|data| data["spec"] = Value::Null, "neither spec nor mpiSpec"),
         (
-            |it| it["mpiSpec"] = json!({"launcher": it["spec"], "worker": it["spec"]}),
+            |data| data["mpiSpec"] = json!({"launcher": data["spec"], "worker": data["spec"]}),
             "both spec and mpiSpec",
         ),
-        (|it| it["spec"]["containers"][0]["name"] = json!("nnf-wait"), "kept for Warren's own"),
-        (|it| it["createContainer"] = json!(false), "createContainer is false"),
-        (|it| it["spec"]["containers"] = json!([]), "data.spec: containers is empty"),
+        (|data| data["spec"]["containers"][0]["name"] = json!("nnf-wait"), "kept for Warren's own"),
+        (|data| data["createContainer"] = json!(false), "createContainer is false"),
+        (|data| data["spec"]["containers"] = json!([]), "data.spec: containers is empty"),
         (
-            |it| it["spec"]["containers"][0]["name"] = json!("App"),
+            |data| data["spec"]["containers"][0]["name"] = json!("App"),
             "data.spec: container \"App\": a name",
         ),
         (
-            |it| it["spec"]["initContainers"] = json!([{"name": "app", "image": "i"}]),
+            |data| data["spec"]["initContainers"] = json!([{"name": "app", "image": "i"}]),
             "data.spec: container \"app\" is there twice",
         ),
         (
-            |it| it["spec"]["containers"][0]["name"] = json!("my-copy-offload"),
+            |data| data["spec"]["containers"][0]["name"] = json!("my-copy-offload"),
             "kept for copy offload",
         ),
-        (|it| it["spec"]["containers"][0]["image"] = json!(""), "has no image"),
+        (|data| data["spec"]["containers"][0]["image"] = json!(""), "has no image"),
         (
-            |it| it["spec"]["volumes"] = json!([{"name": "storage-0", "emptyDir": {}}]),
+            |data| data["spec"]["volumes"] = json!([{"name": "storage-0", "emptyDir": {}}]),
             "kept for Warren's own",
         ),
         (
-            |it| it["spec"]["volumes"] = json!([{"name": "nnf-config", "emptyDir": {}}]),
+            |data| data["spec"]["volumes"] = json!([{"name": "nnf-config", "emptyDir": {}}]),
             "kept for Warren's own",
         ),
         (
-            |it| it["spec"]["volumes"] = json!([{"name": "v", "hostPath": {"path": "/"}}]),
+            |data| data["spec"]["volumes"] = json!([{"name": "v", "hostPath": {"path": "/"}}]),
             "is a hostPath",
         ),
-        (|it| it["spec"]["automountServiceAccountToken"] = json!(true), "no token for the API"),
+        (|data| data["spec"]["automountServiceAccountToken"] = json!(true), "no token for the API"),
         (
-            |it| it["storages"] = json!([{"name": "DW_JOB_a", "pvcMode": "ReadOnlyMany"}]),
+            |data| data["storages"] = json!([{"name": "DW_JOB_a", "pvcMode": "ReadOnlyMany"}]),
             "DW_GLOBAL_ only",
         ),
-        (|it| it["retryLimit"] = json!(-1), "data.retryLimit is -1"),
+        (|data| data["retryLimit"] = json!(-1), "data.retryLimit is -1"),
         (
-            |it| {
-                it["spec"]["containers"][0]["volumeMounts"] =
+            |data| {
+                data["spec"]["containers"][0]["volumeMounts"] =
                     json!([{"name": "v", "mountPath": "/nnf/keys"}]);
             },
             "data.spec: container \"app\" has a volumeMount at /nnf/keys: /nnf is kept for Warren's own files; the administrator mounts it elsewhere",
         ),
         (
-            |it| {
-                it["spec"]["initContainers"] = json!([{"name": "first", "image": "i",
+            |data| {
+                data["spec"]["initContainers"] = json!([{"name": "first", "image": "i",
                 "volumeMounts": [{"name": "v", "mountPath": "/etc/mpi/"}]}]);
             },
             "container \"first\" has a volumeMount at /etc/mpi/: /etc/mpi is kept",
         ),
-        (|it| it["numPorts"] = json!(-2), "data.numPorts is -2"),
+        (|data| data["numPorts"] = json!(-2), "data.numPorts is -2"),
+        (
+            |data| data["packages"] = json!([package("a", "ftp://server/a")]),
+            "data.packages[0].url is \"ftp://server/a\", and must begin with https:// or http://, or be the absolute path of a file that every rabbit sees: the administrator corrects it",
+        ),
+        (
+            |data| data["packages"] = json!([package("a", "/lus/a"), package("a", "/lus/b")]),
+            "data.packages: \"a\" is there twice",
+        ),
     ];
     for (edit, part) in cases {
         let told = told(edit);
@@ -92,65 +105,65 @@ fn each_fault_of_mpi_names_its_field_and_who_mends_it() {
     type Edit = fn(&mut Value);
     let cases: [(Edit, &str); 18] = [
         (|_| {}, ""),
-        (|it| it["runPolicy"] = json!({"suspend": false, "managedBy": ""}), ""),
-        (|it| it["launcherCreationPolicy"] = json!("WaitForWorkersReady"), ""),
+        (|data| data["runPolicy"] = json!({"suspend": false, "managedBy": ""}), ""),
+        (|data| data["launcherCreationPolicy"] = json!("WaitForWorkersReady"), ""),
         (
-            |it| it["launcherCreationPolicy"] = json!("AtStartup"),
+            |data| data["launcherCreationPolicy"] = json!("AtStartup"),
             "data.mpiSpec.launcherCreationPolicy is \"AtStartup\", which is not carried out here: the administrator takes it out",
         ),
         (
-            |it| it["runPolicy"] = json!({"activeDeadlineSeconds": 600}),
+            |data| data["runPolicy"] = json!({"activeDeadlineSeconds": 600}),
             "data.mpiSpec.runPolicy.activeDeadlineSeconds is 600, which is not carried out here: the administrator takes it out",
         ),
         (
-            |it| it["runPolicy"] = json!({"backoffLimit": 0}),
+            |data| data["runPolicy"] = json!({"backoffLimit": 0}),
             "data.mpiSpec.runPolicy.backoffLimit is 0, which is not carried out here: the administrator writes it as data.retryLimit",
         ),
         (
-            |it| it["runPolicy"] = json!({"suspend": true}),
+            |data| data["runPolicy"] = json!({"suspend": true}),
             "data.mpiSpec.runPolicy.suspend is true, which is not carried out here: the administrator takes it out; the annotation nnf.cray.hpe.com/suspend-containers",
         ),
         (
-            |it| it["runPolicy"] = json!({"managedBy": "kueue.x-k8s.io/multikueue"}),
+            |data| data["runPolicy"] = json!({"managedBy": "kueue.x-k8s.io/multikueue"}),
             "data.mpiSpec.runPolicy.managedBy is \"kueue.x-k8s.io/multikueue\", which is not carried out here: the administrator takes it out",
         ),
         (
-            |it| it["runPolicy"] = json!({"ttlSecondsAfterFinished": -1}),
+            |data| data["runPolicy"] = json!({"ttlSecondsAfterFinished": -1}),
             "data.mpiSpec.runPolicy.ttlSecondsAfterFinished is -1",
         ),
         (
-            |it| {
-                it["worker"]["containers"][0]["readinessProbe"] =
+            |data| {
+                data["worker"]["containers"][0]["readinessProbe"] =
                     json!({"exec": {"command": ["true"]}});
             },
             "data.mpiSpec.worker: container \"app\" has a readinessProbe",
         ),
         (
-            |it| {
-                it["launcher"]["containers"][0]["readinessProbe"] =
+            |data| {
+                data["launcher"]["containers"][0]["readinessProbe"] =
                     json!({"exec": {"command": ["true"]}});
             },
             "",
         ),
-        (|it| it["launcher"]["containers"] = json!([]), "data.mpiSpec.launcher: containers is"),
-        (|it| it["worker"]["containers"][0]["image"] = json!(""), "data.mpiSpec.worker: cont"),
-        (|it| it["worker"]["containers"][0]["args"] = json!(["-De"]), "has a command"),
-        (|it| it["copyOffload"] = json!(true), "data.mpiSpec.copyOffload is true"),
-        (|it| it["slotsPerWorker"] = json!(0), "data.mpiSpec.slotsPerWorker is 0"),
+        (|data| data["launcher"]["containers"] = json!([]), "data.mpiSpec.launcher: containers is"),
+        (|data| data["worker"]["containers"][0]["image"] = json!(""), "data.mpiSpec.worker: cont"),
+        (|data| data["worker"]["containers"][0]["args"] = json!(["-De"]), "has a command"),
+        (|data| data["copyOffload"] = json!(true), "data.mpiSpec.copyOffload is true"),
+        (|data| data["slotsPerWorker"] = json!(0), "data.mpiSpec.slotsPerWorker is 0"),
         (
-            |it| it["mpiImplementation"] = json!("LAM"),
+            |data| data["mpiImplementation"] = json!("LAM"),
             "data.mpiSpec.mpiImplementation is \"LAM\", which is not known: the administrator writes one of OpenMPI, Intel, MPICH",
         ),
         (
-            |it| it["runPolicy"] = json!({"cleanPodPolicy": "Some"}),
+            |data| data["runPolicy"] = json!({"cleanPodPolicy": "Some"}),
             "data.mpiSpec.runPolicy.cleanPodPolicy is \"Some\"",
         ),
     ];
     for (edit, part) in cases {
-        let told = told(|it| {
-            let mut mpi = json!({"launcher": it["spec"], "worker": it["spec"]});
+        let told = told(|data| {
+            let mut mpi = json!({"launcher": data["spec"], "worker": data["spec"]});
             edit(&mut mpi);
-            *it = json!({"mpiSpec": mpi});
+            *data = json!({"mpiSpec": mpi});
         });
         assert_eq!(told.len(), usize::from(!part.is_empty()), "{part}: {told:?}");
         assert!(told.iter().all(|one| one.contains(part)), "{part}: {told:?}");
@@ -179,8 +192,9 @@ fn only_whole_words_are_kept_for_copy_offload() {
 #[test]
 fn a_volume_may_be_mounted_where_no_file_of_ours_is() {
     let told = |path: &str| {
-        told(|it| {
-            it["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "v", "mountPath": path}]);
+        told(|data| {
+            data["spec"]["containers"][0]["volumeMounts"] =
+                json!([{"name": "v", "mountPath": path}]);
         })
     };
     for path in ["/data", "/nnfx", "/etc/mpich", "/etc", "/home/nnf", "/etc/mpi/../other"] {
@@ -194,5 +208,67 @@ fn a_volume_may_be_mounted_where_no_file_of_ours_is() {
             told.len() == 1 && told[0].contains("is kept for Warren's own files"),
             "{path}: {told:?}"
         );
+    }
+}
+
+#[test]
+fn what_only_kubernetes_does_is_refused_where_rabbits_run_containers() {
+    let told = |edit: fn(&mut Value)| -> Vec<String> {
+        let mut profile = json!({"spec": {"containers": [{"name": "app", "image": "i"}]}});
+        edit(&mut profile);
+        let faults = on_rabbits(&from_value(profile).unwrap());
+        faults.iter().map(ToString::to_string).collect()
+    };
+    assert!(told(|_| {}).is_empty());
+    type Edit = fn(&mut Value);
+    let app = |field: &'static str, value: Value| (field, value);
+    for (field, value) in [
+        app(
+            "env",
+            json!([{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]),
+        ),
+        app("envFrom", json!([{"secretRef": {"name": "s"}}])),
+        app("volumeMounts", json!([{"name": "v", "mountPath": "/v"}])),
+        app("livenessProbe", json!({})),
+        app("readinessProbe", json!({})),
+        app("startupProbe", json!({})),
+        app("restartPolicy", json!("Always")),
+        app("terminationMessagePath", json!("/dev/log")),
+        app("image", json!("-i")),
+        app("resources", json!({"limits": {"cpu": "many"}})),
+        app("resources", json!({"limits": {"example.com/gpu": "1"}})),
+    ] {
+        let mut profile = json!({"spec": {"containers": [{"name": "app", "image": "i"}]}});
+        profile["spec"]["containers"][0][field] = value;
+        let faults = on_rabbits(&from_value(profile).unwrap());
+        let [fault] = &faults[..] else { panic!("{field}: {faults:?}") };
+        let fault = fault.to_string();
+        assert!(fault.contains(field) && fault.contains("administrator"), "{fault}");
+    }
+    let pods: [(Edit, &str); 4] = [
+        (
+            |profile| profile["spec"]["volumes"] = json!([{"name": "v", "emptyDir": {}}]),
+            "data.spec.volumes",
+        ),
+        (|profile| profile["spec"]["imagePullSecrets"] = json!([{"name": "s"}]), "podman login"),
+        (
+            |profile| {
+                let mut worker = profile["spec"].clone();
+                worker["volumes"] = json!([{"name": "v", "emptyDir": {}}]);
+                *profile = json!({"mpiSpec": {"launcher": profile["spec"], "worker": worker}});
+            },
+            "data.mpiSpec.worker.volumes",
+        ),
+        (
+            |profile| {
+                *profile = json!({"mpiSpec": {"launcher": profile["spec"], "worker": profile["spec"],
+                        "runPolicy": {"ttlSecondsAfterFinished": 0}}});
+            },
+            "data.mpiSpec.runPolicy.ttlSecondsAfterFinished",
+        ),
+    ];
+    for (edit, part) in pods {
+        let faults = told(edit);
+        assert!(faults.len() == 1 && faults[0].contains(part), "{faults:?}");
     }
 }

@@ -5,6 +5,7 @@ use k8s_openapi::api::core::v1::EnvVar;
 
 use super::{
     implementation,
+    network::INTERFACE,
     pods::{AGENT, HOSTFILE, KEYS},
     slots,
 };
@@ -14,13 +15,13 @@ use crate::run::Run;
 const FLAT: usize = 64;
 
 /// What both roles are told.
-pub(super) fn of_role(role: &str) -> Vec<EnvVar> {
+pub(crate) fn of_role(role: &str) -> Vec<EnvVar> {
     // A worker starts others when there are many.
     all([("K_MPI_JOB_ROLE", role), ("NNF_MPI_KEYS", KEYS), ("OMPI_MCA_plm_rsh_agent", AGENT)])
 }
 
 /// What the launcher is told.
-pub(super) fn of_launcher(run: &Run<'_>, mpi: &NnfMpiSpec) -> Vec<EnvVar> {
+pub(crate) fn of_launcher(run: &Run<'_>, mpi: &NnfMpiSpec) -> Vec<EnvVar> {
     let slots = slots(mpi).to_string();
     let mut told = match implementation(mpi) {
         MpiImplementation::OpenMpi | MpiImplementation::Other(_) => open_mpi(run, mpi, &slots),
@@ -41,6 +42,16 @@ pub(super) fn of_launcher(run: &Run<'_>, mpi: &NnfMpiSpec) -> Vec<EnvVar> {
         told.extend(all([("NVIDIA_VISIBLE_DEVICES", ""), ("NVIDIA_DRIVER_CAPABILITIES", "")]));
     }
     told
+}
+
+/// What the launcher is told besides where no Kubernetes has a network for the run: a launcher with ports has another one too,
+/// in which nobody reaches it from another rabbit.
+pub(crate) fn of_network() -> Vec<EnvVar> {
+    all([
+        ("OMPI_MCA_btl_tcp_if_include", INTERFACE),
+        ("OMPI_MCA_oob_tcp_if_include", INTERFACE),
+        ("PRTE_MCA_prte_if_include", INTERFACE),
+    ])
 }
 
 /// Open MPI to version 4 reads the names of ORTE, and since version 5 those of PRRTE.

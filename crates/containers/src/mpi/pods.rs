@@ -16,14 +16,14 @@ use crate::{
 };
 
 /// Where mpirun finds the hosts.
-pub(super) const HOSTFILE: &str = "/etc/mpi/hostfile";
+pub const HOSTFILE: &str = "/etc/mpi/hostfile";
 /// What mpirun calls for each worker.
-pub(super) const AGENT: &str = "/nnf/bin/rsh";
+pub const AGENT: &str = "/nnf/bin/rsh";
 /// Where the keys of the attempt are.
-pub(super) const KEYS: &str = "/nnf/keys";
+pub const KEYS: &str = "/nnf/keys";
 
 /// The same program, under its own name.
-const PODHELPER: &str = "/nnf/bin/podhelper";
+pub const PODHELPER: &str = "/nnf/bin/podhelper";
 /// Directory of both.
 const BIN: &str = "/nnf/bin";
 /// The containers of ours.
@@ -66,19 +66,18 @@ pub fn launcher(run: &Run<'_>, attempt: &Attempt, mpi: &NnfMpiSpec, rabbit: &Rab
     // In each pod that the Job makes: a worker may have been replaced before the launcher is tried again.
     let wait = Container {
         name: OWN[1].to_owned(),
-        command: Some(
-            [
-                PODHELPER.to_owned(),
-                "wait".to_owned(),
-                format!("--workers={DIRECTORY}/{WORKERS}"),
-                format!("--seconds={}", patience(run)),
-            ]
-            .into(),
-        ),
+        command: Some(waiting(run)),
         ..like_first(&pod, attempt)
     };
     pod.init_containers.get_or_insert_default().push(wait);
     pod
+}
+
+/// The command that waits for the workers.
+pub(crate) fn waiting(run: &Run<'_>) -> Vec<String> {
+    let workers = format!("--workers={DIRECTORY}/{WORKERS}");
+    let seconds = format!("--seconds={}", patience(run));
+    vec![PODHELPER.to_owned(), "wait".to_owned(), workers, seconds]
 }
 
 /// Seconds in which every worker must answer: the other half of the start's deadline is for images, so that the pod tells which
@@ -132,7 +131,7 @@ fn like_first(pod: &PodSpec, attempt: &Attempt) -> Container {
         .filter(|mount| kept.contains(&mount.name.as_str()) && !is_config_file(mount));
     let environment = environment::of_role("wait");
     Container {
-        image: Some(attempt.image.clone()),
+        image: attempt.image.clone(),
         env: Some(environment.into_iter().filter(|one| one.name == "NNF_MPI_KEYS").collect()),
         security_context: first.and_then(|one| one.security_context.clone()),
         volume_mounts: Some(mounts.collect()),

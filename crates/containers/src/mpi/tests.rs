@@ -51,7 +51,7 @@ fn with(
         number: 2,
         name: "demo-1-a2".to_owned(),
         keys: "demo-1-a2-keys".to_owned(),
-        image: "registry.example/podhelper:1".to_owned(),
+        image: Some("registry.example/podhelper:1".to_owned()),
     };
     let run = Run {
         workflow: "demo",
@@ -63,6 +63,7 @@ fn with(
         storages: &[],
         placement: &placement,
         ports: &[5000],
+        network_port: None,
         attempt: Some(&attempt),
         cluster_domain: domain,
     };

@@ -46,6 +46,7 @@ fn with(profile: &NnfContainerProfile, check: impl FnOnce(&Run<'_>)) {
         storages: &storages,
         placement: &placement,
         ports: &[5000],
+        network_port: None,
         attempt: None,
         cluster_domain: "cluster.local",
     });

@@ -115,6 +115,24 @@ fn what_is_woken_for_later_starts_once_and_then_rests() {
 }
 
 #[test]
+fn what_is_to_be_looked_at_at_a_moment_waits_for_it_or_for_a_change() {
+    let now = Instant::now();
+    let mut queue = Queue::new(2);
+    queue.wake_at(&"a", now + second(60), now);
+    assert_eq!(queue.deadline(), Some(now + second(60)));
+    assert!(queue.start(now + second(59), any).is_empty());
+    assert_eq!(queue.start(now + second(60), any), ["a"]);
+    queue.finished(&"a", Retry::Later, now);
+    let retry = queue.deadline();
+    queue.wake_at(&"a", now + second(60), now);
+    assert_eq!(queue.deadline(), retry, "what failed is tried again before");
+    queue.wake_at(&"a", now + second(1), now);
+    assert_eq!(queue.start(now + second(1), any), ["a"]);
+    queue.finished(&"a", Retry::OnChange, now);
+    assert_eq!(queue.deadline(), None);
+}
+
+#[test]
 fn a_change_ends_a_delay() {
     let now = Instant::now();
     let mut queue = Queue::new(2);

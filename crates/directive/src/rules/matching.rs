@@ -58,16 +58,16 @@ impl Compiled {
         let mut faults = Vec::new();
         let mut given = vec![false; self.definitions.len()];
         for argument in &directive.arguments {
-            let Some(place) =
+            let Some(position) =
                 self.definitions.iter().position(|def| def.key.is_match(&argument.key))
             else {
                 faults.push(self.unknown(argument));
                 continue;
             };
-            if let Some(given) = given.get_mut(place) {
+            if let Some(given) = given.get_mut(position) {
                 *given = true;
             }
-            let Some(definition) = self.definitions.get(place) else { continue };
+            let Some(definition) = self.definitions.get(position) else { continue };
             faults.extend(definition.fault_of(argument));
             faults.extend(definition.repeated(index, argument, unique));
         }

@@ -1,7 +1,7 @@
 //! ClientMounts of computes whose agent does not run, and the status before a node mounts again.
 //!
 //! After the last script of a job has run, its node may have no agent when somebody deletes the job's ClientMounts. If the status
-//! says that everything is unmounted, the coordinator removes the finalizer itself. It does so only for nodes that the machine's
+//! says that everything is unmounted, the coordinator removes the finalizer itself. It does so only for nodes that the system's
 //! layout calls computes: a rabbit's agent does not take the statement back before it mounts again.
 //! [`MountObject::is_provably_unmounted`](crate::object::MountObject) says why that status is proof.
 

@@ -143,13 +143,13 @@ pub fn restore(directory: &Path, backup: impl BufRead) -> Result<Restored, Resto
     let (header, mut rows) = read(backup)?;
     let failed = |error: DiskError| RestoreError::Make(Box::new(error));
     crate::make_directory(directory).map_err(|error| RestoreError::Make(Box::new(error)))?;
-    let place = Directory::claim(directory).map_err(failed)?;
-    let file = place.file();
+    let directory = Directory::claim(directory).map_err(failed)?;
+    let file = directory.file();
     if file.try_exists().map_err(|error| failed(DiskError::Create(error)))? {
         return Err(RestoreError::Exists { file });
     }
     // The lost store may have acknowledged writes after the backup.
-    rows.revision = header.revision.max(place.acknowledged().unwrap_or_default());
+    rows.revision = header.revision.max(directory.acknowledged().unwrap_or_default());
     rows.begin_anew();
     let revision = rows.revision;
     let (state, unread) = load::state(rows, 1, &[]);
@@ -159,10 +159,10 @@ pub fn restore(directory: &Path, backup: impl BufRead) -> Result<Restored, Resto
             problem: row.problem,
         });
     }
-    place
+    directory
         .renew(&|database| rows::transact(&database, |change| rows::fill(change, &state, &[])))
         .map_err(failed)?;
-    place.acknowledge(revision);
+    directory.acknowledge(revision);
     Ok(Restored { objects: header.objects, taken: header.taken })
 }
 

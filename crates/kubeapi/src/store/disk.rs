@@ -96,7 +96,7 @@ impl DiskError {
 }
 
 pub(super) struct Disk {
-    place: Box<dyn StoreFile>,
+    file: Box<dyn StoreFile>,
     /// Absent after a failed commit.
     database: Option<Database>,
     /// Rows that memory could not take.
@@ -105,23 +105,23 @@ pub(super) struct Disk {
 
 impl Disk {
     pub(super) fn open(directory: &Path) -> Result<(Self, Rows), DiskError> {
-        let place = Directory::claim(directory)?;
-        if !place.file().try_exists().map_err(DiskError::Create)? {
-            if let Some(acknowledged) = place.acknowledged() {
+        let directory = Directory::claim(directory)?;
+        if !directory.file().try_exists().map_err(DiskError::Create)? {
+            if let Some(acknowledged) = directory.acknowledged() {
                 return Err(DiskError::Gone { acknowledged });
             }
-            place.renew(&|database| rows::transact(&database, rows::make_tables))?;
+            directory.renew(&|database| rows::transact(&database, rows::make_tables))?;
         }
-        Self::with(Box::new(place))
+        Self::with(Box::new(directory))
     }
 
-    /// Opens the file in `place`, and reads it whole.
-    pub(super) fn with(place: Box<dyn StoreFile>) -> Result<(Self, Rows), DiskError> {
+    /// Opens `file`, and reads it whole.
+    pub(super) fn with(file: Box<dyn StoreFile>) -> Result<(Self, Rows), DiskError> {
         // What is half read is dropped in there as well: closing a damaged file may panic too.
-        let opened = catch_unwind(AssertUnwindSafe(|| read(&*place)));
+        let opened = catch_unwind(AssertUnwindSafe(|| read(&*file)));
         let (database, rows) =
             opened.unwrap_or_else(|panic| Err(DiskError::Damaged(text_of(&*panic))))?;
-        Ok((Self { place, database: Some(database), unread: Vec::new() }, rows))
+        Ok((Self { file, database: Some(database), unread: Vec::new() }, rows))
     }
 
     /// Keeps rows that memory could not take: a new file gets them too.
@@ -143,16 +143,16 @@ impl Disk {
             let written: Vec<String> = events.iter().map(|event| key_text(&event.key)).collect();
             self.unread.retain(|row| !written.contains(&row.key));
         }
-        self.place.acknowledge(events.last().map_or(state.revision, |event| event.revision));
+        self.file.acknowledge(events.last().map_or(state.revision, |event| event.revision));
         Ok(())
     }
 
     /// A new file with what memory holds.
     fn renewed(&self, state: &State) -> Result<Database, DiskError> {
-        self.place.renew(&|database| {
+        self.file.renew(&|database| {
             rows::transact(&database, |transaction| rows::fill(transaction, state, &self.unread))
         })?;
-        self.place.open(&builder())
+        self.file.open(&builder())
     }
 }
 
@@ -163,9 +163,9 @@ fn builder() -> Builder {
 }
 
 /// Opens a file, looks at all of its checksums, and reads it.
-fn read(place: &dyn StoreFile) -> Result<(Database, Rows), DiskError> {
+fn read(file: &dyn StoreFile) -> Result<(Database, Rows), DiskError> {
     let damaged = |error: redb::Error| DiskError::of_content(error, DiskError::Read);
-    let (mut database, went_back) = open(place)?;
+    let (mut database, went_back) = open(file)?;
     if !database.check_integrity().map_err(|error| damaged(error.into()))? {
         log::warn!("the store file's bookkeeping of its pages was wrong, and has been made anew");
     }
@@ -175,13 +175,13 @@ fn read(place: &dyn StoreFile) -> Result<(Database, Rows), DiskError> {
     }
     let mut rows = rows::read(&database).map_err(damaged)?;
     let found = rows.revision;
-    match place.acknowledged() {
+    match file.acknowledged() {
         Some(written) if written > found => return Err(DiskError::Behind { found, written }),
         Some(_) => {}
         None if went_back => {
             // The next start finds nothing to take back any more, and has to refuse the store all the same.
             let written = found + 1;
-            place.acknowledge(written);
+            file.acknowledge(written);
             return Err(DiskError::Behind { found, written });
         }
         None if found > 0 => begin_anew(&database, &mut rows)?,
@@ -189,14 +189,14 @@ fn read(place: &dyn StoreFile) -> Result<(Database, Rows), DiskError> {
     }
     if went_back {
         log::warn!(revision = found; "the store's last commit was cut short and is taken back: nobody was told of it");
-        place.forget_aside();
+        file.forget_aside();
     }
-    place.acknowledge(rows.revision);
+    file.acknowledge(rows.revision);
     Ok((database, rows))
 }
 
 /// Opens a file; whether redb went back to the root before the last one for it.
-fn open(place: &dyn StoreFile) -> Result<(Database, bool), DiskError> {
+fn open(file: &dyn StoreFile) -> Result<(Database, bool), DiskError> {
     let goes_back = Arc::new(AtomicBool::new(false));
     let mut careful = builder();
     let noted = Arc::clone(&goes_back);
@@ -207,10 +207,10 @@ fn open(place: &dyn StoreFile) -> Result<(Database, bool), DiskError> {
             repair.abort();
         }
     });
-    match place.open(&careful) {
+    match file.open(&careful) {
         Err(_) if goes_back.load(Ordering::SeqCst) => {
-            place.set_aside();
-            Ok((place.open(&builder())?, true))
+            file.set_aside();
+            Ok((file.open(&builder())?, true))
         }
         opened => Ok((opened?, false)),
     }

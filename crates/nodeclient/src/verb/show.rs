@@ -66,26 +66,11 @@ impl Show {
             return Ok(exit);
         }
         for plan in &plans {
-            show(output, plan)?;
+            output.plan(&plan.name, &plan.steps, &plan.rejection)?;
         }
         if plans.is_empty() {
             output.line("nothing to do: the agent knows no such ClientMount")?;
         }
         Ok(exit)
     }
-}
-
-fn show(output: Output, plan: &ObjectPlan) -> Result<(), Failure> {
-    let ObjectPlan { name, steps, rejection, .. } = plan;
-    if !rejection.is_empty() {
-        return output.line(&format!("clientmount/{name}: refused: {rejection}"));
-    }
-    if steps.is_empty() {
-        return output.line(&format!("clientmount/{name}: nothing to do"));
-    }
-    output.line(&format!("clientmount/{name}:"))?;
-    for (index, step) in steps.iter().enumerate() {
-        output.line(&format!("  {}. {step}", index + 1))?;
-    }
-    Ok(())
 }

@@ -34,7 +34,7 @@ impl fmt::Display for HookScope {
 
 /// When a hook runs, by the profile's field that it is from: first the phases of setting up, then those of tearing down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Phase {
+pub enum HookPoint {
     /// Before a volume is activated for a mount.
     PreActivate,
     /// After that. On a rabbit: once a file system is made, or a Lustre target is mounted for the first time.
@@ -59,7 +59,7 @@ pub enum Phase {
     PostTeardown,
 }
 
-impl Phase {
+impl HookPoint {
     /// The profile's field, which also names the hook's record.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -87,13 +87,13 @@ impl Phase {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HookId {
     pub scope: HookScope,
-    pub phase: Phase,
-    pub place: usize,
+    pub phase: HookPoint,
+    pub index: usize,
 }
 
 impl fmt::Display for HookId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}[{}]", self.phase.as_str(), self.place)
+        write!(f, "{}[{}]", self.phase.as_str(), self.index)
     }
 }
 

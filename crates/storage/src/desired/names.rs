@@ -64,6 +64,12 @@ impl ObjectUid {
     }
 }
 
+impl From<ObjectUid> for Uuid {
+    fn from(uid: ObjectUid) -> Self {
+        uid.0
+    }
+}
+
 impl FromStr for ObjectUid {
     type Err = NameError;
 

@@ -138,8 +138,8 @@ fn a_failed_command_names_its_line_once() {
                 "3f6c2d1e-8a47-4b0e-9d5b-6f1f0a7c9e21".parse().unwrap(),
                 &point("flagged"),
             ),
-            phase: crate::desired::Phase::PostMount,
-            place: 0,
+            phase: crate::desired::HookPoint::PostMount,
+            index: 0,
         },
         line: "touch /flag".to_owned(),
     };

@@ -8,7 +8,7 @@ use std::{
     path::PathBuf,
 };
 
-use self::slot::{FakeDrive, Place};
+use self::slot::{FakeDrive, Presence};
 use super::{FakeMount, refused};
 use crate::{
     desired::{AllocationId, Endpoint, NamespaceId, NodeName, Nqn},
@@ -90,7 +90,7 @@ impl FakeDrives {
             device: namespace.minor.filter(|_| here(id)).map(path),
             members: namespace.members,
         });
-        let replaced = self.drives.iter().filter(|drive| drive.place == Place::Replaced);
+        let replaced = self.drives.iter().filter(|drive| drive.presence == Presence::Replaced);
         let promised = self.promised();
         Observed {
             drives: drives.collect(),
@@ -158,7 +158,7 @@ impl FakeDrives {
     /// An absent drive's devices are absent too.
     pub(super) fn device(&self, id: &NamespaceId, node: &NodeName) -> Option<BlockDevice> {
         let is_there =
-            |drive: &FakeDrive| drive.nqn == id.subsystem && drive.place == Place::InItsSlot;
+            |drive: &FakeDrive| drive.nqn == id.subsystem && drive.presence == Presence::InItsSlot;
         self.drives.iter().find(|drive| is_there(drive))?;
         let namespace = self.namespaces.get(id).filter(|namespace| namespace.reaches(node))?;
         let minor = namespace.minor?;

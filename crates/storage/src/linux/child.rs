@@ -68,7 +68,7 @@ pub(super) fn run(
 ) -> Result<(), StepError> {
     reap_abandoned();
     if let Some(pid) = abandoned(call, target) {
-        return Err(hung(pid, call, target, deadline));
+        return Err(hung_error(pid, call, target, deadline));
     }
     let system = StepError::system(call, target);
     let (mut answer, tell) = io::pipe().map_err(system)?;
@@ -138,13 +138,13 @@ fn close_range(first: u32, last: u32) {
 }
 
 fn abandon(pid: Pid, call: &'static str, target: &str, deadline: Duration) -> StepError {
-    let error = hung(pid, call, target, deadline);
+    let error = hung_error(pid, call, target, deadline);
     let _ = kill(pid, Signal::SIGKILL);
     ABANDONED.lock().push(Abandoned { pid, call, target: target.to_owned() });
     error
 }
 
-fn hung(pid: Pid, call: &'static str, target: &str, deadline: Duration) -> StepError {
+fn hung_error(pid: Pid, call: &'static str, target: &str, deadline: Duration) -> StepError {
     StepError::Hung { call, target: target.to_owned(), deadline, waits: hung::process(pid) }
 }
 

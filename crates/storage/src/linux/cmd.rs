@@ -29,7 +29,7 @@ const STDERR_KEPT: Ends = Ends { first: 512, last: 512 };
 /// LVM's report of a rabbit with the maximum number of namespaces is some hundred KiB.
 const STDOUT_KEPT: Ends = Ends { first: 8 << 20, last: 0 };
 
-const NOT_ENDED: &str = "; SIGKILL did not end it, the kernel must let it go";
+const NOT_ENDED: &str = "; SIGKILL did not end it: it is stuck in the kernel";
 
 /// How long a killed process group may take to end before it is abandoned.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(2);
@@ -48,6 +48,11 @@ impl Cmd {
     pub(super) fn new<const N: usize>(argv: [&str; N]) -> Self {
         let (argv, shown) = (argv.map(str::to_owned).to_vec(), argv.join(" "));
         Self { argv, shown, whose: String::new() }
+    }
+
+    /// A program with its arguments, as `shown` in messages.
+    pub(super) fn shown<'a>(argv: impl Iterator<Item = &'a String>, shown: String) -> Self {
+        Self { argv: argv.cloned().collect(), shown, whose: String::new() }
     }
 
     /// A site's line, for `bash -c`.

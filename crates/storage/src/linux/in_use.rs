@@ -18,12 +18,11 @@ const LOOKS: [Duration; 3] =
 pub(super) struct Node<'a> {
     pub(super) roots: &'a AllowedRoots,
     /// Whether other nodes share its kernel and its devices: mounts outside of its roots may be theirs.
-    pub(super) is_one_of_many: bool,
+    pub(super) shares_kernel: bool,
     pub(super) deadline: Duration,
 }
 
-/// Who uses a device that is not mounted at the place that it is to go from. Where this node has it beneath its roots, that is
-/// somebody's right.
+/// Who uses a device after its unmount. A mount beneath this node's own roots is legitimate: another object has it there.
 pub(super) fn device(
     device: &VolumeDevice,
     kind: FileSystemKind,
@@ -34,7 +33,7 @@ pub(super) fn device(
     if is_beneath(&points, node.roots)? {
         return Ok(Use::MountedHere);
     }
-    if node.is_one_of_many && !points.is_empty() {
+    if node.shares_kernel && !points.is_empty() {
         return Ok(Use::Free);
     }
     if kind == FileSystemKind::Raw

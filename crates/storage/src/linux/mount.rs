@@ -19,11 +19,11 @@ use super::{
     busy::{is_busy, retry_while_busy},
     child,
     cmd::Cmd,
+    directory_entry::{DirectoryEntry, Leaf, Walk, fd_path, walk, walk_making},
     drives::Drives,
     holders,
     mount_line::{Way, is_plain_unmount, way},
     mount_table::{self, Entry},
-    place::{Leaf, Place, Walk, fd_path, walk, walk_making},
 };
 use crate::{
     desired::{AllowedRoots, FileSystemKind, MountPoint, Owner},
@@ -43,9 +43,9 @@ pub(super) fn observe(target: &MountPoint, drives: &dyn Drives) -> io::Result<Ta
     let mut top = None;
     match walk(target)? {
         Walk::Stopped(path) => state.path = path,
-        Walk::Place(place) => {
-            if let Some(leaf) = place.leaf()? {
-                state.path = place.state(&leaf, target.path())?;
+        Walk::Entry(entry) => {
+            if let Some(leaf) = entry.leaf()? {
+                state.path = entry.state(&leaf, target.path())?;
                 state.owner = Some(leaf.owner);
                 top = leaf.mount.map(|id| (id, leaf.bound));
             }
@@ -71,8 +71,8 @@ pub(super) fn create_point(target: &MountPoint, file: bool) -> Result<(), StepEr
     let failed = StepError::system("create mount point", target);
     // Another unit that unmounts may remove an empty parent at the same moment.
     for _ in 0..8 {
-        let place = placed(walk_making(target).map_err(failed)?, target)?;
-        match if file { place.make_file() } else { place.make_directory() } {
+        let entry = entry_of(walk_making(target).map_err(failed)?, target)?;
+        match if file { entry.make_file() } else { entry.make_directory() } {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             other => return other.map_err(failed),
         }
@@ -83,8 +83,8 @@ pub(super) fn create_point(target: &MountPoint, file: bool) -> Result<(), StepEr
 /// Removes an empty mount point, and those directories above it that were made for it and are empty then.
 pub(super) fn remove_point(target: &MountPoint) -> Result<(), StepError> {
     let failed = StepError::system("remove mount point", target);
-    if let Walk::Place(place) = walk(target).map_err(failed)? {
-        place.remove_empty().map_err(failed)?;
+    if let Walk::Entry(entry) = walk(target).map_err(failed)? {
+        entry.remove_empty().map_err(failed)?;
     }
     while let Some(above) = left_above(target).map_err(failed)? {
         above.remove_empty().map_err(failed)?;
@@ -93,18 +93,18 @@ pub(super) fn remove_point(target: &MountPoint) -> Result<(), StepError> {
 }
 
 /// The nearest directory above an absent mount point, when it is empty and as [`create_point`] makes it.
-fn left_above(target: &MountPoint) -> io::Result<Option<Place>> {
+fn left_above(target: &MountPoint) -> io::Result<Option<DirectoryEntry>> {
     let above = iter::successors(Some(target.clone()), MountPoint::parent);
     for point in above {
-        let place = match walk(&point)? {
-            Walk::Place(place) => place,
+        let entry = match walk(&point)? {
+            Walk::Entry(entry) => entry,
             Walk::Stopped(PathState::Absent) => continue,
             Walk::Stopped(_) => return Ok(None),
         };
-        let Some(leaf) = place.leaf()? else { continue };
-        let is_left = point != *target && place.is_made_and_empty(&leaf)?;
+        let Some(leaf) = entry.leaf()? else { continue };
+        let is_left = point != *target && entry.is_made_and_empty(&leaf)?;
         drop(leaf);
-        return Ok(is_left.then_some(place));
+        return Ok(is_left.then_some(entry));
     }
     Ok(None)
 }
@@ -119,8 +119,8 @@ pub(super) fn mount(
     deadlines: Deadlines,
 ) -> Result<(), StepError> {
     let failed = StepError::system("mount(2)", target);
-    let place = placed(walk(target).map_err(failed)?, target)?;
-    let leaf = place.leaf_within(target, deadlines.call).map_err(failed)?;
+    let entry = entry_of(walk(target).map_err(failed)?, target)?;
+    let leaf = entry.leaf_within(target, deadlines.call).map_err(failed)?;
     let leaf = leaf.ok_or_else(|| failed(Errno::ENOENT.into()))?;
     if leaf.mount.is_some() {
         return Err(StepError::Changed(format!("{target} is a mount by now")));
@@ -150,7 +150,7 @@ pub(super) fn mount(
         }
     }
     drop(leaf);
-    verify(source, target, kind, &place, deadlines.call)
+    verify(source, target, kind, &entry, deadlines.call)
 }
 
 /// EINVAL and EUCLEAN say nothing; XFS writes the reason (a UUID mounted twice, a damaged log) to the kernel log only.
@@ -169,7 +169,7 @@ fn point_to_kernel_log(error: StepError) -> StepError {
 fn hold(source: &str, roots: &AllowedRoots) -> io::Result<Option<Leaf>> {
     let Ok(point) = MountPoint::parse(source, roots) else { return Ok(None) };
     match walk(&point)? {
-        Walk::Place(place) => place.leaf()?.map(Some).ok_or_else(|| Errno::ENOENT.into()),
+        Walk::Entry(entry) => entry.leaf()?.map(Some).ok_or_else(|| Errno::ENOENT.into()),
         Walk::Stopped(_) => Err(Errno::ENOENT.into()),
     }
 }
@@ -179,11 +179,11 @@ fn verify(
     source: &str,
     target: &MountPoint,
     kind: FileSystemKind,
-    place: &Place,
+    at: &DirectoryEntry,
     deadline: Duration,
 ) -> Result<(), StepError> {
     let failed = StepError::system("mount(2)", target);
-    let leaf = place.leaf_within(target, deadline).map_err(failed)?;
+    let leaf = at.leaf_within(target, deadline).map_err(failed)?;
     let mount = leaf.as_ref().and_then(|leaf| leaf.mount);
     let entry = mount.map(mount_table::entry).transpose().map_err(failed)?.flatten();
     let (Some(leaf), Some(entry)) = (leaf, entry) else {
@@ -216,9 +216,9 @@ pub(super) fn unmount(
     deadlines: Deadlines,
 ) -> Result<(), StepError> {
     let failed = StepError::system("umount(2)", target);
-    let Walk::Place(place) = walk(target).map_err(failed)? else { return Ok(()) };
+    let Walk::Entry(entry) = walk(target).map_err(failed)? else { return Ok(()) };
     // Hooks ran since the observation, and somebody else may have mounted something on top.
-    match shown(&place, target, deadlines.call).map_err(failed)? {
+    match shown(&entry, target, deadlines.call).map_err(failed)? {
         None => return Ok(()),
         Some(there) if there == device => {}
         Some(_) => {
@@ -226,7 +226,7 @@ pub(super) fn unmount(
         }
     }
     let result = if is_plain_unmount(line, &target.to_string()) {
-        unmount_call(target, &place, deadlines.call)
+        unmount_call(target, &entry, deadlines.call)
     } else {
         Cmd::shell(&format!("umount {line}"))
             .run(deadlines.command)
@@ -242,21 +242,25 @@ pub(super) fn unmount(
     }
 }
 
-/// The device of the topmost mount at a place.
+/// The device of the topmost mount at an entry.
 fn shown(
-    place: &Place,
+    entry: &DirectoryEntry,
     target: &MountPoint,
     deadline: Duration,
 ) -> io::Result<Option<DeviceNumber>> {
-    let Some(leaf) = place.leaf_within(target, deadline)? else { return Ok(None) };
+    let Some(leaf) = entry.leaf_within(target, deadline)? else { return Ok(None) };
     let entry = leaf.mount.map(mount_table::entry).transpose()?.flatten();
     Ok(entry.map(|entry| leaf.bound.unwrap_or(entry.device)))
 }
 
-fn unmount_call(target: &MountPoint, place: &Place, deadline: Duration) -> Result<(), StepError> {
+fn unmount_call(
+    target: &MountPoint,
+    entry: &DirectoryEntry,
+    deadline: Duration,
+) -> Result<(), StepError> {
     // Through the open parent: a descriptor on the mount itself would keep it busy.
-    let path = place.path();
-    let keep = [place.parent.as_raw_fd()];
+    let path = entry.path();
+    let keep = [entry.parent.as_raw_fd()];
     // sys-mount 3.1 defines its NOFOLLOW as O_NOFOLLOW, which umount(2) refuses.
     let flags = UnmountFlags::from_bits_retain(libc::UMOUNT_NOFOLLOW);
     retry_while_busy(|| {
@@ -273,8 +277,8 @@ pub(super) fn set_owner(
     deadline: Duration,
 ) -> Result<(), StepError> {
     let failed = StepError::system("chown(2)", target);
-    let place = placed(walk(target).map_err(failed)?, target)?;
-    let leaf = place.leaf_within(target, deadline).map_err(failed)?;
+    let entry = entry_of(walk(target).map_err(failed)?, target)?;
+    let leaf = entry.leaf_within(target, deadline).map_err(failed)?;
     let leaf = leaf.filter(|leaf| leaf.mount.is_some());
     let Some(leaf) = leaf else {
         return Err(StepError::Changed(format!("{target} is not mounted any more")));
@@ -285,9 +289,9 @@ pub(super) fn set_owner(
     })
 }
 
-fn placed(walked: Walk, target: &MountPoint) -> Result<Place, StepError> {
+fn entry_of(walked: Walk, target: &MountPoint) -> Result<DirectoryEntry, StepError> {
     match walked {
-        Walk::Place(place) => Ok(place),
+        Walk::Entry(entry) => Ok(entry),
         Walk::Stopped(PathState::Absent) => {
             Err(StepError::Changed(format!("the parent of {target} is gone")))
         }

@@ -90,7 +90,7 @@ impl Observer for Node {
     fn users(&self, device: &VolumeDevice, kind: FileSystemKind) -> Result<Use, ObserveError> {
         let node = in_use::Node {
             roots: &self.roots,
-            is_one_of_many: self.is_one_of_many,
+            shares_kernel: self.shares_kernel,
             deadline: self.deadlines.call,
         };
         in_use::device(device, kind, node).map_err(|source| read(&device.path.display(), source))

@@ -1,7 +1,7 @@
 //! Records that hooks ran: the one thing a node cannot show.
 //!
 //! ```text
-//! <state>/hooks/<scope>/<phase>.<place>     empty files; the directory itself says that the scope is open
+//! <state>/hooks/<scope>/<hook point>.<index>     empty files; the directory itself says that the scope is open
 //! ```
 
 use std::{
@@ -57,7 +57,7 @@ impl Records {
     }
 
     fn record(&self, id: &HookId) -> PathBuf {
-        self.scope(&id.scope).join(format!("{}.{}", id.phase.as_str(), id.place))
+        self.scope(&id.scope).join(format!("{}.{}", id.phase.as_str(), id.index))
     }
 }
 

@@ -19,7 +19,7 @@ use nix::{
 
 use super::{
     child,
-    place::{Leaf, Place, Walk, walk},
+    directory_entry::{DirectoryEntry, Leaf, Walk, walk},
 };
 use crate::{
     desired::{MountPoint, Owner, RootFile},
@@ -31,7 +31,7 @@ const LONGEST: u64 = 1 << 20;
 
 /// The file in the root of what is mounted at `target`; `None` when there is no plain file, or nothing is mounted.
 pub(super) fn read(target: &MountPoint, name: &str) -> io::Result<Option<RootFile>> {
-    match mounted(target, Place::leaf)? {
+    match mounted(target, DirectoryEntry::leaf)? {
         Some(leaf) => read_in(&open_root(&leaf.fd)?, name),
         None => Ok(None),
     }
@@ -45,7 +45,7 @@ pub(super) fn write(
 ) -> Result<(), StepError> {
     let at = format!("{target}/{}", file.name);
     let failed = StepError::system("open(2)", target);
-    let look = |place: &Place| place.leaf_within(target, deadline);
+    let look = |entry: &DirectoryEntry| entry.leaf_within(target, deadline);
     let Some(leaf) = mounted(target, look).map_err(failed)? else {
         return Err(StepError::Changed(format!("{target} is not mounted any more")));
     };
@@ -56,10 +56,10 @@ pub(super) fn write(
 
 fn mounted(
     target: &MountPoint,
-    look: impl FnOnce(&Place) -> io::Result<Option<Leaf>>,
+    look: impl FnOnce(&DirectoryEntry) -> io::Result<Option<Leaf>>,
 ) -> io::Result<Option<Leaf>> {
     match walk(target)? {
-        Walk::Place(place) => Ok(look(&place)?.filter(|leaf| leaf.mount.is_some())),
+        Walk::Entry(entry) => Ok(look(&entry)?.filter(|leaf| leaf.mount.is_some())),
         Walk::Stopped(_) => Ok(None),
     }
 }

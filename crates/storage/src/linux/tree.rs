@@ -9,7 +9,7 @@ use nix::{
     unistd::{UnlinkatFlags, symlinkat, unlinkat},
 };
 
-use super::place::{Directory, Leaf, Walk, walk};
+use super::directory_entry::{Directory, Leaf, Walk, walk};
 use crate::{
     desired::{IndexLink, MountPoint},
     observed::{PathState, TreeEntry, TreeState},
@@ -20,11 +20,11 @@ use crate::{
 const TEMPORARY: &str = ".link.new";
 
 pub(super) fn observe(root: &MountPoint) -> io::Result<TreeState> {
-    let place = match walk(root)? {
+    let top = match walk(root)? {
         Walk::Stopped(path) => return Ok(TreeState { path, ..TreeState::default() }),
-        Walk::Place(place) => place,
+        Walk::Entry(entry) => entry,
     };
-    let Some(leaf) = place.leaf()? else { return Ok(TreeState::default()) };
+    let Some(leaf) = top.leaf()? else { return Ok(TreeState::default()) };
     // A mount on the root itself belongs to whoever owns that file system.
     if leaf.mount.is_some() {
         return Ok(TreeState {
@@ -32,10 +32,10 @@ pub(super) fn observe(root: &MountPoint) -> io::Result<TreeState> {
             ..TreeState::default()
         });
     }
-    let path = place.state(&leaf, root.path())?;
+    let path = top.state(&leaf, root.path())?;
     let mut state = TreeState { path, ..TreeState::default() };
     if let PathState::Directory { .. } = state.path {
-        let directory = place.open_directory()?;
+        let directory = top.open_directory()?;
         for name in directory.names()? {
             state.entries.insert(name.to_string_lossy().into_owned(), entry(&directory, &name)?);
         }
@@ -78,8 +78,8 @@ pub(super) fn unlink(root: &MountPoint, name: &str) -> io::Result<()> {
 
 fn open(root: &MountPoint) -> io::Result<Directory> {
     match walk(root)? {
-        Walk::Place(place) => match place.leaf()? {
-            Some(Leaf { mount: None, .. }) => place.open_directory(),
+        Walk::Entry(entry) => match entry.leaf()? {
+            Some(Leaf { mount: None, .. }) => entry.open_directory(),
             _ => Err(Errno::ENOENT.into()),
         },
         Walk::Stopped(_) => Err(Errno::ENOENT.into()),

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     Step,
-    desired::{FileSystem, FileSystemKind, Phase},
+    desired::{FileSystem, FileSystemKind, HookPoint},
     observed::{MountedThing, Observed, Signature, Superblock, VolumeDevice},
     step::Mountable,
 };
@@ -59,8 +59,8 @@ fn ready_on(
     let (mut steps, observed) = hooks::begin(&fs.scope(), &fs.hooks, observed, !making.is_empty());
     let observed = &*observed;
     steps.extend(making);
-    steps.extend(hooks::due(&fs.hooks, Phase::PostActivate, observed, &more));
-    steps.extend(with_temporary_mount(fs, observed, Some(device), Some(Phase::PostSetup))?);
+    steps.extend(hooks::due(&fs.hooks, HookPoint::PostActivate, observed, &more));
+    steps.extend(with_temporary_mount(fs, observed, Some(device), Some(HookPoint::PostSetup))?);
     Ok(steps)
 }
 
@@ -75,7 +75,7 @@ pub(super) fn gone(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, Re
     let is_lost = device.is_none() && lvm.is_some_and(|lvm| lvm.has_lost_a_device());
     let whole = !is_lost && is_whole(fs, observed, device.as_ref());
     // Without the file system there is nothing to show to these hooks.
-    let shown = whole.then_some(Phase::PreTeardown);
+    let shown = whole.then_some(HookPoint::PreTeardown);
     let wanted =
         observed.hooks_open && shown.is_some_and(|phase| hooks::is_due(&fs.hooks, phase, observed));
     if let (Some(lvm), None, true) = (lvm, &device, wanted) {
@@ -87,9 +87,9 @@ pub(super) fn gone(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, Re
     }
     let more = variables(fs, observed, device.as_ref());
     let mut steps = with_temporary_mount(fs, observed, device.as_ref(), shown)?;
-    steps.extend(hooks::due(&fs.hooks, Phase::PreDeactivate, observed, &more));
+    steps.extend(hooks::due(&fs.hooks, HookPoint::PreDeactivate, observed, &more));
     steps.extend(removing);
-    steps.extend(hooks::due(&fs.hooks, Phase::PostTeardown, observed, &more));
+    steps.extend(hooks::due(&fs.hooks, HookPoint::PostTeardown, observed, &more));
     steps.push(Step::ForgetHooks { scope: fs.scope() });
     Ok(steps)
 }
@@ -116,8 +116,8 @@ fn making(
         FileSystemKind::Raw => return Ok(Vec::new()),
         FileSystemKind::Lustre => {
             return Err(Rejection::Unsupported {
-                what: "a lustre target".to_owned(),
-                remedy: "use a profile with xfs or raw",
+                what: "Lustre on a logical volume".to_owned(),
+                remedy: "Lustre targets lie on ZFS; for a logical volume use a profile with xfs, gfs2 or raw",
             });
         }
         FileSystemKind::Xfs | FileSystemKind::Gfs2 => {}
@@ -152,7 +152,7 @@ fn with_temporary_mount(
     fs: &FileSystem,
     observed: &Observed,
     device: Option<&VolumeDevice>,
-    phase: Option<Phase>,
+    phase: Option<HookPoint>,
 ) -> Result<Vec<Step>, Rejection> {
     let mut more = variables(fs, observed, device);
     more.insert("$MOUNT_PATH".to_owned(), fs.temporary.to_string());

@@ -4,14 +4,14 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use crate::{
     Step,
-    desired::{Hook, HookScope, Phase},
+    desired::{Hook, HookPoint, HookScope},
     observed::Observed,
 };
 
 /// Steps for those of the phase's hooks that are not recorded, with `more` variables known now.
 pub(super) fn due<'a>(
     hooks: &'a [Hook],
-    phase: Phase,
+    phase: HookPoint,
     observed: &'a Observed,
     more: &'a BTreeMap<String, String>,
 ) -> impl Iterator<Item = Step> + 'a {
@@ -22,7 +22,7 @@ pub(super) fn due<'a>(
 }
 
 /// Whether any of the phase's hooks must run.
-pub(super) fn is_due(hooks: &[Hook], phase: Phase, observed: &Observed) -> bool {
+pub(super) fn is_due(hooks: &[Hook], phase: HookPoint, observed: &Observed) -> bool {
     due(hooks, phase, observed, &BTreeMap::new()).next().is_some()
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::{Rejection, hooks, mount, unmount, zpool::Pool};
 use crate::{
     Step,
-    desired::{FileSystemKind, LustreClient, LustreTarget, Phase},
+    desired::{FileSystemKind, HookPoint, LustreClient, LustreTarget},
     observed::{DatasetState, MountedThing, Observed},
     step::Mountable,
 };
@@ -27,9 +27,9 @@ pub(super) fn ready(target: &LustreTarget, observed: &Observed) -> Result<Vec<St
     let observed = &*observed;
     steps.extend(formatting);
     steps.extend(mounting);
-    steps.extend(hooks::due(&target.hooks, Phase::PostActivate, observed, &pool.variables()));
+    steps.extend(hooks::due(&target.hooks, HookPoint::PostActivate, observed, &pool.variables()));
     if let Some(client) = &target.client {
-        steps.extend(with_client(target, client, observed, Some(Phase::PostSetup), &pool)?);
+        steps.extend(with_client(target, client, observed, Some(HookPoint::PostSetup), &pool)?);
     }
     if steps.is_empty() {
         // Last: a device that does not fit must not keep the target from serving.
@@ -57,16 +57,16 @@ pub(super) fn gone(target: &LustreTarget, observed: &Observed) -> Result<Vec<Ste
     let hooked = observed.hooks_open;
     if let Some(client) = &target.client {
         // Without the target there is nothing to show to these hooks.
-        let shown = (hooked && is_whole).then_some(Phase::PreTeardown);
+        let shown = (hooked && is_whole).then_some(HookPoint::PreTeardown);
         steps.extend(with_client(target, client, observed, shown, &pool)?);
     }
     if hooked && is_whole {
-        steps.extend(hooks::due(&target.hooks, Phase::PreDeactivate, observed, &more));
+        steps.extend(hooks::due(&target.hooks, HookPoint::PreDeactivate, observed, &more));
     }
     steps.extend(unmounting(target, observed, &more)?);
     steps.extend(pool.destroy());
     if hooked {
-        steps.extend(hooks::due(&target.hooks, Phase::PostTeardown, observed, &more));
+        steps.extend(hooks::due(&target.hooks, HookPoint::PostTeardown, observed, &more));
         steps.push(Step::ForgetHooks { scope: target.scope() });
     }
     Ok(steps)
@@ -81,8 +81,8 @@ fn show_again(
 ) -> Result<Vec<Step>, Rejection> {
     let client = target.client.as_ref().filter(|client| client.mount.is_some());
     let is_due = |phase| hooks::is_due(&target.hooks, phase, observed);
-    let is_client_due = client.is_some() && is_due(Phase::PreTeardown);
-    let wanted = is_due(Phase::PreDeactivate) || is_client_due;
+    let is_client_due = client.is_some() && is_due(HookPoint::PreTeardown);
+    let wanted = is_due(HookPoint::PreDeactivate) || is_client_due;
     if !(wanted && observed.hooks_open && is_whole) {
         return Ok(Vec::new());
     }
@@ -126,7 +126,7 @@ fn with_client(
     target: &LustreTarget,
     client: &LustreClient,
     observed: &Observed,
-    phase: Option<Phase>,
+    phase: Option<HookPoint>,
     pool: &Pool<'_>,
 ) -> Result<Vec<Step>, Rejection> {
     let more = pool.variables();

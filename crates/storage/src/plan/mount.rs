@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Rejection, hooks, lvm::Lvm, volume};
 use crate::{
     Step,
-    desired::{FileSystemId, FileSystemKind, Mount, MountPoint, MountSource, Phase, Volume},
+    desired::{FileSystemId, FileSystemKind, HookPoint, Mount, MountPoint, MountSource, Volume},
     observed::{MountedThing, Observed, PathState, Superblock, TargetState},
     step::Mountable,
 };
@@ -21,19 +21,19 @@ pub(super) fn mount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, Rej
 
     let (mut steps, observed) = hooks::begin(&mount.scope, &mount.hooks, observed, false);
     let observed = &*observed;
-    steps.extend(hooks::due(&mount.hooks, Phase::PreActivate, observed, &more));
+    steps.extend(hooks::due(&mount.hooks, HookPoint::PreActivate, observed, &more));
     steps.extend(reaching);
     if !is_reached {
         // The signature can be read once the device exists.
         return Ok(steps);
     }
-    for phase in [Phase::PostActivate, Phase::PreMount] {
+    for phase in [HookPoint::PostActivate, HookPoint::PreMount] {
         steps.extend(hooks::due(&mount.hooks, phase, observed, &more));
     }
     steps.extend(mounting);
     steps.extend(chown(mount, observed));
     steps.extend(write_root_file(mount, observed));
-    steps.extend(hooks::due(&mount.hooks, Phase::PostMount, observed, &more));
+    steps.extend(hooks::due(&mount.hooks, HookPoint::PostMount, observed, &more));
     Ok(steps)
 }
 

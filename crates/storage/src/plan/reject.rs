@@ -83,11 +83,11 @@ pub enum Rejection {
     )]
     TooManyDevices { volume: String, count: usize },
     #[error(
-        "{} belongs to volume group {group}, not {wanted}: it is left alone; find out whose that group is", .device.display()
+        "{} belongs to volume group {group}, not {wanted}: the agent leaves it alone; find out whose that group is", .device.display()
     )]
     ForeignGroup { device: PathBuf, group: String, wanted: String },
     #[error(
-        "logical volume {volume} lies on {}, which are none of its namespaces: it is left alone; find out who made it",
+        "logical volume {volume} lies on {}, which are none of its namespaces: the agent leaves it alone; find out who made it",
         .devices.join(", ")
     )]
     ForeignMapping { volume: String, devices: Vec<String> },
@@ -102,7 +102,7 @@ pub enum Rejection {
     #[error("logical volume {volume} is mounted, or open, on this node: unmount it first")]
     StillMounted { volume: String },
     #[error(
-        "{what} is not mounted at {target} any more, and still in use, by {holders}: it is let go when that has ended"
+        "{what} is not mounted at {target} any more, and still in use, by {holders}: the agent gives it up when they have ended"
     )]
     StillInUse { what: String, target: MountPoint, holders: Holders },
     #[error(
@@ -111,7 +111,7 @@ pub enum Rejection {
     )]
     NoActivation { volume: String },
     #[error(
-        "zpool {pool} is not made of exactly the allocation's devices{}: it is left alone; find out who made it",
+        "zpool {pool} is not made of exactly the allocation's devices{}: the agent leaves it alone; find out who made it",
         differing(.strange, .unused)
     )]
     ForeignPool {
@@ -136,7 +136,7 @@ pub enum Rejection {
         /// Its health in zpool(8)'s word, e.g. `UNAVAIL`.
         state: String,
     },
-    #[error("{} carries a foreign {kind} signature{}: it is left alone; wipe it by hand if nobody needs it", .device.display(), with_uuid(.uuid))]
+    #[error("{} carries a foreign {kind} signature{}: the agent leaves it alone; wipe it by hand if nobody needs it", .device.display(), with_uuid(.uuid))]
     ForeignSignature {
         device: PathBuf,
         /// As wipefs(8) names it.

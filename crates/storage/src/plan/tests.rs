@@ -13,8 +13,8 @@ use super::*;
 use crate::{
     desired::{
         Access, Allocation, AllocationId, AllowedRoots, Endpoint, FileSystem, FileSystemId,
-        FileSystemKind, Hook, HookId, HookScope, IndexLink, IndexTree, Mount, MountPoint,
-        MountSource, NamespaceId, NodeName, ObjectUid, Owner, Phase, RootFile, Spread, Volume,
+        FileSystemKind, Hook, HookId, HookPoint, HookScope, IndexLink, IndexTree, Mount,
+        MountPoint, MountSource, NamespaceId, NodeName, ObjectUid, Owner, RootFile, Spread, Volume,
         VolumeLayer,
     },
     observed::{
@@ -233,7 +233,7 @@ fn mount() -> Mount {
     let scope = HookScope::mount(uid(), &point("/mnt/nnf/wf-0"));
     let hook = |phase| {
         let command = command("run $DEVICE $MOUNT_PATH").unwrap();
-        Hook { id: HookId { scope: scope.clone(), phase, place: 0 }, command }
+        Hook { id: HookId { scope: scope.clone(), phase, index: 0 }, command }
     };
     Mount {
         target: point("/mnt/nnf/wf-0"),
@@ -244,14 +244,14 @@ fn mount() -> Mount {
         owner: Some(Owner { uid: 5, gid: 6 }),
         file: None,
         hooks: [
-            Phase::PreActivate,
-            Phase::PostActivate,
-            Phase::PreMount,
-            Phase::PostMount,
-            Phase::PreUnmount,
-            Phase::PostUnmount,
-            Phase::PreDeactivate,
-            Phase::PostDeactivate,
+            HookPoint::PreActivate,
+            HookPoint::PostActivate,
+            HookPoint::PreMount,
+            HookPoint::PostMount,
+            HookPoint::PreUnmount,
+            HookPoint::PostUnmount,
+            HookPoint::PreDeactivate,
+            HookPoint::PostDeactivate,
         ]
         .map(hook)
         .to_vec(),
@@ -270,10 +270,10 @@ fn there(id: FileSystemId) -> MountedThing {
     }
 }
 
-fn ran(mount: &Mount, phases: &[Phase]) -> BTreeSet<HookId> {
+fn ran(mount: &Mount, phases: &[HookPoint]) -> BTreeSet<HookId> {
     phases
         .iter()
-        .map(|phase| HookId { scope: mount.scope.clone(), phase: *phase, place: 0 })
+        .map(|phase| HookId { scope: mount.scope.clone(), phase: *phase, index: 0 })
         .collect()
 }
 
@@ -301,16 +301,16 @@ fn scope_name() -> String {
 #[test]
 fn a_mount_runs_its_hooks_in_order() {
     let hook =
-        |phase: Phase| format!("run hook {}[0]: run /dev/loop7 /mnt/nnf/wf-0", phase.as_str());
+        |phase: HookPoint| format!("run hook {}[0]: run /dev/loop7 /mnt/nnf/wf-0", phase.as_str());
     let expected = [
         format!("open hook records {}", scope_name()),
-        hook(Phase::PreActivate),
-        hook(Phase::PostActivate),
-        hook(Phase::PreMount),
+        hook(HookPoint::PreActivate),
+        hook(HookPoint::PostActivate),
+        hook(HookPoint::PreMount),
         "create mount point /mnt/nnf/wf-0".into(),
         "mount xfs /dev/loop7 on /mnt/nnf/wf-0: /dev/loop7 /mnt/nnf/wf-0".into(),
         "give /mnt/nnf/wf-0 to 5:6".into(),
-        hook(Phase::PostMount),
+        hook(HookPoint::PostMount),
     ];
     assert_eq!(lines(plan(&Desired::Mounted(mount()), &seen(TargetState::default()))), expected);
 }
@@ -318,23 +318,23 @@ fn a_mount_runs_its_hooks_in_order() {
 #[test]
 fn an_unmount_runs_its_hooks_in_order_and_forgets() {
     let hook =
-        |phase: Phase| format!("run hook {}[0]: run /dev/loop7 /mnt/nnf/wf-0", phase.as_str());
+        |phase: HookPoint| format!("run hook {}[0]: run /dev/loop7 /mnt/nnf/wf-0", phase.as_str());
     let observed = Observed { hooks_open: true, ..seen(mounted_by(Owner { uid: 5, gid: 6 })) };
     let expected = [
-        hook(Phase::PreUnmount),
+        hook(HookPoint::PreUnmount),
         "unmount /mnt/nnf/wf-0: /mnt/nnf/wf-0".into(),
         "remove mount point /mnt/nnf/wf-0".into(),
     ];
     assert_eq!(lines(plan(&Desired::Unmounted(mount()), &observed)), expected);
     let unmounted = Observed {
-        hooks: ran(&mount(), &[Phase::PreUnmount]),
+        hooks: ran(&mount(), &[HookPoint::PreUnmount]),
         hooks_open: true,
         ..seen(TargetState::default())
     };
     let rest = [
-        hook(Phase::PostUnmount),
-        hook(Phase::PreDeactivate),
-        hook(Phase::PostDeactivate),
+        hook(HookPoint::PostUnmount),
+        hook(HookPoint::PreDeactivate),
+        hook(HookPoint::PostDeactivate),
         format!("forget hook records {}", scope_name()),
     ];
     assert_eq!(lines(plan(&Desired::Unmounted(mount()), &unmounted)), rest);
@@ -352,7 +352,8 @@ fn an_unmount_runs_its_hooks_in_order_and_forgets() {
 #[test]
 fn a_mount_goes_on_where_it_was_cut_off() {
     let mount = mount();
-    let before = ran(&mount, &[Phase::PreActivate, Phase::PostActivate, Phase::PreMount]);
+    let before =
+        ran(&mount, &[HookPoint::PreActivate, HookPoint::PostActivate, HookPoint::PreMount]);
     let cut =
         Observed { hooks: before, hooks_open: true, ..seen(mounted_by(Owner { uid: 0, gid: 0 })) };
     let steps = lines(plan(&Desired::Mounted(mount.clone()), &cut));
@@ -361,8 +362,15 @@ fn a_mount_goes_on_where_it_was_cut_off() {
         steps[0].starts_with("give") && steps[1].starts_with("run hook postMount"),
         "{steps:?}"
     );
-    let all =
-        ran(&mount, &[Phase::PreActivate, Phase::PostActivate, Phase::PreMount, Phase::PostMount]);
+    let all = ran(
+        &mount,
+        &[
+            HookPoint::PreActivate,
+            HookPoint::PostActivate,
+            HookPoint::PreMount,
+            HookPoint::PostMount,
+        ],
+    );
     let done =
         Observed { hooks: all, hooks_open: true, ..seen(mounted_by(Owner { uid: 5, gid: 6 })) };
     assert_eq!(plan(&Desired::Mounted(mount), &done), Ok(vec![]));
@@ -372,7 +380,10 @@ fn a_mount_goes_on_where_it_was_cut_off() {
 fn an_unmount_goes_on_where_it_was_cut_off() {
     let mount = mount();
     let cut = Observed {
-        hooks: ran(&mount, &[Phase::PreActivate, Phase::PreUnmount, Phase::PostUnmount]),
+        hooks: ran(
+            &mount,
+            &[HookPoint::PreActivate, HookPoint::PreUnmount, HookPoint::PostUnmount],
+        ),
         hooks_open: true,
         ..seen(TargetState::default())
     };
@@ -578,7 +589,7 @@ fn what_is_on_a_device_decides_whether_a_file_system_is_made() {
     }
     let foreign = Signature::Foreign { kind: "ext4".into(), uuid: Some("1-2".into()) };
     let rejection = on(foreign).unwrap_err();
-    let told = "/dev/loop7 carries a foreign ext4 signature (UUID 1-2): it is left alone; wipe it by hand if nobody needs it";
+    let told = "/dev/loop7 carries a foreign ext4 signature (UUID 1-2): the agent leaves it alone; wipe it by hand if nobody needs it";
     assert_eq!(rejection.to_string(), told);
 }
 
@@ -612,10 +623,10 @@ fn raw_and_an_empty_mkfs_line_make_nothing() {
 fn tear_down_of_a_lost_device_runs_what_needs_no_mount() {
     let mut fs = file_system();
     let hook = |phase| Hook {
-        id: HookId { scope: fs.scope(), phase, place: 0 },
+        id: HookId { scope: fs.scope(), phase, index: 0 },
         command: command("true").unwrap(),
     };
-    fs.hooks = [Phase::PreTeardown, Phase::PostTeardown].map(hook).to_vec();
+    fs.hooks = [HookPoint::PreTeardown, HookPoint::PostTeardown].map(hook).to_vec();
     let observed =
         Observed { volume: Some(VolumeState::default()), hooks_open: true, ..Observed::default() };
     let expected =
@@ -627,14 +638,14 @@ fn tear_down_of_a_lost_device_runs_what_needs_no_mount() {
 fn hooks_of_a_file_system_run_again_once_it_was_torn_down_or_is_made_anew() {
     let mut fs = file_system();
     let hook = |phase| Hook {
-        id: HookId { scope: fs.scope(), phase, place: 0 },
+        id: HookId { scope: fs.scope(), phase, index: 0 },
         command: command("true").unwrap(),
     };
-    fs.hooks = [Phase::PostActivate, Phase::PreDeactivate].map(hook).to_vec();
-    let ran = |phases: &[Phase]| -> BTreeSet<HookId> {
-        phases.iter().map(|phase| HookId { scope: fs.scope(), phase: *phase, place: 0 }).collect()
+    fs.hooks = [HookPoint::PostActivate, HookPoint::PreDeactivate].map(hook).to_vec();
+    let ran = |phases: &[HookPoint]| -> BTreeSet<HookId> {
+        phases.iter().map(|phase| HookId { scope: fs.scope(), phase: *phase, index: 0 }).collect()
     };
-    let seen = |signature, phases: &[Phase]| Observed {
+    let seen = |signature, phases: &[HookPoint]| Observed {
         volume: Some(visible(signature)),
         hooks: ran(phases),
         hooks_open: true,
@@ -647,14 +658,14 @@ fn hooks_of_a_file_system_run_again_once_it_was_torn_down_or_is_made_anew() {
     );
     let again = "run hook postActivate[0]: true";
     let ours = || Signature::Ours(fs_id(0));
-    assert_eq!(steps(&seen(ours(), &[Phase::PostActivate])), [""; 0]);
+    assert_eq!(steps(&seen(ours(), &[HookPoint::PostActivate])), [""; 0]);
     assert_eq!(
-        steps(&seen(ours(), &[Phase::PostActivate, Phase::PreDeactivate])),
+        steps(&seen(ours(), &[HookPoint::PostActivate, HookPoint::PreDeactivate])),
         [&forget, &open, again]
     );
     let make = format!("make xfs {} on /dev/loop7: -q /dev/loop7", fs_id(0));
     assert_eq!(
-        steps(&seen(Signature::Blank, &[Phase::PostActivate])),
+        steps(&seen(Signature::Blank, &[HookPoint::PostActivate])),
         [&forget, &open, &make, again]
     );
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::{Rejection, hooks, lvm::Lvm, mount as mounting};
 use crate::{
     Step,
-    desired::{FileSystemKind, Mount, MountPoint, MountSource, Owner, Phase},
+    desired::{FileSystemKind, HookPoint, Mount, MountPoint, MountSource, Owner},
     observed::{DeviceNumber, Holders, MountedThing, Observed, PathState, TargetState, Use},
 };
 
@@ -31,7 +31,7 @@ pub(super) fn unmount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, R
     let hooked = due && (observed.hooks_open || opening.is_some());
     if hooked {
         steps.extend(opening);
-        steps.extend(run(Phase::PreUnmount));
+        steps.extend(run(HookPoint::PreUnmount));
     }
     steps.extend(take_back(mount, &target).filter(|_| !unmounting.is_empty()));
     let removal = remove(&mount.target, &target, unmounting.len());
@@ -46,14 +46,14 @@ pub(super) fn unmount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, R
         return Err(still_in_use(mount, holders));
     }
     if hooked {
-        steps.extend(run(Phase::PostUnmount));
+        steps.extend(run(HookPoint::PostUnmount));
     }
     if hooked && !stays {
-        steps.extend(run(Phase::PreDeactivate));
+        steps.extend(run(HookPoint::PreDeactivate));
     }
     steps.extend(leaving);
     if hooked && !stays {
-        steps.extend(run(Phase::PostDeactivate));
+        steps.extend(run(HookPoint::PostDeactivate));
     }
     if hooked {
         steps.push(Step::ForgetHooks { scope: mount.scope.clone() });

@@ -7,9 +7,9 @@ use storage::{
     Desired, Host,
     desired::{
         Access, Allocation, AllocationId, AllowedRoots, Dataset, Endpoint, FileSystem,
-        FileSystemId, FileSystemKind, Hook, HookId, HookScope, IndexLink, IndexTree, LustreTarget,
-        LvmLines, Mount, MountPoint, MountSource, NamespaceId, ObjectUid, Owner, Phase, Spread,
-        TargetLines, Volume, VolumeLayer,
+        FileSystemId, FileSystemKind, Hook, HookId, HookPoint, HookScope, IndexLink, IndexTree,
+        LustreTarget, LvmLines, Mount, MountPoint, MountSource, NamespaceId, ObjectUid, Owner,
+        Spread, TargetLines, Volume, VolumeLayer,
     },
     fake::{FakeHost, Fault},
     observed::NamespaceOwner,
@@ -38,9 +38,9 @@ fn command(line: &str) -> Option<SiteCommand> {
     SiteCommand::new("test", line, BTreeMap::new()).unwrap()
 }
 
-fn hooks(scope: &HookScope, phases: &[Phase]) -> Vec<Hook> {
-    let hook = |(phase, place): (&Phase, usize)| Hook {
-        id: HookId { scope: scope.clone(), phase: *phase, place },
+fn hooks(scope: &HookScope, phases: &[HookPoint]) -> Vec<Hook> {
+    let hook = |(phase, index): (&HookPoint, usize)| Hook {
+        id: HookId { scope: scope.clone(), phase: *phase, index },
         command: command("true").unwrap(),
     };
     phases.iter().flat_map(|phase| [(phase, 0), (phase, 1)]).map(hook).collect()
@@ -111,11 +111,11 @@ pub(crate) fn file_system(host: &FakeHost, index: u32) -> FileSystem {
         hooks: hooks(
             &scope,
             &[
-                Phase::PostActivate,
-                Phase::PostSetup,
-                Phase::PreTeardown,
-                Phase::PreDeactivate,
-                Phase::PostTeardown,
+                HookPoint::PostActivate,
+                HookPoint::PostSetup,
+                HookPoint::PreTeardown,
+                HookPoint::PreDeactivate,
+                HookPoint::PostTeardown,
             ],
         ),
         mount: command("$DEVICE $MOUNT_PATH"),
@@ -127,7 +127,12 @@ pub(crate) fn mount(host: &FakeHost, index: u32) -> Mount {
     let fs = file_system(host, index);
     let target = point(&format!("/mnt/nnf/wf-0/node-{index}"));
     let scope = HookScope::mount("b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a3".parse().unwrap(), &target);
-    let phases = [Phase::PreActivate, Phase::PostMount, Phase::PreUnmount, Phase::PostDeactivate];
+    let phases = [
+        HookPoint::PreActivate,
+        HookPoint::PostMount,
+        HookPoint::PreUnmount,
+        HookPoint::PostDeactivate,
+    ];
     let hooks = hooks(&scope, &phases);
     Mount {
         scope,
@@ -159,7 +164,7 @@ fn target(host: &FakeHost) -> LustreTarget {
             mount: command(&format!("{POOL}/ost /mnt/nnf/ost-0")),
             unmount: command("/mnt/nnf/ost-0"),
         },
-        hooks: hooks(&scope, &[Phase::PostActivate, Phase::PreDeactivate]),
+        hooks: hooks(&scope, &[HookPoint::PostActivate, HookPoint::PreDeactivate]),
         client: None,
     }
 }

@@ -16,7 +16,7 @@ use std::{
 use storage::{
     ConvergeError, Converger, Desired, Rejection, Step,
     desired::{
-        Allocation, FileSystem, FileSystemKind, IndexLink, IndexTree, Mount, Phase, Reported,
+        Allocation, FileSystem, FileSystemKind, HookPoint, IndexLink, IndexTree, Mount, Reported,
         Spread,
     },
     host::{CommandError, StepError},
@@ -117,7 +117,7 @@ fn what_cannot_be_read_any_more_is_torn_down_all_the_same() {
         assert!(chain(&unread).contains("os error 5"), "{}", chain(&unread));
         settle(&rabbit, &Desired::FileSystemGone(fs.clone()));
         // A hook that is to be shown the file system cannot be left out without a word.
-        fs.hooks.push(hook(fs.scope(), Phase::PreTeardown, "true"));
+        fs.hooks.push(hook(fs.scope(), HookPoint::PreTeardown, "true"));
         rabbit.observe(&Desired::FileSystemGone(fs)).unwrap_err();
         settle(&rabbit, &Desired::Released(allocation(0, 0, &[]).id));
     });
@@ -242,7 +242,7 @@ fn a_busy_mount_is_told_with_who_holds_it() {
 }
 
 #[test]
-fn fifty_mounts_side_by_side() {
+fn twenty_mounts_side_by_side() {
     with_lab(|lab| {
         let converger = Converger::new(lab.rabbit());
         let all = |desired: Vec<Desired>| {
@@ -250,7 +250,7 @@ fn fifty_mounts_side_by_side() {
                 result.unwrap_or_else(|error| panic!("{}", chain(&error)));
             }
         };
-        let range = 0..50;
+        let range = 0..20;
         all(range.clone().map(|index| Desired::Allocated(allocation(index, SIZE, &[]))).collect());
         let systems: Vec<_> = range
             .clone()
@@ -341,7 +341,7 @@ fn a_hook_that_fails_is_told_and_tried_again() {
         let mut fs = blank(lab, "$DEVICE");
         let mark = lab.path().join("mark");
         let line = format!("echo trouble >&2; test -e {}", mark.display());
-        fs.hooks.push(hook(fs.scope(), Phase::PostSetup, &line));
+        fs.hooks.push(hook(fs.scope(), HookPoint::PostSetup, &line));
         let rabbit = lab.rabbit();
         let ready = Desired::FileSystemReady(fs.clone());
         let error = converge(&rabbit, &ready).unwrap_err();

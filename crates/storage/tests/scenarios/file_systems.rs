@@ -4,11 +4,11 @@ fn hooked(world: &dyn World, index: u32, namespace: &NamespaceId) -> FileSystem 
     let mut fs = file_system(world, index, namespace);
     let scope = fs.scope();
     fs.hooks = vec![
-        hook(scope.clone(), Phase::PostActivate, "test -b $DEVICE"),
-        hook(scope.clone(), Phase::PostSetup, "chmod 0700 $MOUNT_PATH"),
-        hook(scope.clone(), Phase::PreTeardown, "test -d $MOUNT_PATH"),
-        hook(scope.clone(), Phase::PreDeactivate, "true"),
-        hook(scope, Phase::PostTeardown, "true"),
+        hook(scope.clone(), HookPoint::PostActivate, "test -b $DEVICE"),
+        hook(scope.clone(), HookPoint::PostSetup, "chmod 0700 $MOUNT_PATH"),
+        hook(scope.clone(), HookPoint::PreTeardown, "test -d $MOUNT_PATH"),
+        hook(scope.clone(), HookPoint::PreDeactivate, "true"),
+        hook(scope, HookPoint::PostTeardown, "true"),
     ];
     fs
 }

@@ -14,8 +14,8 @@ use storage::{
     ConvergeError, Converged, Converger, Desired, Host, Observed, Rejection,
     desired::{
         Access, Allocation, AllocationId, Endpoint, FileSystem, FileSystemId, FileSystemKind, Hook,
-        HookId, HookScope, Mount, MountPoint, MountSource, NamespaceId, NodeName, ObjectUid, Owner,
-        Phase, Reported, Spread, Volume, VolumeLayer,
+        HookId, HookPoint, HookScope, Mount, MountPoint, MountSource, NamespaceId, NodeName,
+        ObjectUid, Owner, Reported, Spread, Volume, VolumeLayer,
     },
     observed::{Namespace, NamespaceOwner, Signature},
     template::SiteCommand,
@@ -62,8 +62,8 @@ pub fn command(line: &str) -> Option<SiteCommand> {
     SiteCommand::new("test", line, BTreeMap::new()).unwrap()
 }
 
-pub fn hook(scope: HookScope, phase: Phase, line: &str) -> Hook {
-    Hook { id: HookId { scope, phase, place: 0 }, command: command(line).unwrap() }
+pub fn hook(scope: HookScope, phase: HookPoint, line: &str) -> Hook {
+    Hook { id: HookId { scope, phase, index: 0 }, command: command(line).unwrap() }
 }
 
 pub fn allocation(index: u32, capacity: u64, computes: &[&str]) -> Allocation {

@@ -12,9 +12,9 @@ pub fn xfs(world: &dyn World) {
     let (namespace, fs) = made(world, 0);
     let compute = world.compute("compute-1");
     let mut mount = mount_of(&fs, world.point("wf-0"));
-    mount.hooks.push(hook(mount.scope.clone(), Phase::PreMount, "true"));
-    mount.hooks.push(hook(mount.scope.clone(), Phase::PostMount, "test -d $MOUNT_PATH"));
-    mount.hooks.push(hook(mount.scope.clone(), Phase::PostUnmount, "true"));
+    mount.hooks.push(hook(mount.scope.clone(), HookPoint::PreMount, "true"));
+    mount.hooks.push(hook(mount.scope.clone(), HookPoint::PostMount, "test -d $MOUNT_PATH"));
+    mount.hooks.push(hook(mount.scope.clone(), HookPoint::PostUnmount, "true"));
     let steps = settle(&compute, &Desired::Mounted(mount.clone()));
     let starts = ["open", "run hook preMount", "create", "mount xfs", "give", "run hook postMount"];
     assert!(steps.iter().zip(starts).all(|(step, start)| step.starts_with(start)), "{steps:?}");
@@ -207,7 +207,7 @@ pub fn kept_elsewhere(world: &dyn World) {
     let (_, fs) = made(world, 0);
     let rabbit = world.rabbit();
     let mut mount = mount_of(&fs, world.point("wf-0"));
-    mount.hooks.push(hook(mount.scope.clone(), Phase::PostUnmount, "true"));
+    mount.hooks.push(hook(mount.scope.clone(), HookPoint::PostUnmount, "true"));
     settle(&rabbit, &Desired::Mounted(mount.clone()));
     let keeper = world.keep_elsewhere(&mount.target);
     let gone = Desired::Unmounted(mount.clone());
@@ -232,8 +232,8 @@ pub fn wanted_again(world: &dyn World) {
     let (_, fs) = made(world, 0);
     let rabbit = world.rabbit();
     let mut mount = mount_of(&fs, world.point("a"));
-    mount.hooks.push(hook(mount.scope.clone(), Phase::PreMount, "true"));
-    mount.hooks.push(hook(mount.scope.clone(), Phase::PreUnmount, "true"));
+    mount.hooks.push(hook(mount.scope.clone(), HookPoint::PreMount, "true"));
+    mount.hooks.push(hook(mount.scope.clone(), HookPoint::PreUnmount, "true"));
     settle(&rabbit, &Desired::Mounted(mount.clone()));
     let ran = Desired::Unmounted(mount.clone());
     let plan = Converger::new(Arc::clone(&rabbit)).plan(&ran).unwrap();

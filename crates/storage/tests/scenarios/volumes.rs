@@ -67,7 +67,7 @@ pub fn mounted_twice(world: &dyn World) {
     let compute = world.compute("compute-1");
     let [first, last] = ["a", "b"].map(|name| {
         let mut mount = mount_of(&fs, world.point(name));
-        mount.hooks.push(hook(mount.scope.clone(), Phase::PostDeactivate, "true"));
+        mount.hooks.push(hook(mount.scope.clone(), HookPoint::PostDeactivate, "true"));
         settle(&compute, &Desired::Mounted(mount.clone()));
         mount
     });
@@ -84,8 +84,8 @@ pub fn mounted_twice(world: &dyn World) {
 /// Made, mounted on a compute, unmounted, removed: it is active only where it is mounted.
 pub fn life(world: &dyn World) {
     let mut fs = striped(world);
-    fs.hooks.push(hook(fs.scope(), Phase::PostSetup, "chmod 0700 $MOUNT_PATH"));
-    fs.hooks.push(hook(fs.scope(), Phase::PreTeardown, "test -d $MOUNT_PATH"));
+    fs.hooks.push(hook(fs.scope(), HookPoint::PostSetup, "chmod 0700 $MOUNT_PATH"));
+    fs.hooks.push(hook(fs.scope(), HookPoint::PreTeardown, "test -d $MOUNT_PATH"));
     let rabbit = world.rabbit();
     let steps = settle(&rabbit, &Desired::FileSystemReady(fs.clone()));
     let made = [

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::{ClientMount, Servers, servers::ServersAllocationSet};
+use api::{ClientMount, Servers, client_mount::ClientMountInfo, servers::ServersAllocationSet};
 use directive::capacity::LUSTRE_LEAST;
 use kube::ResourceExt;
 
@@ -117,8 +117,8 @@ pub fn assigned<'a>(
         }
         let slots = free.get_mut(rabbit.as_str());
         let slot = slots.and_then(|slots| slots.find(|slot| !taken.contains(slot)));
-        let stranger = || stranger(group, rabbit, &computes);
-        slot.ok_or_else(|| too_few(compute, rabbit, allocations, stranger()))
+        let former = || mount_of_former_compute(group, rabbit, &computes);
+        slot.ok_or_else(|| too_few(compute, rabbit, allocations, former()))
     };
     let one = |compute: &&'a str| {
         let slot = kept.get(*compute).cloned().map_or_else(|| first_free(compute), Ok)?;
@@ -128,7 +128,11 @@ pub fn assigned<'a>(
 }
 
 /// The mount on a rabbit's storage of a compute that is not in the job any more.
-fn stranger<'a>(group: &'a Group, rabbit: &str, computes: &[&str]) -> Option<&'a ClientMount> {
+fn mount_of_former_compute<'a>(
+    group: &'a Group,
+    rabbit: &str,
+    computes: &[&str],
+) -> Option<&'a ClientMount> {
     let mut mounts = group.mounts.values().filter(|mount| {
         let is_here = kept(mount).is_some_and(|(_, slot)| slot.rabbit == rabbit);
         is_here && !computes.contains(&mount.spec.node.as_str())
@@ -141,13 +145,17 @@ fn kept(mount: &ClientMount) -> Option<(String, Slot)> {
     if !mount.name_any().ends_with("-computes") {
         return None;
     }
-    let reference = mount.spec.mounts.first()?.device.device_reference.as_ref()?;
-    let slot = Slot {
+    Some((mount.spec.node.clone(), slot(mount.spec.mounts.first()?)?))
+}
+
+/// The allocation that is mounted.
+pub fn slot(mount: &ClientMountInfo) -> Option<Slot> {
+    let reference = mount.device.device_reference.as_ref()?;
+    Some(Slot {
         rabbit: reference.object_reference.namespace.clone()?,
         name: reference.object_reference.name.clone()?,
         index: reference.allocation_index(),
-    };
-    Some((mount.spec.node.clone(), slot))
+    })
 }
 
 /// All allocations of each rabbit, in order.
@@ -170,19 +178,19 @@ fn no_rabbit(compute: &str) -> api::ResourceError {
     ))
 }
 
-/// `stranger` has an allocation there, and its node is not in the job.
+/// `former` has an allocation there, and its node is not in the job.
 fn too_few(
     compute: &str,
     rabbit: &str,
     allocations: &[Allocation],
-    stranger: Option<&ClientMount>,
+    former: Option<&ClientMount>,
 ) -> api::ResourceError {
     let count: i64 =
         allocations.iter().filter(|one| one.rabbit == rabbit).map(|one| one.count).sum();
     let all = format!(
         "Too many clients for storage: {compute} is served by {rabbit}, where Servers asks for {count} allocations, all in use"
     );
-    wlm(match stranger {
+    wlm(match former {
         Some(mount) => format!(
             "{all}: ClientMount {}/{} has one, whose node Computes does not name any more; name it, or delete the ClientMount",
             mount.spec.node,

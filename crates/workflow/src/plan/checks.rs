@@ -19,7 +19,7 @@ use crate::{
 
 type Checked = Result<(), ResourceError>;
 
-/// Checks a Servers against its breakdown, the job and the machine. Of storage that is being made, only what it asks for.
+/// Checks a Servers against its breakdown, the job and the system. Of storage that is being made, only what it asks for.
 ///
 /// # Errors
 /// What is wrong: the field, its value, and the remedy.
@@ -201,6 +201,11 @@ pub fn serves(rabbit: &str, storage: &Storage) -> Checked {
 /// The rabbit, and how much of it is missing.
 pub fn space(view: &View<'_>, servers: &Servers) -> Checked {
     let asking: ObjectKey = (servers.namespace().unwrap_or_default(), servers.name_any());
+    if let Some((namespace, name)) = view.site.ledger.doubt_before(&asking) {
+        return Err(passing(format!(
+            "Servers {namespace}/{name} cannot be read, and nobody knows what it takes of which rabbit: correct it, or tear its workflow down; nothing new is placed before"
+        )));
+    }
     let mut needed: BTreeMap<&str, i64> = BTreeMap::new();
     for set in &servers.spec.allocation_sets {
         for one in &set.storage {

@@ -1,10 +1,12 @@
 //! `container`: containers on the rabbits of the job's computes, beside its data.
 //!
-//! A Job does what a Job does: it starts a container again that failed, and ends one at its deadline. The deadline of the start
-//! stands in the Job from the beginning, is taken out once all containers are ready, and that of the end put in in PostRun: so
+//! Kubernetes runs them as Jobs, or each rabbit's agent does, as a NodeContainers says. A Job does what a Job does, and so does an
+//! agent: it starts a container again that failed, and ends one at its deadline. The deadline of the start
+//! stands there from the beginning, is taken out once all containers are ready, and that of the end put in in PostRun: so
 //! nobody counts seconds here.
 
 mod mpi;
+mod part;
 mod ports;
 mod run;
 mod storages;
@@ -15,14 +17,14 @@ use api::{
     NnfContainerProfile, NnfContainerProfileBody, NnfContainerProfileData, ResourceError,
     WorkflowState, nnf_container_profile::NnfMpiSpec,
 };
-use containers::{
-    NameFault, environment, names, objects,
-    outcome::{State, rabbit_of, state, told},
-};
+use containers::{NameFault, Run, environment, names, objects, on_rabbit, outcome::State};
 use directive::{Command, Container};
-use k8s_openapi::{api::batch::v1::Job, jiff::Timestamp};
+use k8s_openapi::jiff::Timestamp;
 
-use self::run::Parts;
+use self::{
+    part::{Part, all},
+    run::Parts,
+};
 pub use self::{
     ports::is_cooling,
     storages::{holds, rabbits, without_held},
@@ -105,19 +107,25 @@ fn possible(
             "command container: no containers run here; leave the directive out, or the administrator starts the coordinator with --container-namespace",
         ));
     };
-    if view.namespace() != containers.namespace {
+    let elsewhere = containers.namespace.as_ref().filter(|one| **one != view.namespace());
+    if let Some(namespace) = elsewhere {
         return Err(user(format!(
-            "command container: containers run in the Kubernetes namespace {} only, and this workflow is in {}",
-            containers.namespace,
+            "command container: containers run in the Kubernetes namespace {namespace} only, and this workflow is in {}",
             view.namespace()
         )));
     }
     storages::check(container)?;
-    let faults = containers::check::faults(template.data(), view.workflow.spec.user_id);
+    let mut faults = containers::check::faults(template.data(), view.workflow.spec.user_id);
+    if containers.namespace.is_none() {
+        faults.extend(containers::check::on_rabbits(template.data()));
+    } else {
+        faults.extend(containers::check::on_kubernetes(template.data()));
+    }
     if let Some(fault) = faults.first() {
         return Err(user(format!("argument profile={}: {fault}", container.profile)));
     }
-    if template.data().mpi_spec.is_some() && containers.podhelper_image.is_none() {
+    let has_podhelper = containers.namespace.is_none() || containers.podhelper_image.is_some();
+    if template.data().mpi_spec.is_some() && !has_podhelper {
         return Err(run::no_podhelper(&container.profile));
     }
     named(view, template).map_err(|fault| user(fault.to_string()))
@@ -153,23 +161,35 @@ fn start(view: &View<'_>, index: usize, container: &Container, now: Timestamp) -
         of.service.is_none().then(|| Change::create(&objects::service(&run))),
         of.config_map.is_none().then(|| Change::create(&objects::config_map(&run))),
     ];
+    let files = files.into_iter().flatten().filter(|_| parts.on_kubernetes());
     let mounted = storages::mounted(view, container, run.rabbits());
-    let all = Progress::default().with(files.into_iter().flatten()).and(mounted);
+    let all = Progress::default().with(files).and(mounted);
     all.then(|| {
-        let missing = (0..run.placement.len()).filter_map(|place| {
-            let job = objects::job(&run, place)?;
-            let is_there = of.jobs.contains_key(job.metadata.name.as_deref()?);
-            (!is_there).then(|| Change::create(&job))
-        });
-        let missing: Vec<Change> = missing.collect();
-        if missing.is_empty() {
-            let names = run.rabbits().map(|rabbit| names::job(parts.workflow(), rabbit));
-            let jobs: Vec<&Job> = names.filter_map(|name| Some(&**of.jobs.get(&name)?)).collect();
-            ready(of, &jobs)
-        } else {
-            Progress::default().with(missing)
+        let mut missing = Vec::new();
+        let mut there = Vec::new();
+        for (place, rabbit) in run.rabbits().enumerate() {
+            let part = if parts.on_kubernetes() {
+                of.jobs.get(&names::job(parts.workflow(), rabbit)).map(|job| Part::Job(job))
+            } else {
+                let at = (rabbit.to_owned(), on_rabbit::name(&run));
+                of.on_rabbits.get(&at).map(|one| Part::Agent(one))
+            };
+            match part {
+                Some(part) => there.push(part),
+                None => missing.extend(made(&parts, &run, place)),
+            }
         }
+        if missing.is_empty() { ready(of, &there) } else { Progress::default().with(missing) }
     })
+}
+
+/// Makes the containers of the rabbit at this place of a run.
+fn made(parts: &Parts<'_>, run: &Run<'_>, place: usize) -> Option<Change> {
+    if parts.on_kubernetes() {
+        objects::job(run, place).map(|job| Change::create(&job))
+    } else {
+        on_rabbit::containers(run, place).map(|one| Change::create(&one))
+    }
 }
 
 /// The part for MPI of a directive's profile.
@@ -177,23 +197,26 @@ fn mpi_of<'a>(view: &'a View<'_>, index: usize) -> Option<&'a NnfMpiSpec> {
     view.directives[index].containers.profile.as_ref()?.data().mpi_spec.as_ref()
 }
 
-/// Whether the containers of all of these Jobs are ready, or have ended; how they ended is told in PostRun.
-fn ready(of: &Objects, jobs: &[&Job]) -> Progress {
-    if let Some(job) = jobs.iter().find(|job| state(job) == State::TooLate) {
-        let rabbit = rabbit_of(job);
-        let limit = job.spec.as_ref().and_then(|spec| spec.active_deadline_seconds).unwrap_or(0);
+/// Whether all of these containers are ready, or have ended; how they ended is told in PostRun.
+fn ready(of: &Objects, all: &[Part<'_>]) -> Progress {
+    if let Some(part) = all.iter().find(|part| part.state() == State::TooLate) {
+        let (rabbit, limit) = (part.rabbit(), part.deadline().unwrap_or(0));
         let what = format!("container on {rabbit} was not ready after {limit} seconds");
-        return Progress::failed(user(with(what, pods(of, job))));
+        return Progress::failed(user(with(what, part.told(of))));
     }
-    let starting = || jobs.iter().filter(|job| state(job) == State::Starting);
-    if let Some(job) = starting().next() {
-        let rabbit = rabbit_of(job);
-        let names = some_of(starting().map(|job| rabbit_of(job)));
-        let why = pods(of, job).map(|why| format!("; {rabbit}: {why}")).unwrap_or_default();
+    if let Some(part) = all.iter().find(|part| part.state() == State::Unprepared) {
+        return Progress::failed(user(unprepared(of, *part)));
+    }
+    let starting = || all.iter().filter(|part| part.state() == State::Starting);
+    if starting().next().is_some() {
+        let names = some_of(starting().map(|part| part.rabbit()));
+        // The first that says why.
+        let why = |part: &Part<'_>| Some(format!("; {}: {}", part.rabbit(), part.told(of)?));
+        let why = starting().find_map(why).unwrap_or_default();
         return Progress::wait(format!("containers on {names}{why}"));
     }
-    let running = jobs.iter().filter(|job| state(job) == State::Ready);
-    Progress::default().with(running.filter_map(|job| with_deadline(job, None)))
+    let running = all.iter().filter(|part| part.state() == State::Ready);
+    Progress::default().with(running.filter_map(|part| part.with_deadline(None)))
 }
 
 /// Waits until all containers have ended, and tells how.
@@ -205,62 +228,69 @@ fn end(view: &View<'_>, index: usize, now: Timestamp) -> Progress {
     if let Some(mpi) = &profile.mpi_spec {
         return mpi::end(view, index, profile, mpi, now);
     }
-    if of.jobs.is_empty() && is_completed(view, index, "PreRun") {
+    if all(of).next().is_none() && is_completed(view, index, "PreRun") {
         return Progress::failed(internal(
             "the containers' Jobs are gone: how they ended is not known",
         ));
     }
-    let failed = of.jobs.values().find(|job| matches!(state(job), State::Failed | State::TooLate));
-    if let Some(job) = failed {
-        return Progress::failed(user(why(of, job, profile)));
+    let has_failed = |state| matches!(state, State::Failed | State::TooLate | State::Unprepared);
+    let failed = all(of).find(|part| has_failed(part.state()));
+    if let Some(part) = failed {
+        return Progress::failed(user(why(of, part, profile)));
     }
-    let running = of.jobs.values().filter(|job| !state(job).is_ended());
-    awaited(&running.map(|job| &**job).collect::<Vec<_>>(), profile, now)
+    let running: Vec<Part<'_>> = all(of).filter(|part| !part.state().is_ended()).collect();
+    awaited(&running, profile, now)
 }
 
-/// Waits for the end of these Jobs, and gives each the deadline of the end.
-fn awaited(running: &[&Job], profile: &NnfContainerProfileData, now: Timestamp) -> Progress {
+/// Waits for the end of these containers, and gives each the deadline of the end.
+fn awaited(running: &[Part<'_>], profile: &NnfContainerProfileData, now: Timestamp) -> Progress {
     let limit = profile.post_run_timeout_seconds.unwrap_or(objects::TIMEOUT);
     if limit == 0 || running.is_empty() {
         return Progress::default();
     }
-    let rabbits = some_of(running.iter().map(|job| rabbit_of(job)));
+    let rabbits = some_of(running.iter().map(|part| part.rabbit()));
     let start = profile.pre_run_timeout_seconds.unwrap_or(objects::TIMEOUT);
-    let changes = running.iter().filter_map(|job| {
-        let now_set = job.spec.as_ref().and_then(|spec| spec.active_deadline_seconds);
-        // That of the start stands in a Job that was never ready.
-        let is_set = now_set.is_some_and(|seconds| seconds != start);
-        let began = job.status.as_ref().and_then(|status| status.start_time.as_ref())?;
-        let age = now.duration_since(began.0).as_secs().max(0);
-        (!is_set).then(|| with_deadline(job, Some(age.saturating_add(limit)))).flatten()
+    let changes = running.iter().filter_map(|part| {
+        // That of the start stands where they were never ready.
+        let is_set = part.deadline().is_some_and(|seconds| seconds != start);
+        let age = now.duration_since(part.started()?).as_secs().max(0);
+        (!is_set).then(|| part.with_deadline(Some(age.saturating_add(limit)))).flatten()
     });
     Progress::wait(format!("containers on {rabbits} to end")).with(changes)
 }
 
-/// How a container ended that did not end well.
-fn why(of: &Objects, job: &Job, profile: &NnfContainerProfileData) -> String {
-    let rabbit = rabbit_of(job);
-    let what = if state(job) == State::TooLate {
+/// How containers ended that did not end well.
+fn why(of: &Objects, part: Part<'_>, profile: &NnfContainerProfileData) -> String {
+    let rabbit = part.rabbit();
+    if part.state() == State::Unprepared {
+        return unprepared(of, part);
+    }
+    let what = if part.state() == State::TooLate {
         let limit = profile.post_run_timeout_seconds.unwrap_or(objects::TIMEOUT);
         format!("container on {rabbit} failed to complete after {limit} seconds")
     } else {
         let attempts = profile.retry_limit.saturating_add(1);
         format!("container on {rabbit} failed to run successfully after {attempts} attempts")
     };
-    with(what, pods(of, job))
+    with(what, part.told(of))
+}
+
+/// Why containers were not started.
+fn unprepared(of: &Objects, part: Part<'_>) -> String {
+    with(format!("containers on {} were not started", part.rabbit()), part.told(of))
 }
 
 /// Removes the containers and what they were made from, and gives their ports back.
 pub fn removed(view: &View<'_>, index: usize, now: Timestamp) -> Progress {
     let of = &view.directives[index].containers;
-    let jobs = of.jobs.values().filter_map(|job| Change::delete(&**job));
+    let running = all(of).filter_map(Part::removed);
     let files = of.service.iter().filter_map(|one| Change::delete(&**one));
     let files = files.chain(of.network_policy.iter().filter_map(|one| Change::delete(&**one)));
     let config_maps = of.config_map.iter().chain(of.attempts.values());
     let files = files.chain(config_maps.filter_map(|one| Change::delete(&**one)));
-    let changes: Vec<Change> = jobs.chain(files).collect();
+    let changes: Vec<Change> = running.chain(files).collect();
     if !of.is_gone() {
-        let rabbits = some_of(of.jobs.values().map(|job| rabbit_of(job)));
+        let rabbits = some_of(all(of).map(Part::rabbit));
         return Progress::wait(format!("containers on {rabbits} to end")).with(changes);
     }
     Progress::default().with(changes).with(ports::returned(view, now))
@@ -285,20 +315,9 @@ fn command(line: &str) -> Option<Container> {
     }
 }
 
-fn pods(of: &Objects, job: &Job) -> Option<String> {
-    let pods = of.pods.get(job.metadata.name.as_deref()?)?;
-    told(pods.iter().map(|pod| &**pod))
-}
-
 fn with(text: String, more: Option<String>) -> String {
     match more {
         Some(more) => format!("{text}: {more}"),
         None => text,
     }
-}
-
-fn with_deadline(job: &Job, seconds: Option<i64>) -> Option<Change> {
-    let mut after = job.clone();
-    after.spec.get_or_insert_default().active_deadline_seconds = seconds;
-    Change::patch(job, &after)
 }

@@ -15,10 +15,11 @@ use kube::ResourceExt;
 pub use self::maker::{Maker, Waited};
 use crate::{
     change::Change,
-    names::job_id,
+    names::{job_id, of_directive},
     plan::{
         allocation::{Allocation, Slot, allocations, assigned},
         checks, lustre,
+        proposal::without_servers,
         setup::lost,
     },
     profile::overrides,
@@ -67,7 +68,8 @@ pub fn clients<'a>(
 ) -> (Progress, Option<Slots<'a>>) {
     let group = &view.directives[index].storage;
     let Some(servers) = &group.servers else {
-        return (Progress::wait("its Servers, which is gone"), None);
+        let servers = (view.namespace(), of_directive(&view.workflow, index));
+        return (without_servers(view.site, &servers), None);
     };
     if let Err(error) = servers.spec.allocation_sets.iter().try_for_each(checks::counts) {
         return (Progress::failed(error), None);

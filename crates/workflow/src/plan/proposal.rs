@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use api::{
     Computes, ComputesBody, DirectiveBreakdown, DirectiveBreakdownSpec, DirectiveBreakdownStatus,
-    NnfStorageProfile, NnfStorageProfileBody, Servers, ServersSpec, WorkflowState,
+    NnfStorageProfile, NnfStorageProfileBody, ResourceError, Servers, ServersSpec, WorkflowState,
     directive_breakdown::{
         AccessPriority, AccessType, AllocationSetColocation, AllocationSetConstraints,
         AllocationStrategy, ColocationType, ComputeBreakdown, ComputeConstraints,
@@ -12,6 +12,7 @@ use api::{
         StorageLifetime,
     },
 };
+use controller::ObjectKey;
 use directive::{
     FileSystem, Jobdw,
     breakdown::{Access, AllocationSet, Strategy, Way, access, of_jobdw},
@@ -25,7 +26,8 @@ use crate::{
     names::{SERVERS_FINALIZER, of_directive, owned, reference, with_directive},
     plan::{is_held, without_finalizer},
     profile::{admission, sizes},
-    progress::{Outcome, Progress, user},
+    progress::{Outcome, Progress, passing, user},
+    site::Site,
     view::{Group, View},
 };
 
@@ -72,6 +74,10 @@ pub fn known(view: &View<'_>) -> Known {
 /// Makes the objects of a directive that are missing, and fills its breakdown in.
 pub fn objects(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
     let of = &view.directives[index];
+    let at = (view.namespace(), of_directive(&view.workflow, index));
+    if let Some(error) = unread_servers(view.site, &at) {
+        return Progress::failed(error);
+    }
     let Some(profile) = of.storage.profile.clone().or_else(|| template(view, jobdw)) else {
         return Progress::failed(user(
             "the site's default NnfStorageProfile went: name one with profile=NAME",
@@ -113,6 +119,20 @@ pub(super) fn pinned(template: &NnfStorageProfile, metadata: ObjectMeta) -> NnfS
     let mut data = template.data().clone();
     (data.pinned, data.default) = (true, false);
     NnfStorageProfile { metadata, spec: NnfStorageProfileBody { data: data.into() } }
+}
+
+/// What is to be done about a Servers that is there and cannot be read.
+pub(super) fn unread_servers(site: &Site, at: &ObjectKey) -> Option<ResourceError> {
+    let (namespace, name) = site.unread_servers.get(at)?;
+    Some(passing(format!(
+        "Servers {namespace}/{name} cannot be read: correct it, and this goes on"
+    )))
+}
+
+/// The wait for a Servers that was filled in once and is not there any more, or cannot be read.
+pub(super) fn without_servers(site: &Site, at: &ObjectKey) -> Progress {
+    let error = unread_servers(site, at);
+    error.map_or_else(|| Progress::wait("its Servers, which is gone"), Progress::failed)
 }
 
 /// A Servers to fill in. One that somebody deleted holds its name until nothing is left of its storage, and is then made anew.

@@ -27,12 +27,12 @@ use crate::{
 
 /// Places, checks and makes the storage of a directive.
 pub fn storage(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
-    // Whatever of it somebody deleted since Proposal.
-    proposal::objects(view, index, jobdw).then(|| made_from(view, index, jobdw))
+    // The engine first makes again what somebody deleted since Proposal.
+    proposal::objects(view, index, jobdw).then(|| proposed_storage(view, index, jobdw))
 }
 
-/// The same, from the objects of Proposal.
-pub fn made_from(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
+/// Places, checks and makes the storage that the objects of Proposal ask for.
+pub fn proposed_storage(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
     let of = &view.directives[index];
     let sets = of.breakdown.as_ref().and_then(|one| one.status.as_ref()?.storage.as_ref());
     let (Some(servers), Some(profile), Some(sets)) =
@@ -317,12 +317,15 @@ impl Group {
     }
 }
 
-/// An error of a node, with its name.
+/// An error of a node, with its name, which our agents' messages have already.
 pub fn of_node(node: &str, error: &ResourceError) -> ResourceError {
-    let told = error.user_message.as_ref().map(|message| format!("Node: {node}: {message}"));
+    let named = |message: &str| {
+        let own = message.strip_prefix(node).and_then(|rest| rest.strip_prefix(": "));
+        format!("Node: {node}: {}", own.unwrap_or(message))
+    };
     ResourceError {
-        debug_message: format!("Node: {node}: {}", error.debug_message),
-        user_message: told,
+        debug_message: named(&error.debug_message),
+        user_message: error.user_message.as_deref().map(named),
         ..error.clone()
     }
 }

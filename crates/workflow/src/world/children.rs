@@ -23,6 +23,7 @@ pub(super) struct Children {
     pub(super) file_systems: BTreeSet<ObjectKey>,
     pub(super) mounts: BTreeSet<ObjectKey>,
     pub(super) mgts: BTreeSet<ObjectKey>,
+    pub(super) on_rabbits: BTreeSet<ObjectKey>,
     pub(super) jobs: BTreeSet<ObjectKey>,
     pub(super) pods: BTreeSet<ObjectKey>,
     pub(super) config_maps: BTreeSet<ObjectKey>,
@@ -37,6 +38,7 @@ impl Children {
             && self.file_systems.is_empty()
             && self.mounts.is_empty()
             && self.mgts.is_empty()
+            && self.on_rabbits.is_empty()
             && self.jobs.is_empty()
             && self.pods.is_empty()
             && self.config_maps.is_empty()
@@ -84,6 +86,7 @@ impl World {
             computes: own(self.computes.get(namespace, name), &uid),
             directives,
             leftovers: groups.into_values().collect(),
+            left_containers: self.left_containers(&(namespace.clone(), name.clone()), &uid),
             workflow,
         })
     }

@@ -3,10 +3,10 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use api::{
-    NnfContainerProfile, NnfPortManager, Workflow,
+    NnfContainerProfile, NnfPortManager, NodeContainers, RabbitLabels, Workflow,
     names::{NNF_PORT_MANAGER, PROFILE_TEMPLATE_NAMESPACE, label},
 };
-use controller::{Change, Object, Store};
+use controller::{Change, Object, ObjectKey, Store};
 use k8s_openapi::api::{
     batch::v1::Job,
     core::v1::{ConfigMap, Pod, Secret, Service},
@@ -35,7 +35,15 @@ impl World {
             config_map: own(self.config_maps.get(&namespace, &of), &uid),
             ..Containers::default()
         };
+        let mut unreadable = self.on_rabbits.unreadable();
+        containers.has_unreadable =
+            unreadable.any(|metadata| metadata.labels.as_ref().is_some_and(&mine));
         let Some(children) = self.children.get(&(namespace, name)) else { return containers };
+        let on_rabbits = children.on_rabbits.iter();
+        for at in on_rabbits {
+            let one = self.on_rabbits.get(&at.0, &at.1).filter(|one| mine(one.labels()));
+            containers.on_rabbits.extend(one.map(|one| (at.clone(), one.clone())));
+        }
         let jobs = children.jobs.iter().filter_map(|at| self.jobs.get(&at.0, &at.1));
         for job in jobs.filter(|one| mine(one.labels())) {
             containers.jobs.insert(job.name_any(), job.clone());
@@ -53,6 +61,14 @@ impl World {
             containers.pods.entry(job).or_default().push(pod.clone());
         }
         containers
+    }
+
+    /// What agents still run for earlier workflows of this name: of any but the one with this uid.
+    #[must_use]
+    pub fn left_containers(&self, workflow: &ObjectKey, uid: &str) -> Vec<Arc<NodeContainers>> {
+        let places = self.children.get(workflow).into_iter().flat_map(|of| &of.on_rabbits);
+        let all = places.filter_map(|at| self.on_rabbits.get(&at.0, &at.1));
+        all.filter(|one| one.label(label::WORKFLOW_UID) != Some(uid)).cloned().collect()
     }
 
     /// Persistent storage that containers may have let go of: its own plan unmounts it.
@@ -114,6 +130,17 @@ impl Kept for NnfPortManager {
         // Nobody stands in a new one yet, not even who made it and waits for it.
         let is_new = change.new.as_ref().is_some_and(|record| record.status.is_none());
         requesters.chain([if is_new { Wake::Waiting } else { Wake::Failing }]).collect()
+    }
+}
+
+impl Kept for NodeContainers {
+    fn store(world: &mut World) -> &mut Store<Self> {
+        &mut world.on_rabbits
+    }
+
+    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        let wakes = world.child(change, |children| &mut children.on_rabbits);
+        wakes.into_iter().chain(world.wake_freed(change)).collect()
     }
 }
 

@@ -57,7 +57,7 @@ impl Site {
         site.create::<SystemConfiguration>("default", system).await;
         let settings = Settings {
             containers: Some(Containers {
-                namespace: "default".to_owned(),
+                namespace: Some("default".to_owned()),
                 cluster_domain: "cluster.local".to_owned(),
                 podhelper_image: Some("registry.example/podhelper:1".to_owned()),
             }),

@@ -51,6 +51,41 @@ fn a_mount_that_somebody_deletes_comes_back_on_its_own_allocation() {
     site.remove("w");
 }
 
+/// Who has which directory of the rabbit's tree.
+fn links(site: &Site) -> Vec<String> {
+    let mounts = &site.get("ClientMount", "r", "default-w-0-servers")["spec"]["mounts"];
+    let of = mounts.as_array().unwrap().iter();
+    of.map(|one| one["compute"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+#[test]
+fn the_rabbits_tree_links_to_who_has_an_allocation_now() {
+    for kind in ["raw", "gfs2"] {
+        let mut site = Site::new(3, 100 * GIB);
+        site.bring("w", &[directive(kind, "scratch")], "PreRun", &["c1", "c2"]);
+        assert_eq!(links(&site), ["c1", "c2"], "{kind}");
+        // Another takes the place of one.
+        site.fill_computes("w", &["c3", "c2"]);
+        site.settle();
+        assert_eq!(links(&site), ["c1", "c2"], "{kind}: it may still have it mounted");
+        site.delete(&at("ClientMount", "c1", "default-w-0-computes"));
+        site.settle();
+        assert_eq!(links(&site), ["c3", "c2"], "{kind}");
+        assert!(site.is_ready("w", "PreRun"), "{kind}: {:?}", site.told("w"));
+        // One is lost: its data may be of use to somebody.
+        site.fill_computes("w", &["c2"]);
+        site.settle();
+        assert_eq!(links(&site), ["c3", "c2"], "{kind}");
+        // The only one that is left gets the first allocation: it has no second link.
+        for compute in ["c2", "c3"] {
+            site.delete(&at("ClientMount", compute, "default-w-0-computes"));
+        }
+        site.settle();
+        assert_eq!(links(&site), ["c2", ""], "{kind}");
+        site.remove("w");
+    }
+}
+
 #[test]
 fn nobody_gets_an_allocation_beside_a_mount_that_cannot_be_read() {
     let mut site = Site::new(2, 100 * GIB);

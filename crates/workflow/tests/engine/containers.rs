@@ -2,6 +2,7 @@
 
 mod ends;
 mod mpi;
+mod on_rabbits;
 mod ports;
 mod refused;
 
@@ -16,11 +17,11 @@ use crate::{
 const BESIDE_KEPT: &str = "#DW container name=beside profile=app DW_PERSISTENT_kept=kept";
 
 /// A site with two rabbits, `r` with `c1` and `c2` and `s` with `d1`, where containers run.
-fn site() -> Site {
+pub(crate) fn site() -> Site {
     let mut site = Site::new(2, 100 * GIB);
     site.add_rabbit("s", &["d1".to_owned()], 100 * GIB);
     site.containers = Some(Containers {
-        namespace: "default".to_owned(),
+        namespace: Some("default".to_owned()),
         cluster_domain: "cluster.local".to_owned(),
         podhelper_image: Some("registry.example/podhelper:1".to_owned()),
     });
@@ -94,11 +95,11 @@ impl Site {
 }
 
 /// 1,800,000,000 is when the site's clock starts.
-fn running() -> Value {
+pub(crate) fn running() -> Value {
     json!({"active": 1, "ready": 1, "startTime": "2027-01-15T08:00:00Z"})
 }
 
-fn complete() -> Value {
+pub(crate) fn complete() -> Value {
     json!({"succeeded": 1, "ready": 0, "conditions": [
         {"type": "SuccessCriteriaMet", "status": "True", "reason": "CompletionsReached"},
         {"type": "Complete", "status": "True", "reason": "CompletionsReached"}]})

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::{
     ClientMount, Computes, DWDirectiveRule, DirectiveBreakdown, NnfContainerProfile, NnfLustreMgt,
     NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
-    PersistentStorageInstance, Servers, Storage, SystemConfiguration, SystemStatus, Workflow,
+    NodeContainers, PersistentStorageInstance, Servers, Storage, SystemConfiguration, SystemStatus,
+    Workflow,
 };
 use controller::Event;
 use k8s_openapi::api::{
@@ -13,7 +14,6 @@ use k8s_openapi::api::{
     core::v1::{ConfigMap, Pod, Service},
     networking::v1::NetworkPolicy,
 };
-use serde_json::Value;
 use workflow::{
     Containers, IndexNames,
     plan::plan_key,
@@ -21,7 +21,10 @@ use workflow::{
     world::{Kept, Key, Wake, World},
 };
 
-use crate::site::{At, Site, read};
+use crate::{
+    site::{At, Site, read},
+    stored::Stored,
+};
 
 /// An engine that runs, unless it was not started yet.
 #[derive(Debug, Default)]
@@ -46,7 +49,7 @@ impl Clone for Live {
 struct Running {
     world: World,
     /// What its watches brought.
-    seen: BTreeMap<At, Value>,
+    seen: BTreeMap<At, Stored>,
     /// What it could not read when it started.
     unreadable: Vec<At>,
     /// Where it was told to run containers.
@@ -74,13 +77,13 @@ impl Running {
     /// Takes in what changed since it was last asked.
     fn hear(&mut self, site: &Site) {
         // One of the same name is another object.
-        let is_gone = |at: &At, object: &Value| {
+        let is_gone = |at: &At, object: &Stored| {
             let now = site.objects.get(at);
             now.is_none_or(|now| now["metadata"]["uid"] != object["metadata"]["uid"])
         };
         let gone: Vec<_> = self.seen.extract_if(.., |at, object| is_gone(at, object)).collect();
-        let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
-        let differs = |at: &At, object: &Value| {
+        let version = |object: &Stored| object["metadata"]["resourceVersion"].clone();
+        let differs = |at: &At, object: &Stored| {
             self.seen.get(at).is_none_or(|seen| version(seen) != version(object))
         };
         let changed = site.objects.iter().filter(|(at, object)| differs(at, object));
@@ -95,11 +98,11 @@ impl Running {
     }
 }
 
-fn tell(world: &mut World, at: &At, object: &Value, how: (bool, bool)) -> Vec<Wake> {
+fn tell(world: &mut World, at: &At, object: &Stored, how: (bool, bool)) -> Vec<Wake> {
     fn of<K: Kept>(
         world: &mut World,
         at: &At,
-        object: &Value,
+        object: &Stored,
         (is_readable, is_gone): (bool, bool),
     ) -> Vec<Wake> {
         let item = read::<K>(at, object, is_readable);
@@ -123,13 +126,14 @@ fn tell(world: &mut World, at: &At, object: &Value, how: (bool, bool)) -> Vec<Wa
         "DWDirectiveRule" => of::<DWDirectiveRule>(world, at, object, how),
         "NnfContainerProfile" => of::<NnfContainerProfile>(world, at, object, how),
         "NnfPortManager" => of::<NnfPortManager>(world, at, object, how),
+        "NodeContainers" => of::<NodeContainers>(world, at, object, how),
         "Job" => of::<Job>(world, at, object, how),
         "Pod" => of::<Pod>(world, at, object, how),
         "Service" => of::<Service>(world, at, object, how),
         "NetworkPolicy" => of::<NetworkPolicy>(world, at, object, how),
         "ConfigMap" => of::<ConfigMap>(world, at, object, how),
         "Secret" if how.1 => Vec::new(),
-        "Secret" => world.keys_made(&serde_json::from_value(object.clone()).unwrap()),
+        "Secret" => world.keys_made(&serde_json::from_value((**object).clone()).unwrap()),
         other => panic!("the engine does not watch {other}"),
     }
 }

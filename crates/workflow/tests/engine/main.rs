@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod computes;
+mod conflicts;
 mod containers;
 mod docs;
 mod faults;
@@ -17,5 +18,6 @@ mod refusals;
 mod samples;
 mod scale;
 mod site;
+mod stored;
 mod switch;
 mod unreadable;

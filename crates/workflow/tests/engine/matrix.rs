@@ -169,10 +169,7 @@ const ROWS: [(&str, Row); 64] = [
         "28 GFS2 and Lustre with containers",
         Elsewhere(&[
             BESIDE,
-            (
-                "containers.rs",
-                "containers_run_beside_persistent_storage_and_keep_it_mounted_on_their_rabbits",
-            ),
+            ("conflicts.rs", "one_container_uses_a_jobs_gfs2_and_persistent_lustre_together"),
         ]),
     ),
     ("29 GFS2 and Lustre with MPI containers", Elsewhere(&[MPI_LIFE])),
@@ -363,7 +360,7 @@ fn site() -> Site {
     other["data"]["default"] = json!(false);
     site.put(other);
     site.containers = Some(Containers {
-        namespace: "default".to_owned(),
+        namespace: Some("default".to_owned()),
         cluster_domain: "cluster.local".to_owned(),
         podhelper_image: Some("registry.example/podhelper:1".to_owned()),
     });

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use api::{
     ClientMount, Computes, DWDirectiveRule, DirectiveBreakdown, NnfContainerProfile, NnfLustreMgt,
     NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
-    PersistentStorageInstance, Servers, Storage, SystemConfiguration, SystemStatus, Workflow,
+    NodeContainers, PersistentStorageInstance, Servers, Storage, SystemConfiguration, SystemStatus,
+    Workflow, names::finalizer,
 };
 use controller::{Event, Item, Unreadable};
 use k8s_openapi::{
@@ -26,7 +27,7 @@ use workflow::{
     world::{Kept, Key, World},
 };
 
-use crate::live::Live;
+use crate::{live::Live, stored::Stored};
 
 /// Kind, namespace, name.
 pub(crate) type At = (String, String, String);
@@ -34,7 +35,7 @@ pub(crate) type At = (String, String, String);
 /// The whole site.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Site {
-    pub(crate) objects: BTreeMap<At, Value>,
+    pub(crate) objects: BTreeMap<At, Stored>,
     version: u64,
     /// Writes of the engine that were stored.
     pub(crate) writes: usize,
@@ -113,6 +114,7 @@ impl Site {
             "Job" => "batch/v1",
             "NetworkPolicy" => "networking.k8s.io/v1",
             "Pod" | "Service" | "ConfigMap" | "Secret" => "v1",
+            "NodeContainers" => "warren.nnf.cray.hpe.com/v1alpha1",
             kind if kind.starts_with("Nnf") => "nnf.cray.hpe.com/v1alpha11",
             _ => "dataworkflowservices.github.io/v1alpha7",
         };
@@ -123,7 +125,7 @@ impl Site {
         metadata["generation"] = json!(1);
         let text = |field: &str| metadata[field].as_str().unwrap().to_owned();
         let place = at(&kind, &text("namespace"), &text("name"));
-        self.objects.insert(place, object);
+        self.objects.insert(place, object.into());
     }
 
     pub(crate) fn get(&self, kind: &str, namespace: &str, name: &str) -> &Value {
@@ -212,7 +214,7 @@ impl Site {
                     .get(&place)
                     .ok_or_else(|| format!("{place:?} is not there"))?
                     .clone();
-                let mut new = old.clone();
+                let mut new = (*old).clone();
                 json_patch::patch(&mut new, patch).map_err(|error| error.to_string())?;
                 if new["metadata"]["resourceVersion"] != old["metadata"]["resourceVersion"] {
                     return Err(format!("{place:?} moved on"));
@@ -247,10 +249,31 @@ impl Site {
 
     fn act_on_job(&mut self, place: &At) -> bool {
         let is_going = |job: &Value| !job["metadata"]["deletionTimestamp"].is_null();
-        if self.pods_stay || !self.objects.get(place).is_some_and(is_going) {
+        if self.pods_stay || !self.objects.get(place).is_some_and(|job| is_going(job)) {
             return false;
         }
         self.edit(&place.0, &place.1, &place.2, |job| job["metadata"]["finalizers"] = json!([]));
+        self.collect();
+        true
+    }
+
+    /// A rabbit's agent takes containers up, and removes them.
+    fn act_on_containers(&mut self, place: &At) -> bool {
+        let Some(object) = self.objects.get(place) else { return false };
+        let is_going = !object["metadata"]["deletionTimestamp"].is_null();
+        let is_new = object["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty);
+        if is_going == is_new || is_going && self.pods_stay {
+            return false;
+        }
+        let now = self.now().to_string();
+        self.edit(&place.0, &place.1, &place.2, |object| {
+            if is_going {
+                object["metadata"]["finalizers"] = json!([]);
+            } else {
+                object["metadata"]["finalizers"] = json!([finalizer::NODE_CONTAINERS]);
+                object["status"] = json!({"state": "Starting", "attempt": 1, "startTime": now});
+            }
+        });
         self.collect();
         true
     }
@@ -260,7 +283,7 @@ impl Site {
         let of = |object: &Value| {
             object["metadata"]["labels"]["dataworkflowservices.github.io/owner.uid"].clone()
         };
-        let whose = self.objects.get(place).map(of);
+        let whose = self.objects.get(place).map(|object| of(object));
         let mounted: Vec<&str> = self
             .objects
             .iter()
@@ -279,7 +302,7 @@ impl Site {
                 assert!(mounted.is_empty(), "{change} while it is mounted on {mounted:?}");
             }
             Change::Patch(_, patch) if place.0 == "NnfNodeBlockStorage" => {
-                let mut after = self.objects[place].clone();
+                let mut after = (*self.objects[place]).clone();
                 json_patch::patch(&mut after, patch).unwrap();
                 let access = after["spec"]["allocations"].to_string();
                 assert_eq!(after["spec"]["allocations"][0]["access"][0], place.1);
@@ -309,6 +332,13 @@ impl Site {
         if !is_taken || !is_shown {
             return;
         }
+        let on_rabbit = self.objects.iter().filter(|((kind, rabbit, _), one)| {
+            let ends = ["Succeeded", "Failed", "TooLate", "Suspended"].map(|state| json!(state));
+            kind == "NodeContainers"
+                && *rabbit == place.1
+                && !ends.contains(&one["status"]["state"])
+        });
+        assert_eq!(on_rabbit.count(), 0, "{change} while a container runs there");
         let runs = self.objects.iter().filter(|((kind, ..), job)| {
             let conditions = job["status"]["conditions"].as_array();
             kind == "Job"
@@ -373,6 +403,7 @@ impl Site {
         self.list::<NnfContainerProfile>(&mut world);
         if self.containers.is_some() {
             self.list::<NnfPortManager>(&mut world);
+            self.list::<NodeContainers>(&mut world);
             self.list::<Job>(&mut world);
             self.list::<Pod>(&mut world);
             self.list::<Service>(&mut world);
@@ -468,6 +499,7 @@ impl Site {
                     json!({"ready": true, "health": health, "allocations": (0..count).map(|_| json!({"ready": true})).collect::<Vec<_>>()})
                 }),
                 "Job" => self.act_on_job(&place),
+                "NodeContainers" => self.act_on_containers(&place),
                 "NnfLustreMGT" if place.1 != "nnf-system" => self.act_on_mgt(&place),
                 "ClientMount" => self.act_on(&place, "nnf_clientmount", |object| {
                     let state = &object["spec"]["desiredState"];
@@ -537,13 +569,12 @@ fn mark(object: &mut Value, version: &mut u64) {
 }
 
 /// An object as the engine's watch brings it.
-pub(crate) fn read<K: Kept>(at: &At, object: &Value, is_readable: bool) -> Item<K> {
+pub(crate) fn read<K: Kept>(at: &At, object: &Stored, is_readable: bool) -> Item<K> {
     if !is_readable {
         let metadata = serde_json::from_value(object["metadata"].clone()).unwrap();
         return Err(Unreadable { metadata, why: "for the test".to_owned() });
     }
-    let read = serde_json::from_value::<K>(object.clone());
-    Ok(read.unwrap_or_else(|error| panic!("{at:?}: {error}")))
+    Ok(object.decode().unwrap_or_else(|error| panic!("{at:?}: {error}")))
 }
 
 fn block_status(object: &Value) -> Value {

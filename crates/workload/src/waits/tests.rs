@@ -147,6 +147,8 @@ fn without_drivers_the_engine_is_asked_for() {
     let lines = lines(json!({"state": "Setup", "ready": false}), Vec::new());
     assert_eq!(
         lines,
-        ["workflow/w: Setup is not ready; is a workflow engine running? See `coordinator --help`"]
+        [
+            "workflow/w: Setup is not ready; is a workflow engine running? See `coordinator --help-all`"
+        ]
     );
 }

@@ -14,12 +14,12 @@ use super::{
 impl Scene {
     /// What a kubelet puts into the pods' volumes.
     pub(super) fn write(&self, files: &[(String, String)]) {
-        for place in ["nnf/bin", "nnf/keys", "nnf/config", "nnf/scratch", "etc/mpi"] {
+        for place in ["nnf/bin", "nnf/keys", "nnf/config", "nnf/scratch", "etc/mpi", "tmp"] {
             fs::create_dir_all(self.path(place)).unwrap();
         }
         fs::set_permissions(self.path(""), Permissions::from_mode(0o755)).unwrap();
         // The first container of a pod writes its program as the job's user.
-        for place in ["nnf/bin", "nnf/scratch"] {
+        for place in ["nnf/bin", "nnf/scratch", "tmp"] {
             fs::set_permissions(self.path(place), Permissions::from_mode(0o777)).unwrap();
         }
         for (name, text) in files {

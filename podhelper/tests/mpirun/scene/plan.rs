@@ -34,7 +34,7 @@ pub(super) fn planned(
         number: 1,
         name: "demo-0-a1".to_owned(),
         keys: "demo-0-a1-keys".to_owned(),
-        image: "registry.example/podhelper:1".to_owned(),
+        image: Some("registry.example/podhelper:1".to_owned()),
     };
     let metadata = ObjectMeta { namespace: Some("default".to_owned()), ..ObjectMeta::default() };
     let run = Run {
@@ -47,6 +47,7 @@ pub(super) fn planned(
         storages: &[],
         placement: &placement,
         ports: &[],
+        network_port: None,
         attempt: Some(&attempt),
         cluster_domain: "cluster.local",
     };

@@ -49,7 +49,7 @@ fn site_lines_see_the_owner_and_the_temporary_mount() {
         hook.command.expand(&BTreeMap::new()),
         format!("chown 1050:1051 /mnt/temp/{}-0", samples::NAME)
     );
-    assert_eq!((hook.id.phase, hook.id.place), (Phase::PostSetup, 0));
+    assert_eq!((hook.id.phase, hook.id.index), (HookPoint::PostSetup, 0));
     let device = BTreeMap::from([("$DEVICE".to_owned(), "/dev/loop7".to_owned())]);
     assert_eq!(units[0].mkfs.as_ref().unwrap().expand(&device), "/dev/loop7");
 }
@@ -62,7 +62,7 @@ fn raw_has_no_mkfs_and_no_hook_that_needs_a_mount() {
     let units = made(&samples::node_storage(1, "raw"), &profile).unwrap();
     assert_eq!(
         (&units[0].mkfs, units[0].hooks.len(), units[0].hooks[0].id.phase),
-        (&None, 1, Phase::PostActivate)
+        (&None, 1, HookPoint::PostActivate)
     );
 }
 

@@ -120,9 +120,9 @@ fn the_first_object_target_of_all_sets_the_file_system_up() {
         let hook = first.hooks.iter().find(|hook| hook.id.phase == phase).unwrap();
         hook.command.expand(&BTreeMap::new())
     };
-    let setup = hook(Phase::PostSetup);
+    let setup = hook(HookPoint::PostSetup);
     assert_eq!(setup, format!("lfs setstripe -E 64K -L mdt {temporary}"));
-    assert_eq!(hook(Phase::PreTeardown), "echo 2");
+    assert_eq!(hook(HookPoint::PreTeardown), "echo 2");
     assert_eq!(second.client, None);
     assert!(line(&second.lines.mkfs).contains("--index=1 "), "{}", line(&second.lines.mkfs));
     assert_eq!(second.namespaces[0].nsid, 2);

@@ -10,7 +10,7 @@ use api::{Computes, Workflow};
 use futures::{StreamExt, TryStreamExt, stream};
 use kube::{
     Api, Client,
-    api::{DeleteParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams},
 };
 use serde_json::{Value, json};
 
@@ -18,6 +18,10 @@ use crate::workflow::AFTER_PROPOSAL;
 
 /// No workflow of a bench takes longer.
 const LONGEST: Duration = Duration::from_mins(10);
+
+/// To where everything is mounted, and from there to the end.
+const UP: &[&str] = &["Setup", "DataIn", "PreRun"];
+const DOWN: &[&str] = &["PostRun", "DataOut", "Teardown"];
 
 /// Drives workflows of one directive.
 #[derive(Debug)]
@@ -59,22 +63,51 @@ impl Driver {
         lanes: usize,
         computes: impl Fn(usize) -> Vec<String>,
     ) -> anyhow::Result<()> {
-        let lanes = lanes.min(count);
         let computes = &computes;
-        let lane = |lane: usize| async move {
-            let computes = computes(lane);
-            for number in (lane..count).step_by(lanes) {
-                let name = format!("w{number}");
-                self.live(&name, &computes).await.with_context(|| name.clone())?;
-                self.delete(&name).await.with_context(|| name.clone())?;
-            }
-            anyhow::Ok(())
-        };
-        stream::iter((0..lanes).map(lane)).buffer_unordered(lanes).try_collect().await
+        in_lanes(count, lanes, |lane, name| async move {
+            self.live(&name, &computes(lane)).await?;
+            self.delete(&name).await
+        })
+        .await
+    }
+
+    /// The same, where all are in PreRun before the first of them goes on: then `look` is called.
+    pub(super) async fn together<T>(
+        &self,
+        count: usize,
+        lanes: usize,
+        computes: impl Fn(usize) -> Vec<String>,
+        look: impl FnOnce() -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let computes = &computes;
+        in_lanes(count, lanes, |lane, name| async move {
+            let version = self.create(&name).await?;
+            self.advance("Proposal", &name, &computes(lane), &version, UP).await
+        })
+        .await?;
+        let seen = look()?;
+        in_lanes(count, lanes, |lane, name| async move {
+            // The version of the list: the object's own is too old to watch from when thousands of writes came since.
+            let only = ListParams::default().fields(&format!("metadata.name={name}"));
+            let version = self.workflows.list(&only).await?.metadata.resource_version;
+            let (first, rest) = DOWN.split_first().context("a state")?;
+            self.ask(&name, first).await?;
+            let version = version.context("a version")?;
+            self.advance(first, &name, &computes(lane), &version, rest).await?;
+            self.delete(&name).await
+        })
+        .await?;
+        Ok(seen)
     }
 
     /// One workflow from its creation to the end of Teardown.
     pub(super) async fn live(&self, name: &str, computes: &[String]) -> anyhow::Result<()> {
+        let version = self.create(name).await?;
+        self.advance("Proposal", name, computes, &version, &AFTER_PROPOSAL).await
+    }
+
+    /// Creates a workflow, and gives its version.
+    async fn create(&self, name: &str) -> anyhow::Result<String> {
         let workflow: Workflow = serde_json::from_value(json!({
             "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "Workflow",
             "metadata": {"name": name, "namespace": "default"},
@@ -86,19 +119,38 @@ impl Driver {
         let created = self.workflows.create(&PostParams::default(), &workflow).await?;
         self.writes.fetch_add(1, Ordering::Relaxed);
         self.created.fetch_add(1, Ordering::Relaxed);
-        let version = created.metadata.resource_version.context("a version")?;
-        let lived = self.advance(name, computes, &version);
-        tokio::time::timeout(LONGEST, lived).await.context("it takes too long")?
+        created.metadata.resource_version.context("a version")
     }
 
-    async fn advance(&self, name: &str, computes: &[String], version: &str) -> anyhow::Result<()> {
+    /// Waits for the state that was asked for, and then takes the workflow through these.
+    async fn advance(
+        &self,
+        asked: &str,
+        name: &str,
+        computes: &[String],
+        version: &str,
+        states: &[&str],
+    ) -> anyhow::Result<()> {
+        let walked = self.walk(asked, name, computes, version, states);
+        tokio::time::timeout(LONGEST, walked).await.context("it takes too long")?
+    }
+
+    async fn walk<'a>(
+        &self,
+        mut asked: &'a str,
+        name: &str,
+        computes: &[String],
+        version: &str,
+        states: &[&'a str],
+    ) -> anyhow::Result<()> {
         let only = WatchParams::default().fields(&format!("metadata.name={name}")).timeout(290);
         let mut events = self.workflows.watch(&only, version).await?.boxed();
-        let mut next = AFTER_PROPOSAL.into_iter();
-        let mut asked = "Proposal";
+        let mut next = states.iter().copied();
         while let Some(event) = events.try_next().await? {
-            let (WatchEvent::Added(workflow) | WatchEvent::Modified(workflow)) = event else {
-                continue;
+            let workflow = match event {
+                WatchEvent::Added(workflow) | WatchEvent::Modified(workflow) => workflow,
+                WatchEvent::Error(status) => anyhow::bail!("watch: {}", status.message),
+                _ => continue,
             };
             let status = serde_json::to_value(&workflow.status)?;
             ensure!(status["status"] != "Error", "{status:#}");
@@ -109,12 +161,15 @@ impl Driver {
             if asked == "Proposal" {
                 self.fill(name, computes).await.context("fill Computes")?;
             }
-            let spec = json!({"spec": {"desiredState": state}});
-            self.write(self.workflows.patch(name, &PatchParams::default(), &Patch::Merge(spec)))
-                .await?;
+            self.ask(name, state).await?;
             asked = state;
         }
         anyhow::bail!("the watch ended in {asked}")
+    }
+
+    async fn ask(&self, name: &str, state: &str) -> anyhow::Result<()> {
+        let spec = Patch::Merge(json!({"spec": {"desiredState": state}}));
+        self.write(self.workflows.patch(name, &PatchParams::default(), &spec)).await
     }
 
     async fn fill(&self, name: &str, computes: &[String]) -> anyhow::Result<()> {
@@ -143,4 +198,21 @@ impl Driver {
         }
         anyhow::bail!("{name} is not deleted in time")
     }
+}
+
+/// Does something for each of `count` workflows, side by side in so many lanes.
+async fn in_lanes<F: Future<Output = anyhow::Result<()>>>(
+    count: usize,
+    lanes: usize,
+    work: impl Fn(usize, String) -> F,
+) -> anyhow::Result<()> {
+    let (lanes, work) = (lanes.min(count), &work);
+    let lane = |lane: usize| async move {
+        for number in (lane..count).step_by(lanes) {
+            let name = format!("w{number}");
+            work(lane, name.clone()).await.context(name)?;
+        }
+        anyhow::Ok(())
+    };
+    stream::iter((0..lanes).map(lane)).buffer_unordered(lanes).try_collect().await
 }

@@ -26,7 +26,7 @@ pub(crate) fn gantt(timeline: &Timeline, now: Timestamp) -> String {
             .map(|column| if (from..to).contains(&column) { fill } else { ' ' })
             .collect();
         let mark = match row.outcome {
-            Outcome::Done if row.begin_is_taken => "≤ ",
+            Outcome::Done if row.is_bound() => "≤ ",
             Outcome::Done => "  ",
             Outcome::Lasts => "> ",
             Outcome::Failed => "× ",

@@ -48,10 +48,10 @@ pub(crate) fn svg(timeline: &Timeline, now: Timestamp) -> String {
                 (to - from).max(2.0),
                 ROW - 8,
                 colour(row.outcome, &row.subject),
-                if row.begin_is_taken { " fill-opacity=\"0.55\"" } else { "" },
+                if row.is_bound() { " fill-opacity=\"0.55\"" } else { "" },
                 LABELS + BARS + 8,
                 top + 15,
-                if row.begin_is_taken { "≤ " } else { "" },
+                if row.is_bound() { "≤ " } else { "" },
                 shown(row.begin, end),
             ),
         );

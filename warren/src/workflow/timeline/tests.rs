@@ -2,6 +2,7 @@
 
 use super::*;
 use serde_json::{Value, json};
+use workload::Member;
 
 fn at(seconds: u32, micros: u32) -> String {
     format!("2026-11-24T12:00:{seconds:02}.{micros:06}Z")
@@ -58,6 +59,118 @@ fn the_objects_tell_what_they_recorded() {
         ]
     );
     assert_eq!(timeline.extent(moment(9, 0)), Some((moment(0, 0), moment(4, 500_000))));
+}
+
+fn member(kind: &str, node: &str, mut metadata: Value, spec: Value, status: Value) -> Member {
+    metadata["name"] = json!("o");
+    metadata["namespace"] = json!(node);
+    metadata["labels"] = json!({"nnf.cray.hpe.com/directive_index": "0"});
+    let object = json!({"metadata": metadata, "spec": spec, "status": status});
+    Member { kind: kind.to_owned(), object: serde_json::from_value(object).unwrap() }
+}
+
+/// What a real server keeps: who wrote the spec and the status when.
+fn tracked(created: u32, desired: u32, reported: u32) -> Value {
+    let entry = |subresource: &str, seconds, fields| {
+        json!({"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
+               "subresource": subresource, "time": at(seconds, 0), "fieldsV1": fields})
+    };
+    let spec = json!({"f:spec": {"f:desiredState": {}}});
+    json!({"creationTimestamp": at(created, 0), "managedFields": [
+        entry("", desired, spec), entry("status", reported, json!({"f:status": {}}))]})
+}
+
+fn mount(node: &str, metadata: Value, desired: &str, state: &str) -> Member {
+    let one = json!({"mountPath": "/m", "setPermissions": false, "options": "", "type": "xfs",
+                     "targetType": "directory", "device": {"type": "lvm"}});
+    let is_there = desired == state;
+    let spec = json!({"node": node, "desiredState": desired, "mounts": [one]});
+    let status = json!({"allReady": is_there, "mounts": [{"state": state, "ready": is_there}]});
+    member("ClientMount", node, metadata, spec, status)
+}
+
+fn storage(node: &str, metadata: Value) -> Member {
+    let spec = json!({"count": 1, "sharedAllocation": false, "capacity": 1, "userID": 1, "groupID": 1,
+        "fileSystemType": "xfs", "lustreStorage": {"lustreComponents": {}}, "blockReference": {}});
+    member("NnfNodeStorage", node, metadata, spec, json!({"ready": true}))
+}
+
+fn of_nodes(state: &str, others: Vec<Member>) -> Vec<String> {
+    let done = [("Proposal", 1), ("Setup", 4), ("PreRun", 10), ("PostRun", 20)];
+    let last = done.iter().position(|(of, _)| *of == state).unwrap();
+    let drivers: Vec<Value> = done
+        .iter()
+        .enumerate()
+        .map(|(place, (of, end))| driver(of, (place < last).then(|| at(*end, 0))))
+        .collect();
+    let mut objects = objects(json!({"state": state, "ready": false, "status": "DriverWait",
+        "desiredStateChange": at(done[last - 1].1 + 1, 500_000), "drivers": drivers}));
+    objects.others = others;
+    let timeline = Timeline::of(&objects).unwrap();
+    let rows = timeline.rows.iter().filter(|row| matches!(row.subject, Subject::Node(..)));
+    rows.map(|row| {
+        let mark = if row.is_bound() { "≤ " } else { "" };
+        let end = row
+            .end
+            .map_or_else(|| "lasts".to_owned(), |end| format!("{mark}{}", shown(row.begin, end)));
+        format!("{}{} {end}", row.state, row.label())
+    })
+    .collect()
+}
+
+#[test]
+fn nodes_have_the_times_that_a_real_server_keeps() {
+    let others = vec![
+        storage("r", tracked(2, 2, 3)),
+        // Its status was written again after PreRun had begun.
+        storage("s", tracked(2, 2, 7)),
+        mount("c1", tracked(5, 5, 8), "mounted", "mounted"),
+        mount("c2", tracked(5, 5, 6), "mounted", "unmounted"),
+    ];
+    let rows = of_nodes("PreRun", others);
+    assert_eq!(
+        rows,
+        [
+            "Setup  r make storage 0 1.00 s",
+            "Setup  s make storage 0 ≤ 2.00 s",
+            // Created in the second in which PreRun was asked for.
+            "PreRun  c1 mount 0 2.50 s",
+            "PreRun  c2 mount 0 lasts",
+        ]
+    );
+    let others = vec![
+        mount("c1", tracked(5, 12, 13), "unmounted", "unmounted"),
+        mount("c2", tracked(5, 12, 8), "unmounted", "mounted"),
+    ];
+    assert_eq!(
+        of_nodes("PostRun", others),
+        [
+            "PreRun  c1 mount 0 ≤ 5.00 s",
+            "PreRun  c2 mount 0 ≤ 5.00 s",
+            "PostRun  c1 unmount 0 1.00 s",
+            "PostRun  c2 unmount 0 lasts",
+        ]
+    );
+}
+
+#[test]
+fn nodes_are_done_no_later_than_their_directive_where_the_server_keeps_no_times() {
+    let created = |second| json!({"creationTimestamp": at(second, 0)});
+    let others = vec![
+        storage("r", created(2)),
+        mount("c1", created(6), "mounted", "mounted"),
+        mount("c2", created(6), "mounted", "unmounted"),
+    ];
+    // What is done before its directive is has no end that anybody knows.
+    assert_eq!(
+        of_nodes("PreRun", others),
+        ["Setup  r make storage 0 ≤ 2.00 s", "PreRun  c2 mount 0 lasts",]
+    );
+    let going = json!({"creationTimestamp": at(2, 0), "deletionTimestamp": at(30, 0)});
+    assert_eq!(
+        of_nodes("PostRun", vec![storage("r", going)]),
+        ["Setup  r make storage 0 ≤ 2.00 s", "Teardown  r remove storage 0 lasts",]
+    );
 }
 
 #[test]

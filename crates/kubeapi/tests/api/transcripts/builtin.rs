@@ -87,6 +87,8 @@ async fn secrets() {
         json!({"data": {"a": "?"}}),
         json!({"data": {"a": 1}}),
         json!({"stringData": {"a": "x"}}),
+        json!({"stringData": {"a": null}}),
+        json!({"stringData": {"": null}}),
         json!({"data": {"a": "eA=="}, "stringData": {"a": "y"}}),
         json!({"data": {"a b": "eA=="}}),
         json!({"type": ""}),

@@ -114,10 +114,10 @@ impl FakeHost {
         if let PathState::ThroughMount { .. } = local.walk(target) {
             return Ok(());
         }
-        let Some(place) = local.mounts.iter().rposition(|mount| mount.target == path) else {
+        let Some(index) = local.mounts.iter().rposition(|mount| mount.target == path) else {
             return Ok(());
         };
-        if local.mounts[place].thing.device != device {
+        if local.mounts[index].thing.device != device {
             return Err(StepError::Changed(format!("{target} shows another mount by now")));
         }
         let carries = local
@@ -135,7 +135,7 @@ impl FakeHost {
                 source: io::Error::from_raw_os_error(libc::EBUSY),
             });
         }
-        let gone = local.mounts.remove(place);
+        let gone = local.mounts.remove(index);
         gone.thing.namespace.iter().for_each(|id| self.drives().count_unmount(id));
         Ok(())
     }

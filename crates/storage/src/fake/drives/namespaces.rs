@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{FakeDrives, FakeNamespace, slot::Place};
+use super::{FakeDrives, FakeNamespace, slot::Presence};
 use crate::{
     desired::{AllocationId, Endpoint, NamespaceId, NodeName, Nqn},
     fake::refused,
@@ -76,7 +76,7 @@ impl FakeDrives {
         id: &NamespaceId,
         allocation: AllocationId,
     ) -> Result<(), StepError> {
-        if self.drive(&id.subsystem).is_none_or(|drive| drive.place != Place::Replaced) {
+        if self.drive(&id.subsystem).is_none_or(|drive| drive.presence != Presence::Replaced) {
             return Err(refused("forget namespace", id, libc::EPERM));
         }
         let namespace = self.namespaces.get_mut(id);

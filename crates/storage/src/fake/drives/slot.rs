@@ -8,14 +8,14 @@ pub(super) struct FakeDrive {
     pub(super) nqn: Nqn,
     pub(super) slot: u32,
     pub(super) capacity: u64,
-    pub(super) place: Place,
+    pub(super) presence: Presence,
     /// Whether it refuses to create and to erase namespaces.
     pub(super) refuses: bool,
 }
 
 /// Where a drive is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Presence {
     InItsSlot,
     /// Its slot is empty.
     Away,
@@ -27,17 +27,19 @@ impl FakeDrive {
     pub(super) fn new(slot: u32, generation: &str, capacity: u64) -> Self {
         let nqn = format!("nqn.2026-01.io.warren:fake:drive-{slot}{generation}");
         let nqn = nqn.parse().expect("printable, without '/'");
-        Self { nqn, slot, capacity, place: Place::InItsSlot, refuses: false }
+        Self { nqn, slot, capacity, presence: Presence::InItsSlot, refuses: false }
     }
 
     pub(super) fn is_here(&self) -> bool {
-        self.place == Place::InItsSlot
+        self.presence == Presence::InItsSlot
     }
 }
 
 impl FakeDrives {
     fn in_slot(&mut self, slot: u32) -> Option<&mut FakeDrive> {
-        self.drives.iter_mut().find(|drive| drive.slot == slot && drive.place != Place::Replaced)
+        self.drives
+            .iter_mut()
+            .find(|drive| drive.slot == slot && drive.presence != Presence::Replaced)
     }
 
     pub(in crate::fake) fn set_refusing(&mut self, slot: u32, refuses: bool) {
@@ -45,16 +47,16 @@ impl FakeDrives {
     }
 
     pub(in crate::fake) fn pull(&mut self, slot: u32) {
-        self.in_slot(slot).into_iter().for_each(|drive| drive.place = Place::Away);
+        self.in_slot(slot).into_iter().for_each(|drive| drive.presence = Presence::Away);
     }
 
     pub(in crate::fake) fn put_back(&mut self, slot: u32) {
-        self.in_slot(slot).into_iter().for_each(|drive| drive.place = Place::InItsSlot);
+        self.in_slot(slot).into_iter().for_each(|drive| drive.presence = Presence::InItsSlot);
     }
 
     pub(in crate::fake) fn swap(&mut self, slot: u32) {
         let Some(old) = self.in_slot(slot) else { return };
-        old.place = Place::Replaced;
+        old.presence = Presence::Replaced;
         let new = FakeDrive::new(slot, "-new", old.capacity);
         self.drives.push(new);
     }

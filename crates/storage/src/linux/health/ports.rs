@@ -13,10 +13,10 @@ use crate::{health::Link, linux::drives::attribute};
 
 /// The PCI slot or function behind which a compute is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Port(Place);
+pub struct Port(PciName);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Place {
+enum PciName {
     /// A slot, `/sys/bus/pci/slots/<name>`.
     Slot(String),
     /// A function, by its address. Of a bridge it counts whether anything is behind it.
@@ -37,12 +37,12 @@ impl FromStr for Port {
         let plain = |name: &str| {
             !name.is_empty() && name != ".." && name != "." && !name.contains(['/', '\0'])
         };
-        let place = match text.strip_prefix("/sys/bus/pci/slots/") {
-            Some(name) if plain(name) => Some(Place::Slot(name.to_owned())),
+        let port = match text.strip_prefix("/sys/bus/pci/slots/") {
+            Some(name) if plain(name) => Some(PciName::Slot(name.to_owned())),
             Some(_) => None,
-            None => is_address(text).then(|| Place::Function(text.to_lowercase())),
+            None => is_address(text).then(|| PciName::Function(text.to_lowercase())),
         };
-        place.map(Self).ok_or_else(|| PortError(text.to_owned()))
+        port.map(Self).ok_or_else(|| PortError(text.to_owned()))
     }
 }
 
@@ -58,8 +58,8 @@ fn is_address(text: &str) -> bool {
 impl fmt::Display for Port {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Place::Slot(name) => write!(f, "/sys/bus/pci/slots/{name}"),
-            Place::Function(address) => f.write_str(address),
+            PciName::Slot(name) => write!(f, "/sys/bus/pci/slots/{name}"),
+            PciName::Function(address) => f.write_str(address),
         }
     }
 }
@@ -79,8 +79,8 @@ impl Port {
         let devices = sysfs.join("bus/pci/devices");
         let broken = |error| format!("{self}: {error}");
         let address = match &self.0 {
-            Place::Function(address) => address.clone(),
-            Place::Slot(name) => {
+            PciName::Function(address) => address.clone(),
+            PciName::Slot(name) => {
                 let slot = sysfs.join("bus/pci/slots").join(name);
                 let address = attribute(&slot, "address").map_err(broken)?;
                 let address = address.ok_or_else(|| {
@@ -167,13 +167,13 @@ mod tests {
     fn a_compute_is_there_while_its_function_is() {
         let sysfs = tempfile::tempdir().unwrap();
         let endpoint = chassis(sysfs.path());
-        let places = ["/sys/bus/pci/slots/3", "0000:03:00.0", "0000:00:04.0"].map(port);
-        for place in &places {
-            assert_eq!(place.link(sysfs.path()), Link::Up { current: None, most: None }, "{place}");
+        let ports = ["/sys/bus/pci/slots/3", "0000:03:00.0", "0000:00:04.0"].map(port);
+        for port in &ports {
+            assert_eq!(port.link(sysfs.path()), Link::Up { current: None, most: None }, "{port}");
         }
         fs::remove_dir_all(endpoint).unwrap();
-        for place in &places {
-            assert_eq!(place.link(sysfs.path()), Link::Down, "{place}");
+        for port in &ports {
+            assert_eq!(port.link(sysfs.path()), Link::Down, "{port}");
         }
     }
 
@@ -182,9 +182,9 @@ mod tests {
     fn a_compute_whose_link_cannot_be_read_is_not_lost() {
         let sysfs = tempfile::tempdir().unwrap();
         fs::create_dir(chassis(sysfs.path()).join("current_link_speed")).unwrap();
-        for place in ["/sys/bus/pci/slots/3", "0000:03:00.0", "0000:00:04.0"].map(port) {
-            let Link::Unread(why) = place.link(sysfs.path()) else { panic!("nobody knows") };
-            assert!(why.starts_with(&format!("{place}: ")), "{why}");
+        for port in ["/sys/bus/pci/slots/3", "0000:03:00.0", "0000:00:04.0"].map(port) {
+            let Link::Unread(why) = port.link(sysfs.path()) else { panic!("nobody knows") };
+            assert!(why.starts_with(&format!("{port}: ")), "{why}");
         }
     }
 

@@ -19,9 +19,9 @@ fn device(nsid: u32) -> BlockDevice {
     }
 }
 
-fn hook(phase: Phase, line: &str) -> Hook {
+fn hook(phase: HookPoint, line: &str) -> Hook {
     let scope = HookScope::file_system(&fs_id(0));
-    Hook { id: HookId { scope, phase, place: 0 }, command: command(line).unwrap() }
+    Hook { id: HookId { scope, phase, index: 0 }, command: command(line).unwrap() }
 }
 
 /// The default profile's lines on two namespaces.
@@ -41,8 +41,8 @@ fn target() -> LustreTarget {
             unmount: command(TARGET),
         },
         hooks: vec![
-            hook(Phase::PostActivate, &format!("mountpoint {TARGET}")),
-            hook(Phase::PreDeactivate, "sync"),
+            hook(HookPoint::PostActivate, &format!("mountpoint {TARGET}")),
+            hook(HookPoint::PreDeactivate, "sync"),
         ],
         client: None,
     }
@@ -56,9 +56,9 @@ fn with_client() -> LustreTarget {
     };
     let mut target = LustreTarget { client: Some(client), ..target() };
     target.hooks.extend([
-        hook(Phase::PostSetup, "lfs setstripe /mnt/temp/ost-0"),
-        hook(Phase::PreTeardown, "ls /mnt/temp/ost-0"),
-        hook(Phase::PostTeardown, "true"),
+        hook(HookPoint::PostSetup, "lfs setstripe /mnt/temp/ost-0"),
+        hook(HookPoint::PreTeardown, "ls /mnt/temp/ost-0"),
+        hook(HookPoint::PostTeardown, "true"),
     ]);
     target
 }
@@ -105,15 +105,15 @@ fn lustre(source: &str) -> TargetState {
     TargetState { path, mounted: Some(thing), ..TargetState::default() }
 }
 
-fn all_ran(target: &LustreTarget, phases: &[Phase]) -> BTreeSet<HookId> {
-    phases.iter().map(|phase| HookId { scope: target.scope(), phase: *phase, place: 0 }).collect()
+fn all_ran(target: &LustreTarget, phases: &[HookPoint]) -> BTreeSet<HookId> {
+    phases.iter().map(|phase| HookId { scope: target.scope(), phase: *phase, index: 0 }).collect()
 }
 
 /// All of it is there and its set-up hooks have run.
 fn serving(target: &LustreTarget) -> Observed {
     Observed {
         target: Some(lustre(&format!("{POOL}/ost"))),
-        hooks: all_ran(target, &[Phase::PostActivate, Phase::PostSetup]),
+        hooks: all_ran(target, &[HookPoint::PostActivate, HookPoint::PostSetup]),
         hooks_open: true,
         ..seen(Some(whole()))
     }
@@ -156,7 +156,7 @@ fn a_target_is_made_in_the_order_of_the_sites() {
         ]
     );
     let mut shown = serving(&target);
-    shown.hooks = all_ran(&target, &[Phase::PostActivate]);
+    shown.hooks = all_ran(&target, &[HookPoint::PostActivate]);
     shown.temporary = Some(lustre("10.0.0.1@tcp:/aaaaaaaa"));
     assert_eq!(
         made(&target, &shown),

@@ -29,7 +29,7 @@ pub(super) fn raid(index: u32) -> FileSystem {
         ..LvmLines::default()
     };
     let hook = |phase| {
-        let id = HookId { scope: HookScope::file_system(&fs_id(index)), phase, place: 0 };
+        let id = HookId { scope: HookScope::file_system(&fs_id(index)), phase, index: 0 };
         Hook { id, command: command("look at $MOUNT_PATH").unwrap() }
     };
     FileSystem {
@@ -40,7 +40,7 @@ pub(super) fn raid(index: u32) -> FileSystem {
             layer: VolumeLayer::Lvm(Box::new(lines)),
             ..volume()
         },
-        hooks: vec![hook(Phase::PreTeardown)],
+        hooks: vec![hook(HookPoint::PreTeardown)],
         ..file_system()
     }
 }

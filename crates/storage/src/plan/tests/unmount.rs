@@ -79,9 +79,13 @@ fn hooks_of_a_mount_in_whose_place_another_stands_are_ended() {
     let target = TargetState { mounted: Some(tmpfs()), ..mounted_by(Owner { uid: 0, gid: 0 }) };
     let observed = Observed { hooks_open: true, ..seen(target) };
     let steps = lines(plan(&Desired::Unmounted(mount()), &observed));
-    let hooks =
-        [Phase::PreUnmount, Phase::PostUnmount, Phase::PreDeactivate, Phase::PostDeactivate]
-            .map(|phase| format!("run hook {}[0]: run /dev/loop7 /mnt/nnf/wf-0", phase.as_str()));
+    let hooks = [
+        HookPoint::PreUnmount,
+        HookPoint::PostUnmount,
+        HookPoint::PreDeactivate,
+        HookPoint::PostDeactivate,
+    ]
+    .map(|phase| format!("run hook {}[0]: run /dev/loop7 /mnt/nnf/wf-0", phase.as_str()));
     assert_eq!(steps[..4], hooks);
     assert_eq!(steps[4..], [format!("forget hook records {}", scope_name())]);
 }

@@ -1,24 +1,19 @@
 //! MPI: workers on all rabbits, and a launcher once every one of them answers.
 //!
 //! A ConfigMap says which attempt it is: the last one counts. It owns the Secret with the keys of the attempt, so that they go
-//! with it. What was suspended is not resumed but made anew, as the next attempt: nobody who had the keys before has these.
-
-use std::sync::Arc;
+//! with it. What was suspended is not resumed but made anew, as the next attempt: nobody who had the keys before has these. So it is
+//! too where the rabbits' agents run the pods.
 
 use api::{
     NnfContainerProfileData,
-    names::label,
     nnf_container_profile::{CleanPodPolicy, NnfMpiRunPolicy, NnfMpiSpec},
 };
-use containers::{
-    Attempt, Run, names, objects,
-    outcome::{State, state},
-};
+use containers::{Attempt, Run, names, objects, on_rabbit, outcome::State};
 use directive::Container;
-use k8s_openapi::{api::batch::v1::Job, jiff::Timestamp};
+use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 
-use super::{awaited, ports, rabbit_of, ready, run::Parts, storages, why};
+use super::{Part, all, awaited, part::of_host, ports, ready, run::Parts, storages, why};
 use crate::{
     change::Change,
     names::SUSPENDED,
@@ -37,8 +32,8 @@ pub(super) fn start(
 ) -> Progress {
     let of = &view.directives[index].containers;
     let policy = mpi.policy();
-    if let Some(launcher) = launcher(view, of).filter(|job| is_over(job)) {
-        return ready(of, &[launcher]).with(cleaned(of, launcher, &policy));
+    if let Some(launcher) = launcher(view, of).filter(|one| is_over(*one)) {
+        return ready(of, &[launcher]).with(cleaned(view, of, &policy));
     }
     if view.workflow.annotations().get(SUSPENDED).is_some_and(|value| value == "true") {
         return suspended(of);
@@ -67,33 +62,56 @@ fn made(
         return ported.progress;
     }
     let run = parts.run(&ported.ports, Some(&attempt));
-    let files = files(view, of, &run, &attempt);
+    let files = files(view, of, parts, &run, &attempt);
     if !of.attempts.contains_key(&attempt.number) {
         return files;
     }
     files
         .and(earlier(of, attempt.number))
         .and(storages::mounted(view, container, run.rabbits()))
-        .then(|| workers(of, &run))
+        .then(|| workers(of, parts, &run))
         .then(|| match launcher(view, of) {
             Some(launcher) => ready(of, &[launcher]),
-            None => workers_ready(view, index, run.placement.len()).then(|| {
-                Progress::default().with(objects::launcher(&run).map(|it| Change::create(&it)))
-            }),
+            None => workers_ready(view, index, run.placement.len())
+                .then(|| Progress::default().with(new_launcher(parts, &run))),
         })
 }
 
 /// Makes the workers that are not there.
-fn workers(of: &Objects, run: &Run<'_>) -> Progress {
-    let all = (0..run.placement.len()).filter_map(|place| objects::job(run, place));
-    let missing = all.filter(|job| !of.jobs.contains_key(&job.name_any()));
-    Progress::default().with(missing.map(|job| Change::create(&job)))
+fn workers(of: &Objects, parts: &Parts<'_>, run: &Run<'_>) -> Progress {
+    let is_missing = |place: &usize| of_host(of, &names::worker(run.workflow, *place)).is_none();
+    let missing = (0..run.placement.len()).filter(is_missing);
+    Progress::default().with(missing.filter_map(|place| new_worker(parts, run, place)))
+}
+
+fn new_worker(parts: &Parts<'_>, run: &Run<'_>, place: usize) -> Option<Change> {
+    if parts.on_kubernetes() {
+        objects::job(run, place).map(|job| Change::create(&job))
+    } else {
+        on_rabbit::worker(run, place).map(|one| Change::create(&one))
+    }
+}
+
+fn new_launcher(parts: &Parts<'_>, run: &Run<'_>) -> Option<Change> {
+    if parts.on_kubernetes() {
+        objects::launcher(run).map(|job| Change::create(&job))
+    } else {
+        on_rabbit::launcher(run).map(|one| Change::create(&one))
+    }
 }
 
 /// What pods need before they start: names, who reaches them, files, and keys once there is the ConfigMap that owns them.
-fn files(view: &View<'_>, of: &Objects, run: &Run<'_>, attempt: &Attempt) -> Progress {
-    let service = of.service.is_none().then(|| Change::create(&objects::service(run)));
-    let policy = objects::network_policy(run).filter(|_| of.network_policy.is_none());
+fn files(
+    view: &View<'_>,
+    of: &Objects,
+    parts: &Parts<'_>,
+    run: &Run<'_>,
+    attempt: &Attempt,
+) -> Progress {
+    let is_missing = of.service.is_none() && parts.on_kubernetes();
+    let service = is_missing.then(|| Change::create(&objects::service(run)));
+    let is_missing = of.network_policy.is_none() && parts.on_kubernetes();
+    let policy = objects::network_policy(run).filter(|_| is_missing);
     let policy = policy.map(|policy| Change::create(&policy));
     let config_map = of.attempts.get(&attempt.number);
     let files = config_map.is_none().then(|| Change::create(&objects::config_map(run)));
@@ -107,14 +125,14 @@ fn files(view: &View<'_>, of: &Objects, run: &Run<'_>, attempt: &Attempt) -> Pro
 fn workers_ready(view: &View<'_>, index: usize, count: usize) -> Progress {
     let of = &view.directives[index].containers;
     let names = (0..count).map(|place| names::worker(&view.workflow.name_any(), place));
-    let workers: Vec<&Job> = names.filter_map(|name| Some(&**of.jobs.get(&name)?)).collect();
-    if let Some(failed) = workers.iter().find(|job| state(job) == State::Failed)
+    let workers: Vec<Part<'_>> = names.filter_map(|name| of_host(of, &name)).collect();
+    if let Some(failed) = workers.iter().find(|worker| worker.state() == State::Failed)
         && let Some(profile) = &of.profile
     {
-        return Progress::failed(user(why(of, failed, profile.data())));
+        return Progress::failed(user(why(of, *failed, profile.data())));
     }
-    if let Some(ended) = workers.iter().find(|job| state(job) == State::Succeeded) {
-        let rabbit = rabbit_of(ended);
+    if let Some(ended) = workers.iter().find(|worker| worker.state() == State::Succeeded) {
+        let rabbit = ended.rabbit();
         return Progress::failed(user(format!("worker on {rabbit} ended before its launcher")));
     }
     ready(of, &workers)
@@ -139,12 +157,12 @@ pub(super) fn end(
             return Progress { outcome: Outcome::Working, changes: ended(view, of, &policy) };
         }
         let is_gone = is_completed(view, index, "PreRun");
-        let gone = "the launcher's Job is gone: how it ended is not known";
+        let gone = "the launcher is gone: how it ended is not known";
         return if is_gone { Progress::failed(internal(gone)) } else { Progress::default() };
     };
-    let mut cleaned = cleaned(of, launcher, &policy);
-    match state(launcher) {
-        State::Failed | State::TooLate => {
+    let mut cleaned = cleaned(view, of, &policy);
+    match launcher.state() {
+        State::Failed | State::TooLate | State::Unprepared => {
             let more = if is_told { ended(view, of, &policy) } else { Vec::new() };
             let more: Vec<_> = more.into_iter().filter(|one| !cleaned.contains(one)).collect();
             cleaned.extend(more);
@@ -170,54 +188,49 @@ pub(super) fn kept(view: &View<'_>, index: usize, mpi: &NnfMpiSpec) -> Progress 
 fn ended(view: &View<'_>, of: &Objects, policy: &NnfMpiRunPolicy) -> Vec<Change> {
     let launcher = launcher(view, of);
     let ttl = policy.ttl_seconds_after_finished.and_then(|seconds| i32::try_from(seconds).ok());
-    let all = || of.jobs.values().filter_map(|job| Change::delete(&**job)).collect();
+    let all = || all(of).filter_map(Part::removed).collect();
     match (launcher, ttl) {
         _ if policy.clean_pod_policy == Some(CleanPodPolicy::All) => all(),
-        // Kubernetes counts the seconds.
-        (Some(launcher), Some(ttl)) => {
+        // Kubernetes counts the seconds, and no profile has them elsewhere.
+        (Some(Part::Job(launcher)), Some(ttl)) => {
             let mut after = launcher.clone();
             after.spec.get_or_insert_default().ttl_seconds_after_finished = Some(ttl);
             Change::patch(launcher, &after).into_iter().collect()
         }
         (None, Some(_)) => all(),
-        (_, None) => Vec::new(),
+        (_, None) | (Some(Part::Agent(_)), Some(_)) => Vec::new(),
     }
 }
 
 /// Stops what runs.
 fn suspended(of: &Objects) -> Progress {
-    let running = of.jobs.values().filter(|job| !state(job).is_ended());
+    let running = all(of).filter(|part| !part.state().is_ended());
     Progress::wait(format!("containers until the annotation {SUSPENDED} goes"))
-        .with(running.filter_map(|job| stopped(job)))
+        .with(running.filter_map(Part::stopped))
 }
 
 /// What goes when the launcher has ended: the keys, and the workers that the policy names. Workers that failed stay, for their
 /// logs.
-fn cleaned(of: &Objects, launcher: &Job, policy: &NnfMpiRunPolicy) -> Vec<Change> {
+fn cleaned(view: &View<'_>, of: &Objects, policy: &NnfMpiRunPolicy) -> Vec<Change> {
     let keys = of.attempts.values().filter_map(|one| Change::delete(&**one));
-    let workers = of.jobs.values().filter(|job| job.name_any() != launcher.name_any());
-    let workers = workers.filter_map(|job| match &policy.clean_pod_policy {
+    let launcher = names::launcher(&view.workflow.name_any());
+    let workers = all(of).filter(|part| part.host() != launcher);
+    let workers = workers.filter_map(|worker| match &policy.clean_pod_policy {
         Some(CleanPodPolicy::None) => None,
-        Some(CleanPodPolicy::All) => Change::delete(&**job),
+        Some(CleanPodPolicy::All) => worker.removed(),
         Some(CleanPodPolicy::Running | CleanPodPolicy::Other(_)) | None => {
-            if state(job).is_ended() { None } else { stopped(job) }
+            if worker.state().is_ended() { None } else { worker.stopped() }
         }
     });
     keys.chain(workers).collect()
 }
 
-fn stopped(job: &Job) -> Option<Change> {
-    let mut after = job.clone();
-    after.spec.get_or_insert_default().suspend = Some(true);
-    Change::patch(job, &after)
-}
-
 /// Removes what attempts before this one left.
 fn earlier(of: &Objects, number: u32) -> Progress {
-    let jobs: Vec<&Arc<Job>> = of.jobs.values().filter(|job| attempt_of(job) < number).collect();
+    let old: Vec<Part<'_>> = all(of).filter(|part| part.attempt() < number).collect();
     let files = of.attempts.range(..number).filter_map(|(_, one)| Change::delete(&**one));
-    let changes = jobs.iter().filter_map(|job| Change::delete(&***job)).chain(files);
-    let progress = if jobs.is_empty() {
+    let changes = old.iter().filter_map(|part| part.removed()).chain(files);
+    let progress = if old.is_empty() {
         Progress::default()
     } else {
         Progress::wait("containers that were suspended to end")
@@ -227,22 +240,17 @@ fn earlier(of: &Objects, number: u32) -> Progress {
 
 /// The attempt that is to be: the last one, or the next when that one was suspended.
 fn number(of: &Objects) -> u32 {
-    let last = of.attempts.keys().copied().chain(of.jobs.values().map(|job| attempt_of(job))).max();
+    let last = of.attempts.keys().copied().chain(all(of).map(Part::attempt)).max();
     let Some(last) = last else { return 1 };
-    let is_suspended = |job: &Job| job.spec.as_ref().and_then(|spec| spec.suspend) == Some(true);
-    let mut own = of.jobs.values().filter(|job| attempt_of(job) == last);
-    last + u32::from(own.any(|job| is_suspended(job)))
+    let mut own = all(of).filter(|part| part.attempt() == last);
+    last + u32::from(own.any(Part::is_stopped))
 }
 
-fn attempt_of(job: &Job) -> u32 {
-    job.labels().get(label::ATTEMPT).and_then(|text| text.parse().ok()).unwrap_or_default()
-}
-
-fn launcher<'a>(view: &View<'_>, of: &'a Objects) -> Option<&'a Job> {
-    of.jobs.get(&names::launcher(&view.workflow.name_any())).map(|job| &**job)
+fn launcher<'a>(view: &View<'_>, of: &'a Objects) -> Option<Part<'a>> {
+    of_host(of, &names::launcher(&view.workflow.name_any()))
 }
 
 /// Whether it ended by itself.
-fn is_over(launcher: &Job) -> bool {
-    matches!(state(launcher), State::Succeeded | State::Failed | State::TooLate)
+fn is_over(launcher: Part<'_>) -> bool {
+    matches!(launcher.state(), State::Succeeded | State::Failed | State::TooLate)
 }

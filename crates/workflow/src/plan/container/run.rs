@@ -31,6 +31,7 @@ pub(super) struct Parts<'a> {
     /// The image of `podhelper`, where there is one.
     image: Option<&'a str>,
     uid: String,
+    on_kubernetes: bool,
 }
 
 impl<'a> Parts<'a> {
@@ -56,7 +57,13 @@ impl<'a> Parts<'a> {
             ids: (spec.user_id, spec.group_id),
             image: settings.podhelper_image.as_deref(),
             uid: view.workflow.uid().unwrap_or_default(),
+            on_kubernetes: settings.namespace.is_some(),
         })
+    }
+
+    /// Whether Kubernetes runs the containers, and not the rabbits' agents.
+    pub(super) fn on_kubernetes(&self) -> bool {
+        self.on_kubernetes
     }
 
     pub(super) fn workflow(&self) -> &str {
@@ -67,7 +74,13 @@ impl<'a> Parts<'a> {
     pub(super) fn ports(&self) -> usize {
         let data = self.profile.data();
         let containers = data.main().map_or(0, |spec| spec.containers.len());
-        usize::try_from(data.num_ports).unwrap_or(0).saturating_mul(containers)
+        let own = usize::try_from(data.num_ports).unwrap_or(0).saturating_mul(containers);
+        own.saturating_add(usize::from(self.has_network()))
+    }
+
+    /// Whether the rabbits make a network for the run, which has the last of its ports.
+    fn has_network(&self) -> bool {
+        !self.on_kubernetes && self.profile.data().mpi_spec.is_some()
     }
 
     /// The attempt of this number. A workflow of the same name that was before has another uid, and other keys.
@@ -75,13 +88,20 @@ impl<'a> Parts<'a> {
     /// # Errors
     /// When no coordinator is told of an image of `podhelper`: it may have been when the workflow was proposed.
     pub(super) fn attempt(&self, number: u32) -> Result<Attempt, ResourceError> {
-        let image = self.image.ok_or_else(|| no_podhelper(&self.asked))?.to_owned();
+        let image = self.image.filter(|_| self.on_kubernetes).map(str::to_owned);
+        if self.on_kubernetes && image.is_none() {
+            return Err(no_podhelper(&self.asked));
+        }
         let name = format!("{}-a{number}", self.name);
         let of = self.uid.split('-').next().unwrap_or_default();
         Ok(Attempt { number, keys: format!("{name}-{of}"), name, image })
     }
 
     pub(super) fn run<'b>(&'b self, ports: &'b [u16], attempt: Option<&'b Attempt>) -> Run<'b> {
+        let (network, own) = match ports.split_last() {
+            Some((last, own)) if self.has_network() => (Some(*last), own),
+            _ => (None, ports),
+        };
         let mut metadata = self.metadata.clone();
         let number = attempt.map(|one| (label::ATTEMPT.to_owned(), one.number.to_string()));
         metadata.labels.get_or_insert_default().extend(number);
@@ -94,7 +114,8 @@ impl<'a> Parts<'a> {
             profile: self.profile.data(),
             storages: &self.storages,
             placement: &self.placement,
-            ports,
+            ports: own,
+            network_port: network,
             attempt,
             cluster_domain: &self.cluster_domain,
         }

@@ -3,10 +3,11 @@
 use std::{borrow::Cow, collections::BTreeSet};
 
 use api::{ResourceError, WorkflowState};
-use containers::{StoragePath, outcome::state};
+use containers::StoragePath;
 use controller::ObjectKey;
 use directive::{Command, Container, FileSystem, StorageArgument, Variable};
 
+use super::part;
 use crate::{
     plan::mounts::{self, is_mounted},
     progress::{Progress, some_of, user},
@@ -94,7 +95,7 @@ fn users<'a>(view: &'a View<'_>, index: usize) -> impl Iterator<Item = &'a Conta
 /// Whether containers may still use the storage of a directive: in PostRun while one runs, and in Teardown while there is any.
 pub fn holds(view: &View<'_>, index: usize) -> bool {
     users(view, index).any(|of| {
-        let is_ended = of.jobs.values().all(|job| state(job).is_ended());
+        let is_ended = part::all(of).all(|part| part.state().is_ended()) && !of.has_unreadable;
         !is_ended || view.state() == WorkflowState::Teardown && !of.is_gone()
     })
 }

@@ -71,7 +71,8 @@ pub fn placed(
     Ok(sets.iter().filter_map(|one| placed.remove(one.label.as_str())).collect())
 }
 
-/// Near ones are enough, unless targets keep each other away or there is none: a set of no number then has one target.
+/// The rabbits that may have a target: those of the computes alone, unless targets must be apart from each other, or the computes
+/// have none. Of rabbits that are far away, a set without a count takes one.
 fn candidates(one: &Wanted, near: Vec<Served>, far: Vec<Served>, is_apart: bool) -> Vec<Served> {
     let is_counted = one.count.is_some() || one.strategy == Strategy::SingleServer;
     match (near.is_empty(), is_counted) {

@@ -19,7 +19,7 @@ use super::{desire, is_mounted, path};
 use crate::{
     change::Change,
     names::{of_directive, of_mount, reference},
-    plan::allocation::{Allocation, Slot},
+    plan::allocation::{Allocation, Slot, slot},
     progress::{Progress, some_of},
     site::IndexNames,
     view::{Group, View},
@@ -131,7 +131,10 @@ impl Maker<'_> {
     /// On a rabbit, where `of` says which compute uses which allocation.
     pub fn rabbit(&self, rabbit: &str, here: &[&Allocation], of: &BTreeMap<&Slot, &str>) -> Waited {
         let at = self.at(rabbit, "servers");
-        self.towards(&at, || self.new_rabbit(&at, here, of))
+        match self.group.mounts.get(&at).and_then(|mount| relinked(mount, of)) {
+            Some(change) => Waited::node(rabbit, [change]),
+            None => self.towards(&at, || self.new_rabbit(&at, here, of)),
+        }
     }
 
     /// The mounts of a rabbit: all of its allocations as one tree.
@@ -232,4 +235,24 @@ impl Maker<'_> {
     pub fn path(&self) -> String {
         path(self.view, self.index, self.file_system)
     }
+}
+
+/// A rabbit's mount whose links name who has which allocation now. The link of a compute that left the job stays until another
+/// has its allocation, or it has another itself.
+fn relinked(mount: &ClientMount, of: &BTreeMap<&Slot, &str>) -> Option<Change> {
+    if mount.metadata.deletion_timestamp.is_some() {
+        return None;
+    }
+    let mut after = mount.clone();
+    after.spec.desired_state = MountState::Mounted;
+    let mut is_other = false;
+    for one in &mut after.spec.mounts {
+        let has = slot(one).and_then(|slot| of.get(&slot).copied());
+        let before = one.compute.clone();
+        let stays = || before.filter(|name| !of.values().any(|other| other == name));
+        let compute = has.map(str::to_owned).or_else(stays);
+        is_other |= compute != one.compute;
+        one.compute = compute;
+    }
+    if is_other { Change::patch(mount, &after) } else { None }
 }

@@ -75,6 +75,11 @@ fn objects(
     object: &PersistentStorageInstance,
 ) -> Progress {
     let of = &view.directives[index];
+    if let Some(error) =
+        proposal::unread_servers(view.site, &(view.namespace(), create.name.clone()))
+    {
+        return Progress::failed(error);
+    }
     let template = || proposal::template(view, &as_jobdw(create));
     let Some(profile) = of.storage.profile.clone().or_else(template) else {
         return Progress::failed(user(
@@ -109,8 +114,8 @@ pub(super) fn make(view: &View<'_>, index: usize, create: &CreatePersistent) -> 
         let outcome = if is_usable(object) { Outcome::Done } else { Outcome::Working };
         return Progress { changes: Vec::new(), outcome };
     }
-    let made =
-        propose(view, index, create).then(|| setup::made_from(view, index, &as_jobdw(create)));
+    let made = propose(view, index, create)
+        .then(|| setup::proposed_storage(view, index, &as_jobdw(create)));
     let profile = view.directives[index].storage.profile.as_deref();
     let given_away = || given_away(mine(view, index)?, profile?);
     made.then(|| Progress::default().with(given_away()))

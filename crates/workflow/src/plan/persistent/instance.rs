@@ -23,7 +23,7 @@ use crate::{
         allocation::allocations,
         container, is_held,
         mounts::{self, Slots},
-        plan_orphan,
+        plan_orphan, proposal,
         setup::lost,
         teardown, without_finalizer,
     },
@@ -210,8 +210,10 @@ fn status(view: &InstanceView<'_>) -> Option<Change> {
     let is_kept = is_made(object) && !is_going(object);
     let lost = || lost(storage, &allocations(storage.servers.as_ref()?)).filter(|_| is_kept);
     let gone = || {
-        let is_gone = storage.servers.is_none() && is_kept;
-        is_gone.then(|| internal("its Servers is gone: nothing can say where its data is"))
+        let at = (object.namespace().unwrap_or_default(), object.name_any());
+        let gone = || internal("its Servers is gone: nothing can say where its data is");
+        let is_missing = storage.servers.is_none() && is_kept;
+        is_missing.then(|| proposal::unread_servers(view.site, &at).unwrap_or_else(gone))
     };
     let nameless = || {
         let is_nameless = is_target(object) && is_kept && storage.mgts.is_empty();

@@ -76,7 +76,7 @@ fn propose(
 ) -> Progress {
     let of = &view.directives[index];
     let Some(servers) = &of.storage.servers else {
-        return Progress::wait("its Servers, which is gone");
+        return proposal::without_servers(view.site, &(view.namespace(), object.name_any()));
     };
     let compute = || compute(object, servers);
     let breakdown = proposal::breakdown(view, index, || DirectiveBreakdownStatus {
@@ -122,7 +122,7 @@ fn joined(view: &View<'_>, index: usize, object: &PersistentStorageInstance) -> 
         return Progress { changes: Vec::new(), outcome };
     }
     let Some(servers) = &of.storage.servers else {
-        return Progress::wait("its Servers, which is gone");
+        return proposal::without_servers(view.site, &(view.namespace(), object.name_any()));
     };
     setup::lost(&of.storage, &allocations(servers)).map_or_else(Progress::default, Progress::failed)
 }

@@ -31,7 +31,11 @@ pub(super) fn with_profile(site: &mut Site) {
 
 /// A site whose profile has this policy, and a workflow in PreRun.
 fn started(kind: &str, policy: &Value) -> Site {
-    let mut site = site();
+    started_in(site(), kind, policy)
+}
+
+/// The same, in a site as it is given.
+pub(super) fn started_in(mut site: Site, kind: &str, policy: &Value) -> Site {
     with_profile(&mut site);
     site.edit("NnfContainerProfile", "nnf-system", "app", |profile| {
         profile["data"]["mpiSpec"]["runPolicy"] = policy.clone();

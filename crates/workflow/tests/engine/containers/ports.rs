@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{lines, running, site};
-use crate::site::Site;
+use crate::site::{Site, at};
 
 fn told(site: &Site, name: &str) -> String {
     let env = &site.workflow(name)["status"]["env"]["NNF_CONTAINER_PORTS"];
@@ -19,6 +19,17 @@ fn two_workflows_on_one_rabbit_have_ports_of_their_own() {
     let taken = &site.get("NnfPortManager", "r", "nnf-port-manager")["status"];
     assert_eq!(taken["status"], "Ready");
     assert_eq!(taken["allocations"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn ports_of_a_workflow_that_cannot_be_read_stay_its_own() {
+    let mut site = site();
+    site.towards("v", &lines("gfs2"), "PreRun");
+    site.unreadable = vec![at("Workflow", "default", "v")];
+    site.towards("w", &lines("gfs2"), "PreRun");
+    assert_eq!(told(&site, "w"), "5001", "{:?}", site.told("w"));
+    let kept = &site.get("NnfPortManager", "r", "nnf-port-manager")["status"]["allocations"];
+    assert_eq!(kept.as_array().unwrap().len(), 2, "{kept}");
 }
 
 #[test]

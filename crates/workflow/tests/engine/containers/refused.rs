@@ -46,7 +46,7 @@ fn mpi_needs_an_image_of_podhelper_and_names_that_hosts_may_have() {
 #[test]
 fn containers_run_in_one_namespace() {
     let mut site = site();
-    site.containers.as_mut().unwrap().namespace = "jobs".to_owned();
+    site.containers.as_mut().unwrap().namespace = Some("jobs".to_owned());
     let message = told(&mut site, &lines("gfs2"));
     assert!(message.contains("in the Kubernetes namespace jobs only"), "{message}");
 }
@@ -72,18 +72,21 @@ fn a_directive_that_its_profile_does_not_admit_is_refused() {
 fn a_profile_that_cannot_be_carried_out_is_refused() {
     type Edit = fn(&mut Value);
     let cases: [(Edit, &str); 6] = [
-        (|it| it["userID"] = json!(7), "only for user 7, and the workflow's is 1001"),
-        (|it| it["groupID"] = json!(8), "only for group 8, and the workflow's is 1002"),
+        (|data| data["userID"] = json!(7), "only for user 7, and the workflow's is 1001"),
+        (|data| data["groupID"] = json!(8), "only for group 8, and the workflow's is 1002"),
         (
-            |it| it["storages"][0] = json!({"name": "DW_JOB_need", "optional": false}),
+            |data| data["storages"][0] = json!({"name": "DW_JOB_need", "optional": false}),
             "argument DW_JOB_need is missing",
         ),
-        (|it| it["spec"] = Value::Null, "argument profile=app: data has neither spec nor mpiSpec"),
         (
-            |it| it["spec"]["volumes"] = json!([{"name": "v", "hostPath": {"path": "/"}}]),
+            |data| data["spec"] = Value::Null,
+            "argument profile=app: data has neither spec nor mpiSpec",
+        ),
+        (
+            |data| data["spec"]["volumes"] = json!([{"name": "v", "hostPath": {"path": "/"}}]),
             "is a hostPath",
         ),
-        (|it| it["spec"]["automountServiceAccountToken"] = json!(true), "no token for the API"),
+        (|data| data["spec"]["automountServiceAccountToken"] = json!(true), "no token for the API"),
     ];
     for (edit, part) in cases {
         let mut site = site();
@@ -93,6 +96,35 @@ fn a_profile_that_cannot_be_carried_out_is_refused() {
         let container = "#DW container name=beside profile=app".to_owned();
         let message = told(&mut site, &[container]);
         assert!(message.contains(part), "{part}: {message}");
+    }
+}
+
+#[test]
+fn packages_are_refused_on_kubernetes_and_bad_ones_everywhere() {
+    for on_kubernetes in [true, false] {
+        for (url, part) in [
+            ("ftp://server/data", "data.packages[0].url is \"ftp://server/data\""),
+            ("http://server/data", "data.packages is not carried out on Kubernetes"),
+        ] {
+            let mut site = site();
+            if !on_kubernetes {
+                site.containers.as_mut().unwrap().namespace = None;
+            }
+            let mut profile = profile();
+            profile["data"]["packages"] =
+                json!([{"name": "data", "url": url, "sha256": "0".repeat(64), "size": 1}]);
+            site.put(profile);
+            let container = ["#DW container name=beside profile=app".to_owned()];
+            if on_kubernetes || url.starts_with("ftp") {
+                let message = told(&mut site, &container);
+                assert!(message.contains("argument profile=app"), "{message}");
+                assert!(message.contains(part), "{message}");
+            } else {
+                site.create("w", &container);
+                site.settle();
+                assert!(site.is_ready("w", "Proposal"), "{:?}", site.told("w"));
+            }
+        }
     }
 }
 

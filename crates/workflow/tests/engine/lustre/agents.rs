@@ -94,7 +94,7 @@ impl Site {
     fn of_same<'a>(&'a self, object: &Value) -> impl Iterator<Item = &'a Value> {
         let uid = object["metadata"]["labels"][UID].clone();
         let all = self.objects.iter().filter(|((kind, ..), _)| kind == "NnfNodeStorage");
-        all.map(|(_, one)| one).filter(move |one| one["metadata"]["labels"][UID] == uid)
+        all.map(|(_, one)| &**one).filter(move |one| one["metadata"]["labels"][UID] == uid)
     }
 
     fn check_target(&self, object: &Value) {
@@ -193,7 +193,7 @@ fn the_invariants_see_what_must_not_happen() {
         at("NnfNodeStorage", rabbit, name)
     };
     let delete = |place: &At| {
-        let object = serde_json::from_value::<api::NnfNodeStorage>(site.objects[place].clone());
+        let object = serde_json::from_value::<api::NnfNodeStorage>((*site.objects[place]).clone());
         let change = Change::delete(&object.unwrap()).unwrap();
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| site.check_lustre(&change, place)))
     };

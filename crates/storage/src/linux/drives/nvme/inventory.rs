@@ -57,7 +57,7 @@ impl NvmeDrives {
         for (drive, answer) in plugged.iter().zip(answers) {
             self.enter(&mut inventory, drive, answer, &blocks);
         }
-        note_places(&plugged);
+        record_slots(&plugged);
         self.enter_absent(&mut inventory, &plugged, unread).map_err(unreadable)?;
         inventory.drives.sort_by(|a, b| a.nqn.cmp(&b.nqn));
         number(&mut inventory.drives, &plugged);
@@ -140,9 +140,9 @@ impl NvmeDrives {
             if ledger.records().is_empty() {
                 continue;
             }
-            let place = ledger.place();
+            let last = ledger.slot_and_serial();
             let successor = plugged.iter().find(|drive| {
-                place.as_ref().is_some_and(|place| drive.physical.node.took_the_place_of(place))
+                last.as_ref().is_some_and(|last| drive.physical.node.took_the_place_of(last))
             });
             let in_its_slot =
                 |drive: &Arc<Managed>| format!("{} is in its slot", drive.physical.node.nqn);
@@ -157,8 +157,8 @@ impl NvmeDrives {
                     in_its_slot(drive)
                 ),
             };
-            let label = place.as_ref().map(|place| self.source.label(place)).transpose()?;
-            let (serial, label) = (place.map(|place| place.serial), label.unwrap_or_default());
+            let label = last.as_ref().map(|last| self.source.label(&last.slot)).transpose()?;
+            let (serial, label) = (last.map(|last| last.serial), label.unwrap_or_default());
             let serial = serial.unwrap_or_default();
             self.enter_faulty(inventory, Drive { serial, label, ..faulty(nqn, &fault) }, &ledger);
         }
@@ -223,10 +223,10 @@ fn with_device((namespace, nguid): (Namespace, [u8; 16]), blocks: &[BlockNode]) 
 
 /// Records the slots of drives that hold anything of ours. A failure (the disk of the state is full) does not fail the
 /// observation: a drive without a recorded slot never counts as replaced.
-fn note_places(plugged: &[Arc<Managed>]) {
+fn record_slots(plugged: &[Arc<Managed>]) {
     for drive in plugged {
         let node = &drive.physical.node;
-        let noted = node.place().map_or(Ok(()), |place| drive.ledger.record_place(&place));
+        let noted = node.slot_and_serial().map_or(Ok(()), |found| drive.ledger.record_slot(&found));
         if let Err(error) = noted {
             warn!(drive:% = node.nqn, error:%; "the drive's slot was not written down");
         }

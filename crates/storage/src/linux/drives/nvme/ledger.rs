@@ -9,7 +9,7 @@
 
 mod record;
 
-pub(super) use record::{Place, Record};
+pub(super) use record::{Record, SlotAndSerial};
 
 use std::{
     collections::BTreeMap,
@@ -178,17 +178,17 @@ impl Ledger {
     }
 
     /// Records the drive's slot, if it holds anything of ours.
-    pub(super) fn record_place(&self, place: &Place) -> io::Result<()> {
+    pub(super) fn record_slot(&self, found: &SlotAndSerial) -> io::Result<()> {
         self.change(|file| {
             if !file.namespaces.is_empty() {
-                file.place = Some(place.clone());
+                file.slot = Some(found.clone());
             }
         })
     }
 
     /// The drive's last recorded slot.
-    pub(super) fn place(&self) -> Option<Place> {
-        self.file.lock().place.clone()
+    pub(super) fn slot_and_serial(&self) -> Option<SlotAndSerial> {
+        self.file.lock().slot.clone()
     }
 
     /// Removes the record of a namespace of `allocation`.

@@ -6,7 +6,6 @@ use std::{
 };
 
 use super::{
-    ledger::Place,
     switchtec::{self, Behind, Fabric},
     sysfs::{ControllerNode, Sysfs},
 };
@@ -73,12 +72,12 @@ impl Source {
         found.collect()
     }
 
-    /// The label printed beside the slot in which a drive was.
-    pub(super) fn label(&self, place: &Place) -> io::Result<String> {
+    /// The label printed beside a slot.
+    pub(super) fn label(&self, slot: &str) -> io::Result<String> {
         if !self.switches.is_there()? {
-            return Ok(place.slot.clone());
+            return Ok(slot.to_owned());
         }
-        let printed = place.slot.parse().ok().and_then(switchtec::label);
+        let printed = slot.parse().ok().and_then(switchtec::label);
         Ok(printed.map_or_else(String::new, |label| label.to_string()))
     }
 

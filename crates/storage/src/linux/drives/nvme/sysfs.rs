@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::ledger::Place;
+use super::ledger::SlotAndSerial;
 use crate::{
     desired::{NamespaceId, Nqn},
     observed::{BlockDevice, DeviceNumber},
@@ -45,14 +45,15 @@ pub(in crate::linux) struct BlockNode {
 
 impl ControllerNode {
     /// The drive's slot and serial number, if known.
-    pub(super) fn place(&self) -> Option<Place> {
+    pub(super) fn slot_and_serial(&self) -> Option<SlotAndSerial> {
         let slot = self.slot.clone()?;
-        Some(Place { slot, serial: self.serial.clone() }).filter(|place| !place.serial.is_empty())
+        Some(SlotAndSerial { slot, serial: self.serial.clone() })
+            .filter(|found| !found.serial.is_empty())
     }
 
     /// Whether this drive is in the slot of another one.
-    pub(super) fn took_the_place_of(&self, gone: &Place) -> bool {
-        self.place().is_some_and(|place| place.slot == gone.slot && place.serial != gone.serial)
+    pub(super) fn took_the_place_of(&self, gone: &SlotAndSerial) -> bool {
+        self.slot_and_serial().is_some_and(|own| own.slot == gone.slot && own.serial != gone.serial)
     }
 }
 

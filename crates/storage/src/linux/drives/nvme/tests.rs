@@ -213,12 +213,12 @@ fn a_drive_is_gone_for_good_when_another_one_is_in_its_slot() {
         let (state, sysfs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let drives = drives(state.path(), sysfs.path());
         let ledger = drives.ledgers.of(&gone).unwrap();
-        let place = ledger::Place { slot: "3".into(), serial: "A".into() };
-        ledger.record_place(&place).unwrap();
-        assert_eq!(ledger.place(), None, "nothing of ours is on it");
+        let last = ledger::SlotAndSerial { slot: "3".into(), serial: "A".into() };
+        ledger.record_slot(&last).unwrap();
+        assert_eq!(ledger.slot_and_serial(), None, "nothing of ours is on it");
         let found = ledger::Found { nsid: 3, nguid: [1; 16], size: 4096 };
         ledger.record_created(allocation, found, 16, true).unwrap();
-        ledger.record_place(&place).unwrap();
+        ledger.record_slot(&last).unwrap();
         plug(sysfs.path(), drive, serial, slot);
 
         let inventory = drives.inventory().unwrap();

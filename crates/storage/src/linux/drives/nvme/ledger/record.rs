@@ -84,7 +84,7 @@ impl Record {
 
 /// A drive's slot and serial number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::linux::drives::nvme) struct Place {
+pub(in crate::linux::drives::nvme) struct SlotAndSerial {
     /// The name of the slot, independent of the drive in it.
     pub(in crate::linux::drives::nvme) slot: String,
     /// The drive's serial number: its NQN may change with its firmware.
@@ -95,8 +95,8 @@ pub(in crate::linux::drives::nvme) struct Place {
 pub(super) struct File {
     pub(super) nqn: String,
     /// The drive's slot when it was last observed with anything of ours on it.
-    #[serde(default)]
-    pub(super) place: Option<Place>,
+    #[serde(default, rename = "place")]
+    pub(super) slot: Option<SlotAndSerial>,
     pub(super) intents: Vec<Intent>,
     pub(super) namespaces: Vec<Record>,
 }

@@ -170,8 +170,8 @@ impl Behind {
         functions: &Functions,
     ) -> Result<(), Fault> {
         let listed = secondaries.iter().find(|function| function.controller.get() == controller);
-        let place = listed.and_then(|function| usize::from(function.function.get()).checked_sub(1));
-        let function = place.and_then(|place| functions.virtual_functions.get(place));
+        let index = listed.and_then(|function| usize::from(function.function.get()).checked_sub(1));
+        let function = index.and_then(|index| functions.virtual_functions.get(index));
         let function = function
             .ok_or_else(|| format!("the switch shows no function for controller {controller}"))?;
         let fault = |error| in_one_line("reset a virtual function", &error);

@@ -22,7 +22,7 @@ pub(super) enum SlotError {
     )]
     TooFew { label: u8, found: usize, wanted: usize },
     #[error(
-        "the drive in slot {label} has function {number}, of {}, bound to {}: make sure that nothing there uses the drive, then unbind function {pdfid:04X}h", name(*.endpoint), place(.found)
+        "the drive in slot {label} has function {number}, of {}, bound to {}: make sure that nothing there uses the drive, then unbind function {pdfid:04X}h", name(*.endpoint), host_of(.found)
     )]
     BoundElsewhere { label: u8, number: usize, pdfid: u16, endpoint: Endpoint, found: Seat },
 }
@@ -74,7 +74,7 @@ fn name(endpoint: Endpoint) -> String {
     }
 }
 
-fn place(seat: &Seat) -> String {
+fn host_of(seat: &Seat) -> String {
     let Seat { host, logical } = seat;
     let whose = host_at(*host).map_or_else(|| "no host of a rabbit".to_owned(), name);
     format!("{whose} (PAX {} port {}, logical port {logical})", host.pax, host.port)

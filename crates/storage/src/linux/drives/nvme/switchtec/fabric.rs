@@ -133,8 +133,8 @@ impl Fabric {
     }
 
     fn scan(&self, pax: u8) -> Vec<Found> {
-        let place = usize::from(pax);
-        let (Some(switch), Some(scan)) = (self.switches.get(place), self.scans.get(place)) else {
+        let index = usize::from(pax);
+        let (Some(switch), Some(scan)) = (self.switches.get(index), self.scans.get(index)) else {
             return Vec::new();
         };
         let mut scan = scan.lock();

@@ -158,15 +158,15 @@ impl Tunnel {
         let pieces = sent.chunks(PASS_PIECE);
         let last = pieces.len().saturating_sub(1);
         let mut length = 0;
-        for (place, bytes) in pieces.enumerate() {
+        for (index, bytes) in pieces.enumerate() {
             let mut piece = PassStart::new_zeroed();
             piece.subcommand = PASS_START;
             piece.pdfid = self.pdfid.into();
-            piece.more = u8::from(place < last);
-            piece.offset = u16::try_from(place * PASS_PIECE).unwrap_or(u16::MAX).into();
+            piece.more = u8::from(index < last);
+            piece.offset = u16::try_from(index * PASS_PIECE).unwrap_or(u16::MAX).into();
             piece.length = u16::try_from(bytes.len()).unwrap_or(u16::MAX).into();
             piece.data[..bytes.len()].copy_from_slice(bytes);
-            if place < last {
+            if index < last {
                 session.tell(Command::NvmeAdmin, &piece)?;
             } else {
                 piece.expected = expected.into();

@@ -29,7 +29,7 @@ use crate::{
 
 /// A name in a directory that is held open, so that nobody can swap what is above it.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct DirectoryEntry {
     /// The directory, held open.
     pub(super) parent: OwnedFd,
     pub(super) name: OsString,
@@ -38,7 +38,7 @@ pub(super) struct Place {
 /// Where a walk ended.
 #[derive(Debug)]
 pub(super) enum Walk {
-    Place(Place),
+    Entry(DirectoryEntry),
     /// Before it, for this reason.
     Stopped(PathState),
 }
@@ -63,7 +63,7 @@ pub(super) fn walk(target: &MountPoint) -> io::Result<Walk> {
             Err(state) => return Ok(Walk::Stopped(state)),
         }
     }
-    Ok(Walk::Place(Place { parent, name }))
+    Ok(Walk::Entry(DirectoryEntry { parent, name }))
 }
 
 /// Walks to the parent of `target` and creates missing directories, mode 0755.
@@ -73,7 +73,7 @@ pub(super) fn walk_making(target: &MountPoint) -> io::Result<Walk> {
     if let Walk::Stopped(PathState::Absent) = walked {
         if let Some(parent) = target.parent() {
             match walk_making(&parent)? {
-                Walk::Place(place) => place.make_directory()?,
+                Walk::Entry(entry) => entry.make_directory()?,
                 stopped @ Walk::Stopped(_) => return Ok(stopped),
             }
         }
@@ -121,7 +121,7 @@ fn kind(stat: &FileStat) -> SFlag {
     SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT
 }
 
-/// What a place leads to.
+/// What a entry leads to.
 #[derive(Debug)]
 pub(super) struct Leaf {
     /// Held open without access (`O_PATH`). While it is a mount's root, this keeps the mount busy.
@@ -203,8 +203,8 @@ fn mount_of(fd: &OwnedFd) -> io::Result<u64> {
     id.ok_or_else(|| io::Error::other("/proc/self/fdinfo tells no mnt_id"))
 }
 
-impl Place {
-    /// What the place leads to; `None` when the name does not exist.
+impl DirectoryEntry {
+    /// What the entry leads to; `None` when the name does not exist.
     pub(super) fn leaf(&self) -> io::Result<Option<Leaf>> {
         let how = OpenHow::new()
             .flags(OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC)
@@ -224,8 +224,8 @@ impl Place {
         deadline: Duration,
     ) -> io::Result<Option<Leaf>> {
         let (parent, name) = (self.parent.try_clone()?, self.name.clone());
-        let place = Self { parent, name };
-        bounded::within(deadline, &target.to_string(), move || place.leaf())?
+        let entry = Self { parent, name };
+        bounded::within(deadline, &target.to_string(), move || entry.leaf())?
     }
 
     pub(super) fn state(&self, leaf: &Leaf, path: PathBuf) -> io::Result<PathState> {
@@ -240,7 +240,7 @@ impl Place {
         })
     }
 
-    /// Opens the directory at this place to read or change it; never one that is mounted here.
+    /// Opens the directory at this entry to read or change it; never one that is mounted here.
     pub(super) fn open_directory(&self) -> io::Result<Directory> {
         let how = OpenHow::new()
             .flags(OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC)
@@ -301,7 +301,7 @@ impl Place {
         }
     }
 
-    /// A path to this place that resolves through the open parent and nothing above it.
+    /// A path to this entry that resolves through the open parent and nothing above it.
     pub(super) fn path(&self) -> PathBuf {
         fd_path(&self.parent).join(&self.name)
     }

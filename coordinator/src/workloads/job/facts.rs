@@ -1,0 +1,100 @@
+//! Reads the objects of a job, of its nodes and of the system, and makes the answer from them.
+
+use std::sync::Arc;
+
+use api::names::{STORAGE_NAMESPACE, SYSTEM_CONFIGURATION};
+use api::{Storage, SystemStatus, Workflow};
+use jiff::Timestamp;
+use kube::ResourceExt;
+use kube::api::{Api, ListParams};
+use proto::v1::{Role, Workload};
+use tonic::Status;
+use workload::{Objects, Refused, gather, kinds};
+
+use super::{Job, refused};
+use crate::workloads::answer::{self, Ending};
+use crate::workloads::conditions::{Facts, conditions};
+use crate::workloads::lose::after_losing;
+use crate::workloads::request::NAMESPACE;
+use crate::workloads::tolerance::Tolerance;
+
+impl Job {
+    /// The answer, with all that is known of the job's nodes.
+    ///
+    /// # Errors
+    /// When the API does not answer: nothing can be said of nodes that were not looked at.
+    pub(in crate::workloads) async fn answer(
+        &self,
+        workflow: &Workflow,
+        ending: &Ending,
+    ) -> Result<Workload, Status> {
+        let objects = self.objects(workflow).await?;
+        let facts = self.facts().await?;
+        let nodes = conditions(&objects, &facts);
+        let now = Timestamp::now();
+        let mut reply = answer::workload(&self.id, workflow, now);
+        if !matches!(ending, Ending::Done) {
+            reply.waits_for =
+                workload::waits::waits(&objects).iter().map(|one| one.line(now)).collect();
+        }
+        let tolerance = Tolerance::of(workflow);
+        if tolerance.nodes > 0
+            && matches!(ending, Ending::Late(_) | Ending::Failed(_))
+            && let Err(why) = after_losing(&tolerance, workflow, &objects, &facts)
+        {
+            reply.waits_for.push(format!("it does not go on without lost computes: {why}"));
+        }
+        reply.nodes = nodes;
+        Ok(answer::ended(reply, workflow, ending))
+    }
+
+    /// All objects of a Workflow.
+    pub(in crate::workloads) async fn objects(
+        &self,
+        workflow: &Workflow,
+    ) -> Result<Objects, Status> {
+        let gathered = gather(&self.client, &kinds(), NAMESPACE, self.flow.name()).await;
+        let mut objects = gathered.map_err(|error| refused(&error))?;
+        objects.workflow = Some(workflow.clone());
+        Ok(objects)
+    }
+
+    /// Which nodes are connected and which rabbit serves each, the rabbits' Storages, and the workload manager's SystemStatus.
+    pub(in crate::workloads) async fn facts(&self) -> Result<Facts, Status> {
+        let mut facts = Facts::default();
+        for record in self.hub.nodes().nodes {
+            if record.role() == Role::Rabbit {
+                facts.rabbits.insert(record.node.clone());
+            }
+            if record.connected {
+                facts.connected.insert(record.node.clone());
+            } else if !record.certificate.is_empty() {
+                facts.shut_out.insert(record.node.clone(), record.certificate.clone());
+            }
+            if !record.rabbit.is_empty() && record.rabbit != record.node {
+                facts.site.rabbit_of.insert(record.node, record.rabbit);
+            }
+        }
+        let storages = self.list::<Storage>("Storages").await?;
+        facts.site.storages =
+            storages.into_iter().map(|one| (one.name_any(), Arc::new(one))).collect();
+        let mut status = self.list::<SystemStatus>("SystemStatuses").await?;
+        status.retain(|one| one.name_any() == SYSTEM_CONFIGURATION);
+        facts.site.status = status.pop().map(Arc::new);
+        Ok(facts)
+    }
+
+    async fn list<K>(&self, what: &str) -> Result<Vec<K>, Status>
+    where
+        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+            + Clone
+            + std::fmt::Debug
+            + serde::de::DeserializeOwned,
+    {
+        let api: Api<K> = Api::namespaced(self.client.clone(), STORAGE_NAMESPACE);
+        let listed = api.list(&ListParams::default()).await;
+        let listed = listed
+            .map_err(|source| refused(&Refused { what: format!("list the {what}"), source }))?;
+        Ok(listed.items)
+    }
+}

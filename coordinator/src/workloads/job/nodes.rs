@@ -1,0 +1,105 @@
+//! The nodes of a job: its Computes, filled once.
+
+use std::time::Duration;
+
+use api::{Computes, Workflow, WorkflowState};
+use kube::ResourceExt;
+use kube::api::{Api, Patch, PatchParams};
+use kube::runtime::wait::await_condition;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+use tonic::Status;
+use workload::{Refused, computes_of};
+
+use super::{Job, refused};
+use crate::workloads::request::NAMESPACE;
+use crate::workloads::tolerance::Tolerance;
+
+/// How long the engine may take to make a Computes in Proposal.
+const SOON: Duration = Duration::from_secs(10);
+
+impl Job {
+    /// Names the job's nodes.
+    pub(super) async fn place(&self, workflow: &Workflow, nodes: &[String]) -> Result<(), Status> {
+        if nodes.is_empty() {
+            return Ok(());
+        }
+        let known = self.computes(workflow).await?;
+        let names: Vec<&str> = known.names().collect();
+        if names == nodes {
+            return Ok(());
+        }
+        if !names.is_empty() {
+            return Err(other_nodes(&names));
+        }
+        let data: Vec<Value> = nodes.iter().map(|name| json!({"name": name})).collect();
+        self.fill(&known, data).await
+    }
+
+    /// Names the nodes of a Computes, in the version that was read.
+    pub(in crate::workloads) async fn fill(
+        &self,
+        known: &Computes,
+        data: Vec<Value>,
+    ) -> Result<(), Status> {
+        let patch =
+            json!({"metadata": {"resourceVersion": known.resource_version()}, "data": data});
+        let patched = self.computes_api();
+        let patched =
+            patched.patch(&known.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await;
+        patched.map(drop).map_err(|source| {
+            refused(&Refused { what: format!("fill the Computes {}", known.name_any()), source })
+        })
+    }
+
+    /// Checks that a repeated Setup names the nodes of the first.
+    ///
+    /// # Errors
+    /// When it names others.
+    pub(in crate::workloads) async fn check_nodes(
+        &self,
+        workflow: &Workflow,
+        nodes: &[String],
+    ) -> Result<(), Status> {
+        if nodes.is_empty() || workflow.spec.desired_state == WorkflowState::Proposal {
+            return Ok(());
+        }
+        let known = self.computes(workflow).await?;
+        let names: Vec<&str> = known.names().collect();
+        let tolerance = Tolerance::of(workflow);
+        let left = || nodes.iter().filter(|node| !tolerance.is_left_out(node));
+        let is_same = names == nodes || left().eq(names.iter().copied());
+        if is_same { Ok(()) } else { Err(other_nodes(&names)) }
+    }
+
+    fn computes_api(&self) -> Api<Computes> {
+        Api::namespaced(self.client.clone(), NAMESPACE)
+    }
+
+    /// The job's Computes, which the engine makes in Proposal.
+    pub(in crate::workloads) async fn computes(
+        &self,
+        workflow: &Workflow,
+    ) -> Result<Computes, Status> {
+        let name = computes_of(workflow);
+        let is_there = |known: Option<&Computes>| known.is_some();
+        let made = await_condition(self.computes_api(), &name, is_there);
+        match timeout(SOON, made).await {
+            Ok(Ok(Some(known))) => Ok(known),
+            Ok(Err(error)) => Err(Status::unavailable(format!(
+                "get the Computes {name}: {}; call again",
+                daemon::chain(&error)
+            ))),
+            Ok(Ok(None)) | Err(_) => Err(Status::unavailable(format!(
+                "the engine made no Computes {name}: does it run? See the coordinator's --workflows; then call again"
+            ))),
+        }
+    }
+}
+
+fn other_nodes(names: &[&str]) -> Status {
+    let names = directive::hostlist::compress(names);
+    Status::failed_precondition(format!(
+        "argument nodes: the job's nodes are {names:?}, as its first Setup named them; name those or none, or tear the job down first"
+    ))
+}

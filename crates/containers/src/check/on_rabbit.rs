@@ -1,0 +1,95 @@
+//! What a profile may not ask for where the rabbits' agents run the containers: nobody there has Kubernetes' objects.
+
+use api::{
+    NnfContainerProfileData,
+    nnf_container_profile::{NnfContainer, NnfPodSpec},
+};
+
+use super::ProfileFault;
+use crate::{
+    on_rabbit::{CPU, MEMORY, limits},
+    quantity,
+};
+
+/// Everything that is wrong with a profile there, besides what is wrong with it anywhere.
+#[must_use]
+pub fn on_rabbits(profile: &NnfContainerProfileData) -> Vec<ProfileFault> {
+    let mut faults: Vec<_> =
+        profile.spec.iter().flat_map(|spec| of_pod("data.spec", spec)).collect();
+    if let Some(mpi) = &profile.mpi_spec {
+        if mpi.policy().ttl_seconds_after_finished.is_some() {
+            let field = "data.mpiSpec.runPolicy.ttlSecondsAfterFinished".to_owned();
+            faults.push(fault(
+                field,
+                "the administrator takes it out; with cleanPodPolicy All the containers go once the launcher's end was told",
+            ));
+        }
+        faults.extend(of_pod("data.mpiSpec.launcher", &mpi.launcher));
+        faults.extend(of_pod("data.mpiSpec.worker", &mpi.worker));
+    }
+    faults
+}
+
+fn of_pod(at: &str, spec: &NnfPodSpec) -> Vec<ProfileFault> {
+    let pod = [
+        (
+            !spec.volumes.is_empty(),
+            "volumes",
+            "the administrator takes them out; containers may write to their own /tmp and to the job's storage",
+        ),
+        (
+            !spec.image_pull_secrets.is_empty(),
+            "imagePullSecrets",
+            "the administrator takes them out, and logs the rabbits in with podman login",
+        ),
+    ];
+    let pod = pod.into_iter().filter(|(has, ..)| *has);
+    let pod = pod.map(|(_, field, remedy)| fault(format!("{at}.{field}"), remedy));
+    let containers = spec.init_containers.iter().chain(&spec.containers);
+    pod.chain(containers.flat_map(of_container)).collect()
+}
+
+fn of_container(of: &NnfContainer) -> Vec<ProfileFault> {
+    let has_source = of.env.iter().any(|one| one.value_from.is_some());
+    let told = |field: &str, remedy| fault(format!("container {:?}: {field}", of.name), remedy);
+    let fields = [
+        (has_source, "env.valueFrom", "the administrator writes the value"),
+        (!of.env_from.is_empty(), "envFrom", "the administrator writes the variables into env"),
+        (!of.volume_mounts.is_empty(), "volumeMounts", "the administrator takes them out"),
+        (of.liveness_probe.is_some(), "livenessProbe", "the administrator takes it out"),
+        (
+            of.readiness_probe.is_some(),
+            "readinessProbe",
+            "the administrator takes it out; a container is ready when it runs",
+        ),
+        (of.startup_probe.is_some(), "startupProbe", "the administrator takes it out"),
+        (of.restart_policy.is_some(), "restartPolicy", "the administrator takes it out"),
+        (
+            !of.termination_message_path.is_empty(),
+            "terminationMessagePath",
+            "the administrator takes it out; the end of the log is told",
+        ),
+        (
+            of.image.starts_with('-'),
+            "image",
+            "the administrator writes an image's name, which does not begin with -",
+        ),
+    ];
+    let fields = fields.into_iter().filter(|(has, ..)| *has);
+    let mut faults: Vec<_> = fields.map(|(_, field, remedy)| told(field, remedy)).collect();
+    for (name, quantity) in limits(of) {
+        let unit = [CPU, MEMORY].into_iter().find(|(known, _)| *known == name);
+        if unit.is_none_or(|(_, of_each)| quantity::parts(quantity, of_each).is_none()) {
+            let field = format!("resources.limits.{name}: {}", quantity.0);
+            faults.push(told(
+                &field,
+                "the administrator gives limits of cpu and memory only, such as 500m and 4Gi",
+            ));
+        }
+    }
+    faults
+}
+
+fn fault(field: String, remedy: &'static str) -> ProfileFault {
+    ProfileFault::NotOnRabbits { field, remedy }
+}

@@ -1,0 +1,52 @@
+//! References to variables in a profile's texts, as Kubernetes expands them: `$(NAME)`.
+
+use std::collections::BTreeMap;
+
+/// A text with the values of the variables that it names. One that is not known stays as it is; `$$` stands for `$`.
+#[must_use]
+pub(crate) fn expand(text: &str, known: &BTreeMap<String, String>) -> String {
+    let (mut done, mut rest) = (String::new(), text);
+    while let Some(at) = rest.find('$') {
+        done.push_str(&rest[..at]);
+        rest = &rest[at + 1..];
+        if let Some(after) = rest.strip_prefix('$') {
+            done.push('$');
+            rest = after;
+        } else if let Some((name, after)) =
+            rest.strip_prefix('(').and_then(|rest| rest.split_once(')'))
+        {
+            match known.get(name) {
+                Some(value) => done.push_str(value),
+                None => done.extend(["$(", name, ")"]),
+            }
+            rest = after;
+        } else {
+            done.push('$');
+        }
+    }
+    done + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_known_is_put_in_and_all_else_stays() {
+        let known = [("A".to_owned(), "1".to_owned()), ("B".to_owned(), "$(A)".to_owned())].into();
+        for (text, expected) in [
+            ("", ""),
+            ("plain", "plain"),
+            ("$(A)", "1"),
+            ("x$(A)y$(A)", "x1y1"),
+            ("$(B)", "$(A)"),
+            ("$(C)", "$(C)"),
+            ("$$(A)", "$(A)"),
+            ("$$$(A)", "$1"),
+            ("$(A", "$(A"),
+            ("$A ${A} $", "$A ${A} $"),
+        ] {
+            assert_eq!(expand(text, &known), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+use std::collections::BTreeSet;
+
+use api::NnfContainerProfileData;
+use k8s_openapi::{api::batch::v1::Job, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use serde_json::{Value, from_value, json};
+
+use super::*;
+use crate::{objects, run::Rabbit};
+
+/// A run on two rabbits, whose launcher is a worker or not.
+fn with(edit: impl FnOnce(&mut Value), check: impl FnOnce(&Run<'_>)) {
+    let launcher = json!({"name": "mpi", "image": "i:1", "command": ["mpirun"], "args": ["$(K)"],
+        "env": [{"name": "K", "value": "$(OMPI_MCA_plm_rsh_agent)"}]});
+    let worker = json!({"name": "mpi", "image": "i:1"});
+    let mut profile = json!({"numPorts": 1, "preRunTimeoutSeconds": 60, "retryLimit": 2,
+        "mpiSpec": {"launcher": {"containers": [launcher]}, "worker": {"containers": [worker]}, "slotsPerWorker": 2}});
+    edit(&mut profile);
+    let profile: NnfContainerProfileData = from_value(profile).unwrap();
+    let metadata = ObjectMeta { namespace: Some("default".to_owned()), ..ObjectMeta::default() };
+    let attempt =
+        Attempt { number: 1, name: "w-1-a1".to_owned(), keys: "w-1-a1-k".to_owned(), image: None };
+    let rabbit = |name: &str| Rabbit { name: name.to_owned(), computes: Vec::new() };
+    check(&Run {
+        workflow: "w",
+        name: "w-1-a1",
+        metadata,
+        user: 1050,
+        group: 1051,
+        profile: &profile,
+        storages: &[],
+        placement: &[rabbit("r"), rabbit("s")],
+        ports: &[5000],
+        network_port: Some(5001),
+        attempt: Some(&attempt),
+        cluster_domain: "cluster.local",
+    });
+}
+
+fn both(run: &Run<'_>) -> [NodeContainers; 3] {
+    [launcher(run), worker(run, 0), worker(run, 1)].map(Option::unwrap)
+}
+
+/// A variable's last value is what a container has.
+fn environment(of: &NodeContainer) -> std::collections::BTreeMap<&str, &str> {
+    of.env.iter().map(|one| (one.name.as_str(), one.value.as_str())).collect()
+}
+
+#[test]
+fn each_pod_is_what_it_is_on_kubernetes_in_the_network_of_the_run() {
+    with(
+        |_| {},
+        |run| {
+            let jobs: [Job; 3] =
+                [objects::launcher(run), objects::job(run, 0), objects::job(run, 1)]
+                    .map(Option::unwrap);
+            let names = ["w-launcher", "w-worker-0", "w-worker-1"];
+            for (place, (ours, job)) in both(run).iter().zip(&jobs).enumerate() {
+                let pod = job.spec.as_ref().unwrap().template.spec.as_ref().unwrap();
+                assert_eq!(ours.metadata.name, Some(format!("default.{}", names[place])));
+                assert_eq!(ours.metadata.namespace.as_deref(), Some(["r", "r", "s"][place]));
+                let role = |labels: &Option<std::collections::BTreeMap<String, String>>| {
+                    labels.as_ref().unwrap()[label::ROLE].clone()
+                };
+                assert_eq!(role(&ours.metadata.labels), role(&job.metadata.labels));
+                assert_eq!(Some(&ours.spec.hostname), pod.hostname.as_ref());
+                let network = ours.spec.network.as_ref().unwrap();
+                assert_eq!((network.port, network.place), (5001, i64::try_from(place).unwrap()));
+                assert_eq!(network.rabbits, ["r", "r", "s"]);
+                let (mine, its) = (&ours.spec.containers[0], &pod.containers[0]);
+                assert_eq!(mine.command, *its.command.as_ref().unwrap());
+                let told: BTreeSet<&str> = mine.env.iter().map(|one| one.name.as_str()).collect();
+                let there = its.env.iter().flatten().map(|one| one.name.as_str());
+                assert_eq!(there.filter(|name| !told.contains(name)).collect::<Vec<_>>(), [""; 0]);
+            }
+        },
+    );
+}
+
+#[test]
+fn the_launcher_waits_for_the_workers_and_has_the_ports() {
+    with(
+        |_| {},
+        |run| {
+            let [launcher, worker, _] = both(run);
+            let wait = &launcher.spec.init_containers[0];
+            let command =
+                ["/nnf/bin/podhelper", "wait", "--workers=/nnf/config/workers", "--seconds=30"];
+            assert_eq!(
+                (&*wait.name, &*wait.command, wait.args.len()),
+                ("nnf-wait", &command.map(str::to_owned)[..], 0)
+            );
+            assert_eq!(environment(wait)["NNF_MPI_KEYS"], "/nnf/keys");
+            assert_eq!(environment(&launcher.spec.containers[0])["NNF_CONTAINER_PORTS"], "5000");
+            assert_eq!(launcher.spec.containers[0].ports, [5000]);
+            assert_eq!(
+                launcher.spec.containers[0].args,
+                ["/nnf/bin/rsh"],
+                "texts refer to what MPI is told too"
+            );
+            assert!(
+                worker.spec.containers[0].ports.is_empty()
+                    && worker.spec.init_containers.is_empty()
+            );
+        },
+    );
+}
+
+#[test]
+fn every_host_is_found_by_each_of_its_names() {
+    with(
+        |mpi| mpi["mpiSpec"]["runLauncherAsWorker"] = json!(true),
+        |run| {
+            let files = &both(run)[2].spec.files;
+            let expected = "127.0.0.1\tlocalhost\n\
+            198.18.0.1\tw-launcher.w.default.svc.cluster.local w-launcher.w w-launcher\n\
+            198.18.0.2\tw-worker-0.w.default.svc.cluster.local w-worker-0.w w-worker-0\n\
+            198.18.0.3\tw-worker-1.w.default.svc.cluster.local w-worker-1.w w-worker-1\n";
+            assert_eq!(files["hosts"], expected);
+            for host in files["hostfile"].lines() {
+                assert!(expected.contains(host.split(' ').next().unwrap()), "{host}");
+            }
+            assert_eq!(files["hostfile"].lines().count(), 3, "the launcher has ranks too");
+        },
+    );
+}
+
+#[test]
+fn addresses_end_where_the_block_does() {
+    let told = |place| network::address(place).map(|address| address.to_string());
+    assert_eq!(told(254).as_deref(), Some("198.18.0.255"));
+    assert_eq!(told((1 << 17) - 3).as_deref(), Some("198.19.255.254"));
+    assert_eq!((told((1 << 17) - 2), told(u32::MAX)), (None, None));
+}

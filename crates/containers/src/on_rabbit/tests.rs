@@ -1,0 +1,137 @@
+use api::NnfContainerProfileData;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use serde_json::{Value, from_value, json};
+
+use super::*;
+use crate::{
+    objects,
+    run::{Rabbit, StoragePath},
+};
+
+fn with(profile: Value, check: impl FnOnce(&Run<'_>)) {
+    let profile: NnfContainerProfileData = from_value(profile).unwrap();
+    let metadata = ObjectMeta {
+        namespace: Some("default".to_owned()),
+        owner_references: Some(vec![OwnerReference::default()]),
+        ..ObjectMeta::default()
+    };
+    let path = "/mnt/nnf/25cfbc9a-0".to_owned();
+    let storages = [StoragePath { variable: "DW_JOB_scratch".to_owned(), path }];
+    let rabbit = |name: &str| Rabbit { name: name.to_owned(), computes: Vec::new() };
+    check(&Run {
+        workflow: "w",
+        name: "w-1",
+        metadata,
+        user: 1050,
+        group: 1051,
+        profile: &profile,
+        storages: &storages,
+        placement: &[rabbit("rabbit-1"), rabbit("rabbit-2")],
+        ports: &[5000, 5001],
+        network_port: None,
+        attempt: None,
+        cluster_domain: "cluster.local",
+    });
+}
+
+fn app(more: &Value) -> Value {
+    let mut container = json!({"name": "app", "image": "i:1"});
+    container.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    json!({"spec": {"containers": [container]}, "numPorts": 2})
+}
+
+#[test]
+fn a_rabbit_is_told_what_its_pod_would_be() {
+    with(app(&json!({"workingDir": "/tmp", "command": ["a"], "args": ["b"]})), |run| {
+        let ours = containers(run, 1).unwrap();
+        let job = objects::job(run, 1).unwrap().spec.unwrap();
+        let pod = job.template.spec.unwrap();
+        assert_eq!(ours.metadata.name.as_deref(), Some("default-w-1"));
+        assert_eq!(ours.metadata.namespace.as_deref(), Some("rabbit-2"));
+        assert_eq!(ours.metadata.owner_references, None);
+        assert_eq!(Some(&ours.spec.hostname), pod.hostname.as_ref());
+        assert_eq!(ours.spec.files, objects::config_map(run).data.unwrap());
+        assert_eq!(ours.spec.active_deadline_seconds, job.active_deadline_seconds);
+        let (mine, its) = (&ours.spec.containers[0], &pod.containers[0]);
+        assert_eq!((&*mine.command, &*mine.args), (&["a".to_owned()][..], &["b".to_owned()][..]));
+        let theirs = its.env.as_ref().unwrap();
+        assert_eq!(mine.env.len(), theirs.len());
+        for (mine, its) in mine.env.iter().zip(theirs) {
+            let value = its.value.as_deref().unwrap_or("rabbit-2");
+            assert_eq!((&*mine.name, &*mine.value), (&*its.name, value));
+        }
+        let ports = its.ports.iter().flatten().map(|port| port.host_port.unwrap());
+        assert!(mine.ports.iter().map(|port| i32::from(*port)).eq(ports));
+        let paths = pod.volumes.iter().flatten().filter_map(|one| one.host_path.as_ref());
+        assert!(ours.spec.storages.iter().eq(paths.map(|host| &host.path)));
+        let names = &ours.spec.hosts[0].names;
+        assert_eq!(names, &["rabbit-1.w", "rabbit-1.w.default.svc.cluster.local"]);
+    });
+}
+
+#[test]
+fn containers_are_numbered_over_all_rabbits_of_a_run() {
+    let mut profile = app(&json!({}));
+    let more = json!({"name": "more", "image": "i:1"});
+    profile["spec"]["containers"].as_array_mut().unwrap().push(more);
+    profile["spec"]["initContainers"] = json!([{"name": "first", "image": "i:1"}]);
+    with(profile, |run| {
+        let number = |one: &NodeContainer| {
+            let variable = one.env.iter().find(|one| one.name == "NNF_CONTAINER_WORKER");
+            variable.map(|one| one.value.clone())
+        };
+        let rabbits = (0..2).map(|index| containers(run, index).unwrap().spec);
+        let rabbits: Vec<NodeContainersSpec> = rabbits.collect();
+        let all = rabbits.iter().flat_map(|spec| &spec.containers).map(number);
+        let all: Vec<String> = all.map(Option::unwrap).collect();
+        assert_eq!(all, ["0", "1", "2", "3"]);
+        assert_eq!(number(&rabbits[1].init_containers[0]), None);
+    });
+}
+
+#[test]
+fn a_rabbit_is_told_of_the_packages() {
+    let package =
+        json!({"name": "data", "url": "/lus/data.tar", "sha256": "0".repeat(64), "size": 1});
+    let mut profile = app(&json!({}));
+    profile["packages"] = json!([package]);
+    with(profile, |run| {
+        assert_eq!(containers(run, 0).unwrap().spec.packages, run.profile.packages);
+        assert_eq!(run.profile.packages[0].url, "/lus/data.tar");
+    });
+}
+
+#[test]
+fn texts_refer_to_variables_before_them() {
+    let env = json!([{"name": "OWN", "value": "$(DW_JOB_scratch)/$(LATER)"}, {"name": "LATER", "value": "x"}]);
+    let profile = app(
+        &json!({"env": env, "command": ["ls", "$(OWN)"], "args": ["$(NNF_NODE_NAME)", "$(LATER)"]}),
+    );
+    with(profile, |run| {
+        let container = containers(run, 0).unwrap().spec.containers[0].clone();
+        assert_eq!(container.command[1], "/mnt/nnf/25cfbc9a-0/$(LATER)");
+        assert_eq!(container.args, ["rabbit-1", "x"]);
+    });
+}
+
+#[test]
+fn limits_and_the_time_to_fetch_an_image_are_kubernetes() {
+    let limits = json!({"limits": {"cpu": "500m", "memory": "1Gi"}});
+    with(app(&json!({"resources": limits})), |run| {
+        let container = containers(run, 0).unwrap().spec.containers[0].clone();
+        assert_eq!((container.cpu_millis, container.memory_bytes), (Some(500), Some(1 << 30)));
+    });
+    for (image, policy) in [
+        ("registry.example:5000/app", ImagePullPolicy::Always),
+        ("registry.example/app:latest", ImagePullPolicy::Always),
+        ("registry.example/app:3", ImagePullPolicy::IfNotPresent),
+        ("app@sha256:0", ImagePullPolicy::IfNotPresent),
+        ("oci-archive:/images/app.tar", ImagePullPolicy::IfNotPresent),
+        ("oci:/images/app", ImagePullPolicy::IfNotPresent),
+    ] {
+        with(app(&json!({"image": image})), |run| {
+            let container = containers(run, 0).unwrap().spec.containers[0].clone();
+            assert_eq!(container.image_pull_policy, policy, "{image}");
+        });
+    }
+}

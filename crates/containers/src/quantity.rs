@@ -1,0 +1,65 @@
+//! Quantities of Kubernetes: a number and what it is multiplied by.
+
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+/// Suffixes, each with what it multiplies by and divides by.
+const SUFFIXES: [(&str, i128, i128); 16] = [
+    ("", 1, 1),
+    ("n", 1, 1_000_000_000),
+    ("u", 1, 1_000_000),
+    ("m", 1, 1000),
+    ("k", 1000, 1),
+    ("M", 1_000_000, 1),
+    ("G", 1_000_000_000, 1),
+    ("T", 1_000_000_000_000, 1),
+    ("P", 1_000_000_000_000_000, 1),
+    ("E", 1_000_000_000_000_000_000, 1),
+    ("Ki", 1 << 10, 1),
+    ("Mi", 1 << 20, 1),
+    ("Gi", 1 << 30, 1),
+    ("Ti", 1 << 40, 1),
+    ("Pi", 1 << 50, 1),
+    ("Ei", 1 << 60, 1),
+];
+
+/// How many parts a quantity has, when each whole has so many; rounded up. None when it is no positive quantity.
+#[must_use]
+pub(crate) fn parts(quantity: &Quantity, of_each: i128) -> Option<i64> {
+    let text = quantity.0.as_str();
+    let end = text.find(|one: char| !one.is_ascii_digit() && one != '.').unwrap_or(text.len());
+    let (number, suffix) = text.split_at(end);
+    let (_, by, per) = SUFFIXES.into_iter().find(|(name, ..)| *name == suffix)?;
+    let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+    let digits: i128 = format!("{whole}{part}").parse().ok()?;
+    let scale = 10_i128.checked_pow(u32::try_from(part.len()).ok()?)?.checked_mul(per)?;
+    let all = digits.checked_mul(by)?.checked_mul(of_each)?;
+    let parts = i64::try_from(all.checked_add(scale - 1)? / scale).ok()?;
+    (parts > 0).then_some(parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_with_and_without_suffix_are_parts() {
+        for (text, of_each, expected) in [
+            ("8", 1000, Some(8000)),
+            ("250m", 1000, Some(250)),
+            ("0.1", 1000, Some(100)),
+            ("1.5", 1000, Some(1500)),
+            ("1u", 1000, Some(1)),
+            ("4Gi", 1, Some(4 << 30)),
+            ("1.5Ki", 1, Some(1536)),
+            ("2M", 1, Some(2_000_000)),
+            ("0", 1, None),
+            ("-1", 1, None),
+            ("1e3", 1, None),
+            ("x", 1, None),
+            ("", 1, None),
+            ("99999999999999E", 1, None),
+        ] {
+            assert_eq!(parts(&Quantity(text.to_owned()), of_each), expected, "{text}");
+        }
+    }
+}

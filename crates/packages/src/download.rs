@@ -1,0 +1,66 @@
+//! A file that comes in pieces: written, counted and digested, and refused once it is longer than it may be.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
+use containers::Package;
+use ring::digest::{Context, SHA256};
+
+use crate::error::FetchError;
+
+/// A file that is on its way.
+pub(crate) struct Download<'a> {
+    package: &'a Package,
+    path: PathBuf,
+    file: File,
+    digest: Context,
+    has: u64,
+}
+
+impl<'a> Download<'a> {
+    /// Begins a new file.
+    pub(crate) fn begin(package: &'a Package, path: &Path) -> Result<Self, FetchError> {
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+        let file = file.map_err(failed(path))?;
+        Ok(Self { package, path: path.to_owned(), file, digest: Context::new(&SHA256), has: 0 })
+    }
+
+    /// Checks how many bytes are told of before they come.
+    pub(crate) fn announced(&self, has: u64) -> Result<(), FetchError> {
+        let size = self.package.size;
+        if has > size { Err(FetchError::TooLong { has, size }) } else { Ok(()) }
+    }
+
+    /// Takes in the next piece.
+    pub(crate) fn take(&mut self, piece: &[u8]) -> Result<(), FetchError> {
+        self.has += piece.len() as u64;
+        if self.has > self.package.size {
+            return Err(FetchError::Endless { size: self.package.size });
+        }
+        self.digest.update(piece);
+        self.file.write_all(piece).map_err(failed(&self.path))
+    }
+
+    /// Checks the whole, and returns when it is on disk.
+    pub(crate) fn end(self) -> Result<(), FetchError> {
+        let (has, size) = (self.has, self.package.size);
+        if has < size {
+            return Err(FetchError::TooShort { has, size });
+        }
+        let digest = self.digest.finish();
+        let found = digest.as_ref().iter().map(|byte| format!("{byte:02x}"));
+        let (found, expected) = (found.collect::<String>(), self.package.sha256.clone());
+        if found != expected {
+            return Err(FetchError::Digest { found, expected });
+        }
+        self.file.sync_all().map_err(failed(&self.path))
+    }
+}
+
+fn failed(path: &Path) -> impl Fn(io::Error) -> FetchError {
+    move |source| FetchError::Write { path: path.to_owned(), source }
+}

@@ -1,0 +1,162 @@
+//! A package in a file system that the node sees. It is read by root, and only when everybody may read it.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    os::fd::{AsRawFd, OwnedFd},
+    path::{Component, Path, PathBuf},
+};
+
+use nix::{
+    fcntl::{OFlag, open, openat},
+    sys::stat::{FileStat, Mode, SFlag, fstat},
+};
+use thiserror::Error;
+
+use crate::{download::Download, error::FetchError};
+
+/// Bytes that are read at once.
+const PIECE: usize = 1 << 20;
+/// The right of everybody to read a file.
+const READ: u32 = 0o004;
+/// The right of everybody to go through a directory.
+const SEARCH: u32 = 0o001;
+
+/// A file cannot be read for a user.
+#[derive(Debug, Error)]
+pub enum FileError {
+    #[error("open {}", .path.display())]
+    Open {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("{} is a symbolic link, or no directory: name the file by its path without links", .0.display())]
+    NoDirectory(PathBuf),
+    #[error("{} is no plain file: name one, without symbolic links", .0.display())]
+    NoFile(PathBuf),
+    #[error("{} is not for everybody: give others the right to read it, and to go through its directories", .0.display())]
+    NotPublic(PathBuf),
+    #[error("read {}", .path.display())]
+    Read {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Reads the whole file.
+pub(crate) async fn read(path: &Path, download: &mut Download<'_>) -> Result<(), FetchError> {
+    let (mut file, length) = opened(path)?;
+    download.announced(length)?;
+    let mut piece = vec![0; PIECE];
+    loop {
+        let read = file.read(&mut piece);
+        let read = read.map_err(|source| FileError::Read { path: path.to_owned(), source })?;
+        if read == 0 {
+            return Ok(());
+        }
+        download.take(&piece[..read])?;
+        // Whoever does not want it any more stops it here.
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Opens a plain file that everybody may read, and tells its length. No part of the path is a symbolic link, and nothing but a
+/// plain file is opened.
+fn opened(path: &Path) -> Result<(File, u64), FileError> {
+    let failed = |path: &Path, errno: nix::Error| FileError::Open {
+        path: path.to_owned(),
+        source: errno.into(),
+    };
+    let place = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let mut at = PathBuf::from("/");
+    let mut found: OwnedFd = open("/", place, Mode::empty()).map_err(|errno| failed(&at, errno))?;
+    for part in path.components() {
+        let Component::Normal(name) = part else { continue };
+        let status = fstat(&found).map_err(|errno| failed(&at, errno))?;
+        if kind(&status) != SFlag::S_IFDIR {
+            return Err(FileError::NoDirectory(at));
+        }
+        if status.st_mode & SEARCH == 0 {
+            return Err(FileError::NotPublic(at));
+        }
+        at.push(name);
+        found = openat(&found, name, place, Mode::empty()).map_err(|errno| failed(&at, errno))?;
+    }
+    let status = fstat(&found).map_err(|errno| failed(&at, errno))?;
+    if kind(&status) != SFlag::S_IFREG {
+        return Err(FileError::NoFile(at));
+    }
+    if status.st_mode & READ == 0 {
+        return Err(FileError::NotPublic(at));
+    }
+    let again = format!("/proc/self/fd/{}", found.as_raw_fd());
+    let file = File::open(again).map_err(|source| FileError::Open { path: at, source })?;
+    Ok((file, u64::try_from(status.st_size).unwrap_or(0)))
+}
+
+fn kind(status: &FileStat) -> SFlag {
+    SFlag::from_bits_truncate(status.st_mode & SFlag::S_IFMT.bits())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs::{self, Permissions},
+        os::unix::fs::{PermissionsExt, symlink},
+    };
+
+    use super::*;
+
+    fn mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+
+    /// A file that everybody may read.
+    fn file() -> (tempfile::TempDir, PathBuf) {
+        let directory = tempfile::tempdir().unwrap();
+        mode(directory.path(), 0o755);
+        fs::create_dir(directory.path().join("in")).unwrap();
+        mode(&directory.path().join("in"), 0o755);
+        let path = directory.path().join("in/data");
+        fs::write(&path, "data").unwrap();
+        mode(&path, 0o644);
+        (directory, path)
+    }
+
+    #[test]
+    fn what_everybody_may_read_is_read() {
+        let (_directory, path) = file();
+        assert_eq!(opened(&path).unwrap().1, 4);
+    }
+
+    /// These tests run as root, who may read everything.
+    #[test]
+    fn what_only_some_may_read_or_reach_is_not() {
+        let (_directory, path) = file();
+        mode(&path, 0o640);
+        assert!(matches!(opened(&path), Err(FileError::NotPublic(at)) if at == path));
+        mode(&path, 0o644);
+        let parent = path.parent().unwrap();
+        mode(parent, 0o750);
+        assert!(matches!(opened(&path), Err(FileError::NotPublic(at)) if at == parent));
+    }
+
+    #[test]
+    fn no_link_is_followed_and_nothing_but_a_file_is_opened() {
+        let (directory, path) = file();
+        let link = directory.path().join("link");
+        symlink(&path, &link).unwrap();
+        assert!(matches!(opened(&link), Err(FileError::NoFile(_))));
+        let to_directory = directory.path().join("to");
+        symlink(path.parent().unwrap(), &to_directory).unwrap();
+        let through = opened(&to_directory.join("data"));
+        assert!(matches!(through, Err(FileError::NoDirectory(at)) if at == to_directory));
+        assert!(matches!(opened(path.parent().unwrap()), Err(FileError::NoFile(_))));
+        let pipe = path.with_file_name("pipe");
+        nix::unistd::mkfifo(&pipe, Mode::from_bits_truncate(0o644)).unwrap();
+        assert!(matches!(opened(&pipe), Err(FileError::NoFile(_))), "it would wait for ever");
+        assert!(matches!(opened(&path.join("more")), Err(FileError::NoDirectory(_))));
+    }
+}

@@ -1,0 +1,127 @@
+//! A package at a server: HTTP, with TLS and the authorities that the node trusts.
+
+use std::{sync::Arc, time::Duration};
+
+use apiclient::tcp;
+use http_body_util::{BodyExt, Empty};
+use hyper::{
+    Request, Response, StatusCode, Uri,
+    body::{Body, Bytes, Incoming},
+    header::{LOCATION, USER_AGENT},
+};
+use hyper_rustls::HttpsConnector;
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::TokioExecutor,
+};
+use rustls::{ClientConfig, RootCertStore, crypto::ring};
+use thiserror::Error;
+use tokio::time::timeout;
+
+use crate::{download::Download, error::FetchError};
+
+const AGENT: &str = concat!("warren/", env!("CARGO_PKG_VERSION"));
+/// How long a server may say nothing.
+const SILENCE: Duration = Duration::from_secs(60);
+/// How often a server may send on to another address.
+const REDIRECTS: usize = 5;
+
+/// A server did not give a file.
+#[derive(Debug, Error)]
+pub enum ServerError {
+    #[error("set up TLS")]
+    Tls(#[source] rustls::Error),
+    #[error("ask the server")]
+    Ask(#[source] hyper_util::client::legacy::Error),
+    #[error("the server said nothing for {} s", SILENCE.as_secs())]
+    Silent,
+    #[error("the server answers {0}")]
+    Refused(StatusCode),
+    #[error("the server sends on to {0:?}, which is no http or https address")]
+    Nowhere(String),
+    #[error("the server sends on more than {REDIRECTS} times")]
+    Around,
+    #[error("the address cannot be read")]
+    Address,
+    #[error("the connection broke")]
+    Broken(#[source] hyper::Error),
+}
+
+/// Gets the whole file.
+pub(crate) async fn get(address: &str, download: &mut Download<'_>) -> Result<(), FetchError> {
+    let mut body = answer(address).await?.into_body();
+    if let Some(length) = body.size_hint().exact() {
+        download.announced(length)?;
+    }
+    loop {
+        let frame = timeout(SILENCE, body.frame()).await.map_err(|_| ServerError::Silent)?;
+        let Some(frame) = frame else { return Ok(()) };
+        let frame = frame.map_err(ServerError::Broken)?;
+        if let Some(piece) = frame.data_ref() {
+            download.take(piece)?;
+        }
+    }
+}
+
+/// The answer with the file, wherever the server sends on to.
+async fn answer(address: &str) -> Result<Response<Incoming>, ServerError> {
+    let client = client()?;
+    let mut address: Uri = address.parse().map_err(|_| ServerError::Address)?;
+    for _ in 0..=REDIRECTS {
+        let request = Request::get(&address).header(USER_AGENT, AGENT);
+        let request = request.body(Empty::new()).map_err(|_| ServerError::Address)?;
+        let answer = timeout(SILENCE, client.request(request)).await;
+        let answer = answer.map_err(|_| ServerError::Silent)?.map_err(ServerError::Ask)?;
+        match answer.status() {
+            StatusCode::OK => return Ok(answer),
+            status if status.is_redirection() => {
+                let to = answer.headers().get(LOCATION).and_then(|to| to.to_str().ok());
+                let to = to.ok_or(ServerError::Refused(status))?;
+                let next = sent_on(&address, to);
+                address = next.ok_or_else(|| ServerError::Nowhere(to.to_owned()))?;
+            }
+            status => return Err(ServerError::Refused(status)),
+        }
+    }
+    Err(ServerError::Around)
+}
+
+/// Where a server sends on to: a whole address, or another path on itself.
+fn sent_on(from: &Uri, to: &str) -> Option<Uri> {
+    let whole = if to.starts_with('/') && !to.starts_with("//") {
+        format!("{}://{}{to}", from.scheme_str()?, from.authority()?)
+    } else {
+        to.to_owned()
+    };
+    let to: Uri = whole.parse().ok()?;
+    let is_known = matches!(to.scheme_str(), Some("http" | "https"));
+    to.authority().filter(|_| is_known)?;
+    Some(to)
+}
+
+fn client() -> Result<Client<HttpsConnector<HttpConnector>, Empty<Bytes>>, ServerError> {
+    let mut roots = RootCertStore::empty();
+    // One that cannot be read costs only the servers that it stands for.
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions().map_err(ServerError::Tls)?;
+    let config = builder.with_root_certificates(roots).with_no_client_auth();
+    let connector = HttpsConnector::from((tcp(), Arc::new(config)));
+    Ok(Client::builder(TokioExecutor::new()).build(connector))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_sends_on_to_http_addresses_only() {
+        let from: Uri = "https://server:8443/a/b".parse().unwrap();
+        let to = |to: &str| sent_on(&from, to).map(|uri| uri.to_string());
+        assert_eq!(to("/c?d").as_deref(), Some("https://server:8443/c?d"));
+        assert_eq!(to("http://other/c").as_deref(), Some("http://other/c"));
+        for nowhere in ["", "c", "//other/c", "file:///etc/shadow", "ftp://other/c"] {
+            assert_eq!(to(nowhere), None, "{nowhere}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! A tar archive, plain or compressed with gzip or zstd, as a directory of its own.
+
+mod bounded;
+mod entry;
+mod frames;
+mod tree;
+
+use std::{
+    fs::File,
+    io::{self, BufReader, Read, Seek},
+    path::Path,
+};
+
+use flate2::read::MultiGzDecoder;
+use nix::errno::Errno;
+use tar::Archive;
+use thiserror::Error;
+use tokio::sync::watch;
+
+pub(crate) use self::entry::EntryError;
+use self::{
+    bounded::{Allowance, Bounded, Why},
+    entry::{Entry, Kind},
+    frames::Frames,
+    tree::Tree,
+};
+
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// An archive cannot be unpacked.
+#[derive(Debug, Error)]
+pub enum UnpackError {
+    #[error(
+        "it is no tar archive, or a broken one: the administrator corrects the file, or sets unpack to false"
+    )]
+    Archive(#[source] io::Error),
+    #[error(
+        "decompressed it has more than {0} bytes: the administrator sets unpackedSize to what it has"
+    )]
+    TooLarge(u64),
+    #[error(transparent)]
+    Entry(#[from] EntryError),
+    #[error("entry {entry:?}")]
+    Write {
+        entry: String,
+        #[source]
+        source: io::Error,
+    },
+    #[error("{0:?}")]
+    Directory(String, #[source] io::Error),
+    #[error("it is not wanted any more")]
+    Stopped,
+}
+
+impl UnpackError {
+    /// Whether the archive is at fault, and not the disk.
+    pub(crate) fn is_final(&self) -> bool {
+        match self {
+            Self::Archive(_) | Self::TooLarge(_) | Self::Entry(_) => true,
+            Self::Write { .. } | Self::Directory(..) | Self::Stopped => false,
+        }
+    }
+}
+
+/// Unpacks a checked archive into a new directory. Returns when all of it is on disk.
+pub(crate) fn unpack(
+    archive: &Path,
+    into: &Path,
+    limit: u64,
+    stop: watch::Receiver<bool>,
+) -> Result<(), UnpackError> {
+    let file = File::open(archive);
+    let directory = |path: &Path| {
+        let path = path.display().to_string();
+        move |error| UnpackError::Directory(path, error)
+    };
+    let allowance = Allowance::new(limit, stop);
+    let stream = file.and_then(decompressed).map_err(directory(archive))?;
+    let mut archive = Archive::new(Bounded::new(stream, allowance.clone()));
+    let tree = Tree::new(into).map_err(directory(into))?;
+    // Why nothing more could be read stands in the allowance, which the reader of the archive does not know.
+    let told = |error: io::Error| match allowance.why() {
+        Some(Why::TooLarge) => UnpackError::TooLarge(limit),
+        Some(Why::Stopped) => UnpackError::Stopped,
+        None => UnpackError::Archive(error),
+    };
+    allowance.header();
+    for entry in archive.entries().map_err(told)? {
+        let mut entry = entry.map_err(told)?;
+        allowance.data();
+        place(&tree, &mut entry, told)?;
+        // What nobody read of it is not to be counted as the next header.
+        io::copy(&mut entry, &mut io::sink()).map_err(told)?;
+        allowance.header();
+    }
+    tree.sync().map_err(directory(into))
+}
+
+fn place<R: Read>(
+    tree: &Tree,
+    entry: &mut tar::Entry<'_, R>,
+    told: impl Fn(io::Error) -> UnpackError,
+) -> Result<(), UnpackError> {
+    let Some(checked) = Entry::of(entry)? else { return Ok(()) };
+    let failed = |source| UnpackError::Write { entry: checked.path.display().to_string(), source };
+    let is_there = |error: io::Error| match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::EEXIST) => EntryError::Twice(checked.told()).into(),
+        // A file or a link is where a directory is to be.
+        Some(Errno::ENOTDIR | Errno::ELOOP) => EntryError::Beneath(checked.told()).into(),
+        _ => failed(error),
+    };
+    match &checked.kind {
+        Kind::Directory => tree.directory(&checked.path).map_err(is_there),
+        Kind::Symlink(target) => tree.symlink(&checked.path, target).map_err(is_there),
+        Kind::Hardlink(target) => match tree.hardlink(&checked.path, target).map_err(is_there)? {
+            true => Ok(()),
+            false => Err(EntryError::NoFile(checked.told()).into()),
+        },
+        Kind::File { is_program, modified } => {
+            let mut file = tree.file(&checked.path).map_err(is_there)?;
+            let length = entry.size();
+            let mut piece = vec![0; 1 << 16];
+            let mut has = 0;
+            loop {
+                let read = entry.read(&mut piece).map_err(&told)?;
+                if read == 0 {
+                    break;
+                }
+                io::Write::write_all(&mut file, &piece[..read]).map_err(failed)?;
+                has += read as u64;
+            }
+            if has < length {
+                return Err(UnpackError::Archive(io::ErrorKind::UnexpectedEof.into()));
+            }
+            tree::finish(&file, *is_program, *modified).map_err(failed)
+        }
+    }
+}
+
+/// What is in a file, by how it begins.
+fn decompressed(mut file: File) -> io::Result<Box<dyn Read>> {
+    let mut first = Vec::new();
+    Read::by_ref(&mut file).take(4).read_to_end(&mut first)?;
+    file.rewind()?;
+    let file = BufReader::with_capacity(1 << 16, file);
+    Ok(if first.starts_with(&GZIP) {
+        Box::new(MultiGzDecoder::new(file))
+    } else if first.starts_with(&ZSTD) {
+        Box::new(Frames::new(file))
+    } else {
+        Box::new(file)
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+//! The directory that an archive becomes. Every step goes from one open directory to the next, and follows no link.
+
+use std::{
+    ffi::OsStr,
+    fs::{DirBuilder, File, Permissions},
+    io,
+    os::{
+        fd::OwnedFd,
+        unix::fs::{DirBuilderExt, PermissionsExt},
+    },
+    path::Path,
+};
+
+use nix::{
+    errno::Errno,
+    fcntl::{AtFlags, OFlag, open, openat},
+    sys::{
+        stat::{Mode, SFlag, fchmod, fstatat, futimens, mkdirat},
+        time::TimeSpec,
+    },
+    unistd::{linkat, symlinkat, syncfs},
+};
+
+/// What everybody may do with a directory, and with a program.
+const EVERYTHING: u32 = 0o755;
+/// And with any other file.
+const READING: u32 = 0o644;
+
+/// A directory of its own.
+#[derive(Debug)]
+pub(super) struct Tree {
+    root: OwnedFd,
+}
+
+impl Tree {
+    /// Makes the directory, which must not be there.
+    pub(super) fn new(path: &Path) -> io::Result<Self> {
+        DirBuilder::new().mode(EVERYTHING).create(path)?;
+        let root = open(path, directory(), Mode::empty())?;
+        fchmod(&root, Mode::from_bits_truncate(EVERYTHING))?;
+        Ok(Self { root })
+    }
+
+    /// Makes a directory, if it is not there.
+    pub(super) fn directory(&self, path: &Path) -> io::Result<()> {
+        self.enter(path, true).map(drop)
+    }
+
+    /// Makes an empty file, which must not be there.
+    pub(super) fn file(&self, path: &Path) -> io::Result<File> {
+        let (parent, name) = self.parent(path)?;
+        let flags = OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_WRONLY | OFlag::O_NOFOLLOW;
+        let mode = Mode::from_bits_truncate(0o600);
+        Ok(openat(&parent, name, flags | OFlag::O_CLOEXEC, mode)?.into())
+    }
+
+    /// Makes a symbolic link, which must not be there.
+    pub(super) fn symlink(&self, path: &Path, target: &Path) -> io::Result<()> {
+        let (parent, name) = self.parent(path)?;
+        Ok(symlinkat(target, &parent, name)?)
+    }
+
+    /// Gives a file another name, which must not be there. Says whether it is a file.
+    pub(super) fn hardlink(&self, path: &Path, target: &Path) -> io::Result<bool> {
+        let (from, old) = match (target.parent(), target.file_name()) {
+            (Some(parent), Some(name)) => (self.enter(parent, false), name),
+            _ => return Ok(false),
+        };
+        let from = match from {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            from => from?,
+        };
+        // A second name of a symbolic link would lie elsewhere, and lead elsewhere.
+        let is_file = match fstatat(&from, old, AtFlags::AT_SYMLINK_NOFOLLOW) {
+            Ok(status) => status.st_mode & SFlag::S_IFMT.bits() == SFlag::S_IFREG.bits(),
+            Err(Errno::ENOENT) => false,
+            Err(errno) => return Err(errno.into()),
+        };
+        if is_file {
+            let (to, new) = self.parent(path)?;
+            linkat(&from, old, &to, new, AtFlags::empty())?;
+        }
+        Ok(is_file)
+    }
+
+    /// Returns when everything is on disk.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        Ok(syncfs(&self.root)?)
+    }
+
+    fn parent<'a>(&self, path: &'a Path) -> io::Result<(OwnedFd, &'a OsStr)> {
+        let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+        Ok((self.enter(path.parent().unwrap_or(Path::new("")), true)?, name))
+    }
+
+    /// Goes to a directory, and makes what is missing on the way if it may.
+    fn enter(&self, path: &Path, makes: bool) -> io::Result<OwnedFd> {
+        let mut at = self.root.try_clone()?;
+        for name in path {
+            if makes {
+                match mkdirat(&at, name, Mode::from_bits_truncate(EVERYTHING)) {
+                    Ok(()) | Err(Errno::EEXIST) => {}
+                    Err(errno) => return Err(errno.into()),
+                }
+            }
+            at = openat(&at, name, directory(), Mode::empty())?;
+            if makes {
+                fchmod(&at, Mode::from_bits_truncate(EVERYTHING))?;
+            }
+        }
+        Ok(at)
+    }
+}
+
+/// Everybody may read it, and execute a program.
+pub(super) fn finish(file: &File, is_program: bool, modified: i64) -> io::Result<()> {
+    let mode = if is_program { EVERYTHING } else { READING };
+    file.set_permissions(Permissions::from_mode(mode))?;
+    let modified = TimeSpec::new(modified, 0);
+    Ok(futimens(file, &modified, &modified)?)
+}
+
+fn directory() -> OFlag {
+    OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_RDONLY | OFlag::O_CLOEXEC
+}

@@ -1,0 +1,330 @@
+//! Packages that real servers and files give, into a real directory.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{
+    fs,
+    io::Write,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use containers::{Package, package::Source};
+use packages::{Packages, Progress, content};
+use ring::digest::{SHA256, digest};
+use tempfile::TempDir;
+use tests::file_server::{FileServer, give, hold, pour, say};
+use tokio::sync::Notify;
+use uuid::Uuid;
+
+const RUN: Uuid = Uuid::from_u128(1);
+const OTHER: Uuid = Uuid::from_u128(2);
+const DATA: &[u8] = b"what containers read\n";
+
+fn package(bytes: &[u8], url: &str) -> Package {
+    let source = match url.starts_with('/') {
+        true => Source::File(url.into()),
+        false => Source::Server(url.to_owned()),
+    };
+    let sha256 = digest(&SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    Package { name: "data".to_owned(), source, sha256, size: bytes.len() as u64, unpacked: None }
+}
+
+/// A node's packages.
+struct Node {
+    directory: TempDir,
+    packages: Option<Packages>,
+}
+
+impl Node {
+    fn new() -> Self {
+        let mut node = Self { directory: tempfile::tempdir().unwrap(), packages: None };
+        node.start();
+        node
+    }
+
+    /// Another agent on the same disk.
+    fn start(&mut self) {
+        self.packages = Some(Packages::new(self.directory.path(), Arc::new(Notify::new())));
+    }
+
+    fn look(&self, uid: Uuid, package: &Package) -> Progress {
+        self.packages.as_ref().unwrap().bring(uid, std::slice::from_ref(package)).unwrap()
+    }
+
+    /// Waits until this is so.
+    async fn until(
+        &self,
+        uid: Uuid,
+        package: &Package,
+        is: impl Fn(&Progress) -> bool,
+    ) -> Progress {
+        let begin = Instant::now();
+        loop {
+            let now = self.look(uid, package);
+            if is(&now) {
+                return now;
+            }
+            assert!(begin.elapsed() < Duration::from_secs(30), "{now:?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    async fn in_place(&self, uid: Uuid, package: &Package) -> PathBuf {
+        let is_done = |now: &Progress| !matches!(now, Progress::Awaited(_));
+        assert_eq!(self.until(uid, package, is_done).await, Progress::InPlace);
+        content(self.directory.path(), package)
+    }
+
+    async fn impossible(&self, package: &Package) -> String {
+        let is_done = |now: &Progress| !matches!(now, Progress::Awaited(_));
+        match self.until(RUN, package, is_done).await {
+            Progress::Impossible(why) => why,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn trouble(&self, package: &Package) -> String {
+        let is_told =
+            |now: &Progress| matches!(now, Progress::Awaited(why) if why.contains("again"));
+        match self.until(RUN, package, is_told).await {
+            Progress::Awaited(why) => why,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// What lies in a part of the directory.
+    fn left(&self, part: &str) -> usize {
+        fs::read_dir(self.directory.path().join(part)).map_or(0, Iterator::count)
+    }
+
+    async fn is_empty(&self) {
+        let begin = Instant::now();
+        while ["ready", "fetching", "uses"].iter().any(|part| self.left(part) > 0) {
+            assert!(begin.elapsed() < Duration::from_secs(10), "something is left");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_file_of_a_server_is_there_once_whole_and_for_everybody() {
+    let (server, node) = (FileServer::of(DATA), Node::new());
+    let package = package(DATA, &server.url());
+    let path = node.in_place(RUN, &package).await;
+    assert_eq!(fs::read(&path).unwrap(), DATA);
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o555);
+    assert_eq!(node.in_place(OTHER, &package).await, path);
+    assert_eq!((server.asked(), node.left("fetching"), node.left("ready")), (1, 0, 1));
+}
+
+#[tokio::test]
+async fn two_runs_at_once_fetch_it_once_and_the_last_removes_it() {
+    let (let_go, held) = hold();
+    let server = FileServer::new(move |_, stream| {
+        held();
+        give(stream, DATA.len(), DATA);
+    });
+    let node = Node::new();
+    let package = package(DATA, &server.url());
+    assert!(matches!(node.look(RUN, &package), Progress::Awaited(_)));
+    assert!(matches!(node.look(OTHER, &package), Progress::Awaited(_)));
+    drop(let_go);
+    let path = node.in_place(RUN, &package).await;
+    node.in_place(OTHER, &package).await;
+    assert_eq!(server.asked(), 1);
+    let packages = node.packages.as_ref().unwrap();
+    packages.release(RUN).unwrap();
+    assert!(path.exists());
+    packages.release(OTHER).unwrap();
+    node.is_empty().await;
+}
+
+#[tokio::test]
+async fn one_that_goes_does_not_stop_what_another_waits_for() {
+    let (let_go, held) = hold();
+    let server = FileServer::new(move |_, stream| {
+        held();
+        give(stream, DATA.len(), DATA);
+    });
+    let node = Node::new();
+    let package = package(DATA, &server.url());
+    node.look(RUN, &package);
+    node.look(OTHER, &package);
+    node.packages.as_ref().unwrap().release(RUN).unwrap();
+    drop(let_go);
+    node.in_place(OTHER, &package).await;
+    assert_eq!(server.asked(), 1);
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_or_breaks_off_is_asked_again() {
+    let server = FileServer::new(|count, stream| match count {
+        1 => say(stream, "503 Service Unavailable"),
+        2 => give(stream, DATA.len(), &DATA[..5]),
+        3 => pour(stream, &DATA[..7]),
+        _ => give(stream, DATA.len(), DATA),
+    });
+    let node = Node::new();
+    let package = package(DATA, &server.url());
+    let why = node.trouble(&package).await;
+    let begin = format!("package data from {}: ", server.url());
+    assert!(why.starts_with(&begin) && why.contains("503 Service Unavailable"), "{why}");
+    let path = node.in_place(RUN, &package).await;
+    assert_eq!((fs::read(path).unwrap(), server.asked()), (DATA.to_vec(), 4));
+}
+
+#[tokio::test]
+async fn a_server_that_comes_later_is_found() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let node = Node::new();
+    let package = package(DATA, &format!("http://127.0.0.1:{port}/data"));
+    let why = node.trouble(&package).await;
+    assert!(why.contains("refused"), "{why}");
+    let _server = FileServer::at(port, |_, stream| give(stream, DATA.len(), DATA));
+    node.in_place(RUN, &package).await;
+}
+
+#[tokio::test]
+async fn a_wrong_digest_is_told_with_both_and_not_tried_again_for_the_same_run() {
+    let server = FileServer::of(DATA);
+    let node = Node::new();
+    let wrong = Package { sha256: "0".repeat(64), ..package(DATA, &server.url()) };
+    let why = node.impossible(&wrong).await;
+    for part in [&"0".repeat(64), &package(DATA, "/").sha256, &server.url(), "package data"] {
+        assert!(why.contains(part), "{part}: {why}");
+    }
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!((node.impossible(&wrong).await, server.asked()), (why, 1));
+    assert_eq!((node.left("ready"), node.left("fetching")), (0, 0));
+    // Another run may find it mended.
+    node.look(OTHER, &wrong);
+    node.impossible(&wrong).await;
+    assert_eq!(server.asked(), 2);
+    let packages = node.packages.as_ref().unwrap();
+    packages.release(RUN).unwrap();
+    packages.release(OTHER).unwrap();
+    node.is_empty().await;
+}
+
+#[tokio::test]
+async fn no_more_is_taken_than_size_says() {
+    let told = FileServer::new(|_, stream| give(stream, 1 << 40, DATA));
+    let untold = FileServer::new(|_, stream| {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n");
+        // It would go on for ever.
+        while stream.write_all(&[0; 4096]).is_ok() {}
+    });
+    for (server, part) in
+        [(told, "it has 1099511627776 bytes, and size says 21"), (untold, "more than the 21 bytes")]
+    {
+        let node = Node::new();
+        let why = node.impossible(&package(DATA, &server.url())).await;
+        assert!(why.contains(part), "{why}");
+        assert_eq!(server.asked(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_server_may_send_on_and_not_around() {
+    let server = FileServer::of(DATA);
+    let to = server.url();
+    let first =
+        FileServer::new(move |_, stream| say(stream, &format!("302 Found\r\nLocation: {to}")));
+    Node::new().in_place(RUN, &package(DATA, &first.url())).await;
+    let around = FileServer::new(|_, stream| say(stream, "302 Found\r\nLocation: /again"));
+    let why = Node::new().trouble(&package(DATA, &around.url())).await;
+    assert!(why.contains("more than 5 times") && around.asked() >= 6, "{why}");
+    let away =
+        FileServer::new(|_, stream| say(stream, "302 Found\r\nLocation: file:///etc/shadow"));
+    let why = Node::new().trouble(&package(DATA, &away.url())).await;
+    assert!(why.contains("file:///etc/shadow"), "{why}");
+}
+
+fn shared(directory: &Path, bytes: &[u8]) -> String {
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = directory.join("data");
+    fs::write(&path, bytes).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    path.display().to_string()
+}
+
+#[tokio::test]
+async fn a_file_that_everybody_may_read_is_copied_and_no_other_told_of() {
+    let directory = tempfile::tempdir().unwrap();
+    let package = package(DATA, &shared(directory.path(), DATA));
+    let node = Node::new();
+    assert_eq!(fs::read(node.in_place(RUN, &package).await).unwrap(), DATA);
+    let secret = Package { source: Source::File("/etc/shadow".into()), ..package };
+    let other = Package { sha256: "1".repeat(64), ..secret };
+    let why = node.trouble(&other).await;
+    assert!(why.contains("/etc/shadow is not for everybody"), "{why}");
+}
+
+/// The agent is killed in the middle, and the next one begins anew.
+#[tokio::test]
+async fn what_a_killed_agent_left_is_taken_for_nothing() {
+    let node = Node::new();
+    let server = FileServer::of(DATA);
+    let package = package(DATA, &server.url());
+    let half = node.directory.path().join("fetching").join(&package.sha256);
+    fs::create_dir_all(half.join("content")).unwrap();
+    fs::write(half.join("archive"), &DATA[..5]).unwrap();
+    fs::write(half.join("package.json"), "{}").unwrap();
+    let path = node.in_place(RUN, &package).await;
+    assert_eq!(fs::read(path).unwrap(), DATA);
+    assert_eq!(node.left("fetching"), 0);
+}
+
+#[tokio::test]
+async fn whoever_stops_waiting_ends_the_fetching_and_the_next_agent_goes_on() {
+    let (_let_go, held) = hold();
+    let server = FileServer::new(move |count, stream| {
+        if count == 1 {
+            give(stream, DATA.len(), &DATA[..5]);
+            held();
+        } else {
+            give(stream, DATA.len(), DATA);
+        }
+    });
+    let mut node = Node::new();
+    let package = package(DATA, &server.url());
+    node.look(RUN, &package);
+    while server.asked() == 0 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // As when the agent is stopped.
+    node.packages = None;
+    let begin = Instant::now();
+    while node.left("fetching") > 0 {
+        assert!(begin.elapsed() < Duration::from_secs(10), "it is fetched still");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    node.start();
+    node.in_place(RUN, &package).await;
+    assert_eq!(server.asked(), 2);
+}
+
+#[tokio::test]
+async fn an_archive_is_a_directory_and_a_bad_one_nothing() {
+    let mut archive = tar::Builder::new(Vec::new());
+    let mut header = tar::Header::new_gnu();
+    header.set_size(4);
+    header.set_mode(0o644);
+    archive.append_data(&mut header, "in/data", &b"data"[..]).unwrap();
+    let archive = archive.into_inner().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let plain = package(&archive, &shared(directory.path(), &archive));
+    let node = Node::new();
+    let unpacked = Package { unpacked: Some(1 << 20), ..plain.clone() };
+    let path = node.in_place(RUN, &unpacked).await;
+    assert_eq!(fs::read(path.join("in/data")).unwrap(), b"data");
+    assert!(!path.with_file_name("archive").exists(), "it is not kept twice");
+    let small = Package { unpacked: Some(100), ..plain };
+    let other = Node::new();
+    let why = other.impossible(&small).await;
+    assert!(why.contains("decompressed it has more than 100 bytes"), "{why}");
+    assert_eq!((other.left("ready"), other.left("fetching")), (0, 0));
+}

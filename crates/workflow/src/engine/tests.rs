@@ -1,0 +1,67 @@
+use api::{NnfNode, NnfNodeBlockStorage, Servers, names::label};
+use serde_json::{from_value, json};
+
+use super::*;
+
+fn engine() -> Engine {
+    let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+    let client = Client::try_from(nowhere).unwrap();
+    Engine::new(client, Settings::default(), Rules::default())
+}
+
+fn place(name: &str) -> ObjectKey {
+    ("default".to_owned(), name.to_owned())
+}
+
+fn servers(name: &str, since: &str) -> Servers {
+    from_value(json!({
+        "metadata": {"name": name, "namespace": "default", "creationTimestamp": since},
+        "spec": {"allocationSets": [{"label": "xfs", "allocationSize": 60,
+            "storage": [{"name": "r", "allocationCount": 1}]}]},
+    }))
+    .unwrap()
+}
+
+/// A workload manager may fill an older Servers at that moment: it would be promised the same bytes.
+#[tokio::test]
+async fn what_is_being_created_counts_until_the_api_refused_it() {
+    let mut engine = engine();
+    let (older, younger) = (place("older"), place("younger"));
+    let ledger = &mut engine.world.site.ledger;
+    ledger.promise(&older, Some(&servers("older", "2026-11-24T10:00:00Z")));
+    ledger.promise(&younger, Some(&servers("younger", "2026-11-24T10:00:01Z")));
+    let node: NnfNode = from_value(json!({
+        "metadata": {"name": "nnf-nlc", "namespace": "r"}, "spec": {"state": "Enable"},
+        "status": {"capacity": 100, "capacityAllocated": 0},
+    }))
+    .unwrap();
+    let block: NnfNodeBlockStorage = from_value(json!({
+        "metadata": {"name": "b", "namespace": "r", "labels": {
+            label::OWNER_KIND: "Servers", label::OWNER_NAME: "younger", label::OWNER_NAMESPACE: "default",
+            label::OWNER_UID: "u"}},
+        "spec": {"sharedAllocation": true, "allocations": []},
+    }))
+    .unwrap();
+    let free = |engine: &Engine| engine.world.site.ledger.space("r", &node, &older).free;
+    assert_eq!(free(&engine), 100);
+    engine.make(Key::Workflow(place("w")), vec![Change::create(&block)]);
+    assert_eq!(free(&engine), 40);
+    let ended = engine.passes.join_next().await.unwrap();
+    assert_eq!(ended.as_ref().unwrap().made.failures.len(), 1);
+    engine.ended(ended);
+    assert_eq!(free(&engine), 100);
+}
+
+#[tokio::test]
+async fn a_thousand_reports_at_once_are_planned_for_once() {
+    let mut engine = engine();
+    let report = |_| {
+        let key = Key::Workflow(("default".to_owned(), "w".to_owned()));
+        Update(Box::new(move |_| vec![Wake::Key(key)]))
+    };
+    let mut events = stream::iter(1..1000).map(report).boxed();
+    engine.take_in(report(0), &mut events);
+    assert!(events.next().await.is_none(), "all were taken in");
+    assert_eq!(engine.queue.start(Instant::now(), |_| true).len(), 1);
+    assert!(engine.queue.start(Instant::now(), |_| true).is_empty());
+}

@@ -1,0 +1,148 @@
+//! The containers of a run on one rabbit, whoever runs them: a Job of Kubernetes, or the rabbit's agent.
+
+use api::{
+    NodeContainers, RabbitLabels,
+    names::{finalizer, label},
+};
+use containers::{
+    on_rabbit,
+    outcome::{self, State},
+};
+use controller::has_finalizer;
+use k8s_openapi::{api::batch::v1::Job, jiff::Timestamp};
+
+use crate::{change::Change, view::Containers as Objects};
+
+/// The containers on one rabbit.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Part<'a> {
+    /// Kubernetes runs them.
+    Job(&'a Job),
+    /// The rabbit's agent does.
+    Agent(&'a NodeContainers),
+}
+
+/// All of a directive.
+pub(super) fn all(of: &Objects) -> impl Iterator<Item = Part<'_>> {
+    let jobs = of.jobs.values().map(|job| Part::Job(job));
+    jobs.chain(of.on_rabbits.values().map(|one| Part::Agent(one)))
+}
+
+/// The one with this host.
+pub(super) fn of_host<'a>(of: &'a Objects, host: &str) -> Option<Part<'a>> {
+    all(of).find(|part| part.host() == host)
+}
+
+impl<'a> Part<'a> {
+    /// Name of their host: with MPI, what tells a run's two on one rabbit apart.
+    pub(super) fn host(self) -> &'a str {
+        match self {
+            Self::Job(job) => job.metadata.name.as_deref().unwrap_or_default(),
+            Self::Agent(one) => &one.spec.hostname,
+        }
+    }
+
+    /// Which attempt of MPI they belong to.
+    pub(super) fn attempt(self) -> u32 {
+        let label = match self {
+            Self::Job(job) => job.label(label::ATTEMPT),
+            Self::Agent(one) => one.label(label::ATTEMPT),
+        };
+        label.and_then(|text| text.parse().ok()).unwrap_or_default()
+    }
+
+    /// Whether they are to end.
+    pub(super) fn is_stopped(self) -> bool {
+        match self {
+            Self::Job(job) => job.spec.as_ref().and_then(|spec| spec.suspend) == Some(true),
+            Self::Agent(one) => one.spec.suspend,
+        }
+    }
+
+    /// Ends them.
+    pub(super) fn stopped(self) -> Option<Change> {
+        match self {
+            Self::Job(job) => {
+                let mut after = job.clone();
+                after.spec.get_or_insert_default().suspend = Some(true);
+                Change::patch(job, &after)
+            }
+            Self::Agent(one) => {
+                let mut after = one.clone();
+                after.spec.suspend = true;
+                Change::patch(one, &after)
+            }
+        }
+    }
+
+    /// Where they are.
+    pub(super) fn rabbit(self) -> &'a str {
+        match self {
+            Self::Job(job) => outcome::rabbit_of(job),
+            Self::Agent(one) => one.metadata.namespace.as_deref().unwrap_or_default(),
+        }
+    }
+
+    /// How far they are.
+    pub(super) fn state(self) -> State {
+        match self {
+            Self::Job(job) => outcome::state(job),
+            Self::Agent(one) => on_rabbit::state(one),
+        }
+    }
+
+    /// What is told of a failure or a wait.
+    pub(super) fn told(self, of: &Objects) -> Option<String> {
+        match self {
+            Self::Job(job) => {
+                let pods = of.pods.get(job.metadata.name.as_deref()?)?;
+                outcome::told(pods.iter().map(|pod| &**pod))
+            }
+            Self::Agent(one) if !has_finalizer(one, finalizer::NODE_CONTAINERS) => {
+                Some("its agent has not taken them up: see that it runs, with --podman".to_owned())
+            }
+            Self::Agent(one) => on_rabbit::told(one),
+        }
+    }
+
+    /// Seconds that they may take.
+    pub(super) fn deadline(self) -> Option<i64> {
+        match self {
+            Self::Job(job) => job.spec.as_ref()?.active_deadline_seconds,
+            Self::Agent(one) => one.spec.active_deadline_seconds,
+        }
+    }
+
+    /// When they began, on the clock of whoever counts the seconds.
+    pub(super) fn started(self) -> Option<Timestamp> {
+        let time = match self {
+            Self::Job(job) => job.status.as_ref()?.start_time.as_ref(),
+            Self::Agent(one) => one.status.as_ref()?.start_time.as_ref(),
+        };
+        time.map(|time| time.0)
+    }
+
+    /// Gives them so many seconds, or no limit.
+    pub(super) fn with_deadline(self, seconds: Option<i64>) -> Option<Change> {
+        match self {
+            Self::Job(job) => {
+                let mut after = job.clone();
+                after.spec.get_or_insert_default().active_deadline_seconds = seconds;
+                Change::patch(job, &after)
+            }
+            Self::Agent(one) => {
+                let mut after = one.clone();
+                after.spec.active_deadline_seconds = seconds;
+                Change::patch(one, &after)
+            }
+        }
+    }
+
+    /// Removes them.
+    pub(super) fn removed(self) -> Option<Change> {
+        match self {
+            Self::Job(job) => Change::delete(job),
+            Self::Agent(one) => Change::delete(one),
+        }
+    }
+}

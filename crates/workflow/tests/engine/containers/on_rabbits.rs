@@ -1,0 +1,285 @@
+//! Containers that the rabbits' agents run, where no Kubernetes is. The agents are played by what they were seen to write.
+
+mod mpi;
+
+use serde_json::{Value, json};
+
+use super::{BESIDE_KEPT, lines};
+use crate::{
+    job::STATES,
+    site::{Site, at},
+};
+
+/// The same site without Kubernetes.
+fn site() -> Site {
+    let mut site = super::site();
+    let containers = site.containers.as_mut().unwrap();
+    (containers.namespace, containers.podhelper_image) = (None, None);
+    site
+}
+
+impl Site {
+    /// What the agents write into all NodeContainers.
+    fn agents_tell(&mut self, status: &Value) {
+        for place in self.on_rabbits() {
+            self.agent_tells(&place.1, status);
+        }
+        self.settle();
+    }
+
+    /// What the agent of a rabbit writes.
+    fn agent_tells(&mut self, rabbit: &str, status: &Value) {
+        let all = self.on_rabbits();
+        let place = all.iter().find(|place| place.1 == rabbit).unwrap();
+        self.edit(&place.0, &place.1, &place.2, |object| {
+            let told = object["status"].as_object_mut().unwrap();
+            told.extend(status.as_object().unwrap().clone());
+        });
+    }
+
+    fn on_rabbits(&self) -> Vec<crate::site::At> {
+        self.objects.keys().filter(|at| at.0 == "NodeContainers").cloned().collect()
+    }
+
+    fn limits(&self) -> Vec<Value> {
+        let all = self.objects.iter().filter(|(at, _)| at.0 == "NodeContainers");
+        all.map(|(_, object)| object["spec"]["activeDeadlineSeconds"].clone()).collect()
+    }
+}
+
+fn state(state: &str) -> Value {
+    json!({"state": state})
+}
+
+#[test]
+fn each_rabbit_is_told_what_it_runs_from_prerun_to_teardown() {
+    for kind in ["gfs2", "raw", "lustre"] {
+        let mut site = site();
+        site.towards("w", &lines(kind), "PreRun");
+        let there = ["r/default-w-1", "s/default-w-1"];
+        assert_eq!(site.names("NodeContainers"), there, "{kind}: {}", site.message("w"));
+        for kubernetes in ["Job", "Service", "ConfigMap"] {
+            assert!(site.names(kubernetes).is_empty(), "{kubernetes}");
+        }
+        assert!(!site.told("w").1, "{kind}: nothing is ready yet");
+        site.agents_tell(&state("Ready"));
+        assert!(site.is_ready("w", "PreRun"), "{kind}: {:?}", site.told("w"));
+        assert_eq!(site.workflow("w")["status"]["env"]["NNF_CONTAINER_PORTS"], "5000");
+        let spec = &site.get("NodeContainers", "s", "default-w-1")["spec"];
+        assert_eq!(spec["containers"][0]["ports"], json!([5000]));
+        let path = &site.workflow("w")["status"]["env"]["DW_JOB_scratch"];
+        assert_eq!(spec["storages"], json!([path]));
+        site.ask("w", "PostRun");
+        site.settle();
+        assert!(site.message("w").contains("containers on r, s to end"), "{}", site.message("w"));
+        site.agents_tell(&state("Succeeded"));
+        assert!(site.is_ready("w", "PostRun"), "{kind}: {:?}", site.told("w"));
+        for state in ["DataOut", "Teardown"] {
+            site.ask("w", state);
+            site.settle();
+            assert!(site.is_ready("w", state), "{kind}: {:?}", site.told("w"));
+        }
+        assert!(site.names("NodeContainers").is_empty());
+        site.remove("w");
+    }
+}
+
+#[test]
+fn nothing_is_told_to_a_rabbit_before_it_has_everything_mounted() {
+    let mut site = site();
+    site.towards("w", &lines("gfs2"), "DataIn");
+    site.agents_sleep = true;
+    site.ask("w", "PreRun");
+    site.settle();
+    assert!(site.on_rabbits().is_empty());
+    let mounts: Vec<_> = site.objects.keys().filter(|at| at.0 == "ClientMount").cloned().collect();
+    assert!(!mounts.is_empty());
+    site.agents_sleep = false;
+    site.settle();
+    assert_eq!(site.on_rabbits().len(), 2);
+}
+
+#[test]
+fn limits_are_those_of_the_start_none_while_all_run_and_that_of_the_end() {
+    let mut site = site();
+    site.towards("w", &lines("gfs2"), "PreRun");
+    assert_eq!(site.limits(), [json!(60), json!(60)]);
+    site.agent_tells("r", &state("Ready"));
+    site.settle();
+    assert_eq!(site.limits(), [json!(60), json!(60)], "one is not ready yet");
+    assert!(site.message("w").contains("containers on s"), "{}", site.message("w"));
+    site.agents_tell(&state("Ready"));
+    assert_eq!(site.limits(), [Value::Null, Value::Null]);
+    site.ask("w", "PostRun");
+    site.settle();
+    for limit in site.limits() {
+        assert!(limit.as_i64().unwrap() > 90, "from the start, not from PostRun: {limit}");
+    }
+    site.agents_tell(&state("TooLate"));
+    let expected = "container on r failed to complete after 90 seconds";
+    assert!(site.message("w").contains(expected), "{}", site.message("w"));
+}
+
+#[test]
+fn what_an_agent_says_of_a_wait_or_a_failure_is_told() {
+    let mut site = site();
+    site.dead = vec!["s".to_owned()];
+    site.towards("w", &["#DW container name=beside profile=app".to_owned()], "PreRun");
+    assert!(
+        site.message("w").contains("s: its agent has not taken them up"),
+        "{}",
+        site.message("w")
+    );
+    site.dead.clear();
+    site.settle();
+    site.agent_tells("r", &json!({"message": "no such image"}));
+    site.settle();
+    assert!(site.message("w").ends_with("r: no such image"), "{}", site.message("w"));
+    site.agents_tell(&json!({"state": "TooLate", "message": "no such image"}));
+    let (state, ready, status, message) = site.told("w");
+    assert_eq!((state.as_str(), ready, status.as_str()), ("PreRun", false, "Error"));
+    let expected = "container on r was not ready after 60 seconds: no such image";
+    assert!(message.contains(expected), "{message}");
+    site.remove("w");
+}
+
+#[test]
+fn one_that_failed_is_an_error_in_postrun_with_its_last_words() {
+    let mut site = site();
+    site.towards("w", &lines("gfs2"), "PreRun");
+    site.agents_tell(&state("Ready"));
+    let words = "container app exited with 3: no input";
+    site.agents_tell(&json!({"state": "Failed", "message": words, "attempt": 3}));
+    assert!(site.is_ready("w", "PreRun"), "the job may go on without it: {:?}", site.told("w"));
+    site.ask("w", "PostRun");
+    site.settle();
+    let message = site.message("w");
+    let expected = format!("container on r failed to run successfully after 3 attempts: {words}");
+    assert!(message.contains(&expected), "{message}");
+    site.remove("w");
+}
+
+/// The site's check holds after each change: nothing is unmounted on a rabbit whose containers run.
+#[test]
+fn storage_stays_mounted_until_the_agents_have_removed_the_containers() {
+    let mut site = site();
+    site.edit("NnfContainerProfile", "nnf-system", "app", |profile| {
+        profile["data"]["postRunTimeoutSeconds"] = json!(0);
+    });
+    site.keep("gfs2", "kept", &["c1", "c2", "d1"]);
+    let lines = ["#DW persistentdw name=kept", BESIDE_KEPT].map(str::to_owned);
+    site.towards("w", &lines, "PreRun");
+    site.agents_tell(&state("Ready"));
+    for state in ["PostRun", "DataOut"] {
+        site.ask("w", state);
+        site.settle();
+        assert!(site.is_ready("w", state), "{:?}", site.told("w"));
+        assert_eq!(site.mounted_on(), ["r", "s"], "{state}");
+    }
+    site.pods_stay = true;
+    site.ask("w", "Teardown");
+    site.settle();
+    assert!(!site.told("w").1, "{:?}", site.told("w"));
+    assert_eq!(site.mounted_on(), ["r", "s"]);
+    site.pods_stay = false;
+    site.settle();
+    assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
+    site.delete(&at("Workflow", "default", "w"));
+    site.end("kept");
+}
+
+fn package() -> Value {
+    json!({"name": "data", "url": "http://server/data", "sha256": "0".repeat(64), "size": 1})
+}
+
+#[test]
+fn packages_stand_in_the_profile_and_one_that_cannot_be_had_ends_the_start() {
+    let mut site = site();
+    site.edit("NnfContainerProfile", "nnf-system", "app", |profile| {
+        profile["data"]["packages"] = json!([package()]);
+    });
+    site.towards("w", &lines("gfs2"), "PreRun");
+    // The run has what the profile said at Proposal.
+    site.edit("NnfContainerProfile", "nnf-system", "app", |profile| {
+        profile["data"]["packages"] = json!([]);
+    });
+    for rabbit in ["r", "s"] {
+        let told = &site.get("NodeContainers", rabbit, "default-w-1")["spec"]["packages"];
+        assert_eq!(told, &json!([package()]));
+    }
+    site.agent_tells("r", &json!({"message": "package data from http://server/data is fetched"}));
+    site.settle();
+    assert!(site.message("w").ends_with("http://server/data is fetched"), "{}", site.message("w"));
+    site.agent_tells("s", &state("Ready"));
+    let why = "package data from http://server/data: its SHA-256 is another";
+    site.agent_tells("r", &json!({"state": "Unprepared", "message": why}));
+    site.settle();
+    let (state, ready, status, message) = site.told("w");
+    assert_eq!((state.as_str(), ready, status.as_str()), ("PreRun", false, "Error"));
+    assert!(message.ends_with(&format!("containers on r were not started: {why}")), "{message}");
+    site.ask("w", "Teardown");
+    site.settle();
+    assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
+    site.remove("w");
+}
+
+#[test]
+fn what_cannot_be_read_may_run() {
+    let mut site = site();
+    site.towards("w", &lines("raw"), "PreRun");
+    site.agents_tell(&state("Ready"));
+    site.unreadable = vec![at("NodeContainers", "r", "default-w-1")];
+    site.ask("w", "Teardown");
+    site.settle();
+    assert!(["r", "s"].iter().all(|rabbit| site.mounted_on().contains(rabbit)));
+    site.unreadable.clear();
+    site.settle();
+    assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
+    site.remove("w");
+}
+
+#[test]
+fn an_engine_that_is_stopped_after_any_change_goes_on() {
+    for seed in 0..3 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let random = std::cell::RefCell::new(&mut random);
+        let cut = |length: usize| match length {
+            0 => Vec::new(),
+            length => vec![random.borrow_mut().usize(..length)],
+        };
+        let mut site = site();
+        site.create("w", &lines("gfs2"));
+        site.settle_with(cut);
+        site.fill_computes("w", &["c1", "c2", "d1"]);
+        for asked in &STATES[1..] {
+            site.ask("w", asked);
+            site.settle_with(cut);
+            match *asked {
+                "PreRun" => site.agents_tell(&state("Ready")),
+                "PostRun" => site.agents_tell(&state("Succeeded")),
+                _ => {}
+            }
+            assert!(site.is_ready("w", asked), "{seed} {asked}: {:?}", site.told("w"));
+        }
+        site.delete(&at("Workflow", "default", "w"));
+        site.settle_with(cut);
+        site.is_clean();
+    }
+}
+
+/// Somebody took the workflow's finalizer off.
+#[test]
+fn what_runs_for_a_workflow_that_is_no_more_is_ended_before_its_storage_goes() {
+    for comes_again in [false, true] {
+        let mut site = site();
+        site.towards("w", &lines("gfs2"), "PreRun");
+        site.agents_tell(&state("Ready"));
+        site.objects.remove(&at("Workflow", "default", "w"));
+        if comes_again {
+            site.create("w", &lines("gfs2"));
+        }
+        site.settle();
+        assert!(site.on_rabbits().is_empty(), "again: {comes_again}");
+        assert!(site.mounted_on().is_empty(), "again: {comes_again}");
+    }
+}

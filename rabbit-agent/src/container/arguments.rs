@@ -1,0 +1,159 @@
+//! Steps as podman's command lines. Pure.
+
+use std::{collections::BTreeMap, net::IpAddr, path::Path};
+
+use api::node_containers::ImagePullPolicy;
+use containers::{mpi, nodes};
+
+use super::{
+    observed::{ATTEMPT, CONTAINER, UID},
+    step::{Attempt, Container, Name, Pod},
+};
+
+/// Where files of the configuration are in a container.
+const DIRECTORY: &str = nodes::DIRECTORY;
+/// Where packages are.
+const PACKAGES: &str = containers::package::DIRECTORY;
+/// What of them is elsewhere too.
+const ELSEWHERE: [(&str, &str); 5] = [
+    (nodes::PASSWD, "/etc/passwd"),
+    (nodes::GROUP, "/etc/group"),
+    (nodes::HOSTS, "/etc/hosts"),
+    (nodes::HOSTFILE, mpi::HOSTFILE),
+    (nodes::DISCOVER_HOSTS, "/etc/mpi/discover_hosts.sh"),
+];
+/// Bytes that conmon keeps of a container's log.
+const LOG_SIZE: &str = "max-size=16mb";
+
+/// `podman pod create`. Other rabbits' names have these addresses.
+pub(super) fn make_pod(pod: &Pod, addresses: &BTreeMap<String, IpAddr>) -> Vec<String> {
+    let namespaces = if pod.shares_processes { "net,ipc,uts,pid" } else { "net,ipc,uts" };
+    let mut words = Words::of(["pod", "create"]);
+    words.flag("--name", pod.name());
+    words.flag("--label", format!("{UID}={}", pod.uid));
+    words.flag("--label", format!("{ATTEMPT}={}", pod.number));
+    words.flag("--hostname", pod.hostname.clone());
+    words.flag("--share", namespaces.to_owned());
+    for host in &pod.hosts {
+        let is_own = host.rabbit == pod.hostname;
+        let address = addresses.get(&host.rabbit).copied();
+        let address = if is_own { Some(IpAddr::from([127, 0, 0, 1])) } else { address };
+        for (name, address) in host.names.iter().zip(address.into_iter().cycle()) {
+            words.flag("--add-host", format!("{name}:{address}"));
+        }
+    }
+    if pod.has_network && pod.ports.is_empty() {
+        // Ranks try every address that their hosts tell them, and in podman's own network no other rabbit answers.
+        words.flag("--network", "none".to_owned());
+    }
+    for port in &pod.ports {
+        words.flag("--publish", format!("{port}:{port}"));
+    }
+    words.0
+}
+
+/// What containers find of their rabbit.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Places<'a> {
+    /// Directory of the files of their configuration.
+    pub(super) files: &'a Path,
+    /// Directory of their keys.
+    pub(super) keys: &'a Path,
+    /// The program that uses these.
+    pub(super) podhelper: &'a Path,
+    /// Directory of the packages of all containers.
+    pub(super) packages: &'a Path,
+}
+
+/// `podman create`.
+pub(super) fn make(container: &Container, places: Places<'_>) -> Vec<String> {
+    let Places { files, keys, podhelper, packages } = places;
+    let Container { name, what, .. } = container;
+    let mut words = Words::of(["create"]);
+    words.flag("--pod", name.pod());
+    words.flag("--name", name.to_string());
+    words.flag("--label", format!("{UID}={}", name.uid));
+    words.flag("--label", format!("{ATTEMPT}={}", name.number));
+    words.flag("--label", format!("{CONTAINER}={}", name.container));
+    words.flag("--user", format!("{}:{}", container.user, container.group));
+    words.flag("--cap-drop", "all".to_owned());
+    words.flag("--security-opt", "no-new-privileges".to_owned());
+    words.flag("--log-driver", "k8s-file".to_owned());
+    words.flag("--log-opt", LOG_SIZE.to_owned());
+    let pull = match what.image_pull_policy {
+        ImagePullPolicy::Always => "always",
+        ImagePullPolicy::Never => "never",
+        ImagePullPolicy::IfNotPresent | ImagePullPolicy::Other(_) => "missing",
+    };
+    words.flag("--pull", pull.to_owned());
+    // An allocation that is mounted anew appears in a container that runs.
+    for path in &container.storages {
+        words.flag("--volume", format!("{path}:{path}:rw,rslave"));
+    }
+    words.flag("--volume", format!("{}:{DIRECTORY}:ro", files.display()));
+    for package in &container.packages {
+        let (content, name) = (packages::content(packages, package), &package.name);
+        words.flag("--volume", format!("{}:{PACKAGES}/{name}:ro", content.display()));
+    }
+    let has = |name: &str| container.files.iter().any(|file| file == name);
+    for (name, path) in ELSEWHERE.into_iter().filter(|(name, _)| has(name)) {
+        words.flag("--volume", format!("{}:{path}:ro", files.join(name).display()));
+    }
+    if container.has_keys {
+        words.flag("--volume", format!("{}:{}:ro", keys.display(), mpi::KEYS));
+        // One program, which goes by the name that it is called by.
+        for path in [mpi::PODHELPER, mpi::AGENT] {
+            words.flag("--volume", format!("{}:{path}:ro", podhelper.display()));
+        }
+    }
+    for variable in &what.env {
+        words.flag("--env", format!("{}={}", variable.name, variable.value));
+    }
+    if !what.working_dir.is_empty() {
+        words.flag("--workdir", what.working_dir.clone());
+    }
+    if let Some(millis) = what.cpu_millis {
+        words.flag("--cpus", format!("{}.{:03}", millis / 1000, millis % 1000));
+    }
+    if let Some(bytes) = what.memory_bytes {
+        words.flag("--memory", bytes.to_string());
+    }
+    if !what.command.is_empty() {
+        let program = serde_json::to_string(&what.command).expect("words are JSON");
+        words.flag("--entrypoint", program);
+    }
+    words.0.push(what.image.clone());
+    words.0.extend(what.args.iter().cloned());
+    words.0
+}
+
+/// `podman start`.
+pub(super) fn start(name: &Name) -> Vec<String> {
+    Words::of(["start", &name.to_string()]).0
+}
+
+/// `podman pod stop`.
+pub(super) fn stop(attempt: &Attempt) -> Vec<String> {
+    Words::of(["pod", "stop", "--time", &attempt.grace.to_string(), &attempt.pod()]).0
+}
+
+/// `podman pod rm`.
+pub(super) fn remove(attempt: &Attempt) -> Vec<String> {
+    let grace = attempt.grace.to_string();
+    Words::of(["pod", "rm", "--force", "--time", &grace, &attempt.pod()]).0
+}
+
+struct Words(Vec<String>);
+
+impl Words {
+    fn of<const N: usize>(words: [&str; N]) -> Self {
+        Self(words.map(str::to_owned).to_vec())
+    }
+
+    fn flag(&mut self, name: &str, value: String) {
+        self.0.extend([name.to_owned(), value]);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+use containers::Package;
+use serde_json::{from_value, json};
+
+use super::*;
+use crate::container::desired::tests::UID as OBJECT;
+
+fn name() -> Name {
+    Name { uid: OBJECT.parse().unwrap(), number: 2, container: "app".to_owned() }
+}
+
+fn package(unpack: bool) -> Package {
+    let name = if unpack { "tools" } else { "data" };
+    let told = json!({"name": name, "url": "/lus/a.tar", "sha256": "0".repeat(64), "size": 1, "unpack": unpack});
+    Package::of(&from_value(told).unwrap()).unwrap()
+}
+
+#[test]
+fn a_pod_has_the_hosts_name_and_ports_and_knows_the_other_rabbits() {
+    let pod = Pod {
+        uid: OBJECT.parse().unwrap(),
+        number: 2,
+        hostname: "rabbit-1".to_owned(),
+        hosts: from_value(json!([
+            {"rabbit": "rabbit-1", "names": ["rabbit-1.w"]},
+            {"rabbit": "rabbit-2", "names": ["rabbit-2.w", "rabbit-2.w.default"]},
+        ]))
+        .unwrap(),
+        ports: vec![5000, 5001],
+        has_network: true,
+        shares_processes: true,
+    };
+    let addresses = [("rabbit-2".to_owned(), IpAddr::from([10, 0, 0, 2]))].into();
+    let expected = format!(
+        "pod create --name warren-{OBJECT}-2 --label {UID}={OBJECT} --label {ATTEMPT}=2 \
+         --hostname rabbit-1 --share net,ipc,uts,pid --add-host rabbit-1.w:127.0.0.1 \
+         --add-host rabbit-2.w:10.0.0.2 --add-host rabbit-2.w.default:10.0.0.2 \
+         --publish 5000:5000 --publish 5001:5001"
+    );
+    assert_eq!(make_pod(&pod, &addresses).join(" "), expected);
+}
+
+fn places() -> Places<'static> {
+    let [files, keys, podhelper, packages] =
+        ["/state/x", "/state/x-keys", "/opt/podhelper", "/packages"].map(Path::new);
+    Places { files, keys, podhelper, packages }
+}
+
+#[test]
+fn a_container_is_nobody_in_particular_on_its_rabbit() {
+    let what = json!({
+        "name": "app", "image": "app:1", "imagePullPolicy": "Never", "command": ["sh", "-c"],
+        "args": ["ls; false", "--privileged"], "env": [{"name": "A", "value": "b c\nd"}],
+        "workingDir": "/tmp", "cpuMillis": 1500, "memoryBytes": 1024,
+    });
+    let container = Container {
+        name: name(),
+        user: 1001,
+        group: 1002,
+        storages: vec!["/mnt/nnf/x-0".to_owned()],
+        packages: vec![package(false), package(true)],
+        files: vec!["group".to_owned(), "nodes.json".to_owned(), "passwd".to_owned()],
+        has_keys: false,
+        within: None,
+        what: from_value(what).unwrap(),
+    };
+    let words = make(&container, places());
+    let (pod, digest) = (format!("warren-{OBJECT}-2"), "0".repeat(64));
+    let expected = [
+        "create",
+        "--pod",
+        &pod,
+        "--name",
+        &format!("{pod}-app"),
+        "--label",
+        &format!("{UID}={OBJECT}"),
+        "--label",
+        &format!("{ATTEMPT}=2"),
+        "--label",
+        &format!("{CONTAINER}=app"),
+        "--user",
+        "1001:1002",
+        "--cap-drop",
+        "all",
+        "--security-opt",
+        "no-new-privileges",
+        "--log-driver",
+        "k8s-file",
+        "--log-opt",
+        "max-size=16mb",
+        "--pull",
+        "never",
+        "--volume",
+        "/mnt/nnf/x-0:/mnt/nnf/x-0:rw,rslave",
+        "--volume",
+        "/state/x:/nnf/config:ro",
+        "--volume",
+        &format!("/packages/ready/{digest}/content:/nnf/packages/data:ro"),
+        "--volume",
+        &format!("/packages/ready/{digest}-unpacked/content:/nnf/packages/tools:ro"),
+        "--volume",
+        "/state/x/passwd:/etc/passwd:ro",
+        "--volume",
+        "/state/x/group:/etc/group:ro",
+        "--env",
+        "A=b c\nd",
+        "--workdir",
+        "/tmp",
+        "--cpus",
+        "1.500",
+        "--memory",
+        "1024",
+        "--entrypoint",
+        "[\"sh\",\"-c\"]",
+        "app:1",
+        "ls; false",
+        "--privileged",
+    ];
+    assert_eq!(words, expected);
+    let least = json!({"name": "app", "image": "app:1", "imagePullPolicy": "Always"});
+    let what = from_value(least).unwrap();
+    let words = make(&Container { what, ..container }, places());
+    assert!(words.ends_with(&["/state/x/group:/etc/group:ro".to_owned(), "app:1".to_owned()]));
+}
+
+#[test]
+fn what_is_ended_gets_its_time() {
+    let attempt = Attempt { uid: OBJECT.parse().unwrap(), number: 1, grace: 7 };
+    let pod = format!("warren-{OBJECT}-1");
+    assert_eq!(stop(&attempt).join(" "), format!("pod stop --time 7 {pod}"));
+    assert_eq!(remove(&attempt).join(" "), format!("pod rm --force --time 7 {pod}"));
+    assert_eq!(start(&name()), ["start".to_owned(), format!("warren-{OBJECT}-2-app")]);
+}
+
+#[test]
+fn mpi_has_its_keys_hosts_and_program_and_workers_no_other_network() {
+    let pod = Pod {
+        uid: OBJECT.parse().unwrap(),
+        number: 1,
+        hostname: "w-worker-0".to_owned(),
+        hosts: Vec::new(),
+        ports: Vec::new(),
+        has_network: true,
+        shares_processes: false,
+    };
+    let words = make_pod(&pod, &BTreeMap::new());
+    assert!(words.ends_with(&["--network", "none"].map(str::to_owned)), "{words:?}");
+    let what = json!({"name": "app", "image": "app:1", "imagePullPolicy": "Never"});
+    let container = Container {
+        name: name(),
+        user: 1001,
+        group: 1002,
+        storages: Vec::new(),
+        packages: Vec::new(),
+        files: ["discover_hosts.sh", "hostfile", "hosts"].map(str::to_owned).to_vec(),
+        has_keys: true,
+        within: None,
+        what: from_value(what).unwrap(),
+    };
+    let words = make(&container, places());
+    let volumes: Vec<&str> = words
+        .windows(2)
+        .filter(|pair| pair[0] == "--volume")
+        .map(|pair| pair[1].as_str())
+        .collect();
+    let expected = [
+        "/state/x:/nnf/config:ro",
+        "/state/x/hosts:/etc/hosts:ro",
+        "/state/x/hostfile:/etc/mpi/hostfile:ro",
+        "/state/x/discover_hosts.sh:/etc/mpi/discover_hosts.sh:ro",
+        "/state/x-keys:/nnf/keys:ro",
+        "/opt/podhelper:/nnf/bin/podhelper:ro",
+        "/opt/podhelper:/nnf/bin/rsh:ro",
+    ];
+    assert_eq!(volumes, expected);
+}

@@ -1,0 +1,69 @@
+use serde_json::{Value, from_value, json};
+
+use super::*;
+
+pub(crate) const UID: &str = "3f6c2d1e-8a47-4b0e-9d5b-6f1f0a7c9e21";
+
+/// A NodeContainers with the container `app`.
+pub(crate) fn object(edit: impl FnOnce(&mut Value)) -> NodeContainers {
+    let mut object = json!({
+        "apiVersion": "warren.nnf.cray.hpe.com/v1alpha1", "kind": "NodeContainers",
+        "metadata": {"name": "default-w-1", "namespace": "rabbit-1", "uid": UID},
+        "spec": {
+            "userID": 1001, "groupID": 1002, "hostname": "rabbit-1", "retryLimit": 1,
+            "containers": [{"name": "app", "image": "app:1", "imagePullPolicy": "IfNotPresent"}],
+        },
+    });
+    edit(&mut object["spec"]);
+    from_value(object).unwrap()
+}
+
+pub(crate) fn desired(edit: impl FnOnce(&mut Value)) -> Desired {
+    Desired::of(&object(edit), &roots()).unwrap()
+}
+
+fn package(url: &str) -> Value {
+    json!({"name": "data", "url": url, "sha256": "0".repeat(64), "size": 1})
+}
+
+fn roots() -> AllowedRoots {
+    AllowedRoots::new(["/mnt/nnf".into()]).unwrap()
+}
+
+fn network(port: u32, place: u32, rabbit: &str) -> Value {
+    json!({"port": port, "place": place, "rabbits": [rabbit]})
+}
+
+#[test]
+fn what_no_container_gets_is_refused_with_the_field() {
+    type Edit = fn(&mut Value);
+    let cases: [(Edit, &str); 16] = [
+        (|spec| spec["userID"] = json!(0), "spec.userID is 0"),
+        (|spec| spec["groupID"] = json!(-1), "spec.groupID is -1"),
+        (|spec| spec["storages"] = json!(["/etc"]), "/etc"),
+        (|spec| spec["storages"] = json!(["/mnt/nnf/../../etc"]), ".."),
+        (|spec| spec["storages"] = json!(["/mnt/nnf/a:/etc"]), "no colon"),
+        (|spec| spec["hostname"] = json!("a b"), "spec.hostname"),
+        (|spec| spec["hosts"] = json!([{"rabbit": "r", "names": ["x:1.2.3.4"]}]), "spec.hosts"),
+        (|spec| spec["files"] = json!({"../passwd": ""}), "plain file name"),
+        (|spec| spec["containers"][0]["image"] = json!("--privileged"), "image"),
+        (|spec| spec["containers"][0]["env"] = json!([{"name": "A=B", "value": ""}]), "variable"),
+        (
+            |spec| spec["packages"] = json!([package("http://server/a"), package("/lus/../etc")]),
+            "spec.packages[1].url is \"/lus/../etc\"",
+        ),
+        (
+            |spec| spec["packages"] = json!([package("/lus/a"), package("/lus/b")]),
+            "spec.packages is \"data\", and another has the same name",
+        ),
+        (|spec| spec["network"] = network(0, 0, "rabbit-1"), "port 0, place 0"),
+        (|spec| spec["network"] = network(5000, 1, "rabbit-1"), "port 5000, place 1"),
+        (|spec| spec["network"] = network(5000, 0, "a;b"), "spec.network.rabbits"),
+        (|spec| spec["initContainers"] = spec["containers"].clone(), "the same name"),
+    ];
+    for (edit, part) in cases {
+        let error = daemon::chain(&Desired::of(&object(edit), &roots()).unwrap_err());
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    assert_eq!(desired(|_| {}).attempts(), 2);
+}

@@ -1,0 +1,59 @@
+//! What cannot be computed.
+
+use std::{collections::BTreeMap, fmt, io, path::PathBuf};
+
+use storage::{desired::ObjectUid, host::CommandError};
+use thiserror::Error;
+
+use super::{
+    observed::{AnswerError, Observed},
+    step::Step,
+};
+
+/// The node, or one in memory.
+pub trait Host: fmt::Debug + Send + Sync {
+    /// What there is of an object's containers, and whether their files are these.
+    ///
+    /// # Errors
+    /// When it cannot be told.
+    fn observe(
+        &self,
+        uid: ObjectUid,
+        files: &BTreeMap<String, String>,
+    ) -> Result<Observed, HostError>;
+
+    /// Makes a change.
+    ///
+    /// # Errors
+    /// When it could not be made, or not in time.
+    fn apply(&self, step: &Step) -> Result<(), HostError>;
+}
+
+/// The node did not do it.
+#[derive(Debug, Error)]
+pub enum HostError {
+    #[error(transparent)]
+    Podman(#[from] CommandError),
+    #[error(transparent)]
+    Answer(#[from] AnswerError),
+    #[error("{}", .path.display())]
+    File {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("{rabbit} has no address on this rabbit: add it to DNS or to /etc/hosts")]
+    NoAddress { rabbit: String },
+    #[error(
+        "{rabbit} has no IPv4 address on this rabbit, and MPI's network needs one: add it to DNS or to /etc/hosts"
+    )]
+    NoIpv4 { rabbit: String },
+    #[error("pod {pod} has no process that holds its network")]
+    NoProcess { pod: String },
+    #[error("the keys of this attempt are gone: there is no Secret {namespace}/{name}")]
+    NoKeys { namespace: String, name: String },
+    #[error(
+        "podhelper, which starts the ranks of MPI, is not at {}: put it there, or name its path with --podhelper", .path.display()
+    )]
+    NoPodhelper { path: PathBuf },
+}

@@ -1,0 +1,155 @@
+//! What is to be changed. Pure; the clock is told.
+
+use k8s_openapi::jiff::Timestamp;
+use storage::desired::ObjectUid;
+
+use super::{
+    desired::Desired,
+    observed::{self, Observed, State},
+    phase::{Phase, Record, due, phase},
+    step::{Attempt, Container, Keys, Name, Network, Pod, Step},
+};
+
+/// The steps that bring containers on their way; none when they are where they are to be, or only time brings them on.
+#[must_use]
+pub fn plan(
+    desired: &Desired,
+    observed: &Observed,
+    record: &Record,
+    may_start: bool,
+    now: Timestamp,
+) -> Vec<Step> {
+    let stopped = |except: Option<i64>| {
+        let running = observed.attempts.iter().filter(move |(_, attempt)| attempt.is_running);
+        let running = running.filter(move |(number, _)| Some(**number) != except);
+        running.map(|(number, _)| Step::Stop(attempt(desired, *number))).collect::<Vec<_>>()
+    };
+    let within = due(desired, record).map(|due| due.duration_since(now).as_secs().max(1));
+    match phase(desired, observed, record, now) {
+        Phase::Over(_) => {
+            let keys = observed.has_keys.then_some(Step::RemoveKeys(desired.uid));
+            stopped(None).into_iter().chain(keys).collect()
+        }
+        Phase::Late => Vec::new(),
+        Phase::Attempt(number) => {
+            let mut steps = stopped(Some(number));
+            if may_start {
+                steps.extend(going(desired, observed, number, within));
+            }
+            steps
+        }
+        Phase::Next(number, begins) => {
+            let mut steps = stopped(None);
+            if may_start && begins.is_none_or(|begins| begins <= now) {
+                steps.extend(files(desired, observed));
+                steps.extend(keys(desired, observed));
+                steps.push(Step::MakePod(pod(desired, number)));
+                steps.extend(missing(desired, None, number, within));
+            }
+            steps
+        }
+    }
+}
+
+/// The steps that remove everything of an object.
+#[must_use]
+pub fn removal(uid: ObjectUid, grace: i64, observed: &Observed) -> Vec<Step> {
+    let attempts = observed.attempts.keys();
+    let mut steps: Vec<Step> =
+        attempts.map(|number| Step::Remove(Attempt { uid, number: *number, grace })).collect();
+    if observed.has_keys {
+        steps.push(Step::RemoveKeys(uid));
+    }
+    if observed.has_directory {
+        steps.push(Step::RemoveFiles(uid));
+    }
+    steps
+}
+
+/// What an attempt lacks; and when it lacks nothing, what of it starts next.
+fn going(desired: &Desired, observed: &Observed, number: i64, within: Option<i64>) -> Vec<Step> {
+    let attempt = &observed.attempts[&number];
+    let mut steps: Vec<Step> = missing(desired, Some(attempt), number, within).collect();
+    if !steps.is_empty() {
+        steps.splice(0..0, files(desired, observed).into_iter().chain(keys(desired, observed)));
+        return steps;
+    }
+    if let Some(network) = network(desired, number).filter(|_| !attempt.is_connected) {
+        return vec![Step::Connect(Box::new(network))];
+    }
+    let state = |name: &str| attempt.containers[name].state;
+    let start = |name: &str| Step::Start(place(desired, number, name));
+    let mut firsts = desired.spec.init_containers.iter().map(|one| one.name.as_str());
+    if let Some(first) = firsts.find(|name| !matches!(state(name), State::Ended { .. })) {
+        return if state(first) == State::Created { vec![start(first)] } else { Vec::new() };
+    }
+    let mains = desired.spec.containers.iter().map(|one| one.name.as_str());
+    mains.filter(|name| state(name) == State::Created).map(start).collect()
+}
+
+fn files(desired: &Desired, observed: &Observed) -> Option<Step> {
+    let write = || Step::WriteFiles(desired.uid, desired.spec.files.clone());
+    (!observed.has_files).then(write)
+}
+
+fn keys(desired: &Desired, observed: &Observed) -> Option<Step> {
+    let of = desired.spec.keys.clone().filter(|_| !observed.has_keys)?;
+    let (user, group) = (desired.spec.user_id, desired.spec.group_id);
+    let files = desired.keys.clone();
+    Some(Step::WriteKeys(Box::new(Keys { uid: desired.uid, user, group, of, files })))
+}
+
+fn network(desired: &Desired, number: i64) -> Option<Network> {
+    let (port, place) = desired.network?;
+    let rabbits = desired.spec.network.as_ref()?.rabbits.clone();
+    Some(Network { uid: desired.uid, number, port, place, rabbits })
+}
+
+/// Containers that are not made yet.
+fn missing(
+    desired: &Desired,
+    attempt: Option<&observed::Attempt>,
+    number: i64,
+    within: Option<i64>,
+) -> impl Iterator<Item = Step> {
+    let spec = &desired.spec;
+    let all = spec.init_containers.iter().chain(&spec.containers);
+    let is_there = move |name: &str| attempt.is_some_and(|one| one.containers.contains_key(name));
+    all.filter(move |one| !is_there(&one.name)).map(move |one| {
+        Step::Make(Box::new(Container {
+            name: place(desired, number, &one.name),
+            user: spec.user_id,
+            group: spec.group_id,
+            storages: spec.storages.clone(),
+            packages: desired.packages.clone(),
+            files: spec.files.keys().cloned().collect(),
+            has_keys: spec.keys.is_some(),
+            within,
+            what: one.clone(),
+        }))
+    })
+}
+
+fn pod(desired: &Desired, number: i64) -> Pod {
+    let spec = &desired.spec;
+    Pod {
+        uid: desired.uid,
+        number,
+        hostname: spec.hostname.clone(),
+        hosts: spec.hosts.clone(),
+        ports: spec.containers.iter().flat_map(|one| one.ports.iter().copied()).collect(),
+        has_network: spec.network.is_some(),
+        shares_processes: spec.share_process_namespace,
+    }
+}
+
+fn place(desired: &Desired, number: i64, container: &str) -> Name {
+    Name { uid: desired.uid, number, container: container.to_owned() }
+}
+
+fn attempt(desired: &Desired, number: i64) -> Attempt {
+    Attempt { uid: desired.uid, number, grace: desired.grace() }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

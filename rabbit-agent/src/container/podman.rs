@@ -1,0 +1,192 @@
+//! A real node: podman, and a directory for files.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, Permissions},
+    io::{self, Read, Seek, SeekFrom},
+    net::{IpAddr, ToSocketAddrs},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use containers::nodes::DISCOVER_HOSTS;
+use storage::{desired::ObjectUid, linux::podman::Podman};
+
+use super::{
+    args::ContainerConfig,
+    arguments::{self, Places},
+    host::{Host, HostError},
+    log,
+    observed::{Observed, UID, attempts, inspected, members, pods},
+    step::{Pod, Step},
+};
+
+mod keys;
+mod network;
+
+use self::network::is_connected;
+
+/// A real node.
+#[derive(Debug)]
+pub struct PodmanHost {
+    podman: Podman,
+    deadline: Duration,
+    pull: Duration,
+    /// The program that starts the ranks of MPI.
+    podhelper: PathBuf,
+    /// Holds a directory for each object, and one for its keys.
+    directory: PathBuf,
+    packages: PathBuf,
+}
+
+impl PodmanHost {
+    /// A node that is set up like this.
+    #[must_use]
+    pub fn new(config: &ContainerConfig) -> Self {
+        Self {
+            podman: Podman::new(&config.program),
+            deadline: config.deadline,
+            pull: config.pull,
+            podhelper: config.podhelper.clone(),
+            directory: config.files.clone(),
+            packages: config.packages.clone(),
+        }
+    }
+
+    fn keys(&self, uid: ObjectUid) -> PathBuf {
+        self.directory.join(format!("{uid}-keys"))
+    }
+
+    fn files(&self, uid: ObjectUid) -> PathBuf {
+        self.directory.join(uid.to_string())
+    }
+
+    fn run(&self, step: &Step, words: &[String], deadline: Duration) -> Result<(), HostError> {
+        Ok(self.podman.run(&step.to_string(), words, deadline).map(drop)?)
+    }
+}
+
+impl Host for PodmanHost {
+    fn observe(
+        &self,
+        uid: ObjectUid,
+        files: &BTreeMap<String, String>,
+    ) -> Result<Observed, HostError> {
+        let ask = |what: &str, words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            self.podman.run(what, &words, self.deadline)
+        };
+        let label = format!("label={UID}={uid}");
+        let pods =
+            pods(&ask("list pods", &["pod", "ps", "--filter", &label, "--format", "json"])?)?;
+        let ids = members(&pods);
+        let mut inspect = vec!["container", "inspect"];
+        inspect.extend(ids.iter().map(String::as_str));
+        let inspected = match &ids[..] {
+            [] => Vec::new(),
+            _ => inspected(&ask("inspect containers", &inspect)?)?,
+        };
+        let directory = self.files(uid);
+        Ok(Observed {
+            has_directory: directory.exists(),
+            has_files: is_written(&directory, files),
+            has_keys: self.keys(uid).exists(),
+            attempts: attempts(&pods, &inspected, |path| end_of(Path::new(path)), is_connected)?,
+        })
+    }
+
+    fn apply(&self, step: &Step) -> Result<(), HostError> {
+        let seconds = |grace: i64| Duration::from_secs(u64::try_from(grace).unwrap_or(0));
+        match step {
+            Step::WriteFiles(uid, files) => write(&self.files(*uid), files),
+            Step::WriteKeys(keys) => keys::write(&self.keys(keys.uid), keys),
+            Step::RemoveKeys(uid) => {
+                let path = self.keys(*uid);
+                at(&path, fs::remove_dir_all(&path))
+            }
+            Step::Connect(network) => self.connect(network),
+            Step::MakePod(pod) => {
+                let words = arguments::make_pod(pod, &addresses(pod)?);
+                self.run(step, &words, self.deadline)
+            }
+            Step::Make(container) => {
+                if container.has_keys && !self.podhelper.is_file() {
+                    return Err(HostError::NoPodhelper { path: self.podhelper.clone() });
+                }
+                let (files, keys) = (self.files(container.name.uid), self.keys(container.name.uid));
+                let (podhelper, packages) = (&self.podhelper, &self.packages);
+                let places = Places { files: &files, keys: &keys, podhelper, packages };
+                let deadline =
+                    container.within.map_or(self.pull, |left| seconds(left).min(self.pull));
+                self.run(step, &arguments::make(container, places), deadline)
+            }
+            Step::Start(name) => self.run(step, &arguments::start(name), self.deadline),
+            Step::Stop(attempt) => {
+                let deadline = self.deadline + seconds(attempt.grace);
+                self.run(step, &arguments::stop(attempt), deadline)
+            }
+            Step::Remove(attempt) => {
+                let deadline = self.deadline + seconds(attempt.grace);
+                self.run(step, &arguments::remove(attempt), deadline)
+            }
+            Step::RemoveFiles(uid) => {
+                let path = self.files(*uid);
+                at(&path, fs::remove_dir_all(&path))
+            }
+        }
+    }
+}
+
+/// Addresses of the other rabbits of a run.
+fn addresses(pod: &Pod) -> Result<BTreeMap<String, IpAddr>, HostError> {
+    let others = pod.hosts.iter().filter(|host| host.rabbit != pod.hostname);
+    let address = |rabbit: &String| {
+        let mut found = (rabbit.as_str(), 0).to_socket_addrs().ok()?;
+        found.next().map(|address| address.ip())
+    };
+    let known = others.map(|host| match address(&host.rabbit) {
+        Some(found) => Ok((host.rabbit.clone(), found)),
+        None => Err(HostError::NoAddress { rabbit: host.rabbit.clone() }),
+    });
+    known.collect()
+}
+
+fn is_written(directory: &Path, files: &BTreeMap<String, String>) -> bool {
+    let has = |(name, text): (&String, &String)| {
+        fs::read(directory.join(name)).is_ok_and(|found| found == text.as_bytes())
+    };
+    directory.is_dir() && files.iter().all(has)
+}
+
+/// Containers read the files; nobody lists those of others, since the state directory is root's own.
+fn write(directory: &Path, files: &BTreeMap<String, String>) -> Result<(), HostError> {
+    at(directory, fs::create_dir_all(directory))?;
+    for (name, text) in files {
+        let path = directory.join(name);
+        at(&path, fs::write(&path, text))?;
+        if name == DISCOVER_HOSTS {
+            at(&path, fs::set_permissions(&path, Permissions::from_mode(0o755)))?;
+        }
+    }
+    Ok(())
+}
+
+fn at<T>(path: &Path, done: io::Result<T>) -> Result<T, HostError> {
+    done.map_err(|source| HostError::File { path: path.to_owned(), source })
+}
+
+/// The end of a log; nothing where there is none.
+fn end_of(path: &Path) -> String {
+    let most = 2 * u64::try_from(log::KEPT).unwrap_or(u64::MAX);
+    let read = || -> io::Result<(Vec<u8>, bool)> {
+        let mut file = fs::File::open(path)?;
+        let start = file.metadata()?.len().saturating_sub(most);
+        file.seek(SeekFrom::Start(start))?;
+        let mut bytes = Vec::new();
+        file.take(most).read_to_end(&mut bytes)?;
+        Ok((bytes, start > 0))
+    };
+    let (bytes, is_cut) = read().unwrap_or_default();
+    log::text(&String::from_utf8_lossy(&bytes), is_cut)
+}

@@ -1,0 +1,170 @@
+//! The network of a run of MPI. Each of its pods has a device in it, and a tunnel (VXLAN) to each of the others by the rabbits'
+//! own addresses, at a UDP port that the run has on all of its rabbits.
+//!
+//! All of a pod's devices are in its own network, and go with it: nothing is left to be removed.
+//!
+//! ```text
+//! mpi0 ─── mpi-in ─ mpi-bridge ─ mpi-out ═══ UDP ═══ another rabbit, or another pod of the run on this one
+//! ```
+//! The bridge is there for the other pod on the same rabbit: what the kernel hands directly from one tunnel to the other it drops,
+//! unless it came from a device such as a bridge's.
+
+use std::{
+    fs,
+    net::{IpAddr, Ipv4Addr, ToSocketAddrs},
+};
+
+use containers::mpi::network::{INTERFACE, PREFIX, address};
+use storage::linux::network::run;
+
+use super::{HostError, PodmanHost};
+use crate::container::step::Network;
+
+/// Of an Ethernet of 1500 bytes a frame in the tunnel has 50 around it.
+const MTU: u32 = 1450;
+/// The devices between a pod's own and the rabbit's network.
+const BRIDGE: &str = "mpi-bridge";
+const TUNNEL: &str = "mpi-out";
+
+impl PodmanHost {
+    /// Puts a pod into the network of its run. One that was cut off in between is made anew.
+    pub(super) fn connect(&self, network: &Network) -> Result<(), HostError> {
+        let peers = addresses(network)?;
+        let pod = network.pod();
+        let ask = |what: &str, words: [&str; 5]| -> Result<String, HostError> {
+            let printed = self.podman.run(what, &words.map(str::to_owned), self.deadline)?;
+            Ok(String::from_utf8_lossy(&printed).trim().to_owned())
+        };
+        let what = format!("connect pod {pod}");
+        let holder = ask(&what, ["pod", "inspect", "--format", "{{.InfraContainerID}}", &pod])?;
+        self.podman.run(&what, &["start".to_owned(), holder.clone()], self.deadline)?;
+        let process = ask(&what, ["container", "inspect", "--format", "{{.State.Pid}}", &holder])?;
+        let process = process.parse().map_err(|_| HostError::NoProcess { pod })?;
+        for (of, line) in lines(network, &peers, process, &begun(process)) {
+            run(of, &line, self.deadline)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a process is in a network of a run: it has a way there last.
+pub(super) fn is_connected(process: i32) -> bool {
+    let routes = fs::read_to_string(format!("/proc/{process}/net/route")).unwrap_or_default();
+    routes.lines().any(|line| line.split_whitespace().next() == Some(INTERFACE))
+}
+
+/// The address of each pod's rabbit.
+fn addresses(network: &Network) -> Result<Vec<Ipv4Addr>, HostError> {
+    let own = usize::try_from(network.place).ok().and_then(|place| network.rabbits.get(place));
+    let of = |rabbit: &String| {
+        if Some(rabbit) == own {
+            return Ok(Ipv4Addr::LOCALHOST);
+        }
+        let found = (rabbit.as_str(), 0).to_socket_addrs().ok();
+        let mut found = found.into_iter().flatten().filter_map(|address| match address.ip() {
+            IpAddr::V4(address) => Some(address),
+            IpAddr::V6(_) => None,
+        });
+        found.next().ok_or_else(|| HostError::NoIpv4 { rabbit: rabbit.clone() })
+    };
+    network.rabbits.iter().map(of).collect()
+}
+
+/// What makes the devices, in its order: each line, and the process in whose network it is run, if not in the rabbit's. What was
+/// begun before is deleted. Pure.
+fn lines(
+    network: &Network,
+    peers: &[Ipv4Addr],
+    process: i32,
+    begun: &[&str],
+) -> Vec<(Option<i32>, String)> {
+    let (port, own) = (network.port, network.place);
+    let within = |line: String| (Some(process), line);
+    let mut lines: Vec<_> =
+        begun.iter().map(|name| within(format!("ip link delete dev {name}"))).collect();
+    // Made from here, it sends and hears by the rabbit's network, whatever it is moved to.
+    lines.push((
+        None,
+        format!(
+            "ip link add name {TUNNEL} netns {process} mtu {MTU} type vxlan id {} dstport {port} nolearning",
+            own + 1
+        ),
+    ));
+    let devices = [
+        format!("ip link add name {BRIDGE} type bridge"),
+        format!(
+            "ip link add name {INTERFACE} address {} mtu {MTU} type veth peer name mpi-in mtu {MTU}",
+            mac(own)
+        ),
+        format!("ip link set dev mpi-in master {BRIDGE} up"),
+        format!("ip link set dev {TUNNEL} master {BRIDGE} up"),
+        format!("ip link set dev {BRIDGE} up"),
+    ];
+    lines.extend(devices.map(within));
+    for ((place, rabbit), address) in (0..).zip(peers).zip((0..).map_while(address)) {
+        if place == own {
+            lines.push(within(format!("ip address add {address}/{PREFIX} dev {INTERFACE}")));
+            continue;
+        }
+        let (mac, id) = (mac(place), place + 1);
+        lines.push(within(format!(
+            "ip neighbour add {address} lladdr {mac} dev {INTERFACE} nud permanent"
+        )));
+        lines.push(within(format!(
+            "bridge fdb append {mac} dev {TUNNEL} dst {rabbit} vni {id} port {port} self permanent"
+        )));
+    }
+    // Last: it says that all is there.
+    lines.push(within(format!("ip link set dev {INTERFACE} up")));
+    lines
+}
+
+/// An address of a network of its own, which follows from the pod's place.
+fn mac(place: u32) -> String {
+    let [a, b, c, d] = place.to_be_bytes();
+    format!("02:00:{a:02x}:{b:02x}:{c:02x}:{d:02x}")
+}
+
+/// Devices of ours that are there already.
+fn begun(process: i32) -> Vec<&'static str> {
+    let all = fs::read_to_string(format!("/proc/{process}/net/dev")).unwrap_or_default();
+    let is_there =
+        |name: &&str| all.lines().any(|line| line.trim_start().starts_with(&format!("{name}:")));
+    [INTERFACE, BRIDGE, TUNNEL].into_iter().filter(is_there).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_pod_reaches_all_others_by_their_rabbits_and_is_up_last() {
+        let rabbits = ["r", "r", "s"].map(str::to_owned).to_vec();
+        let uid = "3f6c2d1e-8a47-4b0e-9d5b-6f1f0a7c9e21".parse().unwrap();
+        let network = Network { uid, number: 1, port: 5001, place: 1, rabbits };
+        let peers = [Ipv4Addr::LOCALHOST, Ipv4Addr::LOCALHOST, Ipv4Addr::new(10, 0, 0, 2)];
+        let lines = lines(&network, &peers, 7, &["mpi-out"]);
+        let (outside, inside): (Vec<_>, Vec<_>) = lines.iter().partition(|(of, _)| of.is_none());
+        let made =
+            "ip link add name mpi-out netns 7 mtu 1450 type vxlan id 2 dstport 5001 nolearning";
+        assert_eq!(outside, [&(None, made.to_owned())]);
+        let inside: Vec<&str> = inside.iter().map(|(_, line)| line.as_str()).collect();
+        assert_eq!(
+            (inside[0], inside[inside.len() - 1]),
+            ("ip link delete dev mpi-out", "ip link set dev mpi0 up")
+        );
+        for line in [
+            "ip address add 198.18.0.2/15 dev mpi0",
+            "bridge fdb append 02:00:00:00:00:00 dev mpi-out dst 127.0.0.1 vni 1 port 5001 self permanent",
+            "ip neighbour add 198.18.0.3 lladdr 02:00:00:00:00:02 dev mpi0 nud permanent",
+            "bridge fdb append 02:00:00:00:00:02 dev mpi-out dst 10.0.0.2 vni 3 port 5001 self permanent",
+        ] {
+            assert!(inside.contains(&line), "{line}: {inside:#?}");
+        }
+        assert_eq!(
+            inside.iter().filter(|line| line.starts_with("bridge ")).count(),
+            2,
+            "none to itself"
+        );
+    }
+}

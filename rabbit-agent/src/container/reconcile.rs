@@ -1,0 +1,284 @@
+//! Joins what is pure with podman and the API.
+
+use std::sync::Arc;
+
+use agent::error::Failure;
+use api::{
+    NodeContainers, NodeContainersStatus, ResourceError,
+    names::finalizer,
+    node_containers::{NodeContainersKeys, NodeContainersState},
+};
+use controller::{
+    Retry, has_finalizer,
+    patch::{self, WriteError},
+};
+use daemon::chain;
+use k8s_openapi::{ByteString, api::core::v1::Secret, jiff::Timestamp};
+use kube::Api;
+use packages::Progress;
+
+use super::{
+    Host,
+    desired::{Desired, grace, is_file, uid_of},
+    host::HostError,
+    observed::Observed,
+    phase::Record,
+    plan::{plan, removal},
+    report::{again, begun, record, report, unprepared},
+    step::KeyFiles,
+};
+use crate::pass::{Context, Pass};
+
+/// Plans for one pass, each from another look.
+const ROUNDS: usize = 16;
+
+/// What a pass goes by.
+#[derive(Debug)]
+pub struct View {
+    pub object: Arc<NodeContainers>,
+    /// Storage that is not mounted on this rabbit.
+    pub unmounted: Option<String>,
+}
+
+/// Brings the containers of one object on their way. A deleted object loses the finalizer once nothing of them is left.
+pub async fn reconcile(
+    context: &Context,
+    host: &Arc<dyn Host>,
+    view: &View,
+    pass: &mut Pass,
+) -> Result<(), WriteError> {
+    let object = &*view.object;
+    if object.metadata.deletion_timestamp.is_some() {
+        return remove(context, host, object, pass).await;
+    }
+    let mut desired = match Desired::of(object, &context.site.roots) {
+        Ok(desired) => desired,
+        Err(error) => {
+            let failure = Failure::input(chain(&error));
+            return pass.refuse(context, object, &failure, refused).await;
+        }
+    };
+    let mut object = pass.with_finalizer(context, object, finalizer::NODE_CONTAINERS).await?;
+    if object.status.as_ref().is_none_or(|status| status.start_time.is_none()) {
+        object = set(context, &object, begun(Timestamp::now()), pass).await?;
+    }
+    loop {
+        let recorded = record(&object, Timestamp::now());
+        if recorded.end == Some(NodeContainersState::Unprepared) {
+            leave(context, &desired);
+            return Ok(());
+        }
+        let packages = bring(context, &desired, &recorded, &object).await;
+        if let Progress::Impossible(why) = &packages
+            && recorded.attempt == 0
+        {
+            pass.failed(&object, &Failure::input(why.clone()));
+            return set(context, &object, unprepared(&recorded, why.clone()), pass).await.map(drop);
+        }
+        let keys = keys(context, &desired, &recorded).await;
+        if let Err(why) = &keys {
+            pass.failed(&object, &failure(why.clone()));
+        }
+        let waits = waits(view, packages).or(keys.as_ref().err().cloned());
+        desired.keys = keys.ok().flatten();
+        let converged = converge(host, &desired, &recorded, waits.is_none()).await;
+        let Some(observed) = told(&converged, pass, &object) else {
+            let status = object.status.clone().unwrap_or_default();
+            let message = converged.trouble.unwrap_or_default();
+            return set(context, &object, NodeContainersStatus { message, ..status }, pass)
+                .await
+                .map(drop);
+        };
+        let now = Timestamp::now();
+        let trouble = converged.trouble.clone().or(waits);
+        let status = report(&desired, &observed, &recorded, trouble.as_deref(), now);
+        let is_news = status.deadline_exceeded != recorded.is_late;
+        object = set(context, &object, status, pass).await?;
+        if !is_news {
+            pass.holders.extend(observed.monitors());
+            pass.again = again(&desired, &observed, &record(&object, now), now);
+            return Ok(());
+        }
+    }
+}
+
+/// What keeps containers from being started.
+fn waits(view: &View, packages: Progress) -> Option<String> {
+    let storage = view.unmounted.as_ref();
+    let storage = storage.map(|path| format!("storage {path} is not mounted on this rabbit"));
+    storage.or(match packages {
+        Progress::InPlace => None,
+        Progress::Awaited(why) | Progress::Impossible(why) => Some(why),
+    })
+}
+
+/// Sees to the packages while containers may be started.
+async fn bring(
+    context: &Context,
+    desired: &Desired,
+    record: &Record,
+    object: &NodeContainers,
+) -> Progress {
+    let packages = context.packages.clone().filter(|_| !desired.packages.is_empty());
+    let Some(packages) = packages else { return Progress::InPlace };
+    if record.end.is_some() || record.is_late {
+        packages.leave(desired.uid.into());
+        // What nothing was started for is told still.
+        let why = object.status.as_ref().map(|status| status.message.clone());
+        let why = why.filter(|why| record.attempt == 0 && !why.is_empty());
+        return why.map_or(Progress::InPlace, Progress::Awaited);
+    }
+    let (uid, wanted) = (desired.uid.into(), desired.packages.clone());
+    let brought = daemon::blocking(move || packages.bring(uid, &wanted)).await;
+    brought.unwrap_or_else(|error| Progress::Awaited(chain(&error)))
+}
+
+fn leave(context: &Context, desired: &Desired) {
+    if let Some(packages) = &context.packages {
+        packages.leave(desired.uid.into());
+    }
+}
+
+/// The keys of containers that may start; none where they are gone.
+///
+/// # Errors
+/// Why nobody knows whether they are there: the API did not answer.
+async fn keys(
+    context: &Context,
+    desired: &Desired,
+    record: &Record,
+) -> Result<Option<KeyFiles>, String> {
+    let Some(NodeContainersKeys { namespace, name }) = &desired.spec.keys else { return Ok(None) };
+    if record.end.is_some() || record.is_late || desired.spec.suspend {
+        return Ok(None);
+    }
+    let secrets = Api::<Secret>::namespaced(context.client.clone(), namespace);
+    let secret = secrets.get_opt(name).await;
+    let secret =
+        secret.map_err(|error| format!("read Secret {namespace}/{name}: {}", chain(&error)))?;
+    let text = |(name, bytes): (String, ByteString)| Some((name, String::from_utf8(bytes.0).ok()?));
+    let files = secret.and_then(|secret| secret.data).map(|data| {
+        KeyFiles(data.into_iter().filter(|(name, _)| is_file(name)).filter_map(text).collect())
+    });
+    Ok(files)
+}
+
+/// What became of the plans of a pass.
+#[derive(Debug)]
+struct Converged {
+    observed: Option<Observed>,
+    /// What the node did not do.
+    trouble: Option<String>,
+}
+
+/// Observes, plans and applies until nothing is left to do, or something fails.
+async fn converge(
+    host: &Arc<dyn Host>,
+    desired: &Desired,
+    record: &Record,
+    may_start: bool,
+) -> Converged {
+    let (host, desired, record) = (Arc::clone(host), desired.clone(), record.clone());
+    let work = move || {
+        let look = || host.observe(desired.uid, &desired.spec.files);
+        let mut observed = match look() {
+            Ok(observed) => observed,
+            Err(error) => return Converged { observed: None, trouble: Some(chain(&error)) },
+        };
+        let mut trouble = None;
+        for _ in 0..ROUNDS {
+            let steps = plan(&desired, &observed, &record, may_start, Timestamp::now());
+            if steps.is_empty() {
+                break;
+            }
+            trouble = apply_all(&*host, &steps).err().map(|error| chain(&error));
+            match look() {
+                Ok(newer) => observed = newer,
+                Err(error) => trouble = trouble.or_else(|| Some(chain(&error))),
+            }
+            if trouble.is_some() {
+                break;
+            }
+        }
+        Converged { observed: Some(observed), trouble }
+    };
+    daemon::blocking(work).await
+}
+
+fn apply_all(host: &dyn Host, steps: &[super::step::Step]) -> Result<(), HostError> {
+    for step in steps {
+        host.apply(step)?;
+        log::info!("{step}");
+    }
+    Ok(())
+}
+
+/// Takes in what failed, and returns what was seen.
+fn told(converged: &Converged, pass: &mut Pass, object: &NodeContainers) -> Option<Observed> {
+    if let Some(trouble) = &converged.trouble {
+        pass.failed(object, &failure(trouble.clone()));
+    }
+    converged.observed.clone()
+}
+
+/// What the node did not do it may do later: fetch an image, open a port.
+fn failure(trouble: String) -> Failure {
+    Failure { retry: Retry::Later, ..Failure::waiting(trouble) }
+}
+
+async fn remove(
+    context: &Context,
+    host: &Arc<dyn Host>,
+    object: &NodeContainers,
+    pass: &mut Pass,
+) -> Result<(), WriteError> {
+    if !has_finalizer(object, finalizer::NODE_CONTAINERS) {
+        return Ok(());
+    }
+    let (of, grace) = (uid_of(object), grace(&object.spec));
+    let (host, packages) = (Arc::clone(host), context.packages.clone());
+    let gone = daemon::blocking(move || -> Result<(), String> {
+        let uid = of.map_err(|error| chain(&error))?;
+        for _ in 0..ROUNDS {
+            let seen = host.observe(uid, &[].into()).map_err(|error| chain(&error))?;
+            let steps = removal(uid, grace, &seen);
+            if steps.is_empty() {
+                // No container has them mounted any more.
+                let released = packages.as_ref().map(|packages| packages.release(uid.into()));
+                return released.transpose().map(drop).map_err(|error| chain(&error));
+            }
+            apply_all(&*host, &steps).map_err(|error| chain(&error))?;
+        }
+        Err(format!("containers {uid} are there again after each removal"))
+    });
+    match gone.await {
+        Ok(()) => pass.without_finalizer(context, object, finalizer::NODE_CONTAINERS).await,
+        Err(why) => {
+            pass.failed(object, &failure(why.clone()));
+            let status = object.status.clone().unwrap_or_default();
+            set(context, object, NodeContainersStatus { message: why, ..status }, pass)
+                .await
+                .map(drop)
+        }
+    }
+}
+
+async fn set(
+    context: &Context,
+    object: &NodeContainers,
+    status: NodeContainersStatus,
+    pass: &mut Pass,
+) -> Result<NodeContainers, WriteError> {
+    let mut after = object.clone();
+    after.status = Some(status);
+    let Some(stored) = patch::status(&context.client, object, &after).await? else {
+        return Ok(object.clone());
+    };
+    pass.wrote(stored.clone());
+    Ok(stored)
+}
+
+fn refused(object: &NodeContainers, error: ResourceError) -> NodeContainersStatus {
+    let status = object.status.clone().unwrap_or_default();
+    NodeContainersStatus { error: Some(error), ..status }
+}

@@ -1,0 +1,153 @@
+//! What the status says. Pure.
+
+use api::{
+    NodeContainers, NodeContainersStatus,
+    node_containers::{NodeContainersLog, NodeContainersState},
+};
+use containers::outcome::End;
+use k8s_openapi::{
+    apimachinery::pkg::apis::meta::v1::Time,
+    jiff::{SignedDuration, Timestamp},
+};
+
+use super::{
+    desired::Desired,
+    observed::{Attempt, Observed, State},
+    phase::{Phase, Record, due, is_ready, phase},
+};
+
+/// What the status has recorded; `now` begins what was not begun.
+#[must_use]
+pub fn record(object: &NodeContainers, now: Timestamp) -> Record {
+    let status = object.status.clone().unwrap_or_default();
+    let is_end = matches!(
+        status.state,
+        NodeContainersState::Succeeded
+            | NodeContainersState::Failed
+            | NodeContainersState::TooLate
+            | NodeContainersState::Unprepared
+    );
+    Record {
+        start: status.start_time.map_or(now, |start| start.0),
+        attempt: status.attempt,
+        is_late: status.deadline_exceeded,
+        end: is_end.then_some(status.state),
+    }
+}
+
+/// The status of containers that were just taken up.
+#[must_use]
+pub fn begun(now: Timestamp) -> NodeContainersStatus {
+    NodeContainersStatus {
+        state: NodeContainersState::Starting,
+        start_time: Some(Time(now)),
+        ..NodeContainersStatus::default()
+    }
+}
+
+/// The status at this moment. `trouble` is what keeps them from going on.
+#[must_use]
+pub fn report(
+    desired: &Desired,
+    observed: &Observed,
+    record: &Record,
+    trouble: Option<&str>,
+    now: Timestamp,
+) -> NodeContainersStatus {
+    let phase = phase(desired, observed, record, now);
+    let last = observed.attempts.last_key_value();
+    let attempt = last.map_or(0, |(number, _)| *number).max(record.attempt);
+    let is_running = observed.attempts.values().any(|attempt| attempt.is_running);
+    let ready = || last.is_some_and(|(_, attempt)| is_ready(desired, attempt));
+    let state = match &phase {
+        Phase::Over(end) if !is_running => end.clone(),
+        Phase::Over(_) | Phase::Late | Phase::Attempt(_) if ready() => NodeContainersState::Ready,
+        Phase::Over(_) | Phase::Late | Phase::Attempt(_) | Phase::Next(..) => {
+            NodeContainersState::Starting
+        }
+    };
+    let failure = || observed.attempts.iter().rev().find_map(|(_, one)| failure(desired, one));
+    let lost = || {
+        let is_gone = attempt > 0 && !observed.attempts.contains_key(&attempt);
+        is_gone.then(|| format!("somebody removed the containers of attempt {attempt}"))
+    };
+    let message = match state {
+        NodeContainersState::Ready
+        | NodeContainersState::Succeeded
+        | NodeContainersState::Suspended => None,
+        _ => trouble.map(str::to_owned).or_else(lost).or_else(failure),
+    };
+    NodeContainersStatus {
+        state,
+        attempt,
+        start_time: Some(Time(record.start)),
+        deadline_exceeded: record.is_late || phase == Phase::Late,
+        message: message.unwrap_or_default(),
+        logs: logs(observed),
+        error: None,
+    }
+}
+
+/// The status of containers one of whose packages cannot be had. Nothing of them was started.
+#[must_use]
+pub fn unprepared(record: &Record, why: String) -> NodeContainersStatus {
+    NodeContainersStatus {
+        state: NodeContainersState::Unprepared,
+        start_time: Some(Time(record.start)),
+        message: why,
+        ..NodeContainersStatus::default()
+    }
+}
+
+/// When time alone brings something about.
+#[must_use]
+pub fn again(
+    desired: &Desired,
+    observed: &Observed,
+    record: &Record,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let next = match phase(desired, observed, record, now) {
+        Phase::Over(_) => return None,
+        Phase::Late => return Some(now),
+        Phase::Attempt(_) => None,
+        Phase::Next(_, begins) => begins,
+    };
+    // A moment later it is surely past.
+    let later = |at: Timestamp| at.checked_add(SignedDuration::from_millis(1)).ok();
+    next.into_iter().chain(due(desired, record)).min().and_then(later)
+}
+
+/// How an attempt failed, if it did: the first container in order that did not end well.
+fn failure(desired: &Desired, attempt: &Attempt) -> Option<String> {
+    let spec = &desired.spec;
+    let mut all = spec.init_containers.iter().chain(&spec.containers);
+    all.find_map(|one| {
+        let container = attempt.containers.get(&one.name)?;
+        let name = &one.name;
+        let State::Ended { code, is_out_of_memory, .. } = container.state else {
+            let is_lost = container.state == State::Lost;
+            return is_lost.then(|| format!("container {name} ended with its rabbit"));
+        };
+        // What a shell says of a signal, and podman of a container.
+        let signal = Some(code - 128).filter(|signal| (1..=64).contains(signal));
+        let end = End { code, signal, is_out_of_memory };
+        (code != 0).then(|| end.told(name, Some(&container.log)))
+    })
+}
+
+fn logs(observed: &Observed) -> Vec<NodeContainersLog> {
+    let all = observed.attempts.iter().flat_map(|(number, attempt)| {
+        attempt.containers.iter().map(move |(name, one)| (*number, name, one))
+    });
+    let told = all.filter(|(.., one)| !one.log.is_empty());
+    told.map(|(attempt, name, one)| NodeContainersLog {
+        attempt,
+        container: name.clone(),
+        text: one.log.clone(),
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+//! Changes to this node.
+
+use std::{collections::BTreeMap, fmt};
+
+use api::node_containers::{NodeContainer, NodeContainersHost, NodeContainersKeys};
+use containers::Package;
+use storage::desired::ObjectUid;
+
+/// One change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Writes the files that containers find in their configuration.
+    WriteFiles(ObjectUid, BTreeMap<String, String>),
+    /// Writes the keys that containers find, for their user alone.
+    WriteKeys(Box<Keys>),
+    /// Removes them.
+    RemoveKeys(ObjectUid),
+    /// Makes the pod of an attempt.
+    MakePod(Pod),
+    /// Makes a container in it, and fetches its image.
+    Make(Box<Container>),
+    /// Puts a pod into the network of its run.
+    Connect(Box<Network>),
+    /// Starts a container.
+    Start(Name),
+    /// Ends what runs of an attempt, and keeps its logs.
+    Stop(Attempt),
+    /// Removes an attempt with its logs.
+    Remove(Attempt),
+    /// Removes the files.
+    RemoveFiles(ObjectUid),
+}
+
+/// An attempt, and the seconds between the signal to end and the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attempt {
+    pub uid: ObjectUid,
+    pub number: i64,
+    pub grace: i64,
+}
+
+/// The files of keys, by name. Nothing tells what is in them.
+#[derive(Clone, PartialEq, Eq)]
+pub struct KeyFiles(pub BTreeMap<String, String>);
+
+impl fmt::Debug for KeyFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// Keys, and who may read them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Keys {
+    pub uid: ObjectUid,
+    pub user: i64,
+    pub group: i64,
+    /// Where they come from.
+    pub of: NodeContainersKeys,
+    /// None when that is not there.
+    pub files: Option<KeyFiles>,
+}
+
+/// The place of a pod in the network of its run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Network {
+    pub uid: ObjectUid,
+    pub number: i64,
+    pub port: u16,
+    pub place: u32,
+    /// The rabbit of each pod.
+    pub rabbits: Vec<String>,
+}
+
+/// A pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pod {
+    pub uid: ObjectUid,
+    pub number: i64,
+    pub hostname: String,
+    pub hosts: Vec<NodeContainersHost>,
+    pub ports: Vec<u16>,
+    /// Whether the run has a network of its own.
+    pub has_network: bool,
+    pub shares_processes: bool,
+}
+
+/// A container's place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Name {
+    pub uid: ObjectUid,
+    pub number: i64,
+    pub container: String,
+}
+
+/// A container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Container {
+    pub name: Name,
+    pub user: i64,
+    pub group: i64,
+    pub storages: Vec<String>,
+    pub packages: Vec<Package>,
+    /// Names of the files of its configuration.
+    pub files: Vec<String>,
+    /// Whether it has keys, and the program that uses them.
+    pub has_keys: bool,
+    /// Seconds that are left to fetch its image.
+    pub within: Option<i64>,
+    pub what: NodeContainer,
+}
+
+impl Attempt {
+    /// Name of its pod.
+    #[must_use]
+    pub fn pod(&self) -> String {
+        pod_name(self.uid, self.number)
+    }
+}
+
+impl Network {
+    /// Name of the pod.
+    #[must_use]
+    pub fn pod(&self) -> String {
+        pod_name(self.uid, self.number)
+    }
+}
+
+impl Pod {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> String {
+        pod_name(self.uid, self.number)
+    }
+}
+
+impl Name {
+    /// Name of the pod.
+    #[must_use]
+    pub fn pod(&self) -> String {
+        pod_name(self.uid, self.number)
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.pod(), self.container)
+    }
+}
+
+/// Names on the node follow from the object's uid and the attempt.
+fn pod_name(uid: ObjectUid, attempt: i64) -> String {
+    format!("warren-{uid}-{attempt}")
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::WriteFiles(uid, _) => write!(f, "write files of containers {uid}"),
+            Self::WriteKeys(keys) => write!(f, "write keys of containers {}", keys.uid),
+            Self::RemoveKeys(uid) => write!(f, "remove keys of containers {uid}"),
+            Self::Connect(network) => write!(f, "connect pod {}", network.pod()),
+            Self::MakePod(pod) => write!(f, "make pod {}", pod.name()),
+            Self::Make(container) => {
+                write!(f, "make container {} of {}", container.name, container.what.image)
+            }
+            Self::Start(name) => write!(f, "start container {name}"),
+            Self::Stop(attempt) => write!(f, "stop pod {}", attempt.pod()),
+            Self::Remove(attempt) => write!(f, "remove pod {}", attempt.pod()),
+            Self::RemoveFiles(uid) => write!(f, "remove files of containers {uid}"),
+        }
+    }
+}

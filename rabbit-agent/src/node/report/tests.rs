@@ -1,0 +1,255 @@
+use std::time::Instant;
+
+use storage::{
+    desired::AllocationId,
+    health::Link,
+    observed::{DriveWarning, NamespaceOwner, Pool},
+};
+
+use super::*;
+use crate::{
+    health::{DrivesSeen, Seen, judge},
+    samples,
+};
+
+/// The judgement of a first health check.
+fn judged(seen: &Observed) -> Judgement {
+    let drives = DrivesSeen::Whole { observed: seen, unclaimed: &[], lost: &[] };
+    let seen =
+        Seen { computes: &BTreeMap::new(), links: None, facts: None, drives, claimants: None };
+    judge(&Judgement::default(), &seen, Instant::now())
+}
+
+fn reported(seen: &Observed) -> NnfNodeStatus {
+    told_of(seen, 0)
+}
+
+fn told_of(seen: &Observed, slots: u16) -> NnfNodeStatus {
+    let before = NnfNodeStatus::default();
+    status(&before, Some(seen), &samples::chassis(), &judged(seen), slots, Spread::ONE)
+}
+
+fn drive_of(capacity: u64, allocated: u64) -> Drive {
+    Drive {
+        nqn: "nqn.2026-01.io.warren:d0".parse().unwrap(),
+        serial: "S1".into(),
+        model: "M".into(),
+        firmware: "F".into(),
+        slot: 8,
+        label: String::new(),
+        capacity,
+        allocated,
+        max_namespaces: None,
+        wear: 0,
+        warnings: Vec::new(),
+        fault: None,
+    }
+}
+
+#[test]
+fn capacity_is_what_is_free_and_follows_allocations() {
+    let seen =
+        Observed { drives: vec![drive_of(100, 30), drive_of(100, 0)], ..Observed::default() };
+    let status = reported(&seen);
+    assert_eq!((status.capacity, status.capacity_allocated), (170, 30));
+    assert_eq!(status.status, Some(NnfResourceStatus::Ready));
+    assert_eq!(
+        (status.drives.len(), status.drives[0].capacity, &*status.drives[0].slot),
+        (2, 100, "8")
+    );
+}
+
+#[test]
+fn what_the_disk_beneath_file_drives_does_not_have_is_not_offered() {
+    let drives = vec![drive_of(40 << 40, 0)];
+    let pool = Some(Pool { available: 3 << 40, promised: 1 << 40 });
+    let status = reported(&Observed { drives, pool, ..Observed::default() });
+    assert_eq!((status.capacity, status.drives[0].capacity), (2 << 40, 40 << 40));
+}
+
+#[test]
+fn one_drive_that_cannot_be_used_is_a_warning_and_none_that_can_a_failure() {
+    let nqn = "nqn.2026-01.io.warren:d1".parse().unwrap();
+    let lost = Drive { nqn, fault: Some("it is not plugged in".into()), ..drive_of(0, 0) };
+    let reported = |drives: Vec<Drive>| {
+        let seen = Observed { drives, ..Observed::default() };
+        let status = super::tests::reported(&seen);
+        (status.status.unwrap(), status.health.unwrap(), status.drives[0].status.clone().unwrap())
+    };
+    assert_eq!(
+        reported(vec![lost.clone(), drive_of(100, 0)]),
+        (NnfResourceStatus::Ready, NnfResourceHealth::Warning, NnfResourceStatus::Offline)
+    );
+    assert_eq!(
+        reported(vec![lost]),
+        (NnfResourceStatus::Failed, NnfResourceHealth::Critical, NnfResourceStatus::Offline)
+    );
+}
+
+#[test]
+fn what_a_drive_warns_of_is_in_its_status() {
+    for (warnings, status, health) in [
+        (vec![], NnfResourceStatus::Ready, NnfResourceHealth::Ok),
+        (
+            vec![DriveWarning::Temperature, DriveWarning::ReadOnly],
+            NnfResourceStatus::Disabled,
+            NnfResourceHealth::Warning,
+        ),
+        (vec![DriveWarning::Temperature], NnfResourceStatus::Failed, NnfResourceHealth::Critical),
+    ] {
+        let warns = Drive { warnings, wear: 99, ..drive_of(100, 0) };
+        let seen = Observed { drives: vec![warns], ..Observed::default() };
+        let shown = drive(0, "8".into(), &seen.drives[0], &judged(&seen));
+        assert_eq!((shown.status, shown.health), (Some(status), Some(health)), "{seen:?}");
+        assert_eq!(shown.wear_level, 99);
+    }
+}
+
+#[test]
+fn a_drive_that_claims_more_than_it_has_does_not_underflow() {
+    let drives = vec![drive_of(100, 130), drive_of(50, 0)];
+    let status = reported(&Observed { drives, ..Observed::default() });
+    assert_eq!((status.capacity, status.capacity_allocated), (50, 100));
+}
+
+#[test]
+fn seventeen_servers_with_hosts_in_their_slots() {
+    let status = reported(&Observed::default());
+    let named: Vec<_> = status
+        .servers
+        .iter()
+        .filter(|server| !server.hostname.is_empty())
+        .map(|server| (&*server.id, &*server.name, &*server.hostname))
+        .collect();
+    assert_eq!(status.servers.len(), 17);
+    assert_eq!(
+        named,
+        [
+            ("0", "Rabbit", "rabbit-1"),
+            ("1", "Compute 0", "compute-01"),
+            ("2", "Compute 1", "compute-02"),
+            ("7", "Compute 6", "compute-03")
+        ]
+    );
+}
+
+#[test]
+fn a_compute_whose_link_is_down_is_offline_and_an_unassigned_slot_is_not_present() {
+    let chassis = samples::chassis();
+    let links = BTreeMap::from([(0, Link::Down), (5, Link::Down)]);
+    let computes = chassis.slots();
+    let seen = Seen {
+        computes: &computes,
+        links: Some(&links),
+        facts: None,
+        drives: DrivesSeen::NotAsked,
+        claimants: None,
+    };
+    let servers = servers(&chassis, &judge(&Judgement::default(), &seen, Instant::now()));
+    let reported = |id: usize| (servers[id].status.clone().unwrap(), servers[id].health.clone());
+    let of = |status, health| (status, Some(health));
+    assert_eq!(reported(0), of(NnfResourceStatus::Ready, NnfResourceHealth::Ok));
+    assert_eq!(reported(1), of(NnfResourceStatus::Offline, NnfResourceHealth::Critical));
+    assert_eq!(reported(2), of(NnfResourceStatus::Ready, NnfResourceHealth::Ok));
+    assert_eq!(reported(6), (NnfResourceStatus::NotPresent, None));
+}
+
+#[test]
+fn an_address_that_nothing_tells_any_more_is_said_to_be_unknown() {
+    let before = |nid: &str| NnfNodeStatus { lnet_nid: nid.into(), ..NnfNodeStatus::default() };
+    let facts = |nids: &[&str]| storage::health::Facts {
+        nids: nids.iter().map(|nid| (*nid).to_owned()).collect(),
+        ..storage::health::Facts::default()
+    };
+    let text = unknown_nid(&before("10.0.0.1@tcp"), &facts(&[])).unwrap();
+    assert!(text.contains("stays 10.0.0.1@tcp") && text.contains("unknown"), "{text}");
+    assert_eq!(unknown_nid(&before("10.0.0.1@tcp"), &facts(&["10.0.0.2@tcp"])), None);
+    assert_eq!(unknown_nid(&before(""), &facts(&[])), None, "a node without Lustre");
+}
+
+#[test]
+fn slots_without_a_drive_are_not_present() {
+    let seen = Observed { drives: vec![drive_of(100, 0)], ..Observed::default() };
+    let status = told_of(&seen, 3);
+    let reported: Vec<_> =
+        status.drives.iter().map(|drive| (&*drive.id, drive.status.clone())).collect();
+    let not_present = || Some(NnfResourceStatus::NotPresent);
+    let ready = Some(NnfResourceStatus::Ready);
+    assert_eq!(reported, [("0", ready), ("1", not_present()), ("2", not_present())]);
+}
+
+#[test]
+fn slots_are_called_what_is_written_beside_them_and_others_have_the_numbers_left() {
+    let drives = |labels: &[&str]| -> Vec<_> {
+        let drive = |(slot, label): (u32, &&str)| Drive {
+            slot,
+            label: (*label).to_owned(),
+            ..drive_of(100, 0)
+        };
+        (0..).zip(labels).map(drive).collect()
+    };
+    let shown = |labels: &[&str]| super::labels(&drives(labels)).take(5).collect::<Vec<_>>();
+    assert_eq!(shown(&["8", "7", "3"]), ["8", "7", "3", "1", "2"], "empty slots have the rest");
+    assert_eq!(shown(&["2", "", ""]), ["2", "1", "3", "4", "5"], "of one nothing is known");
+    assert_eq!(shown(&["", ""]), ["0", "1", "2", "3", "4"], "no slot is labelled here");
+    assert_eq!(shown(&["x", "1-1"]), ["x", "1-1", "1", "2", "3"]);
+    let seen = Observed { drives: drives(&["8", "7"]), ..Observed::default() };
+    let reported = told_of(&seen, 3).drives;
+    let reported: Vec<_> = reported.iter().map(|drive| (&*drive.id, &*drive.slot)).collect();
+    assert_eq!(reported, [("0", "8"), ("1", "7"), ("2", "1")]);
+}
+
+#[test]
+fn what_belongs_to_others_stays() {
+    let before = NnfNodeStatus {
+        fenced: true,
+        lnet_nid: "10.0.0.1@tcp".into(),
+        capacity: 7,
+        ..NnfNodeStatus::default()
+    };
+    let judged = Judgement::default();
+    let failed = status(&before, None, &samples::chassis(), &judged, 0, Spread::ONE);
+    assert_eq!((failed.fenced, &*failed.lnet_nid, failed.capacity), (true, "10.0.0.1@tcp", 7));
+    assert_eq!(failed.health, Some(NnfResourceHealth::Critical));
+}
+
+#[test]
+fn namespaces_without_an_object_are_told() {
+    let owner: ObjectUid = samples::BLOCK_UID.parse().unwrap();
+    let namespace = |owner| Namespace {
+        id: NamespaceId { subsystem: "nqn.2026-01.io.warren:d0".parse().unwrap(), nsid: 1 },
+        owner,
+        size: 1,
+        access: BTreeSet::new(),
+        device: None,
+        members: 1,
+    };
+    let all = [
+        namespace(NamespaceOwner::Ours(AllocationId { owner, index: 0 })),
+        namespace(NamespaceOwner::Foreign("no owner".into())),
+    ];
+    assert_eq!(unclaimed(&all, &BTreeSet::from([owner])), [&all[1]]);
+    assert_eq!(unclaimed(&all, &BTreeSet::new()).len(), 2);
+}
+
+#[test]
+fn what_objects_were_told_to_have_is_lost_when_a_drive_that_is_well_does_not_have_it() {
+    let at = |drive: &str, nsid| NamespaceId {
+        subsystem: format!("nqn.2026-01.io.warren:{drive}").parse().unwrap(),
+        nsid,
+    };
+    let reported: BTreeMap<_, _> = [at("d0", 1), at("d0", 2), at("d1", 1), at("d9", 1)]
+        .map(|id| (id, "job".to_owned()))
+        .into();
+    let owner = NamespaceOwner::Unknown;
+    let (id, access) = (at("d0", 1), BTreeSet::new());
+    let there = Namespace { id, owner, size: 1, access, device: None, members: 0 };
+    let silent = Drive {
+        nqn: at("d1", 1).subsystem,
+        fault: Some("it does not answer".into()),
+        ..drive_of(0, 0)
+    };
+    let drives = vec![drive_of(100, 1), silent];
+    let seen = Observed { drives, namespaces: vec![there], ..Observed::default() };
+    assert_eq!(lost(&seen, &reported), [(&at("d0", 2), "job"), (&at("d9", 1), "job")]);
+}

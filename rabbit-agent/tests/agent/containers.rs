@@ -1,0 +1,341 @@
+//! Containers that real podman runs, as a NodeContainers asks.
+
+use std::time::Duration;
+
+use api::{
+    NodeContainers, NodeContainersStatus, Severity, names::finalizer,
+    node_containers::NodeContainersState,
+};
+use kube::ResourceExt;
+use serde_json::{Value, json};
+use tests::{
+    file_server::{FileServer, give, hold, say},
+    podman::Podman,
+};
+
+use crate::bench::{Bench, RABBIT};
+
+const NAME: &str = "default-w-1";
+
+/// A bench whose agent runs containers.
+async fn bench(podman: &Podman) -> Bench {
+    let mut bench = Bench::bare().await;
+    bench.site().await;
+    bench.podman = Some(podman.program());
+    bench.start();
+    bench
+}
+
+/// One container, whose shell runs this script.
+fn containers(image: &str, script: &str) -> Value {
+    json!({
+        "apiVersion": "warren.nnf.cray.hpe.com/v1alpha1", "kind": "NodeContainers",
+        "metadata": {"name": NAME, "namespace": RABBIT},
+        "spec": {
+            "userID": 1050, "groupID": 1051, "hostname": RABBIT, "retryLimit": 0,
+            "terminationGracePeriodSeconds": 0,
+            "hosts": [{"rabbit": RABBIT, "names": ["rabbit-1.w", "rabbit-1.w.default.svc.cluster.local"]}],
+            "files": {
+                "nodes.json": "[]",
+                "passwd": "user:x:1050:1051:user:/tmp:/bin/sh\n", "group": "user:x:1051:\n"
+            },
+            "containers": [{
+                "name": "app", "image": image, "imagePullPolicy": "IfNotPresent",
+                "command": ["/bin/sh", "-c"], "args": [script],
+                "env": [{"name": "NNF_NODE_NAME", "value": RABBIT}],
+            }],
+        },
+    })
+}
+
+fn status(object: &NodeContainers) -> NodeContainersStatus {
+    object.status.clone().unwrap_or_default()
+}
+
+fn is(state: NodeContainersState) -> impl Fn(&NodeContainers) -> bool {
+    move |object| status(object).state == state
+}
+
+fn log(object: &NodeContainers) -> String {
+    status(object).logs.into_iter().map(|log| log.text).collect()
+}
+
+#[tokio::test]
+async fn a_container_finds_names_files_and_variables_and_is_the_user_without_privileges() {
+    if !gate::podman() {
+        return;
+    }
+    let podman = Podman::new();
+    let bench = bench(&podman).await;
+    const SCRIPT: &str = "id; hostname; echo node=$NNF_NODE_NAME; cat /nnf/config/nodes.json /etc/group; \
+        grep rabbit-1.w /etc/hosts; grep -e CapEff -e CapBnd -e NoNewPrivs /proc/self/status; \
+        touch /nnf/config/x /etc/passwd; echo said on stderr >&2";
+    let made: NodeContainers = bench.make(RABBIT, containers(&podman.image(), SCRIPT)).await;
+    let ended = bench.until(NAME, "ended", is(NodeContainersState::Succeeded)).await;
+    assert_eq!(ended.finalizers(), [finalizer::NODE_CONTAINERS]);
+    let told = log(&ended);
+    for part in [
+        "uid=1050(user) gid=1051(user) groups=1051(user)\n",
+        "\nrabbit-1\n",
+        "node=rabbit-1\n",
+        "[]user:x:1051:\n",
+        "127.0.0.1\trabbit-1.w\n",
+        "CapBnd:\t0000000000000000\n",
+        "CapEff:\t0000000000000000\n",
+        "NoNewPrivs:\t1\n",
+        "touch: /nnf/config/x: Read-only file system\n",
+        "said on stderr\n",
+    ] {
+        assert!(told.contains(part), "{part:?} is not in {told}");
+    }
+    assert_eq!(podman.pods(), [format!("warren-{}-1", made.uid().unwrap())]);
+    bench.delete::<NodeContainers>(NAME).await;
+    bench.until_gone::<NodeContainers>(NAME).await;
+    assert!(podman.pods().is_empty());
+    let files = bench.directory.path().join("containers");
+    assert_eq!(std::fs::read_dir(files).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_failure_is_tried_again_and_told_with_exit_code_and_log() {
+    if !gate::podman() {
+        return;
+    }
+    let podman = Podman::new();
+    let bench = bench(&podman).await;
+    let mut object = containers(&podman.image_directory(), "echo no such file >&2; exit 3");
+    object["spec"]["retryLimit"] = json!(1);
+    bench.make::<NodeContainers>(RABBIT, object).await;
+    let once = bench.until(NAME, "failed once", |object| !status(object).logs.is_empty()).await;
+    assert_eq!(status(&once).state, NodeContainersState::Starting);
+    let failed = bench.until(NAME, "failed", is(NodeContainersState::Failed)).await;
+    let status = status(&failed);
+    assert_eq!(status.message, "container app exited with 3: no such file");
+    let attempts: Vec<i64> = status.logs.iter().map(|log| log.attempt).collect();
+    assert_eq!((attempts, status.attempt), (vec![1, 2], 2));
+}
+
+#[tokio::test]
+async fn what_runs_is_adopted_by_the_next_agent_and_not_started_twice() {
+    if !gate::podman() {
+        return;
+    }
+    let podman = Podman::new();
+    let mut bench = bench(&podman).await;
+    let script = "echo began; while true; do sleep 0.1; done";
+    bench.make::<NodeContainers>(RABBIT, containers(&podman.image(), script)).await;
+    bench.until(NAME, "ready", is(NodeContainersState::Ready)).await;
+    let before = podman.run(&["ps", "--quiet", "--no-trunc"]);
+    bench.stop().await;
+    assert_eq!(podman.run(&["ps", "--quiet", "--no-trunc"]), before, "it outlives its agent");
+    bench.start();
+    // The agent has looked at it once more when it has ended what is late.
+    bench.change::<NodeContainers>(NAME, json!({"spec": {"activeDeadlineSeconds": 1}})).await;
+    let late = bench.until(NAME, "late", is(NodeContainersState::TooLate)).await;
+    assert_eq!(log(&late), "began\n");
+    assert_eq!(status(&late).message, "container app was ended by signal 9: began");
+    assert!(podman.run(&["ps", "--quiet"]).is_empty());
+    assert_eq!(podman.pods().len(), 1);
+}
+
+#[tokio::test]
+async fn an_end_that_no_agent_saw_is_told_by_the_next() {
+    if !gate::podman() {
+        return;
+    }
+    let podman = Podman::new();
+    let mut bench = bench(&podman).await;
+    let script = "while ! test -e /tmp/end; do sleep 0.1; done; exit 4";
+    let made: NodeContainers = bench.make(RABBIT, containers(&podman.image(), script)).await;
+    bench.until(NAME, "ready", is(NodeContainersState::Ready)).await;
+    bench.stop().await;
+    let name = format!("warren-{}-1-app", made.uid().unwrap());
+    drop(podman.run(&["exec", &name, "touch", "/tmp/end"]));
+    assert_eq!(podman.run(&["wait", &name]), "4\n");
+    bench.start();
+    let failed = bench.until(NAME, "failed", is(NodeContainersState::Failed)).await;
+    assert_eq!(status(&failed).message, "container app exited with 4");
+}
+
+#[tokio::test]
+async fn those_that_come_first_end_first_and_ports_are_open_on_the_rabbit() {
+    if !gate::podman() {
+        return;
+    }
+    let podman = Podman::new();
+    let bench = bench(&podman).await;
+    let serve = "cd /nnf/config && exec httpd -f -p 5000";
+    let mut object = containers(&podman.image(), serve);
+    object["spec"]["containers"][0]["ports"] = json!([5000]);
+    let mut first = object["spec"]["containers"][0].clone();
+    first["name"] = json!("first");
+    first["ports"] = json!([]);
+    first["args"] = json!(["echo I was first"]);
+    object["spec"]["initContainers"] = json!([first]);
+    bench.make::<NodeContainers>(RABBIT, object).await;
+    let ready = bench.until(NAME, "ready", is(NodeContainersState::Ready)).await;
+    assert_eq!(log(&ready), "I was first\n");
+    // The rabbit's address in the network of its containers.
+    let ask = ["busybox", "wget", "-q", "-O", "-", "http://10.88.0.1:5000/nodes.json"];
+    let mut answer = podman.in_network(&ask);
+    for _ in 0..50 {
+        if answer.status.success() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        answer = podman.in_network(&ask);
+    }
+    assert_eq!(String::from_utf8_lossy(&answer.stdout), "[]", "{answer:?}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_had_or_is_forbidden_is_told_with_its_remedy() {
+    if !gate::podman() {
+        return;
+    }
+    let podman = Podman::new();
+    let bench = bench(&podman).await;
+    let mut object = containers("oci-archive:/nowhere/image.tar", "true");
+    object["spec"]["activeDeadlineSeconds"] = json!(3);
+    bench.make::<NodeContainers>(RABBIT, object).await;
+    let told = |object: &NodeContainers| status(object).message.contains("/nowhere/image.tar");
+    bench.until(NAME, "told", told).await;
+    bench.until(NAME, "late", is(NodeContainersState::TooLate)).await;
+    bench.delete::<NodeContainers>(NAME).await;
+    bench.until_gone::<NodeContainers>(NAME).await;
+    let mut object = containers(&podman.image(), "true");
+    object["spec"]["storages"] = json!(["/etc"]);
+    bench.make::<NodeContainers>(RABBIT, object).await;
+    let refused = bench.until(NAME, "refused", |object| status(object).error.is_some()).await;
+    let error = status(&refused).error.unwrap();
+    assert_eq!(error.severity, Severity::Fatal);
+    assert!(error.debug_message.contains("spec.storages[0]"), "{error:?}");
+    assert!(podman.pods().is_empty());
+    bench.delete::<NodeContainers>(NAME).await;
+    bench.until_gone::<NodeContainers>(NAME).await;
+}
+
+/// After a reboot the agent mounts first.
+#[tokio::test]
+async fn nothing_starts_before_its_storage_is_mounted() {
+    if !gate::podman() {
+        return;
+    }
+    let podman = Podman::new();
+    let bench = bench(&podman).await;
+    let mut object = containers(&podman.image(), "true");
+    object["spec"]["storages"] = json!(["/mnt/nnf/3f6c2d1e-8a47-4b0e-9d5b-6f1f0a7c9e21-0"]);
+    bench.make::<NodeContainers>(RABBIT, object).await;
+    let waits = |object: &NodeContainers| status(object).message.contains("is not mounted");
+    bench.until(NAME, "waiting", waits).await;
+    assert!(podman.pods().is_empty());
+}
+
+const DATA: &[u8] = b"what containers read\n";
+
+/// A package with this content.
+fn package(url: &str, bytes: &[u8]) -> Value {
+    let digest = ring::digest::digest(&ring::digest::SHA256, bytes);
+    let digest: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    json!({"name": "data", "url": url, "sha256": digest, "size": bytes.len()})
+}
+
+fn left(bench: &Bench, part: &str) -> usize {
+    let part = bench.directory.path().join("packages").join(part);
+    std::fs::read_dir(part).map_or(0, Iterator::count)
+}
+
+#[tokio::test]
+async fn a_package_is_there_before_its_container_starts_and_goes_with_the_last_that_uses_it() {
+    if !gate::podman() {
+        return;
+    }
+    let podman = Podman::new();
+    let bench = bench(&podman).await;
+    let (let_go, held) = hold();
+    let server = FileServer::new(move |_, stream| {
+        held();
+        give(stream, DATA.len(), DATA);
+    });
+    let script = "cat /nnf/packages/data; touch /nnf/packages/data; ls -l /nnf/packages";
+    let mut object = containers(&podman.image(), script);
+    object["spec"]["packages"] = json!([package(&server.url(), DATA)]);
+    bench.make::<NodeContainers>(RABBIT, object.clone()).await;
+    let mut other = object;
+    other["metadata"]["name"] = json!("default-v-1");
+    bench.make::<NodeContainers>(RABBIT, other).await;
+    let told = format!("package data from {} is fetched", server.url());
+    for name in [NAME, "default-v-1"] {
+        bench.until(name, "waiting", |object| status(object).message == told).await;
+    }
+    assert!(podman.pods().is_empty());
+    drop(let_go);
+    for name in [NAME, "default-v-1"] {
+        let ended = bench.until(name, "ended", is(NodeContainersState::Succeeded)).await;
+        let log = log(&ended);
+        let read_only = "touch: /nnf/packages/data: Read-only file system\n";
+        for part in ["what containers read\n", read_only, "-r-xr-xr-x"] {
+            assert!(log.contains(part), "{part:?} is not in {log}");
+        }
+    }
+    assert_eq!(server.asked(), 1, "both have it from one");
+    bench.delete::<NodeContainers>(NAME).await;
+    bench.until_gone::<NodeContainers>(NAME).await;
+    assert_eq!((left(&bench, "ready"), left(&bench, "uses")), (1, 1));
+    bench.delete::<NodeContainers>("default-v-1").await;
+    bench.until_gone::<NodeContainers>("default-v-1").await;
+    assert_eq!((left(&bench, "ready"), left(&bench, "uses"), left(&bench, "fetching")), (0, 0, 0));
+}
+
+#[tokio::test]
+async fn a_package_that_is_another_ends_the_start_at_once_and_for_good() {
+    if !gate::podman() {
+        return;
+    }
+    let podman = Podman::new();
+    let mut bench = bench(&podman).await;
+    let server = FileServer::of(DATA);
+    let mut object = containers(&podman.image(), "true");
+    object["spec"]["retryLimit"] = json!(3);
+    object["spec"]["packages"] = json!([package(&server.url(), b"what somebody expected")]);
+    object["spec"]["packages"][0]["size"] = json!(DATA.len());
+    bench.make::<NodeContainers>(RABBIT, object).await;
+    let refused = bench.until(NAME, "refused", is(NodeContainersState::Unprepared)).await;
+    let message = status(&refused).message;
+    assert!(message.contains(&server.url()) && message.contains("its SHA-256 is"), "{message}");
+    bench.stop().await;
+    bench.start();
+    bench.change::<NodeContainers>(NAME, json!({"spec": {"activeDeadlineSeconds": 1}})).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let still: NodeContainers = bench.of(RABBIT).get(NAME).await.unwrap();
+    assert_eq!(status(&still), status(&refused));
+    assert_eq!((server.asked(), podman.pods().len()), (1, 0));
+    bench.delete::<NodeContainers>(NAME).await;
+    bench.until_gone::<NodeContainers>(NAME).await;
+    assert_eq!(left(&bench, "uses"), 0);
+}
+
+#[tokio::test]
+async fn a_package_that_does_not_come_in_time_is_told_when_it_is_late() {
+    if !gate::podman() {
+        return;
+    }
+    let podman = Podman::new();
+    let bench = bench(&podman).await;
+    let server = FileServer::new(|_, stream| say(stream, "404 Not Found"));
+    let mut object = containers(&podman.image(), "true");
+    object["spec"]["activeDeadlineSeconds"] = json!(4);
+    object["spec"]["packages"] = json!([package(&server.url(), DATA)]);
+    bench.make::<NodeContainers>(RABBIT, object).await;
+    let late = bench.until(NAME, "late", is(NodeContainersState::TooLate)).await;
+    let message = status(&late).message;
+    assert!(message.contains("package data") && message.contains("404 Not Found"), "{message}");
+    assert!(server.asked() > 1, "it was tried again");
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(left(&bench, "fetching"), 0);
+    let asked = server.asked();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(server.asked(), asked, "nobody waits for it any more");
+    bench.delete::<NodeContainers>(NAME).await;
+    bench.until_gone::<NodeContainers>(NAME).await;
+}

@@ -1,0 +1,230 @@
+//! podman with a network, mounts and storage of its own, and an image that needs no registry.
+//!
+//! On a site podman runs as it is. Here it may be root's in a container, where it can make no cgroups, and nothing of the machine
+//! is to be left changed: what differs is in its configuration.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use tempfile::TempDir;
+
+use crate::program::plant;
+
+/// What podman is not to ask of this machine.
+const CONFIGURATION: &str = "[containers]\ndefault_ulimits = []\ncgroups = \"disabled\"\n";
+/// Who holds the mounts and the network. Only cgroup2 lies in its /sys/fs/cgroup: podman reads there what it may do.
+const HOLDER: &str = "umount -R /sys/fs/cgroup; mount -t cgroup2 none /sys/fs/cgroup && ip link set lo up && echo held && exec sleep infinity";
+/// The same in the mounts of a node.
+const ON_A_NODE: &str = "test -e /sys/fs/cgroup/cgroup.controllers || { umount -R /sys/fs/cgroup; mount -t cgroup2 none /sys/fs/cgroup; }\n";
+/// Programs of the image.
+const APPLETS: [&str; 17] = [
+    "cat", "date", "dd", "echo", "env", "false", "grep", "head", "hostname", "httpd", "id", "ls",
+    "mkdir", "sh", "sleep", "touch", "wget",
+];
+
+/// podman, until it is dropped.
+#[derive(Debug)]
+pub struct Podman {
+    directory: TempDir,
+    holder: Child,
+}
+
+impl Default for Podman {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a harness starts programs")]
+impl Podman {
+    /// Sets it up, with the image.
+    ///
+    /// # Panics
+    /// When that fails.
+    #[must_use]
+    pub fn new() -> Self {
+        // podman makes names of images from directories, and takes no upper case in them.
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("warren-podman-{}-{count}", std::process::id());
+        let directory = tempfile::Builder::new().prefix(&name).rand_bytes(0).tempdir();
+        let directory = directory.expect("a directory");
+        let mut holder = Command::new("unshare")
+            .args(["--mount", "--net", "--propagation", "slave", "sh", "-c", HOLDER])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("unshare starts");
+        let mut said = String::new();
+        let output = holder.stdout.take().expect("its output was asked for");
+        BufReader::new(output).read_line(&mut said).expect("the holder says that it holds");
+        assert_eq!(said, "held\n", "no namespaces for podman");
+        let place = Self { directory, holder };
+        fs::write(place.at("containers.conf"), CONFIGURATION).expect("a configuration");
+        let holder = place.holder.id();
+        let mounts = format!("nsenter --mount=/proc/{holder}/ns/mnt");
+        plant(&place.program(), &place.script("", &mounts)).expect("a script");
+        plant(&place.program_on_a_node(), &place.script(ON_A_NODE, "exec")).expect("a script");
+        place.make_image();
+        place
+    }
+
+    /// What is to be called for podman.
+    #[must_use]
+    pub fn program(&self) -> PathBuf {
+        self.at("podman")
+    }
+
+    /// The same for a node with mounts of its own, in which podman is to find the node's storage.
+    #[must_use]
+    pub fn program_on_a_node(&self) -> PathBuf {
+        self.at("podman-on-a-node")
+    }
+
+    /// An image with a shell, as podman reads it from a file.
+    #[must_use]
+    pub fn image(&self) -> String {
+        format!("oci-archive:{}", self.at("busybox.tar").display())
+    }
+
+    /// The same image in a directory.
+    #[must_use]
+    pub fn image_directory(&self) -> String {
+        format!("oci:{}", self.at("busybox").display())
+    }
+
+    /// Runs podman.
+    ///
+    /// # Panics
+    /// When it fails.
+    #[must_use]
+    pub fn run(&self, arguments: &[&str]) -> String {
+        let output = Command::new(self.program()).args(arguments).output().expect("podman starts");
+        assert!(output.status.success(), "podman {arguments:?}: {output:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Names of all pods.
+    #[must_use]
+    pub fn pods(&self) -> Vec<String> {
+        let names = self.run(&["pod", "ps", "--format", "{{.Name}}"]);
+        names.lines().map(str::to_owned).collect()
+    }
+
+    /// Its network, as a file.
+    #[must_use]
+    pub fn network(&self) -> String {
+        format!("/proc/{}/ns/net", self.holder.id())
+    }
+
+    /// Connects its network with another's: each has one of these addresses.
+    ///
+    /// # Panics
+    /// When that fails.
+    pub fn connect(&self, other: &Self, addresses: [&str; 2]) {
+        let peer = other.holder.id().to_string();
+        let cable = ["ip", "link", "add", "cable", "type", "veth", "peer", "name", "cable"];
+        let mut all = vec![(self, [&cable[..], &["netns", &peer]].concat())];
+        for (own, address) in [self, other].into_iter().zip(addresses) {
+            all.push((own, vec!["ip", "address", "add", address, "dev", "cable"]));
+            all.push((own, vec!["ip", "link", "set", "dev", "cable", "up"]));
+        }
+        for (own, words) in all {
+            let done = own.in_network(&words);
+            assert!(done.status.success(), "{words:?}: {done:?}");
+        }
+    }
+
+    /// Runs a program in podman's network, where the rabbit's ports are.
+    ///
+    /// # Panics
+    /// When it does not start.
+    #[must_use]
+    pub fn in_network(&self, program: &[&str]) -> Output {
+        let net = format!("--net={}", self.network());
+        Command::new("nsenter").arg(net).args(program).output().expect("nsenter starts")
+    }
+
+    /// Processes of its own: those in its network, and what they started in networks of containers.
+    fn processes(&self) -> Vec<i32> {
+        let network = |pid: i32| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
+        let holder = i32::try_from(self.holder.id()).unwrap_or(0);
+        let all = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let all = all.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        let own = network(holder);
+        let own: Vec<i32> =
+            all.filter(|pid| *pid != holder && own.is_some() && network(*pid) == own).collect();
+        let children = |pid: &i32| {
+            let path = format!("/proc/{pid}/task/{pid}/children");
+            let text = fs::read_to_string(path).unwrap_or_default();
+            text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<i32>>()
+        };
+        own.iter().flat_map(children).chain(own.iter().copied()).collect()
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn script(&self, first: &str, within: &str) -> String {
+        let (holder, at) = (self.holder.id(), self.directory.path().display());
+        // By its path: somebody may call the script by the same name.
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let mut places = std::env::split_paths(&path).map(|place| place.join("podman"));
+        let program = places.find(|program| program.exists()).expect("podman is there");
+        let program = program.display();
+        format!(
+            "#!/bin/sh\nexport CONTAINERS_CONF={at}/containers.conf\n{first}\
+             {within} nsenter --net=/proc/{holder}/ns/net {program} --root {at}/root --runroot {at}/run \
+             --tmpdir {at}/tmp --storage-driver vfs \"$@\"\n"
+        )
+    }
+
+    fn make_image(&self) {
+        let root = self.at("image");
+        for directory in ["bin", "etc", "tmp"] {
+            fs::create_dir_all(root.join(directory)).expect("a directory of the image");
+        }
+        let everybody = fs::Permissions::from_mode(0o1777);
+        fs::set_permissions(root.join("tmp"), everybody).expect("a directory of everybody");
+        let busybox =
+            ["/bin/busybox", "/usr/sbin/busybox"].into_iter().find(|path| Path::new(path).exists());
+        fs::copy(busybox.expect("busybox is there"), root.join("bin/busybox")).expect("a copy");
+        for applet in APPLETS {
+            std::os::unix::fs::symlink("busybox", root.join("bin").join(applet)).expect("a link");
+        }
+        let tar = self.at("root.tar");
+        let made = Command::new("tar").arg("-C").arg(&root).arg("-cf").arg(&tar).arg(".").status();
+        assert!(made.is_ok_and(|status| status.success()), "no image");
+        let tar = tar.display().to_string();
+        drop(self.run(&["import", "--quiet", &tar, "busybox:test"]));
+        for (format, name) in [("oci-archive", "busybox.tar"), ("oci-dir", "busybox")] {
+            let path = self.at(name).display().to_string();
+            drop(self.run(&["save", "--quiet", "--format", format, "-o", &path, "busybox:test"]));
+        }
+        drop(self.run(&["rmi", "--force", "busybox:test"]));
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a harness starts programs")]
+impl Drop for Podman {
+    fn drop(&mut self) {
+        let mut removal = Command::new(self.program());
+        drop(removal.args(["pod", "rm", "--all", "--force", "--time", "0"]).output());
+        // What podman does not find: a test failed, and took the mounts with it in which it was started.
+        for process in self.processes() {
+            let _ = kill(Pid::from_raw(process), Signal::SIGKILL);
+        }
+        drop(self.holder.kill());
+        drop(self.holder.wait());
+    }
+}

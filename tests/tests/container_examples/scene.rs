@@ -1,0 +1,174 @@
+//! Two rabbits, each with a network and a podman of its own, and a compute at each.
+
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, ensure};
+use serde_json::json;
+use tests::{
+    cluster::patience,
+    fixture::Fixture,
+    podman::Podman,
+    program::{binary, plant, until},
+    workflow::Flow,
+};
+
+/// Each rabbit with its compute.
+const RABBITS: [(&str, &str); 2] = [("rabbit-1", "compute-1"), ("rabbit-2", "compute-2")];
+/// Their addresses.
+const ADDRESSES: [&str; 2] = ["10.77.0.1/24", "10.77.0.2/24"];
+const HOSTS: &str = "127.0.0.1\tlocalhost\n10.77.0.1\trabbit-1\n10.77.0.2\trabbit-2\n";
+
+pub(crate) struct Scene {
+    flow: Flow,
+    podmans: [Podman; 2],
+    directory: tempfile::TempDir,
+}
+
+impl Scene {
+    /// Starts everything; the workflow will have this name.
+    pub(crate) fn new(name: &str) -> anyhow::Result<Self> {
+        let directory = tempfile::TempDir::with_prefix_in("warren-example-", "/var/tmp")?;
+        let podmans = [Podman::new(), Podman::new()];
+        podmans[0].connect(&podmans[1], ADDRESSES);
+        fs::create_dir_all(directory.path().join("srv/images"))?;
+        fs::create_dir_all(directory.path().join("bin"))?;
+        // Each rabbit has its own in its place.
+        let podman = directory.path().join("bin/podman");
+        fs::write(&podman, "")?;
+        // This build of podhelper is linked to libraries, as no site's is: the image gets them too.
+        let podhelper = binary("podhelper")?;
+        let ldd = format!("#!/bin/sh\n/usr/bin/ldd \"$@\"\n/usr/bin/ldd {}\n", podhelper.display());
+        plant(&directory.path().join("bin/ldd"), &ldd)?;
+        let fixture = Fixture::with_podman(2, &podman)?;
+        let mut scene = Self { flow: Flow::on(fixture, name)?, podmans, directory };
+        fs::write(scene.at("hosts"), HOSTS)?;
+        scene.give_places()?;
+        Ok(scene)
+    }
+
+    /// Starts the rabbits' agents in their networks.
+    fn give_places(&mut self) -> anyhow::Result<()> {
+        for (index, (rabbit, _)) in RABBITS.iter().enumerate() {
+            let starter = self.at(&format!("start-{rabbit}"));
+            plant(&starter, &self.starter(index)?)?;
+            self.flow.fixture.run.cluster.start_by(rabbit, &starter);
+        }
+        let cluster = &mut self.flow.fixture.run.cluster;
+        cluster.stop_one("rabbit-1")?;
+        cluster.start_node("rabbit-1")?;
+        let mut system = cluster.chassis().system_configuration();
+        system["spec"]["storageNodes"] = RABBITS
+            .map(|(rabbit, compute)| {
+                let access = json!([{"name": compute, "index": 0}]);
+                json!({"type": "Rabbit", "name": rabbit, "computesAccess": access})
+            })
+            .into();
+        let namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "rabbit-2"}});
+        self.flow.fixture.run.apply("system", &[namespace, system])?;
+        self.flow.fixture.run.cluster.add_rabbit("rabbit-2")?;
+        self.flow.fixture.run.cluster.move_to_other_rabbit("compute-2")?;
+        for (rabbit, _) in RABBITS {
+            until("both rabbits to be Ready", patience(), || {
+                let storage = self.flow.object("storage", rabbit, "default")?;
+                ensure!(storage["status"]["status"] == "Ready", "not yet: {storage}");
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// What has an agent find its network, its podman and the other rabbit.
+    fn starter(&self, index: usize) -> anyhow::Result<String> {
+        let (at, podman) = (self.directory.path().display(), &self.podmans[index]);
+        let (program, network) = (podman.program_on_a_node(), podman.network());
+        Ok(format!(
+            "#!/bin/sh\nset -e\n\
+             mount --bind {at}/hosts /etc/hosts\n\
+             mount --bind {at}/srv /srv\n\
+             mount --bind {} {at}/bin/podman\n\
+             export WARREN_PODHELPER={}\n\
+             exec nsenter --net={network} \"$@\"\n",
+            program.display(),
+            binary("podhelper")?.display(),
+        ))
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.directory.path().join(path)
+    }
+
+    /// Writes a file of the page.
+    pub(crate) fn write(&self, path: &str, text: &str) -> anyhow::Result<()> {
+        let path = self.at(path);
+        fs::create_dir_all(path.parent().context("a directory")?)?;
+        Ok(fs::write(path, text)?)
+    }
+
+    /// Runs commands on the first rabbit, as root; what they printed.
+    pub(crate) fn administrator(&self, text: &str) -> anyhow::Result<String> {
+        let cluster = &self.flow.fixture.run.cluster;
+        let (at, warren) = (self.directory.path().display(), binary("warren")?);
+        let programs = warren.parent().context("a directory")?.display();
+        let script = format!(
+            "export PATH={at}/bin:{programs}:$PATH WARREN_API=unix://{} WARREN_COORDINATOR=unix://{}\ncd {at}\n{text}",
+            cluster.api_socket().display(),
+            cluster.coordinator_socket().display(),
+        );
+        cluster.run_on("rabbit-1", 0, &script)
+    }
+
+    /// Does what a job does on a compute.
+    pub(crate) fn job(&self, compute: &str, text: &str) -> anyhow::Result<()> {
+        let env = &self.flow.workflow()?["status"]["env"];
+        let path = env["DW_JOB_scratch"].as_str().context("DW_JOB_scratch")?;
+        self.flow.run_on(compute, &format!("DW_JOB_scratch={path}\n{text}")).map(drop)
+    }
+
+    /// How many files with keys each rabbit has that the job's user alone reads.
+    pub(crate) fn keys(&self) -> anyhow::Result<[usize; 2]> {
+        let mut counts = [0; 2];
+        for (count, (rabbit, _)) in counts.iter_mut().zip(RABBITS) {
+            let all = self.flow.fixture.run.cluster.state_of(rabbit).join("containers");
+            for directory in entries(&all)?.iter().filter(|path| ends_in_keys(path)) {
+                for file in entries(directory)? {
+                    let file = fs::metadata(file)?;
+                    ensure!(file.mode() & 0o777 == 0o400 && file.uid() == 1050, "{file:?}");
+                    *count += 1;
+                }
+            }
+        }
+        Ok(counts)
+    }
+
+    /// `/etc/hosts` in a container on the second rabbit.
+    pub(crate) fn hosts_of_a_worker(&self) -> anyhow::Result<String> {
+        let name = self.podmans[1].run(&["ps", "--format", "{{.Names}}"]);
+        let name = name.lines().find(|name| name.ends_with("-mpi")).context("a container")?;
+        Ok(self.podmans[1].run(&["exec", name, "grep", "", "/etc/hosts"]))
+    }
+
+    /// Stops everything, and checks that nothing is left.
+    pub(crate) fn end(self) -> anyhow::Result<()> {
+        self.flow.nothing_is_left()?;
+        for podman in &self.podmans {
+            ensure!(podman.pods().is_empty(), "pods are left: {:?}", podman.pods());
+        }
+        self.flow.end()
+    }
+}
+
+fn ends_in_keys(path: &Path) -> bool {
+    path.to_string_lossy().ends_with("-keys")
+}
+
+fn entries(of: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    if !of.exists() {
+        return Ok(Vec::new());
+    }
+    fs::read_dir(of)?.map(|entry| Ok(entry?.path())).collect()
+}

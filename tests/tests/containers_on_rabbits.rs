@@ -1,0 +1,238 @@
+//! Containers without Kubernetes: a job's data on real devices, and podman on the rabbit beside it.
+
+use std::{fs, os::unix::fs::PermissionsExt};
+
+use anyhow::{Context, ensure};
+use ring::digest::{SHA256, digest};
+use serde_json::{Value, json};
+use tests::{
+    file_server::{FileServer, give, hold, say},
+    fixture::Fixture,
+    gate,
+    podman::Podman,
+    program::until,
+    workflow::Flow,
+};
+
+const LINES: [&str; 2] = [
+    "#DW jobdw type=raw capacity=64MiB name=scratch",
+    "#DW container name=view profile=viewer DW_JOB_scratch=scratch",
+];
+/// Reads what the job's first compute writes, past the page cache: the compute writes through a device of its own.
+const VIEW: &str = "echo viewer on $NNF_NODE_NAME; \
+    until dd if=$DW_JOB_scratch/node-0 bs=4096 count=1 iflag=direct 2>/dev/null | grep -q hello; do sleep 0.2; done; \
+    ls $DW_JOB_scratch; id -u; cat /nnf/config/nodes.json; echo; echo seen";
+
+fn profile(image: &str, script: &str) -> Value {
+    json!({
+        "apiVersion": "nnf.cray.hpe.com/v1alpha11", "kind": "NnfContainerProfile",
+        "metadata": {"name": "viewer", "namespace": "nnf-system"},
+        "data": {
+            "storages": [{"name": "DW_JOB_scratch"}], "retryLimit": 0, "preRunTimeoutSeconds": 120, "postRunTimeoutSeconds": 120,
+            "spec": {"terminationGracePeriodSeconds": 1,
+                "containers": [{"name": "view", "image": image, "command": ["/bin/sh", "-c"], "args": [script]}]},
+        },
+    })
+}
+
+fn flow(podman: &Podman, name: &str, script: &str) -> anyhow::Result<Flow> {
+    let mut flow = prepared(podman, name, &profile(&podman.image(), script))?;
+    flow.reach("PreRun")?;
+    Ok(flow)
+}
+
+/// A workflow that comes to PreRun next.
+fn prepared(podman: &Podman, name: &str, profile: &Value) -> anyhow::Result<Flow> {
+    let fixture = Fixture::with_podman(2, &podman.program_on_a_node())?;
+    let mut flow = Flow::on(fixture, name)?;
+    flow.fixture.run.apply("profile", std::slice::from_ref(profile))?;
+    flow.create(&LINES)?;
+    flow.wait("Proposal", "Completed")?;
+    flow.fill_computes()?;
+    for state in ["Setup", "DataIn"] {
+        flow.reach(state)?;
+    }
+    Ok(flow)
+}
+
+/// Kills the rabbit's agent, which is started again.
+fn kill_agent(flow: &Flow) -> anyhow::Result<()> {
+    let cluster = &flow.fixture.run.cluster;
+    let rabbit = &cluster.chassis().rabbit;
+    let agent = cluster.node(rabbit)?.pid()?;
+    cluster.run_on(rabbit, 0, &format!("kill -9 {agent}"))?;
+    until("the agent to be started again", tests::cluster::PATIENCE, || {
+        ensure!(cluster.node(rabbit)?.pid()? != agent, "not yet");
+        Ok(())
+    })
+}
+
+/// The one line of `warren containers`, as JSON.
+fn told(flow: &Flow) -> anyhow::Result<Value> {
+    let text = flow.fixture.run.prints(&["containers", &flow.name, "--json"])?;
+    let all: Value = serde_json::from_str(&text).context("decode what warren containers says")?;
+    all.get(0).cloned().context("a line")
+}
+
+#[test]
+fn a_container_sees_what_the_computes_write_and_outlives_its_agent() -> anyhow::Result<()> {
+    if !gate::loop_devices() || !gate::podman() {
+        return Ok(());
+    }
+    let podman = Podman::new();
+    let mut flow = flow(&podman, "view", VIEW)?;
+    let chassis = flow.fixture.run.cluster.chassis().clone();
+    ensure!(told(&flow)?["phase"] == "ready", "{:#}", told(&flow)?);
+    let running = |flow: &Flow| {
+        let script = podman.program_on_a_node().display().to_string() + " ps --quiet --no-trunc";
+        flow.fixture.run.cluster.run_on(&chassis.rabbit, 0, &script)
+    };
+    let before = running(&flow)?;
+    ensure!(before.lines().count() == 2, "a container and what holds its network: {before:?}");
+    kill_agent(&flow)?;
+    ensure!(running(&flow)? == before, "the container is another one");
+    let (compute, _) = &chassis.computes[0];
+    let path = flow.workflow()?["status"]["env"]["DW_JOB_scratch"].clone();
+    let path = path.as_str().context("DW_JOB_scratch")?.to_owned();
+    flow.run_on(
+        compute,
+        &format!(
+            "printf %-4096s hello | dd of={path} bs=4096 iflag=fullblock oflag=direct status=none"
+        ),
+    )?;
+    flow.reach("PostRun")?;
+    ensure!(told(&flow)?["phase"] == "succeeded", "{:#}", told(&flow)?);
+    let log = flow.fixture.run.prints(&["logs", "view"])?;
+    let rabbit = &chassis.rabbit;
+    for line in ["viewer on", "node-0", "node-1", compute, "1050", "\"global\":0", "seen"] {
+        let is_there = log.lines().any(|one| {
+            one.strip_prefix(&format!("{rabbit}/view: ")).is_some_and(|one| one.contains(line))
+        });
+        ensure!(is_there, "{line:?} is not in {log}");
+    }
+    flow.reach("DataOut")?;
+    flow.reach("Teardown")?;
+    ensure!(running(&flow)?.is_empty() && podman.pods().is_empty(), "pods are left");
+    flow.delete()?;
+    flow.end()
+}
+
+#[test]
+fn one_that_fails_is_told_in_postrun_with_exit_code_and_log_and_leaves_nothing()
+-> anyhow::Result<()> {
+    if !gate::loop_devices() || !gate::podman() {
+        return Ok(());
+    }
+    let podman = Podman::new();
+    let mut flow = flow(&podman, "fails", "echo no input >&2; sleep 1; exit 3")?;
+    flow.ask("PostRun")?;
+    let workflow = flow.wait("PostRun", "Error")?;
+    let message = workflow["status"]["message"].as_str().context("a message")?;
+    let words =
+        "failed to run successfully after 1 attempts: container view exited with 3: no input";
+    ensure!(message.contains(words), "{message}");
+    ensure!(told(&flow)?["why"] == "container view exited with 3: no input", "{:#}", told(&flow)?);
+    flow.reach("Teardown")?;
+    ensure!(podman.pods().is_empty(), "pods are left");
+    flow.delete()?;
+    flow.end()
+}
+
+fn package(name: &str, url: &str, bytes: &[u8], unpack: bool) -> Value {
+    let digest = digest(&SHA256, bytes);
+    let digest: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    json!({"name": name, "url": url, "sha256": digest, "size": bytes.len(), "unpack": unpack})
+}
+
+/// An archive with a program.
+fn tools() -> anyhow::Result<Vec<u8>> {
+    let mut archive = tar::Builder::new(Vec::new());
+    let script = b"#!/bin/sh\necho the tool runs\n";
+    let mut header = tar::Header::new_gnu();
+    header.set_size(script.len() as u64);
+    header.set_mode(0o755);
+    archive.append_data(&mut header, "bin/tool", &script[..])?;
+    Ok(archive.into_inner()?)
+}
+
+#[test]
+fn a_container_reads_its_packages_although_the_agent_is_killed_while_one_comes()
+-> anyhow::Result<()> {
+    if !gate::loop_devices() || !gate::podman() {
+        return Ok(());
+    }
+    let podman = Podman::new();
+    let tools = tools()?;
+    let archive = tools.clone();
+    let (_let_go, held) = hold();
+    // The server is busy once, and then in the middle when the agent dies.
+    let server = FileServer::new(move |count, stream| match count {
+        1 => say(stream, "503 Service Unavailable"),
+        2 => {
+            give(stream, archive.len(), &archive[..700]);
+            held();
+        }
+        _ => give(stream, archive.len(), &archive),
+    });
+    let shared = tempfile::tempdir()?;
+    fs::set_permissions(shared.path(), fs::Permissions::from_mode(0o755))?;
+    let path = shared.path().join("data");
+    fs::write(&path, "shared data\n")?;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644))?;
+    let script = "ls /nnf/packages; cat /nnf/packages/data; /nnf/packages/tools/bin/tool";
+    let mut profile = profile(&podman.image(), script);
+    profile["data"]["packages"] = json!([
+        package("data", &path.display().to_string(), b"shared data\n", false),
+        package("tools", &server.url(), &tools, true),
+    ]);
+    let mut flow = prepared(&podman, "packs", &profile)?;
+    flow.ask("PreRun")?;
+    until("the archive to be on its way", tests::cluster::PATIENCE, || {
+        ensure!(server.asked() == 2, "asked {} times", server.asked());
+        Ok(())
+    })?;
+    ensure!(podman.pods().is_empty(), "it was started too early");
+    kill_agent(&flow)?;
+    flow.wait("PreRun", "Completed")?;
+    flow.reach("PostRun")?;
+    let rabbit = flow.fixture.run.cluster.chassis().rabbit.clone();
+    let log = flow.fixture.run.prints(&["logs", "packs"])?;
+    for line in ["shared data", "the tool runs"] {
+        ensure!(log.contains(&format!("{rabbit}/view: {line}\n")), "{line:?} is not in {log}");
+    }
+    ensure!(server.asked() == 3, "asked {} times", server.asked());
+    let packages = flow.fixture.run.cluster.state_of(&rabbit).join("packages");
+    ensure!(fs::read_dir(packages.join("ready"))?.count() == 2, "both are there");
+    flow.reach("DataOut")?;
+    flow.reach("Teardown")?;
+    for part in ["ready", "uses", "fetching"] {
+        ensure!(fs::read_dir(packages.join(part))?.next().is_none(), "{part} is not empty");
+    }
+    flow.delete()?;
+    flow.end()
+}
+
+#[test]
+fn a_package_that_is_another_ends_prerun_and_starts_nothing() -> anyhow::Result<()> {
+    if !gate::loop_devices() || !gate::podman() {
+        return Ok(());
+    }
+    let podman = Podman::new();
+    let server = FileServer::of(b"another file");
+    let mut profile = profile(&podman.image(), "true");
+    profile["data"]["packages"] = json!([package("data", &server.url(), b"what was meant", false)]);
+    profile["data"]["packages"][0]["size"] = json!(12);
+    let mut flow = prepared(&podman, "wrong", &profile)?;
+    flow.ask("PreRun")?;
+    let workflow = flow.wait("PreRun", "Error")?;
+    let message = workflow["status"]["message"].as_str().context("a message")?;
+    let rabbit = flow.fixture.run.cluster.chassis().rabbit.clone();
+    let begin =
+        format!("containers on {rabbit} were not started: package data from {}", server.url());
+    ensure!(message.contains(&begin) && message.contains("its SHA-256 is"), "{message}");
+    ensure!(told(&flow)?["phase"] == "not started", "{:#}", told(&flow)?);
+    ensure!(podman.pods().is_empty(), "something was started");
+    flow.reach("Teardown")?;
+    flow.delete()?;
+    flow.end()
+}
