@@ -391,9 +391,9 @@ fn resource(
 ) -> Api<DynamicObject> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let mut resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
-    // These names are plurals already, which the guess does not know.
-    if ["Computes", "Servers"].contains(&kind) {
-        resource.plural = kind.to_lowercase();
+    // kube guesses a plural from the kind; some of our kinds are plurals already.
+    if let Some(crd) = api::crd_values().iter().find(|crd| crd["spec"]["names"]["kind"] == kind) {
+        resource.plural = crd["spec"]["names"]["plural"].as_str().unwrap_or_default().to_owned();
     }
     match namespace {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
