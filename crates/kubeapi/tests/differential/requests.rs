@@ -490,7 +490,11 @@ fn operations(random: &mut Random, known: &Knowledge, kind: &Kind, one: &str) ->
             0..=2 => json!({"op": "add", "path": path, "value": value}),
             3 | 4 => json!({"op": "replace", "path": path, "value": value}),
             5 => json!({"op": "remove", "path": path}),
-            6 => json!({"op": "test", "path": path, "value": if random.chance(70) { at.clone() } else { value }}),
+            6 => {
+                let expected = if random.chance(70) { at.clone() } else { value };
+                let expected = if spelled_by_each(&expected) { Value::Null } else { expected };
+                json!({"op": "test", "path": path, "value": expected})
+            }
             7 if kind.custom => json!({"op": "copy", "from": path, "path": "/spec/beta"}),
             8 if kind.custom => json!({"op": "move", "from": path, "path": "/spec/gamma"}),
             _ => json!({"op": random.pick(&["add", "replace", "frob", "test", "move", "copy"]), "path": path, "value": null}),
@@ -605,4 +609,9 @@ fn odd(random: &mut Random, custom: bool, list: &str, one: &str) -> Operation {
             .of_type("application/yaml"),
         _ => Operation::new(Method::PATCH, one).with(&json!({})).of_type("text/plain"),
     }
+}
+
+/// Whether each server writes a number of this value in its own way: `test` compares how numbers are written.
+fn spelled_by_each(value: &Value) -> bool {
+    value.to_string().contains("e+")
 }
