@@ -7,7 +7,7 @@ use kube::ResourceExt;
 use proto::limits::{TEXT, shortened};
 use proto::v1::node_condition::Condition;
 use proto::v1::{JobId, Verdict, Workload};
-use workload::{Coming, coming};
+use workload::{Progress, progress};
 
 use super::deadlines::{Deadlines, Record};
 use super::job::ABORTED;
@@ -80,11 +80,11 @@ pub(super) fn workload(id: &JobId, workflow: &Workflow, now: Timestamp) -> Workl
 /// How a job is that nobody asks anything of.
 pub(super) fn at_rest(workflow: &Workflow, now: Timestamp) -> Ending {
     let state = &workflow.spec.desired_state;
-    match coming(workflow, state) {
-        Coming::Reached => Ending::Done,
-        Coming::Over => Ending::Over,
-        Coming::Failed(message) => Ending::Failed(message),
-        Coming::Waiting(_) => match Deadlines::of(workflow).missed(workflow, now) {
+    match progress(workflow, state) {
+        Progress::Reached => Ending::Done,
+        Progress::Ending => Ending::Over,
+        Progress::Failed(message) => Ending::Failed(message),
+        Progress::Waiting(_) => match Deadlines::of(workflow).missed(workflow, now) {
             Some(record) => Ending::Late(record.clone()),
             None => Ending::Asked,
         },

@@ -156,8 +156,8 @@ impl Job {
                 }
                 Err(Unreached::Late) => Ending::Late(record),
                 Err(Unreached::Failed(message)) => Ending::Failed(message),
-                Err(Unreached::Gone | Unreached::Over) => return Ok((workflow, Ending::Over)),
-                Err(Unreached::Ended) => {
+                Err(Unreached::Deleted | Unreached::Ending) => return Ok((workflow, Ending::Over)),
+                Err(Unreached::WatchEnded) => {
                     return Err(Status::unavailable("the watch ended; call again"));
                 }
             };

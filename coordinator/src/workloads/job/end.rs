@@ -88,7 +88,7 @@ impl Job {
         tokio::select! {
             gone = self.flow.gone(moment(record.due), |_| {}) => match gone {
                 Ok(()) => Ok((workflow, Ending::Done)),
-                Err(Unreached::Ended) => Err(Status::unavailable("the watch ended; call again")),
+                Err(Unreached::WatchEnded) => Err(Status::unavailable("the watch ended; call again")),
                 Err(_) => Ok((workflow, Ending::Late(record))),
             },
             status = self.stopped() => Err(status),
