@@ -31,7 +31,7 @@ use agent::{
     holders::HolderWatch,
     link::LinkEvent,
     outbox::Outbox,
-    reconcile::{Work, WorkResult},
+    reconcile::{Outcome, Work, WorkResult},
     records::MountRecords,
     site::Site,
 };
@@ -256,18 +256,7 @@ impl Agent {
         }
         self.view.pass_ended(uid, outcome, SystemTime::now());
         self.holders.set(&uid.to_owned(), outcome.holders());
-        let error = agent::report::error(&self.site.node, &outcome.failures);
-        let unreadable = || agent::report::unreadable(outcome);
-        match error.map(|error| error.debug_message).or_else(unreadable) {
-            Some(text) => {
-                let name = self.objects.name(uid);
-                // The log names a failure once, however often a retry fails with it.
-                if self.failing.insert(uid.to_owned(), text.clone()).as_ref() != Some(&text) {
-                    log::warn!(object = name.as_str(); "ClientMount {name}: {text}");
-                }
-            }
-            None => drop(self.failing.remove(uid)),
-        }
+        self.log_failure(uid, outcome);
         if let Some(report) = self.objects.report(uid, outcome) {
             self.outbox.put(report);
         }
@@ -287,6 +276,21 @@ impl Agent {
             self.queue.forget(&uid.to_owned());
             self.outbox.forget(uid);
             self.view.forget(uid);
+        }
+    }
+
+    /// Logs a failure once, however often a retry fails with it.
+    fn log_failure(&mut self, uid: &str, outcome: &Outcome) {
+        let error = agent::report::error(&self.site.node, &outcome.failures);
+        let unreadable = || agent::report::unreadable(outcome);
+        match error.map(|error| error.debug_message).or_else(unreadable) {
+            Some(text) => {
+                let name = self.objects.name(uid);
+                if self.failing.insert(uid.to_owned(), text.clone()).as_ref() != Some(&text) {
+                    log::warn!(object = name.as_str(); "ClientMount {name}: {text}");
+                }
+            }
+            None => drop(self.failing.remove(uid)),
         }
     }
 

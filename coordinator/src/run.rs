@@ -1,20 +1,21 @@
 //! Starts the parts of a coordinator and runs it until a signal stops it.
 
+mod listeners;
+
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use apiclient::{ConnectError, connect};
-use daemon::{
-    End, ListenError, Signals, StopError, listen, listen_open, notify_ready, notify_stopping,
-};
+use daemon::{End, ListenError, Signals, StopError, notify_ready, notify_stopping};
 use kube::Client;
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use workflow::Rules;
 
+use self::listeners::Listeners;
 use crate::cluster::ClusterService;
 use crate::config::{Backend, Config};
 use crate::engine::Context;
@@ -25,7 +26,7 @@ use crate::serve::{ServeError, Services, TlsListener};
 use crate::standalone::{Embedded, StandaloneError};
 use crate::webhook::WebhookError;
 use crate::workloads::{Managers, WorkloadsService};
-use crate::{engine, files, health, http, layout, webhook};
+use crate::{engine, files, health, http, layout};
 
 /// How long streams may take to end when the coordinator stops.
 const STOP_DEADLINE: Duration = Duration::from_secs(10);
@@ -103,79 +104,26 @@ impl Coordinator {
     /// # Errors
     /// Names what did not work; nothing runs then.
     pub async fn start(config: &Config) -> Result<Self, StartError> {
-        let operators = config.tls.as_ref().map(|tls| tls.operators.clone()).unwrap_or_default();
-        let tls = match &config.tls {
-            Some(tls) => Some(TlsListener::bind(tls).await.map_err(StartError::Tcp)?),
-            None => None,
-        };
-        let socket = listen(&config.socket)?;
-        let open = config.workloads.as_deref().map(listen_open).transpose()?;
-        let http = match config.http {
-            Some(address) => Some(http::listen(address).await?),
-            None => None,
-        };
+        let mut listeners = Listeners::bind(config).await?;
         let rules = config.workflows.is_some().then(Rules::default);
-        let (client, embedded) = match &config.backend {
-            Backend::Standalone(standalone) => {
-                let embedded = Embedded::open(standalone, rules.clone()).await?;
-                let client = embedded.client();
-                if rules.is_some() {
-                    let installed = workflow::shipped::install(&client).await;
-                    installed.map_err(|error| StartError::Shipped(Box::new(error)))?;
-                }
-                (client, Some(embedded))
-            }
-            Backend::Cluster(address) => (connect(address).await?, None),
-        };
-        let webhook = match &config.webhook {
-            Some(webhook) => Some(webhook::Listener::bind(webhook).await?),
-            None => None,
-        };
+        let (client, embedded) = open_api(config, rules.as_ref()).await?;
         let mut coordinator = Self {
             hub: Arc::new(Hub::new()),
             stop: watch::Sender::new(false),
             servers: JoinSet::new(),
             work: JoinSet::new(),
             api_address: embedded.as_ref().map(Embedded::address),
-            node_address: tls.as_ref().and_then(TlsListener::address),
-            http_address: http.as_ref().and_then(|listener| listener.local_addr().ok()),
+            node_address: listeners.tls.as_ref().and_then(TlsListener::address),
+            http_address: listeners.http.as_ref().and_then(|listener| listener.local_addr().ok()),
         };
-        if let Some(listener) = http {
-            let serving = http::serve(listener, coordinator.hub.clone());
-            coordinator.work.spawn(async { match serving.await {} });
-        }
-        if let Some(listener) = webhook {
-            let serving = listener.serve(rules.clone());
-            coordinator.work.spawn(async { match serving.await {} });
-        }
+        coordinator.serve_http(&mut listeners, rules.clone());
         let rules = rules.unwrap_or_default();
         coordinator.begin(&client, embedded.is_some(), config, rules.clone());
         if let Some(embedded) = embedded {
             coordinator.serve_api(embedded);
         }
-        let services = Services {
-            link: Link::new(coordinator.hub.clone()),
-            cluster: ClusterService::new(coordinator.hub.clone(), &operators),
-            workloads: WorkloadsService::new(
-                client,
-                coordinator.hub.clone(),
-                Managers { users: config.managers.clone().into(), operators: operators.into() },
-                rules,
-                coordinator.stop.subscribe(),
-            ),
-            health: health::reporter().await,
-        };
-        let ready = coordinator.hub.exchange().ready();
-        coordinator.work.spawn(health::report(services.health.clone(), ready));
-        if let Some(listener) = open {
-            let (limits, stopped) = (files::local_connections(), coordinator.stopped());
-            coordinator.servers.spawn(services.clone().on_open_unix(listener, limits, stopped));
-        }
-        let (limits, stopped) = (files::local_connections(), coordinator.stopped());
-        coordinator.servers.spawn(services.clone().on_unix(socket, limits, stopped));
-        if let Some(listener) = tls {
-            coordinator.servers.spawn(services.on_tcp(listener, coordinator.stopped()));
-        }
+        let services = coordinator.services(client, config, rules).await;
+        coordinator.serve(listeners, services);
         Ok(coordinator)
     }
 
@@ -222,6 +170,47 @@ impl Coordinator {
         engine::start(client, context, &mut self.work);
     }
 
+    /// Serves probes, metrics and the webhook, where they are asked for.
+    fn serve_http(&mut self, listeners: &mut Listeners, rules: Option<Rules>) {
+        if let Some(listener) = listeners.http.take() {
+            let serving = http::serve(listener, self.hub.clone());
+            self.work.spawn(async { match serving.await {} });
+        }
+        if let Some(listener) = listeners.webhook.take() {
+            let serving = listener.serve(rules);
+            self.work.spawn(async { match serving.await {} });
+        }
+    }
+
+    async fn services(&self, client: Client, config: &Config, rules: Rules) -> Services {
+        let operators = config.tls.as_ref().map(|tls| tls.operators.clone()).unwrap_or_default();
+        let cluster = ClusterService::new(self.hub.clone(), &operators);
+        let managers =
+            Managers { users: config.managers.clone().into(), operators: operators.into() };
+        let hub = self.hub.clone();
+        Services {
+            link: Link::new(hub.clone()),
+            cluster,
+            workloads: WorkloadsService::new(client, hub, managers, rules, self.stop.subscribe()),
+            health: health::reporter().await,
+        }
+    }
+
+    /// Serves gRPC on the unix sockets and, for nodes, over TCP.
+    fn serve(&mut self, listeners: Listeners, services: Services) {
+        let ready = self.hub.exchange().ready();
+        self.work.spawn(health::report(services.health.clone(), ready));
+        if let Some(listener) = listeners.open {
+            let (limits, stopped) = (files::local_connections(), self.stopped());
+            self.servers.spawn(services.clone().on_open_unix(listener, limits, stopped));
+        }
+        let (limits, stopped) = (files::local_connections(), self.stopped());
+        self.servers.spawn(services.clone().on_unix(listeners.socket, limits, stopped));
+        if let Some(listener) = listeners.tls {
+            self.servers.spawn(services.on_tcp(listener, self.stopped()));
+        }
+    }
+
     fn serve_api(&mut self, embedded: Embedded) {
         let (unix, tls) = embedded.serve(self.stopped(), self.stopped());
         self.servers.spawn(async {
@@ -238,4 +227,22 @@ impl Coordinator {
             let _ = stop.wait_for(|stop| *stop).await;
         }
     }
+}
+
+/// A client of the API: the cluster's, or the embedded one, which is opened for that.
+async fn open_api(
+    config: &Config,
+    rules: Option<&Rules>,
+) -> Result<(Client, Option<Embedded>), StartError> {
+    let standalone = match &config.backend {
+        Backend::Standalone(standalone) => standalone,
+        Backend::Cluster(address) => return Ok((connect(address).await?, None)),
+    };
+    let embedded = Embedded::open(standalone, rules.cloned()).await?;
+    let client = embedded.client();
+    if rules.is_some() {
+        let installed = workflow::shipped::install(&client).await;
+        installed.map_err(|error| StartError::Shipped(Box::new(error)))?;
+    }
+    Ok((client, Some(embedded)))
 }

@@ -97,7 +97,7 @@ impl Job {
         if matches!(ending, Ending::Done) {
             let asking = Limit { waits: false, ..limit };
             (workflow, ending) = self.go_to(workflow, &WorkflowState::PreRun, &[], asking).await?;
-            if matches!(ending, Ending::Asked) {
+            if matches!(ending, Ending::Requested) {
                 ending = Ending::Done;
             }
         }
@@ -144,7 +144,7 @@ impl Job {
                 removed.0
             }
             // Somebody else deleted it.
-            Ending::Over => return Ok(Response::new(answer::gone(&self.id))),
+            Ending::TearingDown => return Ok(Response::new(answer::gone(&self.id))),
             _ => workflow,
         };
         if matches!(ending, Ending::Done) {

@@ -1,6 +1,7 @@
 //! The agent's cache: the objects in this rabbit's namespace, the objects that they refer to, and which of them to wake
 //! when one changes. Does no I/O.
 
+mod kinds;
 mod storage_use;
 #[cfg(test)]
 mod tests;

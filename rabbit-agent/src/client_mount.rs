@@ -1,6 +1,7 @@
 //! ClientMount on a rabbit: all allocations of a job side by side, as an index tree.
 
 pub mod computes;
+pub mod prepare;
 pub mod reconcile;
 pub mod servers;
 pub mod start;

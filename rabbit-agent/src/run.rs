@@ -12,7 +12,7 @@ use agent::{
 use apiclient::{ConnectError, connect};
 use controller::events::Events;
 use daemon::{End, Signals, notify_ready, notify_stopping, vital};
-use futures::{StreamExt, stream};
+use futures::{Stream, StreamExt, stream};
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use kube::Client;
 use packages::Packages;
@@ -113,20 +113,13 @@ pub async fn work<E>(
     };
     let fences = tools.fences.clone();
     let gated = converger.with_host(|host| Arc::new(Gate { host, fences: fences.clone() }));
-    // Before anything is given to anybody it is known who is fenced.
-    let (fencer, fenced) = Fencer::open(rabbit.fence, tools, status.clone());
-    let node = status.health.checks_due().map(|()| Update::of_node()).boxed();
-    let told =
-        stream::select(fenced, watch_all(&client, &rabbit.site.node, rabbit.containers.is_some()));
-    let events = stream::select(told, node);
     let package = Arc::new(Notify::new());
     let packages = rabbit.containers.as_ref();
     let packages = packages.map(|config| Packages::new(&config.packages, Arc::clone(&package)));
-    let came = stream::unfold(package, |package| async {
-        package.notified().await;
-        Some((Update::of_packages(), package))
-    });
-    let events = stream::select(events, came.boxed());
+    let updates = updates(&client, &rabbit, &status.health, package);
+    // Before anything is given to anybody it is known who is fenced.
+    let (fencer, fenced) = Fencer::open(rabbit.fence, tools, status.clone());
+    let events = stream::select(fenced, updates);
     let context = Context {
         events: Events::new(client.clone(), "rabbit-agent", rabbit.site.node.as_str()),
         node: rabbit.site.node.clone(),
@@ -158,6 +151,22 @@ pub async fn work<E>(
     // What was begun is gone on with at the next start.
     fencing.abort();
     end.unwrap_or(Ok(End::Stopped))
+}
+
+/// What the agent works on: objects of the API, checks of the node that are due, and packages that came.
+fn updates(
+    client: &Client,
+    rabbit: &Rabbit,
+    health: &HealthState,
+    package: Arc<Notify>,
+) -> impl Stream<Item = Update> + use<> {
+    let objects = watch_all(client, &rabbit.site.node, rabbit.containers.is_some());
+    let node = health.checks_due().map(|()| Update::of_node());
+    let packages = stream::unfold(package, |package| async {
+        package.notified().await;
+        Some((Update::of_packages(), package))
+    });
+    stream::select(objects, stream::select(node.boxed(), packages.boxed()))
 }
 
 /// Serves the pages that were asked for, and tells what of the command line has no effect.

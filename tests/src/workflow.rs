@@ -73,6 +73,9 @@ pub fn left<N: Narrator, M: Machines>(run: &Run<N, M>) -> anyhow::Result<Vec<Str
     Ok(left)
 }
 
+/// The rabbits of a flow with two, each with its compute.
+pub const RABBITS: [(&str, &str); 2] = [("rabbit-1", "compute-1"), ("rabbit-2", "compute-2")];
+
 /// A workflow on a cluster.
 #[derive(Debug)]
 pub struct Flow {
@@ -269,6 +272,34 @@ impl Flow {
     /// When a program does not stop cleanly, or something is left.
     pub fn end(self) -> anyhow::Result<()> {
         self.fixture.end()
+    }
+
+    /// Gives the second compute a rabbit of its own.
+    ///
+    /// # Errors
+    /// When an object is refused, an agent does not start, or a rabbit does not become Ready.
+    pub fn add_second_rabbit(&mut self) -> anyhow::Result<()> {
+        let run = &mut self.fixture.run;
+        let mut system = run.cluster.chassis().system_configuration();
+        system["spec"]["storageNodes"] = RABBITS
+            .map(|(rabbit, compute)| {
+                let access = json!([{"name": compute, "index": 0}]);
+                json!({"type": "Rabbit", "name": rabbit, "computesAccess": access})
+            })
+            .into();
+        let namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "rabbit-2"}});
+        run.apply("system", &[namespace, system])?;
+        run.cluster.add_rabbit("rabbit-2")?;
+        run.cluster.move_to_other_rabbit("compute-2")?;
+        for (rabbit, _) in RABBITS {
+            until("both rabbits to be Ready", patience(), || {
+                let storage = self.object("storage", rabbit, "default")?;
+                ensure!(storage["status"]["status"] == "Ready", "not yet: {storage}");
+                Ok(())
+            })?;
+        }
+        Ok(())
     }
 
     /// Runs a script on a node as the job's user.

@@ -293,21 +293,4 @@ pub(crate) struct Delete {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::CommandFactory;
-
-    #[test]
-    fn command_line_is_consistent() {
-        CommandLine::command().debug_assert();
-    }
-
-    #[test]
-    fn wait_is_switched_off_by_value() {
-        let line =
-            CommandLine::try_parse_from(["warren", "delete", "cm", "a", "--wait=false"]).unwrap();
-        let Verb::Delete(delete) = line.verb else { panic!("not delete") };
-        assert!(!delete.wait);
-        assert_eq!(delete.objects, ["cm", "a"]);
-    }
-}
+mod tests;

@@ -3,16 +3,15 @@
 //! Two sources must agree: the coordinator's answer, which says what the API stores, and the agent's view, which says what the
 //! agent did. While one of them is missing, nothing counts as done.
 
-use api::{ClientMountStatus, ErrorType, Severity, client_mount::MountState};
+mod mount;
+
 use jobs::{has_reached, missing, shown};
 use proto::v1::{
     JobMount, JobName, JobState, Verdict,
-    job_state::{Knowledge, Place},
+    job_state::{Assignment, Knowledge},
 };
 
-use super::lines::NOT_RECEIVED;
 use crate::view::{Activity, Viewed};
-use agent::{desired, reconcile::Outcome};
 
 /// The state of a job's mounts that a script waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,15 +114,15 @@ fn mounted(
     if state.directives.is_empty() {
         return Judgement::Done(format!("Workflow {} gives computes no storage", state.workflow));
     }
-    let judgement = match state.place() {
-        Place::Elsewhere => {
+    let judgement = match state.assignment() {
+        Assignment::AssignedToOthers => {
             let why = format!("this node is none of the computes of Workflow {}", state.workflow);
             return Judgement::Done(why);
         }
-        Place::Unassigned | Place::Unspecified => {
+        Assignment::Unassigned | Assignment::Unspecified => {
             not_yet(format!("{}: its computes are not named yet", workflow_state(state)))
         }
-        Place::Here => {
+        Assignment::Assigned => {
             match missing(&state.directives, state.mounts.iter().map(|mount| mount.directive))
                 .first()
             {
@@ -133,7 +132,7 @@ fn mounted(
                     first.index,
                     first.text
                 )),
-                None => first_open(&state.mounts, |mount| one_mounted(mount, evidence))
+                None => first_open(&state.mounts, |one| mount::mounted(one, evidence))
                     .or_else(|| other_nodes(state, all_nodes))
                     .unwrap_or_else(|| environment(state, with_env)),
             }
@@ -160,47 +159,6 @@ fn first_open(
         Judgement::Waiting(..) | Judgement::Done(_) => 3,
     });
     open.into_iter().next()
-}
-
-/// The outcome of the agent's last pass on the object as the API has it now, or why there is none yet.
-fn last_outcome<'a>(
-    mount: &JobMount,
-    evidence: &'a Evidence<'_>,
-) -> Result<&'a Outcome, &'static str> {
-    let seen = evidence.seen.iter().find(|(uid, _)| *uid == mount.uid);
-    let (_, seen) = seen.ok_or(NOT_RECEIVED)?;
-    seen.outcome.as_ref().ok_or("in progress")
-}
-
-fn failed(name: &str, outcome: &Outcome) -> Judgement {
-    let texts: Vec<_> =
-        outcome.failures.iter().map(|failed| failed.failure.debug.as_str()).collect();
-    let why = format!("{name}: {}", texts.join("; "));
-    let failures = || outcome.failures.iter().map(|failed| &failed.failure);
-    // Minor failures end by themselves. When all others are faults of the object or of the workload manager, none is the node's.
-    let lasting = || failures().filter(|failure| failure.severity != Severity::Minor);
-    let verdict = if lasting().next().is_none() {
-        Verdict::NotYet
-    } else if lasting().all(|failure| failure.error_type != ErrorType::Internal) {
-        Verdict::StorageFault
-    } else {
-        Verdict::NodeFault
-    };
-    if failures().any(|failure| failure.severity == Severity::Fatal) {
-        Judgement::Failing(verdict, why)
-    } else {
-        Judgement::Waiting(verdict, why)
-    }
-}
-
-/// Whether the API has the node's report that everything is in this state.
-fn is_stored(mount: &JobMount, state: &MountState) -> bool {
-    let status: Option<ClientMountStatus> = serde_json::from_slice(&mount.status).ok();
-    status.is_some_and(|status| {
-        status.all_ready
-            && status.error.is_none()
-            && status.mounts.iter().all(|mount| mount.ready && mount.state == *state)
-    })
 }
 
 /// The judgement on the job's other nodes, if the script waits for them and one has not mounted yet. PreRun is ready once all
@@ -236,7 +194,9 @@ fn environment(state: &JobState, with_env: bool) -> Judgement {
 /// The judgement on an unmount of a job that has not ended: ClientMounts of it may still be created.
 fn not_over(state: &JobState, evidence: &Evidence<'_>) -> Judgement {
     let has_none = state.mounts.is_empty() && evidence.seen.is_empty();
-    if has_none && (state.directives.is_empty() || state.place() == Place::Elsewhere) {
+    if has_none
+        && (state.directives.is_empty() || state.assignment() == Assignment::AssignedToOthers)
+    {
         return Judgement::Done(format!("Workflow {} has no mounts on this node", state.workflow));
     }
     let why = format!("{}: nobody has asked for PostRun or Teardown", workflow_state(state));
@@ -244,7 +204,7 @@ fn not_over(state: &JobState, evidence: &Evidence<'_>) -> Judgement {
 }
 
 fn unmounted(state: &JobState, evidence: &Evidence<'_>) -> Judgement {
-    if let Some(open) = first_open(&state.mounts, |mount| one_unmounted(mount, evidence)) {
+    if let Some(open) = first_open(&state.mounts, |one| mount::unmounted(one, evidence)) {
         return open;
     }
     let gone =
@@ -253,7 +213,7 @@ fn unmounted(state: &JobState, evidence: &Evidence<'_>) -> Judgement {
         let name = format!("ClientMount {}, which is deleted", seen.received.name);
         match &seen.outcome {
             Some(outcome) if outcome.done() => {}
-            Some(outcome) => return failed(&name, outcome),
+            Some(outcome) => return mount::failed(&name, outcome),
             None => return not_yet(format!("{name}: in progress")),
         }
         if !seen.gone {
@@ -266,39 +226,6 @@ fn unmounted(state: &JobState, evidence: &Evidence<'_>) -> Judgement {
         return not_yet(why.to_owned());
     }
     Judgement::Done(state.why.clone())
-}
-
-fn one_unmounted(mount: &JobMount, evidence: &Evidence<'_>) -> Option<Judgement> {
-    if mount.desired_state != "unmounted" && !mount.deleting {
-        return Some(not_yet(format!("ClientMount {} is not to be unmounted yet", mount.name)));
-    }
-    // No agent may mount an object that does not carry the finalizer.
-    if !mount.held && mount.deleting {
-        return None;
-    }
-    one(mount, evidence, desired::Goal::Unmounted)
-}
-
-fn one_mounted(mount: &JobMount, evidence: &Evidence<'_>) -> Option<Judgement> {
-    if mount.deleting || mount.desired_state != "mounted" {
-        return Some(not_yet(format!("ClientMount {} is not to be mounted", mount.name)));
-    }
-    one(mount, evidence, desired::Goal::Mounted)
-}
-
-/// The judgement on a mount that is to reach this goal; `None` once it has.
-fn one(mount: &JobMount, evidence: &Evidence<'_>, goal: desired::Goal) -> Option<Judgement> {
-    let name = format!("ClientMount {}", mount.name);
-    let why = match last_outcome(mount, evidence) {
-        Ok(outcome) if outcome.goal != goal => {
-            format!("{name} was changed, and the agent has not worked on the change yet")
-        }
-        Ok(outcome) if !outcome.done() => return Some(failed(&name, outcome)),
-        Ok(_) if !mount.deleting && is_stored(mount, &goal.state()) => return None,
-        Ok(_) => format!("{name}: the API does not say so yet"),
-        Err(why) => format!("{name}: {why}"),
-    };
-    Some(not_yet(why))
 }
 
 fn not_yet(why: String) -> Judgement {

@@ -7,7 +7,7 @@ use kube::ResourceExt;
 use proto::limits::{TEXT, shortened};
 use proto::v1::node_condition::Condition;
 use proto::v1::{JobId, Verdict, Workload};
-use workload::{Coming, coming};
+use workload::{Progress, progress};
 
 use super::deadlines::{Deadlines, Record};
 use super::job::ABORTED;
@@ -17,14 +17,14 @@ use super::tolerance::Tolerance;
 #[derive(Clone, Debug)]
 pub(super) enum Ending {
     Done,
-    /// It was asked for, and is not waited for.
-    Asked,
-    /// Time is up.
+    /// The call has asked for the state, and does not wait for it.
+    Requested,
+    /// The deadline passed.
     Late(Record),
-    /// The engine says that nothing but another request helps.
+    /// The engine cannot reach the state before somebody changes the request.
     Failed(String),
     /// The job is being torn down, or was.
-    Over,
+    TearingDown,
 }
 
 /// Whether a Workflow is that of a job.
@@ -33,7 +33,7 @@ pub(super) fn is_of(workflow: &Workflow, id: &JobId) -> bool {
     spec.wlm_id == id.manager && spec.job_id == IntOrString::String(id.job.clone())
 }
 
-/// The first thing in which a Workflow is not what is wanted.
+/// The first field in which a Workflow differs from the wanted one.
 pub(super) fn difference(known: &Workflow, wanted: &Workflow) -> Option<&'static str> {
     let (old, new) = (&known.spec, &wanted.spec);
     let same = [
@@ -46,7 +46,7 @@ pub(super) fn difference(known: &Workflow, wanted: &Workflow) -> Option<&'static
     same.into_iter().find(|(_, is_same)| !is_same).map(|(field, _)| field)
 }
 
-/// A job that nobody knows.
+/// The answer about a job that has no Workflow.
 pub(super) fn gone(id: &JobId) -> Workload {
     Workload { job: Some(id.clone()), ..Workload::default() }
 }
@@ -77,16 +77,16 @@ pub(super) fn workload(id: &JobId, workflow: &Workflow, now: Timestamp) -> Workl
     }
 }
 
-/// How a job is that nobody asks anything of.
+/// How far a job is when no call asks anything of it.
 pub(super) fn at_rest(workflow: &Workflow, now: Timestamp) -> Ending {
     let state = &workflow.spec.desired_state;
-    match coming(workflow, state) {
-        Coming::Reached => Ending::Done,
-        Coming::Over => Ending::Over,
-        Coming::Failed(message) => Ending::Failed(message),
-        Coming::Waiting(_) => match Deadlines::of(workflow).missed(workflow, now) {
+    match progress(workflow, state) {
+        Progress::Reached => Ending::Done,
+        Progress::Ending => Ending::TearingDown,
+        Progress::Failed(message) => Ending::Failed(message),
+        Progress::Waiting(_) => match Deadlines::of(workflow).missed(workflow, now) {
             Some(record) => Ending::Late(record.clone()),
-            None => Ending::Asked,
+            None => Ending::Requested,
         },
     }
 }
@@ -95,10 +95,10 @@ pub(super) fn at_rest(workflow: &Workflow, now: Timestamp) -> Ending {
 pub(super) fn ended(mut answer: Workload, workflow: &Workflow, ending: &Ending) -> Workload {
     let (verdict, message, remedy) = match ending {
         Ending::Done => (Verdict::Done, String::new(), ""),
-        Ending::Asked => {
+        Ending::Requested => {
             (Verdict::NotYet, format!("{} is asked for", answer.desired_state), "call again")
         }
-        Ending::Over => (
+        Ending::TearingDown => (
             Verdict::Cancelled,
             if answer.aborted.is_empty() {
                 "the job is being torn down".to_owned()

@@ -9,8 +9,8 @@ use tonic::Status;
 
 use crate::peer::Peer;
 
-/// What the kernel tells of a user that has no number in our user namespace (user_namespaces(7), overflowuid). Whoever it is, it
-/// must not pass for another.
+/// What the kernel tells of a user that has no number in our user namespace (user_namespaces(7), overflowuid). All such
+/// users look alike, so none of them may act.
 const UNKNOWN: u32 = 65_534;
 
 /// Who may act for every user.

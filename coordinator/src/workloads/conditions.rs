@@ -1,7 +1,7 @@
 //! The condition of each node of a job, and the evidence for it. Pure.
 //!
-//! A node is called faulty or down on its own report, its rabbit's or the workload manager's. That nothing was heard of it is no
-//! evidence: it is neither fine nor gone.
+//! A node is called faulty or down on its own report, its rabbit's or the workload manager's. Silence of its agent is no
+//! evidence: such a node is Unreachable, neither Ready nor Down.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ use workload::Objects;
 
 use super::tolerance;
 
-/// What is known beside the job's own objects.
+/// What the coordinator knows beside the job's own objects.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
     /// Which rabbit serves whom, how the rabbits' links are, and what the workload manager says.
@@ -33,7 +33,7 @@ pub(super) struct Facts {
 
 /// What the job's objects say of one node.
 #[derive(Debug, Default)]
-struct Said {
+struct NodeReport {
     /// Objects that are not as they should be.
     pending: Vec<String>,
     faults: Vec<String>,
@@ -46,20 +46,20 @@ struct Said {
 
 /// The job's computes in its order, then its rabbits.
 pub(super) fn conditions(objects: &Objects, facts: &Facts) -> Vec<NodeCondition> {
-    let mut said = said(objects);
+    let mut reports = reports(objects);
     let mut conditions: Vec<NodeCondition> = Vec::new();
     for compute in computes(objects) {
-        let one = said.remove(&compute).unwrap_or_default();
+        let one = reports.remove(&compute).unwrap_or_default();
         conditions.push(one.condition(compute, facts));
     }
-    conditions.extend(said.into_iter().map(|(node, one)| one.condition(node, facts)));
+    conditions.extend(reports.into_iter().map(|(node, one)| one.condition(node, facts)));
     conditions
 }
 
 /// By directive, the nodes that are not ready for it.
 pub(super) fn open(objects: &Objects) -> BTreeMap<u32, BTreeSet<String>> {
     let mut open: BTreeMap<u32, BTreeSet<String>> = BTreeMap::new();
-    for (node, one) in said(objects) {
+    for (node, one) in reports(objects) {
         for directive in one.open {
             open.entry(directive).or_default().insert(node.clone());
         }
@@ -72,11 +72,11 @@ fn computes(objects: &Objects) -> Vec<String> {
     all.flat_map(|computes| computes.names().map(str::to_owned).collect::<Vec<_>>()).collect()
 }
 
-fn said(objects: &Objects) -> BTreeMap<String, Said> {
-    let mut said: BTreeMap<String, Said> = BTreeMap::new();
+fn reports(objects: &Objects) -> BTreeMap<String, NodeReport> {
+    let mut reports: BTreeMap<String, NodeReport> = BTreeMap::new();
     for member in &objects.others {
         let Some(node) = member.node() else { continue };
-        let one = said.entry(node).or_default();
+        let one = reports.entry(node).or_default();
         let object = member.object.clone();
         let read = match member.kind.as_str() {
             "ClientMount" => object.try_parse().map(|mount| one.mount(&mount)),
@@ -94,13 +94,13 @@ fn said(objects: &Objects) -> BTreeMap<String, Said> {
         one.open.extend(member.directive().filter(|_| !is_ready));
     }
     if let Some(workflow) = &objects.workflow {
-        missing(workflow, objects, &mut said);
+        missing(workflow, objects, &mut reports);
     }
-    said
+    reports
 }
 
 /// The objects that the job's state needs and that are not ready yet.
-fn missing(workflow: &Workflow, objects: &Objects, said: &mut BTreeMap<String, Said>) {
+fn missing(workflow: &Workflow, objects: &Objects, reports: &mut BTreeMap<String, NodeReport>) {
     let state = &workflow.spec.desired_state;
     let (is_made, is_mounted) = match state {
         WorkflowState::Setup => (true, false),
@@ -108,7 +108,7 @@ fn missing(workflow: &Workflow, objects: &Objects, said: &mut BTreeMap<String, S
         _ => return,
     };
     let mut lacks = |node: String, index: u32, what: &str| {
-        let one = said.entry(node).or_default();
+        let one = reports.entry(node).or_default();
         if !one.has.contains(&index) {
             one.open.insert(index);
             one.pending.push(what.to_owned());
@@ -133,7 +133,7 @@ fn missing(workflow: &Workflow, objects: &Objects, said: &mut BTreeMap<String, S
     }
 }
 
-impl Said {
+impl NodeReport {
     fn mount(&mut self, mount: &ClientMount) -> bool {
         let wanted = &mount.spec.desired_state;
         let status = mount.status.as_ref();

@@ -73,7 +73,7 @@ impl Deadlines {
         self.0.entry(state.to_string()).or_insert(new).clone()
     }
 
-    /// Writes down what became of each, before the Workflow is asked for another state.
+    /// Records how each deadline ended, before the coordinator asks the Workflow for another state.
     pub(super) fn settle(&mut self, workflow: &Workflow, next: &WorkflowState, now: Timestamp) {
         for (state, record) in &mut self.0 {
             let state = WorkflowState::from(state.as_str());
@@ -87,7 +87,7 @@ impl Deadlines {
         }
     }
 
-    /// As an answer tells them, in the order of the states.
+    /// The deadlines as an answer has them, in the order of the states.
     pub(super) fn reported(&self, workflow: &Workflow, now: Timestamp) -> Vec<Deadline> {
         let states = WorkflowState::ORDER.iter();
         let records = states.filter_map(|state| Some((state, self.get(state)?)));

@@ -121,7 +121,7 @@ impl Job {
     ) -> Ended {
         loop {
             let (asked, waited_for) = match step(&workflow, target) {
-                Step::Over => return Ok((workflow, Ending::Over)),
+                Step::TearingDown => return Ok((workflow, Ending::TearingDown)),
                 Step::Reached => return Ok((workflow, Ending::Done)),
                 Step::Ask(state) => (Some(state.clone()), state),
                 Step::Wait(state) => (None, state),
@@ -137,29 +137,19 @@ impl Job {
                 workflow = self.get().await?;
                 continue;
             };
-            // The repetition of a conflict, and the next state, keep to what is written down.
+            // A repetition after a conflict, and the next states, keep the deadline that is written now.
             limit.renew = false;
             workflow = written;
-            let is_late = record.due <= Timestamp::now();
-            if !is_late && !limit.waits {
-                return Ok((workflow, Ending::Asked));
+            if record.due > Timestamp::now() && !limit.waits {
+                return Ok((workflow, Ending::Requested));
             }
-            let reached = if is_late {
-                Err(Unreached::Late)
-            } else {
-                self.reach(&waited_for, &record).await?
-            };
-            let ending = match reached {
+            let ending = match self.reach(&waited_for, record).await? {
                 Ok(reached) => {
                     workflow = reached;
                     continue;
                 }
-                Err(Unreached::Late) => Ending::Late(record),
-                Err(Unreached::Failed(message)) => Ending::Failed(message),
-                Err(Unreached::Gone | Unreached::Over) => return Ok((workflow, Ending::Over)),
-                Err(Unreached::Ended) => {
-                    return Err(Status::unavailable("the watch ended; call again"));
-                }
+                Err(Ending::TearingDown) => return Ok((workflow, Ending::TearingDown)),
+                Err(ending) => ending,
             };
             match self.go_on_without(&waited_for).await? {
                 Some(forced) => workflow = forced,
@@ -214,12 +204,24 @@ impl Job {
     async fn reach(
         &self,
         state: &WorkflowState,
-        record: &Record,
-    ) -> Result<Result<Workflow, Unreached>, Status> {
-        tokio::select! {
-            reached = self.flow.reach(state, moment(record.due), |_| {}) => Ok(reached),
-            status = self.stopped() => Err(status),
+        record: Record,
+    ) -> Result<Result<Workflow, Ending>, Status> {
+        if record.due <= Timestamp::now() {
+            return Ok(Err(Ending::Late(record)));
         }
+        let reached = tokio::select! {
+            reached = self.flow.reach(state, moment(record.due), |_| {}) => reached,
+            status = self.stopped() => return Err(status),
+        };
+        Ok(Err(match reached {
+            Ok(workflow) => return Ok(Ok(workflow)),
+            Err(Unreached::Late) => Ending::Late(record),
+            Err(Unreached::Failed(message)) => Ending::Failed(message),
+            Err(Unreached::Deleted | Unreached::Ending) => Ending::TearingDown,
+            Err(Unreached::WatchEnded) => {
+                return Err(Status::unavailable("the watch ended; call again"));
+            }
+        }))
     }
 
     /// Returns when the coordinator stops.
@@ -231,13 +233,13 @@ impl Job {
     }
 }
 
-/// When a moment of the calendar is, for timers.
+/// A time of the calendar as timers count.
 pub(super) fn moment(due: Timestamp) -> Instant {
     let left = due.duration_since(Timestamp::now());
     Instant::now() + Duration::try_from(left).unwrap_or_default()
 }
 
-/// What the API did not do, for the caller.
+/// The answer to the caller when the API refused a request or did not answer.
 pub(super) fn refused(error: &Refused) -> Status {
     let Some(answer) = error.answer() else {
         return Status::unavailable(format!(

@@ -1,5 +1,5 @@
 //! Lets a job go on without computes that it may lose. The patch that forces the state ready also writes into the Workflow which
-//! computes the job lost, so that nobody decides it twice.
+//! computes the job lost, so that no coordinator decides it twice.
 
 use std::time::Duration;
 

@@ -10,7 +10,7 @@ use tonic::Status;
 
 use super::tolerance;
 
-/// How long a call may take that does not say.
+/// How long a call may take when it names no limit.
 const USUAL: Duration = Duration::from_secs(300);
 /// How long a call may take at most: what is longer is a mistake.
 const MOST: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -25,7 +25,7 @@ const REASON: usize = 256;
 /// The namespace of all Workflows.
 pub(super) const NAMESPACE: &str = "default";
 
-/// The job, and what its Workflow is called.
+/// The job, and the name of its Workflow.
 ///
 /// # Errors
 /// When a part is missing or malformed.

@@ -11,7 +11,7 @@ pub(super) enum Step {
     Ask(WorkflowState),
     Wait(WorkflowState),
     /// Nothing: it is being torn down.
-    Over,
+    TearingDown,
 }
 
 /// The next step for a Workflow on its way to `target`.
@@ -29,7 +29,7 @@ pub(super) fn step(workflow: &Workflow, target: &WorkflowState) -> Step {
         };
     }
     if is_ending(workflow) {
-        return Step::Over;
+        return Step::TearingDown;
     }
     if order(desired) > order(target) || (desired == target && is_ready) {
         return Step::Reached;
@@ -37,7 +37,7 @@ pub(super) fn step(workflow: &Workflow, target: &WorkflowState) -> Step {
     if !is_ready {
         return Step::Wait(desired.clone());
     }
-    desired.next().map_or(Step::Over, |next| Step::Ask(next.clone()))
+    desired.next().map_or(Step::TearingDown, |next| Step::Ask(next.clone()))
 }
 
 /// Whether a job was asked for `state` or a later one.
@@ -73,7 +73,7 @@ mod tests {
         assert_eq!(start("DataIn", "Setup", true), Step::Wait(WorkflowState::DataIn));
         assert_eq!(start("PreRun", "PreRun", true), Step::Reached);
         assert_eq!(start("DataOut", "DataOut", false), Step::Reached);
-        assert_eq!(start("Teardown", "PreRun", true), Step::Over);
+        assert_eq!(start("Teardown", "PreRun", true), Step::TearingDown);
     }
 
     #[test]

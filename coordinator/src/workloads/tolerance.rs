@@ -77,11 +77,11 @@ impl Tolerance {
         let mut after = self.clone();
         let gone = self.lost.iter().filter_map(|one| rabbit_of.get(&one.node)).map(String::as_str);
         let lost = lost(state, nodes, rabbit_of, gone.collect())?.into_iter();
-        // Somebody may have decided it before, and not have seen it carried out.
+        // A coordinator may have written the loss before, and ended before the state was forced.
         after.lost.extend(lost.filter(|one| !self.lost.iter().any(|old| old.node == one.node)));
         let names: Vec<&str> = after.lost.iter().map(|one| one.node.as_str()).collect();
         let rabbits = names.iter().filter_map(|name| rabbit_of.get(*name)).map(String::as_str);
-        held_by(workflow, state, open, &names.iter().copied().chain(rabbits).collect())?;
+        waits_only_for(workflow, state, open, &names.iter().copied().chain(rabbits).collect())?;
         let (count, names) = (names.len(), directive::hostlist::compress(&names));
         if u32::try_from(count).is_ok_and(|count| count <= self.nodes) {
             return Ok(after);
@@ -110,7 +110,7 @@ fn stuck_in(workflow: &Workflow) -> Result<&WorkflowState, String> {
     }
 }
 
-/// Whether storage is made as a whole, or not at all.
+/// Whether a directive's storage spans its rabbits, and is made as a whole or not at all.
 pub(super) fn spans(line: &str) -> bool {
     match command(line) {
         Some(Command::Jobdw(jobdw)) => jobdw.file_system == FileSystem::Lustre,
@@ -124,8 +124,8 @@ pub(super) fn command(line: &str) -> Option<Command> {
     Command::try_from(&line.parse::<Directive>().ok()?).ok()
 }
 
-/// The computes that are not ready, each with the evidence against it or against its rabbit. Whoever else is not ready keeps
-/// the job; `gone` are rabbits whose computes were lost before.
+/// The computes that are not ready, each with the evidence against it or against its rabbit. An error names a node that is
+/// not ready without such evidence; `gone` are rabbits whose computes were lost before.
 fn lost(
     state: &WorkflowState,
     nodes: &[NodeCondition],
@@ -173,8 +173,8 @@ fn lost(
     }
 }
 
-/// Checks that each directive that is not done waits for the lost nodes, and for nobody else.
-fn held_by(
+/// Checks that each directive that is not done waits for lost nodes only.
+fn waits_only_for(
     workflow: &Workflow,
     state: &WorkflowState,
     open: &BTreeMap<u32, BTreeSet<String>>,

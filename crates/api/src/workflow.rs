@@ -306,18 +306,4 @@ pub struct WorkflowTokenSecret {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn states_follow_each_other() {
-        let mut state = &WorkflowState::Proposal;
-        let mut seen = vec![state.as_str()];
-        while let Some(next) = state.next() {
-            seen.push(next.as_str());
-            state = next;
-        }
-        assert_eq!(seen, WorkflowState::VALUES);
-        assert_eq!(WorkflowState::from("later").next(), None);
-    }
-}
+mod tests;

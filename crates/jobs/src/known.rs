@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use proto::v1::job_state::{Knowledge, Place};
+use proto::v1::job_state::{Assignment, Knowledge};
 use proto::v1::{JobName, JobState};
 use tokio::sync::{Notify, watch};
 
@@ -237,13 +237,13 @@ impl State {
         let key = workflow.key();
         let computes = self.computes.get(&key).map(|computes| &computes.names);
         if computes.is_some_and(|names| names.contains(node)) {
-            return (known(workflow, Place::Here), false);
+            return (known(workflow, Assignment::Assigned), false);
         }
         if !has_reached(&workflow.state.desired_state, PRE_RUN) {
-            return (known(workflow, Place::Unassigned), false);
+            return (known(workflow, Assignment::Unassigned), false);
         }
         if self.looked.get(&key).is_some_and(|looked| *looked >= ticket.0) {
-            return (known(workflow, Place::Elsewhere), false);
+            return (known(workflow, Assignment::AssignedToOthers), false);
         }
         self.wants_list = true;
         self.wants_computes.insert(key);
@@ -271,8 +271,8 @@ fn ambiguous(job: &JobName, several: &[Arc<Workflow>]) -> JobState {
     JobState { knowledge: Knowledge::Ambiguous.into(), why, ..JobState::default() }
 }
 
-fn known(workflow: &Workflow, place: Place) -> JobState {
-    JobState { place: place.into(), ..workflow.state.clone() }
+fn known(workflow: &Workflow, assignment: Assignment) -> JobState {
+    JobState { assignment: assignment.into(), ..workflow.state.clone() }
 }
 
 /// Whether resourceVersion `left` is earlier than `right`: decimal numbers that grow; anything else is never earlier.

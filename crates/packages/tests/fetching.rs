@@ -7,7 +7,7 @@ use std::{
     io::Write,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, mpsc::Sender},
     time::{Duration, Instant},
 };
 
@@ -120,13 +120,19 @@ async fn a_file_of_a_server_is_there_once_whole_and_for_everybody() {
     assert_eq!((server.asked(), node.left("fetching"), node.left("ready")), (1, 0, 1));
 }
 
-#[tokio::test]
-async fn two_runs_at_once_fetch_it_once_and_the_last_removes_it() {
+/// A server that answers once the first value is dropped.
+fn held_server() -> (Sender<()>, FileServer) {
     let (let_go, held) = hold();
     let server = FileServer::new(move |_, stream| {
         held();
         give(stream, DATA.len(), DATA);
     });
+    (let_go, server)
+}
+
+#[tokio::test]
+async fn two_runs_at_once_fetch_it_once_and_the_last_removes_it() {
+    let (let_go, server) = held_server();
     let node = Node::new();
     let package = package(DATA, &server.url());
     assert!(matches!(node.look(RUN, &package), Progress::Awaited(_)));
@@ -144,11 +150,7 @@ async fn two_runs_at_once_fetch_it_once_and_the_last_removes_it() {
 
 #[tokio::test]
 async fn one_that_goes_does_not_stop_what_another_waits_for() {
-    let (let_go, held) = hold();
-    let server = FileServer::new(move |_, stream| {
-        held();
-        give(stream, DATA.len(), DATA);
-    });
+    let (let_go, server) = held_server();
     let node = Node::new();
     let package = package(DATA, &server.url());
     node.look(RUN, &package);

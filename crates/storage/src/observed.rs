@@ -23,7 +23,7 @@ pub use volume::{
     VolumeDevice, VolumeState,
 };
 
-pub use zpool::{DatasetState, FoundPool, PoolHealth, PoolState, Vdev, VdevPlace, Zpool};
+pub use zpool::{DatasetState, FoundPool, PoolHealth, PoolState, Vdev, VdevDevice, Zpool};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::{fmt, path::PathBuf};

@@ -2,6 +2,7 @@
 
 mod children;
 mod containers;
+mod groups;
 mod of_site;
 mod of_workflow;
 mod persistent;

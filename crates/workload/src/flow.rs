@@ -1,6 +1,5 @@
 //! One Workflow: created, asked for states, waited for by watching, and deleted.
 
-use api::workflow::WorkflowStatusKind;
 use api::{Workflow, WorkflowSpec, WorkflowState};
 use apiclient::WatchBackoff;
 use futures::{Stream, StreamExt};
@@ -8,49 +7,12 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch};
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{Api, Client};
 use serde_json::{Value, json};
 use thiserror::Error;
 use tokio::time::{Instant, sleep_until};
 
-/// What the API did not do, and why.
-#[derive(Debug, Error)]
-#[error("{what}")]
-pub struct Refused {
-    /// Such as `create the workflow w`.
-    pub what: String,
-    #[source]
-    pub source: kube::Error,
-}
-
-impl Refused {
-    pub(crate) fn new(what: impl Into<String>, source: kube::Error) -> Self {
-        Self { what: what.into(), source }
-    }
-
-    /// The API's own answer; `None` when it gave none.
-    #[must_use]
-    pub fn answer(&self) -> Option<&kube::core::Status> {
-        match &self.source {
-            kube::Error::Api(status) => Some(status),
-            _ => None,
-        }
-    }
-
-    /// Whether a validating webhook refuses the directives, and not the API who asks.
-    #[must_use]
-    pub fn is_about_directives(&self) -> bool {
-        self.answer().is_some_and(|status| {
-            matches!(status.code, 403 | 422) && status.message.contains("DW directive")
-        })
-    }
-
-    /// Whether somebody else changed the object in the meantime.
-    #[must_use]
-    pub fn is_conflict(&self) -> bool {
-        self.answer().is_some_and(|status| status.code == 409)
-    }
-}
+use crate::{Progress, Refused, progress};
 
 /// Why a state is not reached.
 #[derive(Debug, Error)]
@@ -60,11 +22,11 @@ pub enum Unreached {
     #[error("{0}")]
     Failed(String),
     #[error("somebody has it torn down")]
-    Over,
+    Ending,
     #[error("somebody deleted it")]
-    Gone,
+    Deleted,
     #[error("the watch ended")]
-    Ended,
+    WatchEnded,
 }
 
 /// One Workflow, by its name.
@@ -148,21 +110,21 @@ impl Flow {
         let mut told = String::new();
         loop {
             let seen = tokio::select! {
-                seen = events.next() => seen.ok_or(Unreached::Ended)?,
+                seen = events.next() => seen.ok_or(Unreached::WatchEnded)?,
                 () = sleep_until(deadline) => return Err(Unreached::Late),
             };
             match seen {
                 Seen::Trouble(error) => tell(&format!("{error}; trying again")),
-                Seen::Gone => return Err(Unreached::Gone),
-                Seen::Workflow(workflow) => match coming(&workflow, state) {
-                    Coming::Reached => return Ok(*workflow),
-                    Coming::Failed(message) => return Err(Unreached::Failed(message)),
-                    Coming::Over => return Err(Unreached::Over),
-                    Coming::Waiting(message) if message != told => {
+                Seen::Gone => return Err(Unreached::Deleted),
+                Seen::Workflow(workflow) => match progress(&workflow, state) {
+                    Progress::Reached => return Ok(*workflow),
+                    Progress::Failed(message) => return Err(Unreached::Failed(message)),
+                    Progress::Ending => return Err(Unreached::Ending),
+                    Progress::Waiting(message) if message != told => {
                         tell(&format!("{}: {state}: {message}", self.name));
                         told = message;
                     }
-                    Coming::Waiting(_) => {}
+                    Progress::Waiting(_) => {}
                 },
             }
         }
@@ -195,7 +157,7 @@ impl Flow {
         let mut events = std::pin::pin!(self.events());
         loop {
             tokio::select! {
-                seen = events.next() => match seen.ok_or(Unreached::Ended)? {
+                seen = events.next() => match seen.ok_or(Unreached::WatchEnded)? {
                     Seen::Gone => return Ok(()),
                     Seen::Workflow(_) => {}
                     Seen::Trouble(error) => tell(&format!("{error}; trying again")),
@@ -252,56 +214,6 @@ pub enum Seen {
     Trouble(watcher::Error),
 }
 
-/// How a Workflow is coming along towards a state that was asked for.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Coming {
-    /// It is there, or was: somebody asked for a later one.
-    Reached,
-    Failed(String),
-    Waiting(String),
-    /// Somebody asked for Teardown.
-    Over,
-}
-
-/// How a Workflow is coming along towards a state that was asked for.
-#[must_use]
-pub fn coming(workflow: &Workflow, state: &WorkflowState) -> Coming {
-    if *state != WorkflowState::Teardown && is_ending(workflow) {
-        return Coming::Over;
-    }
-    let place = |state| WorkflowState::ORDER.iter().position(|one| one == state);
-    if place(&workflow.spec.desired_state) > place(state) {
-        return Coming::Reached;
-    }
-    let Some(status) =
-        workflow.status.as_ref().filter(|status| status.state.as_ref() == Some(state))
-    else {
-        return Coming::Waiting("not begun".to_owned());
-    };
-    if status.ready {
-        return Coming::Reached;
-    }
-    let message = if status.message.is_empty() { "no reason is given" } else { &status.message };
-    match &status.status {
-        Some(WorkflowStatusKind::Error) => Coming::Failed(message.to_owned()),
-        _ => Coming::Waiting(message.to_owned()),
-    }
-}
-
-/// Whether a Workflow asked for Teardown already.
-#[must_use]
-pub fn is_ending(workflow: &Workflow) -> bool {
-    workflow.spec.desired_state == WorkflowState::Teardown
-        || workflow.meta().deletion_timestamp.is_some()
-}
-
-/// The name of its Computes, or what the engine will call them.
-#[must_use]
-pub fn computes_of(workflow: &Workflow) -> String {
-    let reference = workflow.status.as_ref().and_then(|status| status.computes.as_ref());
-    reference.and_then(|computes| computes.name.clone()).unwrap_or_else(|| workflow.name_any())
-}
-
 /// A new Workflow in Proposal, of a workload manager's job, for its user and group.
 #[must_use]
 pub fn job(
@@ -324,41 +236,4 @@ pub fn job(
     let mut workflow = Workflow::new(name, spec);
     workflow.metadata.namespace = Some(namespace.to_owned());
     workflow
-}
-
-#[cfg(test)]
-#[expect(clippy::needless_pass_by_value, reason = "json! makes values")]
-mod tests {
-    use super::*;
-
-    fn workflow(status: Value) -> Workflow {
-        serde_json::from_value(json!({
-            "metadata": {"name": "w"},
-            "spec": {"desiredState": "Setup", "wlmID": "w", "jobID": 1, "userID": 0, "groupID": 0, "dwDirectives": []},
-            "status": status,
-        }))
-        .unwrap()
-    }
-
-    #[test]
-    fn a_state_is_reached_when_it_is_ready() {
-        let judge = |status| coming(&workflow(status), &WorkflowState::Setup);
-        let ahead = |desired: &str| {
-            let mut workflow = workflow(json!({"state": "Setup", "ready": true}));
-            workflow.spec.desired_state = desired.into();
-            coming(&workflow, &WorkflowState::Setup)
-        };
-        assert_eq!(ahead("PreRun"), Coming::Reached, "somebody else was quicker");
-        assert_eq!(ahead("Teardown"), Coming::Over);
-        assert_eq!(
-            judge(json!({"state": "Setup", "ready": true, "status": "Completed"})),
-            Coming::Reached
-        );
-        let before = json!({"state": "Proposal", "ready": true, "status": "Completed"});
-        assert_eq!(judge(before), Coming::Waiting("not begun".to_owned()));
-        let error = json!({"state": "Setup", "ready": false, "status": "Error", "message": "DW Directive 0: no"});
-        assert_eq!(judge(error), Coming::Failed("DW Directive 0: no".to_owned()));
-        let later = json!({"state": "Setup", "ready": false, "status": "TransientCondition", "message": "m"});
-        assert_eq!(judge(later), Coming::Waiting("m".to_owned()));
-    }
 }

@@ -4,7 +4,11 @@
 
 mod flow;
 mod gather;
+mod progress;
+mod refused;
 pub mod waits;
 
-pub use flow::{Coming, Flow, Refused, Seen, Unreached, coming, computes_of, is_ending, job};
+pub use flow::{Flow, Seen, Unreached, job};
 pub use gather::{Member, Objects, gather, kinds};
+pub use progress::{Progress, computes_of, is_ending, progress};
+pub use refused::Refused;

@@ -15,7 +15,7 @@ use tokio::task::JoinError;
 use super::Agent;
 use crate::{
     cache::Key,
-    client_mount::reconcile::prepare,
+    client_mount::prepare::prepare,
     node_storage::progress::{self, Progress},
     pass::{Pass, Wrote},
 };
@@ -41,10 +41,7 @@ impl Agent {
         let status_changed = self.status_changed_meanwhile(&key, &pass.wrote);
         let handled = self.take_writes(&key, pass.wrote);
         if let Some(uid) = pass.mounted {
-            self.claims.set_mounted(&uid);
-            if self.mounted.insert(uid) {
-                self.wake(self.cache.waiting_containers());
-            }
+            self.set_mounted(uid);
         }
         self.dropped_gone(&pass.gone);
         // The object is about to go, or its unmount fails because its path is unknown: let the clean-up find the rest.
@@ -52,7 +49,6 @@ impl Agent {
             self.clean_up.request_again();
         }
         if let Some(uid) = pass.unmounted {
-            self.mounted.remove(&uid);
             self.unmounted(&uid);
         }
         for woken in pass.wakes {
@@ -68,12 +64,19 @@ impl Agent {
         }
         self.queue.finished(&key, pass.retry, Instant::now());
         if let Some(at) = pass.again {
-            let wait = at.duration_since(Timestamp::now()).unsigned_abs();
-            let wait = if at > Timestamp::now() { wait } else { Duration::ZERO };
+            let wait = Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default();
             self.queue.wake_at(&key, Instant::now() + wait, Instant::now());
         }
         if status_changed {
             self.report_again(&key);
+        }
+    }
+
+    /// Containers may wait for the mounts of this ClientMount.
+    fn set_mounted(&mut self, uid: String) {
+        self.claims.set_mounted(&uid);
+        if self.mounted.insert(uid) {
+            self.wake(self.cache.waiting_containers());
         }
     }
 
@@ -152,6 +155,7 @@ impl Agent {
 
     /// Nothing is left on the node of this ClientMount: wakes the objects that waited for that.
     fn unmounted(&mut self, uid: &str) {
+        self.mounted.remove(uid);
         let waited = self.cache.vanished(uid).cloned();
         self.cache.forget_vanished(uid);
         if let Some(object) = waited {

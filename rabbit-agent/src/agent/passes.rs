@@ -15,7 +15,7 @@ use crate::{
     client_mount,
     client_mount::{
         computes::Computes,
-        reconcile::{Prepared, prepare, prepare_for},
+        prepare::{Prepared, prepare, prepare_for},
         start::may_run_beside_sweep,
     },
     container, lustre_mgt, node, node_storage,

@@ -1,17 +1,14 @@
-//! Which objects each event wakes.
+//! Which objects an event wakes, by what they wait for.
 
 use std::sync::Arc;
 
 use api::{
-    ClientMount, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfNodeStorageStatus,
-    NnfStorageProfile, NodeContainers, RabbitLabels, SystemConfiguration,
-    names::{NNF_NODE, finalizer},
+    ClientMount, NnfNodeBlockStorage, NnfNodeStorage, NnfNodeStorageStatus,
     nnf_node_storage::{FileSystemType, NnfStorageHealth},
 };
-use controller::{Change, Store, has_finalizer};
 use kube::ResourceExt;
 
-use super::{Cache, Cached, Key, Wake, block_name, refers_to};
+use super::{Cache, Cached, Key, Wake, refers_to};
 use crate::fence::is_shared;
 
 impl Cache {
@@ -49,7 +46,7 @@ impl Cache {
     }
 
     /// ClientMounts that are not ready, or failed, and match `concerned`.
-    fn waiting_mounts(&self, concerned: impl Fn(&ClientMount) -> bool) -> Vec<Wake> {
+    pub(super) fn waiting_mounts(&self, concerned: impl Fn(&ClientMount) -> bool) -> Vec<Wake> {
         let undone = |mount: &ClientMount| {
             mount.status.as_ref().is_none_or(|status| !status.all_ready || status.error.is_some())
         };
@@ -66,7 +63,10 @@ impl Cache {
 
     /// NnfNodeStorages that are not ready, failed or degraded, and match `concerned`. Lustre targets always count: the
     /// agent mounts them again when their devices are back after a restart.
-    fn waiting_storages(&self, concerned: impl Fn(&NnfNodeStorage) -> bool) -> Vec<Wake> {
+    pub(super) fn waiting_storages(
+        &self,
+        concerned: impl Fn(&NnfNodeStorage) -> bool,
+    ) -> Vec<Wake> {
         let undone = |storage: &NnfNodeStorage| {
             let whole = |status: &NnfNodeStorageStatus| {
                 let is_degraded = status.health == Some(NnfStorageHealth::Degraded);
@@ -82,224 +82,10 @@ impl Cache {
     }
 }
 
-fn related<K: Cached>(object: &Arc<K>) -> Option<Wake> {
+pub(super) fn related<K: Cached>(object: &Arc<K>) -> Option<Wake> {
     object.key().map(Wake::Related)
 }
 
-fn has_failed(block: &&Arc<NnfNodeBlockStorage>) -> bool {
+pub(super) fn has_failed(block: &&Arc<NnfNodeBlockStorage>) -> bool {
     block.status.as_ref().is_some_and(|status| status.error.is_some())
-}
-
-impl Cached for NnfNodeBlockStorage {
-    fn store(cache: &mut Cache) -> &mut Store<Self> {
-        &mut cache.block_storages
-    }
-
-    fn key(&self) -> Option<Key> {
-        Some(Key::BlockStorage(self.name_any()))
-    }
-
-    /// The storages and mounts on it wait for its devices; allocations that found no room wait for others to be
-    /// deleted.
-    fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
-        let Some(object) = change.object() else { return Vec::new() };
-        let mut wakes = Vec::new();
-        let status =
-            |object: &Option<Arc<Self>>| object.as_ref().and_then(|object| object.status.clone());
-        if status(&change.old) != status(&change.new) || change.to_act_on() {
-            let name = object.name_any();
-            wakes.extend(cache.waiting_storages(|storage| block_name(storage) == name));
-            wakes.extend(cache.waiting_mounts(|mount| refers_to(mount, &name)));
-        }
-        let held = |block: &Option<Arc<Self>>| {
-            block.as_ref().is_some_and(|block| has_finalizer(&**block, finalizer::NNF_NODE_STORAGE))
-        };
-        if held(&change.old) && change.new.is_some() && !held(&change.new) {
-            // The NnfNodeStorages on it put the finalizer on again.
-            let name = object.name_any();
-            let storages = cache.node_storages.iter().filter(|storage| block_name(storage) == name);
-            wakes.extend(storages.filter_map(related));
-        }
-        if change.new.is_none() {
-            let failed = cache.block_storages.iter().filter(has_failed);
-            wakes.extend(failed.filter_map(related));
-            wakes.push(Wake::Related(Key::Node));
-        }
-        wakes
-    }
-
-    fn same_status(&self, other: &Self) -> bool {
-        self.status == other.status
-    }
-}
-
-impl Cached for NnfNodeStorage {
-    fn store(cache: &mut Cache) -> &mut Store<Self> {
-        &mut cache.node_storages
-    }
-
-    fn key(&self) -> Option<Key> {
-        Some(Key::NodeStorage(self.name_any()))
-    }
-
-    /// Mounts wait for their file systems.
-    fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
-        let Some(object) = change.object() else { return Vec::new() };
-        let mut wakes = Vec::new();
-        let ready = |object: &Option<Arc<Self>>| {
-            object
-                .as_ref()
-                .and_then(|object| object.status.as_ref())
-                .is_some_and(|status| status.ready)
-        };
-        if !ready(&change.old) && ready(&change.new) {
-            let name = object.name_any();
-            wakes.extend(cache.waiting_mounts(|mount| refers_to(mount, &name)));
-        }
-        if change.new.is_none() {
-            wakes.push(Wake::Related(Key::BlockStorage(block_name(object))));
-        }
-        wakes
-    }
-
-    fn same_status(&self, other: &Self) -> bool {
-        self.status == other.status
-    }
-}
-
-impl Cached for ClientMount {
-    fn store(cache: &mut Cache) -> &mut Store<Self> {
-        &mut cache.client_mounts
-    }
-
-    fn key(&self) -> Option<Key> {
-        Some(Key::ClientMount(self.name_any()))
-    }
-
-    /// When a ClientMount disappears, or is replaced by another of its name, while it carries our finalizer, the agent
-    /// cleans up after it. Without the finalizer nothing was mounted, but its mount points were claimed.
-    fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
-        let mut wakes = Vec::new();
-        if let Some(object) = change.object() {
-            wakes.extend(cache.deleted_storages_of(object));
-        }
-        if let (Some(old), Some(new)) = (&change.old, &change.new)
-            && old.uid() == new.uid()
-            && (&old.spec, old.labels()) != (&new.spec, new.labels())
-        {
-            cache.altered.push((Arc::clone(old), Arc::clone(new)));
-        }
-        if let Some(old) = &change.old
-            && change.new.as_ref().is_none_or(|new| new.uid() != old.uid())
-        {
-            let uid = old.uid().unwrap_or_default();
-            if has_finalizer(&**old, finalizer::CLIENT_MOUNT) {
-                cache.vanished.insert(uid.clone(), Arc::clone(old));
-                wakes.push(Wake::Related(Key::Vanished(uid)));
-            } else {
-                wakes.push(Wake::Deleted(old.name_any(), uid));
-            }
-        }
-        wakes
-    }
-
-    fn same_status(&self, other: &Self) -> bool {
-        self.status == other.status
-    }
-}
-
-impl Cached for NnfNode {
-    fn store(cache: &mut Cache) -> &mut Store<Self> {
-        &mut cache.nodes
-    }
-
-    fn key(&self) -> Option<Key> {
-        (self.name_any() == NNF_NODE).then_some(Key::Node)
-    }
-
-    fn same_status(&self, other: &Self) -> bool {
-        let own = |object: &Self| {
-            let mut status = object.status.clone().unwrap_or_default();
-            // Other programs write these two fields.
-            status.fenced = false;
-            status.lnet_nid.clear();
-            status
-        };
-        own(self) == own(other)
-    }
-}
-
-impl Cached for NnfLustreMgt {
-    fn store(cache: &mut Cache) -> &mut Store<Self> {
-        &mut cache.lustre_mgts
-    }
-
-    fn key(&self) -> Option<Key> {
-        Some(Key::LustreMgt(self.name_any()))
-    }
-
-    fn same_status(&self, other: &Self) -> bool {
-        self.status == other.status
-    }
-}
-
-impl Cached for NodeContainers {
-    fn store(cache: &mut Cache) -> &mut Store<Self> {
-        &mut cache.containers
-    }
-
-    fn key(&self) -> Option<Key> {
-        Some(Key::Containers(self.name_any()))
-    }
-
-    fn same_status(&self, other: &Self) -> bool {
-        self.status == other.status
-    }
-}
-
-impl Cached for NnfStorageProfile {
-    fn store(cache: &mut Cache) -> &mut Store<Self> {
-        &mut cache.profiles
-    }
-
-    fn key(&self) -> Option<Key> {
-        None
-    }
-
-    /// A changed profile does not change what is done; it wakes what waits for the profile.
-    fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
-        let (Some(new), true) = (
-            &change.new,
-            change.old.as_ref().map(|profile| profile.data())
-                != change.new.as_ref().map(|profile| profile.data()),
-        ) else {
-            return Vec::new();
-        };
-        let (name, namespace) = (new.name_any(), new.namespace().unwrap_or_default());
-        let names = |named: Option<api::names::ProfileRef<'_>>| {
-            named.is_some_and(|profile| profile.name == name && profile.namespace == namespace)
-        };
-        let mut wakes = cache.waiting_storages(|storage| names(storage.pinned_profile()));
-        wakes.extend(cache.waiting_mounts(|mount| names(mount.pinned_profile())));
-        wakes
-    }
-}
-
-impl Cached for SystemConfiguration {
-    fn store(cache: &mut Cache) -> &mut Store<Self> {
-        &mut cache.systems
-    }
-
-    fn key(&self) -> Option<Key> {
-        None
-    }
-
-    /// Slots decide which computes get access, and the NnfNode shows them.
-    fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
-        if !change.to_act_on() {
-            return Vec::new();
-        }
-        let blocks = cache.block_storages.iter().filter_map(related);
-        blocks.chain([Wake::Related(Key::Node)]).collect()
-    }
 }

@@ -95,17 +95,20 @@ pub(super) async fn add(
         }
         Err(error) => {
             units.trees.retain(|tree| !unnamed.iter().any(|mount| mount.tree == tree.root));
-            let forbidden = matches!(&error, kube::Error::Api(status) if status.code == 403);
-            let remedy =
-                if forbidden { ": bind the ClusterRole warren-index-links to it" } else { "" };
-            pass.failures.push(format!(
-                "{}: this rabbit cannot list its computes' ClientMounts, and links to their allocations stay as they are: {}{remedy}",
-                describe(object),
-                plain(&error)
-            ));
+            pass.failures.push(unlisted(object, &error));
             pass.retry = pass.retry.min(Retry::Later);
         }
     }
+}
+
+fn unlisted(object: &ClientMount, error: &kube::Error) -> String {
+    let forbidden = matches!(error, kube::Error::Api(status) if status.code == 403);
+    let remedy = if forbidden { ": bind the ClusterRole warren-index-links to it" } else { "" };
+    format!(
+        "{}: this rabbit cannot list its computes' ClientMounts, and links to their allocations stay as they are: {}{remedy}",
+        describe(object),
+        plain(error)
+    )
 }
 
 fn unnamed_mounts<'a>(object: &'a ClientMount, units: &MountUnits) -> Vec<UnnamedMount<'a>> {

@@ -11,7 +11,7 @@ use api::{ClientMount, NnfNodeStorage};
 use kube::ResourceExt;
 use storage::desired::MountPoint;
 
-use super::reconcile::{former_points, units};
+use super::prepare::{former_points, units};
 use crate::{
     cache::{Cache, Key},
     node_storage::desired::{TemporaryRoot, count},

@@ -1,5 +1,8 @@
 //! The fencer's loop: it reads the directories, and runs one fence per node and any number of nodes side by side.
 
+mod one_node;
+mod open_spool;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
@@ -10,29 +13,17 @@ use std::{
 use daemon::chain;
 use futures::{Stream, StreamExt};
 use storage::desired::NodeName;
-use tokio::{
-    sync::mpsc,
-    task::{JoinHandle, JoinSet},
-};
+use tokio::{sync::mpsc, task::JoinSet};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
-pub(crate) use super::detach::Tools;
-use super::{
-    FenceConfig,
-    answer::{answer_all, finish},
-    barrier::Closed,
-    detach::{detach, not_proved},
-    notify::Watch,
-    request::{FileName, Request},
-    response::Verdict,
-    spool::{Scan, Spool},
+use self::{
+    one_node::fence,
+    open_spool::{OpenSpool, changed},
 };
+pub(crate) use super::detach::Tools;
+use super::{FenceConfig, answer::finish, barrier::Closed, request::FileName, spool::Scan};
 use crate::{status::AgentStatus, watch::Update};
 use daemon::blocking;
-
-/// How long a fence may take before the agent answers that it failed. The sites' agent waits for 60 s, which must
-/// include the acknowledgement to DLM.
-const DETACH_WITHIN: Duration = Duration::from_secs(40);
 
 /// Delay before the agent opens or reads the directories again after a failure: a disk may be mounted late or come
 /// back, and a lack of memory or descriptors may pass.
@@ -60,11 +51,6 @@ pub(crate) struct Fencer {
     logged: BTreeSet<String>,
 }
 
-struct OpenSpool {
-    spool: Spool,
-    watch: Watch,
-}
-
 /// The end of the work on a node's files.
 struct Ended {
     node: NodeName,
@@ -79,27 +65,6 @@ enum Next {
     Changed,
     Ended(Ended),
     Lost(io::Error),
-}
-
-impl OpenSpool {
-    /// Opens the directories, and with `to_make` creates missing ones.
-    fn open(config: &FenceConfig, to_make: bool) -> Result<(Self, Scan), String> {
-        let (requests, responses) = (config.requests.clone(), config.responses.clone());
-        let spool = Spool::open(requests, responses, to_make).map_err(|error| chain(&error))?;
-        // Watch before the scan, so that no change is missed.
-        let watch = Watch::new(&[&spool.requests, &spool.responses])
-            .map_err(|error| format!("watch {}: {error}", spool.requests.display()))?;
-        let scan = spool.scan().map_err(|error| chain(&error))?;
-        Ok((Self { spool, watch }, scan))
-    }
-}
-
-/// Waits for a change in the directories, for ever while they are not open.
-async fn changed(spool: Option<&OpenSpool>) -> io::Result<()> {
-    match spool {
-        Some(open) => open.watch.changed().await,
-        None => std::future::pending().await,
-    }
 }
 
 impl Fencer {
@@ -298,64 +263,6 @@ impl Fencer {
     }
 }
 
-/// Fences one node and answers all its requests. Returns the requests that could not be answered or deleted.
-async fn fence(
-    tools: Arc<Tools>,
-    config: Arc<FenceConfig>,
-    spool: Spool,
-    node: NodeName,
-    requests: Vec<(FileName, Request)>,
-) -> Vec<FileName> {
-    let (served, refused): (Vec<_>, Vec<_>) =
-        requests.into_iter().partition(|(_, request)| request.served().is_ok());
-    let mut left = Vec::new();
-    for asked in refused {
-        let why = asked.1.served().err().map(|error| error.to_string()).unwrap_or_default();
-        left.extend(
-            answer_all(&config, &spool, &node, vec![asked], &not_proved(&node, &why)).await,
-        );
-    }
-    if served.is_empty() {
-        return left;
-    }
-    for (_, request) in &served {
-        log::info!(
-            "{node} is to be fenced, asks {}: {}",
-            request.recorder_node,
-            request.request_id
-        );
-    }
-    let (verdict, late) = detach_in_time(&tools, &node).await;
-    if verdict.is_success() {
-        log::info!("{}", verdict.text());
-    } else {
-        log::error!("{}", verdict.text());
-    }
-    left.extend(answer_all(&config, &spool, &node, served, &verdict).await);
-    if let Some(late) = late {
-        // Wait for the rest: it could detach what a re-admitted node gets later.
-        drop(late.await);
-    }
-    left
-}
-
-/// Runs the fence with a time limit. After the limit it also returns the task that still runs.
-async fn detach_in_time(
-    tools: &Arc<Tools>,
-    node: &NodeName,
-) -> (Verdict, Option<JoinHandle<Verdict>>) {
-    let (used, target) = (Arc::clone(tools), node.clone());
-    let mut detaching = tokio::spawn(async move { detach(&used, &target).await });
-    match tokio::time::timeout(DETACH_WITHIN, &mut detaching).await {
-        Ok(Ok(verdict)) => (verdict, None),
-        Ok(Err(error)) => (not_proved(node, &format!("the fence ended early: {error}")), None),
-        Err(_) => {
-            let why = format!("it did not come to an end within {} s", DETACH_WITHIN.as_secs());
-            (not_proved(node, &why), Some(detaching))
-        }
-    }
-}
-
 fn joined(ended: Result<Ended, tokio::task::JoinError>) -> Ended {
     match ended {
         Ok(ended) => ended,
@@ -364,70 +271,4 @@ fn joined(ended: Result<Ended, tokio::task::JoinError>) -> Ended {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::{fs, path::Path};
-
-    use kube::{Client, client::Body};
-    use storage::{Converger, fake::FakeHost};
-    use tower::service_fn;
-
-    use super::*;
-    use crate::fence::Fences;
-
-    fn fencer(at: &Path) -> Fencer {
-        let node: NodeName = "rabbit-1".parse().unwrap();
-        let roots = storage::desired::AllowedRoots::new(["/mnt/nnf".into()]).unwrap();
-        let no_api = |_: http::Request<Body>| async {
-            Err::<http::Response<Body>, _>(io::Error::from(io::ErrorKind::ConnectionRefused))
-        };
-        let tools = Tools {
-            node: node.clone(),
-            client: Client::new(service_fn(no_api), "default"),
-            converger: Arc::new(Converger::new(Arc::new(FakeHost::new(node, roots)))),
-            fences: Fences::default(),
-        };
-        let config = FenceConfig {
-            requests: at.join("requests"),
-            responses: at.join("responses"),
-            dlm_tool: "dlm_tool".into(),
-            corosync: at.join("corosync.conf"),
-        };
-        Fencer::open(config, tools, AgentStatus::default()).0
-    }
-
-    #[tokio::test]
-    async fn where_no_cluster_is_configured_the_directories_are_tried_once_a_minute() {
-        let directory = tempfile::tempdir().unwrap();
-        let in_the_way = directory.path().join("requests");
-        fs::write(&in_the_way, "").unwrap();
-        let mut closed = fencer(directory.path());
-        assert_eq!(closed.retry_after(), RETRY_AFTER_UNUSED);
-        closed.lost = true;
-        assert_eq!(closed.retry_after(), RETRY_AFTER, "somebody used them");
-        closed.lost = false;
-        fs::write(directory.path().join("corosync.conf"), "").unwrap();
-        assert_eq!(closed.retry_after(), RETRY_AFTER, "a disk may be mounted late");
-
-        fs::remove_file(directory.path().join("corosync.conf")).unwrap();
-        fs::remove_file(in_the_way).unwrap();
-        assert_eq!(fencer(directory.path()).retry_after(), RETRY_AFTER, "they are open");
-    }
-
-    /// The directory is replaced while the agent is busy, and the agent reads before the kernel's event reaches it.
-    #[tokio::test]
-    async fn another_directory_at_the_path_frees_nobody() {
-        let directory = tempfile::tempdir().unwrap();
-        let mut fencer = fencer(directory.path());
-        let responses = directory.path().join("responses");
-        let answer = format!("compute-01-{}.json", crate::fence::request::tests::ID);
-        fs::write(responses.join(answer), r#"{"success": true}"#).unwrap();
-        fencer.check().await;
-        assert_eq!(fencer.tools.fences.fenced().len(), 1);
-
-        fs::rename(&responses, directory.path().join("elsewhere")).unwrap();
-        fs::create_dir(&responses).unwrap();
-        fencer.check().await;
-        assert_eq!(fencer.tools.fences.fenced().len(), 1, "its answer was taken away");
-        assert!(fencer.spool.is_none() && fencer.unreadable.is_some());
-    }
-}
+mod tests;

@@ -12,8 +12,8 @@ use api::{
 pub use error::NodeStorageError;
 use storage::{
     desired::{
-        AllocationId, AllowedRoots, FileSystem, FileSystemId, FileSystemKind, HookPoint, HookScope,
-        MountPoint, MountPointError, NamespaceId, ObjectUid, Volume, VolumeLayer,
+        AllocationId, AllowedRoots, FileSystem, FileSystemId, FileSystemKind, Hook, HookPoint,
+        HookScope, MountPoint, MountPointError, NamespaceId, ObjectUid, Volume, VolumeLayer,
     },
     template::SiteCommandError,
 };
@@ -147,10 +147,25 @@ impl Builder<'_> {
             MountPoint::parse(&asked, &temporary.roots).map_err(NodeStorageError::Temporary)?;
         let scope = HookScope::file_system(&id);
         let rabbit = &self.lines.file_system_commands.rabbit_commands;
-        let setup = &self.lines.user_commands;
         let raw = self.kind == FileSystemKind::Raw;
         let root = format!("data.{}", self.field);
         let lines = Lines { profile: self.profile, root: &root, variables: &variables };
+        let hooks = self.hooks(&scope, &lines)?;
+        let mkfs = if raw { "" } else { &rabbit.mkfs };
+        Ok(FileSystem {
+            id,
+            kind: self.kind,
+            mkfs: lines.line("fileSystemCommands.rabbitCommands.mkfs", mkfs)?,
+            hooks,
+            mount: lines.line("fileSystemCommands.rabbitCommands.mount", &rabbit.mount)?,
+            volume,
+            temporary,
+        })
+    }
+
+    fn hooks(&self, scope: &HookScope, lines: &Lines<'_>) -> Result<Vec<Hook>, NodeStorageError> {
+        let setup = &self.lines.user_commands;
+        let raw = self.kind == FileSystemKind::Raw;
         let mut hooks = Vec::new();
         for (phase, asked) in [
             (HookPoint::PostActivate, &setup.post_activate),
@@ -162,19 +177,10 @@ impl Builder<'_> {
             // These two see a mounted file system.
             if !raw || !matches!(phase, HookPoint::PostSetup | HookPoint::PreTeardown) {
                 let name = format!("userCommands.{}", phase.as_str());
-                hooks.extend(lines.hooks(&scope, phase, &name, asked)?);
+                hooks.extend(lines.hooks(scope, phase, &name, asked)?);
             }
         }
-        let mkfs = if raw { "" } else { &rabbit.mkfs };
-        Ok(FileSystem {
-            id,
-            kind: self.kind,
-            mkfs: lines.line("fileSystemCommands.rabbitCommands.mkfs", mkfs)?,
-            hooks,
-            mount: lines.line("fileSystemCommands.rabbitCommands.mount", &rabbit.mount)?,
-            volume,
-            temporary,
-        })
+        Ok(hooks)
     }
 
     fn volume(

@@ -124,7 +124,7 @@ mod tests {
     use serde_json::json;
 
     use storage::observed::{
-        DatasetState, LogicalVolume, LvmReport, LvmState, PoolHealth, PoolState, Vdev, VdevPlace,
+        DatasetState, LogicalVolume, LvmReport, LvmState, PoolHealth, PoolState, Vdev, VdevDevice,
         VolumeGroup, VolumeState, Zpool,
     };
 
@@ -181,14 +181,14 @@ mod tests {
     /// zpool(8) reports some pools as `ONLINE` that have lost a device, and for a while the device as well.
     #[test]
     fn a_pool_that_lost_a_device_is_degraded_whatever_it_is_called() {
-        let seen = |state: &str, place, health| {
-            let vdevs = vec![Vdev { name: "77".into(), state: state.into(), place }];
+        let seen = |state: &str, device, health| {
+            let vdevs = vec![Vdev { name: "77".into(), state: state.into(), device }];
             let (name, dataset) = ("pool".into(), DatasetState::Whole);
             let imported = Some(Zpool { name, health, vdevs, resilvered: None, dataset });
             let zpool = Some(PoolState { imported, ..PoolState::default() });
             of_pool(&Observed { zpool, ..Observed::default() })
         };
-        let (here, gone) = (|| VdevPlace::Strange, || VdevPlace::Gone);
+        let (here, gone) = (|| VdevDevice::Foreign, || VdevDevice::Missing);
         assert_eq!(seen("ONLINE", here(), PoolHealth::Online), NnfStorageHealth::Healthy);
         assert_eq!(seen("ONLINE", gone(), PoolHealth::Online), NnfStorageHealth::Degraded);
         assert_eq!(seen("UNAVAIL", gone(), PoolHealth::Online), NnfStorageHealth::Degraded);

@@ -7,18 +7,14 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use serde_json::json;
 use tests::{
-    cluster::patience,
     fixture::Fixture,
     podman::Podman,
-    program::{binary, plant, until},
-    workflow::Flow,
+    program::{binary, plant},
+    workflow::{Flow, RABBITS},
 };
 
-/// Each rabbit with its compute.
-const RABBITS: [(&str, &str); 2] = [("rabbit-1", "compute-1"), ("rabbit-2", "compute-2")];
-/// Their addresses.
+/// The addresses of the rabbits.
 const ADDRESSES: [&str; 2] = ["10.77.0.1/24", "10.77.0.2/24"];
 const HOSTS: &str = "127.0.0.1\tlocalhost\n10.77.0.1\trabbit-1\n10.77.0.2\trabbit-2\n";
 
@@ -60,26 +56,7 @@ impl Scene {
         let cluster = &mut self.flow.fixture.run.cluster;
         cluster.stop_one("rabbit-1")?;
         cluster.start_node("rabbit-1")?;
-        let mut system = cluster.chassis().system_configuration();
-        system["spec"]["storageNodes"] = RABBITS
-            .map(|(rabbit, compute)| {
-                let access = json!([{"name": compute, "index": 0}]);
-                json!({"type": "Rabbit", "name": rabbit, "computesAccess": access})
-            })
-            .into();
-        let namespace =
-            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "rabbit-2"}});
-        self.flow.fixture.run.apply("system", &[namespace, system])?;
-        self.flow.fixture.run.cluster.add_rabbit("rabbit-2")?;
-        self.flow.fixture.run.cluster.move_to_other_rabbit("compute-2")?;
-        for (rabbit, _) in RABBITS {
-            until("both rabbits to be Ready", patience(), || {
-                let storage = self.flow.object("storage", rabbit, "default")?;
-                ensure!(storage["status"]["status"] == "Ready", "not yet: {storage}");
-                Ok(())
-            })?;
-        }
-        Ok(())
+        self.flow.add_second_rabbit()
     }
 
     /// What has an agent find its network, its podman and the other rabbit.

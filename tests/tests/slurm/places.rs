@@ -3,18 +3,16 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, ensure};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tests::{
     cluster::patience,
     gate,
     program::until,
     slurm::{Commands, Scripts, Slurm},
-    workflow::Flow,
+    workflow::{Flow, RABBITS},
 };
 
 use super::XFS;
-
-const RABBITS: [(&str, &str); 2] = [("rabbit-1", "compute-1"), ("rabbit-2", "compute-2")];
 
 #[test]
 fn storage_lands_on_the_rabbits_of_the_nodes_of_a_job() -> anyhow::Result<()> {
@@ -22,34 +20,13 @@ fn storage_lands_on_the_rabbits_of_the_nodes_of_a_job() -> anyhow::Result<()> {
         return Ok(());
     }
     let mut flow = Flow::new(2, "unused")?;
-    two_rabbits(&mut flow)?;
+    flow.add_second_rabbit()?;
     let slurm = Slurm::on(flow, Scripts::Warren, "")?;
     for (rabbit, compute) in RABBITS {
         lands_on(&slurm, &[compute], &[rabbit])?;
     }
     lands_on(&slurm, &["compute-1", "compute-2"], &["rabbit-1", "rabbit-2"])?;
     slurm.end()
-}
-
-/// Gives the second compute a rabbit of its own.
-fn two_rabbits(flow: &mut Flow) -> anyhow::Result<()> {
-    let mut system = flow.fixture.run.cluster.chassis().system_configuration();
-    system["spec"]["storageNodes"] = RABBITS
-        .map(|(rabbit, compute)| {
-            let access = json!([{"name": compute, "index": 0}]);
-            json!({"type": "Rabbit", "name": rabbit, "computesAccess": access})
-        })
-        .into();
-    let namespace =
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "rabbit-2"}});
-    flow.fixture.run.apply("system", &[namespace, system])?;
-    flow.fixture.run.cluster.add_rabbit("rabbit-2")?;
-    flow.fixture.run.cluster.move_to_other_rabbit("compute-2")?;
-    until("the second rabbit to be Ready", patience(), || {
-        let storage = flow.object("storage", "rabbit-2", "default")?;
-        ensure!(storage["status"]["status"] == "Ready", "not yet: {storage}");
-        Ok(())
-    })
 }
 
 /// Each node of the job writes; the namespaces of allocations are those of the rabbits.

@@ -84,11 +84,11 @@ impl Drive {
         let name = self.name();
         let failure = match self.flow.reach(state, Instant::now() + patience, tell).await {
             Ok(workflow) => return Ok(workflow),
-            Err(over @ (Unreached::Gone | Unreached::Over)) => {
+            Err(over @ (Unreached::Deleted | Unreached::Ending)) => {
                 let what = format!("the workflow {name}: {over}");
                 return Err(Failure::new(Exit::Failed, what));
             }
-            Err(ended @ Unreached::Ended) => {
+            Err(ended @ Unreached::WatchEnded) => {
                 return Err(Failure::new(Exit::Retryable, ended.to_string()));
             }
             Err(Unreached::Failed(message)) => {
@@ -115,7 +115,9 @@ impl Drive {
         let tell = |text: &str| self.output.progress(text);
         match self.flow.gone(Instant::now() + patience, tell).await {
             Ok(()) => Ok(()),
-            Err(ended @ Unreached::Ended) => Err(Failure::new(Exit::Retryable, ended.to_string())),
+            Err(ended @ Unreached::WatchEnded) => {
+                Err(Failure::new(Exit::Retryable, ended.to_string()))
+            }
             Err(_) => {
                 let after = humantime::format_duration(patience);
                 let what = format!("the workflow {} is not gone after {after}", self.name());

@@ -4,10 +4,13 @@ use agent::{
     desired::Goal as MountGoal,
     error::Failure,
     received::ReceivedMount,
-    reconcile::{Failed, MountOutcome},
+    reconcile::{Failed, MountOutcome, Outcome},
     testing::Chassis,
 };
-use api::{NoProfile, client_mount::ClientMountInfoStatus};
+use api::{
+    ClientMountStatus, NoProfile,
+    client_mount::{ClientMountInfoStatus, MountState},
+};
 use proto::v1::{Directive, job_name::Name};
 
 use super::*;
@@ -43,7 +46,7 @@ fn workflow(desired: &str, mounts: Vec<JobMount>) -> JobState {
         workflow: "w".to_owned(),
         namespace: "default".to_owned(),
         desired_state: desired.to_owned(),
-        place: Place::Here.into(),
+        assignment: Assignment::Assigned.into(),
         directives: vec![Directive { index: 0, text: "#DW jobdw type=xfs name=a-b".to_owned() }],
         mounts,
         ..JobState::default()
@@ -107,8 +110,8 @@ fn a_mount_is_done_when_node_and_api_agree() {
     let unknown = JobState { knowledge: Knowledge::Unknown.into(), ..JobState::default() };
     let ambiguous = JobState { knowledge: Knowledge::Ambiguous.into(), ..JobState::default() };
     let nowhere = JobState { directives: Vec::new(), ..none() };
-    let elsewhere = JobState { place: Place::Elsewhere.into(), ..none() };
-    let unassigned = JobState { place: Place::Unassigned.into(), ..none() };
+    let elsewhere = JobState { assignment: Assignment::AssignedToOthers.into(), ..none() };
+    let unassigned = JobState { assignment: Assignment::Unassigned.into(), ..none() };
     let broken = JobState { status: "Error".to_owned(), ..none() };
     let deleting = JobState { deleting: true, ..here(stored("mounted", good())) };
     let ready = || Some(done(MountGoal::Mounted));
@@ -237,7 +240,10 @@ fn an_unmount_is_done_when_the_job_has_ended_and_nothing_is_left() {
         "3?",
         "ClientMounts may still be created"
     );
-    let elsewhere = JobState { place: Place::Elsewhere.into(), ..workflow("PreRun", Vec::new()) };
+    let elsewhere = JobState {
+        assignment: Assignment::AssignedToOthers.into(),
+        ..workflow("PreRun", Vec::new())
+    };
     assert_eq!(short(&judged(Goal::Unmounted, Some(&elsewhere), &[])), "0");
 }
 

@@ -41,7 +41,7 @@ impl Job {
         }
     }
 
-    /// Has what is going on, or begins now, done in a hurry.
+    /// Asks for Teardown in a hurry, also of a teardown that has begun.
     ///
     /// # Errors
     /// When the API refuses it or does not answer.
@@ -71,7 +71,7 @@ impl Job {
     pub(in crate::workloads) async fn remove(&self, mut workflow: Workflow, limit: Limit) -> Ended {
         let target = WorkflowState::Teardown;
         let record = loop {
-            // Who finds it torn down already has set no deadline yet.
+            // A call that finds the Workflow torn down has set no deadline yet.
             if let Some((written, record)) = self.ask(&workflow, None, &target, limit).await? {
                 workflow = written;
                 break record;
@@ -83,12 +83,12 @@ impl Job {
         };
         self.flow.delete(workflow.uid()).await.map_err(|error| refused(&error))?;
         if !limit.waits {
-            return Ok((workflow, Ending::Asked));
+            return Ok((workflow, Ending::Requested));
         }
         tokio::select! {
             gone = self.flow.gone(moment(record.due), |_| {}) => match gone {
                 Ok(()) => Ok((workflow, Ending::Done)),
-                Err(Unreached::Ended) => Err(Status::unavailable("the watch ended; call again")),
+                Err(Unreached::WatchEnded) => Err(Status::unavailable("the watch ended; call again")),
                 Err(_) => Ok((workflow, Ending::Late(record))),
             },
             status = self.stopped() => Err(status),

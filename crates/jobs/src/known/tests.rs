@@ -52,7 +52,7 @@ async fn nobody_hears_that_a_job_does_not_exist_before_the_api_was_asked_since()
     assert_eq!(jobs.state(&job("7"), "n1", late).knowledge(), Knowledge::Uncertain);
     look(&jobs, vec![workflow("w", "7", "Setup", 9)], &[]).await;
     let known = jobs.state(&job("7"), "n1", late);
-    assert_eq!((known.knowledge(), known.place()), (Knowledge::Known, Place::Unassigned));
+    assert_eq!((known.knowledge(), known.assignment()), (Knowledge::Known, Assignment::Unassigned));
 }
 
 #[tokio::test]
@@ -62,12 +62,16 @@ async fn a_node_is_none_of_the_computes_only_when_the_api_says_so() {
     let ticket = jobs.ask();
     assert_eq!(jobs.state(&job("7"), "n1", ticket).knowledge(), Knowledge::Uncertain);
     look(&jobs, Vec::new(), &["n2", "n3"]).await;
-    assert_eq!(jobs.state(&job("7"), "n1", ticket).place(), Place::Elsewhere);
-    assert_eq!(jobs.state(&job("7"), "n2", ticket).place(), Place::Here);
+    assert_eq!(jobs.state(&job("7"), "n1", ticket).assignment(), Assignment::AssignedToOthers);
+    assert_eq!(jobs.state(&job("7"), "n2", ticket).assignment(), Assignment::Assigned);
     jobs.apply_computes(key("w"), computes(&["n1"], 60));
-    assert_eq!(jobs.state(&job("7"), "n1", ticket).place(), Place::Here);
+    assert_eq!(jobs.state(&job("7"), "n1", ticket).assignment(), Assignment::Assigned);
     jobs.apply_computes(key("w"), computes(&["n2"], 50));
-    assert_eq!(jobs.state(&job("7"), "n1", ticket).place(), Place::Here, "an old reading");
+    assert_eq!(
+        jobs.state(&job("7"), "n1", ticket).assignment(),
+        Assignment::Assigned,
+        "an old reading"
+    );
 }
 
 #[tokio::test]

@@ -1,60 +1,15 @@
 //! CustomResourceDefinition objects: checked, completed with the status that says they are served, compiled into definitions.
 
-use super::{Column, Definition, NameRule, Registry, Selectable, Version, builtin};
+mod written;
+
+pub(super) use written::Spec;
+
+use super::{Definition, Registry};
 use crate::object::{Object, now};
-use crate::schema::Schema;
 use crate::status::Cause;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
-
-/// `spec` of a CRD. What is not here is not acted on.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Spec {
-    group: String,
-    scope: String,
-    names: Names,
-    conversion: Value,
-    versions: Vec<WrittenVersion>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Names {
-    plural: String,
-    singular: String,
-    kind: String,
-    list_kind: String,
-    short_names: Vec<String>,
-    categories: Vec<String>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct WrittenVersion {
-    name: String,
-    served: bool,
-    storage: bool,
-    deprecated: bool,
-    deprecation_warning: Option<String>,
-    schema: Value,
-    subresources: Value,
-    additional_printer_columns: Vec<WrittenColumn>,
-    selectable_fields: Vec<WrittenColumn>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct WrittenColumn {
-    name: String,
-    r#type: String,
-    json_path: String,
-    format: String,
-    description: String,
-    priority: i64,
-}
 
 /// Compiles the definition that a CRD describes, or names every field that asks for what this server does not do.
 pub(crate) fn compile(crd: &Object) -> Result<Definition, Vec<Cause>> {
@@ -62,8 +17,15 @@ pub(crate) fn compile(crd: &Object) -> Result<Definition, Vec<Cause>> {
     drop_nulls(&mut spec);
     let malformed = |error| vec![Cause::invalid_without_value("spec", error)];
     let spec: Spec = serde_json::from_value(spec).map_err(malformed)?;
+    let mut causes = check(crd, &spec);
+    let definition = Definition { terminating: crd.is_deleting(), ..spec.define(&mut causes) };
+    if causes.is_empty() { Ok(definition) } else { Err(causes) }
+}
+
+/// What is wrong with the spec beside its versions' schemas, and with the object's name.
+fn check(crd: &Object, spec: &Spec) -> Vec<Cause> {
     let mut causes = Vec::new();
-    let Spec { group, scope, names, conversion, versions } = &spec;
+    let Spec { group, scope, names, conversion, versions } = spec;
     for (field, value) in [
         ("group", group),
         ("names.plural", &names.plural),
@@ -91,116 +53,7 @@ pub(crate) fn compile(crd: &Object) -> Result<Definition, Vec<Cause>> {
         let why = "must have exactly one version marked as storage version";
         causes.push(Cause::invalid_without_value("spec.versions", why));
     }
-    let definition = Definition { terminating: crd.is_deleting(), ..spec.define(&mut causes) };
-    if causes.is_empty() { Ok(definition) } else { Err(causes) }
-}
-
-impl Spec {
-    /// The definition, as far as it is sound; adds what is wrong with its versions.
-    pub(super) fn define(self, causes: &mut Vec<Cause>) -> Definition {
-        let Self { group, scope, names, versions, .. } = self;
-        let storage = versions.iter().find(|version| version.storage);
-        let storage = storage.map(|version| version.name.clone()).unwrap_or_default();
-        let served = versions.iter().enumerate().filter(|(_, version)| version.served);
-        let mut served: Vec<Version> = served
-            .filter_map(|(index, version)| {
-                version.compile(&format!("spec.versions[{index}]"), &group, &names.kind, causes)
-            })
-            .collect();
-        served.sort_by_key(|version| std::cmp::Reverse(priority(&version.name)));
-        let or = |name: String, default: String| if name.is_empty() { default } else { name };
-        let id = match &*group {
-            "" => names.plural.clone(),
-            group => format!("{}.{group}", names.plural),
-        };
-        Definition {
-            id: id.into(),
-            singular: or(names.singular, names.kind.to_lowercase()),
-            list_kind: or(names.list_kind, format!("{}List", names.kind)),
-            short_names: names.short_names,
-            categories: names.categories,
-            namespaced: scope == "Namespaced",
-            versions: served,
-            storage_version: match &*group {
-                "" => storage,
-                group => format!("{group}/{storage}"),
-            },
-            custom: true,
-            counts_generation: true,
-            unconditional_update: false,
-            terminating: false,
-            name_rule: NameRule::Subdomain,
-            group,
-            plural: names.plural,
-            kind: names.kind,
-        }
-    }
-}
-
-impl WrittenVersion {
-    fn compile(
-        &self,
-        path: &str,
-        group: &str,
-        kind: &str,
-        causes: &mut Vec<Cause>,
-    ) -> Option<Version> {
-        let at = format!("{path}.schema.openAPIV3Schema");
-        let Some(openapi) = self.schema.get("openAPIV3Schema") else {
-            causes.push(Cause::required(at, "schemas are required"));
-            return None;
-        };
-        if self.subresources.get("scale").is_some() {
-            let field = format!("{path}.subresources.scale");
-            causes.push(Cause::forbidden(field, "this server has no scale subresource"));
-        }
-        let mut columns = vec![Column::of_names()];
-        for (index, column) in self.additional_printer_columns.iter().enumerate() {
-            match Column::new(&column.name, &column.r#type, &column.json_path) {
-                Ok(base) => columns.push(Column {
-                    format: column.format.clone(),
-                    description: column.description.clone(),
-                    priority: column.priority,
-                    ..base
-                }),
-                Err(why) => {
-                    let field = format!("{path}.additionalPrinterColumns[{index}].jsonPath");
-                    causes.push(Cause::invalid(field, &json!(column.json_path), why));
-                }
-            }
-        }
-        if columns.len() == 1 {
-            columns = builtin::default_columns();
-        }
-        let mut selectable = Vec::new();
-        for (index, field) in self.selectable_fields.iter().enumerate() {
-            let compiled = Selectable::from_json_path(&field.json_path);
-            if compiled.is_none() {
-                let at = format!("{path}.selectableFields[{index}].jsonPath");
-                let why = "must be a simple path such as .spec.node";
-                causes.push(Cause::invalid(at, &json!(field.json_path), why));
-            }
-            selectable.extend(compiled);
-        }
-        let schema = Schema::compile(openapi).map_err(|error| {
-            let inner = error.path.strip_prefix("openAPIV3Schema").unwrap_or(&error.path);
-            causes.push(Cause::invalid_without_value(format!("{at}{inner}"), error.problem));
-        });
-        let warning = self.deprecation_warning.clone();
-        let deprecation =
-            warning.unwrap_or_else(|| format!("{group}/{} {kind} is deprecated", self.name));
-        Some(Version {
-            group: group.to_owned(),
-            schema: schema.ok()?,
-            openapi: openapi.clone(),
-            has_status: self.subresources.get("status").is_some(),
-            columns,
-            selectable,
-            renames: &[],
-            deprecation: self.deprecated.then_some(deprecation),
-            name: self.name.clone(),
-        })
-    }
+    causes
 }
 
 /// What is wrong with the change of a CRD. Group, scope and names are part of every object's key, so they are immutable
@@ -345,13 +198,4 @@ pub(crate) fn priority(version: &str) -> (u8, u64, u64) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_rank_as_in_kubernetes() {
-        let mut versions = ["v1alpha7", "foo", "v1", "v2beta1", "v1beta2", "v10", "v1alpha11"];
-        versions.sort_by_key(|version| std::cmp::Reverse(priority(version)));
-        assert_eq!(versions, ["v10", "v1", "v2beta1", "v1beta2", "v1alpha11", "v1alpha7", "foo"]);
-    }
-}
+mod tests;

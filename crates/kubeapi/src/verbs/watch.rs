@@ -1,8 +1,12 @@
 //! A watch is a cursor into the log and has no queue: a slow client costs the memory of one chunk, and a client that falls
 //! behind the log gets 410 instead of missing events.
 
+mod options;
+
+use self::options::Start;
+pub(crate) use self::options::WatchOptions;
 use super::Target;
-use super::list::{Selection, invalid_match};
+use super::list::Selection;
 use crate::form::Form;
 use crate::object::Stored;
 use crate::registry::Resource;
@@ -12,7 +16,6 @@ use futures::Stream;
 use hyper::body::Bytes;
 use serde_json::json;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::watch::Receiver;
 use tokio::time::Instant;
 
@@ -20,17 +23,6 @@ use tokio::time::Instant;
 const LOOK: usize = 64;
 /// Bytes of encoded events after which a pass ends.
 const CHUNK: usize = 64 << 10;
-
-/// `metav1.ListOptions` of a watch.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct WatchOptions {
-    pub(crate) selection: Selection,
-    pub(crate) revision: Option<String>,
-    pub(crate) revision_match: Option<String>,
-    pub(crate) bookmarks: bool,
-    pub(crate) send_initial: Option<bool>,
-    pub(crate) timeout: Option<Duration>,
-}
 
 struct Watch {
     shared: Arc<Shared>,
@@ -68,17 +60,6 @@ struct Next {
     same: bool,
 }
 
-/// Where a watch begins.
-enum Start {
-    /// With the objects that there are.
-    Now {
-        initial: bool,
-        /// The revision that the client has seen already.
-        least: u64,
-    },
-    After(u64),
-}
-
 /// Starts a watch.
 /// 400 and 422 for options that make no sense, 504 when the client has seen a later state than there is; a revision that
 /// has expired is answered in the stream, by an ERROR event.
@@ -89,7 +70,7 @@ pub(crate) fn watch(
     form: Form,
     stop: Option<Receiver<bool>>,
 ) -> Result<impl Stream<Item = Bytes> + Send + use<>, Status> {
-    let start = start(&options)?;
+    let start = options.start()?;
     let resource = target.resolve(&shared.read().registry)?;
     options.selection.fields.check(&resource)?;
     let closing = || Status::unavailable("the API server is shutting down");
@@ -117,21 +98,6 @@ pub(crate) fn watch(
     Ok(futures::stream::unfold(watch, |mut watch| async move {
         watch.next().await.map(|bytes| (bytes, watch))
     }))
-}
-
-fn start(options: &WatchOptions) -> Result<Start, Status> {
-    let revision = options.revision.as_deref().map(Status::read_revision).transpose()?;
-    if !matches!(
-        (options.revision_match.as_deref(), options.send_initial),
-        (None, None) | (Some("NotOlderThan"), Some(_))
-    ) {
-        return Err(invalid_match("a watch takes NotOlderThan with sendInitialEvents"));
-    }
-    Ok(match (revision, options.send_initial) {
-        (revision, Some(true)) => Start::Now { initial: true, least: revision.unwrap_or(0) },
-        (None | Some(0), initial) => Start::Now { initial: initial.is_none(), least: 0 },
-        (Some(revision), _) => Start::After(revision),
-    })
 }
 
 impl Watch {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     desired::NamespaceId,
     host::{CommandError, StepError},
-    observed::{BlockDevice, DatasetState, FoundPool, PoolHealth, Vdev, VdevPlace, Zpool},
+    observed::{BlockDevice, DatasetState, FoundPool, PoolHealth, Vdev, VdevDevice, Zpool},
     step::ZfsAction,
 };
 
@@ -73,16 +73,16 @@ impl Pools {
         let pool = self.0.get(name)?;
         let vdev = |id: &NamespaceId| {
             let ours = devices.iter().find(|device| device.namespace == *id);
-            let place = match ours {
-                Some(_) => VdevPlace::Ours(id.clone()),
-                None if is_there(id) => VdevPlace::Strange,
-                None => VdevPlace::Gone,
+            let device = match ours {
+                Some(_) => VdevDevice::Namespace(id.clone()),
+                None if is_there(id) => VdevDevice::Foreign,
+                None => VdevDevice::Missing,
             };
-            let state = if place == VdevPlace::Gone { "UNAVAIL" } else { "ONLINE" };
-            Vdev { name: id.to_string(), state: state.to_owned(), place }
+            let state = if device == VdevDevice::Missing { "UNAVAIL" } else { "ONLINE" };
+            Vdev { name: id.to_string(), state: state.to_owned(), device }
         };
         let vdevs: Vec<_> = pool.members.iter().map(vdev).collect();
-        let health = health(vdevs.iter().filter(|vdev| vdev.place == VdevPlace::Gone).count());
+        let health = health(vdevs.iter().filter(|vdev| vdev.device == VdevDevice::Missing).count());
         let dataset = self.state(dataset);
         Some(Zpool { name: name.to_owned(), health, vdevs, resilvered: None, dataset })
     }

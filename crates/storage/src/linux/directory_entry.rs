@@ -2,6 +2,8 @@
 //!
 //! A user owns the inside of a mount, so nothing trusted is resolved through one (openat2(2), `RESOLVE_*`).
 
+mod leaf;
+
 use std::{
     ffi::{OsStr, OsString},
     fs, io,
@@ -13,18 +15,17 @@ use std::{
     time::Duration,
 };
 
+pub(super) use self::leaf::Leaf;
+use super::bounded;
+use crate::{
+    desired::{MountPoint, Owner},
+    observed::PathState,
+};
 use nix::{
     errno::Errno,
     fcntl::{OFlag, OpenHow, ResolveFlag, openat2},
     sys::stat::{FchmodatFlags, FileStat, Mode, SFlag, fchmodat, fstat, mkdirat},
     unistd::{UnlinkatFlags, unlinkat},
-};
-use rustix::fs::{AtFlags, StatxAttributes, StatxFlags, statx};
-
-use super::{bounded, mount_table};
-use crate::{
-    desired::{MountPoint, Owner},
-    observed::{DeviceNumber, PathState},
 };
 
 /// A name in a directory that is held open, so that nobody can swap what is above it.
@@ -119,88 +120,6 @@ fn descend(parent: &OwnedFd, name: &OsStr, at: &Path) -> io::Result<Result<Owned
 
 fn kind(stat: &FileStat) -> SFlag {
     SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT
-}
-
-/// What a entry leads to.
-#[derive(Debug)]
-pub(super) struct Leaf {
-    /// Held open without access (`O_PATH`). While it is a mount's root, this keeps the mount busy.
-    pub(super) fd: OwnedFd,
-    pub(super) owner: Owner,
-    /// The device of the file system that it is on.
-    pub(super) device: DeviceNumber,
-    /// The device that it is, when it is a block device.
-    pub(super) bound: Option<DeviceNumber>,
-    pub(super) mount: Option<u64>,
-    kind: SFlag,
-    mode: Mode,
-    size: u64,
-}
-
-impl Leaf {
-    /// The root of a file system that was shut down: every call in it fails (EIO), and it must be unmounted all the
-    /// same. The mount's id is enough for that; `parent` shows that it is the mount's root.
-    fn shut_down(fd: OwnedFd, parent: &OwnedFd, error: io::Error) -> io::Result<Self> {
-        let mount = mount_of(&fd)?;
-        let entry = mount_table::entry(mount)?
-            .filter(|_| mount_of(parent).is_ok_and(|parent_mount| parent_mount != mount));
-        let Some(entry) = entry else { return Err(error) };
-        Ok(Self {
-            fd,
-            // An owner that nobody asks for, so that no chown seems done.
-            owner: Owner { uid: u32::MAX, gid: u32::MAX },
-            device: entry.device,
-            bound: None,
-            mount: Some(mount),
-            kind: SFlag::S_IFDIR,
-            mode: Mode::empty(),
-            size: 0,
-        })
-    }
-
-    /// `AT_STATX_DONT_SYNC`: what this node knows is enough, and no network file system's server is asked. GFS2 asks
-    /// all the same.
-    fn new(fd: OwnedFd, parent: &OwnedFd) -> io::Result<Self> {
-        let mask = StatxFlags::TYPE
-            | StatxFlags::MODE
-            | StatxFlags::UID
-            | StatxFlags::GID
-            | StatxFlags::SIZE
-            | StatxFlags::MNT_ID;
-        let seen = match statx(&fd, c"", AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC, mask) {
-            Err(rustix::io::Errno::IO) => {
-                return Self::shut_down(fd, parent, rustix::io::Errno::IO.into());
-            }
-            other => other?,
-        };
-        if seen.stx_mask & StatxFlags::MNT_ID.bits() == 0 {
-            return Err(io::Error::other(
-                "statx(2) gives no mount id: Linux 5.8 or later is needed",
-            ));
-        }
-        let kind = SFlag::from_bits_truncate(seen.stx_mode.into()) & SFlag::S_IFMT;
-        let (device, is) = mount_table::numbers(&seen);
-        Ok(Self {
-            fd,
-            owner: Owner { uid: seen.stx_uid, gid: seen.stx_gid },
-            device,
-            bound: (kind == SFlag::S_IFBLK).then_some(is),
-            mount: seen
-                .stx_attributes
-                .contains(StatxAttributes::MOUNT_ROOT)
-                .then_some(seen.stx_mnt_id),
-            kind,
-            mode: Mode::from_bits_truncate(seen.stx_mode.into()),
-            size: seen.stx_size,
-        })
-    }
-}
-
-/// Id of the mount that an open file is on (proc_pid_fdinfo(5)).
-fn mount_of(fd: &OwnedFd) -> io::Result<u64> {
-    let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd()))?;
-    let id = text.lines().find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok());
-    id.ok_or_else(|| io::Error::other("/proc/self/fdinfo tells no mnt_id"))
 }
 
 impl DirectoryEntry {

@@ -19,7 +19,7 @@ use super::{cmd::Cmd, mount_table};
 use crate::{
     desired::{Dataset, NameError},
     host::{CommandError, ObserveError, StepError},
-    observed::{BlockDevice, DatasetState, DeviceNumber, FoundPool, Vdev, VdevPlace, Zpool},
+    observed::{BlockDevice, DatasetState, DeviceNumber, FoundPool, Vdev, VdevDevice, Zpool},
     step::ZfsAction,
 };
 
@@ -55,7 +55,7 @@ fn made_of(
         ObserveError::Malformed { what: format!("output of zpool status -P -L {pool}"), why }
     })?;
     let leaves = status.leaves.iter().cloned();
-    let vdevs = leaves.map(|leaf| leaf.placed(devices)).collect::<Result<_, _>>()?;
+    let vdevs = leaves.map(|leaf| leaf.resolved(devices)).collect::<Result<_, _>>()?;
     Ok((status, vdevs))
 }
 
@@ -143,7 +143,7 @@ fn partitions(number: DeviceNumber) -> io::Result<BTreeSet<PathBuf>> {
 }
 
 impl Leaf {
-    fn placed(self, devices: &[BlockDevice]) -> Result<Vdev, ObserveError> {
+    fn resolved(self, devices: &[BlockDevice]) -> Result<Vdev, ObserveError> {
         let number = match whole(&self.name) {
             Ok(number) => number,
             Err(source) => return Err(ObserveError::Read { path: self.name, source }),
@@ -151,15 +151,15 @@ impl Leaf {
         let ours = |device: &&BlockDevice| Some(device.number) == number;
         let namespace = devices.iter().find(ours).map(|device| device.namespace.clone());
         let is_used = self.is_used();
-        let place = match (namespace, number) {
-            (Some(namespace), _) => VdevPlace::Ours(namespace),
-            (None, Some(_)) if is_used => VdevPlace::Strange,
-            (None, _) if self.is_replaced => VdevPlace::Replaced,
+        let device = match (namespace, number) {
+            (Some(namespace), _) => VdevDevice::Namespace(namespace),
+            (None, Some(_)) if is_used => VdevDevice::Foreign,
+            (None, _) if self.is_replaced => VdevDevice::Replaced,
             // A lost device's name may belong to another device by now; and an idle pool has not noticed its loss yet
             // and says `ONLINE`.
-            (None, _) => VdevPlace::Gone,
+            (None, _) => VdevDevice::Missing,
         };
-        Ok(Vdev { name: self.name, state: self.state, place })
+        Ok(Vdev { name: self.name, state: self.state, device })
     }
 }
 
@@ -196,7 +196,7 @@ pub(super) fn run(
         ZfsAction::Import => only(devices).map_err(seen)?,
         ZfsAction::Destroy => {
             let (_, vdevs) = made_of(on, devices, deadline).map_err(seen)?;
-            let strange = vdevs.iter().find(|vdev| vdev.place == VdevPlace::Strange);
+            let strange = vdevs.iter().find(|vdev| vdev.device == VdevDevice::Foreign);
             if let Some(vdev) = strange {
                 return Err(StepError::Changed(format!("zpool {on} has {} by now", vdev.name)));
             }

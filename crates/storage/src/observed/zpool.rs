@@ -73,7 +73,8 @@ impl Zpool {
     /// Whether it does without something: zpool(8) calls some pools `ONLINE` that have lost a device (openzfs/zfs 4653), and
     /// the device too until it is next written to.
     pub fn is_degraded(&self) -> bool {
-        let is_away = |vdev: &Vdev| matches!(vdev.place, VdevPlace::Gone | VdevPlace::Replaced);
+        let is_away =
+            |vdev: &Vdev| matches!(vdev.device, VdevDevice::Missing | VdevDevice::Replaced);
         let is_lost = |vdev: &Vdev| !vdev.is_used() || is_away(vdev);
         let is_lacking = self.resilvered.is_some() || self.vdevs.iter().any(is_lost);
         self.health != PoolHealth::Online || is_lacking
@@ -96,7 +97,7 @@ pub struct Vdev {
     pub name: String,
     /// Its state, as zpool(8) says it.
     pub state: String,
-    pub place: VdevPlace,
+    pub device: VdevDevice,
 }
 
 impl Vdev {
@@ -106,13 +107,14 @@ impl Vdev {
     }
 }
 
-/// What a device of a pool is.
+/// What is behind a device of a pool on this node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum VdevPlace {
-    Ours(NamespaceId),
+pub enum VdevDevice {
+    /// A namespace of the allocation.
+    Namespace(NamespaceId),
     /// Another device of this node.
-    Strange,
-    Gone,
-    /// Nothing that is there, and what takes its place is being written to.
+    Foreign,
+    Missing,
+    /// It is missing, and the pool is writing its contents to a replacement.
     Replaced,
 }

@@ -10,7 +10,7 @@ use crate::{
     Step,
     desired::LustreTarget,
     observed::{
-        BlockDevice, DatasetState, FoundPool, Observed, PoolHealth, PoolState, Vdev, VdevPlace,
+        BlockDevice, DatasetState, FoundPool, Observed, PoolHealth, PoolState, Vdev, VdevDevice,
         Zpool,
     },
     step::ZfsAction,
@@ -134,11 +134,12 @@ impl<'a> Pool<'a> {
     }
 
     fn is_ours(&self, pool: &Zpool) -> Result<(), Rejection> {
-        let strange = pool.vdevs.iter().filter(|vdev| vdev.place == VdevPlace::Strange);
+        let strange = pool.vdevs.iter().filter(|vdev| vdev.device == VdevDevice::Foreign);
         let strange: Vec<_> = strange.map(|vdev| vdev.name.clone()).collect();
         let lost = pool.vdevs.iter().filter(|vdev| is_lost(vdev)).count();
         let spare = self.spare(pool);
-        let has_ours = pool.vdevs.iter().any(|vdev| matches!(vdev.place, VdevPlace::Ours(_)));
+        let has_ours =
+            pool.vdevs.iter().any(|vdev| matches!(vdev.device, VdevDevice::Namespace(_)));
         if strange.is_empty() && has_ours && spare.len() <= lost {
             return Ok(());
         }
@@ -163,8 +164,8 @@ impl<'a> Pool<'a> {
     /// Devices of the allocation that the pool does not use.
     fn spare(&self, pool: &Zpool) -> Vec<&BlockDevice> {
         let has = |device: &&BlockDevice| {
-            let place = VdevPlace::Ours(device.namespace.clone());
-            pool.vdevs.iter().any(|vdev| vdev.place == place)
+            let device = VdevDevice::Namespace(device.namespace.clone());
+            pool.vdevs.iter().any(|vdev| vdev.device == device)
         };
         self.seen.devices.iter().filter(|device| !has(device)).collect()
     }
@@ -180,11 +181,11 @@ impl<'a> Pool<'a> {
 
 /// Whether it has lost all of its devices. Then nothing shows whose it was, so it is left alone, and is no rejection.
 fn is_bare(pool: &Zpool) -> bool {
-    let is_away = |vdev: &Vdev| matches!(vdev.place, VdevPlace::Gone | VdevPlace::Replaced);
+    let is_away = |vdev: &Vdev| matches!(vdev.device, VdevDevice::Missing | VdevDevice::Replaced);
     !pool.vdevs.is_empty() && pool.vdevs.iter().all(is_away)
 }
 
 /// Whether a device is lost and has no replacement yet.
 fn is_lost(vdev: &Vdev) -> bool {
-    vdev.place == VdevPlace::Gone
+    vdev.device == VdevDevice::Missing
 }

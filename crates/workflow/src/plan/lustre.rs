@@ -14,6 +14,7 @@ pub mod mgt;
 pub mod mounts;
 pub mod owner;
 pub mod place;
+mod pool;
 pub mod setup;
 pub mod targets;
 pub mod teardown;

@@ -1,17 +1,20 @@
 //! Setup: block storage and file systems on the rabbits that Servers names.
 
+mod errors;
+pub mod servers_status;
+
 use api::{
     NnfNodeBlockStorage, NnfNodeBlockStorageSpec, NnfNodeStorage, NnfNodeStorageSpec,
-    ResourceError, Servers, ServersStatus,
+    ResourceError, Servers,
     names::label,
     nnf_node_block_storage::NnfNodeBlockStorageAllocationSpec,
     nnf_node_storage::{CommandVariable, FileSystemType, LustreComponents, LustreStorageSpec},
-    servers::{ServersStatusAllocationSet, ServersStatusStorage},
 };
 use directive::{FileSystem, Jobdw, capacity::Padding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 
+pub use self::errors::of_node;
 use crate::{
     change::Change,
     names::{job_id, of_storage, reference},
@@ -20,7 +23,7 @@ use crate::{
         checks, lustre, place, proposal,
     },
     profile::lines,
-    progress::{Outcome, Progress, internal, some_of, wlm},
+    progress::{Progress, internal, some_of, wlm},
     report::is_completed,
     view::{Group, View},
 };
@@ -58,7 +61,7 @@ pub fn proposed_storage(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progres
         Ok(changes) => made(&of.storage, &all).with(changes),
         Err(error) => Progress::failed(error),
     }
-    .with(told(&of.storage, servers, &all))
+    .with(servers_status::update(&of.storage, servers, &all))
 }
 
 /// Makes the objects of a directive's storage.
@@ -223,109 +226,4 @@ pub fn is_ready(group: &Group, one: &Allocation) -> bool {
     let block = group.blocks.get(&at).and_then(|block| block.status.as_ref());
     let file_system = group.file_systems.get(&at).and_then(|one| one.status.as_ref());
     block.is_some_and(|status| status.ready) && file_system.is_some_and(|status| status.ready)
-}
-
-/// So few allocations that each of them is told by itself.
-const FEW: usize = 4;
-
-/// What Servers tells of its allocations. It is written when they are begun, when all are made, when something is wrong, and
-/// when few are left, of which a workload manager wants to know whose they are: not once for each rabbit, of which there may be
-/// hundreds.
-pub fn told(group: &Group, servers: &Servers, all: &[Allocation]) -> Option<Change> {
-    let late = all.iter().filter(|one| !is_ready(group, one)).count();
-    let ready = late == 0;
-    let known = servers.status.clone().unwrap_or_default();
-    let is_begun = !known.allocation_sets.is_empty();
-    let is_quiet = is_begun && !ready && group.error().is_none();
-    if is_quiet && late > FEW {
-        return None;
-    }
-    let mut sets: Vec<ServersStatusAllocationSet> = Vec::new();
-    for one in all {
-        let of = match sets.iter_mut().find(|set| set.label == one.label) {
-            Some(set) => set,
-            None => {
-                let label = one.label.clone();
-                sets.push(ServersStatusAllocationSet { label, ..Default::default() });
-                let Some(set) = sets.last_mut() else { continue };
-                set
-            }
-        };
-        let storage = of
-            .storage
-            .entry(one.rabbit.clone())
-            .or_insert(ServersStatusStorage { ready: true, allocation_size: 0 });
-        storage.allocation_size += group.allocated(&(one.rabbit.clone(), one.name.clone()));
-        storage.ready &= is_ready(group, one);
-    }
-    if is_quiet && readiness(&sets).eq(readiness(&known.allocation_sets)) {
-        return None;
-    }
-    let mut after = servers.clone();
-    after.status = Some(ServersStatus {
-        ready: known.ready || ready,
-        allocation_sets: sets,
-        error: group.error(),
-        ..known
-    });
-    Change::status(servers, &after)
-}
-
-/// Which rabbits are ready, set by set.
-fn readiness(sets: &[ServersStatusAllocationSet]) -> impl Iterator<Item = (&str, bool)> {
-    let all = sets.iter().flat_map(|set| &set.storage);
-    all.map(|(rabbit, storage)| (rabbit.as_str(), storage.ready))
-}
-
-impl Group {
-    /// Bytes that an object has on its rabbit's drives.
-    fn allocated(&self, at: &controller::ObjectKey) -> i64 {
-        let status = self.blocks.get(at).and_then(|block| block.status.as_ref());
-        status
-            .into_iter()
-            .flat_map(|status| &status.allocations)
-            .map(|one| one.capacity_allocated)
-            .sum()
-    }
-
-    /// The worst of what nodes tell.
-    #[must_use]
-    pub fn error(&self) -> Option<ResourceError> {
-        self.error_of(|_| true)
-    }
-
-    /// The worst of what nodes tell of these objects.
-    pub fn error_of(&self, which: impl Fn(&ObjectMeta) -> bool) -> Option<ResourceError> {
-        let blocks = self.blocks.values().map(|one| {
-            (&one.metadata, one.status.as_ref().and_then(|status| status.error.as_ref()))
-        });
-        let file_systems = self.file_systems.values().map(|one| {
-            (&one.metadata, one.status.as_ref().and_then(|status| status.error.as_ref()))
-        });
-        let mounts = self.mounts.values().map(|one| {
-            (&one.metadata, one.status.as_ref().and_then(|status| status.error.as_ref()))
-        });
-        let all = blocks.chain(file_systems).chain(mounts);
-        let told = all.filter(|(metadata, _)| which(metadata)).filter_map(|(metadata, error)| {
-            Some(of_node(metadata.namespace.as_deref().unwrap_or_default(), error?))
-        });
-        let worst = told.map(Progress::failed).reduce(Progress::and)?;
-        match worst.outcome {
-            Outcome::Failed(error) => Some(error),
-            Outcome::Done | Outcome::Working | Outcome::Wait(_) => None,
-        }
-    }
-}
-
-/// An error of a node, with its name, which our agents' messages have already.
-pub fn of_node(node: &str, error: &ResourceError) -> ResourceError {
-    let named = |message: &str| {
-        let own = message.strip_prefix(node).and_then(|rest| rest.strip_prefix(": "));
-        format!("Node: {node}: {}", own.unwrap_or(message))
-    };
-    ResourceError {
-        debug_message: named(&error.debug_message),
-        user_message: error.user_message.as_deref().map(named),
-        ..error.clone()
-    }
 }

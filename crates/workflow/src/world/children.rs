@@ -7,9 +7,10 @@ use std::{
 
 use api::{RabbitLabels, names::label};
 use controller::{Change, Object, ObjectKey};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 
-use super::{Key, Wake, World, persistent, place, workflow_of};
+use super::{Key, Wake, World, groups::label_of, persistent, place, workflow_of};
 use crate::{
     names::{of_directive, persistent_of},
     view::{DirectiveView, Group, View},
@@ -94,56 +95,13 @@ impl World {
     /// The storage that names a workflow, by the workflow's uid and by directive.
     #[must_use]
     pub fn groups(&self, workflow: &ObjectKey) -> BTreeMap<(String, String), Group> {
-        let mut groups: BTreeMap<(String, String), Group> = BTreeMap::new();
-        let unreadable = self.blocks.unreadable().chain(self.file_systems.unreadable());
-        let unreadable = unreadable.chain(self.mgts.unreadable());
-        for metadata in unreadable.chain(self.mounts.unreadable()) {
-            let text = |key| metadata.labels.as_ref().and_then(|labels| labels.get(key)).cloned();
-            let of = text(label::WORKFLOW_NAMESPACE).zip(text(label::WORKFLOW_NAME));
-            if of.as_ref() != Some(workflow)
-                || persistent::persistent_of_metadata(metadata).is_some()
-            {
-                continue;
-            }
-            let storage = [label::WORKFLOW_UID, label::DIRECTIVE_INDEX].map(text);
-            let [uid, index] = storage.map(Option::unwrap_or_default);
-            let at =
-                [&metadata.namespace, &metadata.name].map(|one| one.clone().unwrap_or_default());
-            groups.entry((uid, index)).or_default().unreadable.insert(at.into());
-        }
-        let Some(children) = self.children.get(workflow) else { return groups };
-        for at in &children.blocks {
-            if let Some(block) = self.blocks.get(&at.0, &at.1) {
-                let group = groups.entry(storage_of(&**block)).or_default();
-                group.blocks.insert(at.clone(), block.clone());
-            }
-        }
-        for at in &children.file_systems {
-            if let Some(one) = self.file_systems.get(&at.0, &at.1) {
-                let group = groups.entry(storage_of(&**one)).or_default();
-                group.file_systems.insert(at.clone(), one.clone());
-            }
-        }
-        for at in &children.mounts {
-            if let Some(one) = self.mounts.get(&at.0, &at.1) {
-                let group = groups.entry(storage_of(&**one)).or_default();
-                group.mounts.insert(at.clone(), one.clone());
-            }
-        }
-        for at in &children.servers {
-            if let Some(one) = self.servers.get(&at.0, &at.1) {
-                let group = groups.entry(storage_of(&**one)).or_default();
-                group.servers = Some(one.clone());
-                self.site.claims_of(one, group);
-            }
-        }
-        for at in &children.mgts {
-            if let Some(one) = self.mgts.get(&at.0, &at.1) {
-                let group = groups.entry(storage_of(&**one)).or_default();
-                group.mgts.insert(at.clone(), one.clone());
-            }
-        }
-        groups
+        let is_of = |metadata: &ObjectMeta| {
+            let of = label_of(metadata, label::WORKFLOW_NAMESPACE)
+                .zip(label_of(metadata, label::WORKFLOW_NAME));
+            of.as_ref() == Some(workflow) && persistent::persistent_of_metadata(metadata).is_none()
+        };
+        let children = self.children.get(workflow);
+        self.groups_by(children, is_of, storage_of, |servers| storage_of(&servers.metadata))
     }
 
     pub(super) fn child<K: Object>(
@@ -187,7 +145,7 @@ pub(super) fn own<K: Object>(object: Option<&Arc<K>>, uid: &str) -> Option<Arc<K
     object.filter(|one| one.label(label::WORKFLOW_UID) == Some(uid)).cloned()
 }
 
-fn storage_of<K: Object>(object: &K) -> (String, String) {
-    let text = |key| object.label(key).unwrap_or_default().to_owned();
+fn storage_of(metadata: &ObjectMeta) -> (String, String) {
+    let text = |key| label_of(metadata, key).unwrap_or_default();
     (text(label::WORKFLOW_UID), text(label::DIRECTIVE_INDEX))
 }

@@ -15,7 +15,7 @@ use directive::Command;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
 
-use super::{World, place};
+use super::{World, groups::label_of, place};
 use crate::{
     instance::{self, InstanceView, Named, is_exclusive, is_in_prerun},
     names::{GO_FINALIZER, persistent_of},
@@ -69,52 +69,11 @@ impl World {
     /// What lies on nodes for persistent storage of this name, by the uid of its Servers.
     #[must_use]
     pub fn instance_groups(&self, at: &ObjectKey) -> BTreeMap<String, Group> {
-        let mut groups: BTreeMap<String, Group> = BTreeMap::new();
-        for metadata in self.unreadable_of(at) {
-            let text = |key| metadata.labels.as_ref().and_then(|labels| labels.get(key)).cloned();
-            let of =
-                [&metadata.namespace, &metadata.name].map(|one| one.clone().unwrap_or_default());
-            let owner = text(label::OWNER_UID).unwrap_or_default();
-            groups.entry(owner).or_default().unreadable.insert(of.into());
-        }
-        let Some(children) = self.instance_children.get(at) else { return groups };
-        for at in &children.blocks {
-            if let Some(one) = self.blocks.get(&at.0, &at.1) {
-                groups.entry(owner_of(&**one)).or_default().blocks.insert(at.clone(), one.clone());
-            }
-        }
-        for at in &children.file_systems {
-            if let Some(one) = self.file_systems.get(&at.0, &at.1) {
-                let group = groups.entry(owner_of(&**one)).or_default();
-                group.file_systems.insert(at.clone(), one.clone());
-            }
-        }
-        for at in &children.mounts {
-            if let Some(one) = self.mounts.get(&at.0, &at.1) {
-                groups.entry(owner_of(&**one)).or_default().mounts.insert(at.clone(), one.clone());
-            }
-        }
-        for at in &children.mgts {
-            if let Some(one) = self.mgts.get(&at.0, &at.1) {
-                groups.entry(owner_of(&**one)).or_default().mgts.insert(at.clone(), one.clone());
-            }
-        }
-        for at in &children.servers {
-            if let Some(one) = self.servers.get(&at.0, &at.1) {
-                let group = groups.entry(one.uid().unwrap_or_default()).or_default();
-                group.servers = Some(one.clone());
-                self.site.claims_of(one, group);
-            }
-        }
-        groups
-    }
-
-    /// Metadata of objects on nodes that cannot be read and belong to persistent storage.
-    fn unreadable_of(&self, at: &ObjectKey) -> impl Iterator<Item = &ObjectMeta> {
-        let all = self.blocks.unreadable().chain(self.file_systems.unreadable());
-        all.chain(self.mounts.unreadable())
-            .chain(self.mgts.unreadable())
-            .filter(move |metadata| persistent_of_metadata(metadata).as_ref() == Some(at))
+        let is_of = |metadata: &ObjectMeta| persistent_of_metadata(metadata).as_ref() == Some(at);
+        let owner =
+            |metadata: &ObjectMeta| label_of(metadata, label::OWNER_UID).unwrap_or_default();
+        let children = self.instance_children.get(at);
+        self.groups_by(children, is_of, owner, |servers| servers.uid().unwrap_or_default())
     }
 
     /// The storage of one, and what an earlier one of its name left.
@@ -249,10 +208,6 @@ fn is_for<K: Resource>(object: &K, workflow: &Workflow) -> bool {
     object.label(label::WORKFLOW_UID) == workflow.metadata.uid.as_deref()
 }
 
-fn owner_of<K: Resource>(object: &K) -> String {
-    object.label(label::OWNER_UID).unwrap_or_default().to_owned()
-}
-
 /// The object, if it goes with this persistent storage.
 fn owned_by<K: Resource>(
     object: Option<&Arc<K>>,
@@ -267,6 +222,6 @@ fn owned_by<K: Resource>(
 
 /// Whether an object that cannot be read belongs to persistent storage, and to which.
 pub(super) fn persistent_of_metadata(metadata: &ObjectMeta) -> Option<ObjectKey> {
-    let text = |key| metadata.labels.as_ref().and_then(|labels| labels.get(key)).cloned();
+    let text = |key| label_of(metadata, key);
     text(label::PERSISTENT_NAMESPACE).zip(text(label::PERSISTENT_NAME))
 }

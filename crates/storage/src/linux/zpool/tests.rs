@@ -191,7 +191,7 @@ fn what_has_a_successor_already_is_told_from_what_is_lost() {
     };
     assert_eq!(places(LOST, "mir"), [(true, true), (false, false), (false, false)]);
     let of = &read_status(LOST, "mir").unwrap().leaves[0];
-    assert_eq!(of.clone().placed(&[]).unwrap().place, VdevPlace::Replaced);
+    assert_eq!(of.clone().resolved(&[]).unwrap().device, VdevDevice::Replaced);
     let lost_too = LOST.replace("/dev/nvme3n1p1       ONLINE ", "/dev/nvme3n1p1       UNAVAIL");
     assert_eq!(places(&lost_too, "mir")[..2], [(false, true), (false, true)]);
     let (rows, _) = LOST.split_once("\t    /dev/nvme2n1p1").unwrap();
@@ -239,15 +239,15 @@ fn a_target_is_whole_once_its_last_property_is_written() {
 
 #[test]
 fn a_device_that_is_lost_is_nobodys_and_one_that_is_used_is_somebodys() {
-    let placed = |name: &str, state: &str| {
+    let resolved = |name: &str, state: &str| {
         let (name, state) = (name.to_owned(), state.to_owned());
-        Leaf { name, state, is_replaced: false }.placed(&[]).unwrap().place
+        Leaf { name, state, is_replaced: false }.resolved(&[]).unwrap().device
     };
-    assert_eq!(placed("127286639182292558", "UNAVAIL"), VdevPlace::Gone);
-    assert_eq!(placed("/dev/null", "UNAVAIL"), VdevPlace::Gone);
-    assert_eq!(placed("/dev/null", "ONLINE"), VdevPlace::Strange);
+    assert_eq!(resolved("127286639182292558", "UNAVAIL"), VdevDevice::Missing);
+    assert_eq!(resolved("/dev/null", "UNAVAIL"), VdevDevice::Missing);
+    assert_eq!(resolved("/dev/null", "ONLINE"), VdevDevice::Foreign);
     // A guest's idle pool, seconds after the drive beneath it was taken away.
-    assert_eq!(placed("/dev/no-such-device", "ONLINE"), VdevPlace::Gone);
+    assert_eq!(resolved("/dev/no-such-device", "ONLINE"), VdevDevice::Missing);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     desired::{Dataset, LustreClient, LustreTarget, TargetLines},
-    observed::{DatasetState, FoundPool, PoolHealth, PoolState, Vdev, VdevPlace, Zpool},
+    observed::{DatasetState, FoundPool, PoolHealth, PoolState, Vdev, VdevDevice, Zpool},
 };
 
 const POOL: &str = "pool-a-ost-0";
@@ -63,12 +63,12 @@ fn with_client() -> LustreTarget {
     target
 }
 
-fn vdev(name: &str, state: &str, place: VdevPlace) -> Vdev {
-    Vdev { name: name.into(), state: state.into(), place }
+fn vdev(name: &str, state: &str, device: VdevDevice) -> Vdev {
+    Vdev { name: name.into(), state: state.into(), device }
 }
 
 fn ours(nsid: u32) -> Vdev {
-    vdev(&format!("/dev/nvme0n{nsid}p1"), "ONLINE", VdevPlace::Ours(id(nsid)))
+    vdev(&format!("/dev/nvme0n{nsid}p1"), "ONLINE", VdevDevice::Namespace(id(nsid)))
 }
 
 fn pool(vdevs: Vec<Vdev>, dataset: DatasetState) -> Zpool {
@@ -252,8 +252,8 @@ fn without_a_line_nothing_is_unmounted_and_nothing_destroyed() {
 
 #[test]
 fn a_pool_that_is_not_exactly_ours_is_left_alone() {
-    let strange = vdev("/dev/sda1", "ONLINE", VdevPlace::Strange);
-    let gone = || vdev("12728", "UNAVAIL", VdevPlace::Gone);
+    let strange = vdev("/dev/sda1", "ONLINE", VdevDevice::Foreign);
+    let gone = || vdev("12728", "UNAVAIL", VdevDevice::Missing);
     let text = |vdevs| {
         let observed = seen(Some(pool(vdevs, DatasetState::Whole)));
         let rejection = plan(&Desired::TargetGone(target()), &observed).unwrap_err();
@@ -298,8 +298,10 @@ fn a_pool_that_has_lost_all_devices_is_broken_and_not_foreign() {
         (PoolHealth::Broken("SUSPENDED".into()), "is SUSPENDED, without any of its devices"),
         (PoolHealth::Online, "is ONLINE, without any of its devices"),
     ] {
-        let vdevs =
-            vec![vdev("77", "UNAVAIL", VdevPlace::Gone), vdev("/x", "ONLINE", VdevPlace::Gone)];
+        let vdevs = vec![
+            vdev("77", "UNAVAIL", VdevDevice::Missing),
+            vdev("/x", "ONLINE", VdevDevice::Missing),
+        ];
         let mut observed = seen(Some(Zpool { health, ..pool(vdevs, DatasetState::Whole) }));
         let state = observed.zpool.as_mut().unwrap();
         (state.devices, state.missing) = (Vec::new(), vec![id(1), id(2)]);
@@ -314,7 +316,7 @@ fn a_pool_that_has_lost_all_devices_is_broken_and_not_foreign() {
 /// Defect W10 of the agent before: as many replacements as there are pairs, whatever is more on either side.
 #[test]
 fn each_device_that_is_lost_gets_one_that_is_new_while_there_are_any() {
-    let lost = |name: &str| vdev(name, "UNAVAIL", VdevPlace::Gone);
+    let lost = |name: &str| vdev(name, "UNAVAIL", VdevDevice::Missing);
     let steps = |vdevs: Vec<Vdev>, devices: &[u32]| {
         let mut observed = serving(&target());
         let state = observed.zpool.as_mut().unwrap();
@@ -333,7 +335,7 @@ fn each_device_that_is_lost_gets_one_that_is_new_while_there_are_any() {
         [replaced("77", 3), replaced("78", 4)]
     );
     assert!(steps(vec![ours(1), lost("77")], &[1]).is_empty(), "it waits for a drive");
-    let replaced_already = || vdev("76", "UNAVAIL", VdevPlace::Replaced);
+    let replaced_already = || vdev("76", "UNAVAIL", VdevDevice::Replaced);
     let vdevs = vec![ours(1), replaced_already(), ours(2), lost("77")];
     assert_eq!(steps(vdevs, &[1, 2, 3]), [replaced("77", 3)], "each lost device gets its own");
 }

@@ -1,7 +1,8 @@
 //! Teardown: targets go in the opposite order, and the name is erased before its management target goes.
 
 use super::{
-    mgt::{is_own, let_go, released},
+    mgt::{is_own, released},
+    pool,
     targets::{STAGES, Stage, is_lustre, stage_of},
 };
 use crate::{change::Change, plan::teardown::removed, progress::Progress, view::Group};
@@ -27,7 +28,7 @@ pub fn next(group: &Group) -> Progress {
         }
     }
     released(group)
-        .then(|| Progress::default().with(let_go(group)))
+        .then(|| Progress::default().with(pool::release(group)))
         .then(|| management(group))
         .with(lonely)
 }

@@ -1,12 +1,18 @@
 //! The admin commands for managing namespaces, over any way to the drive.
 
-use std::{fmt::Debug, io, time::Duration};
+mod command;
 
-use thiserror::Error;
+use std::fmt::Debug;
+
 use zerocopy::{FromZeros, IntoBytes};
 
+use self::command::{QUICK, SLOW};
+pub(super) use command::{
+    AdminError, Answered, CHANGE, Command, ERASE, EVERY_NAMESPACE, cns, log, opcode,
+};
+
 use super::{
-    status::{Status, code},
+    status::code,
     wire::{
         Answer, CommandEffects, ControllerList, IdentifyController, IdentifyNamespace,
         NamespaceList, PrimaryCapabilities, SHARED, SUPPORTED, SecondaryController, SecondaryList,
@@ -24,81 +30,6 @@ pub(super) trait AdminQueue: Debug + Send + Sync {
     /// Resets the controller, after which moved resources take effect.
     fn reset(&self) -> Result<(), AdminError>;
 }
-
-/// The fields of an admin command that are used here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Command {
-    pub(super) opcode: u8,
-    pub(super) nsid: u32,
-    pub(super) cdw10: u32,
-    pub(super) cdw11: u32,
-    pub(super) timeout: Duration,
-}
-
-/// Why a command failed.
-#[derive(Debug, Error)]
-pub(super) enum AdminError {
-    #[error("{0}")]
-    Status(Status),
-    #[error("the command was not carried out")]
-    System(#[source] io::Error),
-    /// It was not sent, because the caller has stopped waiting.
-    #[error("it had waited so long that it was given up")]
-    GivenUp,
-    #[error("the drive's answer to {what} is not as specified: {why}")]
-    Malformed { what: &'static str, why: String },
-}
-
-impl AdminError {
-    pub(super) fn code(&self) -> Option<u16> {
-        match self {
-            Self::Status(status) => Some(status.code()),
-            Self::System(_) | Self::GivenUp | Self::Malformed { .. } => None,
-        }
-    }
-}
-
-pub(super) type Answered<T> = Result<T, AdminError>;
-
-/// Opcodes (Base 5, figure 138; Format NVM: 5.14).
-pub(super) mod opcode {
-    pub(in super::super) const GET_LOG_PAGE: u8 = 0x02;
-    pub(in super::super) const IDENTIFY: u8 = 0x06;
-    pub(in super::super) const NAMESPACE_MANAGEMENT: u8 = 0x0d;
-    pub(in super::super) const NAMESPACE_ATTACHMENT: u8 = 0x15;
-    pub(in super::super) const VIRTUALIZATION_MANAGEMENT: u8 = 0x1c;
-    pub(in super::super) const FORMAT: u8 = 0x80;
-}
-
-/// CNS values of Identify (Base 5.17.1, figure 273).
-pub(super) mod cns {
-    pub(in super::super) const NAMESPACE: u8 = 0x00;
-    pub(in super::super) const CONTROLLER: u8 = 0x01;
-    pub(in super::super) const ALLOCATED_LIST: u8 = 0x10;
-    pub(in super::super) const ALLOCATED: u8 = 0x11;
-    pub(in super::super) const ATTACHED_CONTROLLERS: u8 = 0x12;
-    pub(in super::super) const PRIMARY_CAPABILITIES: u8 = 0x14;
-    pub(in super::super) const SECONDARY_LIST: u8 = 0x15;
-}
-
-/// Log pages (Base 5.16.1, figure 202).
-pub(super) mod log {
-    pub(in super::super) const SMART: u32 = 0x02;
-    pub(in super::super) const COMMAND_EFFECTS: u32 = 0x05;
-}
-
-/// The NSID that stands for all namespaces.
-pub(super) const EVERY_NAMESPACE: u32 = u32::MAX;
-
-/// Deadline of reads, which the drive answers from its memory.
-const QUICK: Duration = Duration::from_secs(10);
-/// Deadline of creation and deletion, which take real drives many seconds.
-const SLOW: Duration = Duration::from_secs(120);
-/// Deadline of an erasure, which takes drives without cryptographic erase many minutes. An interrupted one is begun
-/// anew.
-pub(super) const ERASE: Duration = Duration::from_secs(3600);
-/// Deadline of a change: longer than the slowest command of the drive.
-pub(super) const CHANGE: Duration = SLOW.saturating_add(Duration::from_secs(30));
 
 /// Resources of a controller (Base 5.28, Virtualization Management, RT).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -316,82 +247,4 @@ fn fine(answer: Answered<u32>, already: u16) -> Answered<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::{Arc, Mutex};
-
-    use super::*;
-
-    /// Notes what was asked, and answers with an empty page.
-    #[derive(Debug, Default, Clone)]
-    struct Noted(Arc<Mutex<Vec<Sent>>>);
-
-    type Sent = (Command, Vec<u8>);
-
-    impl AdminQueue for Noted {
-        fn submit(&self, command: Command, data: &mut [u8]) -> Answered<u32> {
-            self.0.lock().unwrap().push((command, data.to_vec()));
-            Ok(5)
-        }
-
-        fn reset(&self) -> Answered<()> {
-            Ok(())
-        }
-    }
-
-    fn sent(ask: impl FnOnce(&Admin)) -> Sent {
-        let noted = Noted::default();
-        ask(&Admin::new(Box::new(noted.clone())));
-        noted.0.lock().unwrap().pop().unwrap()
-    }
-
-    #[test]
-    fn commands_are_as_the_figures_lay_them_out() {
-        let words = |ask: fn(&Admin)| {
-            let (command, _) = sent(ask);
-            (command.opcode, command.nsid, command.cdw10, command.cdw11)
-        };
-        assert_eq!(words(|admin| drop(admin.allocated())), (0x06, 0, 0x10, 0));
-        assert_eq!(words(|admin| drop(admin.common())), (0x06, 0xffff_ffff, 0x00, 0));
-        assert_eq!(words(|admin| drop(admin.attached(3))), (0x06, 3, 0x12, 0));
-        assert_eq!(words(|admin| admin.delete(7).unwrap()), (0x0d, 7, 1, 0));
-        assert_eq!(words(|admin| admin.attach(7, 2).unwrap()), (0x15, 7, 0, 0));
-        assert_eq!(words(|admin| admin.detach(7, 2).unwrap()), (0x15, 7, 1, 0));
-        assert_eq!(words(|admin| drop(admin.smart())), (0x02, u32::MAX, 0x007f_8002, 0));
-        assert_eq!(words(|admin| drop(admin.supports(0x0d))), (0x02, u32::MAX, 0x03ff_8005, 0));
-        let cryptographic: fn(&Admin) = |admin| admin.format(7, 4, Erase::Cryptographic).unwrap();
-        assert_eq!(words(cryptographic), (0x80, 7, 0x404, 0));
-        assert_eq!(
-            words(|admin| admin.format(7, 4, Erase::UserData).unwrap()),
-            (0x80, 7, 0x204, 0)
-        );
-        let assign: fn(&Admin) =
-            |admin| admin.virtualize(3, Virtualization::Assign(Resource::Interrupts, 2)).unwrap();
-        assert_eq!(words(assign), (0x1c, 0, 0x0003_0108, 2));
-        let online: fn(&Admin) = |admin| admin.virtualize(17, Virtualization::Online).unwrap();
-        assert_eq!(words(online), (0x1c, 0, 0x0011_0009, 0));
-        let primary: fn(&Admin) =
-            |admin| admin.virtualize(0, Virtualization::Primary(Resource::Queues, 0)).unwrap();
-        assert_eq!(words(primary), (0x1c, 0, 0x0000_0001, 0));
-    }
-
-    #[test]
-    fn erasing_has_more_time_than_anything_else() {
-        let (format, _) = sent(|admin| admin.format(7, 4, Erase::UserData).unwrap());
-        let (delete, _) = sent(|admin| admin.delete(7).unwrap());
-        assert_eq!((format.timeout, delete.timeout), (ERASE, SLOW));
-    }
-
-    #[test]
-    fn a_namespace_is_asked_for_thick_and_shared() {
-        let (command, data) = sent(|admin| assert_eq!(admin.create(131_072, 4).unwrap(), 5));
-        assert_eq!((command.opcode, command.nsid, command.cdw10), (0x0d, 0, 0));
-        assert_eq!(data[..16], [131_072_u64.to_le_bytes(), 131_072_u64.to_le_bytes()].concat());
-        assert_eq!((data[26], data[29], data[30]), (4, 0, 1), "FLBAS, DPS, NMIC");
-    }
-
-    #[test]
-    fn exactly_one_controller_is_attached() {
-        let (_, data) = sent(|admin| admin.attach(7, 0x1234).unwrap());
-        assert_eq!((data.len(), &data[..6]), (4096, &[1, 0, 0x34, 0x12, 0, 0][..]));
-    }
-}
+mod tests;

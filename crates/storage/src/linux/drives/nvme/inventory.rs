@@ -137,31 +137,43 @@ impl NvmeDrives {
                     continue;
                 }
             };
-            if ledger.records().is_empty() {
-                continue;
+            if !ledger.records().is_empty() {
+                self.enter_recorded(inventory, nqn, &ledger, plugged, nameless.as_deref())?;
             }
-            let last = ledger.slot_and_serial();
-            let successor = plugged.iter().find(|drive| {
-                last.as_ref().is_some_and(|last| drive.physical.node.took_the_place_of(last))
-            });
-            let in_its_slot =
-                |drive: &Arc<Managed>| format!("{} is in its slot", drive.physical.node.nqn);
-            let fault = match (successor, &nameless) {
-                (None, _) => ABSENT.to_owned(),
-                (Some(drive), None) => {
-                    inventory.replaced.insert(nqn.clone());
-                    in_its_slot(drive)
-                }
-                (Some(drive), Some(who)) => format!(
-                    "{}, and {who} has not told its name: if that is not this drive, unplug it",
-                    in_its_slot(drive)
-                ),
-            };
-            let label = last.as_ref().map(|last| self.source.label(&last.slot)).transpose()?;
-            let (serial, label) = (last.map(|last| last.serial), label.unwrap_or_default());
-            let serial = serial.unwrap_or_default();
-            self.enter_faulty(inventory, Drive { serial, label, ..faulty(nqn, &fault) }, &ledger);
         }
+        Ok(())
+    }
+
+    /// Enters an absent drive on which something of ours is recorded.
+    fn enter_recorded(
+        &self,
+        inventory: &mut Observed,
+        nqn: &Nqn,
+        ledger: &Ledger,
+        plugged: &[Arc<Managed>],
+        nameless: Option<&str>,
+    ) -> io::Result<()> {
+        let last = ledger.slot_and_serial();
+        let successor = plugged.iter().find(|drive| {
+            last.as_ref().is_some_and(|last| drive.physical.node.took_the_place_of(last))
+        });
+        let in_its_slot =
+            |drive: &Arc<Managed>| format!("{} is in its slot", drive.physical.node.nqn);
+        let fault = match (successor, nameless) {
+            (None, _) => ABSENT.to_owned(),
+            (Some(drive), None) => {
+                inventory.replaced.insert(nqn.clone());
+                in_its_slot(drive)
+            }
+            (Some(drive), Some(who)) => format!(
+                "{}, and {who} has not told its name: if that is not this drive, unplug it",
+                in_its_slot(drive)
+            ),
+        };
+        let label = last.as_ref().map(|last| self.source.label(&last.slot)).transpose()?;
+        let (serial, label) = (last.map(|last| last.serial), label.unwrap_or_default());
+        let serial = serial.unwrap_or_default();
+        self.enter_faulty(inventory, Drive { serial, label, ..faulty(nqn, &fault) }, ledger);
         Ok(())
     }
 

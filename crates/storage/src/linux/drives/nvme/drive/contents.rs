@@ -7,6 +7,7 @@ use crate::{
     desired::NamespaceId,
     health::{Smart, Temperature},
     linux::drives::nvme::{
+        hosts::Controllers,
         ledger::Found,
         ready::first_offline,
         status::code,
@@ -39,21 +40,7 @@ impl NvmeDrive {
         let listed = self.secondaries()?;
         let controllers = self.controllers(&controller, &listed);
         let id = |nsid| NamespaceId { subsystem: self.nqn.clone(), nsid };
-        let mut namespaces = Vec::new();
-        for namespace in &found {
-            let owner = self.ledger.owner(namespace, &found);
-            let Some(attached) = self.attached(namespace)? else { continue };
-            let record = self.ledger.record(namespace.nsid);
-            let access = attached
-                .into_iter()
-                .filter_map(|controller| controllers.endpoint(controller))
-                .map(|endpoint| attached_at(endpoint, record.as_ref()))
-                .collect();
-            let members = record.filter(|_| is_known(&owner)).map_or(0, |record| record.members);
-            let (id, size) = (id(namespace.nsid), namespace.size);
-            let held = Namespace { id, owner, size, access, device: None, members };
-            namespaces.push((held, namespace.nguid));
-        }
+        let namespaces = self.namespaces(&found, &controllers)?;
         let smart = self.ask("read the SMART log", self.admin.smart())?;
         let capacity = bytes(controller.total.get())?;
         Ok(Contents {
@@ -79,6 +66,30 @@ impl NvmeDrive {
             namespaces,
             lost: lost.into_iter().map(|record| (id(record.nsid), record.owner())).collect(),
         })
+    }
+
+    /// The namespaces with their owners, and the hosts that have access.
+    fn namespaces(
+        &self,
+        found: &[Found],
+        controllers: &Controllers,
+    ) -> Result<Vec<(Namespace, [u8; 16])>> {
+        let mut namespaces = Vec::new();
+        for namespace in found {
+            let owner = self.ledger.owner(namespace, found);
+            let Some(attached) = self.attached(namespace)? else { continue };
+            let record = self.ledger.record(namespace.nsid);
+            let access = attached
+                .into_iter()
+                .filter_map(|controller| controllers.endpoint(controller))
+                .map(|endpoint| attached_at(endpoint, record.as_ref()))
+                .collect();
+            let members = record.filter(|_| is_known(&owner)).map_or(0, |record| record.members);
+            let id = NamespaceId { subsystem: self.nqn.clone(), nsid: namespace.nsid };
+            let held = Namespace { id, owner, size: namespace.size, access, device: None, members };
+            namespaces.push((held, namespace.nguid));
+        }
+        Ok(namespaces)
     }
 
     /// CNTLIDs of the controllers that it is attached to; `None` when it was deleted meanwhile. For an NSID that does

@@ -1,0 +1,82 @@
+//! Whether one ClientMount of the job is where it is to be.
+
+use agent::{desired, reconcile::Outcome};
+use api::{ClientMountStatus, ErrorType, Severity, client_mount::MountState};
+use proto::v1::{JobMount, Verdict};
+
+use super::{Evidence, Judgement, not_yet};
+use crate::job::lines::NOT_RECEIVED;
+
+/// The outcome of the agent's last pass on the object as the API has it now, or why there is none yet.
+fn last_outcome<'a>(
+    mount: &JobMount,
+    evidence: &'a Evidence<'_>,
+) -> Result<&'a Outcome, &'static str> {
+    let seen = evidence.seen.iter().find(|(uid, _)| *uid == mount.uid);
+    let (_, seen) = seen.ok_or(NOT_RECEIVED)?;
+    seen.outcome.as_ref().ok_or("in progress")
+}
+
+pub(super) fn failed(name: &str, outcome: &Outcome) -> Judgement {
+    let texts: Vec<_> =
+        outcome.failures.iter().map(|failed| failed.failure.debug.as_str()).collect();
+    let why = format!("{name}: {}", texts.join("; "));
+    let failures = || outcome.failures.iter().map(|failed| &failed.failure);
+    // Minor failures end by themselves. When all others are faults of the object or of the workload manager, none is the node's.
+    let lasting = || failures().filter(|failure| failure.severity != Severity::Minor);
+    let verdict = if lasting().next().is_none() {
+        Verdict::NotYet
+    } else if lasting().all(|failure| failure.error_type != ErrorType::Internal) {
+        Verdict::StorageFault
+    } else {
+        Verdict::NodeFault
+    };
+    if failures().any(|failure| failure.severity == Severity::Fatal) {
+        Judgement::Failing(verdict, why)
+    } else {
+        Judgement::Waiting(verdict, why)
+    }
+}
+
+/// Whether the API has the node's report that everything is in this state.
+fn is_stored(mount: &JobMount, state: &MountState) -> bool {
+    let status: Option<ClientMountStatus> = serde_json::from_slice(&mount.status).ok();
+    status.is_some_and(|status| {
+        status.all_ready
+            && status.error.is_none()
+            && status.mounts.iter().all(|mount| mount.ready && mount.state == *state)
+    })
+}
+
+pub(super) fn unmounted(mount: &JobMount, evidence: &Evidence<'_>) -> Option<Judgement> {
+    if mount.desired_state != "unmounted" && !mount.deleting {
+        return Some(not_yet(format!("ClientMount {} is not to be unmounted yet", mount.name)));
+    }
+    // No agent may mount an object that does not carry the finalizer.
+    if !mount.held && mount.deleting {
+        return None;
+    }
+    one(mount, evidence, desired::Goal::Unmounted)
+}
+
+pub(super) fn mounted(mount: &JobMount, evidence: &Evidence<'_>) -> Option<Judgement> {
+    if mount.deleting || mount.desired_state != "mounted" {
+        return Some(not_yet(format!("ClientMount {} is not to be mounted", mount.name)));
+    }
+    one(mount, evidence, desired::Goal::Mounted)
+}
+
+/// The judgement on a mount that is to reach this goal; `None` once it has.
+fn one(mount: &JobMount, evidence: &Evidence<'_>, goal: desired::Goal) -> Option<Judgement> {
+    let name = format!("ClientMount {}", mount.name);
+    let why = match last_outcome(mount, evidence) {
+        Ok(outcome) if outcome.goal != goal => {
+            format!("{name} was changed, and the agent has not worked on the change yet")
+        }
+        Ok(outcome) if !outcome.done() => return Some(failed(&name, outcome)),
+        Ok(_) if !mount.deleting && is_stored(mount, &goal.state()) => return None,
+        Ok(_) => format!("{name}: the API does not say so yet"),
+        Err(why) => format!("{name}: {why}"),
+    };
+    Some(not_yet(why))
+}

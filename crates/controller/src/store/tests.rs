@@ -1,0 +1,94 @@
+use api::NnfNodeBlockStorage;
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
+
+use super::*;
+
+fn object(name: &str, version: u32, generation: i64) -> NnfNodeBlockStorage {
+    let mut object = NnfNodeBlockStorage::new(
+        name,
+        api::NnfNodeBlockStorageSpec { shared_allocation: false, allocations: Vec::new() },
+    );
+    let metadata = &mut object.metadata;
+    metadata.namespace = Some("rabbit-1".to_owned());
+    metadata.uid = Some(format!("uid-{name}"));
+    metadata.resource_version = Some(version.to_string());
+    metadata.generation = Some(generation);
+    object
+}
+
+fn applied(name: &str, version: u32, generation: i64) -> Event<NnfNodeBlockStorage> {
+    Event::Applied(Ok(object(name, version, generation)))
+}
+
+fn unreadable(metadata: ObjectMeta) -> Item<NnfNodeBlockStorage> {
+    Err(Unreadable { metadata: Box::new(metadata), why: "no spec".to_owned() })
+}
+
+#[test]
+fn an_own_write_makes_its_echo_old_news() {
+    let mut store = Store::default();
+    store.take(applied("a", 5, 1));
+    let changes = store.wrote(object("a", 9, 1));
+    assert!(!changes[0].to_act_on());
+    assert!(store.take(applied("a", 7, 1)).is_empty());
+    assert!(store.take(applied("a", 9, 1)).is_empty());
+    assert!(store.take(applied("a", 12, 2))[0].to_act_on());
+}
+
+#[test]
+fn what_a_list_leaves_out_is_gone() {
+    let mut store = Store::default();
+    store.take(applied("a", 5, 1));
+    store.take(applied("b", 6, 1));
+    assert!(!store.is_complete() && store.iter().count() == 2);
+    let gone = store.take(Event::Listed(vec![Ok(object("b", 6, 1))]));
+    assert!(store.is_complete());
+    assert_eq!(gone.len(), 1);
+    assert!(gone[0].new.is_none() && gone[0].to_act_on());
+    assert_eq!(store.iter().count(), 1);
+}
+
+#[test]
+fn what_cannot_be_read_stays_as_it_was_known_until_it_is_deleted() {
+    let mut store = Store::default();
+    store.take(applied("a", 5, 1));
+    let mut metadata = object("a", 6, 2).metadata;
+    assert!(store.take(Event::Applied(unreadable(metadata.clone()))).is_empty());
+    assert_eq!((store.unreadable().count(), store.iter().count()), (1, 1));
+    metadata.resource_version = Some("7".into());
+    metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+    assert!(store.take(Event::Applied(unreadable(metadata.clone())))[0].to_act_on());
+    assert!(store.take(Event::Deleted(unreadable(metadata)))[0].new.is_none());
+    assert_eq!((store.unreadable().count(), store.iter().count()), (0, 0));
+}
+
+#[test]
+fn what_cannot_be_read_is_listed_all_the_same_and_may_be_mended() {
+    let mut store = Store::default();
+    store.take(applied("a", 5, 1));
+    let listed = Event::Listed(vec![unreadable(object("a", 6, 2).metadata)]);
+    assert!(store.take(listed).is_empty());
+    assert_eq!((store.unreadable().count(), store.iter().count()), (1, 1));
+    assert!(store.take(applied("a", 7, 3))[0].to_act_on());
+    assert_eq!(store.unreadable().count(), 0);
+}
+
+#[test]
+fn what_is_gone_is_told_as_it_was_before_its_last_finalizer_went() {
+    let mut store = Store::default();
+    let mut held = object("a", 5, 1);
+    held.metadata.finalizers = Some(vec!["ours".to_owned()]);
+    store.take(Event::Applied(Ok(held)));
+    let gone = store.take(Event::Deleted(Ok(object("a", 6, 1))));
+    let finalizers = gone[0].old.as_ref().unwrap().metadata.finalizers.as_deref();
+    assert_eq!(finalizers, Some(&["ours".to_owned()][..]));
+}
+
+#[test]
+fn a_write_that_is_answered_after_the_object_went_does_not_bring_it_back() {
+    let mut store = Store::default();
+    store.take(applied("a", 5, 1));
+    store.take(Event::Deleted(Ok(object("a", 6, 1))));
+    assert!(store.wrote(object("a", 7, 1)).is_empty());
+    assert_eq!(store.iter().count(), 0);
+}

@@ -1,0 +1,93 @@
+//! The file, directory, device or root of a mount that an entry leads to, held open.
+
+use std::{
+    fs, io,
+    os::fd::{AsRawFd, OwnedFd},
+};
+
+use nix::sys::stat::{Mode, SFlag};
+use rustix::fs::{AtFlags, StatxAttributes, StatxFlags, statx};
+
+use crate::{desired::Owner, linux::mount_table, observed::DeviceNumber};
+
+/// What an entry leads to.
+#[derive(Debug)]
+pub(in super::super) struct Leaf {
+    /// Held open without access (`O_PATH`). While it is a mount's root, this keeps the mount busy.
+    pub(in super::super) fd: OwnedFd,
+    pub(in super::super) owner: Owner,
+    /// The device of the file system that it is on.
+    pub(in super::super) device: DeviceNumber,
+    /// The device that it is, when it is a block device.
+    pub(in super::super) bound: Option<DeviceNumber>,
+    pub(in super::super) mount: Option<u64>,
+    pub(super) kind: SFlag,
+    pub(super) mode: Mode,
+    pub(super) size: u64,
+}
+
+impl Leaf {
+    /// The root of a file system that was shut down: every call in it fails (EIO), and it must be unmounted all the
+    /// same. The mount's id is enough for that; `parent` shows that it is the mount's root.
+    fn shut_down(fd: OwnedFd, parent: &OwnedFd, error: io::Error) -> io::Result<Self> {
+        let mount = mount_of(&fd)?;
+        let entry = mount_table::entry(mount)?
+            .filter(|_| mount_of(parent).is_ok_and(|parent_mount| parent_mount != mount));
+        let Some(entry) = entry else { return Err(error) };
+        Ok(Self {
+            fd,
+            // An owner that nobody asks for, so that no chown seems done.
+            owner: Owner { uid: u32::MAX, gid: u32::MAX },
+            device: entry.device,
+            bound: None,
+            mount: Some(mount),
+            kind: SFlag::S_IFDIR,
+            mode: Mode::empty(),
+            size: 0,
+        })
+    }
+
+    /// `AT_STATX_DONT_SYNC`: what this node knows is enough, and no network file system's server is asked. GFS2 asks
+    /// all the same.
+    pub(super) fn new(fd: OwnedFd, parent: &OwnedFd) -> io::Result<Self> {
+        let mask = StatxFlags::TYPE
+            | StatxFlags::MODE
+            | StatxFlags::UID
+            | StatxFlags::GID
+            | StatxFlags::SIZE
+            | StatxFlags::MNT_ID;
+        let seen = match statx(&fd, c"", AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC, mask) {
+            Err(rustix::io::Errno::IO) => {
+                return Self::shut_down(fd, parent, rustix::io::Errno::IO.into());
+            }
+            other => other?,
+        };
+        if seen.stx_mask & StatxFlags::MNT_ID.bits() == 0 {
+            return Err(io::Error::other(
+                "statx(2) gives no mount id: Linux 5.8 or later is needed",
+            ));
+        }
+        let kind = SFlag::from_bits_truncate(seen.stx_mode.into()) & SFlag::S_IFMT;
+        let (device, is) = mount_table::numbers(&seen);
+        Ok(Self {
+            fd,
+            owner: Owner { uid: seen.stx_uid, gid: seen.stx_gid },
+            device,
+            bound: (kind == SFlag::S_IFBLK).then_some(is),
+            mount: seen
+                .stx_attributes
+                .contains(StatxAttributes::MOUNT_ROOT)
+                .then_some(seen.stx_mnt_id),
+            kind,
+            mode: Mode::from_bits_truncate(seen.stx_mode.into()),
+            size: seen.stx_size,
+        })
+    }
+}
+
+/// Id of the mount that an open file is on (proc_pid_fdinfo(5)).
+fn mount_of(fd: &OwnedFd) -> io::Result<u64> {
+    let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd()))?;
+    let id = text.lines().find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok());
+    id.ok_or_else(|| io::Error::other("/proc/self/fdinfo tells no mnt_id"))
+}

@@ -1,0 +1,72 @@
+//! Whose a namespace is: by its record, or by the one intent that it matches.
+
+use std::io;
+
+use super::{Found, Ledger, record::Intent};
+use crate::observed::NamespaceOwner;
+
+impl Ledger {
+    /// Resolves what a crash left, from the drive's namespaces as `list` returns them; only the first call after a
+    /// start does anything.
+    pub(in super::super) fn settle_once<E>(
+        &self,
+        list: impl Fn() -> Result<Vec<Found>, E>,
+        failed: impl Fn(io::Error) -> E,
+    ) -> Result<(), E> {
+        let mut settled = self.settled.lock();
+        if !*settled {
+            self.settle(&list()?).map_err(failed)?;
+            *settled = true;
+        }
+        Ok(())
+    }
+
+    /// Attributes each namespace without a record to the intent that it matches, and drops the other intents: only what
+    /// exists at the first call can come from a previous agent.
+    pub(super) fn settle(&self, found: &[Found]) -> io::Result<()> {
+        let intents = self.file.lock().intents.clone();
+        for intent in intents {
+            let Some(id) = intent.owner.id() else { continue };
+            let of_it =
+                |namespace: &&Found| self.owner(namespace, found) == NamespaceOwner::Partial(id);
+            match found.iter().find(of_it) {
+                Some(orphan) => self.record_created(id, *orphan, intent.members, false)?,
+                None => self.drop_intent(id)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Whose `namespace` is; `all` are the drive's namespaces.
+    pub(in super::super) fn owner(&self, namespace: &Found, all: &[Found]) -> NamespaceOwner {
+        let file = self.file.lock();
+        let recorded =
+            |namespace: &Found| file.namespaces.iter().find(|record| record.is_of(namespace));
+        if let Some(record) = recorded(namespace) {
+            return record.owner();
+        }
+        let fits = |intent: &&Intent, namespace: &Found| {
+            recorded(namespace).is_none()
+                && !intent.before.contains(&namespace.nsid)
+                && intent.size == namespace.size
+        };
+        let mut intents = file.intents.iter().filter(|intent| fits(intent, namespace));
+        match (intents.next(), intents.next()) {
+            (Some(intent), None)
+                if all.iter().filter(|namespace| fits(&intent, namespace)).count() == 1 =>
+            {
+                let id = intent.owner.id();
+                id.map_or_else(|| foreign("its intent names no object"), NamespaceOwner::Partial)
+            }
+            (Some(_), _) => foreign("several may have been made for one allocation"),
+            (None, _) if file.namespaces.iter().any(|record| record.nsid == namespace.nsid) => {
+                foreign("its NSID is recorded with another NGUID or size")
+            }
+            (None, _) => NamespaceOwner::Unknown,
+        }
+    }
+}
+
+fn foreign(why: &str) -> NamespaceOwner {
+    NamespaceOwner::Foreign(why.to_owned())
+}

@@ -1,0 +1,108 @@
+use super::*;
+
+fn allocation(index: u32) -> AllocationId {
+    AllocationId { owner: "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap(), index }
+}
+
+fn found(nsid: u32, size: u64) -> Found {
+    Found { nsid, nguid: [u8::try_from(nsid).unwrap(); 16], size }
+}
+
+fn wanted(size: u64) -> Wanted {
+    Wanted { size, members: 16 }
+}
+
+fn nqn() -> Nqn {
+    "nqn.2019-08.org.qemu:drive0".parse().unwrap()
+}
+
+#[test]
+fn what_was_made_is_ours_by_its_nguid_also_after_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let ledger = Ledger::open(directory.path(), &nqn()).unwrap();
+    ledger.intend(allocation(0), wanted(4096), &[], 1).unwrap();
+    ledger.record_created(allocation(0), found(1, 4096), 16, true).unwrap();
+    ledger.record_host(1, 3, &"compute-03".parse().unwrap()).unwrap();
+
+    let again = Ledger::open(directory.path(), &nqn()).unwrap();
+    let ours = found(1, 4096);
+    let reused = Found { nguid: [9; 16], ..ours };
+    assert_eq!(again.owner(&ours, &[ours]), NamespaceOwner::Ours(allocation(0)));
+    assert!(matches!(again.owner(&reused, &[reused]), NamespaceOwner::Foreign(_)));
+    assert_eq!(again.record(1).unwrap().hosts[&3], "compute-03");
+}
+
+#[test]
+fn a_crash_after_create_leaves_what_can_be_attributed() {
+    let directory = tempfile::tempdir().unwrap();
+    Ledger::open(directory.path(), &nqn())
+        .unwrap()
+        .intend(allocation(0), wanted(8192), &[1], 1)
+        .unwrap();
+    let (old, other, new) = (found(1, 8192), found(2, 4096), found(3, 8192));
+
+    let ledger = Ledger::open(directory.path(), &nqn()).unwrap();
+    let all = [old, other, new];
+    let owners = all.map(|namespace| ledger.owner(&namespace, &all));
+    assert_eq!(owners[..2], [NamespaceOwner::Unknown, NamespaceOwner::Unknown]);
+    assert_eq!(owners[2], NamespaceOwner::Partial(allocation(0)));
+    ledger.settle(&all).unwrap();
+    assert_eq!(ledger.owner(&new, &all), NamespaceOwner::Partial(allocation(0)));
+}
+
+#[test]
+fn two_that_may_be_meant_are_nobodys() {
+    let directory = tempfile::tempdir().unwrap();
+    let ledger = Ledger::open(directory.path(), &nqn()).unwrap();
+    ledger.intend(allocation(0), wanted(8192), &[], 1).unwrap();
+    let all = [found(1, 8192), found(2, 8192)];
+    for namespace in &all {
+        assert!(matches!(ledger.owner(namespace, &all), NamespaceOwner::Foreign(_)));
+    }
+}
+
+#[test]
+fn an_intent_of_which_nothing_came_claims_nothing_later() {
+    let directory = tempfile::tempdir().unwrap();
+    let ledger = Ledger::open(directory.path(), &nqn()).unwrap();
+    ledger.intend(allocation(0), wanted(8192), &[], 1).unwrap();
+    ledger.settle(&[]).unwrap();
+    let later = found(1, 8192);
+    assert_eq!(ledger.owner(&later, &[later]), NamespaceOwner::Unknown);
+}
+
+#[test]
+fn a_ledger_has_a_name_whatever_its_drive_is_called() {
+    let directory = tempfile::tempdir().unwrap();
+    let named = |name: &str| -> Nqn { name.parse().unwrap() };
+    let plain = [nqn(), named(&"n".repeat(250))];
+    let hashed = ["n".repeat(251), "m".repeat(256), "made up  x".into(), "up/../x".into()];
+    let hashed = hashed.map(|file| named(&file));
+    for nqn in plain.iter().chain(&hashed) {
+        let ledger = Ledger::open(directory.path(), nqn).unwrap();
+        ledger.record_created(allocation(0), found(1, 4096), 1, true).unwrap();
+        assert_eq!(Ledger::open(directory.path(), nqn).unwrap().records().len(), 1);
+    }
+    let paths = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
+    let mut known: Vec<_> = paths.map(|path| Ledger::drive_of(&path).unwrap().unwrap()).collect();
+    known.sort();
+    let mut all = [&plain[..], &hashed].concat();
+    all.sort();
+    assert_eq!(known, all, "each has one of its own");
+    for nqn in &plain {
+        assert!(directory.path().join(format!("{nqn}.json")).exists(), "as it always was");
+    }
+    let another = Ledger::path(directory.path(), &hashed[1]);
+    fs::copy(Ledger::path(directory.path(), &hashed[0]), &another).unwrap();
+    Ledger::open(directory.path(), &hashed[1]).unwrap_err();
+    fs::write(&another, "{").unwrap();
+    assert!(Ledger::drive_of(&another).unwrap().is_err());
+    assert!(Ledger::drive_of(&directory.path().join("agent")).is_none());
+}
+
+#[test]
+fn a_ledger_that_cannot_be_read_is_an_error_and_not_empty() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join(format!("{}.json", nqn())), "{").unwrap();
+    assert!(Ledger::open(directory.path(), &nqn()).is_err());
+}

@@ -1,0 +1,52 @@
+//! The errors that nodes report of a directive's storage.
+
+use api::ResourceError;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use crate::{
+    progress::{Outcome, Progress},
+    view::Group,
+};
+
+impl Group {
+    /// The worst error that the nodes report.
+    #[must_use]
+    pub fn error(&self) -> Option<ResourceError> {
+        self.error_of(|_| true)
+    }
+
+    /// The worst error that the nodes report of these objects.
+    pub fn error_of(&self, which: impl Fn(&ObjectMeta) -> bool) -> Option<ResourceError> {
+        let blocks = self.blocks.values().map(|one| {
+            (&one.metadata, one.status.as_ref().and_then(|status| status.error.as_ref()))
+        });
+        let file_systems = self.file_systems.values().map(|one| {
+            (&one.metadata, one.status.as_ref().and_then(|status| status.error.as_ref()))
+        });
+        let mounts = self.mounts.values().map(|one| {
+            (&one.metadata, one.status.as_ref().and_then(|status| status.error.as_ref()))
+        });
+        let all = blocks.chain(file_systems).chain(mounts);
+        let told = all.filter(|(metadata, _)| which(metadata)).filter_map(|(metadata, error)| {
+            Some(of_node(metadata.namespace.as_deref().unwrap_or_default(), error?))
+        });
+        let worst = told.map(Progress::failed).reduce(Progress::and)?;
+        match worst.outcome {
+            Outcome::Failed(error) => Some(error),
+            Outcome::Done | Outcome::Working | Outcome::Wait(_) => None,
+        }
+    }
+}
+
+/// An error of a node, with its name, which our agents' messages have already.
+pub fn of_node(node: &str, error: &ResourceError) -> ResourceError {
+    let named = |message: &str| {
+        let own = message.strip_prefix(node).and_then(|rest| rest.strip_prefix(": "));
+        format!("Node: {node}: {}", own.unwrap_or(message))
+    };
+    ResourceError {
+        debug_message: named(&error.debug_message),
+        user_message: error.user_message.as_deref().map(named),
+        ..error.clone()
+    }
+}

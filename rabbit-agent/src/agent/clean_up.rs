@@ -1,0 +1,57 @@
+//! The clean-up after a start: mounts that no object wants are removed.
+
+use std::{sync::Arc, time::Instant};
+
+use storage::{Desired, desired::MountPoint};
+use tokio::task::JoinError;
+
+use super::Agent;
+use crate::client_mount;
+
+impl Agent {
+    /// The clean-up starts only while no pass runs: it could take what a pass is about to mount for unwanted.
+    pub(super) fn may_clean_up(&self) -> bool {
+        self.passes.is_empty()
+    }
+
+    /// Removes unwanted mounts. An unmount that hangs delays only passes that touch the mounts concerned.
+    pub(super) fn start_clean_up(&mut self) {
+        let Some(keep) = self.points_to_keep() else { return };
+        self.clean_up.begin();
+        self.mounts_to_keep = keep.iter().cloned().collect();
+        let context = Arc::clone(&self.context);
+        self.cleaning_up.spawn(async move {
+            let cleaned_up = context.converge(vec![Desired::OnlyMounts(keep)]).await;
+            let removed = cleaned_up.into_iter().try_for_each(|result| result.map(drop));
+            removed.map_err(|error| daemon::chain(&error))
+        });
+    }
+
+    /// The mount points that objects may use; `None` when they cannot be determined.
+    fn points_to_keep(&mut self) -> Option<Vec<MountPoint>> {
+        let keep = client_mount::start::points_to_keep(
+            &self.cache,
+            &self.context.site,
+            &self.context.temporary,
+        );
+        if let Err(why) = &keep
+            && self.clean_up.postpone(why)
+        {
+            log::warn!("mounts that no object wants are left alone: {why}");
+        }
+        keep.ok()
+    }
+
+    pub(super) fn cleaned_up(&mut self, cleaned_up: Result<Result<(), String>, JoinError>) {
+        match cleaned_up {
+            // The converger catches panics of the work itself, so this one is a defect of the task.
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+            Ok(Ok(())) => self.clean_up.done(),
+            Ok(Err(why)) => {
+                if self.clean_up.failed(&why, Instant::now()) {
+                    log::warn!("remove mounts that no object wants: {why}");
+                }
+            }
+        }
+    }
+}

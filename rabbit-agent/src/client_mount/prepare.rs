@@ -1,0 +1,153 @@
+//! What is to be done about a ClientMount, determined before its pass. No I/O.
+
+use agent::{
+    claims::{Claimant, Claims},
+    desired::{self, Goal, MountUnits, ReferenceError},
+    error::Failure,
+    reconcile::{DroppedUnits, mount_points_of},
+    site::Site,
+};
+use api::{ClientMount, client_mount::ClientMountDeviceReference};
+use storage::desired::{MountPoint, NamespaceId};
+
+use crate::{cache::Cache, node_storage::desired::namespaces};
+
+/// What to do about a ClientMount.
+#[derive(Debug)]
+pub enum Work {
+    Units(MountUnits),
+    Refuse(Goal, Failure),
+    /// The object is to be unmounted but was never mounted: its mount points are another object's.
+    NeverMounted,
+}
+
+/// The units of an object. Does no I/O.
+pub fn units(
+    object: &ClientMount,
+    goal: Goal,
+    cache: &Cache,
+    site: &Site,
+) -> Result<MountUnits, Failure> {
+    let profile = cache.profile(object).map_err(|why| why.to_string());
+    let profile = profile.as_ref().map(|profile| &**profile).map_err(String::as_str);
+    let references = |reference: &ClientMountDeviceReference| follow(reference, cache, site);
+    desired::units(object, goal, profile, &references, site).map_err(|error| Failure::from(&error))
+}
+
+/// The namespaces behind a reference: those of its allocation in the block storage of that name, the only one when it
+/// is shared.
+fn follow(
+    reference: &ClientMountDeviceReference,
+    cache: &Cache,
+    site: &Site,
+) -> Result<Vec<NamespaceId>, ReferenceError> {
+    let not_ready = |why: String| ReferenceError::NotReady(why);
+    let name = reference.object_reference.name.as_deref().unwrap_or_default();
+    let namespace = reference.object_reference.namespace.as_deref().unwrap_or_default();
+    if namespace != site.node.as_str() {
+        return Err(not_ready(format!(
+            "{namespace}/{name} is not on this rabbit: refer to an object in namespace {}",
+            site.node
+        )));
+    }
+    let block = cache.block_storage(name);
+    let block = block.ok_or_else(|| {
+        not_ready(format!("NnfNodeBlockStorage {namespace}/{name} does not exist"))
+    })?;
+    let index = usize::try_from(reference.allocation_index()).unwrap_or(usize::MAX);
+    let place = if block.spec.shared_allocation { 0 } else { index };
+    let found = namespaces(block, place).map_err(|error| not_ready(daemon::chain(&error)))?;
+    if found.is_empty() {
+        return Err(not_ready(format!(
+            "NnfNodeBlockStorage {namespace}/{name} has no devices for allocation {place} yet"
+        )));
+    }
+    Ok(found)
+}
+
+/// A ClientMount's work, determined before its pass.
+#[derive(Debug)]
+pub struct Prepared {
+    pub work: Work,
+    /// Units of its earlier versions, to be unmounted first.
+    pub dropped: DroppedUnits,
+    /// Uids of other objects whose claims to mount points this changed.
+    pub moved: Vec<String>,
+}
+
+fn dropped(object: &ClientMount, cache: &Cache, site: &Site) -> DroppedUnits {
+    let versions = cache.dropped.of(object.metadata.uid.as_deref().unwrap_or_default()).iter();
+    let units = |version: &ClientMount| units(version, Goal::Unmounted, cache, site);
+    versions.map(|version| (version.clone(), units(version))).collect()
+}
+
+pub fn former_points(object: &ClientMount, cache: &Cache, site: &Site) -> Vec<MountPoint> {
+    mount_points_of(&dropped(object, cache, site)).cloned().collect()
+}
+
+/// Records the version before a change, with the mounts that it may have.
+pub fn record_change(
+    before: &ClientMount,
+    after: &ClientMount,
+    cache: &mut Cache,
+    site: &Site,
+    claims: &Claims,
+) {
+    let uid = before.metadata.uid.clone().unwrap_or_default();
+    let units = units(before, Goal::Unmounted, cache, site).ok();
+    let had = |place: usize| {
+        let mount = units.as_ref().and_then(|units| units.mounts.get(place)?.as_ref().ok());
+        mount.is_some_and(|mount| !claims.belongs_to_other(&uid, &mount.target))
+    };
+    cache.dropped.changed(before, Some(after), had);
+}
+
+/// Claims the object's mount points, and determines its work.
+pub fn prepare(object: &ClientMount, cache: &Cache, site: &Site, claims: &mut Claims) -> Prepared {
+    match Goal::of(object) {
+        Ok(goal) => prepare_for(object, goal, cache, site, claims),
+        Err(error) => {
+            let work = Work::Refuse(Goal::Mounted, Failure::from(&error));
+            Prepared { work, dropped: Vec::new(), moved: Vec::new() }
+        }
+    }
+}
+
+/// The same for a goal that the object does not name: the mounts of a disappeared object are to be unmounted.
+pub fn prepare_for(
+    object: &ClientMount,
+    goal: Goal,
+    cache: &Cache,
+    site: &Site,
+    claims: &mut Claims,
+) -> Prepared {
+    let claimant = Claimant::of(object);
+    let uid = claimant.uid.clone();
+    let dropped = dropped(object, cache, site);
+    let points: Vec<_> = mount_points_of(&dropped).cloned().collect();
+    // While an object is invalid its earlier mounts stay, unless it is to be unmounted.
+    let nothing = |goal| if goal == Goal::Unmounted { dropped.clone() } else { Vec::new() };
+    let units = match units(object, goal, cache, site) {
+        Ok(units) => units,
+        Err(failure) => {
+            let moved = claims.set(claimant, goal, Vec::new(), points);
+            let work = Work::Refuse(goal, failure);
+            return Prepared { work, dropped: nothing(goal), moved };
+        }
+    };
+    if units.refused() {
+        let moved = claims.set(claimant, goal, Vec::new(), points);
+        return Prepared { work: Work::Units(units), dropped: nothing(goal), moved };
+    }
+    let mut moved =
+        claims.set(claimant.clone(), goal, units.mount_points().cloned().collect(), points.clone());
+    if claims.owns_nothing(&uid) {
+        moved.extend(claims.set(claimant, goal, Vec::new(), points));
+        return Prepared { work: Work::NeverMounted, dropped, moved };
+    }
+    let work = match claims.conflict(&uid) {
+        Some(conflict) => Work::Refuse(goal, Failure::from(&conflict)),
+        None => Work::Units(units),
+    };
+    Prepared { work, dropped, moved }
+}

@@ -1,0 +1,77 @@
+//! The fence of one node: its requests, one detachment with a time limit, the answers.
+
+use std::{sync::Arc, time::Duration};
+
+use storage::desired::NodeName;
+use tokio::task::JoinHandle;
+
+use crate::fence::{
+    FenceConfig,
+    answer::answer_all,
+    detach::{Tools, detach, not_proved},
+    request::{FileName, Request},
+    response::Verdict,
+    spool::Spool,
+};
+
+/// How long a fence may take before the agent answers that it failed. The sites' agent waits for 60 s, which must
+/// include the acknowledgement to DLM.
+const DETACH_WITHIN: Duration = Duration::from_secs(40);
+
+/// Fences one node and answers all its requests. Returns the requests that could not be answered or deleted.
+pub(super) async fn fence(
+    tools: Arc<Tools>,
+    config: Arc<FenceConfig>,
+    spool: Spool,
+    node: NodeName,
+    requests: Vec<(FileName, Request)>,
+) -> Vec<FileName> {
+    let (served, refused): (Vec<_>, Vec<_>) =
+        requests.into_iter().partition(|(_, request)| request.served().is_ok());
+    let mut left = Vec::new();
+    for asked in refused {
+        let why = asked.1.served().err().map(|error| error.to_string()).unwrap_or_default();
+        left.extend(
+            answer_all(&config, &spool, &node, vec![asked], &not_proved(&node, &why)).await,
+        );
+    }
+    if served.is_empty() {
+        return left;
+    }
+    for (_, request) in &served {
+        log::info!(
+            "{node} is to be fenced, asks {}: {}",
+            request.recorder_node,
+            request.request_id
+        );
+    }
+    let (verdict, late) = detach_in_time(&tools, &node).await;
+    if verdict.is_success() {
+        log::info!("{}", verdict.text());
+    } else {
+        log::error!("{}", verdict.text());
+    }
+    left.extend(answer_all(&config, &spool, &node, served, &verdict).await);
+    if let Some(late) = late {
+        // Wait for the rest: it could detach what a re-admitted node gets later.
+        drop(late.await);
+    }
+    left
+}
+
+/// Runs the fence with a time limit. After the limit it also returns the task that still runs.
+async fn detach_in_time(
+    tools: &Arc<Tools>,
+    node: &NodeName,
+) -> (Verdict, Option<JoinHandle<Verdict>>) {
+    let (used, target) = (Arc::clone(tools), node.clone());
+    let mut detaching = tokio::spawn(async move { detach(&used, &target).await });
+    match tokio::time::timeout(DETACH_WITHIN, &mut detaching).await {
+        Ok(Ok(verdict)) => (verdict, None),
+        Ok(Err(error)) => (not_proved(node, &format!("the fence ended early: {error}")), None),
+        Err(_) => {
+            let why = format!("it did not come to an end within {} s", DETACH_WITHIN.as_secs());
+            (not_proved(node, &why), Some(detaching))
+        }
+    }
+}

@@ -1,0 +1,144 @@
+use k8s_openapi::jiff::Timestamp;
+
+use super::*;
+use crate::fence::{
+    request::tests::{body, name},
+    response::Verdict,
+};
+
+fn spool() -> (tempfile::TempDir, Spool) {
+    let directory = tempfile::tempdir().unwrap();
+    let [requests, responses] = ["requests", "responses"].map(|name| directory.path().join(name));
+    let spool = Spool::open(requests, responses, true).unwrap();
+    (directory, spool)
+}
+
+fn ask(spool: &Spool, node: &str) -> FileName {
+    let name = name(node);
+    fs::write(spool.requests.join(name.to_string()), body(node).to_string()).unwrap();
+    name
+}
+
+fn answer(spool: &Spool, name: &FileName, verdict: &Verdict) {
+    let bytes = body(name.node().as_str()).to_string();
+    let request = Request::read(name, bytes.as_bytes()).unwrap();
+    spool.answer(name, &Response::new(&request, verdict, Timestamp::UNIX_EPOCH)).unwrap();
+}
+
+fn nodes<'a>(names: impl IntoIterator<Item = &'a NodeName>) -> Vec<&'a str> {
+    names.into_iter().map(NodeName::as_str).collect()
+}
+
+#[test]
+fn directories_are_made_in_a_parent_that_is_there_and_nowhere_else() {
+    let (directory, spool) = spool();
+    Spool::open(spool.requests, spool.responses, false).unwrap();
+    let missing = directory.path().join("not-mounted/requests");
+    let error = Spool::open(missing.clone(), directory.path().join("responses"), true).unwrap_err();
+    assert!(error.to_string().contains("--fence-requests"), "{error}");
+    assert!(!missing.parent().unwrap().exists(), "a disk that is mounted later would hide it");
+    let file = directory.path().join("file");
+    fs::write(&file, "").unwrap();
+    assert!(Spool::open(file, directory.path().join("responses"), true).is_err());
+    let gone = directory.path().join("gone");
+    assert!(Spool::open(gone.clone(), directory.path().join("responses"), false).is_err());
+    assert!(!gone.exists());
+}
+
+#[test]
+fn a_request_is_there_until_it_is_answered_and_its_node_marked_after_that() {
+    let (_directory, spool) = spool();
+    assert_eq!(spool.scan().unwrap(), Scan::default());
+    let name = ask(&spool, "compute-01");
+    let scan = spool.scan().unwrap();
+    assert!(scan.asked.contains_key(&name) && scan.fenced.is_empty());
+
+    // As after a crash between the answer and the deletion of the request.
+    answer(&spool, &name, &Verdict::Detached(String::new()));
+    let scan = spool.scan().unwrap();
+    assert_eq!((nodes(&scan.fenced), scan.asked.len()), (vec!["compute-01"], 0));
+    assert_eq!(scan.answered, [(name.clone(), true)].into());
+    spool.delete(&name).unwrap();
+    spool.delete(&name).unwrap();
+    let scan = spool.scan().unwrap();
+    assert_eq!((nodes(&scan.fenced), scan.answered.len()), (vec!["compute-01"], 0));
+
+    fs::remove_file(spool.responses.join(name.to_string())).unwrap();
+    assert_eq!(spool.scan().unwrap(), Scan::default());
+    let bytes = body("compute-01").to_string();
+    let request = Request::read(&name, bytes.as_bytes()).unwrap();
+    let verdict = Verdict::Detached(String::new());
+    spool.amend(&name, &Response::new(&request, &verdict, Timestamp::UNIX_EPOCH)).unwrap();
+    assert_eq!(spool.scan().unwrap(), Scan::default(), "it is not fenced anew");
+}
+
+#[test]
+fn a_refusal_marks_nobody_and_one_success_is_enough() {
+    let (_directory, spool) = spool();
+    let name = ask(&spool, "compute-01");
+    answer(&spool, &name, &Verdict::NotProved(String::new()));
+    let scan = spool.scan().unwrap();
+    assert!(scan.fenced.is_empty());
+    assert_eq!(scan.answered, [(name.clone(), false)].into());
+    let other = name.to_string().replace("0b9b", "1b9b");
+    fs::write(spool.responses.join(other), r#"{"status": "success"}"#).unwrap();
+    assert_eq!(nodes(&spool.scan().unwrap().fenced), ["compute-01"]);
+}
+
+#[test]
+fn what_is_torn_is_told_and_left_and_a_torn_answer_keeps_its_node_out() {
+    let (_directory, spool) = spool();
+    let name = ask(&spool, "compute-01");
+    let request = spool.requests.join(name.to_string());
+    fs::write(&request, &body("compute-01").to_string()[..40]).unwrap();
+    fs::write(spool.requests.join(".half.json"), "{").unwrap();
+    fs::write(spool.requests.join("notes.txt"), "x").unwrap();
+    fs::write(spool.requests.join("x.json"), "{}").unwrap();
+    fs::create_dir(spool.requests.join(name.to_string().replace("01-", "03-"))).unwrap();
+    let torn = name.to_string().replace("01-", "02-");
+    fs::write(spool.responses.join(&torn), r#"{"success": tr"#).unwrap();
+    let scan = spool.scan().unwrap();
+    assert!(scan.asked.is_empty() && scan.answered.is_empty());
+    assert_eq!(nodes(&scan.fenced), ["compute-02"]);
+    assert_eq!(scan.troubles.len(), 4, "{:#?}", scan.troubles);
+    assert!(request.exists());
+
+    // The writer closes the file: the request is whole.
+    ask(&spool, "compute-01");
+    assert_eq!(spool.scan().unwrap().asked.len(), 1);
+}
+
+#[test]
+fn a_torn_answer_does_not_count_as_one() {
+    let (_directory, spool) = spool();
+    let name = ask(&spool, "compute-01");
+    let path = spool.responses.join(name.to_string());
+    fs::write(&path, r#"{"success": tr"#).unwrap();
+    let scan = spool.scan().unwrap();
+    assert!(scan.asked.contains_key(&name) && scan.answered.is_empty());
+    answer(&spool, &name, &Verdict::NotProved("x".into()));
+    assert!(spool.scan().unwrap().fenced.is_empty(), "it was replaced as a whole");
+}
+
+#[test]
+fn what_a_crash_left_half_written_is_no_answer() {
+    let (_directory, spool) = spool();
+    let name = ask(&spool, "compute-01");
+    fs::write(spool.responses.join(format!(".{name}")), r#"{"success": true}"#).unwrap();
+    let scan = spool.scan().unwrap();
+    assert!(scan.fenced.is_empty() && scan.asked.contains_key(&name));
+    answer(&spool, &name, &Verdict::Detached(String::new()));
+    assert!(!spool.responses.join(format!(".{name}")).exists());
+}
+
+#[test]
+fn a_directory_that_went_is_an_error_and_no_empty_one() {
+    let (_directory, spool) = spool();
+    fs::remove_dir(&spool.responses).unwrap();
+    assert!(spool.scan().is_err());
+    let name = ask(&spool, "compute-01");
+    let request = Request::read(&name, body("compute-01").to_string().as_bytes()).unwrap();
+    let verdict = Verdict::Detached(String::new());
+    let response = Response::new(&request, &verdict, Timestamp::UNIX_EPOCH);
+    assert!(spool.answer(&name, &response).is_err());
+}

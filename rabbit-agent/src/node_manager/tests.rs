@@ -1,0 +1,115 @@
+use clap::{CommandFactory, Parser};
+use daemon::{LogArgs, translate};
+
+use super::*;
+use crate::config;
+
+#[derive(Debug, Parser)]
+struct Line {
+    #[command(flatten)]
+    node_manager: NodeManagerArgs,
+    #[command(flatten)]
+    logs: LogArgs,
+    #[command(flatten)]
+    zap: ZapArgs,
+}
+
+fn parsed(args: &[&str]) -> Result<Line, String> {
+    let args = ["rabbit-agent"].iter().chain(args).map(Into::into);
+    Line::try_parse_from(translate(args, &flags())).map_err(|error| error.to_string())
+}
+
+fn notes(args: &[&str], environment: &[&str]) -> Vec<String> {
+    let line = parsed(args).unwrap();
+    line.node_manager.notes(&line.zap, |name| environment.contains(&name))
+}
+
+#[test]
+fn the_command_line_of_every_site_starts() {
+    let args = ["--controller=node", "--deleteUnknownVolumes", "--replaceMissingVolumes"];
+    parsed(&args).unwrap().node_manager.check(false).unwrap();
+    let notes = notes(&args, &["NNF_POD_IP", "ENVIRONMENT", "PATH"]);
+    assert!(notes[0].contains("never deleted") && notes[1].contains("not replaced"), "{notes:?}");
+    assert_eq!(notes[2..], ["without a meaning here: NNF_POD_IP, ENVIRONMENT"]);
+}
+
+#[test]
+fn what_is_switched_off_or_not_given_is_not_worth_a_word() {
+    let args = ["-deleteUnknownVolumes=false", "-leader-elect=0", "-purge=false", "-mock=F"];
+    parsed(&args).unwrap().node_manager.check(false).unwrap();
+    assert!(notes(&args, &["NNF_NODE_NAME", "NNF_POD_NAME", "RABBIT_NODE"]).is_empty());
+}
+
+#[test]
+fn what_is_dangerous_stops_the_start() {
+    for (args, expected) in [
+        (&["--purge"][..], NodeManagerError::Purge),
+        (&["-initializeAndExit=true"], NodeManagerError::InitializeAndExit),
+        (&["--direct", "nvme.*"], NodeManagerError::Direct("nvme.*".into())),
+        (&["-mock"], NodeManagerError::Mock),
+    ] {
+        assert_eq!(parsed(args).unwrap().node_manager.check(false), Err(expected), "{args:?}");
+    }
+    assert_eq!(parsed(&["-mock"]).unwrap().node_manager.check(true), Ok(()));
+    let same = ["-metrics-bind-address", ":1", "-health-probe-bind-address=:1"];
+    let error = parsed(&same).unwrap().node_manager.check(false).unwrap_err();
+    assert!(error.to_string().contains("both :1"), "{error}");
+}
+
+#[test]
+fn another_controller_is_sent_elsewhere() {
+    let error = parsed(&["-controller", "storage"]).unwrap_err();
+    assert!(error.contains("nnf-controller-manager"), "{error}");
+}
+
+#[test]
+fn listening_is_only_done_when_asked_for() {
+    let of = |args: &[&str]| {
+        let args = parsed(args).unwrap().node_manager;
+        [args.probes(), args.metrics()].map(|at| at.map(|at| at.to_string()))
+    };
+    assert_eq!(of(&[]), [None, None]);
+    assert_eq!(of(&["-metrics-bind-address=0", "-health-probe-bind-address="]), [None, None]);
+    let both = of(&["-health-probe-bind-address", ":8081", "-metrics-bind-address=[::1]:80"]);
+    assert_eq!(both, [Some(":8081".into()), Some("[::1]:80".into())]);
+}
+
+#[test]
+fn its_drive_monitor_period_is_how_often_drives_are_checked() {
+    let env = |set: &[&str]| {
+        let command = in_its_environment(config::Args::command(), |name| set.contains(&name));
+        let arg = command.get_arguments().find(|arg| arg.get_id() == "drive_check");
+        arg.unwrap().get_env().unwrap().to_str().unwrap().to_owned()
+    };
+    assert_eq!(env(&["NNF_DRIVE_MONITOR_PERIOD"]), "NNF_DRIVE_MONITOR_PERIOD");
+    assert_eq!(env(&["NNF_DRIVE_MONITOR_PERIOD", "WARREN_DRIVE_CHECK"]), "WARREN_DRIVE_CHECK");
+}
+
+#[test]
+fn its_environment_stands_behind_ours() {
+    let command = |set: &[&str]| {
+        let command = in_its_environment(config::Args::command(), |name| set.contains(&name));
+        let named = |id: &str| {
+            let arg = command.get_arguments().find(|arg| arg.get_id() == id).unwrap();
+            let env = arg.get_env().unwrap().to_str().unwrap().to_owned();
+            (env, arg.get_default_values().first().map(|value| value.to_str().unwrap().to_owned()))
+        };
+        (named("node").0, named("command_deadline").0, named("api").1.unwrap())
+    };
+    let unix = "unix:///run/warren/api.sock";
+    let expected =
+        |node: &str, deadline: &str, api: &str| (node.into(), deadline.into(), api.into());
+    for (set, expected) in [
+        (&[][..], expected("WARREN_NODE", "WARREN_COMMAND_DEADLINE", unix)),
+        (
+            &["NNF_NODE_NAME", "NNF_COMMAND_TIMEOUT_SECONDS", "KUBERNETES_SERVICE_HOST"],
+            expected("NNF_NODE_NAME", "NNF_COMMAND_TIMEOUT_SECONDS", "in-cluster"),
+        ),
+        (
+            &["NNF_NODE_NAME", "WARREN_NODE"],
+            expected("WARREN_NODE", "WARREN_COMMAND_DEADLINE", unix),
+        ),
+    ] {
+        assert_eq!(command(set), expected, "{set:?}");
+    }
+}
