@@ -35,7 +35,8 @@ const JOBS: usize = 10;
 const NOISE: Duration = Duration::from_secs(60);
 
 /// Runs every measurement beneath `directory` and prints the table; with `noise` only that part, for so many seconds; with
-/// `direct` only the lives of mounts, on the server and by the link that the environment names; with `workflows` only the engine.
+/// `direct` only the lives of mounts, on the server and by the link that the environment names; with `workflows` only the engine; with `containers` only what it
+/// does for containers.
 pub async fn run(directory: &Path, words: &[String]) -> ExitCode {
     match measured(directory, words).await {
         Ok(rows) => {
@@ -62,6 +63,8 @@ enum Part {
     Direct,
     /// The workflow engine.
     Workflows,
+    /// Containers on rabbits.
+    Containers,
     /// Slurm's jobs.
     Slurm,
 }
@@ -76,8 +79,9 @@ impl Part {
             }
             [part] if part == "direct" => Ok(Self::Direct),
             [part] if part == "workflows" => Ok(Self::Workflows),
+            [part] if part == "containers" => Ok(Self::Containers),
             [part] if part == "slurm" => Ok(Self::Slurm),
-            _ => bail!("usage: bench [noise [SECONDS] | direct | workflows | slurm]"),
+            _ => bail!("usage: bench [noise [SECONDS] | direct | workflows | containers | slurm]"),
         }
     }
 }
@@ -88,6 +92,9 @@ async fn measured(directory: &Path, words: &[String]) -> anyhow::Result<Vec<Row>
         return slurm::starts(JOBS);
     }
     clear(directory).context("clear away what an earlier run left")?;
+    if part == Part::Containers {
+        return workflows::containers::measured(directory).await;
+    }
     let drives = ["--file-drives", "4", "--file-drive-capacity", "64GiB"];
     let cluster = Cluster::start_with(directory, Chassis::new(1), &drives)?;
     let job = Job::new(1, "xfs", &cluster.mount_root());
@@ -98,6 +105,9 @@ async fn measured(directory: &Path, words: &[String]) -> anyhow::Result<Vec<Row>
         say(&format!("{WORKFLOWS} workflows in turn, then many on a machine of simulated nodes"));
         rows.extend(workflows::on_this_box(&run.cluster, WORKFLOWS).await?);
         rows.extend(workflows::at_scale(directory).await?);
+    }
+    if part == Part::Whole {
+        rows.extend(workflows::containers::measured(directory).await?);
     }
     if part != Part::Workflows {
         rows.extend(of_mounts(&mut run, part).await?);
@@ -114,7 +124,7 @@ async fn of_mounts(run: &mut Run<Silent>, part: Part) -> anyhow::Result<Vec<Row>
     say(&format!("carving {AT_ONCE} file systems"));
     let lives = Lives::carve(run, AT_ONCE).await?;
     Ok(match part {
-        Part::Workflows | Part::Slurm => Vec::new(),
+        Part::Workflows | Part::Containers | Part::Slurm => Vec::new(),
         Part::Direct => in_turn(&lives).await?,
         Part::Noise(duration) => {
             lives.at_once().await?;
