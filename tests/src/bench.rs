@@ -31,6 +31,9 @@ const WORKFLOWS: usize = 10;
 /// Slurm's jobs one after another, of each sort.
 const JOBS: usize = 10;
 
+/// Computes of each rabbit with containers.
+const COMPUTES: usize = 16;
+
 /// How long each mode of the noise is measured, twice.
 const NOISE: Duration = Duration::from_secs(60);
 
@@ -63,8 +66,8 @@ enum Part {
     Direct,
     /// The workflow engine.
     Workflows,
-    /// Containers on rabbits.
-    Containers,
+    /// Containers on rabbits of so many computes.
+    Containers(usize),
     /// Slurm's jobs.
     Slurm,
 }
@@ -79,9 +82,14 @@ impl Part {
             }
             [part] if part == "direct" => Ok(Self::Direct),
             [part] if part == "workflows" => Ok(Self::Workflows),
-            [part] if part == "containers" => Ok(Self::Containers),
+            [part] if part == "containers" => Ok(Self::Containers(COMPUTES)),
+            [part, computes] if part == "containers" => {
+                Ok(Self::Containers(computes.parse().context("COMPUTES")?))
+            }
             [part] if part == "slurm" => Ok(Self::Slurm),
-            _ => bail!("usage: bench [noise [SECONDS] | direct | workflows | containers | slurm]"),
+            _ => bail!(
+                "usage: bench [noise [SECONDS] | direct | workflows | containers [COMPUTES] | slurm]"
+            ),
         }
     }
 }
@@ -92,8 +100,8 @@ async fn measured(directory: &Path, words: &[String]) -> anyhow::Result<Vec<Row>
         return slurm::starts(JOBS);
     }
     clear(directory).context("clear away what an earlier run left")?;
-    if part == Part::Containers {
-        return workflows::containers::measured(directory).await;
+    if let Part::Containers(computes) = part {
+        return workflows::containers::measured(directory, computes).await;
     }
     let drives = ["--file-drives", "4", "--file-drive-capacity", "64GiB"];
     let cluster = Cluster::start_with(directory, Chassis::new(1), &drives)?;
@@ -107,7 +115,7 @@ async fn measured(directory: &Path, words: &[String]) -> anyhow::Result<Vec<Row>
         rows.extend(workflows::at_scale(directory).await?);
     }
     if part == Part::Whole {
-        rows.extend(workflows::containers::measured(directory).await?);
+        rows.extend(workflows::containers::measured(directory, COMPUTES).await?);
     }
     if part != Part::Workflows {
         rows.extend(of_mounts(&mut run, part).await?);
@@ -124,7 +132,7 @@ async fn of_mounts(run: &mut Run<Silent>, part: Part) -> anyhow::Result<Vec<Row>
     say(&format!("carving {AT_ONCE} file systems"));
     let lives = Lives::carve(run, AT_ONCE).await?;
     Ok(match part {
-        Part::Workflows | Part::Containers | Part::Slurm => Vec::new(),
+        Part::Workflows | Part::Containers(_) | Part::Slurm => Vec::new(),
         Part::Direct => in_turn(&lives).await?,
         Part::Noise(duration) => {
             lives.at_once().await?;

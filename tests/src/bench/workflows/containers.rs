@@ -26,8 +26,6 @@ const LINES: &[&str] = &[
 ];
 /// Rabbits of one workflow.
 const RABBITS: [usize; 4] = [1, 16, 256, 700];
-/// Computes of a rabbit.
-const COMPUTES: usize = 16;
 
 /// Runs that are held, on so many rabbits of one compute each.
 const HELD: usize = 500;
@@ -48,16 +46,16 @@ struct Taken {
     server: server::Taken,
 }
 
-/// All rows.
+/// All rows, for rabbits of so many computes.
 ///
 /// # Errors
 /// When a coordinator does not start, or a workflow does not get to PreRun.
-pub async fn measured(directory: &Path) -> anyhow::Result<Vec<Row>> {
+pub async fn measured(directory: &Path, computes: usize) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
     let mut first = None;
     for rabbits in RABBITS {
         say(&format!("containers on {rabbits} simulated rabbits"));
-        let taken = on(directory, rabbits).await?;
+        let taken = on(directory, rabbits, computes).await?;
         say(&format!("{taken:?}"));
         let count = f64::from(u32::try_from(rabbits)?);
         rows.extend(told(&taken, count, first.as_ref().unwrap_or(&taken)));
@@ -80,10 +78,10 @@ fn told(taken: &Taken, rabbits: f64, first: &Taken) -> [Row; 4] {
     ]
 }
 
-async fn on(directory: &Path, rabbits: usize) -> anyhow::Result<Taken> {
+async fn on(directory: &Path, rabbits: usize, computes: usize) -> anyhow::Result<Taken> {
     let (mut coordinator, client) = alone(directory, &[]).await?;
     profile(&client).await?;
-    let machine = Machine::new(client.clone(), rabbits, COMPUTES);
+    let machine = Machine::new(client.clone(), rabbits, computes);
     machine.describe().await?;
     let nodes = machine.start();
     let driver = Driver::new(client.clone(), LINES);
@@ -98,7 +96,7 @@ async fn on(directory: &Path, rabbits: usize) -> anyhow::Result<Taken> {
     let objects = server::collect(&client).await?;
     nodes.abort();
     coordinator.stop(PATIENCE)?;
-    let server = server::measured(directory, rabbits, COMPUTES, &objects).await?;
+    let server = server::measured(directory, rabbits, computes, &objects).await?;
     Ok(Taken { seconds, processor: used, writes, server })
 }
 
