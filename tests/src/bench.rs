@@ -31,11 +31,15 @@ const WORKFLOWS: usize = 10;
 /// Slurm's jobs one after another, of each sort.
 const JOBS: usize = 10;
 
+/// Computes of each rabbit with containers.
+const COMPUTES: usize = 16;
+
 /// How long each mode of the noise is measured, twice.
 const NOISE: Duration = Duration::from_secs(60);
 
 /// Runs every measurement beneath `directory` and prints the table; with `noise` only that part, for so many seconds; with
-/// `direct` only the lives of mounts, on the server and by the link that the environment names; with `workflows` only the engine.
+/// `direct` only the lives of mounts, on the server and by the link that the environment names; with `workflows` only the engine; with `containers` only what it
+/// does for containers.
 pub async fn run(directory: &Path, words: &[String]) -> ExitCode {
     match measured(directory, words).await {
         Ok(rows) => {
@@ -62,6 +66,8 @@ enum Part {
     Direct,
     /// The workflow engine.
     Workflows,
+    /// Containers on rabbits of so many computes.
+    Containers(usize),
     /// Slurm's jobs.
     Slurm,
 }
@@ -76,8 +82,14 @@ impl Part {
             }
             [part] if part == "direct" => Ok(Self::Direct),
             [part] if part == "workflows" => Ok(Self::Workflows),
+            [part] if part == "containers" => Ok(Self::Containers(COMPUTES)),
+            [part, computes] if part == "containers" => {
+                Ok(Self::Containers(computes.parse().context("COMPUTES")?))
+            }
             [part] if part == "slurm" => Ok(Self::Slurm),
-            _ => bail!("usage: bench [noise [SECONDS] | direct | workflows | slurm]"),
+            _ => bail!(
+                "usage: bench [noise [SECONDS] | direct | workflows | containers [COMPUTES] | slurm]"
+            ),
         }
     }
 }
@@ -88,6 +100,9 @@ async fn measured(directory: &Path, words: &[String]) -> anyhow::Result<Vec<Row>
         return slurm::starts(JOBS);
     }
     clear(directory).context("clear away what an earlier run left")?;
+    if let Part::Containers(computes) = part {
+        return workflows::containers::measured(directory, computes).await;
+    }
     let drives = ["--file-drives", "4", "--file-drive-capacity", "64GiB"];
     let cluster = Cluster::start_with(directory, Chassis::new(1), &drives)?;
     let job = Job::new(1, "xfs", &cluster.mount_root());
@@ -98,6 +113,9 @@ async fn measured(directory: &Path, words: &[String]) -> anyhow::Result<Vec<Row>
         say(&format!("{WORKFLOWS} workflows in turn, then many on a machine of simulated nodes"));
         rows.extend(workflows::on_this_box(&run.cluster, WORKFLOWS).await?);
         rows.extend(workflows::at_scale(directory).await?);
+    }
+    if part == Part::Whole {
+        rows.extend(workflows::containers::measured(directory, COMPUTES).await?);
     }
     if part != Part::Workflows {
         rows.extend(of_mounts(&mut run, part).await?);
@@ -114,7 +132,7 @@ async fn of_mounts(run: &mut Run<Silent>, part: Part) -> anyhow::Result<Vec<Row>
     say(&format!("carving {AT_ONCE} file systems"));
     let lives = Lives::carve(run, AT_ONCE).await?;
     Ok(match part {
-        Part::Workflows | Part::Slurm => Vec::new(),
+        Part::Workflows | Part::Containers(_) | Part::Slurm => Vec::new(),
         Part::Direct => in_turn(&lives).await?,
         Part::Noise(duration) => {
             lives.at_once().await?;

@@ -166,10 +166,18 @@ impl Program {
     /// # Errors
     /// When it cannot be started.
     pub fn coordinator(directory: &Path) -> anyhow::Result<Self> {
+        Self::coordinator_with(directory, &[])
+    }
+
+    /// The same with more arguments.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn coordinator_with(directory: &Path, arguments: &[&str]) -> anyhow::Result<Self> {
         let mut argv = command(binary("coordinator")?);
         argv.arg("--data-dir").arg(directory.join("data")).args(["--api-listen", "127.0.0.1:0"]);
         argv.arg("--socket").arg(directory.join("coordinator.sock"));
-        argv.arg("--api-socket").arg(directory.join("api.sock"));
+        argv.arg("--api-socket").arg(directory.join("api.sock")).args(arguments);
         Self::start("coordinator", &argv, directory)
     }
 

@@ -1,5 +1,6 @@
 //! What the workflow engine takes: one workflow on this box with real storage, and many on a machine whose nodes are simulated.
 
+pub mod containers;
 mod driver;
 mod nodes;
 
@@ -21,7 +22,11 @@ use crate::{
 const GO_LIFE: f64 = 4400.0;
 /// What the engine may write for an object that must exist.
 const WRITES: f64 = 3.0;
-const XFS: &str = "#DW jobdw type=xfs capacity=320MiB name=scratch";
+const XFS: &[&str] = &["#DW jobdw type=xfs capacity=320MiB name=scratch"];
+/// The same on simulated nodes.
+const SIMULATED: &[&str] = &["#DW jobdw type=xfs capacity=1GiB name=scratch"];
+/// Computes of a simulated rabbit.
+const COMPUTES: usize = 16;
 
 /// Lives of one workflow after another, on the cluster of the other measurements.
 ///
@@ -158,26 +163,24 @@ fn wide_load(rabbits: usize) -> Load {
 }
 
 async fn measured(directory: &Path, load: Load) -> anyhow::Result<Taken> {
-    let directory = directory.join("scale");
-    let _ = fs::remove_dir_all(&directory);
-    fs::create_dir_all(&directory).context("make a directory")?;
-    let mut coordinator = Program::coordinator(&directory)?;
-    let client = client(&directory).await?;
-    let machine = Machine::new(client.clone(), load.rabbits);
+    let (mut coordinator, client) = alone(directory, &[]).await?;
+    let machine = Machine::new(client.clone(), load.rabbits, COMPUTES);
     machine.describe().await?;
     let nodes = machine.start();
-    let driver = Driver::new(client.clone(), "#DW jobdw type=xfs capacity=1GiB name=scratch");
+    let driver = Driver::new(client.clone(), SIMULATED);
     let (before, used) = (revision(&client).await?, processor(coordinator.pid()?)?);
     let begun = Instant::now();
     let computes = |lane: usize| machine.computes(lane * load.each, load.each);
     let (lanes, pid) = (load.rabbits / load.each, coordinator.pid()?);
-    let resident = || super::agent::resident(pid);
-    let resident = if load.is_together {
-        driver.together(load.workflows, lanes, computes, resident).await?
+    if load.is_together {
+        driver.up(load.workflows, lanes, computes).await?;
     } else {
         driver.many(load.workflows, lanes, computes).await?;
-        resident()?
-    };
+    }
+    let resident = super::agent::resident(pid)?;
+    if load.is_together {
+        driver.down(load.workflows, lanes).await?;
+    }
     let seconds = begun.elapsed().as_secs_f64();
     let writes = revision(&client).await? - before - driver.writes() - machine.writes();
     let taken = Taken {
@@ -190,6 +193,15 @@ async fn measured(directory: &Path, load: Load) -> anyhow::Result<Taken> {
     nodes.abort();
     coordinator.stop(PATIENCE)?;
     Ok(taken)
+}
+
+/// A coordinator that serves an API of its own, with nothing in it.
+async fn alone(directory: &Path, arguments: &[&str]) -> anyhow::Result<(Program, Client)> {
+    let directory = directory.join("scale");
+    let _ = fs::remove_dir_all(&directory);
+    fs::create_dir_all(&directory).context("make a directory")?;
+    let coordinator = Program::coordinator_with(&directory, arguments)?;
+    Ok((coordinator, client(&directory).await?))
 }
 
 async fn client(directory: &Path) -> anyhow::Result<Client> {

@@ -23,24 +23,24 @@ const LONGEST: Duration = Duration::from_mins(10);
 const UP: &[&str] = &["Setup", "DataIn", "PreRun"];
 const DOWN: &[&str] = &["PostRun", "DataOut", "Teardown"];
 
-/// Drives workflows of one directive.
+/// Drives workflows of these directives.
 #[derive(Debug)]
 pub(super) struct Driver {
     workflows: Api<Workflow>,
     computes: Api<Computes>,
-    directive: &'static str,
+    directives: &'static [&'static str],
     writes: AtomicU32,
     created: AtomicU32,
 }
 
 impl Driver {
-    pub(super) fn new(client: Client, directive: &'static str) -> Self {
+    pub(super) fn new(client: Client, directives: &'static [&'static str]) -> Self {
         let workflows = Api::namespaced(client.clone(), "default");
         let computes = Api::namespaced(client, "default");
         Self {
             workflows,
             computes,
-            directive,
+            directives,
             writes: AtomicU32::new(0),
             created: AtomicU32::new(0),
         }
@@ -71,33 +71,44 @@ impl Driver {
         .await
     }
 
-    /// The same, where all are in PreRun before the first of them goes on: then `look` is called.
-    pub(super) async fn together<T>(
+    /// Brings `count` workflows to PreRun, side by side in so many lanes.
+    pub(super) async fn up(
         &self,
         count: usize,
         lanes: usize,
         computes: impl Fn(usize) -> Vec<String>,
-        look: impl FnOnce() -> anyhow::Result<T>,
-    ) -> anyhow::Result<T> {
+    ) -> anyhow::Result<()> {
         let computes = &computes;
         in_lanes(count, lanes, |lane, name| async move {
             let version = self.create(&name).await?;
             self.advance("Proposal", &name, &computes(lane), &version, UP).await
         })
-        .await?;
-        let seen = look()?;
-        in_lanes(count, lanes, |lane, name| async move {
-            // The version of the list: the object's own is too old to watch from when thousands of writes came since.
-            let only = ListParams::default().fields(&format!("metadata.name={name}"));
-            let version = self.workflows.list(&only).await?.metadata.resource_version;
-            let (first, rest) = DOWN.split_first().context("a state")?;
-            self.ask(&name, first).await?;
-            let version = version.context("a version")?;
-            self.advance(first, &name, &computes(lane), &version, rest).await?;
+        .await
+    }
+
+    /// Brings those that are in PreRun to their deletion.
+    pub(super) async fn down(&self, count: usize, lanes: usize) -> anyhow::Result<()> {
+        in_lanes(count, lanes, |_, name| async move {
+            self.on(&name, DOWN).await?;
             self.delete(&name).await
         })
-        .await?;
-        Ok(seen)
+        .await
+    }
+
+    /// Takes a workflow that is ready in some state through these.
+    pub(super) async fn on(&self, name: &str, states: &[&str]) -> anyhow::Result<()> {
+        // The version of the list: the object's own is too old to watch from when thousands of writes came since.
+        let only = ListParams::default().fields(&format!("metadata.name={name}"));
+        let version = self.workflows.list(&only).await?.metadata.resource_version;
+        let (first, rest) = states.split_first().context("a state")?;
+        self.ask(name, first).await?;
+        self.advance(first, name, &[], &version.context("a version")?, rest).await
+    }
+
+    /// One workflow from its creation to the end of Setup.
+    pub(super) async fn set_up(&self, name: &str, computes: &[String]) -> anyhow::Result<()> {
+        let version = self.create(name).await?;
+        self.advance("Proposal", name, computes, &version, &["Setup"]).await
     }
 
     /// One workflow from its creation to the end of Teardown.
@@ -113,7 +124,7 @@ impl Driver {
             "metadata": {"name": name, "namespace": "default"},
             "spec": {
                 "desiredState": "Proposal", "wlmID": "bench", "jobID": 7, "userID": 1050, "groupID": 1050,
-                "dwDirectives": [self.directive],
+                "dwDirectives": self.directives,
             },
         }))?;
         let created = self.workflows.create(&PostParams::default(), &workflow).await?;

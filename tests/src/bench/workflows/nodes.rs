@@ -7,7 +7,9 @@ use std::sync::{
 };
 
 use anyhow::{Context, ensure};
+use api::names::finalizer;
 use futures::StreamExt;
+use k8s_openapi::jiff::Timestamp;
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams},
@@ -16,8 +18,6 @@ use kube::{
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-/// Computes of a rabbit.
-const COMPUTES: usize = 16;
 /// Writes on the way at the same time.
 const SIDE_BY_SIDE: usize = 64;
 /// Bytes on the drives of a rabbit.
@@ -28,6 +28,8 @@ const BYTES: u64 = 40 << 40;
 pub(super) struct Machine {
     client: Client,
     rabbits: usize,
+    /// Computes of each.
+    each: usize,
     counts: Arc<Counts>,
 }
 
@@ -38,8 +40,8 @@ struct Counts {
 }
 
 impl Machine {
-    pub(super) fn new(client: Client, rabbits: usize) -> Self {
-        Self { client, rabbits, counts: Arc::default() }
+    pub(super) fn new(client: Client, rabbits: usize, each: usize) -> Self {
+        Self { client, rabbits, each, counts: Arc::default() }
     }
 
     /// Writes of its agents so far.
@@ -54,24 +56,13 @@ impl Machine {
 
     /// The computes of so many rabbits from this one on.
     pub(super) fn computes(&self, first: usize, count: usize) -> Vec<String> {
-        let of = |rabbit: usize| (0..COMPUTES).map(move |slot| compute(rabbit, slot));
+        let of = |rabbit: usize| (0..self.each).map(move |slot| compute(rabbit, slot));
         (first..first + count).flat_map(of).collect()
     }
 
     /// Creates the SystemConfiguration and a NnfNode for each rabbit, and waits until the engine knows all of them.
     pub(super) async fn describe(&self) -> anyhow::Result<()> {
-        let configurations: Api<api::SystemConfiguration> =
-            Api::namespaced(self.client.clone(), "default");
-        let rabbits: Vec<Value> = (0..self.rabbits).map(storage_node).collect();
-        let configuration = serde_json::from_value(json!({
-            "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "SystemConfiguration",
-            "metadata": {"name": "default", "namespace": "default"},
-            "spec": {"ports": ["5000-5999"], "portsCooldownInSeconds": 0, "storageNodes": rabbits},
-        }))?;
-        patiently(|| async {
-            Ok(configurations.create(&PostParams::default(), &configuration).await?)
-        })
-        .await?;
+        self.configure().await?;
         for rabbit in 0..self.rabbits {
             self.enable(rabbit).await.with_context(|| rabbit_name(rabbit))?;
         }
@@ -89,6 +80,23 @@ impl Machine {
         .await
     }
 
+    /// Creates the SystemConfiguration.
+    pub(super) async fn configure(&self) -> anyhow::Result<()> {
+        let configurations: Api<api::SystemConfiguration> =
+            Api::namespaced(self.client.clone(), "default");
+        let rabbits: Vec<Value> =
+            (0..self.rabbits).map(|rabbit| storage_node(rabbit, self.each)).collect();
+        let configuration = serde_json::from_value(json!({
+            "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "SystemConfiguration",
+            "metadata": {"name": "default", "namespace": "default"},
+            "spec": {"ports": ["5000-5999"], "portsCooldownInSeconds": 0, "storageNodes": rabbits},
+        }))?;
+        patiently(|| async {
+            Ok(configurations.create(&PostParams::default(), &configuration).await?)
+        })
+        .await
+    }
+
     async fn enable(&self, rabbit: usize) -> anyhow::Result<()> {
         let nodes: Api<api::NnfNode> = Api::namespaced(self.client.clone(), &rabbit_name(rabbit));
         let node = serde_json::from_value(json!({
@@ -97,7 +105,7 @@ impl Machine {
             "spec": {"name": rabbit_name(rabbit), "pod": "none", "state": "Enable"},
         }))?;
         patiently(|| async { Ok(nodes.create(&PostParams::default(), &node).await?) }).await?;
-        let computes = (0..COMPUTES).map(|slot| {
+        let computes = (0..self.each).map(|slot| {
             json!({"hostname": compute(rabbit, slot), "id": (slot + 1).to_string(), "status": "Ready", "health": "OK"})
         });
         let own =
@@ -113,11 +121,13 @@ impl Machine {
     /// Starts all agents; they end when the set is dropped.
     pub(super) fn start(&self) -> Agents {
         let mut agents = JoinSet::new();
-        agents.spawn(
-            self.clone().work::<api::NnfNodeBlockStorage>("nnf_node_block_storage", block_storage),
-        );
-        agents.spawn(self.clone().work::<api::NnfNodeStorage>("nnf_node_storage", node_storage));
-        agents.spawn(self.clone().work::<api::ClientMount>("nnf_clientmount", client_mount));
+        let of = finalizer::NNF_NODE_BLOCK_STORAGE;
+        agents.spawn(self.clone().work::<api::NnfNodeBlockStorage>(of, block_storage));
+        let of = finalizer::NNF_NODE_STORAGE;
+        agents.spawn(self.clone().work::<api::NnfNodeStorage>(of, node_storage));
+        agents.spawn(self.clone().work::<api::ClientMount>(finalizer::CLIENT_MOUNT, client_mount));
+        let of = finalizer::NODE_CONTAINERS;
+        agents.spawn(self.clone().work::<api::NodeContainers>(of, containers));
         Agents(agents)
     }
 
@@ -162,8 +172,7 @@ impl Machine {
             own.patch_status(&name, &to, &Patch::Merge(json!({"status": status}))).await
         } else {
             self.counts.objects.fetch_add(1, Ordering::Relaxed);
-            let held =
-                json!({"metadata": {"finalizers": [format!("nnf.cray.hpe.com/{finalizer}")]}});
+            let held = json!({"metadata": {"finalizers": [finalizer]}});
             own.patch(&name, &to, &Patch::Merge(held)).await
         };
         if written.is_ok() {
@@ -190,8 +199,8 @@ fn compute(rabbit: usize, slot: usize) -> String {
     format!("compute-{rabbit}-{slot}")
 }
 
-fn storage_node(rabbit: usize) -> Value {
-    let computes = (0..COMPUTES).map(|slot| json!({"name": compute(rabbit, slot), "index": slot}));
+fn storage_node(rabbit: usize, computes: usize) -> Value {
+    let computes = (0..computes).map(|slot| json!({"name": compute(rabbit, slot), "index": slot}));
     json!({"type": "Rabbit", "name": rabbit_name(rabbit), "computesAccess": computes.collect::<Vec<_>>()})
 }
 
@@ -240,8 +249,13 @@ fn client_mount(object: &Value) -> Option<Value> {
     Some(json!({"allReady": true, "mounts": mounts}))
 }
 
+fn containers(object: &Value) -> Option<Value> {
+    let is_ready = object["status"]["state"] == "Ready";
+    (!is_ready).then(|| json!({"state": "Ready", "attempt": 1, "startTime": Timestamp::now()}))
+}
+
 /// Again and again: namespaces and definitions appear some time after the coordinator has started.
-async fn patiently<T, F>(attempt: impl Fn() -> F) -> anyhow::Result<()>
+pub(super) async fn patiently<T, F>(attempt: impl Fn() -> F) -> anyhow::Result<()>
 where
     F: Future<Output = anyhow::Result<T>>,
 {

@@ -41,12 +41,16 @@ pub(super) fn mounted<'a>(
     container: &Container,
     rabbits: impl Iterator<Item = &'a str>,
 ) -> Progress {
-    let used = || container.storages.iter().filter_map(|argument| named(view, argument));
-    let has = |rabbit: &str, index: usize| {
-        let mounts = view.directives[index].storage.mounts.values();
-        mounts.filter(|mount| mount.spec.node == rabbit).any(|mount| is_mounted(mount))
-    };
-    let waited = rabbits.filter(|rabbit| used().any(|(index, _)| !has(rabbit, index)));
+    let used = container.storages.iter().filter_map(|argument| named(view, argument));
+    let used: Vec<usize> = used.map(|(index, _)| index).collect();
+    // Once for all rabbits: a job over many of them has many mounts.
+    let mounts = used.iter().flat_map(|index| {
+        let mounts = view.directives[*index].storage.mounts.values();
+        mounts.filter(|mount| is_mounted(mount)).map(|mount| (*index, mount.spec.node.as_str()))
+    });
+    let mounted: BTreeSet<(usize, &str)> = mounts.collect();
+    let has_all = |rabbit: &str| used.iter().all(|index| mounted.contains(&(*index, rabbit)));
+    let waited = rabbits.filter(|rabbit| !has_all(rabbit));
     let waited: Vec<&str> = waited.collect();
     if waited.is_empty() {
         Progress::default()

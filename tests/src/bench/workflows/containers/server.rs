@@ -1,0 +1,171 @@
+//! The server without an engine: the objects of a run created at once, and the same simulated agents.
+
+use std::{path::Path, time::Instant};
+
+use anyhow::{Context, bail};
+use api::{ClientMount, NnfPortManager, NodeContainers};
+use futures::{StreamExt, TryStreamExt, stream};
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    api::{
+        ApiResource, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams, PostParams,
+        WatchEvent, WatchParams,
+    },
+};
+use serde_json::{Value, json};
+
+use super::super::{
+    super::life::millis,
+    alone,
+    nodes::{Machine, patiently},
+    processor,
+};
+use crate::cluster::PATIENCE;
+
+/// Requests on the way at the same time, as many as the engine has.
+const SIDE_BY_SIDE: usize = 64;
+
+/// The objects that were made between the end of Setup and the moment when all containers were ready.
+#[derive(Debug)]
+pub(super) struct Objects {
+    mounts: Vec<DynamicObject>,
+    containers: Vec<DynamicObject>,
+    ports: Vec<DynamicObject>,
+}
+
+/// What the server took for them.
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub(super) seconds: f64,
+    pub(super) processor: f64,
+    /// Of all that tells the rabbits of containers.
+    pub(super) bytes: f64,
+}
+
+/// Gathers the objects from where an engine made them.
+pub(super) async fn collect(client: &Client) -> anyhow::Result<Objects> {
+    Ok(Objects {
+        mounts: listed::<ClientMount>(client).await?,
+        containers: listed::<NodeContainers>(client).await?,
+        ports: listed::<NnfPortManager>(client).await?,
+    })
+}
+
+async fn listed<K: Resource<DynamicType = ()>>(
+    client: &Client,
+) -> anyhow::Result<Vec<DynamicObject>> {
+    let kind = ApiResource::erase::<K>(&());
+    let all: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
+    Ok(all.list(&ListParams::default()).await.context("list")?.items)
+}
+
+/// Creates them on a server of their own, and waits until the agents have reported all of them.
+pub(super) async fn measured(
+    directory: &Path,
+    rabbits: usize,
+    computes: usize,
+    objects: &Objects,
+) -> anyhow::Result<Taken> {
+    let (mut coordinator, client) = alone(directory, &["--workflows=false"]).await?;
+    let machine = Machine::new(client.clone(), rabbits, computes);
+    machine.configure().await?;
+    let nodes = machine.start();
+    let spaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(client.clone());
+    patiently(|| async {
+        let there = spaces.list(&ListParams::default()).await?.items.len();
+        anyhow::ensure!(there > rabbits * (computes + 1), "{there} namespaces");
+        Ok(())
+    })
+    .await?;
+    let used = processor(coordinator.pid()?)?;
+    let begun = Instant::now();
+    let is_ready = |data: &Value| data["status"]["state"] == "Ready";
+    let is_mounted = |data: &Value| data["status"]["allReady"] == true;
+    // As the engine does: ports first, then mounts, and containers where there is storage.
+    with_status::<NnfPortManager>(&client, &objects.ports).await?;
+    reported::<ClientMount>(&client, &objects.mounts, is_mounted).await?;
+    reported::<NodeContainers>(&client, &objects.containers, is_ready).await?;
+    let seconds = millis(begun.elapsed()) / 1000.0;
+    let processor = processor(coordinator.pid()?)? - used;
+    nodes.abort();
+    coordinator.stop(PATIENCE)?;
+    let bytes =
+        objects.containers.iter().map(|one| serde_json::to_vec(&one.data).map(|one| one.len()));
+    let bytes: usize = bytes.sum::<Result<_, _>>()?;
+    Ok(Taken { seconds, processor, bytes: f64::from(u32::try_from(bytes)?) })
+}
+
+/// Creates objects, and writes the status that they had.
+async fn with_status<K: Resource<DynamicType = ()>>(
+    client: &Client,
+    objects: &[DynamicObject],
+) -> anyhow::Result<()> {
+    each::<K>(client, objects, async |api, object| {
+        api.create(&PostParams::default(), &new(object)).await?;
+        let status = Patch::Merge(json!({"status": object.data["status"]}));
+        api.patch_status(&object.name_any(), &PatchParams::default(), &status).await?;
+        Ok(())
+    })
+    .await
+}
+
+/// Creates objects, and waits until each is reported.
+async fn reported<K: Resource<DynamicType = ()>>(
+    client: &Client,
+    objects: &[DynamicObject],
+    is_reported: impl Fn(&Value) -> bool,
+) -> anyhow::Result<()> {
+    let kind = ApiResource::erase::<K>(&());
+    let all: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
+    let version = all.list(&ListParams::default()).await?.metadata.resource_version;
+    let all_of_them = WatchParams::default().timeout(290);
+    let mut events = all.watch(&all_of_them, &version.context("a version")?).await?.boxed();
+    let create = each::<K>(client, objects, async |api, object| {
+        api.create(&PostParams::default(), &new(object)).await?;
+        Ok(())
+    });
+    let seen = async {
+        let mut open = objects.len();
+        while open > 0 {
+            match events.try_next().await? {
+                // An agent reports each once.
+                Some(WatchEvent::Modified(object)) if is_reported(&object.data) => open -= 1,
+                Some(WatchEvent::Error(status)) => bail!("watch: {}", status.message),
+                None => bail!("the watch ended, and {open} are not reported"),
+                _ => {}
+            }
+        }
+        Ok(())
+    };
+    tokio::try_join!(create, seen).map(drop)
+}
+
+async fn each<K: Resource<DynamicType = ()>>(
+    client: &Client,
+    objects: &[DynamicObject],
+    work: impl AsyncFn(Api<DynamicObject>, &DynamicObject) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let (kind, work) = (ApiResource::erase::<K>(&()), &work);
+    let each = objects.iter().map(|object| {
+        let namespace = object.namespace().unwrap_or_default();
+        let api = Api::namespaced_with(client.clone(), &namespace, &kind);
+        async move { work(api, object).await.with_context(|| object.name_any()) }
+    });
+    stream::iter(each).buffer_unordered(SIDE_BY_SIDE).try_collect().await
+}
+
+/// The object as it was created.
+fn new(object: &DynamicObject) -> DynamicObject {
+    let mut new = object.clone();
+    let metadata = &object.metadata;
+    new.metadata = ObjectMeta {
+        name: metadata.name.clone(),
+        namespace: metadata.namespace.clone(),
+        labels: metadata.labels.clone(),
+        ..ObjectMeta::default()
+    };
+    if let Some(data) = new.data.as_object_mut() {
+        data.remove("status");
+    }
+    new
+}
