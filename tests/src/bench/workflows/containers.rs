@@ -51,7 +51,8 @@ struct Taken {
 /// # Errors
 /// When a coordinator does not start, or a workflow does not get to PreRun.
 pub async fn measured(directory: &Path, computes: usize) -> anyhow::Result<Vec<Row>> {
-    let mut rows = Vec::new();
+    say(&format!("{HELD} runs at rest, for {} s", REST.as_secs()));
+    let mut rows = held(directory).await?;
     let mut first = None;
     for rabbits in RABBITS {
         say(&format!("containers on {rabbits} simulated rabbits"));
@@ -61,8 +62,6 @@ pub async fn measured(directory: &Path, computes: usize) -> anyhow::Result<Vec<R
         rows.extend(told(&taken, count, first.as_ref().unwrap_or(&taken)));
         first = first.or(Some(taken));
     }
-    say(&format!("{HELD} runs at rest, for {} s", REST.as_secs()));
-    rows.extend(held(directory).await?);
     Ok(rows)
 }
 
@@ -133,6 +132,7 @@ async fn held(directory: &Path) -> anyhow::Result<Vec<Row>> {
     let a_minute = 60.0 / REST.as_secs_f64();
     let (woken, used) = (agent::switches(pid)? - woken, processor(pid)? - used);
     let written = revision(&client).await? - before;
+    say(&format!("{woken} context switches, {used} s of processor time, {written} writes"));
     let what = format!("{HELD} runs at rest:");
     let resident = agent::resident(pid)?;
     coordinator.stop(PATIENCE)?;

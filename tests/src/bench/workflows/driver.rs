@@ -10,7 +10,8 @@ use api::{Computes, Workflow};
 use futures::{StreamExt, TryStreamExt, stream};
 use kube::{
     Api, Client,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams},
+    api::{DeleteParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams},
+    runtime::{WatchStreamExt, watcher},
 };
 use serde_json::{Value, json};
 
@@ -80,8 +81,8 @@ impl Driver {
     ) -> anyhow::Result<()> {
         let computes = &computes;
         in_lanes(count, lanes, |lane, name| async move {
-            let version = self.create(&name).await?;
-            self.advance("Proposal", &name, &computes(lane), &version, UP).await
+            self.create(&name).await?;
+            self.advance("Proposal", &name, &computes(lane), UP).await
         })
         .await
     }
@@ -97,28 +98,24 @@ impl Driver {
 
     /// Takes a workflow that is ready in some state through these.
     pub(super) async fn on(&self, name: &str, states: &[&str]) -> anyhow::Result<()> {
-        // The version of the list: the object's own is too old to watch from when thousands of writes came since.
-        let only = ListParams::default().fields(&format!("metadata.name={name}"));
-        let version = self.workflows.list(&only).await?.metadata.resource_version;
         let (first, rest) = states.split_first().context("a state")?;
         self.ask(name, first).await?;
-        self.advance(first, name, &[], &version.context("a version")?, rest).await
+        self.advance(first, name, &[], rest).await
     }
 
     /// One workflow from its creation to the end of Setup.
     pub(super) async fn set_up(&self, name: &str, computes: &[String]) -> anyhow::Result<()> {
-        let version = self.create(name).await?;
-        self.advance("Proposal", name, computes, &version, &["Setup"]).await
+        self.create(name).await?;
+        self.advance("Proposal", name, computes, &["Setup"]).await
     }
 
     /// One workflow from its creation to the end of Teardown.
     pub(super) async fn live(&self, name: &str, computes: &[String]) -> anyhow::Result<()> {
-        let version = self.create(name).await?;
-        self.advance("Proposal", name, computes, &version, &AFTER_PROPOSAL).await
+        self.create(name).await?;
+        self.advance("Proposal", name, computes, &AFTER_PROPOSAL).await
     }
 
-    /// Creates a workflow, and gives its version.
-    async fn create(&self, name: &str) -> anyhow::Result<String> {
+    async fn create(&self, name: &str) -> anyhow::Result<()> {
         let workflow: Workflow = serde_json::from_value(json!({
             "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "Workflow",
             "metadata": {"name": name, "namespace": "default"},
@@ -127,10 +124,9 @@ impl Driver {
                 "dwDirectives": self.directives,
             },
         }))?;
-        let created = self.workflows.create(&PostParams::default(), &workflow).await?;
-        self.writes.fetch_add(1, Ordering::Relaxed);
+        self.write(self.workflows.create(&PostParams::default(), &workflow)).await?;
         self.created.fetch_add(1, Ordering::Relaxed);
-        created.metadata.resource_version.context("a version")
+        Ok(())
     }
 
     /// Waits for the state that was asked for, and then takes the workflow through these.
@@ -139,10 +135,9 @@ impl Driver {
         asked: &str,
         name: &str,
         computes: &[String],
-        version: &str,
         states: &[&str],
     ) -> anyhow::Result<()> {
-        let walked = self.walk(asked, name, computes, version, states);
+        let walked = self.walk(asked, name, computes, states);
         tokio::time::timeout(LONGEST, walked).await.context("it takes too long")?
     }
 
@@ -151,18 +146,15 @@ impl Driver {
         mut asked: &'a str,
         name: &str,
         computes: &[String],
-        version: &str,
         states: &[&'a str],
     ) -> anyhow::Result<()> {
-        let only = WatchParams::default().fields(&format!("metadata.name={name}")).timeout(290);
-        let mut events = self.workflows.watch(&only, version).await?.boxed();
+        // It begins with the object as it is, and goes on when the server ends a watch.
+        let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
+        let seen = watcher(self.workflows.clone(), only).default_backoff().touched_objects();
+        // Whoever is told that a version is too old lists anew.
+        let mut seen = seen.filter_map(async |seen| seen.ok()).boxed();
         let mut next = states.iter().copied();
-        while let Some(event) = events.try_next().await? {
-            let workflow = match event {
-                WatchEvent::Added(workflow) | WatchEvent::Modified(workflow) => workflow,
-                WatchEvent::Error(status) => anyhow::bail!("watch: {}", status.message),
-                _ => continue,
-            };
+        while let Some(workflow) = seen.next().await {
             let status = serde_json::to_value(&workflow.status)?;
             ensure!(status["status"] != "Error", "{status:#}");
             if status["state"] != asked || status["ready"] != true {
