@@ -100,6 +100,12 @@ fn a_container_sees_what_the_computes_write_and_outlives_its_agent() -> anyhow::
             "printf %-4096s hello | dd of={path} bs=4096 iflag=fullblock oflag=direct status=none"
         ),
     )?;
+    // All nodes of one box share /dev: a compute that unmounts takes the device from the user, on the rabbit too.
+    until("the container to read it", tests::cluster::PATIENCE, || {
+        let log = flow.fixture.run.prints(&["logs", "view"])?;
+        ensure!(log.contains("seen"), "not yet: {log}");
+        Ok(())
+    })?;
     flow.reach("PostRun")?;
     ensure!(told(&flow)?["phase"] == "succeeded", "{:#}", told(&flow)?);
     let log = flow.fixture.run.prints(&["logs", "view"])?;
