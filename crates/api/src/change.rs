@@ -1,18 +1,7 @@
 //! Read-modify-write that loses nothing.
 //!
 //! Decoding an object drops what the types do not model, so writing the decoded object back would erase it. Agents
-//! clone the object they read, change the clone, and send only the difference:
-//!
-//! ```
-//! # use api::ClientMountStatus;
-//! # let read = ClientMountStatus { mounts: vec![], all_ready: false, error: None };
-//! let mut wanted = read.clone();
-//! wanted.all_ready = true;
-//! match api::change(&read, &wanted) {
-//!     Some(patch) => println!("send {patch}"),
-//!     None => println!("nothing changed: send nothing"),
-//! }
-//! ```
+//! clone the object they read, change the clone, and send only the difference; without one they send nothing.
 //!
 //! Members are written by `add`, which replaces: a member may be on the server although decoding saw only its default.
 //! Elements of an array that keeps its length are matched by position, as `status` lists are parallel to `spec` lists; when
