@@ -6,7 +6,7 @@ use std::{
 };
 
 use api::{
-    ClientMount, Computes, DirectiveBreakdown, NnfContainerProfile, NnfLustreMgt,
+    ClientMount, Computes, ContainerRun, DirectiveBreakdown, NnfContainerProfile, NnfLustreMgt,
     NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile, NodeContainers,
     PersistentStorageInstance, Servers, Workflow, WorkflowState,
 };
@@ -55,6 +55,8 @@ pub struct DirectiveView {
 pub struct Containers {
     /// The pinned profile.
     pub profile: Option<Arc<NnfContainerProfile>>,
+    /// Which coordinator makes them, where several do.
+    pub run: Option<Arc<ContainerRun>>,
     /// What their names resolve by.
     pub service: Option<Arc<Service>>,
     /// Who reaches the workers of MPI.

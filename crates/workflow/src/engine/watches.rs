@@ -3,8 +3,8 @@
 use std::fmt;
 
 use api::{
-    ClientMount, Computes, DWDirectiveRule, DirectiveBreakdown, NnfContainerProfile, NnfLustreMgt,
-    NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
+    ClientMount, Computes, ContainerRun, DWDirectiveRule, DirectiveBreakdown, NnfContainerProfile,
+    NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
     NodeContainers, PersistentStorageInstance, Servers, Storage, SystemConfiguration, SystemStatus,
     Workflow, names::label,
 };
@@ -81,6 +81,11 @@ pub(super) fn watch_containers(
         watch_labelled::<ConfigMap>(client, health, namespace),
     ])
     .boxed()
+}
+
+/// Watches what coordinators claim.
+pub(super) fn watch_runs(client: &Client) -> BoxStream<'static, Update> {
+    watch_one::<ContainerRun>(client, &WatchHealth::default())
 }
 
 fn watch_labelled<K: Kept>(

@@ -5,6 +5,7 @@
 //! stands there from the beginning, is taken out once all containers are ready, and that of the end put in in PostRun: so
 //! nobody counts seconds here.
 
+mod claimed;
 mod mpi;
 mod part;
 mod ports;
@@ -58,12 +59,15 @@ impl Driver for Containers {
         state: &WorkflowState,
     ) -> Progress {
         let Command::Container(container) = command else { return Progress::default() };
+        let by_holder = |progress| claimed::by_holder(view, index, state, progress);
         match state {
             WorkflowState::Proposal => propose(view, index, container),
-            WorkflowState::PreRun => start(view, index, container, self.now),
-            WorkflowState::PostRun => end(view, index, self.now),
-            WorkflowState::DataOut => mpi_of(view, index)
-                .map_or_else(Progress::default, |mpi| mpi::kept(view, index, mpi)),
+            WorkflowState::PreRun => by_holder(start(view, index, container, self.now)),
+            WorkflowState::PostRun => by_holder(end(view, index, self.now)),
+            WorkflowState::DataOut => by_holder(
+                mpi_of(view, index)
+                    .map_or_else(Progress::default, |mpi| mpi::kept(view, index, mpi)),
+            ),
             // A workload manager may name the computes after Setup; before, nobody knows the rabbits.
             WorkflowState::Setup
             | WorkflowState::DataIn
@@ -282,6 +286,14 @@ fn unprepared(of: &Objects, part: Part<'_>) -> String {
 
 /// Removes the containers and what they were made from, and gives their ports back.
 pub fn removed(view: &View<'_>, index: usize, now: Timestamp) -> Progress {
+    let is_container = command(&view.workflow.spec.directives[index]).is_some();
+    if !is_container {
+        return Progress::default();
+    }
+    claimed::by_holder(view, index, &WorkflowState::Teardown, gone(view, index, now))
+}
+
+fn gone(view: &View<'_>, index: usize, now: Timestamp) -> Progress {
     let of = &view.directives[index].containers;
     let running = all(of).filter_map(Part::removed);
     let files = of.service.iter().filter_map(|one| Change::delete(&**one));

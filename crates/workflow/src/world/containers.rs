@@ -28,6 +28,7 @@ impl World {
         };
         let mut containers = Containers {
             profile: own(self.container_profiles.get(&namespace, &of), &uid),
+            run: own(self.runs.get(&namespace, &of), &uid),
             service: own(self.services.get(&namespace, &name), &uid)
                 .filter(|one| mine(one.labels())),
             network_policy: own(self.network_policies.get(&namespace, &name), &uid)

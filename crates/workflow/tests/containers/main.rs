@@ -8,6 +8,7 @@ mod site;
 
 use std::time::Duration;
 
+use containers::claim::Holder;
 use serde_json::{Value, json};
 
 use crate::site::Site;
@@ -42,6 +43,47 @@ fn a_real_job_controller_runs_the_containers_of_workflows() {
         torn_down_while_it_runs(&site).await;
         ranks_on_all_rabbits(&site).await;
         suspended_and_resumed(&site).await;
+    });
+}
+
+/// Two coordinators, one token. The holder's process ends while the containers run, and the other one takes over, which takes as long
+/// as a Lease needs to expire.
+#[test]
+fn of_two_coordinators_one_makes_the_containers_and_the_other_goes_on_with_them() {
+    if !gate::real_server() {
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    runtime.block_on(async {
+        let mut site = Site::idle(directory.path()).await;
+        let holders = ["a", "b"].map(|pod| Holder::new(pod, "1"));
+        holders.iter().for_each(|holder| site.coordinator(Some(holder.clone())));
+        site.profile("app", json!({})).await;
+        site.towards("taken", "app", "PreRun").await;
+        let pods = site.pods("taken", 2).await;
+        site.tell("taken", ready()).await;
+        site.wait("taken", "PreRun", "Completed", "").await;
+        let first = site.run("taken", "Running").await;
+        assert_eq!((&first["claim"]["epoch"], &first["attempt"]), (&json!(1), &json!(1)));
+        let dead = holders.iter().position(|one| first["claim"]["holder"] == one.as_str()).unwrap();
+        site.coordinators[dead].abort();
+        site.ask("taken", "PostRun").await;
+        site.tell("taken", ended(0, "")).await;
+        site.wait("taken", "PostRun", "Completed", "").await;
+        let second = site.run("taken", "Succeeded").await;
+        let expected = json!({"holder": holders[1 - dead].as_str(), "epoch": 2});
+        assert_eq!((&second["claim"], &second["attempt"]), (&expected, &json!(1)));
+        let uids = |pods: &[Value]| -> Vec<Value> {
+            pods.iter().map(|pod| pod["metadata"]["uid"].clone()).collect()
+        };
+        assert_eq!(uids(&site.pods("taken", 2).await), uids(&pods), "what ran went on");
+        for state in ["DataOut", "Teardown"] {
+            site.ask("taken", state).await;
+            site.wait("taken", state, "Completed", "").await;
+        }
+        site.run("taken", "Succeeded").await;
+        site.remove("taken").await;
     });
 }
 

@@ -2,7 +2,8 @@
 
 use std::{path::Path, time::Duration};
 
-use api::{NnfContainerProfile, SystemConfiguration, Workflow};
+use api::{ContainerRun, NnfContainerProfile, SystemConfiguration, Workflow};
+use containers::claim::Holder;
 use control_plane::ControlPlane;
 use controller::Object;
 use k8s_openapi::{
@@ -18,6 +19,7 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, from_value, json, to_value};
+use tokio::task::JoinHandle;
 use workflow::{Containers, Rules, Settings, shipped};
 
 /// Longer than anything takes on a busy machine.
@@ -28,15 +30,39 @@ const STATES: [&str; 4] = ["Proposal", "Setup", "DataIn", "PreRun"];
 pub(crate) struct Site {
     client: Client,
     plane: ControlPlane,
+    pub(crate) coordinators: Vec<JoinHandle<()>>,
 }
 
 impl Site {
     pub(crate) async fn start(directory: &Path) -> Self {
+        let mut site = Self::idle(directory).await;
+        site.coordinator(None);
+        site
+    }
+
+    /// One more coordinator, which claims runs under this name if it has one.
+    pub(crate) fn coordinator(&mut self, claims_as: Option<Holder>) {
+        let settings = Settings {
+            containers: Some(Containers {
+                namespace: Some("default".to_owned()),
+                cluster_domain: "cluster.local".to_owned(),
+                podhelper_image: Some("registry.example/podhelper:1".to_owned()),
+            }),
+            claims_as,
+            ..Settings::default()
+        };
+        let engine = workflow::run(self.client.clone(), settings, Rules::default());
+        self.coordinators.push(tokio::spawn(engine));
+    }
+
+    /// One with rights and kinds, and no coordinator.
+    pub(crate) async fn idle(directory: &Path) -> Self {
         let plane = ControlPlane::start(directory, control_plane::Settings::default()).unwrap();
         let client = plane.client().await.unwrap();
-        let site = Self { client, plane };
+        let site = Self { client, plane, coordinators: Vec::new() };
         let definitions: Api<CustomResourceDefinition> = Api::all(site.client.clone());
-        for crd in api::crds() {
+        for crd in api::ruled_crd_values() {
+            let crd: CustomResourceDefinition = from_value(crd).unwrap();
             definitions.create(&PostParams::default(), &crd).await.unwrap();
         }
         for name in ["r", "s"] {
@@ -55,15 +81,6 @@ impl Site {
             "spec": {"storageNodes": [rabbit("r", "c1"), rabbit("s", "d1")], "ports": ["5000-5001"], "portsCooldownInSeconds": 0},
         });
         site.create::<SystemConfiguration>("default", system).await;
-        let settings = Settings {
-            containers: Some(Containers {
-                namespace: Some("default".to_owned()),
-                cluster_domain: "cluster.local".to_owned(),
-                podhelper_image: Some("registry.example/podhelper:1".to_owned()),
-            }),
-            ..Settings::default()
-        };
-        tokio::spawn(workflow::run(site.client.clone(), settings, Rules::default()));
         site
     }
 
@@ -171,6 +188,16 @@ impl Site {
             let is_there =
                 told["state"] == state && told["status"] == status && message.contains(words);
             is_there.then(|| workflow.clone())
+        })
+        .await
+    }
+
+    /// The status of the run of a workflow, once its phase is this.
+    pub(crate) async fn run(&self, name: &str, phase: &str) -> Value {
+        until(&format!("the run of {name} to be {phase}"), async || {
+            let run = self.api::<ContainerRun>("default").get(&format!("{name}-0")).await.ok()?;
+            let status = to_value(run.status?).unwrap();
+            (status["phase"] == phase).then_some(status)
         })
         .await
     }
