@@ -117,11 +117,11 @@ pub async fn work<E>(
     let (fencer, fenced) = Fencer::open(rabbit.fence, tools, status.clone());
     let node = status.health.checks_due().map(|()| Update::of_node()).boxed();
     let told =
-        stream::select(fenced, watch_all(&client, &rabbit.site.node, rabbit.containers.is_some()));
+        stream::select(fenced, watch_all(&client, &rabbit.site.node, rabbit.packages.is_some()));
     let events = stream::select(told, node);
     let package = Arc::new(Notify::new());
-    let packages = rabbit.containers.as_ref();
-    let packages = packages.map(|config| Packages::new(&config.packages, Arc::clone(&package)));
+    let packages = rabbit.packages.as_ref();
+    let packages = packages.map(|directory| Packages::new(directory, Arc::clone(&package)));
     let came = stream::unfold(package, |package| async {
         package.notified().await;
         Some((Update::of_packages(), package))

@@ -39,6 +39,10 @@ pub(super) struct WorkflowArgs {
         value_parser = image
     )]
     podhelper_image: Option<String>,
+    /// Have the rabbits' agents, which need --package-dir, fetch the packages of profiles; profiles with packages are refused
+    /// without it
+    #[arg(long, env = "WARREN_CONTAINER_PACKAGES", requires = "container_namespace")]
+    container_packages: bool,
 }
 
 /// How a rabbit names its computes' allocations.
@@ -87,6 +91,7 @@ impl WorkflowArgs {
             namespace,
             cluster_domain,
             podhelper_image,
+            packages: self.container_packages,
         });
         let settings = Settings { mount_root, index_names, containers };
         self.workflows.unwrap_or(is_standalone).then_some(settings)

@@ -39,8 +39,9 @@ const AT_ONCE: usize = 4096;
 pub async fn run(client: Client, settings: Settings, rules: Rules) {
     let mut events = watch_all(&client);
     if let Some(containers) = &settings.containers {
-        events = stream::select(events, watch_containers(&client, containers.namespace.as_deref()))
-            .boxed();
+        let namespace = containers.namespace.as_deref();
+        let watched = watch_containers(&client, namespace, containers.packages);
+        events = stream::select(events, watched).boxed();
     }
     Engine::new(client, settings, rules).run(events).await;
 }
