@@ -44,6 +44,10 @@ pub(super) struct WorkflowArgs {
     /// with the embedded API, as this user. Without it this is the only coordinator
     #[arg(long, value_name = "UID", env = "WARREN_CLAIM_CONTAINERS_AS", value_parser = holder)]
     claim_containers_as: Option<Holder>,
+    /// Have the rabbits' agents, which need --package-dir, fetch the packages of profiles; profiles with packages are refused
+    /// without it
+    #[arg(long, env = "WARREN_CONTAINER_PACKAGES", requires = "container_namespace")]
+    container_packages: bool,
 }
 
 /// How a rabbit names its computes' allocations.
@@ -102,6 +106,7 @@ impl WorkflowArgs {
             namespace,
             cluster_domain,
             podhelper_image,
+            packages: self.container_packages,
         });
         let claims_as = self.claim_containers_as;
         let settings = Settings { mount_root, index_names, containers, claims_as };

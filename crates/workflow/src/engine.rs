@@ -47,8 +47,9 @@ pub async fn run(client: Client, settings: Settings, rules: Rules) {
         events = stream::select_all([events, watch_runs(&client), kept.boxed()]).boxed();
     }
     if let Some(containers) = &settings.containers {
-        events = stream::select(events, watch_containers(&client, containers.namespace.as_deref()))
-            .boxed();
+        let namespace = containers.namespace.as_deref();
+        let watched = watch_containers(&client, namespace, containers.packages);
+        events = stream::select(events, watched).boxed();
     }
     Engine { lease, ..Engine::new(client, settings, rules) }.run(events).await;
 }

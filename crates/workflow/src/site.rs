@@ -58,6 +58,8 @@ pub struct Containers {
     pub cluster_domain: String,
     /// The image of `podhelper`; no MPI runs without it.
     pub podhelper_image: Option<String>,
+    /// Whether the rabbits' agents fetch packages where Kubernetes runs the containers.
+    pub packages: bool,
 }
 
 /// How a rabbit's tree of allocations is named.

@@ -156,7 +156,9 @@ impl World {
                 && self.on_rabbits.is_complete()
                 && self.config_maps.is_complete();
         }
+        let fetches = settings.is_some_and(|containers| containers.packages);
         self.ports.is_complete()
+            && (!fetches || self.on_rabbits.is_complete())
             && self.jobs.is_complete()
             && self.pods.is_complete()
             && self.services.is_complete()

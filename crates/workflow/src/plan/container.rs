@@ -7,6 +7,7 @@
 
 mod claimed;
 mod mpi;
+mod packages;
 mod part;
 mod ports;
 mod run;
@@ -123,7 +124,7 @@ fn possible(
     if containers.namespace.is_none() {
         faults.extend(containers::check::on_rabbits(template.data()));
     } else {
-        faults.extend(containers::check::on_kubernetes(template.data()));
+        faults.extend(containers::check::on_kubernetes(template.data(), containers.packages));
     }
     if let Some(fault) = faults.first() {
         return Err(user(format!("argument profile={}: {fault}", container.profile)));
@@ -167,7 +168,8 @@ fn start(view: &View<'_>, index: usize, container: &Container, now: Timestamp) -
     ];
     let files = files.into_iter().flatten().filter(|_| parts.on_kubernetes());
     let mounted = storages::mounted(view, container, run.rabbits());
-    let all = Progress::default().with(files).and(mounted);
+    let brought = packages::brought(of, &parts);
+    let all = Progress::default().with(files).and(mounted).and(brought);
     all.then(|| {
         let mut missing = Vec::new();
         let mut there = Vec::new();
@@ -301,9 +303,12 @@ fn gone(view: &View<'_>, index: usize, now: Timestamp) -> Progress {
     let config_maps = of.config_map.iter().chain(of.attempts.values());
     let files = files.chain(config_maps.filter_map(|one| Change::delete(&**one)));
     let changes: Vec<Change> = running.chain(files).collect();
-    if !of.is_gone() {
+    if !of.has_ended() {
         let rabbits = some_of(all(of).map(Part::rabbit));
         return Progress::wait(format!("containers on {rabbits} to end")).with(changes);
+    }
+    if !of.packages.is_empty() {
+        return packages::removed(of).with(changes);
     }
     Progress::default().with(changes).with(ports::returned(view, now))
 }

@@ -2,7 +2,10 @@
 
 use std::{path::Path, time::Duration};
 
-use api::{ContainerRun, NnfContainerProfile, SystemConfiguration, Workflow};
+use api::{
+    ContainerRun, NnfContainerProfile, NodeContainers, SystemConfiguration, Workflow,
+    names::finalizer,
+};
 use containers::claim::Holder;
 use control_plane::ControlPlane;
 use controller::Object;
@@ -47,6 +50,7 @@ impl Site {
                 namespace: Some("default".to_owned()),
                 cluster_domain: "cluster.local".to_owned(),
                 podhelper_image: Some("registry.example/podhelper:1".to_owned()),
+                packages: true,
             }),
             claims_as,
             ..Settings::default()
@@ -248,6 +252,42 @@ impl Site {
             api.patch_status(&pod.name_any(), &PatchParams::default(), &patch).await.unwrap();
         }
         pods.len()
+    }
+
+    /// What the agent of a rabbit writes of a workflow's packages, once it is told of them.
+    pub(crate) async fn agent_tells(&self, name: &str, rabbit: &str, status: Value) {
+        let api = self.api::<NodeContainers>(rabbit);
+        let mine = ListParams::default().labels(&format!("nnf.cray.hpe.com/container={name}"));
+        let one = until(&format!("packages of {name} on {rabbit}"), async || {
+            api.list(&mine).await.ok()?.items.pop()
+        });
+        let one = one.await.name_any();
+        let held = json!({"metadata": {"finalizers": [finalizer::NODE_CONTAINERS]}});
+        let parameters = PatchParams::default();
+        api.patch(&one, &parameters, &Patch::Merge(held)).await.unwrap();
+        let patch = Patch::Merge(json!({"status": status}));
+        api.patch_status(&one, &parameters, &patch).await.unwrap();
+    }
+
+    /// Rabbits that are told of packages of a workflow.
+    pub(crate) async fn packages(&self, name: &str) -> Vec<String> {
+        let mine = ListParams::default().labels(&format!("nnf.cray.hpe.com/container={name}"));
+        let all = Api::<NodeContainers>::all(self.client.clone()).list(&mine).await.unwrap();
+        all.items.iter().filter_map(ResourceExt::namespace).collect()
+    }
+
+    /// The agents remove a workflow's packages once they are to.
+    pub(crate) async fn agents_remove_packages(&self, name: &str) {
+        for rabbit in self.packages(name).await {
+            let api = self.api::<NodeContainers>(&rabbit);
+            let mine = ListParams::default().labels(&format!("nnf.cray.hpe.com/container={name}"));
+            let one = until(&format!("packages of {name} on {rabbit} to go"), async || {
+                let one = api.list(&mine).await.ok()?.items.pop()?;
+                one.metadata.deletion_timestamp.is_some().then_some(one)
+            });
+            let free = Patch::Merge(json!({"metadata": {"finalizers": []}}));
+            api.patch(&one.await.name_any(), &PatchParams::default(), &free).await.unwrap();
+        }
     }
 
     /// The Secrets of a workflow, once there are so many.

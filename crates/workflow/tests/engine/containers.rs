@@ -3,6 +3,7 @@
 mod ends;
 mod mpi;
 mod on_rabbits;
+mod packages;
 mod ports;
 mod refused;
 
@@ -24,6 +25,7 @@ pub(crate) fn site() -> Site {
         namespace: Some("default".to_owned()),
         cluster_domain: "cluster.local".to_owned(),
         podhelper_image: Some("registry.example/podhelper:1".to_owned()),
+        packages: true,
     });
     site.edit("SystemConfiguration", "default", "default", |object| {
         object["spec"]["ports"] = json!(["5000-5002"]);

@@ -345,6 +345,7 @@ impl Site {
             let ends = ["Succeeded", "Failed", "TooLate", "Suspended"].map(|state| json!(state));
             kind == "NodeContainers"
                 && *rabbit == place.1
+                && one["spec"]["containers"].is_array()
                 && !ends.contains(&one["status"]["state"])
         });
         assert_eq!(on_rabbit.count(), 0, "{change} while a container runs there");
