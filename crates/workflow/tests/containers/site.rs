@@ -258,7 +258,8 @@ impl Site {
     pub(crate) async fn agent_tells(&self, name: &str, rabbit: &str, status: Value) {
         let api = self.api::<NodeContainers>(rabbit);
         let mine = ListParams::default().labels(&format!("nnf.cray.hpe.com/container={name}"));
-        let one = until(&format!("packages of {name} on {rabbit}"), async || {
+        let what = format!("packages of {name} on {rabbit}");
+        let one = until(&what, async || {
             api.list(&mine).await.ok()?.items.pop()
         });
         let one = one.await.name_any();
@@ -281,7 +282,8 @@ impl Site {
         for rabbit in self.packages(name).await {
             let api = self.api::<NodeContainers>(&rabbit);
             let mine = ListParams::default().labels(&format!("nnf.cray.hpe.com/container={name}"));
-            let one = until(&format!("packages of {name} on {rabbit} to go"), async || {
+            let what = format!("packages of {name} on {rabbit} to go");
+            let one = until(&what, async || {
                 let one = api.list(&mine).await.ok()?.items.pop()?;
                 one.metadata.deletion_timestamp.is_some().then_some(one)
             });
