@@ -1,5 +1,4 @@
-//! NodeContainers: containers of workflows on this rabbit, where no Kubernetes runs them, and packages of containers, whoever runs
-//! these.
+//! NodeContainers: containers of workflows on this rabbit, where no Kubernetes runs them.
 //!
 //! # Flow
 //! ```text
@@ -30,7 +29,6 @@ pub mod desired;
 pub mod host;
 mod log;
 pub mod observed;
-pub mod packages;
 pub mod phase;
 pub mod plan;
 mod podman;

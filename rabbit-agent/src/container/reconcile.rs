@@ -222,7 +222,7 @@ fn told(converged: &Converged, pass: &mut Pass, object: &NodeContainers) -> Opti
 }
 
 /// What the node did not do it may do later: fetch an image, open a port.
-pub(super) fn failure(trouble: String) -> Failure {
+fn failure(trouble: String) -> Failure {
     Failure { retry: Retry::Later, ..Failure::waiting(trouble) }
 }
 
@@ -263,7 +263,7 @@ async fn remove(
     }
 }
 
-pub(super) async fn set(
+async fn set(
     context: &Context,
     object: &NodeContainers,
     status: NodeContainersStatus,
@@ -278,7 +278,7 @@ pub(super) async fn set(
     Ok(stored)
 }
 
-pub(super) fn refused(object: &NodeContainers, error: ResourceError) -> NodeContainersStatus {
+fn refused(object: &NodeContainers, error: ResourceError) -> NodeContainersStatus {
     let status = object.status.clone().unwrap_or_default();
     NodeContainersStatus { error: Some(error), ..status }
 }

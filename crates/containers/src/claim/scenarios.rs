@@ -8,8 +8,6 @@
 mod cancelled;
 mod crashed;
 mod ended;
-mod fence;
 mod raced;
 mod returned;
-mod soak;
 mod world;

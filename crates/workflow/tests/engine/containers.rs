@@ -3,7 +3,6 @@
 mod ends;
 mod mpi;
 mod on_rabbits;
-mod packages;
 mod ports;
 mod refused;
 
@@ -25,7 +24,6 @@ pub(crate) fn site() -> Site {
         namespace: Some("default".to_owned()),
         cluster_domain: "cluster.local".to_owned(),
         podhelper_image: Some("registry.example/podhelper:1".to_owned()),
-        packages: true,
     });
     site.edit("SystemConfiguration", "default", "default", |object| {
         object["spec"]["ports"] = json!(["5000-5002"]);
@@ -47,7 +45,7 @@ fn profile() -> Value {
     })
 }
 
-pub(crate) fn lines(kind: &str) -> Vec<String> {
+fn lines(kind: &str) -> Vec<String> {
     vec![
         directive(kind, "scratch"),
         "#DW container name=beside profile=app DW_JOB_data=scratch".to_owned(),
@@ -56,7 +54,7 @@ pub(crate) fn lines(kind: &str) -> Vec<String> {
 
 impl Site {
     /// To a state, whose end is not waited for.
-    pub(crate) fn towards(&mut self, name: &str, directives: &[String], to: &str) {
+    fn towards(&mut self, name: &str, directives: &[String], to: &str) {
         self.create(name, directives);
         self.settle();
         self.fill_computes(name, &["c1", "c2", "d1"]);
@@ -68,7 +66,7 @@ impl Site {
     }
 
     /// What the Job controller writes into all Jobs of a rabbit.
-    pub(crate) fn jobs_tell(&mut self, status: &Value) {
+    fn jobs_tell(&mut self, status: &Value) {
         let jobs: Vec<_> = self.objects.keys().filter(|at| at.0 == "Job").cloned().collect();
         for job in jobs {
             self.edit(&job.0, &job.1, &job.2, |object| object["status"] = status.clone());
@@ -76,7 +74,7 @@ impl Site {
         self.settle();
     }
 
-    pub(crate) fn deadlines(&self) -> Vec<Value> {
+    fn deadlines(&self) -> Vec<Value> {
         let jobs = self.objects.iter().filter(|(at, _)| at.0 == "Job");
         jobs.map(|(_, job)| job["spec"]["activeDeadlineSeconds"].clone()).collect()
     }
@@ -91,7 +89,7 @@ impl Site {
         mounts.map(|(at, _)| at.1.as_str()).collect()
     }
 
-    pub(crate) fn message(&self, name: &str) -> String {
+    fn message(&self, name: &str) -> String {
         self.told(name).3
     }
 }
@@ -107,7 +105,7 @@ pub(crate) fn complete() -> Value {
         {"type": "Complete", "status": "True", "reason": "CompletionsReached"}]})
 }
 
-pub(crate) fn failed(reason: &str) -> Value {
+fn failed(reason: &str) -> Value {
     json!({"failed": 3, "ready": 0, "conditions": [
         {"type": "FailureTarget", "status": "True", "reason": reason},
         {"type": "Failed", "status": "True", "reason": reason}]})

@@ -45,7 +45,6 @@ pub(super) fn planned(
         group: 1051,
         profile,
         storages: &[],
-        packages: &std::collections::BTreeMap::new(),
         placement: &placement,
         ports: &[],
         network_port: None,
