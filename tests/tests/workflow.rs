@@ -2,7 +2,9 @@
 
 use anyhow::{Context, ensure};
 use tests::{
+    cluster::PATIENCE,
     gate,
+    program::until,
     workflow::{AFTER_PROPOSAL, Flow},
 };
 
@@ -208,6 +210,9 @@ fn a_file_outlives_the_workflow_that_wrote_it_and_goes_with_its_storage() -> any
             flow.run_on("compute-1", &write.replace("PATH", path)).map(drop)
         })?;
         flow.kill_coordinator()?;
+        // A real API server has the coordinator judge each Workflow, and refuses those that come while it is away.
+        let run = &flow.fixture.run;
+        until("the coordinator to serve again", PATIENCE, || run.prints(&["nodes"]).map(drop))?;
         through(&mut flow, "read", uses, |flow, path| {
             let found = flow.run_on("compute-1", &read.replace("PATH", path))?;
             ensure!(found.trim() == "written", "{kind}: {found:?}");
