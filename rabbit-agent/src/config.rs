@@ -92,4 +92,6 @@ pub struct Rabbit {
     pub mgs: Mgs,
     /// How workflows' containers are run, where they are.
     pub containers: Option<ContainerConfig>,
+    /// The directory of their packages, where any are fetched.
+    pub packages: Option<PathBuf>,
 }

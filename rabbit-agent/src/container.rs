@@ -1,4 +1,5 @@
-//! NodeContainers: containers of workflows on this rabbit, where no Kubernetes runs them.
+//! NodeContainers: containers of workflows on this rabbit, where no Kubernetes runs them, and packages of containers, whoever runs
+//! these.
 //!
 //! # Flow
 //! ```text
@@ -29,6 +30,7 @@ pub mod desired;
 pub mod host;
 mod log;
 pub mod observed;
+pub mod packages;
 pub mod phase;
 pub mod plan;
 mod podman;

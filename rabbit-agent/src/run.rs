@@ -114,8 +114,8 @@ pub async fn work<E>(
     let fences = tools.fences.clone();
     let gated = converger.with_host(|host| Arc::new(Gate { host, fences: fences.clone() }));
     let package = Arc::new(Notify::new());
-    let packages = rabbit.containers.as_ref();
-    let packages = packages.map(|config| Packages::new(&config.packages, Arc::clone(&package)));
+    let packages = rabbit.packages.as_ref();
+    let packages = packages.map(|directory| Packages::new(directory, Arc::clone(&package)));
     let updates = updates(&client, &rabbit, &status.health, package);
     // Before anything is given to anybody it is known who is fenced.
     let (fencer, fenced) = Fencer::open(rabbit.fence, tools, status.clone());
@@ -160,7 +160,7 @@ fn updates(
     health: &HealthState,
     package: Arc<Notify>,
 ) -> impl Stream<Item = Update> + use<> {
-    let objects = watch_all(client, &rabbit.site.node, rabbit.containers.is_some());
+    let objects = watch_all(client, &rabbit.site.node, rabbit.packages.is_some());
     let node = health.checks_due().map(|()| Update::of_node());
     let packages = stream::unfold(package, |package| async {
         package.notified().await;

@@ -48,18 +48,18 @@ impl fmt::Debug for Update {
 }
 
 /// Watches everything that concerns this rabbit, without end. The log reports each failure once, and the watches retry.
-/// Those that run no containers need not know the kind.
+/// Those that run no containers and fetch no packages need not know the kind.
 pub fn watch_all(
     client: &Client,
     node: &NodeName,
-    runs_containers: bool,
+    has_packages: bool,
 ) -> BoxStream<'static, Update> {
     let node = node.as_str();
     let watches = Watches { client: client.clone(), health: WatchHealth::default() };
     let everything = Config::default();
     let one = Config::default().fields(&format!("metadata.name={SYSTEM_CONFIGURATION}"));
     let containers =
-        runs_containers.then(|| watches.of::<NodeContainers>(Some(node), everything.clone()));
+        has_packages.then(|| watches.of::<NodeContainers>(Some(node), everything.clone()));
     let all = [
         watches.of::<ClientMount>(Some(node), everything.clone()),
         watches.of::<NnfNodeBlockStorage>(Some(node), everything.clone()),

@@ -1,6 +1,7 @@
 //! Flags of the workflow engine.
 
 use clap::{Args, ValueEnum};
+use containers::claim::Holder;
 use workflow::{Containers, Settings};
 
 #[derive(Debug, Args)]
@@ -39,6 +40,14 @@ pub(super) struct WorkflowArgs {
         value_parser = image
     )]
     podhelper_image: Option<String>,
+    /// Where several coordinators drive the workflows of one API: make containers only by a claim, as the pod with this uid, or,
+    /// with the embedded API, as this user. Without it this is the only coordinator
+    #[arg(long, value_name = "UID", env = "WARREN_CLAIM_CONTAINERS_AS", value_parser = holder)]
+    claim_containers_as: Option<Holder>,
+    /// Have the rabbits' agents, which need --package-dir, fetch the packages of profiles; profiles with packages are refused
+    /// without it
+    #[arg(long, env = "WARREN_CONTAINER_PACKAGES", requires = "container_namespace")]
+    container_packages: bool,
 }
 
 /// How a rabbit names its computes' allocations.
@@ -72,6 +81,16 @@ fn image(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
+/// A process of this pod: each start is another.
+fn holder(pod: &str) -> Result<Holder, String> {
+    if !containers::names::is_label(pod) {
+        return Err("it is no uid of a pod: write metadata.uid of the coordinator's".to_owned());
+    }
+    const UUID: &str = "/proc/sys/kernel/random/uuid";
+    let nonce = std::fs::read_to_string(UUID).map_err(|error| format!("read {UUID}: {error}"))?;
+    Ok(Holder::new(pod, nonce.trim()))
+}
+
 impl WorkflowArgs {
     /// The settings of the workflow engine; `None` where it does not run.
     pub(super) fn settings(self, is_standalone: bool) -> Option<Settings> {
@@ -87,8 +106,10 @@ impl WorkflowArgs {
             namespace,
             cluster_domain,
             podhelper_image,
+            packages: self.container_packages,
         });
-        let settings = Settings { mount_root, index_names, containers };
+        let claims_as = self.claim_containers_as;
+        let settings = Settings { mount_root, index_names, containers, claims_as };
         self.workflows.unwrap_or(is_standalone).then_some(settings)
     }
 }

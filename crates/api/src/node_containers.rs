@@ -1,5 +1,5 @@
-//! `NodeContainers`: the containers of one directive on one rabbit whose agent runs them, where no Kubernetes does. Warren's own
-//! kind. Its object lies in the rabbit's namespace.
+//! `NodeContainers`: the containers of one directive on one rabbit whose agent runs them, where no Kubernetes does; or packages alone,
+//! which its agent fetches for containers that somebody runs there. Warren's own kind. Its object lies in the rabbit's namespace.
 //!
 //! The workflow engine writes the spec, in which nothing is left to be looked up; the rabbit's agent writes the status.
 
@@ -17,7 +17,7 @@ string_enum! {
     pub enum NodeContainersState {
         /// Not all of them run.
         Starting = "Starting",
-        /// All of them run, or ended well.
+        /// All of them run, or ended well; where there are none, all packages are in place.
         Ready = "Ready",
         /// All of them ended well.
         Succeeded = "Succeeded",
@@ -79,8 +79,8 @@ pub struct NodeContainersSpec {
     /// Containers that end before the others start, one after the other.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub init_containers: Vec<NodeContainer>,
-    /// The containers.
-    #[schemars(length(min = 1))]
+    /// The containers; none where the agent fetches packages only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub containers: Vec<NodeContainer>,
     /// Whether the containers see each other's processes.
     #[serde(default, skip_serializing_if = "crate::omit::is_false")]
@@ -225,6 +225,9 @@ pub struct NodeContainersStatus {
     /// The ends of the logs of containers that ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub logs: Vec<NodeContainersLog>,
+    /// Where the packages are on the rabbit, once all are in place and no containers stand beside them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub packages: Vec<PackagePath>,
     /// Why the agent cannot carry them out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ResourceError>,
@@ -239,9 +242,23 @@ impl Default for NodeContainersStatus {
             deadline_exceeded: false,
             message: String::new(),
             logs: Vec::new(),
+            packages: Vec::new(),
             error: None,
         }
     }
+}
+
+/// Where a package is on a rabbit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PackagePath {
+    /// The package.
+    #[serde(default)]
+    #[schemars(!default)]
+    pub name: String,
+    /// A file, or a directory with what is in the archive.
+    #[serde(default)]
+    #[schemars(!default)]
+    pub path: String,
 }
 
 /// The end of the log of one container.

@@ -75,7 +75,7 @@ pub enum ProfileFault {
     )]
     SamePackage(String),
     #[error(
-        "data.packages is not carried out on Kubernetes: the administrator takes it out, and has an image or an init container bring the files"
+        "data.packages is not carried out here: the administrator takes it out, or starts the coordinator with --container-packages and the rabbits' agents with --package-dir"
     )]
     PackagesOnKubernetes,
     #[error("data.{field} is {value}, and must be 0 or more: the administrator corrects it")]

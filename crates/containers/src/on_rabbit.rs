@@ -45,6 +45,49 @@ pub fn containers(run: &Run<'_>, index: usize) -> Option<NodeContainers> {
     Some(made)
 }
 
+/// Name of the object with the packages of a run on each rabbit. No other object of ours ends so.
+#[must_use]
+pub fn packages_name(run: &Run<'_>) -> String {
+    format!("{}-packages", name(run))
+}
+
+/// What the agent of the rabbit at this place of the run fetches before any container of the run starts; none where the profile
+/// names no packages.
+#[must_use]
+pub fn packages(run: &Run<'_>, index: usize) -> Option<NodeContainers> {
+    let rabbit = run.placement.get(index)?.name.as_str();
+    let packages = run.profile.packages.clone();
+    let metadata = ObjectMeta { name: Some(packages_name(run)), ..metadata(run, rabbit) };
+    let spec = NodeContainersSpec {
+        user_id: run.user,
+        group_id: run.group,
+        hostname: rabbit.to_owned(),
+        active_deadline_seconds: start_deadline(run),
+        packages,
+        hosts: Vec::new(),
+        init_containers: Vec::new(),
+        containers: Vec::new(),
+        share_process_namespace: false,
+        termination_grace_period_seconds: None,
+        storages: Vec::new(),
+        files: BTreeMap::new(),
+        retry_limit: 0,
+        network: None,
+        keys: None,
+        suspend: false,
+    };
+    (!spec.packages.is_empty()).then_some(NodeContainers { metadata, spec, status: None })
+}
+
+fn metadata(run: &Run<'_>, rabbit: &str) -> ObjectMeta {
+    ObjectMeta {
+        namespace: Some(rabbit.to_owned()),
+        // Its owner lies in another namespace, and the engine deletes it.
+        owner_references: None,
+        ..run.metadata.clone()
+    }
+}
+
 /// What the agent of a rabbit runs of a pod of the profile: without a name, names of hosts and ports. Its containers are told
 /// these variables first.
 fn of_pod(
@@ -54,12 +97,6 @@ fn of_pod(
     pod: &NnfPodSpec,
     told: &[EnvVar],
 ) -> NodeContainers {
-    let metadata = ObjectMeta {
-        namespace: Some(rabbit.to_owned()),
-        // Its owner lies in another namespace, and the engine deletes it.
-        owner_references: None,
-        ..run.metadata.clone()
-    };
     let of = |one| container(rabbit, one, variables_of(run, index, one, told));
     let spec = NodeContainersSpec {
         user_id: run.user,
@@ -79,7 +116,7 @@ fn of_pod(
         keys: None,
         suspend: false,
     };
-    NodeContainers { metadata, spec, status: None }
+    NodeContainers { metadata: metadata(run, rabbit), spec, status: None }
 }
 
 /// Gives the containers the run's ports on their rabbit.

@@ -10,6 +10,7 @@ use crate::{
     environment,
     nodes::{DIRECTORY, GROUP, PASSWD},
     outcome::HOSTNAME,
+    package,
     run::{Rabbit, Run},
 };
 
@@ -23,13 +24,17 @@ pub(crate) const KEYS: &str = "nnf-keys";
 pub(crate) const MPI: &str = "nnf-mpi";
 /// What the names of the storages' volumes begin with.
 const STORAGE: &str = "storage-";
+/// What the names of the packages' volumes begin with.
+const PACKAGE: &str = "nnf-package-";
 /// What keeps other pods away from rabbits.
 const TAINT: &str = "cray.nnf.node";
 
 /// Whether a volume's name is one of ours.
 #[must_use]
 pub(crate) fn is_kept_name(name: &str) -> bool {
-    [CONFIG, TOOLS, KEYS, MPI].contains(&name) || name.starts_with(STORAGE)
+    [CONFIG, TOOLS, KEYS, MPI].contains(&name)
+        || name.starts_with(STORAGE)
+        || name.starts_with(PACKAGE)
 }
 
 /// The pod on the rabbit at this place of the run whose containers have the run's ports there.
@@ -75,7 +80,7 @@ pub(crate) fn on(run: &Run<'_>, index: usize, rabbit: &Rabbit, spec: &NnfPodSpec
         share_process_namespace: spec.share_process_namespace,
         termination_grace_period_seconds: spec.termination_grace_period_seconds,
         image_pull_secrets: some(spec.image_pull_secrets.clone()),
-        volumes: Some(volumes(run, spec)),
+        volumes: Some(volumes(run, rabbit, spec)),
         init_containers: some(first),
         containers: spec.containers.iter().map(|one| container(run, index, one)).collect(),
         ..PodSpec::default()
@@ -127,7 +132,7 @@ fn ports(of: &[u16]) -> Vec<ContainerPort> {
     of.iter().map(port).collect()
 }
 
-fn volumes(run: &Run<'_>, spec: &NnfPodSpec) -> Vec<Volume> {
+fn volumes(run: &Run<'_>, rabbit: &Rabbit, spec: &NnfPodSpec) -> Vec<Volume> {
     let config = Volume {
         name: CONFIG.to_owned(),
         config_map: Some(ConfigMapVolumeSource {
@@ -144,7 +149,23 @@ fn volumes(run: &Run<'_>, spec: &NnfPodSpec) -> Vec<Volume> {
         }),
         ..Volume::default()
     });
-    spec.volumes.iter().cloned().chain([config]).chain(storages).collect()
+    let packages = packages(run, rabbit);
+    spec.volumes.iter().cloned().chain([config]).chain(storages).chain(packages).collect()
+}
+
+/// The packages of the run where its rabbit has them.
+fn packages(run: &Run<'_>, rabbit: &Rabbit) -> impl Iterator<Item = Volume> {
+    let places = run.packages.get(&rabbit.name).into_iter().flatten();
+    run.profile.packages.iter().enumerate().filter_map(move |(place, package)| {
+        let path = places.clone().find(|one| one.name == package.name)?.path.clone();
+        // Never made by the kubelet: an empty directory is no package.
+        let type_ = Some(if package.unpack { "Directory" } else { "File" }.to_owned());
+        Some(Volume {
+            name: format!("{PACKAGE}{place}"),
+            host_path: Some(HostPathVolumeSource { path, type_ }),
+            ..Volume::default()
+        })
+    })
 }
 
 fn mounts(run: &Run<'_>) -> impl Iterator<Item = VolumeMount> {
@@ -168,7 +189,13 @@ fn mounts(run: &Run<'_>) -> impl Iterator<Item = VolumeMount> {
         mount_propagation: Some("HostToContainer".to_owned()),
         ..VolumeMount::default()
     });
-    [config, file(PASSWD), file(GROUP)].into_iter().chain(storages)
+    let packages = run.profile.packages.iter().enumerate().map(|(place, package)| VolumeMount {
+        name: format!("{PACKAGE}{place}"),
+        mount_path: format!("{}/{}", package::DIRECTORY, package.name),
+        read_only: Some(true),
+        ..VolumeMount::default()
+    });
+    [config, file(PASSWD), file(GROUP)].into_iter().chain(storages).chain(packages)
 }
 
 fn some<T>(list: Vec<T>) -> Option<Vec<T>> {

@@ -1,8 +1,11 @@
 //! What the containers of one directive are made from.
 
-use crate::mpi::Attempt;
-use api::NnfContainerProfileData;
+use std::collections::BTreeMap;
+
+use api::{NnfContainerProfileData, node_containers::PackagePath};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use crate::mpi::Attempt;
 
 /// The containers of one directive, on all of its rabbits.
 #[derive(Clone, Debug)]
@@ -21,6 +24,8 @@ pub struct Run<'a> {
     pub profile: &'a NnfContainerProfileData,
     /// The storage that they see.
     pub storages: &'a [StoragePath],
+    /// Where packages are, by rabbit.
+    pub packages: &'a BTreeMap<String, Vec<PackagePath>>,
     /// Where they run.
     pub placement: &'a [Rabbit],
     /// Their ports, the same on every rabbit: a compute is told of one list.

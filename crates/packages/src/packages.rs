@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     panic::{AssertUnwindSafe, catch_unwind},
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -82,6 +82,12 @@ impl Packages {
         }
         let observed = if steps.is_empty() { observed } else { shared.observe(uid, packages) };
         Ok(report(packages, &observed))
+    }
+
+    /// Where a package is once it is in place.
+    #[must_use]
+    pub fn content(&self, package: &Package) -> PathBuf {
+        self.0.0.store.content(package)
     }
 
     /// Stops waiting for packages that are not in place: what nobody waits for is fetched no more.

@@ -82,6 +82,11 @@ impl Store {
         Self { directory: directory.to_owned(), names: Mutex::new(()) }
     }
 
+    /// Where a package is once it is complete.
+    pub(crate) fn content(&self, package: &Package) -> PathBuf {
+        content(&self.directory, package)
+    }
+
     /// Marks a package as used. Returns when the mark is on disk.
     pub(crate) fn take(&self, key: &Key, uid: Uuid) -> Result<(), StoreError> {
         let _names = self.names.lock();

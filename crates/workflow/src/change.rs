@@ -36,6 +36,23 @@ pub enum Change {
     Status(Target, Patch),
     /// Delete it, if it is still the object with this uid.
     Delete(Target, String),
+    /// Make this change, if the API still has the claim by which it was planned.
+    Held(Hold, Box<Change>),
+}
+
+/// A claim of a ContainerRun, as the API had it when a change was planned.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Hold {
+    /// Namespace of the run.
+    pub namespace: String,
+    /// Name of the run.
+    pub name: String,
+    /// Uid of the run: one of the same name is another.
+    pub uid: String,
+    /// Who claims it.
+    pub holder: String,
+    /// Number of the claim.
+    pub epoch: i64,
 }
 
 impl Change {
@@ -75,6 +92,16 @@ impl Change {
             | Self::Patch(target, _)
             | Self::Status(target, _)
             | Self::Delete(target, _) => target,
+            Self::Held(_, change) => change.target(),
+        }
+    }
+
+    /// The change itself, whatever it is made by.
+    #[must_use]
+    pub fn bare(&self) -> &Self {
+        match self {
+            Self::Held(_, change) => change.bare(),
+            change => change,
         }
     }
 }
@@ -102,6 +129,7 @@ impl fmt::Display for Change {
             Self::Patch(target, _) => write!(f, "change {target}"),
             Self::Status(target, _) => write!(f, "tell the status of {target}"),
             Self::Delete(target, _) => write!(f, "delete {target}"),
+            Self::Held(_, change) => change.fmt(f),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Carries out what is planned for a run that coordinators claim ([`containers::claim`]): writes, Leases, and reads of this moment.
 //!
-//! The engine does not claim its runs yet: it makes their Jobs under names that are the same in every coordinator.
+//! The engine plans its writes with all else of a workflow; here is what it asks the API before it acts.
+
+mod lease;
 
 use std::collections::BTreeMap;
 
@@ -22,6 +24,9 @@ use kube::{
 };
 use serde_json::json;
 use thiserror::Error;
+
+pub use self::lease::{Claims, Seen, SharedLease, keep};
+use crate::change::Hold;
 
 /// The label of coordinators' Leases.
 const LABEL: (&str, &str) = ("app.kubernetes.io/name", "warren");
@@ -86,6 +91,15 @@ async fn read(client: &Client, run: &ContainerRun) -> Result<Option<ContainerRun
         Api::namespaced(client.clone(), &run.namespace().unwrap_or_default());
     let read = runs.get_opt(&name).await;
     read.map_err(|source| ClaimError::Read { name, source: Box::new(source) })
+}
+
+/// Whether the API, asked now, has the claim by which something is to be changed.
+pub(crate) async fn is_held(client: &Client, hold: &Hold) -> kube::Result<bool> {
+    let runs: Api<ContainerRun> = Api::namespaced(client.clone(), &hold.namespace);
+    let run = runs.get_opt(&hold.name).await?;
+    let run = run.filter(|run| run.uid().as_ref() == Some(&hold.uid));
+    let claim = run.and_then(|run| run.status).map(|status| status.claim);
+    Ok(claim.is_some_and(|claim| (claim.holder, claim.epoch) == (hold.holder.clone(), hold.epoch)))
 }
 
 /// 409 is said to an old version, 422 to a write that the rules of a claim refuse.

@@ -19,10 +19,11 @@ use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use tokio::task::{JoinError, JoinSet};
 
-use self::watches::{Update, watch_all, watch_containers};
+use self::watches::{Update, watch_all, watch_containers, watch_runs};
 use crate::{
     admit::Rules,
     change::Change,
+    claims::{self, SharedLease},
     execute::{Made, execute},
     plan::{Plan, plan_key},
     progress::Outcome,
@@ -38,11 +39,19 @@ const AT_ONCE: usize = 4096;
 /// Drives all workflows until dropped.
 pub async fn run(client: Client, settings: Settings, rules: Rules) {
     let mut events = watch_all(&client);
-    if let Some(containers) = &settings.containers {
-        events = stream::select(events, watch_containers(&client, containers.namespace.as_deref()))
-            .boxed();
+    let lease = SharedLease::default();
+    if let Some(me) = settings.claims_as.clone() {
+        let namespace = settings.containers.as_ref().and_then(|one| one.namespace.clone());
+        let kept = claims::keep(client.clone(), namespace, me, lease.clone());
+        let kept = kept.map(|seen| Update(Box::new(move |world| world.saw_leases(&seen))));
+        events = stream::select_all([events, watch_runs(&client), kept.boxed()]).boxed();
     }
-    Engine::new(client, settings, rules).run(events).await;
+    if let Some(containers) = &settings.containers {
+        let namespace = containers.namespace.as_deref();
+        let watched = watch_containers(&client, namespace, containers.packages);
+        events = stream::select(events, watched).boxed();
+    }
+    Engine { lease, ..Engine::new(client, settings, rules) }.run(events).await;
 }
 
 struct Engine {
@@ -58,6 +67,8 @@ struct Engine {
     after_placing: BTreeSet<Key>,
     /// What the API did not do, as last logged.
     refused: BTreeMap<Key, Vec<String>>,
+    /// By which it claims runs.
+    lease: SharedLease,
     is_started: bool,
 }
 
@@ -84,6 +95,7 @@ impl Engine {
             placing: None,
             after_placing: BTreeSet::new(),
             refused: BTreeMap::new(),
+            lease: SharedLease::default(),
             is_started: false,
         }
     }
@@ -178,8 +190,9 @@ impl Engine {
             blocks.push(at);
         }
         let (client, lists) = (self.client.clone(), self.world.lists());
+        let lease = self.lease.clone();
         self.passes.spawn(async move {
-            let made = execute(&client, changes).await;
+            let made = execute(&client, changes, &lease).await;
             Pass { key, lists, blocks, made }
         });
     }
@@ -233,7 +246,7 @@ impl Engine {
 
 /// The place of block storage that a change creates, and its Servers.
 fn new_block(change: &Change) -> Option<(ObjectKey, ObjectKey)> {
-    let Change::Create(target, object) = change else { return None };
+    let Change::Create(target, object) = change.bare() else { return None };
     if target.resource.kind != "NnfNodeBlockStorage" {
         return None;
     }
@@ -244,7 +257,7 @@ fn new_block(change: &Change) -> Option<(ObjectKey, ObjectKey)> {
 
 /// Whether a change says where allocations go, or who has which ports.
 fn fills_servers(change: &Change) -> bool {
-    let (Change::Patch(target, patch) | Change::Status(target, patch)) = change else {
+    let (Change::Patch(target, patch) | Change::Status(target, patch)) = change.bare() else {
         return false;
     };
     let field = match target.resource.kind.as_str() {

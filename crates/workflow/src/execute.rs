@@ -1,5 +1,7 @@
 //! Makes changes: the one place of the engine that writes to the API.
 
+use std::collections::BTreeSet;
+
 use apiclient::plain;
 use controller::Retry;
 use futures::{StreamExt, stream};
@@ -9,11 +11,20 @@ use kube::{
         ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions,
     },
 };
+use thiserror::Error;
 
-use crate::change::{Change, Target};
+use crate::{
+    change::{Change, Hold, Target},
+    claims::{SharedLease, is_held},
+};
 
 /// Changes that are made at the same time for one plan.
 const SIDE_BY_SIDE: usize = 64;
+
+/// Why what a claim allows is not done.
+#[derive(Debug, Error)]
+#[error("this coordinator did not renew its Lease in time: another may take its claims over")]
+struct Silent;
 
 /// What became of a plan's changes.
 #[derive(Debug, Default)]
@@ -33,21 +44,26 @@ pub struct Stored {
     pub is_new: bool,
 }
 
-/// Makes all changes, side by side.
-pub async fn execute(client: &Client, changes: Vec<Change>) -> Made {
+/// Makes all changes, side by side: of those by a claim only what the claim still allows, as the API has it now.
+pub async fn execute(client: &Client, changes: Vec<Change>, lease: &SharedLease) -> Made {
+    let mut made = Made::default();
+    let changes = still_held(client, changes, &mut made).await;
     let each = changes.into_iter().map(|change| async move {
-        let done = one(client, &change).await;
+        let done = match &change {
+            // The answer to a read may have been long on its way.
+            Change::Held(..) if !lease.may_act() => Err(kube::Error::Service(Silent.into())),
+            change => one(client, change).await,
+        };
         if done.is_ok() {
             log::debug!("done: {change}");
         }
         (change, done)
     });
     let mut all = stream::iter(each).buffer_unordered(SIDE_BY_SIDE);
-    let mut made = Made::default();
     while let Some((change, done)) = all.next().await {
         match done {
             Ok(Some(object)) => {
-                let is_new = matches!(change, Change::Create(..));
+                let is_new = matches!(change.bare(), Change::Create(..));
                 made.stored.push(Stored { object, is_new });
             }
             Ok(None) => {}
@@ -57,6 +73,27 @@ pub async fn execute(client: &Client, changes: Vec<Change>) -> Made {
         }
     }
     made
+}
+
+/// The changes without those whose claim is lost, or of which the API did not tell.
+async fn still_held(client: &Client, changes: Vec<Change>, made: &mut Made) -> Vec<Change> {
+    let by = |change: &Change| match change {
+        Change::Held(hold, _) => Some(hold.clone()),
+        _ => None,
+    };
+    let holds: BTreeSet<Hold> = changes.iter().filter_map(by).collect();
+    let mut kept = BTreeSet::new();
+    for hold in holds {
+        let Hold { namespace, name, epoch, .. } = &hold;
+        let of = format!("claim {epoch} of ContainerRun {namespace}/{name}");
+        match is_held(client, &hold).await {
+            Ok(true) => drop(kept.insert(hold)),
+            Ok(false) => made.failures.push((format!("{of} is lost"), Retry::Soon)),
+            Err(error) => made.failures.push((format!("{of}: {}", plain(&error)), retry(&error))),
+        }
+    }
+    let is_kept = |change: &Change| by(change).is_none_or(|hold| kept.contains(&hold));
+    changes.into_iter().filter(is_kept).collect()
 }
 
 async fn one(client: &Client, change: &Change) -> kube::Result<Option<DynamicObject>> {
@@ -75,6 +112,7 @@ async fn one(client: &Client, change: &Change) -> kube::Result<Option<DynamicObj
             api.patch_status(name, &parameters, &patch).await.map(Some)
         }
         Change::Delete(_, uid) => deleted(&api, resource, name, uid).await,
+        Change::Held(_, change) => Box::pin(one(client, change)).await,
     }
 }
 

@@ -10,11 +10,13 @@ use api::{
     Servers, Storage, SystemConfiguration, SystemStatus, names::STORAGE_LABEL_RABBIT,
     storage::ResourceStatus, system_status::SystemNodeStatus,
 };
+use containers::claim::Holder;
 use controller::ObjectKey;
 use directive::Ruleset;
 use kube::ResourceExt;
 
 use crate::{
+    claims::Claims,
     instance::is_target,
     ledger::Ledger,
     mgts::{Mgts, has_claim},
@@ -31,11 +33,18 @@ pub struct Settings {
     pub index_names: IndexNames,
     /// Where containers run; `None` where none do.
     pub containers: Option<Containers>,
+    /// Which coordinator this is, where several claim the runs of containers; `None` where it is the only one.
+    pub claims_as: Option<Holder>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { mount_root: "/mnt/nnf".to_owned(), index_names: IndexNames::Node, containers: None }
+        Self {
+            mount_root: "/mnt/nnf".to_owned(),
+            index_names: IndexNames::Node,
+            containers: None,
+            claims_as: None,
+        }
     }
 }
 
@@ -49,6 +58,8 @@ pub struct Containers {
     pub cluster_domain: String,
     /// The image of `podhelper`; no MPI runs without it.
     pub podhelper_image: Option<String>,
+    /// Whether the rabbits' agents fetch packages where Kubernetes runs the containers.
+    pub packages: bool,
 }
 
 /// How a rabbit's tree of allocations is named.
@@ -96,6 +107,8 @@ pub struct Site {
     pub ledger: Ledger,
     /// Lustre management targets.
     pub mgts: Mgts,
+    /// What is known of coordinators' Leases.
+    pub claims: Claims,
 }
 
 impl Default for Site {
@@ -125,6 +138,7 @@ impl Site {
             rules: Arc::new(Ruleset::new(Vec::new())),
             ledger: Ledger::default(),
             mgts: Mgts::default(),
+            claims: Claims::default(),
         }
     }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use api::{
-    ClientMount, Computes, DirectiveBreakdown, NnfContainerProfile, NnfLustreMgt,
+    ClientMount, Computes, ContainerRun, DirectiveBreakdown, NnfContainerProfile, NnfLustreMgt,
     NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile, NodeContainers,
     PersistentStorageInstance, Servers, Workflow, WorkflowState,
 };
@@ -55,6 +55,8 @@ pub struct DirectiveView {
 pub struct Containers {
     /// The pinned profile.
     pub profile: Option<Arc<NnfContainerProfile>>,
+    /// Which coordinator makes them, where several do.
+    pub run: Option<Arc<ContainerRun>>,
     /// What their names resolve by.
     pub service: Option<Arc<Service>>,
     /// Who reaches the workers of MPI.
@@ -69,6 +71,8 @@ pub struct Containers {
     pub jobs: BTreeMap<String, Arc<Job>>,
     /// What the agents of rabbits run, by rabbit and name.
     pub on_rabbits: BTreeMap<ObjectKey, Arc<NodeContainers>>,
+    /// What the agents of rabbits fetch for them, by rabbit and name.
+    pub packages: BTreeMap<ObjectKey, Arc<NodeContainers>>,
     /// Whether there is something on a rabbit that cannot be read.
     pub has_unreadable: bool,
     /// Pods by the name of their Job.
@@ -130,6 +134,12 @@ impl Containers {
     /// Whether nothing of them runs, nor can.
     #[must_use]
     pub fn is_gone(&self) -> bool {
+        self.has_ended() && self.packages.is_empty()
+    }
+
+    /// Whether nothing of them runs, but packages may be there still.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
         self.jobs.is_empty()
             && self.pods.is_empty()
             && self.on_rabbits.is_empty()

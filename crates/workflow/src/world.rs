@@ -1,6 +1,7 @@
 //! All objects that the engine acts on, as the API last sent them, and which workflow each belongs to.
 
 mod children;
+mod claims;
 mod containers;
 mod groups;
 mod of_site;
@@ -15,8 +16,8 @@ use std::{
 };
 
 use api::{
-    ClientMount, Computes, DWDirectiveRule, DirectiveBreakdown, NnfContainerProfile, NnfLustreMgt,
-    NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
+    ClientMount, Computes, ContainerRun, DWDirectiveRule, DirectiveBreakdown, NnfContainerProfile,
+    NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
     NodeContainers, PersistentStorageInstance, RabbitLabels, Servers, Storage, SystemConfiguration,
     SystemStatus, Workflow, names::STORAGE_NAMESPACE,
 };
@@ -86,6 +87,7 @@ pub struct World {
     container_profiles: Store<NnfContainerProfile>,
     ports: Store<NnfPortManager>,
     on_rabbits: Store<NodeContainers>,
+    runs: Store<ContainerRun>,
     jobs: Store<Job>,
     pods: Store<Pod>,
     services: Store<Service>,
@@ -143,6 +145,7 @@ impl World {
             && self.persistent.is_complete()
             && self.rules.is_complete()
             && self.container_profiles.is_complete()
+            && (self.site.settings.claims_as.is_none() || self.runs.is_complete())
             && (self.site.settings.containers.is_none() || self.has_containers())
     }
 
@@ -153,7 +156,9 @@ impl World {
                 && self.on_rabbits.is_complete()
                 && self.config_maps.is_complete();
         }
+        let fetches = settings.is_some_and(|containers| containers.packages);
         self.ports.is_complete()
+            && (!fetches || self.on_rabbits.is_complete())
             && self.jobs.is_complete()
             && self.pods.is_complete()
             && self.services.is_complete()

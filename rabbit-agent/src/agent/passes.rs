@@ -4,6 +4,7 @@ use controller::Retry;
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Instant};
 
 use agent::desired::Goal;
+use api::NodeContainers;
 use futures::FutureExt;
 use kube::ResourceExt;
 use storage::Panicked;
@@ -195,6 +196,9 @@ impl Agent {
 
     fn start_containers(&mut self, name: &str) -> Option<()> {
         let object = Arc::clone(self.cache.containers(name)?);
+        if object.spec.containers.is_empty() {
+            return self.start_packages(name, object);
+        }
         let host = Arc::clone(self.context.containers.as_ref()?);
         let unmounted = self.cache.unmounted(&object.spec.storages, &self.mounted);
         let context = Arc::clone(&self.context);
@@ -202,6 +206,18 @@ impl Agent {
             let mut pass = Pass::default();
             let view = container::View { object, unmounted };
             let result = container::reconcile(&context, &host, &view, &mut pass).await;
+            pass.ended(result)
+        });
+        Some(())
+    }
+
+    fn start_packages(&mut self, name: &str, object: Arc<NodeContainers>) -> Option<()> {
+        let packages = self.context.packages.clone()?;
+        let context = Arc::clone(&self.context);
+        self.spawn(Key::Containers(name.to_owned()), async move {
+            let mut pass = Pass::default();
+            let result = container::packages::reconcile(&context, &packages, &object, &mut pass);
+            let result = result.await;
             pass.ended(result)
         });
         Some(())

@@ -45,6 +45,7 @@ impl Args {
                 pod: self.pod,
                 fence: self.fence.check()?,
                 mgs: self.mgs.check(self.deadlines.command())?,
+                packages: self.containers.packages(&self.state_dir),
                 containers: self.containers.config(self.deadlines.command(), &self.state_dir),
             },
             api: self.api,

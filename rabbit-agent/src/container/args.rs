@@ -19,7 +19,8 @@ pub struct ContainerArgs {
     podman: Option<String>,
 
     /// The directory with packages of workflows' containers, with room for those of all jobs that run; without it packages
-    /// in the state directory
+    /// in the state directory. On Kubernetes the agent fetches packages only with this option, and the pods find the directory
+    /// at this path of the rabbit
     #[arg(long, env = "WARREN_PACKAGE_DIR", value_name = "DIR")]
     package_dir: Option<PathBuf>,
 
@@ -51,10 +52,16 @@ pub struct ContainerConfig {
 }
 
 impl ContainerArgs {
+    /// The directory of packages; `None` where none are fetched.
+    pub(crate) fn packages(&self, state: &Path) -> Option<PathBuf> {
+        let runs = self.podman.as_ref().is_some_and(|program| !program.is_empty());
+        self.package_dir.clone().or_else(|| runs.then(|| state.join("packages")))
+    }
+
     /// The configuration; `None` where no containers run.
     pub(crate) fn config(self, deadline: Duration, state: &Path) -> Option<ContainerConfig> {
+        let packages = self.packages(state)?;
         let program = self.podman.filter(|program| !program.is_empty())?;
-        let packages = self.package_dir.unwrap_or_else(|| state.join("packages"));
         let (podhelper, files) = (self.podhelper, state.join("containers"));
         Some(ContainerConfig { program, deadline, pull: PULL, podhelper, files, packages })
     }

@@ -222,7 +222,7 @@ fn told(converged: &Converged, pass: &mut Pass, object: &NodeContainers) -> Opti
 }
 
 /// What the node did not do it may do later: fetch an image, open a port.
-fn failure(trouble: String) -> Failure {
+pub(super) fn failure(trouble: String) -> Failure {
     Failure { retry: Retry::Later, ..Failure::waiting(trouble) }
 }
 
@@ -263,7 +263,7 @@ async fn remove(
     }
 }
 
-async fn set(
+pub(super) async fn set(
     context: &Context,
     object: &NodeContainers,
     status: NodeContainersStatus,
@@ -278,7 +278,7 @@ async fn set(
     Ok(stored)
 }
 
-fn refused(object: &NodeContainers, error: ResourceError) -> NodeContainersStatus {
+pub(super) fn refused(object: &NodeContainers, error: ResourceError) -> NodeContainersStatus {
     let status = object.status.clone().unwrap_or_default();
     NodeContainersStatus { error: Some(error), ..status }
 }

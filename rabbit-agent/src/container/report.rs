@@ -84,6 +84,7 @@ pub fn report(
         deadline_exceeded: record.is_late || phase == Phase::Late,
         message: message.unwrap_or_default(),
         logs: logs(observed),
+        packages: Vec::new(),
         error: None,
     }
 }
@@ -113,9 +114,12 @@ pub fn again(
         Phase::Attempt(_) => None,
         Phase::Next(_, begins) => begins,
     };
-    // A moment later it is surely past.
-    let later = |at: Timestamp| at.checked_add(SignedDuration::from_millis(1)).ok();
     next.into_iter().chain(due(desired, record)).min().and_then(later)
+}
+
+/// A moment later it is surely past.
+pub(super) fn later(at: Timestamp) -> Option<Timestamp> {
+    at.checked_add(SignedDuration::from_millis(1)).ok()
 }
 
 /// How an attempt failed, if it did: the first container in order that did not end well.

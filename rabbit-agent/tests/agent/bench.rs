@@ -168,6 +168,8 @@ pub(crate) struct Bench {
     pub(crate) status: AgentStatus,
     pub(crate) volumes: Volumes,
     pub(crate) index_root: Option<IndexRoot>,
+    /// Whether packages are fetched where no containers run.
+    pub(crate) fetches_packages: bool,
     /// The podman that runs containers.
     pub(crate) podman: Option<PathBuf>,
     agent: Option<Agent>,
@@ -265,6 +267,7 @@ pub(crate) fn rabbit(directory: &Path) -> Rabbit {
             deadline: Duration::from_secs(20),
         },
         containers: None,
+        packages: None,
     }
 }
 
@@ -312,6 +315,7 @@ impl Bench {
             volumes: Volumes::Plain,
             index_root: None,
             podman: None,
+            fetches_packages: false,
             agent: None,
             gate: Gate::default(),
             server,
@@ -396,6 +400,8 @@ impl Bench {
         let mut config = rabbit(self.directory.path());
         config.site.volumes = self.volumes;
         config.site.index_root.clone_from(&self.index_root);
+        let runs = self.podman.is_some() || self.fetches_packages;
+        config.packages = runs.then(|| self.directory.path().join("packages"));
         config.containers = self.podman.as_ref().map(|podman| ContainerConfig {
             program: podman.display().to_string(),
             deadline: Duration::from_secs(60),

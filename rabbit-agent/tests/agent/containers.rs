@@ -339,3 +339,69 @@ async fn a_package_that_does_not_come_in_time_is_told_when_it_is_late() {
     bench.delete::<NodeContainers>(NAME).await;
     bench.until_gone::<NodeContainers>(NAME).await;
 }
+
+/// A rabbit where Kubernetes runs the containers: its agent has no podman.
+#[tokio::test]
+async fn packages_alone_are_fetched_without_podman_and_told_with_their_paths() {
+    let mut bench = Bench::bare().await;
+    bench.site().await;
+    bench.fetches_packages = true;
+    bench.start();
+    let (let_go, held) = hold();
+    let server = FileServer::new(move |_, stream| {
+        held();
+        give(stream, DATA.len(), DATA);
+    });
+    let object = packages_alone(&server.url(), DATA);
+    bench.make::<NodeContainers>(RABBIT, object).await;
+    let told = format!("package data from {} is fetched", server.url());
+    let waiting = bench.until(NAME, "waiting", |object| status(object).message == told).await;
+    assert_eq!(status(&waiting).state, NodeContainersState::Starting);
+    assert!(status(&waiting).packages.is_empty());
+    drop(let_go);
+    let ready = bench.until(NAME, "in place", is(NodeContainersState::Ready)).await;
+    let places = status(&ready).packages;
+    assert_eq!((places.len(), places[0].name.as_str()), (1, "data"));
+    assert_eq!(std::fs::read(&places[0].path).unwrap(), DATA);
+    bench.delete::<NodeContainers>(NAME).await;
+    bench.until_gone::<NodeContainers>(NAME).await;
+    assert_eq!((left(&bench, "ready"), left(&bench, "uses")), (0, 0));
+}
+
+#[tokio::test]
+async fn packages_alone_that_are_others_or_late_are_told_so() {
+    let mut bench = Bench::bare().await;
+    bench.site().await;
+    bench.fetches_packages = true;
+    bench.start();
+    let server = FileServer::of(DATA);
+    let mut other = packages_alone(&server.url(), b"what somebody expected");
+    other["spec"]["packages"][0]["size"] = json!(DATA.len());
+    bench.make::<NodeContainers>(RABBIT, other).await;
+    let refused = bench.until(NAME, "refused", is(NodeContainersState::Unprepared)).await;
+    let message = status(&refused).message;
+    assert!(message.contains(&server.url()) && message.contains("its SHA-256 is"), "{message}");
+    let away = FileServer::new(|_, stream| say(stream, "404 Not Found"));
+    let mut late = packages_alone(&away.url(), b"another");
+    late["metadata"]["name"] = json!("default-v-1-packages");
+    late["spec"]["activeDeadlineSeconds"] = json!(2);
+    bench.make::<NodeContainers>(RABBIT, late).await;
+    let name = "default-v-1-packages";
+    let late = bench.until(name, "late", is(NodeContainersState::TooLate)).await;
+    assert!(status(&late).message.contains("404 Not Found"), "{}", status(&late).message);
+    for name in [NAME, name] {
+        bench.delete::<NodeContainers>(name).await;
+        bench.until_gone::<NodeContainers>(name).await;
+    }
+    assert_eq!(left(&bench, "uses"), 0);
+}
+
+fn packages_alone(url: &str, bytes: &[u8]) -> Value {
+    json!({
+        "apiVersion": "warren.nnf.cray.hpe.com/v1alpha1", "kind": "NodeContainers",
+        "metadata": {"name": NAME, "namespace": RABBIT},
+        "spec": {
+            "userID": 1050, "groupID": 1051, "hostname": RABBIT, "packages": [package(url, bytes)],
+        },
+    })
+}

@@ -61,7 +61,7 @@ pub(crate) async fn run(
         }
         Err(error) if is_no_kubernetes(&error) => {
             let all = on_rabbits(client, args.workflow.as_deref(), &args.namespace).await?;
-            all.iter().map(of_rabbit).collect()
+            all.iter().filter(|one| is_told(one)).map(of_rabbit).collect()
         }
         Err(error) => return Err(failure::api("list Jobs", &error)),
     };
@@ -100,6 +100,11 @@ pub(super) async fn on_rabbits(
     all.retain(|one| of(one).as_deref() == Some(namespace));
     all.sort_by_key(|one| (one.labels().get(label::CONTAINER).cloned(), one.namespace()));
     Ok(all)
+}
+
+/// Packages alone are told while their rabbit does not have them.
+fn is_told(one: &NodeContainers) -> bool {
+    !one.spec.containers.is_empty() || on_rabbit::state(one) != State::Ready
 }
 
 fn of_rabbit(one: &NodeContainers) -> Line {

@@ -21,9 +21,9 @@ pub(super) fn of_packages(packages: &[api::package::Package]) -> Vec<ProfileFaul
     faults
 }
 
-/// What a profile may not ask for on Kubernetes: the rabbits' agents fetch packages, and run no containers there.
+/// What a profile may not ask for on Kubernetes, unless the rabbits' agents fetch packages there.
 #[must_use]
-pub fn on_kubernetes(profile: &NnfContainerProfileData) -> Vec<ProfileFault> {
-    let has_packages = !profile.packages.is_empty();
-    has_packages.then_some(ProfileFault::PackagesOnKubernetes).into_iter().collect()
+pub fn on_kubernetes(profile: &NnfContainerProfileData, is_fetched: bool) -> Vec<ProfileFault> {
+    let is_refused = !profile.packages.is_empty() && !is_fetched;
+    is_refused.then_some(ProfileFault::PackagesOnKubernetes).into_iter().collect()
 }

@@ -236,8 +236,11 @@ impl Plan<'_> {
         if self.all(|state| matches!(state, State::Ready | State::Succeeded)) {
             return self.write(Phase::Running, "");
         }
-        let is_missing =
-            self.any(|state| matches!(state, State::Nothing | State::Preparing | State::Prepared));
+        // A rabbit whose disk is new has nothing any more that its containers could start with.
+        if self.any(|state| *state == State::Nothing) {
+            return Step::Prepare;
+        }
+        let is_missing = self.any(|state| matches!(state, State::Preparing | State::Prepared));
         if is_missing { Step::Start } else { Step::Wait }
     }
 

@@ -8,6 +8,8 @@
 mod cancelled;
 mod crashed;
 mod ended;
+mod fence;
 mod raced;
 mod returned;
+mod soak;
 mod world;

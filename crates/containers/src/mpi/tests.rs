@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use api::{NnfContainerProfileData, names::label};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, from_str, from_value, json, to_value};
@@ -61,6 +63,7 @@ fn with(
         group: 1051,
         profile,
         storages: &[],
+        packages: &BTreeMap::new(),
         placement: &placement,
         ports: &[5000],
         network_port: None,

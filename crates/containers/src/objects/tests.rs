@@ -44,6 +44,7 @@ fn with(profile: &NnfContainerProfile, check: impl FnOnce(&Run<'_>)) {
         group: 1051,
         profile: profile.data(),
         storages: &storages,
+        packages: &BTreeMap::new(),
         placement: &placement,
         ports: &[5000],
         network_port: None,

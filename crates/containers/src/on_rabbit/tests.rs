@@ -26,6 +26,7 @@ fn with(profile: Value, check: impl FnOnce(&Run<'_>)) {
         group: 1051,
         profile: &profile,
         storages: &storages,
+        packages: &BTreeMap::new(),
         placement: &[rabbit("rabbit-1"), rabbit("rabbit-2")],
         ports: &[5000, 5001],
         network_port: None,

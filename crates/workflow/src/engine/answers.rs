@@ -1,7 +1,7 @@
 //! What the API answered to changes.
 
 use api::{
-    ClientMount, Computes, DirectiveBreakdown, NnfContainerProfile, NnfLustreMgt,
+    ClientMount, Computes, ContainerRun, DirectiveBreakdown, NnfContainerProfile, NnfLustreMgt,
     NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile, NodeContainers,
     PersistentStorageInstance, Servers, Storage, Workflow,
 };
@@ -40,6 +40,7 @@ pub(super) fn stored(
         "NnfContainerProfile" => take::<NnfContainerProfile>(world, object, is_new),
         "NnfPortManager" => take::<NnfPortManager>(world, object, is_new),
         "NodeContainers" => take::<NodeContainers>(world, object, is_new),
+        "ContainerRun" => take::<ContainerRun>(world, object, is_new),
         "Job" => take::<Job>(world, object, is_new),
         "Service" => take::<Service>(world, object, is_new),
         "NetworkPolicy" => take::<NetworkPolicy>(world, object, is_new),

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use api::{
-    ClientMount, Computes, DWDirectiveRule, DirectiveBreakdown, NnfContainerProfile, NnfLustreMgt,
-    NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
+    ClientMount, Computes, ContainerRun, DWDirectiveRule, DirectiveBreakdown, NnfContainerProfile,
+    NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
     NodeContainers, PersistentStorageInstance, Servers, Storage, SystemConfiguration, SystemStatus,
     Workflow, names::label,
 };
@@ -62,6 +62,7 @@ pub(super) fn watch_all(client: &Client) -> BoxStream<'static, Update> {
 pub(super) fn watch_containers(
     client: &Client,
     namespace: Option<&str>,
+    fetches_packages: bool,
 ) -> BoxStream<'static, Update> {
     let health = &WatchHealth::default();
     if namespace.is_none() {
@@ -72,15 +73,22 @@ pub(super) fn watch_containers(
         ])
         .boxed();
     }
-    stream::select_all([
+    // Who has no packages fetched need not know the kind.
+    let on_rabbits = fetches_packages.then(|| watch_one::<NodeContainers>(client, health));
+    let all = [
         watch_one::<NnfPortManager>(client, health),
         watch_labelled::<Job>(client, health, namespace),
         watch_labelled::<Pod>(client, health, namespace),
         watch_labelled::<Service>(client, health, namespace),
         watch_labelled::<NetworkPolicy>(client, health, namespace),
         watch_labelled::<ConfigMap>(client, health, namespace),
-    ])
-    .boxed()
+    ];
+    stream::select_all(all.into_iter().chain(on_rabbits)).boxed()
+}
+
+/// Watches what coordinators claim.
+pub(super) fn watch_runs(client: &Client) -> BoxStream<'static, Update> {
+    watch_one::<ContainerRun>(client, &WatchHealth::default())
 }
 
 fn watch_labelled<K: Kept>(

@@ -5,7 +5,9 @@
 //! stands there from the beginning, is taken out once all containers are ready, and that of the end put in in PostRun: so
 //! nobody counts seconds here.
 
+mod claimed;
 mod mpi;
+mod packages;
 mod part;
 mod ports;
 mod run;
@@ -58,12 +60,15 @@ impl Driver for Containers {
         state: &WorkflowState,
     ) -> Progress {
         let Command::Container(container) = command else { return Progress::default() };
+        let by_holder = |progress| claimed::by_holder(view, index, state, progress);
         match state {
             WorkflowState::Proposal => propose(view, index, container),
-            WorkflowState::PreRun => start(view, index, container, self.now),
-            WorkflowState::PostRun => end(view, index, self.now),
-            WorkflowState::DataOut => mpi_of(view, index)
-                .map_or_else(Progress::default, |mpi| mpi::kept(view, index, mpi)),
+            WorkflowState::PreRun => by_holder(start(view, index, container, self.now)),
+            WorkflowState::PostRun => by_holder(end(view, index, self.now)),
+            WorkflowState::DataOut => by_holder(
+                mpi_of(view, index)
+                    .map_or_else(Progress::default, |mpi| mpi::kept(view, index, mpi)),
+            ),
             // A workload manager may name the computes after Setup; before, nobody knows the rabbits.
             WorkflowState::Setup
             | WorkflowState::DataIn
@@ -119,7 +124,7 @@ fn possible(
     if containers.namespace.is_none() {
         faults.extend(containers::check::on_rabbits(template.data()));
     } else {
-        faults.extend(containers::check::on_kubernetes(template.data()));
+        faults.extend(containers::check::on_kubernetes(template.data(), containers.packages));
     }
     if let Some(fault) = faults.first() {
         return Err(user(format!("argument profile={}: {fault}", container.profile)));
@@ -163,7 +168,8 @@ fn start(view: &View<'_>, index: usize, container: &Container, now: Timestamp) -
     ];
     let files = files.into_iter().flatten().filter(|_| parts.on_kubernetes());
     let mounted = storages::mounted(view, container, run.rabbits());
-    let all = Progress::default().with(files).and(mounted);
+    let brought = packages::brought(of, &parts);
+    let all = Progress::default().with(files).and(mounted).and(brought);
     all.then(|| {
         let mut missing = Vec::new();
         let mut there = Vec::new();
@@ -282,6 +288,14 @@ fn unprepared(of: &Objects, part: Part<'_>) -> String {
 
 /// Removes the containers and what they were made from, and gives their ports back.
 pub fn removed(view: &View<'_>, index: usize, now: Timestamp) -> Progress {
+    let is_container = command(&view.workflow.spec.directives[index]).is_some();
+    if !is_container {
+        return Progress::default();
+    }
+    claimed::by_holder(view, index, &WorkflowState::Teardown, gone(view, index, now))
+}
+
+fn gone(view: &View<'_>, index: usize, now: Timestamp) -> Progress {
     let of = &view.directives[index].containers;
     let running = all(of).filter_map(Part::removed);
     let files = of.service.iter().filter_map(|one| Change::delete(&**one));
@@ -289,9 +303,12 @@ pub fn removed(view: &View<'_>, index: usize, now: Timestamp) -> Progress {
     let config_maps = of.config_map.iter().chain(of.attempts.values());
     let files = files.chain(config_maps.filter_map(|one| Change::delete(&**one)));
     let changes: Vec<Change> = running.chain(files).collect();
-    if !of.is_gone() {
+    if !of.has_ended() {
         let rabbits = some_of(all(of).map(Part::rabbit));
         return Progress::wait(format!("containers on {rabbits} to end")).with(changes);
+    }
+    if !of.packages.is_empty() {
+        return packages::removed(of).with(changes);
     }
     Progress::default().with(changes).with(ports::returned(view, now))
 }

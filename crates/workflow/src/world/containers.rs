@@ -28,6 +28,7 @@ impl World {
         };
         let mut containers = Containers {
             profile: own(self.container_profiles.get(&namespace, &of), &uid),
+            run: own(self.runs.get(&namespace, &of), &uid),
             service: own(self.services.get(&namespace, &name), &uid)
                 .filter(|one| mine(one.labels())),
             network_policy: own(self.network_policies.get(&namespace, &name), &uid)
@@ -42,7 +43,10 @@ impl World {
         let on_rabbits = children.on_rabbits.iter();
         for at in on_rabbits {
             let one = self.on_rabbits.get(&at.0, &at.1).filter(|one| mine(one.labels()));
-            containers.on_rabbits.extend(one.map(|one| (at.clone(), one.clone())));
+            let Some(one) = one else { continue };
+            let runs = !one.spec.containers.is_empty();
+            let of = if runs { &mut containers.on_rabbits } else { &mut containers.packages };
+            of.insert(at.clone(), one.clone());
         }
         let jobs = children.jobs.iter().filter_map(|at| self.jobs.get(&at.0, &at.1));
         for job in jobs.filter(|one| mine(one.labels())) {

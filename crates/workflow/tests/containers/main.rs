@@ -8,6 +8,7 @@ mod site;
 
 use std::time::Duration;
 
+use containers::claim::Holder;
 use serde_json::{Value, json};
 
 use crate::site::Site;
@@ -40,8 +41,50 @@ fn a_real_job_controller_runs_the_containers_of_workflows() {
         one_that_does_not_start(&site).await;
         one_that_does_not_end(&site).await;
         torn_down_while_it_runs(&site).await;
+        packages_on_all_rabbits_first(&site).await;
         ranks_on_all_rabbits(&site).await;
         suspended_and_resumed(&site).await;
+    });
+}
+
+/// Two coordinators, one token. The holder's process ends while the containers run, and the other one takes over, which takes as long
+/// as a Lease needs to expire.
+#[test]
+fn of_two_coordinators_one_makes_the_containers_and_the_other_goes_on_with_them() {
+    if !gate::real_server() {
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    runtime.block_on(async {
+        let mut site = Site::idle(directory.path()).await;
+        let holders = ["a", "b"].map(|pod| Holder::new(pod, "1"));
+        holders.iter().for_each(|holder| site.coordinator(Some(holder.clone())));
+        site.profile("app", json!({})).await;
+        site.towards("taken", "app", "PreRun").await;
+        let pods = site.pods("taken", 2).await;
+        site.tell("taken", ready()).await;
+        site.wait("taken", "PreRun", "Completed", "").await;
+        let first = site.run("taken", "Running").await;
+        assert_eq!((&first["claim"]["epoch"], &first["attempt"]), (&json!(1), &json!(1)));
+        let dead = holders.iter().position(|one| first["claim"]["holder"] == one.as_str()).unwrap();
+        site.coordinators[dead].abort();
+        site.ask("taken", "PostRun").await;
+        site.tell("taken", ended(0, "")).await;
+        site.wait("taken", "PostRun", "Completed", "").await;
+        let second = site.run("taken", "Succeeded").await;
+        let expected = json!({"holder": holders[1 - dead].as_str(), "epoch": 2});
+        assert_eq!((&second["claim"], &second["attempt"]), (&expected, &json!(1)));
+        let uids = |pods: &[Value]| -> Vec<Value> {
+            pods.iter().map(|pod| pod["metadata"]["uid"].clone()).collect()
+        };
+        assert_eq!(uids(&site.pods("taken", 2).await), uids(&pods), "what ran went on");
+        for state in ["DataOut", "Teardown"] {
+            site.ask("taken", state).await;
+            site.wait("taken", state, "Completed", "").await;
+        }
+        site.run("taken", "Succeeded").await;
+        site.remove("taken").await;
     });
 }
 
@@ -132,6 +175,38 @@ async fn torn_down_while_it_runs(site: &Site) {
     site.hold("cut", false).await;
     site.wait("cut", "Teardown", "Completed", "").await;
     site.remove("cut").await;
+}
+
+async fn packages_on_all_rabbits_first(site: &Site) {
+    let package =
+        json!({"name": "data", "url": "http://server/data", "sha256": "0".repeat(64), "size": 1});
+    site.profile("packs", json!({"packages": [package]})).await;
+    site.towards("packs", "packs", "PreRun").await;
+    let has = |rabbit: &str| json!({"state": "Ready", "packages": [{"name": "data", "path": format!("/var/lib/{rabbit}/data")}]});
+    let fetches =
+        json!({"state": "Starting", "message": "package data from http://server/data is fetched"});
+    site.agent_tells("packs", "s", fetches).await;
+    site.agent_tells("packs", "r", has("r")).await;
+    let told = "s: package data from http://server/data is fetched";
+    site.wait("packs", "PreRun", "DriverWait", told).await;
+    assert!(site.jobs("packs").await.is_empty(), "one rabbit does not have the package");
+    site.agent_tells("packs", "s", has("s")).await;
+    for (pod, rabbit) in site.pods("packs", 2).await.iter().zip(["r", "s"]) {
+        let volumes = pod["spec"]["volumes"].as_array().unwrap();
+        let host = volumes.iter().find(|volume| volume["name"] == "nnf-package-0").unwrap();
+        assert_eq!(host["hostPath"]["path"], format!("/var/lib/{rabbit}/data"), "{pod:#}");
+    }
+    site.tell("packs", ready()).await;
+    site.wait("packs", "PreRun", "Completed", "").await;
+    site.hold("packs", true).await;
+    site.ask("packs", "Teardown").await;
+    site.wait("packs", "Teardown", "DriverWait", "containers on r, s to end").await;
+    assert_eq!(site.packages("packs").await, ["r", "s"], "pods have them mounted");
+    site.hold("packs", false).await;
+    site.agents_remove_packages("packs").await;
+    site.wait("packs", "Teardown", "Completed", "").await;
+    assert!(site.packages("packs").await.is_empty());
+    site.remove("packs").await;
 }
 
 const WORKERS: [&str; 2] = ["ranks-worker-0", "ranks-worker-1"];

@@ -2,7 +2,11 @@
 
 use std::{path::Path, time::Duration};
 
-use api::{NnfContainerProfile, SystemConfiguration, Workflow};
+use api::{
+    ContainerRun, NnfContainerProfile, NodeContainers, SystemConfiguration, Workflow,
+    names::finalizer,
+};
+use containers::claim::Holder;
 use control_plane::ControlPlane;
 use controller::Object;
 use k8s_openapi::{
@@ -18,6 +22,7 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, from_value, json, to_value};
+use tokio::task::JoinHandle;
 use workflow::{Containers, Rules, Settings, shipped};
 
 /// Longer than anything takes on a busy machine.
@@ -28,15 +33,40 @@ const STATES: [&str; 4] = ["Proposal", "Setup", "DataIn", "PreRun"];
 pub(crate) struct Site {
     client: Client,
     plane: ControlPlane,
+    pub(crate) coordinators: Vec<JoinHandle<()>>,
 }
 
 impl Site {
     pub(crate) async fn start(directory: &Path) -> Self {
+        let mut site = Self::idle(directory).await;
+        site.coordinator(None);
+        site
+    }
+
+    /// One more coordinator, which claims runs under this name if it has one.
+    pub(crate) fn coordinator(&mut self, claims_as: Option<Holder>) {
+        let settings = Settings {
+            containers: Some(Containers {
+                namespace: Some("default".to_owned()),
+                cluster_domain: "cluster.local".to_owned(),
+                podhelper_image: Some("registry.example/podhelper:1".to_owned()),
+                packages: true,
+            }),
+            claims_as,
+            ..Settings::default()
+        };
+        let engine = workflow::run(self.client.clone(), settings, Rules::default());
+        self.coordinators.push(tokio::spawn(engine));
+    }
+
+    /// One with rights and kinds, and no coordinator.
+    pub(crate) async fn idle(directory: &Path) -> Self {
         let plane = ControlPlane::start(directory, control_plane::Settings::default()).unwrap();
         let client = plane.client().await.unwrap();
-        let site = Self { client, plane };
+        let site = Self { client, plane, coordinators: Vec::new() };
         let definitions: Api<CustomResourceDefinition> = Api::all(site.client.clone());
-        for crd in api::crds() {
+        for crd in api::ruled_crd_values() {
+            let crd: CustomResourceDefinition = from_value(crd).unwrap();
             definitions.create(&PostParams::default(), &crd).await.unwrap();
         }
         for name in ["r", "s"] {
@@ -55,15 +85,6 @@ impl Site {
             "spec": {"storageNodes": [rabbit("r", "c1"), rabbit("s", "d1")], "ports": ["5000-5001"], "portsCooldownInSeconds": 0},
         });
         site.create::<SystemConfiguration>("default", system).await;
-        let settings = Settings {
-            containers: Some(Containers {
-                namespace: Some("default".to_owned()),
-                cluster_domain: "cluster.local".to_owned(),
-                podhelper_image: Some("registry.example/podhelper:1".to_owned()),
-            }),
-            ..Settings::default()
-        };
-        tokio::spawn(workflow::run(site.client.clone(), settings, Rules::default()));
         site
     }
 
@@ -175,6 +196,16 @@ impl Site {
         .await
     }
 
+    /// The status of the run of a workflow, once its phase is this.
+    pub(crate) async fn run(&self, name: &str, phase: &str) -> Value {
+        until(&format!("the run of {name} to be {phase}"), async || {
+            let run = self.api::<ContainerRun>("default").get(&format!("{name}-0")).await.ok()?;
+            let status = to_value(run.status?).unwrap();
+            (status["phase"] == phase).then_some(status)
+        })
+        .await
+    }
+
     async fn of<K: Object>(&self, name: &str) -> Vec<K> {
         let mine = ListParams::default().labels(&format!("nnf.cray.hpe.com/container={name}"));
         self.api::<K>("default").list(&mine).await.unwrap().items
@@ -221,6 +252,44 @@ impl Site {
             api.patch_status(&pod.name_any(), &PatchParams::default(), &patch).await.unwrap();
         }
         pods.len()
+    }
+
+    /// What the agent of a rabbit writes of a workflow's packages, once it is told of them.
+    pub(crate) async fn agent_tells(&self, name: &str, rabbit: &str, status: Value) {
+        let api = self.api::<NodeContainers>(rabbit);
+        let mine = ListParams::default().labels(&format!("nnf.cray.hpe.com/container={name}"));
+        let what = format!("packages of {name} on {rabbit}");
+        let one = until(&what, async || {
+            api.list(&mine).await.ok()?.items.pop()
+        });
+        let one = one.await.name_any();
+        let held = json!({"metadata": {"finalizers": [finalizer::NODE_CONTAINERS]}});
+        let parameters = PatchParams::default();
+        api.patch(&one, &parameters, &Patch::Merge(held)).await.unwrap();
+        let patch = Patch::Merge(json!({"status": status}));
+        api.patch_status(&one, &parameters, &patch).await.unwrap();
+    }
+
+    /// Rabbits that are told of packages of a workflow.
+    pub(crate) async fn packages(&self, name: &str) -> Vec<String> {
+        let mine = ListParams::default().labels(&format!("nnf.cray.hpe.com/container={name}"));
+        let all = Api::<NodeContainers>::all(self.client.clone()).list(&mine).await.unwrap();
+        all.items.iter().filter_map(ResourceExt::namespace).collect()
+    }
+
+    /// The agents remove a workflow's packages once they are to.
+    pub(crate) async fn agents_remove_packages(&self, name: &str) {
+        for rabbit in self.packages(name).await {
+            let api = self.api::<NodeContainers>(&rabbit);
+            let mine = ListParams::default().labels(&format!("nnf.cray.hpe.com/container={name}"));
+            let what = format!("packages of {name} on {rabbit} to go");
+            let one = until(&what, async || {
+                let one = api.list(&mine).await.ok()?.items.pop()?;
+                one.metadata.deletion_timestamp.is_some().then_some(one)
+            });
+            let free = Patch::Merge(json!({"metadata": {"finalizers": []}}));
+            api.patch(&one.await.name_any(), &PatchParams::default(), &free).await.unwrap();
+        }
     }
 
     /// The Secrets of a workflow, once there are so many.

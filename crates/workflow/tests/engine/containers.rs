@@ -3,6 +3,7 @@
 mod ends;
 mod mpi;
 mod on_rabbits;
+mod packages;
 mod ports;
 mod refused;
 
@@ -24,6 +25,7 @@ pub(crate) fn site() -> Site {
         namespace: Some("default".to_owned()),
         cluster_domain: "cluster.local".to_owned(),
         podhelper_image: Some("registry.example/podhelper:1".to_owned()),
+        packages: true,
     });
     site.edit("SystemConfiguration", "default", "default", |object| {
         object["spec"]["ports"] = json!(["5000-5002"]);
@@ -45,7 +47,7 @@ fn profile() -> Value {
     })
 }
 
-fn lines(kind: &str) -> Vec<String> {
+pub(crate) fn lines(kind: &str) -> Vec<String> {
     vec![
         directive(kind, "scratch"),
         "#DW container name=beside profile=app DW_JOB_data=scratch".to_owned(),
@@ -54,7 +56,7 @@ fn lines(kind: &str) -> Vec<String> {
 
 impl Site {
     /// To a state, whose end is not waited for.
-    fn towards(&mut self, name: &str, directives: &[String], to: &str) {
+    pub(crate) fn towards(&mut self, name: &str, directives: &[String], to: &str) {
         self.create(name, directives);
         self.settle();
         self.fill_computes(name, &["c1", "c2", "d1"]);
@@ -66,7 +68,7 @@ impl Site {
     }
 
     /// What the Job controller writes into all Jobs of a rabbit.
-    fn jobs_tell(&mut self, status: &Value) {
+    pub(crate) fn jobs_tell(&mut self, status: &Value) {
         let jobs: Vec<_> = self.objects.keys().filter(|at| at.0 == "Job").cloned().collect();
         for job in jobs {
             self.edit(&job.0, &job.1, &job.2, |object| object["status"] = status.clone());
@@ -74,7 +76,7 @@ impl Site {
         self.settle();
     }
 
-    fn deadlines(&self) -> Vec<Value> {
+    pub(crate) fn deadlines(&self) -> Vec<Value> {
         let jobs = self.objects.iter().filter(|(at, _)| at.0 == "Job");
         jobs.map(|(_, job)| job["spec"]["activeDeadlineSeconds"].clone()).collect()
     }
@@ -89,7 +91,7 @@ impl Site {
         mounts.map(|(at, _)| at.1.as_str()).collect()
     }
 
-    fn message(&self, name: &str) -> String {
+    pub(crate) fn message(&self, name: &str) -> String {
         self.told(name).3
     }
 }
@@ -105,7 +107,7 @@ pub(crate) fn complete() -> Value {
         {"type": "Complete", "status": "True", "reason": "CompletionsReached"}]})
 }
 
-fn failed(reason: &str) -> Value {
+pub(crate) fn failed(reason: &str) -> Value {
     json!({"failed": 3, "ready": 0, "conditions": [
         {"type": "FailureTarget", "status": "True", "reason": reason},
         {"type": "Failed", "status": "True", "reason": reason}]})

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::{
-    ClientMount, Computes, DWDirectiveRule, DirectiveBreakdown, NnfContainerProfile, NnfLustreMgt,
-    NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
+    ClientMount, Computes, ContainerRun, DWDirectiveRule, DirectiveBreakdown, NnfContainerProfile,
+    NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
     NodeContainers, PersistentStorageInstance, Servers, Storage, SystemConfiguration, SystemStatus,
     Workflow,
 };
@@ -22,6 +22,7 @@ use workflow::{
 };
 
 use crate::{
+    claims::Claimed,
     site::{At, Site, read},
     stored::Stored,
 };
@@ -55,6 +56,7 @@ struct Running {
     /// Where it was told to run containers.
     containers: Option<Containers>,
     index_names: IndexNames,
+    claims: Claimed,
     woken: BTreeSet<Key>,
     /// Whose last plan left something to wait for, and whether something was wrong.
     waiting: BTreeMap<Key, bool>,
@@ -127,6 +129,7 @@ fn tell(world: &mut World, at: &At, object: &Stored, how: (bool, bool)) -> Vec<W
         "NnfContainerProfile" => of::<NnfContainerProfile>(world, at, object, how),
         "NnfPortManager" => of::<NnfPortManager>(world, at, object, how),
         "NodeContainers" => of::<NodeContainers>(world, at, object, how),
+        "ContainerRun" => of::<ContainerRun>(world, at, object, how),
         "Job" => of::<Job>(world, at, object, how),
         "Pod" => of::<Pod>(world, at, object, how),
         "Service" => of::<Service>(world, at, object, how),
@@ -147,6 +150,7 @@ impl Site {
             running.unreadable == self.unreadable
                 && running.containers == self.containers
                 && running.index_names == self.index_names
+                && running.claims == self.claims
         };
         let running = self.live.0.take().filter(is_same);
         let mut running = running.unwrap_or_else(|| self.started());
@@ -171,6 +175,7 @@ impl Site {
             unreadable: self.unreadable.clone(),
             containers: self.containers.clone(),
             index_names: self.index_names,
+            claims: self.claims.clone(),
             woken,
             waiting: BTreeMap::new(),
         }

@@ -363,6 +363,7 @@ fn site() -> Site {
         namespace: Some("default".to_owned()),
         cluster_domain: "cluster.local".to_owned(),
         podhelper_image: Some("registry.example/podhelper:1".to_owned()),
+        packages: true,
     });
     let pod = json!({"containers": [{"name": "c", "image": "registry.example/c:1"}]});
     site.put(container_profile("one", "spec", &pod));

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use api::{
-    ClientMount, Computes, DWDirectiveRule, DirectiveBreakdown, NnfContainerProfile, NnfLustreMgt,
-    NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
+    ClientMount, Computes, ContainerRun, DWDirectiveRule, DirectiveBreakdown, NnfContainerProfile,
+    NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
     NodeContainers, PersistentStorageInstance, Servers, Storage, SystemConfiguration, SystemStatus,
     Workflow, names::finalizer,
 };
@@ -27,7 +27,7 @@ use workflow::{
     world::{Kept, Key, World},
 };
 
-use crate::{live::Live, stored::Stored};
+use crate::{claims::Claimed, live::Live, stored::Stored};
 
 /// Kind, namespace, name.
 pub(crate) type At = (String, String, String);
@@ -49,6 +49,8 @@ pub(crate) struct Site {
     pub(crate) dead: Vec<String>,
     /// Where containers run, if any do.
     pub(crate) containers: Option<Containers>,
+    /// Which coordinator the engine is, and those whose Leases have expired.
+    pub(crate) claims: Claimed,
     /// How a rabbit's tree of allocations is named.
     pub(crate) index_names: IndexNames,
     /// Containers that are asked to end do not.
@@ -114,7 +116,7 @@ impl Site {
             "Job" => "batch/v1",
             "NetworkPolicy" => "networking.k8s.io/v1",
             "Pod" | "Service" | "ConfigMap" | "Secret" => "v1",
-            "NodeContainers" => "warren.nnf.cray.hpe.com/v1alpha1",
+            "NodeContainers" | "ContainerRun" => "warren.nnf.cray.hpe.com/v1alpha1",
             kind if kind.starts_with("Nnf") => "nnf.cray.hpe.com/v1alpha11",
             _ => "dataworkflowservices.github.io/v1alpha7",
         };
@@ -222,8 +224,15 @@ impl Site {
                 if place.0 == "Workflow" {
                     workflow::admit(Some(&old), &new, None)?;
                 }
+                if place.0 == "ContainerRun" {
+                    self.admit_run(change, &old, &new)?;
+                }
                 self.edit(&place.0, &place.1, &place.2, |object| *object = new);
                 self.collect();
+            }
+            Change::Held(hold, change) => {
+                self.check_claim(hold)?;
+                return self.make(change);
             }
             Change::Delete(_, uid) => {
                 if self.objects.get(&place).is_some_and(|object| object["metadata"]["uid"] == **uid)
@@ -326,7 +335,7 @@ impl Site {
             Change::Patch(_, patch) => {
                 serde_json::to_string(patch).unwrap().contains("\"unmounted\"")
             }
-            Change::Create(..) | Change::Keys(..) | Change::Status(..) => false,
+            Change::Create(..) | Change::Keys(..) | Change::Status(..) | Change::Held(..) => false,
         };
         let is_shown = place.0 == "ClientMount" && place.2.ends_with("-servers");
         if !is_taken || !is_shown {
@@ -336,6 +345,7 @@ impl Site {
             let ends = ["Succeeded", "Failed", "TooLate", "Suspended"].map(|state| json!(state));
             kind == "NodeContainers"
                 && *rabbit == place.1
+                && one["spec"]["containers"].is_array()
                 && !ends.contains(&one["status"]["state"])
         });
         assert_eq!(on_rabbit.count(), 0, "{change} while a container runs there");
@@ -382,9 +392,15 @@ impl Site {
     /// All there is, as the engine sees it after a start.
     pub(crate) fn world(&self) -> World {
         let containers = self.containers.clone();
-        let settings =
-            Settings { containers, index_names: self.index_names, ..Settings::default() };
+        let settings = Settings {
+            containers,
+            index_names: self.index_names,
+            claims_as: self.claims.me.clone(),
+            ..Settings::default()
+        };
         let mut world = World::new(settings);
+        self.list::<ContainerRun>(&mut world);
+        self.claims.tell(&mut world);
         self.list::<Workflow>(&mut world);
         self.list::<Computes>(&mut world);
         self.list::<DirectiveBreakdown>(&mut world);

@@ -45,6 +45,7 @@ pub(super) fn planned(
         group: 1051,
         profile,
         storages: &[],
+        packages: &std::collections::BTreeMap::new(),
         placement: &placement,
         ports: &[],
         network_port: None,

@@ -4,9 +4,9 @@ use api::ContainerRunPhase as Phase;
 
 use super::world::{Coordinator, Rabbit, Refused, Server, brought_to, seconds};
 use crate::claim::{
-    fence::{Verdict, counts},
     plan::{State, Step},
     rules::Rule,
+    scenarios::fence::{Verdict, counts},
 };
 
 /// C2 watches C1's Lease until it may take over, and does.

@@ -5,9 +5,9 @@ use api::ContainerRunPhase as Phase;
 use super::world::{Coordinator, Rabbit, Refused, Server, brought_to, seconds};
 use crate::claim::{
     Holder,
-    fence::{Command, Confirmation, Journal, Record, Verdict},
     plan::{State, Step},
     rules::Rule,
+    scenarios::fence::{Command, Confirmation, Journal, Record, Verdict},
 };
 
 #[test]

@@ -8,8 +8,8 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use super::world::{Coordinator, brought_to, seconds};
 use crate::{
     claim::{
-        fence::{Journal, Verdict},
         plan::{State, Step},
+        scenarios::fence::{Journal, Verdict},
     },
     ports::{self, Records},
 };

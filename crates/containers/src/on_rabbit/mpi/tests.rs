@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::NnfContainerProfileData;
 use k8s_openapi::{api::batch::v1::Job, apimachinery::pkg::apis::meta::v1::ObjectMeta};
@@ -28,6 +28,7 @@ fn with(edit: impl FnOnce(&mut Value), check: impl FnOnce(&Run<'_>)) {
         group: 1051,
         profile: &profile,
         storages: &[],
+        packages: &BTreeMap::new(),
         placement: &[rabbit("r"), rabbit("s")],
         ports: &[5000],
         network_port: Some(5001),

@@ -13,7 +13,7 @@ use directive::Container;
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 
-use super::{Part, all, awaited, part::of_host, ports, ready, run::Parts, storages, why};
+use super::{Part, all, awaited, packages, part::of_host, ports, ready, run::Parts, storages, why};
 use crate::{
     change::Change,
     names::SUSPENDED,
@@ -69,6 +69,7 @@ fn made(
     files
         .and(earlier(of, attempt.number))
         .and(storages::mounted(view, container, run.rabbits()))
+        .and(packages::brought(of, parts))
         .then(|| workers(of, parts, &run))
         .then(|| match launcher(view, of) {
             Some(launcher) => ready(of, &[launcher]),

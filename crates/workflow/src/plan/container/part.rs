@@ -99,7 +99,9 @@ impl<'a> Part<'a> {
                 outcome::told(pods.iter().map(|pod| &**pod))
             }
             Self::Agent(one) if !has_finalizer(one, finalizer::NODE_CONTAINERS) => {
-                Some("its agent has not taken them up: see that it runs, with --podman".to_owned())
+                let runs = !one.spec.containers.is_empty();
+                let flag = if runs { "--podman" } else { "--podman or --package-dir" };
+                Some(format!("its agent has not taken them up: see that it runs, with {flag}"))
             }
             Self::Agent(one) => on_rabbit::told(one),
         }

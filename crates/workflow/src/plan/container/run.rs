@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api::{NnfContainerProfile, ResourceError, names::label};
+use api::{NnfContainerProfile, ResourceError, names::label, node_containers::PackagePath};
 use containers::{Attempt, Rabbit, Run, StoragePath};
 use directive::Container;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -26,6 +26,7 @@ pub(super) struct Parts<'a> {
     asked: String,
     pub(super) placement: Vec<Rabbit>,
     storages: Vec<StoragePath>,
+    packages: BTreeMap<String, Vec<PackagePath>>,
     cluster_domain: String,
     ids: (i64, i64),
     /// The image of `podhelper`, where there is one.
@@ -53,6 +54,7 @@ impl<'a> Parts<'a> {
             asked: container.profile.clone(),
             placement: placement(view)?,
             storages: storages::paths(view, container),
+            packages: packages(view, index),
             cluster_domain: settings.cluster_domain.clone(),
             ids: (spec.user_id, spec.group_id),
             image: settings.podhelper_image.as_deref(),
@@ -113,6 +115,7 @@ impl<'a> Parts<'a> {
             group: self.ids.1,
             profile: self.profile.data(),
             storages: &self.storages,
+            packages: &self.packages,
             placement: &self.placement,
             ports: own,
             network_port: network,
@@ -120,6 +123,16 @@ impl<'a> Parts<'a> {
             cluster_domain: &self.cluster_domain,
         }
     }
+}
+
+/// Where the rabbits say that they have the packages.
+fn packages(view: &View<'_>, index: usize) -> BTreeMap<String, Vec<PackagePath>> {
+    let all = view.directives[index].containers.packages.iter();
+    all.map(|((rabbit, _), one)| {
+        let status = one.status.clone().unwrap_or_default();
+        (rabbit.clone(), status.packages)
+    })
+    .collect()
 }
 
 /// What is told where MPI cannot run.

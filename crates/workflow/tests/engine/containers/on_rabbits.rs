@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The same site without Kubernetes.
-fn site() -> Site {
+pub(super) fn site() -> Site {
     let mut site = super::site();
     let containers = site.containers.as_mut().unwrap();
     (containers.namespace, containers.podhelper_image) = (None, None);
@@ -20,7 +20,7 @@ fn site() -> Site {
 
 impl Site {
     /// What the agents write into all NodeContainers.
-    fn agents_tell(&mut self, status: &Value) {
+    pub(super) fn agents_tell(&mut self, status: &Value) {
         for place in self.on_rabbits() {
             self.agent_tells(&place.1, status);
         }
@@ -28,7 +28,7 @@ impl Site {
     }
 
     /// What the agent of a rabbit writes.
-    fn agent_tells(&mut self, rabbit: &str, status: &Value) {
+    pub(super) fn agent_tells(&mut self, rabbit: &str, status: &Value) {
         let all = self.on_rabbits();
         let place = all.iter().find(|place| place.1 == rabbit).unwrap();
         self.edit(&place.0, &place.1, &place.2, |object| {
@@ -37,7 +37,7 @@ impl Site {
         });
     }
 
-    fn on_rabbits(&self) -> Vec<crate::site::At> {
+    pub(super) fn on_rabbits(&self) -> Vec<crate::site::At> {
         self.objects.keys().filter(|at| at.0 == "NodeContainers").cloned().collect()
     }
 
@@ -47,7 +47,7 @@ impl Site {
     }
 }
 
-fn state(state: &str) -> Value {
+pub(super) fn state(state: &str) -> Value {
     json!({"state": state})
 }
 
@@ -186,41 +186,6 @@ fn storage_stays_mounted_until_the_agents_have_removed_the_containers() {
     assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
     site.delete(&at("Workflow", "default", "w"));
     site.end("kept");
-}
-
-fn package() -> Value {
-    json!({"name": "data", "url": "http://server/data", "sha256": "0".repeat(64), "size": 1})
-}
-
-#[test]
-fn packages_stand_in_the_profile_and_one_that_cannot_be_had_ends_the_start() {
-    let mut site = site();
-    site.edit("NnfContainerProfile", "nnf-system", "app", |profile| {
-        profile["data"]["packages"] = json!([package()]);
-    });
-    site.towards("w", &lines("gfs2"), "PreRun");
-    // The run has what the profile said at Proposal.
-    site.edit("NnfContainerProfile", "nnf-system", "app", |profile| {
-        profile["data"]["packages"] = json!([]);
-    });
-    for rabbit in ["r", "s"] {
-        let told = &site.get("NodeContainers", rabbit, "default-w-1")["spec"]["packages"];
-        assert_eq!(told, &json!([package()]));
-    }
-    site.agent_tells("r", &json!({"message": "package data from http://server/data is fetched"}));
-    site.settle();
-    assert!(site.message("w").ends_with("http://server/data is fetched"), "{}", site.message("w"));
-    site.agent_tells("s", &state("Ready"));
-    let why = "package data from http://server/data: its SHA-256 is another";
-    site.agent_tells("r", &json!({"state": "Unprepared", "message": why}));
-    site.settle();
-    let (state, ready, status, message) = site.told("w");
-    assert_eq!((state.as_str(), ready, status.as_str()), ("PreRun", false, "Error"));
-    assert!(message.ends_with(&format!("containers on r were not started: {why}")), "{message}");
-    site.ask("w", "Teardown");
-    site.settle();
-    assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
-    site.remove("w");
 }
 
 #[test]

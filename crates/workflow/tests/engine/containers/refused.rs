@@ -100,15 +100,17 @@ fn a_profile_that_cannot_be_carried_out_is_refused() {
 }
 
 #[test]
-fn packages_are_refused_on_kubernetes_and_bad_ones_everywhere() {
+fn packages_are_refused_where_nobody_fetches_them_and_bad_ones_everywhere() {
     for on_kubernetes in [true, false] {
         for (url, part) in [
             ("ftp://server/data", "data.packages[0].url is \"ftp://server/data\""),
-            ("http://server/data", "data.packages is not carried out on Kubernetes"),
+            ("http://server/data", "starts the coordinator with --container-packages"),
         ] {
             let mut site = site();
+            let containers = site.containers.as_mut().unwrap();
+            containers.packages = false;
             if !on_kubernetes {
-                site.containers.as_mut().unwrap().namespace = None;
+                containers.namespace = None;
             }
             let mut profile = profile();
             profile["data"]["packages"] =

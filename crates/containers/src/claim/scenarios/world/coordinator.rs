@@ -7,9 +7,9 @@ use api::ContainerRun;
 use super::{Rabbit, Refused, Server, seconds};
 use crate::claim::{
     Holder,
-    fence::{Command, Record, Verdict},
     leases::{OwnLease, Sightings},
     plan::{OnRabbit, Step, View, plan},
+    scenarios::fence::{Command, Record, Verdict},
 };
 
 /// A coordinator's process.

@@ -6,8 +6,8 @@ use api::ContainerRun;
 
 use super::Server;
 use crate::claim::{
-    fence::{Command, Confirmation, Journal, Record, Verdict, confirms, is_leftover},
     plan::{OnRabbit, State, Step},
+    scenarios::fence::{Command, Confirmation, Journal, Record, Verdict, confirms, is_leftover},
 };
 
 /// A rabbit with its agent and the containers of the run.

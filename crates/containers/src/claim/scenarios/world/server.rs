@@ -23,6 +23,8 @@ pub(in crate::claim::scenarios) struct Server {
     version: u64,
     pub(super) leases: BTreeMap<String, String>,
     pub(in crate::claim::scenarios) is_away: bool,
+    /// It stores what is written, and its answer does not arrive.
+    pub(in crate::claim::scenarios) loses_answers: bool,
     /// Every status that was stored.
     pub(in crate::claim::scenarios) history: Vec<Status>,
 }
@@ -37,7 +39,8 @@ impl Server {
         };
         let run = Some(ContainerRun::new("run", spec));
         let (leases, history) = (BTreeMap::new(), Vec::new());
-        let mut server = Self { run, version: 0, leases, is_away: false, history };
+        let (is_away, loses_answers) = (false, false);
+        let mut server = Self { run, version: 0, leases, is_away, loses_answers, history };
         server.moved();
         server
     }
@@ -105,7 +108,7 @@ impl Server {
         run.status = Some(status.clone());
         self.history.push(status);
         self.moved();
-        Ok(())
+        if self.loses_answers { Err(Refused::Away) } else { Ok(()) }
     }
 
     /// Puts an earlier state of everything back.

@@ -1,4 +1,5 @@
-//! Which commands for a run a rabbit obeys, and which reports of a rabbit a coordinator believes.
+//! Which commands for a run a rabbit of these scenarios obeys. Warren's own rabbits are sent none: they run what the API's objects
+//! say, and who writes those reads its claim from the API before (`workflow::execute`).
 //!
 //! A rabbit writes down the highest epoch and attempt of each run before it obeys; a command of a lower epoch comes from a
 //! coordinator that has lost its claim.
@@ -7,19 +8,19 @@ use std::time::Duration;
 
 use api::{ContainerRun, ContainerRunStatus};
 
-use super::leases::COMMANDS_LAST;
+use crate::claim::leases::COMMANDS_LAST;
 
 /// What a rabbit wrote down of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
-    pub holder: String,
-    pub epoch: i64,
-    pub attempt: i32,
+pub(super) struct Record {
+    pub(super) holder: String,
+    pub(super) epoch: i64,
+    pub(super) attempt: i32,
 }
 
 /// A rabbit's records of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Journal {
+pub(super) enum Journal {
     /// The rabbit's disk is new, so that nobody knows what it obeyed: it obeys nothing before a coordinator told it.
     Lost,
     #[default]
@@ -29,17 +30,17 @@ pub enum Journal {
 
 /// What a coordinator asks a rabbit to do for a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Command {
-    pub by: Record,
+pub(super) struct Command {
+    pub(super) by: Record,
     /// How long ago, by the rabbit's clock, the rabbit sent the heartbeat that the command answers.
-    pub age: Duration,
+    pub(super) age: Duration,
     /// Whether it only tells what the API says, read from a quorum: what a new journal begins with.
-    pub is_sync: bool,
+    pub(super) is_sync: bool,
 }
 
 /// What another coordinator said of a claim that is new to the rabbit. It asks the API, not its watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Confirmation {
+pub(super) enum Confirmation {
     NobodyToAsk,
     NotAsked,
     Confirmed,
@@ -48,7 +49,7 @@ pub enum Confirmation {
 
 /// What a rabbit does with a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub(super) enum Verdict {
     /// It writes this down, ends what is there of other attempts, and obeys.
     Obey(Record),
     /// It asks another coordinator first.
@@ -66,7 +67,7 @@ pub enum Verdict {
 impl Journal {
     /// Judges a command.
     #[must_use]
-    pub fn judge(&self, command: &Command, confirmed: Confirmation) -> Verdict {
+    pub(super) fn judge(&self, command: &Command, confirmed: Confirmation) -> Verdict {
         if command.age > COMMANDS_LAST {
             return Verdict::TooOld;
         }
@@ -91,7 +92,7 @@ impl Journal {
 
 /// Whether a claim is the one that the API has: what a coordinator answers a rabbit that asks.
 #[must_use]
-pub fn confirms(run: Option<&ContainerRun>, claim: &Record) -> bool {
+pub(super) fn confirms(run: Option<&ContainerRun>, claim: &Record) -> bool {
     run.and_then(|run| run.status.as_ref()).is_some_and(|status| {
         status.claim.holder == claim.holder && status.claim.epoch == claim.epoch
     })
@@ -99,14 +100,14 @@ pub fn confirms(run: Option<&ContainerRun>, claim: &Record) -> bool {
 
 /// Whether a report counts: one that answers a command of an earlier claim or attempt says nothing of this one.
 #[must_use]
-pub fn counts(status: &ContainerRunStatus, epoch: i64, attempt: i32) -> bool {
+pub(super) fn counts(status: &ContainerRunStatus, epoch: i64, attempt: i32) -> bool {
     epoch == status.claim.epoch && attempt == status.attempt
 }
 
 /// Whether a rabbit that comes back must end what it has of a run: the API, read from a quorum, knows no such run, or one that
 /// ended, or one whose attempt is another.
 #[must_use]
-pub fn is_leftover(run: Option<&ContainerRun>, attempt: i32) -> bool {
+pub(super) fn is_leftover(run: Option<&ContainerRun>, attempt: i32) -> bool {
     let status = run.and_then(|run| run.status.as_ref());
     !status.is_some_and(|status| !status.phase.is_final() && status.attempt == attempt)
 }

@@ -1,0 +1,226 @@
+//! 3.3: many runs on four rabbits, and everything goes wrong: of three coordinators one is killed every 2 s, a tenth of the calls
+//! of the API fail, some after they were stored, rabbits fall silent, hear commands late and twice, or lose their disks. The
+//! history of each run is looked at afterwards. `LONG=1` makes it 200 runs.
+
+use api::{ContainerRunPhase as Phase, ContainerRunStatus as Status};
+
+use super::world::{Coordinator, Rabbit, Refused, Server, seconds};
+use crate::claim::{
+    plan::{State, Step},
+    scenarios::fence::{Command, Journal, Verdict},
+};
+
+/// Seconds within which a run must have ended.
+const PATIENCE: u64 = 100_000;
+const NAMES: [&str; 4] = ["r1", "r2", "r3", "r4"];
+const PODS: [&str; 3] = ["c1", "c2", "c3"];
+
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, below: u64) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % below).unwrap()
+    }
+
+    fn one_in(&mut self, many: u64) -> bool {
+        self.below(many) == 0
+    }
+}
+
+/// A write that its process sent before it was killed.
+type InFlight = (u64, String, api::ContainerRun, Status);
+
+struct Soak {
+    draw: Draw,
+    server: Server,
+    rabbits: Vec<Rabbit>,
+    coordinators: Vec<Coordinator>,
+    /// Until when each rabbit is silent.
+    silent: Vec<u64>,
+    in_flight: Vec<InFlight>,
+    /// Commands that arrive late.
+    late: Vec<(u64, usize, Command, Step)>,
+    started: usize,
+    refused: Refusals,
+}
+
+#[derive(Debug, Default)]
+struct Refusals {
+    conflicts: usize,
+    by_rules: usize,
+    by_rabbits: usize,
+    lost_answers: usize,
+}
+
+impl Soak {
+    fn new(seed: u64) -> Self {
+        let mut server = Server::new(&NAMES);
+        let coordinators = PODS.map(|pod| Coordinator::there(pod, &mut server, seconds(0))).into();
+        Self {
+            draw: Draw(0x2545_f491_4f6c_dd1d ^ (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+            server,
+            rabbits: NAMES.map(Rabbit::new).into(),
+            coordinators,
+            silent: vec![0; NAMES.len()],
+            in_flight: Vec::new(),
+            late: Vec::new(),
+            started: PODS.len(),
+            refused: Refusals::default(),
+        }
+    }
+
+    fn second(&mut self, now: u64) {
+        if now.is_multiple_of(2) {
+            self.kill(now);
+        }
+        for of in 0..PODS.len() {
+            self.server.is_away = self.draw.one_in(20);
+            self.server.loses_answers = self.draw.one_in(20);
+            if now % 5 == of as u64 || !self.coordinators[of].may_act(seconds(now)) {
+                self.coordinators[of].tick(&mut self.server, seconds(now));
+            } else if self.draw.one_in(2) && !self.server.is_away {
+                self.coordinators[of].read(&self.server);
+            }
+            self.act(of, now);
+        }
+        (self.server.is_away, self.server.loses_answers) = (false, false);
+        self.arrive(now);
+        (0..NAMES.len()).for_each(|of| self.rabbit(of, now));
+    }
+
+    /// A new process takes the place of one, which may have sent a write or a command.
+    fn kill(&mut self, now: u64) {
+        let of = self.draw.below(PODS.len() as u64);
+        let dead = &self.coordinators[of];
+        if let (Some(read), true) = (dead.cached.clone(), dead.may_act(seconds(now))) {
+            let at = now + self.draw.below(60) as u64;
+            match dead.plans(&self.rabbits, seconds(now)) {
+                Step::Write(status) => {
+                    self.in_flight.push((at, dead.pod.clone(), read, status));
+                }
+                Step::Wait => {}
+                step => {
+                    let command =
+                        Command { by: dead.claim(), age: seconds(at - now), is_sync: false };
+                    self.late
+                        .extend((0..NAMES.len()).map(|of| (at, of, command.clone(), step.clone())));
+                }
+            }
+        }
+        self.started += 1;
+        self.coordinators[of] = Coordinator::new(PODS[of], &self.started.to_string());
+    }
+
+    fn act(&mut self, of: usize, now: u64) {
+        let coordinator = &mut self.coordinators[of];
+        if coordinator.cached.is_none() {
+            return;
+        }
+        match coordinator.step(&mut self.server, &mut self.rabbits, seconds(now)) {
+            Err(Refused::Conflict) => self.refused.conflicts += 1,
+            Err(Refused::By(_)) => self.refused.by_rules += 1,
+            Err(Refused::Away) => {
+                self.refused.lost_answers += usize::from(self.server.loses_answers)
+            }
+            Ok(step) => {
+                // A command may arrive twice, the second time late.
+                if !matches!(step, Step::Wait | Step::Write(_)) && self.draw.one_in(5) {
+                    let (wait, by) = (self.draw.below(8) as u64, self.coordinators[of].claim());
+                    let command = Command { by, age: seconds(wait), is_sync: false };
+                    let to = self.draw.below(NAMES.len() as u64);
+                    self.late.push((now + wait, to, command, step));
+                }
+            }
+        }
+    }
+
+    fn arrive(&mut self, now: u64) {
+        let is_due = |at: u64| at <= now;
+        for (_, pod, read, status) in self.in_flight.extract_if(.., |one| is_due(one.0)) {
+            match self.server.write(&pod, &read, status) {
+                Err(Refused::Conflict) => self.refused.conflicts += 1,
+                Err(Refused::By(_)) => self.refused.by_rules += 1,
+                Err(Refused::Away) | Ok(()) => {}
+            }
+        }
+        for (_, of, command, step) in self.late.extract_if(.., |one| is_due(one.0)) {
+            let verdict = self.rabbits[of].hear(&self.server, &command, &step);
+            let is_refused =
+                matches!(verdict, Verdict::Stale(_) | Verdict::Forged | Verdict::TooOld);
+            self.refused.by_rabbits += usize::from(is_refused);
+        }
+    }
+
+    /// Its containers go on; seldom it falls silent, restarts with a new disk, or one of its containers fails.
+    fn rabbit(&mut self, of: usize, now: u64) {
+        let rabbit = &mut self.rabbits[of];
+        if rabbit.is_silent && self.silent[of] <= now {
+            rabbit.comes_back(&self.server);
+        } else if self.draw.one_in(200) {
+            rabbit.is_silent = true;
+            self.silent[of] = now + self.draw.below(60) as u64;
+        } else if self.draw.one_in(50_000) {
+            rabbit.journal = Journal::Lost;
+            rabbit.attempts.clear();
+        }
+        let latest = rabbit.attempts.values().next_back().cloned();
+        let next = match latest {
+            Some(State::Starting) if self.draw.one_in(5) => State::Ready,
+            Some(State::Ready) if self.draw.one_in(5_000) => State::Failed("exit 1".to_owned()),
+            Some(State::Ready) if self.draw.one_in(50) => State::Succeeded,
+            _ => return,
+        };
+        self.rabbits[of].becomes(next);
+    }
+
+    /// To its end, and until nothing of it is left.
+    fn lives(&mut self, seed: u64) {
+        let cancelled = if seed % 4 == 0 { self.draw.below(3_000) as u64 } else { PATIENCE };
+        for now in 1..PATIENCE {
+            let is_over = self.server.run().status.is_some_and(|one| one.phase.is_final());
+            if self.server.run().spec.priority > 0 && (is_over || now > cancelled) {
+                self.server.want(|spec| spec.priority = 0);
+            }
+            self.second(now);
+            let mut attempts = self.rabbits.iter().flat_map(|rabbit| rabbit.attempts.values());
+            if is_over && attempts.all(|state| *state == State::Nothing) {
+                return;
+            }
+        }
+        panic!("seed {seed}: it does not end: {:?}", self.server.run());
+    }
+}
+
+#[test]
+fn whatever_goes_wrong_each_run_has_one_holder_one_attempt_and_one_end() {
+    let runs = if std::env::var_os("LONG").is_some() { 200 } else { 20 };
+    let mut refused = Refusals::default();
+    let mut ends = std::collections::BTreeMap::<String, usize>::new();
+    for seed in 0..runs {
+        let mut soak = Soak::new(seed);
+        soak.lives(seed);
+        let history = &soak.server.history;
+        for (before, after) in history.iter().zip(&history[1..]) {
+            let (old, new) = (&before.claim, &after.claim);
+            assert!(old.epoch < new.epoch || old == new, "{seed}: {before:?} {after:?}");
+        }
+        let mut finals: Vec<&Phase> =
+            history.iter().map(|one| &one.phase).filter(|one| one.is_final()).collect();
+        finals.dedup();
+        assert_eq!(finals.len(), 1, "{seed}: {finals:?}");
+        *ends.entry(finals[0].to_string()).or_default() += 1;
+        for rabbit in &soak.rabbits {
+            assert!(rabbit.side_by_side <= 1, "{seed}: two attempts on {}", rabbit.name);
+        }
+        refused.conflicts += soak.refused.conflicts;
+        refused.by_rules += soak.refused.by_rules;
+        refused.by_rabbits += soak.refused.by_rabbits;
+        refused.lost_answers += soak.refused.lost_answers;
+    }
+    assert!(refused.conflicts > 0 && refused.by_rabbits > 0, "{refused:?}: nothing was fenced off");
+    assert!(refused.lost_answers > 0, "{refused:?}");
+    assert!(ends.len() > 1, "all end alike: {ends:?}");
+}

@@ -1,0 +1,137 @@
+//! A coordinator's own Lease, and what it sees of the others'.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    error::Error,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use containers::claim::{
+    Holder,
+    leases::{OwnLease, RENEWS_EVERY, Sightings},
+};
+use futures::{Stream, stream};
+use kube::Client;
+use nix::time::{ClockId, clock_gettime};
+
+use super::{leases, renew};
+
+/// Where the Leases are, when containers are in no namespace of their own.
+const NAMESPACE: &str = "default";
+/// How soon a renewal is tried again that the API did not take.
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// Since when this coordinator may act, shared by who renews it and who acts.
+#[derive(Clone, Debug, Default)]
+pub struct SharedLease(Arc<Mutex<OwnLease>>);
+
+impl SharedLease {
+    /// Whether its coordinator may act at this moment.
+    #[must_use]
+    pub fn may_act(&self) -> bool {
+        let lease = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        lease.may_act(since_boot())
+    }
+
+    /// Notes a renewal that was asked for at this time.
+    pub fn renewed(&self, asked: Duration) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).renewed(asked);
+    }
+}
+
+/// The time since this host started. It goes on while the host sleeps.
+fn since_boot() -> Duration {
+    clock_gettime(ClockId::CLOCK_BOOTTIME).expect("every Linux since 2.6.39 has this clock").into()
+}
+
+/// What the API said of the Leases.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Whether this coordinator may act.
+    pub may_act: bool,
+    /// The version of each holder's; `None` where the API did not answer.
+    pub leases: Option<BTreeMap<String, String>>,
+    /// When that was.
+    pub at: Duration,
+}
+
+/// What is known of coordinators' Leases.
+#[derive(Clone, Debug, Default)]
+pub struct Claims {
+    may_act: bool,
+    sightings: Sightings,
+    expired: BTreeSet<String>,
+}
+
+impl Claims {
+    /// Whether this coordinator may act.
+    #[must_use]
+    pub fn may_act(&self) -> bool {
+        self.may_act
+    }
+
+    /// Whether the coordinator of this claim has stopped acting.
+    #[must_use]
+    pub fn is_expired(&self, holder: &str) -> bool {
+        self.expired.contains(holder)
+    }
+
+    /// Takes in what the API said; whether it says something new of these holders.
+    pub(crate) fn saw(&mut self, seen: &Seen, holders: &BTreeSet<String>) -> bool {
+        let before = (self.may_act, self.expired.clone());
+        self.may_act = seen.may_act;
+        if let Some(leases) = &seen.leases {
+            self.sightings.look(holders.iter().map(String::as_str), leases, seen.at);
+        }
+        let is_expired = |holder: &&String| self.sightings.is_expired(holder);
+        self.expired = holders.iter().filter(is_expired).cloned().collect();
+        before != (self.may_act, self.expired.clone())
+    }
+}
+
+/// Renews a coordinator's Lease as long as it is polled, and tells what it saw of all.
+pub fn keep(
+    client: Client,
+    namespace: Option<String>,
+    me: Holder,
+    lease: SharedLease,
+) -> impl Stream<Item = Seen> + Send + 'static {
+    let namespace = namespace.unwrap_or_else(|| NAMESPACE.to_owned());
+    let keeper = Keeper { client, namespace, me, lease, wait: Duration::ZERO };
+    stream::unfold(keeper, |mut keeper| async move {
+        tokio::time::sleep(keeper.wait).await;
+        Some((keeper.look().await, keeper))
+    })
+}
+
+struct Keeper {
+    client: Client,
+    namespace: String,
+    me: Holder,
+    lease: SharedLease,
+    wait: Duration,
+}
+
+impl Keeper {
+    async fn look(&mut self) -> Seen {
+        let asked = since_boot();
+        let renewal = renew(&self.client, &self.namespace, &self.me);
+        self.wait = AGAIN;
+        match tokio::time::timeout(RENEWS_EVERY, renewal).await {
+            Ok(Ok(())) => {
+                self.lease.renewed(asked);
+                self.wait = RENEWS_EVERY;
+            }
+            Ok(Err(error)) => {
+                let why = error.source().map(ToString::to_string).unwrap_or_default();
+                log::warn!("{error}: {why}; trying again");
+            }
+            Err(_) => log::warn!("the API took no renewal of the Lease of {} in time", self.me),
+        }
+        let listed = leases(&self.client, &self.namespace);
+        let listed = tokio::time::timeout(RENEWS_EVERY, listed).await;
+        let leases = listed.ok().and_then(Result::ok);
+        Seen { may_act: self.lease.may_act(), leases, at: since_boot() }
+    }
+}

@@ -1,0 +1,153 @@
+//! Where several coordinators drive workflows, the holder of a directive's claim makes, changes and removes its containers, and no
+//! other. How far the containers are stands in the ContainerRun: a container is made once `Starting` is stored, and a state of
+//! the workflow is done once the run says so too.
+
+use std::collections::BTreeSet;
+
+use api::{
+    ContainerRun, ContainerRunPhase as Phase, ContainerRunSpec, NodeContainers, Severity,
+    WorkflowState,
+};
+use containers::claim::{
+    Holder,
+    plan::{OnRabbit, State, Step, View as Known, plan},
+};
+use k8s_openapi::api::batch::v1::Job;
+use kube::{Resource, ResourceExt};
+
+use crate::{
+    change::{Change, Hold},
+    names::{of_directive, owned, with_directive},
+    progress::{Outcome, Progress},
+    view::{Containers as Objects, View},
+};
+
+/// How often a run is claimed without containers before it fails.
+const CLAIMS: i32 = 10;
+
+/// What of this the coordinator may do now, or the write by which it claims the run or tells how far it is.
+pub(super) fn by_holder(
+    view: &View<'_>,
+    index: usize,
+    state: &WorkflowState,
+    progress: Progress,
+) -> Progress {
+    let Some(me) = &view.site.settings.claims_as else { return progress };
+    let is_wanted = *state != WorkflowState::Teardown;
+    let Some(run) = &view.directives[index].containers.run else {
+        return if progress.changes.is_empty() {
+            progress
+        } else {
+            waits(&progress.outcome, "its claim").with([made(view, index, is_wanted)])
+        };
+    };
+    if !is_wanted && run.spec.priority > 0 {
+        let mut after = ContainerRun::clone(run);
+        after.spec.priority = 0;
+        return waits(&progress.outcome, "its run to end").with(Change::patch(&**run, &after));
+    }
+    let of = &view.directives[index].containers;
+    match next(view, me, run, seen(of, state, &progress)) {
+        Step::Write(status) => {
+            let mut after = ContainerRun::clone(run);
+            after.status = Some(status);
+            waits(&progress.outcome, "its claim").with(Change::status(&**run, &after))
+        }
+        Step::Wait | Step::Prepare | Step::Start | Step::Stop | Step::CleanUp => {
+            held(view, me, run, progress)
+        }
+    }
+}
+
+/// A run for a directive: with its workflow it goes.
+fn made(view: &View<'_>, index: usize, is_wanted: bool) -> Change {
+    let of = |compute| view.site.rabbit_of.get(compute).map(String::as_str);
+    let rabbits: BTreeSet<&str> = view.computes().filter_map(of).collect();
+    let spec = ContainerRunSpec {
+        rabbits: rabbits.into_iter().map(str::to_owned).collect(),
+        priority: i64::from(is_wanted),
+        suspend: false,
+        max_claim_attempts: CLAIMS,
+    };
+    let mut run = ContainerRun::new(&of_directive(&view.workflow, index), spec);
+    let metadata = owned(&view.workflow, &of_directive(&view.workflow, index));
+    run.metadata = with_directive(metadata, &view.workflow, index);
+    Change::create(&run)
+}
+
+fn next(view: &View<'_>, me: &Holder, run: &ContainerRun, state: State) -> Step {
+    let claims = &view.site.claims;
+    let holder = run.status.as_ref().map(|status| status.claim.holder.as_str());
+    let known = Known {
+        me,
+        may_act: claims.may_act(),
+        holder_expired: holder.is_some_and(|holder| claims.is_expired(holder)),
+        refused_with: 0,
+        rabbits: &[OnRabbit { name: "containers".to_owned(), state }],
+    };
+    plan(run, &known)
+}
+
+/// How far the containers are, all together: the plan of the workflow's state knows already.
+fn seen(of: &Objects, state: &WorkflowState, progress: &Progress) -> State {
+    let is_there = !of.is_gone();
+    if *state == WorkflowState::Teardown {
+        return match (is_there, progress.changes.is_empty()) {
+            (true, _) => State::Ready,
+            (false, false) => State::Succeeded,
+            (false, true) => State::Nothing,
+        };
+    }
+    let is_ready = *state == WorkflowState::PreRun;
+    match &progress.outcome {
+        Outcome::Failed(error) if is_there && error.severity == Severity::Fatal => {
+            State::Failed(error.user_message.clone().unwrap_or(error.debug_message.clone()))
+        }
+        Outcome::Done if is_ready => State::Ready,
+        Outcome::Done => State::Succeeded,
+        _ if is_there && is_ready => State::Starting,
+        _ if is_there => State::Ready,
+        _ if progress.changes.iter().any(makes_containers) => State::Prepared,
+        _ => State::Nothing,
+    }
+}
+
+/// The changes of the holder, each with the claim that it is made by; of another, none.
+fn held(view: &View<'_>, me: &Holder, run: &ContainerRun, progress: Progress) -> Progress {
+    let status = run.status.as_ref();
+    let mine = status.filter(|one| one.claim.holder == me.as_str() && view.site.claims.may_act());
+    let Some(status) = mine else {
+        let holder = status.map_or("nobody", |status| status.claim.holder.as_str());
+        return if progress.outcome == Outcome::Working {
+            Progress::wait(format!("coordinator {holder}, which makes these containers"))
+        } else {
+            Progress { changes: Vec::new(), ..progress }
+        };
+    };
+    let may_make = matches!(status.phase, Phase::Starting | Phase::Running);
+    let by = Hold {
+        namespace: run.namespace().unwrap_or_default(),
+        name: run.name_any(),
+        uid: run.uid().unwrap_or_default(),
+        holder: status.claim.holder.clone(),
+        epoch: status.claim.epoch,
+    };
+    let changes = progress.changes.into_iter().filter(|one| may_make || !makes_containers(one));
+    let changes = changes.map(|change| Change::Held(by.clone(), Box::new(change))).collect();
+    Progress { changes, ..progress }
+}
+
+fn makes_containers(change: &Change) -> bool {
+    let kinds = [Job::kind(&()), NodeContainers::kind(&())];
+    let Change::Create(target, _) = change else { return false };
+    kinds.iter().any(|kind| *kind == target.resource.kind)
+}
+
+/// What is planned waits; what is wrong is told.
+fn waits(outcome: &Outcome, what: &str) -> Progress {
+    match outcome {
+        Outcome::Failed(error) => Progress::failed(error.clone()),
+        Outcome::Wait(why) => Progress::wait(why.clone()),
+        Outcome::Done | Outcome::Working => Progress::wait(what),
+    }
+}

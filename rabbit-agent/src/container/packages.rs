@@ -1,0 +1,117 @@
+//! Packages alone: this rabbit has them for containers that start once every rabbit of their run has them.
+
+use agent::error::Failure;
+use api::{
+    NodeContainers, NodeContainersStatus,
+    names::finalizer,
+    node_containers::{NodeContainersState, PackagePath},
+};
+use containers::Package;
+use controller::{has_finalizer, patch::WriteError};
+use daemon::chain;
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
+use packages::{Packages, Progress};
+
+use super::{
+    desired::{Desired, uid_of},
+    phase::{Record, due},
+    reconcile::{failure, refused, set},
+    report::{begun, later, record, unprepared},
+};
+use crate::pass::{Context, Pass};
+
+/// Brings the packages of one object. A deleted object loses the finalizer once it uses none any more.
+pub async fn reconcile(
+    context: &Context,
+    packages: &Packages,
+    object: &NodeContainers,
+    pass: &mut Pass,
+) -> Result<(), WriteError> {
+    if object.metadata.deletion_timestamp.is_some() {
+        return remove(context, packages, object, pass).await;
+    }
+    let desired = match Desired::of(object, &context.site.roots) {
+        Ok(desired) => desired,
+        Err(error) => {
+            let failure = Failure::input(chain(&error));
+            return pass.refuse(context, object, &failure, refused).await;
+        }
+    };
+    let mut object = pass.with_finalizer(context, object, finalizer::NODE_CONTAINERS).await?;
+    if object.status.as_ref().is_none_or(|status| status.start_time.is_none()) {
+        object = set(context, &object, begun(Timestamp::now()), pass).await?;
+    }
+    let recorded = record(&object, Timestamp::now());
+    let uid = desired.uid.into();
+    if recorded.end.is_some() {
+        packages.leave(uid);
+        return Ok(());
+    }
+    let (own, wanted) = (packages.clone(), desired.packages.clone());
+    let brought = daemon::blocking(move || own.bring(uid, &wanted)).await;
+    let progress = brought.unwrap_or_else(|error| Progress::Awaited(chain(&error)));
+    let status = report(&desired, &recorded, &progress, packages, Timestamp::now());
+    match (&status.state, progress) {
+        (_, Progress::Impossible(why)) => pass.failed(&object, &Failure::input(why)),
+        (NodeContainersState::Starting, _) => pass.again = due(&desired, &recorded).and_then(later),
+        _ => {}
+    }
+    if status.state == NodeContainersState::TooLate {
+        packages.leave(uid);
+    }
+    set(context, &object, status, pass).await.map(drop)
+}
+
+/// The status at this moment.
+fn report(
+    desired: &Desired,
+    record: &Record,
+    progress: &Progress,
+    packages: &Packages,
+    now: Timestamp,
+) -> NodeContainersStatus {
+    let is_late = || due(desired, record).is_some_and(|due| due <= now);
+    let (state, message) = match progress {
+        Progress::Impossible(why) => return unprepared(record, why.clone()),
+        Progress::InPlace => (NodeContainersState::Ready, String::new()),
+        Progress::Awaited(why) if is_late() => (NodeContainersState::TooLate, why.clone()),
+        Progress::Awaited(why) => (NodeContainersState::Starting, why.clone()),
+    };
+    let path = |package: &Package| PackagePath {
+        name: package.name.clone(),
+        path: packages.content(package).display().to_string(),
+    };
+    let places = desired.packages.iter().filter(|_| state == NodeContainersState::Ready).map(path);
+    NodeContainersStatus {
+        deadline_exceeded: state == NodeContainersState::TooLate,
+        packages: places.collect(),
+        start_time: Some(Time(record.start)),
+        state,
+        message,
+        ..NodeContainersStatus::default()
+    }
+}
+
+async fn remove(
+    context: &Context,
+    packages: &Packages,
+    object: &NodeContainers,
+    pass: &mut Pass,
+) -> Result<(), WriteError> {
+    if !has_finalizer(object, finalizer::NODE_CONTAINERS) {
+        return Ok(());
+    }
+    let (of, packages) = (uid_of(object), packages.clone());
+    let released = daemon::blocking(move || -> Result<(), String> {
+        let uid = of.map_err(|error| chain(&error))?;
+        packages.release(uid.into()).map_err(|error| chain(&error))
+    });
+    match released.await {
+        Ok(()) => pass.without_finalizer(context, object, finalizer::NODE_CONTAINERS).await,
+        Err(message) => {
+            pass.failed(object, &failure(message.clone()));
+            let status = object.status.clone().unwrap_or_default();
+            set(context, object, NodeContainersStatus { message, ..status }, pass).await.map(drop)
+        }
+    }
+}
