@@ -38,7 +38,11 @@ fn run(
 /// mpirun moves its remote shell into a process group of its own, and so does the remote shell: where mpirun comes second,
 /// setpgid(2) answers EACCES, and mpirun prints that and goes on (Open MPI 4.1, `plm_rsh_module.c`).
 fn without_open_mpi_s_warnings(printed: &str) -> String {
-    printed.lines().filter(|line| !line.contains("plm:rsh: Warning: setpgid(")).map(|line| format!("{line}\n")).collect()
+    printed
+        .lines()
+        .filter(|line| !line.contains("plm:rsh: Warning: setpgid("))
+        .map(|line| format!("{line}\n"))
+        .collect()
 }
 
 fn sorted(text: &str) -> Vec<&str> {

@@ -8,6 +8,7 @@ mod site;
 
 use std::time::Duration;
 
+use api::node_containers::{NodeContainersState, NodeContainersStatus, PackagePath};
 use containers::claim::Holder;
 use serde_json::{Value, json};
 
@@ -182,9 +183,18 @@ async fn packages_on_all_rabbits_first(site: &Site) {
         json!({"name": "data", "url": "http://server/data", "sha256": "0".repeat(64), "size": 1});
     site.profile("packs", json!({"packages": [package]})).await;
     site.towards("packs", "packs", "PreRun").await;
-    let has = |rabbit: &str| json!({"state": "Ready", "packages": [{"name": "data", "path": format!("/var/lib/{rabbit}/data")}]});
-    let fetches =
-        json!({"state": "Starting", "message": "package data from http://server/data is fetched"});
+    let has = |rabbit: &str| NodeContainersStatus {
+        state: NodeContainersState::Ready,
+        packages: vec![PackagePath {
+            name: "data".to_owned(),
+            path: format!("/var/lib/{rabbit}/data"),
+        }],
+        ..NodeContainersStatus::default()
+    };
+    let fetches = NodeContainersStatus {
+        message: "package data from http://server/data is fetched".to_owned(),
+        ..NodeContainersStatus::default()
+    };
     site.agent_tells("packs", "s", fetches).await;
     site.agent_tells("packs", "r", has("r")).await;
     let told = "s: package data from http://server/data is fetched";

@@ -4,7 +4,7 @@ use std::{path::Path, time::Duration};
 
 use api::{
     ContainerRun, NnfContainerProfile, NodeContainers, SystemConfiguration, Workflow,
-    names::finalizer,
+    names::finalizer, node_containers::NodeContainersStatus,
 };
 use containers::claim::Holder;
 use control_plane::ControlPlane;
@@ -255,13 +255,11 @@ impl Site {
     }
 
     /// What the agent of a rabbit writes of a workflow's packages, once it is told of them.
-    pub(crate) async fn agent_tells(&self, name: &str, rabbit: &str, status: Value) {
+    pub(crate) async fn agent_tells(&self, name: &str, rabbit: &str, status: NodeContainersStatus) {
         let api = self.api::<NodeContainers>(rabbit);
         let mine = ListParams::default().labels(&format!("nnf.cray.hpe.com/container={name}"));
         let what = format!("packages of {name} on {rabbit}");
-        let one = until(&what, async || {
-            api.list(&mine).await.ok()?.items.pop()
-        });
+        let one = until(&what, async || api.list(&mine).await.ok()?.items.pop());
         let one = one.await.name_any();
         let held = json!({"metadata": {"finalizers": [finalizer::NODE_CONTAINERS]}});
         let parameters = PatchParams::default();

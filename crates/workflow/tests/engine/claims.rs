@@ -171,6 +171,20 @@ fn a_coordinator_that_starts_anew_adopts_what_runs() {
     is(&site, "Succeeded", "a/2", 2, 1);
 }
 
+#[test]
+fn a_state_is_done_for_no_coordinator_before_the_run_says_so() {
+    let mut site = Site::of_a("PostRun");
+    site.becomes("b", "1", &[]);
+    site.jobs_tell(&complete());
+    is(&site, "Running", "a/1", 1, 1);
+    assert!(!site.is_ready("w", "PostRun"), "{:?}", site.told("w"));
+    assert!(site.message("w").contains("coordinator a/1"), "{}", site.message("w"));
+    site.becomes("b", "1", &["a/1"]);
+    site.settle();
+    is(&site, "Succeeded", "b/1", 2, 1);
+    assert!(site.is_ready("w", "PostRun"), "{:?}", site.told("w"));
+}
+
 /// S2.3: what it planned before it was paused is refused, whatever it is.
 #[test]
 fn what_a_coordinator_planned_before_another_took_over_is_refused() {

@@ -54,7 +54,7 @@ pub(super) fn by_holder(
             waits(&progress.outcome, "its claim").with(Change::status(&**run, &after))
         }
         Step::Wait | Step::Prepare | Step::Start | Step::Stop | Step::CleanUp => {
-            held(view, me, run, progress)
+            held(view, me, run, state, progress)
         }
     }
 }
@@ -112,16 +112,29 @@ fn seen(of: &Objects, state: &WorkflowState, progress: &Progress) -> State {
     }
 }
 
-/// The changes of the holder, each with the claim that it is made by; of another, none.
-fn held(view: &View<'_>, me: &Holder, run: &ContainerRun, progress: Progress) -> Progress {
+/// The changes of the holder, each with the claim that it is made by; of another, none, and nothing is done that the run does not
+/// say.
+fn held(
+    view: &View<'_>,
+    me: &Holder,
+    run: &ContainerRun,
+    state: &WorkflowState,
+    progress: Progress,
+) -> Progress {
     let status = run.status.as_ref();
     let mine = status.filter(|one| one.claim.holder == me.as_str() && view.site.claims.may_act());
     let Some(status) = mine else {
         let holder = status.map_or("nobody", |status| status.claim.holder.as_str());
-        return if progress.outcome == Outcome::Working {
-            Progress::wait(format!("coordinator {holder}, which makes these containers"))
-        } else {
-            Progress { changes: Vec::new(), ..progress }
+        let is_stored = status.is_some_and(|status| {
+            let is_ready = *state == WorkflowState::PreRun && status.phase == Phase::Running;
+            is_ready || status.phase.is_final()
+        });
+        return match progress.outcome {
+            Outcome::Done if is_stored => Progress { changes: Vec::new(), ..progress },
+            Outcome::Done | Outcome::Working => {
+                Progress::wait(format!("coordinator {holder}, which makes these containers"))
+            }
+            Outcome::Wait(_) | Outcome::Failed(_) => Progress { changes: Vec::new(), ..progress },
         };
     };
     let may_make = matches!(status.phase, Phase::Starting | Phase::Running);
