@@ -34,6 +34,7 @@ pub mod packages;
 pub mod phase;
 pub mod plan;
 mod podman;
+mod read;
 mod reconcile;
 pub mod report;
 pub mod step;

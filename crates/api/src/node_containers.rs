@@ -74,8 +74,8 @@ pub struct NodeContainersSpec {
     #[schemars(length(min = 1, max = 63))]
     pub hostname: String,
     /// Names by which the containers find each other.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub hosts: Vec<NodeContainersHost>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<NodeContainersHosts>,
     /// Containers that end before the others start, one after the other.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub init_containers: Vec<NodeContainer>,
@@ -95,10 +95,10 @@ pub struct NodeContainersSpec {
     /// Files that are on the rabbit before any container starts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<Package>,
-    /// Files beneath `/nnf/config`, by name. `passwd`, `group` and `hosts` are beneath `/etc` too, `hostfile` and
-    /// `discover_hosts.sh` beneath `/etc/mpi`.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub files: BTreeMap<String, String>,
+    /// The ConfigMap with the files beneath `/nnf/config`, the same on all rabbits of a run. `passwd`, `group` and `hosts` are
+    /// beneath `/etc` too, `hostfile` and `discover_hosts.sh` beneath `/etc/mpi`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<NodeContainersSource>,
     /// How often containers that failed are started again.
     #[serde(default)]
     #[schemars(range(min = 0))]
@@ -112,7 +112,7 @@ pub struct NodeContainersSpec {
     pub network: Option<NodeContainersNetwork>,
     /// The Secret whose keys the containers find beneath `/nnf/keys`, and `podhelper`, which uses them, beneath `/nnf/bin`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub keys: Option<NodeContainersKeys>,
+    pub keys: Option<NodeContainersSource>,
     /// Whether they are to end. Their logs stay.
     #[serde(default, skip_serializing_if = "crate::omit::is_false")]
     pub suspend: bool,
@@ -133,24 +133,24 @@ pub struct NodeContainersNetwork {
     pub rabbits: Vec<String>,
 }
 
-/// A Secret.
+/// A ConfigMap or a Secret, which the agent reads once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct NodeContainersKeys {
+pub struct NodeContainersSource {
     /// Its namespace.
     pub namespace: String,
     /// Its name.
     pub name: String,
 }
 
-/// A rabbit by the names that containers know it by.
+/// The rabbits of a run by the names that containers know them by: `<rabbit>.<domain>` for each domain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct NodeContainersHost {
-    /// The rabbit.
-    pub rabbit: String,
-    /// Its names.
-    pub names: Vec<String>,
+pub struct NodeContainersHosts {
+    /// The rabbits.
+    pub rabbits: Vec<String>,
+    /// What follows a rabbit's name and a dot.
+    pub domains: Vec<String>,
 }
 
 /// A container.

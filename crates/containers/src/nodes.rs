@@ -75,6 +75,8 @@ fn of_mpi(run: &Run<'_>) -> impl Iterator<Item = (&'static str, String)> {
             (DISCOVER_HOSTS, mpi::discover_hosts(run, mpi)),
             (WORKERS, mpi::answering(run)),
         ]
+        .into_iter()
+        .chain(run.network_port.map(|_| (HOSTS, mpi::network::file(run))))
     })
 }
 

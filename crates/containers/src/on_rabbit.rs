@@ -8,8 +8,8 @@ use api::{
     NodeContainers, NodeContainersSpec,
     nnf_container_profile::{NnfContainer, NnfPodSpec},
     node_containers::{
-        ImagePullPolicy, NodeContainer, NodeContainerVariable, NodeContainersHost,
-        NodeContainersState,
+        ImagePullPolicy, NodeContainer, NodeContainerVariable, NodeContainersHosts,
+        NodeContainersSource, NodeContainersState,
     },
 };
 use k8s_openapi::{
@@ -18,7 +18,7 @@ use k8s_openapi::{
 };
 
 use crate::{
-    environment, expand::expand, nodes, objects::start_deadline, outcome::State, quantity, run::Run,
+    environment, expand::expand, objects::start_deadline, outcome::State, quantity, run::Run,
 };
 
 /// Thousandths of a processor are told.
@@ -40,7 +40,7 @@ pub fn containers(run: &Run<'_>, index: usize) -> Option<NodeContainers> {
     let rabbit = run.placement.get(index)?.name.as_str();
     let mut made = of_pod(run, index, rabbit, run.profile.spec.as_ref()?, &[]);
     made.metadata.name = Some(name(run));
-    made.spec.hosts = run.rabbits().map(|rabbit| host(run, rabbit)).collect();
+    made.spec.hosts = Some(hosts(run));
     with_ports(run, &mut made);
     Some(made)
 }
@@ -64,13 +64,13 @@ pub fn packages(run: &Run<'_>, index: usize) -> Option<NodeContainers> {
         hostname: rabbit.to_owned(),
         active_deadline_seconds: start_deadline(run),
         packages,
-        hosts: Vec::new(),
+        hosts: None,
         init_containers: Vec::new(),
         containers: Vec::new(),
         share_process_namespace: false,
         termination_grace_period_seconds: None,
         storages: Vec::new(),
-        files: BTreeMap::new(),
+        files: None,
         retry_limit: 0,
         network: None,
         keys: None,
@@ -102,14 +102,14 @@ fn of_pod(
         user_id: run.user,
         group_id: run.group,
         hostname: rabbit.to_owned(),
-        hosts: Vec::new(),
+        hosts: None,
         init_containers: pod.init_containers.iter().map(of).collect(),
         containers: pod.containers.iter().map(of).collect(),
         share_process_namespace: pod.share_process_namespace.unwrap_or(false),
         termination_grace_period_seconds: pod.termination_grace_period_seconds,
         storages: run.storages.iter().map(|storage| storage.path.clone()).collect(),
         packages: run.profile.packages.clone(),
-        files: nodes::files(run),
+        files: Some(source(run, run.name)),
         retry_limit: run.profile.retry_limit,
         active_deadline_seconds: start_deadline(run),
         network: None,
@@ -152,10 +152,17 @@ pub fn told(of: &NodeContainers) -> Option<String> {
     error.or(Some(&status.message)).filter(|text| !text.is_empty()).cloned()
 }
 
-fn host(run: &Run<'_>, rabbit: &str) -> NodeContainersHost {
-    let short = format!("{rabbit}.{}", run.workflow);
-    let long = format!("{short}.{}", environment::domain(run));
-    NodeContainersHost { rabbit: rabbit.to_owned(), names: vec![short, long] }
+fn hosts(run: &Run<'_>) -> NodeContainersHosts {
+    let long = format!("{}.{}", run.workflow, environment::domain(run));
+    NodeContainersHosts {
+        rabbits: run.rabbits().map(str::to_owned).collect(),
+        domains: vec![run.workflow.to_owned(), long],
+    }
+}
+
+/// A ConfigMap or Secret of the run.
+fn source(run: &Run<'_>, name: &str) -> NodeContainersSource {
+    NodeContainersSource { namespace: run.namespace().to_owned(), name: name.to_owned() }
 }
 
 fn variables_of(run: &Run<'_>, index: usize, of: &NnfContainer, told: &[EnvVar]) -> Vec<EnvVar> {

@@ -34,12 +34,13 @@ pub(super) fn make_pod(pod: &Pod, addresses: &BTreeMap<String, IpAddr>) -> Vec<S
     words.flag("--label", format!("{ATTEMPT}={}", pod.number));
     words.flag("--hostname", pod.hostname.clone());
     words.flag("--share", namespaces.to_owned());
-    for host in &pod.hosts {
-        let is_own = host.rabbit == pod.hostname;
-        let address = addresses.get(&host.rabbit).copied();
-        let address = if is_own { Some(IpAddr::from([127, 0, 0, 1])) } else { address };
-        for (name, address) in host.names.iter().zip(address.into_iter().cycle()) {
-            words.flag("--add-host", format!("{name}:{address}"));
+    for hosts in &pod.hosts {
+        for rabbit in &hosts.rabbits {
+            let own = (*rabbit == pod.hostname).then_some(IpAddr::from([127, 0, 0, 1]));
+            let Some(address) = own.or_else(|| addresses.get(rabbit).copied()) else { continue };
+            for domain in &hosts.domains {
+                words.flag("--add-host", format!("{rabbit}.{domain}:{address}"));
+            }
         }
     }
     if pod.has_network && pod.ports.is_empty() {
@@ -57,6 +58,8 @@ pub(super) fn make_pod(pod: &Pod, addresses: &BTreeMap<String, IpAddr>) -> Vec<S
 pub(super) struct Places<'a> {
     /// Directory of the files of their configuration.
     pub(super) files: &'a Path,
+    /// Names of those that are there.
+    pub(super) names: &'a [String],
     /// Directory of their keys.
     pub(super) keys: &'a Path,
     /// The program that uses these.
@@ -67,7 +70,7 @@ pub(super) struct Places<'a> {
 
 /// `podman create`.
 pub(super) fn make(container: &Container, places: Places<'_>) -> Vec<String> {
-    let Places { files, keys, podhelper, packages } = places;
+    let Places { files, names, keys, podhelper, packages } = places;
     let Container { name, what, .. } = container;
     let mut words = Words::of(["create"]);
     words.flag("--pod", name.pod());
@@ -90,12 +93,14 @@ pub(super) fn make(container: &Container, places: Places<'_>) -> Vec<String> {
     for path in &container.storages {
         words.flag("--volume", format!("{path}:{path}:rw,rslave"));
     }
-    words.flag("--volume", format!("{}:{DIRECTORY}:ro", files.display()));
+    if !names.is_empty() {
+        words.flag("--volume", format!("{}:{DIRECTORY}:ro", files.display()));
+    }
     for package in &container.packages {
         let (content, name) = (packages::content(packages, package), &package.name);
         words.flag("--volume", format!("{}:{PACKAGES}/{name}:ro", content.display()));
     }
-    let has = |name: &str| container.files.iter().any(|file| file == name);
+    let has = |name: &str| names.iter().any(|file| file == name);
     for (name, path) in ELSEWHERE.into_iter().filter(|(name, _)| has(name)) {
         words.flag("--volume", format!("{}:{path}:ro", files.join(name).display()));
     }

@@ -11,7 +11,7 @@ use kube::ResourceExt;
 use storage::desired::{AllowedRoots, MountPoint, MountPointError, ObjectUid};
 use thiserror::Error;
 
-use super::step::KeyFiles;
+use super::step::{ConfigFiles, KeyFiles};
 
 /// Seconds between the signal to end and the end, when nobody says.
 const GRACE: i64 = 30;
@@ -60,7 +60,9 @@ pub struct Desired {
     pub packages: Vec<Package>,
     /// The port and place of its network.
     pub network: Option<(u16, u32)>,
-    /// Its keys, where they are there and may be needed.
+    /// The files of its configuration, where the rabbit lacks them and they are there.
+    pub files: Option<ConfigFiles>,
+    /// Its keys, where the rabbit lacks them and they are there.
     pub keys: Option<KeyFiles>,
 }
 
@@ -79,11 +81,10 @@ impl Desired {
             return Err(ContainerError::Group(spec.group_id));
         }
         check("spec.hostname", &spec.hostname, is_label, A_LABEL)?;
-        for name in spec.hosts.iter().flat_map(|host| &host.names) {
-            check("spec.hosts.names", name, is_host, A_HOST)?;
-        }
-        for name in spec.files.keys() {
-            check("spec.files", name, is_file, "and must be a plain file name")?;
+        for hosts in &spec.hosts {
+            for name in hosts.rabbits.iter().chain(&hosts.domains) {
+                check("spec.hosts", name, is_host, A_HOST)?;
+            }
         }
         for (index, path) in spec.storages.iter().enumerate() {
             let parsed = MountPoint::parse(path, roots);
@@ -106,7 +107,7 @@ impl Desired {
             check("container", &container.name, |_| is_new, "and another has the same name")?;
         }
         let network = spec.network.as_ref().map(network).transpose()?;
-        Ok(Self { uid, spec, packages, network, keys: None })
+        Ok(Self { uid, spec, packages, network, files: None, keys: None })
     }
 
     /// How many attempts there are.

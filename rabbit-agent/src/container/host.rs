@@ -1,6 +1,6 @@
 //! What cannot be computed.
 
-use std::{collections::BTreeMap, fmt, io, path::PathBuf};
+use std::{fmt, io, path::PathBuf};
 
 use storage::{desired::ObjectUid, host::CommandError};
 use thiserror::Error;
@@ -12,15 +12,11 @@ use super::{
 
 /// The node, or one in memory.
 pub trait Host: fmt::Debug + Send + Sync {
-    /// What there is of an object's containers, and whether their files are these.
+    /// What there is of an object's containers.
     ///
     /// # Errors
     /// When it cannot be told.
-    fn observe(
-        &self,
-        uid: ObjectUid,
-        files: &BTreeMap<String, String>,
-    ) -> Result<Observed, HostError>;
+    fn observe(&self, uid: ObjectUid) -> Result<Observed, HostError>;
 
     /// Makes a change.
     ///
@@ -50,6 +46,8 @@ pub enum HostError {
     NoIpv4 { rabbit: String },
     #[error("pod {pod} has no process that holds its network")]
     NoProcess { pod: String },
+    #[error("the files of these containers are gone: there is no ConfigMap {namespace}/{name}")]
+    NoFiles { namespace: String, name: String },
     #[error("the keys of this attempt are gone: there is no Secret {namespace}/{name}")]
     NoKeys { namespace: String, name: String },
     #[error(

@@ -30,10 +30,8 @@ pub enum AnswerError {
 /// All that is there of an object's containers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Observed {
-    /// Whether their files are as they are to be.
+    /// Whether they have the files of their configuration.
     pub has_files: bool,
-    /// Whether there is a directory of theirs.
-    pub has_directory: bool,
     /// Whether they have their keys.
     pub has_keys: bool,
     /// Attempts by number.

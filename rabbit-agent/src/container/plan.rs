@@ -7,7 +7,7 @@ use super::{
     desired::Desired,
     observed::{self, Observed, State},
     phase::{Phase, Record, due, phase},
-    step::{Attempt, Container, Keys, Name, Network, Pod, Step},
+    step::{Attempt, Container, Files, Keys, Name, Network, Pod, Step},
 };
 
 /// The steps that bring containers on their way; none when they are where they are to be, or only time brings them on.
@@ -60,7 +60,7 @@ pub fn removal(uid: ObjectUid, grace: i64, observed: &Observed) -> Vec<Step> {
     if observed.has_keys {
         steps.push(Step::RemoveKeys(uid));
     }
-    if observed.has_directory {
+    if observed.has_files {
         steps.push(Step::RemoveFiles(uid));
     }
     steps
@@ -88,8 +88,9 @@ fn going(desired: &Desired, observed: &Observed, number: i64, within: Option<i64
 }
 
 fn files(desired: &Desired, observed: &Observed) -> Option<Step> {
-    let write = || Step::WriteFiles(desired.uid, desired.spec.files.clone());
-    (!observed.has_files).then(write)
+    let of = desired.spec.files.clone().filter(|_| !observed.has_files)?;
+    let files = desired.files.clone();
+    Some(Step::WriteFiles(Box::new(Files { uid: desired.uid, of, files })))
 }
 
 fn keys(desired: &Desired, observed: &Observed) -> Option<Step> {
@@ -122,7 +123,6 @@ fn missing(
             group: spec.group_id,
             storages: spec.storages.clone(),
             packages: desired.packages.clone(),
-            files: spec.files.keys().cloned().collect(),
             has_keys: spec.keys.is_some(),
             within,
             what: one.clone(),

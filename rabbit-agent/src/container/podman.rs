@@ -2,15 +2,13 @@
 
 use std::{
     collections::BTreeMap,
-    fs::{self, Permissions},
+    fs,
     io::{self, Read, Seek, SeekFrom},
     net::{IpAddr, ToSocketAddrs},
-    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use containers::nodes::DISCOVER_HOSTS;
 use storage::{desired::ObjectUid, linux::podman::Podman};
 
 use super::{
@@ -22,6 +20,7 @@ use super::{
     step::{Pod, Step},
 };
 
+mod files;
 mod keys;
 mod network;
 
@@ -68,11 +67,7 @@ impl PodmanHost {
 }
 
 impl Host for PodmanHost {
-    fn observe(
-        &self,
-        uid: ObjectUid,
-        files: &BTreeMap<String, String>,
-    ) -> Result<Observed, HostError> {
+    fn observe(&self, uid: ObjectUid) -> Result<Observed, HostError> {
         let ask = |what: &str, words: &[&str]| {
             let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
             self.podman.run(what, &words, self.deadline)
@@ -87,10 +82,8 @@ impl Host for PodmanHost {
             [] => Vec::new(),
             _ => inspected(&ask("inspect containers", &inspect)?)?,
         };
-        let directory = self.files(uid);
         Ok(Observed {
-            has_directory: directory.exists(),
-            has_files: is_written(&directory, files),
+            has_files: self.files(uid).exists(),
             has_keys: self.keys(uid).exists(),
             attempts: attempts(&pods, &inspected, |path| end_of(Path::new(path)), is_connected)?,
         })
@@ -99,7 +92,7 @@ impl Host for PodmanHost {
     fn apply(&self, step: &Step) -> Result<(), HostError> {
         let seconds = |grace: i64| Duration::from_secs(u64::try_from(grace).unwrap_or(0));
         match step {
-            Step::WriteFiles(uid, files) => write(&self.files(*uid), files),
+            Step::WriteFiles(files) => files::write(&self.files(files.uid), files),
             Step::WriteKeys(keys) => keys::write(&self.keys(keys.uid), keys),
             Step::RemoveKeys(uid) => {
                 let path = self.keys(*uid);
@@ -116,7 +109,9 @@ impl Host for PodmanHost {
                 }
                 let (files, keys) = (self.files(container.name.uid), self.keys(container.name.uid));
                 let (podhelper, packages) = (&self.podhelper, &self.packages);
-                let places = Places { files: &files, keys: &keys, podhelper, packages };
+                let names = files::names(&files)?;
+                let places =
+                    Places { files: &files, names: &names, keys: &keys, podhelper, packages };
                 let deadline =
                     container.within.map_or(self.pull, |left| seconds(left).min(self.pull));
                 self.run(step, &arguments::make(container, places), deadline)
@@ -140,36 +135,16 @@ impl Host for PodmanHost {
 
 /// Addresses of the other rabbits of a run.
 fn addresses(pod: &Pod) -> Result<BTreeMap<String, IpAddr>, HostError> {
-    let others = pod.hosts.iter().filter(|host| host.rabbit != pod.hostname);
+    let all = pod.hosts.iter().flat_map(|hosts| &hosts.rabbits);
     let address = |rabbit: &String| {
         let mut found = (rabbit.as_str(), 0).to_socket_addrs().ok()?;
         found.next().map(|address| address.ip())
     };
-    let known = others.map(|host| match address(&host.rabbit) {
-        Some(found) => Ok((host.rabbit.clone(), found)),
-        None => Err(HostError::NoAddress { rabbit: host.rabbit.clone() }),
+    let known = all.filter(|rabbit| **rabbit != pod.hostname).map(|rabbit| match address(rabbit) {
+        Some(found) => Ok((rabbit.clone(), found)),
+        None => Err(HostError::NoAddress { rabbit: rabbit.clone() }),
     });
     known.collect()
-}
-
-fn is_written(directory: &Path, files: &BTreeMap<String, String>) -> bool {
-    let has = |(name, text): (&String, &String)| {
-        fs::read(directory.join(name)).is_ok_and(|found| found == text.as_bytes())
-    };
-    directory.is_dir() && files.iter().all(has)
-}
-
-/// Containers read the files; nobody lists those of others, since the state directory is root's own.
-fn write(directory: &Path, files: &BTreeMap<String, String>) -> Result<(), HostError> {
-    at(directory, fs::create_dir_all(directory))?;
-    for (name, text) in files {
-        let path = directory.join(name);
-        at(&path, fs::write(&path, text))?;
-        if name == DISCOVER_HOSTS {
-            at(&path, fs::set_permissions(&path, Permissions::from_mode(0o755)))?;
-        }
-    }
-    Ok(())
 }
 
 fn at<T>(path: &Path, done: io::Result<T>) -> Result<T, HostError> {

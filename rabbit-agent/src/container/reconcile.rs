@@ -4,28 +4,27 @@ use std::sync::Arc;
 
 use agent::error::Failure;
 use api::{
-    NodeContainers, NodeContainersStatus, ResourceError,
-    names::finalizer,
-    node_containers::{NodeContainersKeys, NodeContainersState},
+    NodeContainers, NodeContainersStatus, ResourceError, names::finalizer,
+    node_containers::NodeContainersState,
 };
 use controller::{
     Retry, has_finalizer,
     patch::{self, WriteError},
 };
 use daemon::chain;
-use k8s_openapi::{ByteString, api::core::v1::Secret, jiff::Timestamp};
-use kube::Api;
+use k8s_openapi::jiff::Timestamp;
 use packages::Progress;
+use storage::desired::ObjectUid;
 
 use super::{
     Host,
-    desired::{Desired, grace, is_file, uid_of},
+    desired::{Desired, grace, uid_of},
     host::HostError,
     observed::Observed,
     phase::Record,
     plan::{plan, removal},
+    read,
     report::{again, begun, record, report, unprepared},
-    step::KeyFiles,
 };
 use crate::pass::{Context, Pass};
 
@@ -75,13 +74,16 @@ pub async fn reconcile(
             pass.failed(&object, &Failure::input(why.clone()));
             return set(context, &object, unprepared(&recorded, why.clone()), pass).await.map(drop);
         }
-        let keys = keys(context, &desired, &recorded).await;
-        if let Err(why) = &keys {
+        let seen = look(host, desired.uid).await;
+        let lacked = match &seen {
+            Ok(seen) => read::missing(context, &mut desired, &recorded, seen).await,
+            Err(_) => Ok(()),
+        };
+        if let Err(why) = &lacked {
             pass.failed(&object, &failure(why.clone()));
         }
-        let waits = waits(view, packages).or(keys.as_ref().err().cloned());
-        desired.keys = keys.ok().flatten();
-        let converged = converge(host, &desired, &recorded, waits.is_none()).await;
+        let waits = waits(view, packages).or(lacked.err());
+        let converged = converge(host, &desired, &recorded, waits.is_none(), seen).await;
         let Some(observed) = told(&converged, pass, &object) else {
             let status = object.status.clone().unwrap_or_default();
             let message = converged.trouble.unwrap_or_default();
@@ -139,30 +141,6 @@ fn leave(context: &Context, desired: &Desired) {
     }
 }
 
-/// The keys of containers that may start; none where they are gone.
-///
-/// # Errors
-/// Why nobody knows whether they are there: the API did not answer.
-async fn keys(
-    context: &Context,
-    desired: &Desired,
-    record: &Record,
-) -> Result<Option<KeyFiles>, String> {
-    let Some(NodeContainersKeys { namespace, name }) = &desired.spec.keys else { return Ok(None) };
-    if record.end.is_some() || record.is_late || desired.spec.suspend {
-        return Ok(None);
-    }
-    let secrets = Api::<Secret>::namespaced(context.client.clone(), namespace);
-    let secret = secrets.get_opt(name).await;
-    let secret =
-        secret.map_err(|error| format!("read Secret {namespace}/{name}: {}", chain(&error)))?;
-    let text = |(name, bytes): (String, ByteString)| Some((name, String::from_utf8(bytes.0).ok()?));
-    let files = secret.and_then(|secret| secret.data).map(|data| {
-        KeyFiles(data.into_iter().filter(|(name, _)| is_file(name)).filter_map(text).collect())
-    });
-    Ok(files)
-}
-
 /// What became of the plans of a pass.
 #[derive(Debug)]
 struct Converged {
@@ -171,20 +149,25 @@ struct Converged {
     trouble: Option<String>,
 }
 
-/// Observes, plans and applies until nothing is left to do, or something fails.
+async fn look(host: &Arc<dyn Host>, uid: ObjectUid) -> Result<Observed, String> {
+    let host = Arc::clone(host);
+    daemon::blocking(move || host.observe(uid)).await.map_err(|error| chain(&error))
+}
+
+/// Plans, applies and observes until nothing is left to do, or something fails.
 async fn converge(
     host: &Arc<dyn Host>,
     desired: &Desired,
     record: &Record,
     may_start: bool,
+    seen: Result<Observed, String>,
 ) -> Converged {
+    let mut observed = match seen {
+        Ok(observed) => observed,
+        Err(trouble) => return Converged { observed: None, trouble: Some(trouble) },
+    };
     let (host, desired, record) = (Arc::clone(host), desired.clone(), record.clone());
     let work = move || {
-        let look = || host.observe(desired.uid, &desired.spec.files);
-        let mut observed = match look() {
-            Ok(observed) => observed,
-            Err(error) => return Converged { observed: None, trouble: Some(chain(&error)) },
-        };
         let mut trouble = None;
         for _ in 0..ROUNDS {
             let steps = plan(&desired, &observed, &record, may_start, Timestamp::now());
@@ -192,7 +175,7 @@ async fn converge(
                 break;
             }
             trouble = apply_all(&*host, &steps).err().map(|error| chain(&error));
-            match look() {
+            match host.observe(desired.uid) {
                 Ok(newer) => observed = newer,
                 Err(error) => trouble = trouble.or_else(|| Some(chain(&error))),
             }
@@ -240,7 +223,7 @@ async fn remove(
     let gone = daemon::blocking(move || -> Result<(), String> {
         let uid = of.map_err(|error| chain(&error))?;
         for _ in 0..ROUNDS {
-            let seen = host.observe(uid, &[].into()).map_err(|error| chain(&error))?;
+            let seen = host.observe(uid).map_err(|error| chain(&error))?;
             let steps = removal(uid, grace, &seen);
             if steps.is_empty() {
                 // No container has them mounted any more.

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use api::node_containers::{NodeContainer, NodeContainersHost, NodeContainersKeys};
+use api::node_containers::{NodeContainer, NodeContainersHosts, NodeContainersSource};
 use containers::Package;
 use storage::desired::ObjectUid;
 
@@ -10,7 +10,7 @@ use storage::desired::ObjectUid;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// Writes the files that containers find in their configuration.
-    WriteFiles(ObjectUid, BTreeMap<String, String>),
+    WriteFiles(Box<Files>),
     /// Writes the keys that containers find, for their user alone.
     WriteKeys(Box<Keys>),
     /// Removes them.
@@ -39,6 +39,19 @@ pub struct Attempt {
     pub grace: i64,
 }
 
+/// The files of the configuration, by name.
+pub type ConfigFiles = BTreeMap<String, String>;
+
+/// Files that all may read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Files {
+    pub uid: ObjectUid,
+    /// Where they come from.
+    pub of: NodeContainersSource,
+    /// None when that is not there.
+    pub files: Option<ConfigFiles>,
+}
+
 /// The files of keys, by name. Nothing tells what is in them.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeyFiles(pub BTreeMap<String, String>);
@@ -56,7 +69,7 @@ pub struct Keys {
     pub user: i64,
     pub group: i64,
     /// Where they come from.
-    pub of: NodeContainersKeys,
+    pub of: NodeContainersSource,
     /// None when that is not there.
     pub files: Option<KeyFiles>,
 }
@@ -78,7 +91,7 @@ pub struct Pod {
     pub uid: ObjectUid,
     pub number: i64,
     pub hostname: String,
-    pub hosts: Vec<NodeContainersHost>,
+    pub hosts: Option<NodeContainersHosts>,
     pub ports: Vec<u16>,
     /// Whether the run has a network of its own.
     pub has_network: bool,
@@ -101,8 +114,6 @@ pub struct Container {
     pub group: i64,
     pub storages: Vec<String>,
     pub packages: Vec<Package>,
-    /// Names of the files of its configuration.
-    pub files: Vec<String>,
     /// Whether it has keys, and the program that uses them.
     pub has_keys: bool,
     /// Seconds that are left to fetch its image.
@@ -156,7 +167,7 @@ fn pod_name(uid: ObjectUid, attempt: i64) -> String {
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::WriteFiles(uid, _) => write!(f, "write files of containers {uid}"),
+            Self::WriteFiles(files) => write!(f, "write files of containers {}", files.uid),
             Self::WriteKeys(keys) => write!(f, "write keys of containers {}", keys.uid),
             Self::RemoveKeys(uid) => write!(f, "remove keys of containers {uid}"),
             Self::Connect(network) => write!(f, "connect pod {}", network.pod()),

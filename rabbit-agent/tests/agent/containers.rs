@@ -6,7 +6,11 @@ use api::{
     NodeContainers, NodeContainersStatus, Severity, names::finalizer,
     node_containers::NodeContainersState,
 };
-use kube::ResourceExt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, PostParams},
+};
 use serde_json::{Value, json};
 use tests::{
     file_server::{FileServer, give, hold, say},
@@ -22,8 +26,20 @@ async fn bench(podman: &Podman) -> Bench {
     let mut bench = Bench::bare().await;
     bench.site().await;
     bench.podman = Some(podman.program());
+    let api = Api::namespaced(bench.client.clone(), "default");
+    api.create(&PostParams::default(), &files("w-1")).await.unwrap();
     bench.start();
     bench
+}
+
+/// The files of a run.
+fn files(name: &str) -> ConfigMap {
+    let data = json!({
+        "nodes.json": "[]",
+        "passwd": "user:x:1050:1051:user:/tmp:/bin/sh\n", "group": "user:x:1051:\n",
+    });
+    let object = json!({"metadata": {"name": name, "namespace": "default"}, "data": data});
+    serde_json::from_value(object).unwrap()
 }
 
 /// One container, whose shell runs this script.
@@ -34,11 +50,8 @@ fn containers(image: &str, script: &str) -> Value {
         "spec": {
             "userID": 1050, "groupID": 1051, "hostname": RABBIT, "retryLimit": 0,
             "terminationGracePeriodSeconds": 0,
-            "hosts": [{"rabbit": RABBIT, "names": ["rabbit-1.w", "rabbit-1.w.default.svc.cluster.local"]}],
-            "files": {
-                "nodes.json": "[]",
-                "passwd": "user:x:1050:1051:user:/tmp:/bin/sh\n", "group": "user:x:1051:\n"
-            },
+            "hosts": {"rabbits": [RABBIT], "domains": ["w", "w.default.svc.cluster.local"]},
+            "files": {"namespace": "default", "name": "w-1"},
             "containers": [{
                 "name": "app", "image": image, "imagePullPolicy": "IfNotPresent",
                 "command": ["/bin/sh", "-c"], "args": [script],
@@ -94,6 +107,30 @@ async fn a_container_finds_names_files_and_variables_and_is_the_user_without_pri
     assert!(podman.pods().is_empty());
     let files = bench.directory.path().join("containers");
     assert_eq!(std::fs::read_dir(files).unwrap().count(), 0);
+}
+
+/// What a container reads it needs once: a run's files may go before its containers do.
+#[tokio::test]
+async fn files_are_awaited_with_the_name_of_what_is_missing_and_read_once() {
+    if !gate::podman() {
+        return;
+    }
+    let podman = Podman::new();
+    let bench = bench(&podman).await;
+    let script = "until test -e /tmp/end; do sleep 0.1; done; cat /nnf/config/nodes.json";
+    let mut object = containers(&podman.image(), script);
+    object["spec"]["files"]["name"] = json!("late");
+    let made: NodeContainers = bench.make(RABBIT, object).await;
+    let why = "the files of these containers are gone: there is no ConfigMap default/late";
+    bench.until(NAME, "waiting", |object| status(object).message.contains(why)).await;
+    let api: Api<ConfigMap> = Api::namespaced(bench.client.clone(), "default");
+    api.create(&PostParams::default(), &files("late")).await.unwrap();
+    bench.until(NAME, "ready", is(NodeContainersState::Ready)).await;
+    api.delete("late", &DeleteParams::default()).await.unwrap();
+    let name = format!("warren-{}-1-app", made.uid().unwrap());
+    drop(podman.run(&["exec", &name, "touch", "/tmp/end"]));
+    let ended = bench.until(NAME, "ended", is(NodeContainersState::Succeeded)).await;
+    assert_eq!(log(&ended), "[]");
 }
 
 #[tokio::test]

@@ -19,7 +19,7 @@ use objects::objects;
 /// Everything that the policies judge, to whom they judge.
 fn wide_open(installed: &Installed) -> anyhow::Result<()> {
     let rules = json!([
-        {"apiGroups": ["dataworkflowservices.github.io", "nnf.cray.hpe.com"], "resources": ["*"], "verbs": ["*"]},
+        {"apiGroups": ["dataworkflowservices.github.io", "nnf.cray.hpe.com", "warren.nnf.cray.hpe.com"], "resources": ["*"], "verbs": ["*"]},
         {"apiGroups": [""], "resources": ["namespaces", "serviceaccounts/token"], "verbs": ["*"]},
     ]);
     installed.apply(&[json!({

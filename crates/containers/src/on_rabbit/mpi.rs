@@ -4,14 +4,13 @@ use api::{
     NodeContainers,
     names::label,
     nnf_container_profile::NnfPodSpec,
-    node_containers::{NodeContainer, NodeContainersKeys, NodeContainersNetwork},
+    node_containers::{NodeContainer, NodeContainersNetwork},
 };
 use k8s_openapi::api::core::v1::EnvVar;
 
-use super::{of_pod, with_ports};
+use super::{of_pod, source, with_ports};
 use crate::{
     mpi::{self, Attempt, LAUNCHER, PODHELPER, WORKER, environment, network},
-    nodes,
     run::Run,
 };
 
@@ -59,9 +58,7 @@ fn of_role(
     made.metadata.name = Some(name_of_host(run.namespace(), &hostname));
     let spec = &mut made.spec;
     spec.hostname = hostname;
-    spec.files.insert(nodes::HOSTS.to_owned(), network::file(run));
-    spec.keys =
-        Some(NodeContainersKeys { namespace: run.namespace().to_owned(), name: keys.clone() });
+    spec.keys = Some(source(run, keys));
     spec.network = Some(NodeContainersNetwork {
         port: run.network_port?.into(),
         place: i64::try_from(place).ok()?,

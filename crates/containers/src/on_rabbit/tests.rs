@@ -51,7 +51,9 @@ fn a_rabbit_is_told_what_its_pod_would_be() {
         assert_eq!(ours.metadata.namespace.as_deref(), Some("rabbit-2"));
         assert_eq!(ours.metadata.owner_references, None);
         assert_eq!(Some(&ours.spec.hostname), pod.hostname.as_ref());
-        assert_eq!(ours.spec.files, objects::config_map(run).data.unwrap());
+        let files = objects::config_map(run).metadata;
+        let source = ours.spec.files.unwrap();
+        assert_eq!((Some(source.namespace), Some(source.name)), (files.namespace, files.name));
         assert_eq!(ours.spec.active_deadline_seconds, job.active_deadline_seconds);
         let (mine, its) = (&ours.spec.containers[0], &pod.containers[0]);
         assert_eq!((&*mine.command, &*mine.args), (&["a".to_owned()][..], &["b".to_owned()][..]));
@@ -65,8 +67,28 @@ fn a_rabbit_is_told_what_its_pod_would_be() {
         assert!(mine.ports.iter().map(|port| i32::from(*port)).eq(ports));
         let paths = pod.volumes.iter().flatten().filter_map(|one| one.host_path.as_ref());
         assert!(ours.spec.storages.iter().eq(paths.map(|host| &host.path)));
-        let names = &ours.spec.hosts[0].names;
-        assert_eq!(names, &["rabbit-1.w", "rabbit-1.w.default.svc.cluster.local"]);
+        let hosts = ours.spec.hosts.unwrap();
+        assert_eq!(hosts.rabbits, ["rabbit-1", "rabbit-2"]);
+        assert_eq!(hosts.domains, ["w", "w.default.svc.cluster.local"]);
+    });
+}
+
+/// Each rabbit has an object of its own: what is the same for all of them is in one.
+#[test]
+fn what_a_rabbit_is_told_hardly_grows_with_the_computes_of_the_others() {
+    with(app(&json!({})), |run| {
+        let rabbit = |place: usize| Rabbit {
+            name: format!("rabbit-node-{place}"),
+            computes: (0..16)
+                .map(|at| (place * 16 + at, format!("compute-{place}-{at}")))
+                .collect(),
+        };
+        let placement: Vec<Rabbit> = (0..256).map(rabbit).collect();
+        let run = &Run { placement: &placement, ..run.clone() };
+        let size = |object: Value| object.to_string().len();
+        let own = size(serde_json::to_value(containers(run, 7).unwrap()).unwrap());
+        let files = size(serde_json::to_value(objects::config_map(run)).unwrap());
+        assert!(files > 200_000 && own < 20_000, "{own} and {files} bytes");
     });
 }
 

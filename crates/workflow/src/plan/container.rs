@@ -162,14 +162,14 @@ fn start(view: &View<'_>, index: usize, container: &Container, now: Timestamp) -
         return ported.progress;
     }
     let run = parts.run(&ported.ports, None);
+    let has_names = of.service.is_some() || !parts.on_kubernetes();
     let files = [
-        of.service.is_none().then(|| Change::create(&objects::service(&run))),
+        (!has_names).then(|| Change::create(&objects::service(&run))),
         of.config_map.is_none().then(|| Change::create(&objects::config_map(&run))),
     ];
-    let files = files.into_iter().flatten().filter(|_| parts.on_kubernetes());
     let mounted = storages::mounted(view, container, run.rabbits());
     let brought = packages::brought(of, &parts);
-    let all = Progress::default().with(files).and(mounted).and(brought);
+    let all = Progress::default().with(files.into_iter().flatten()).and(mounted).and(brought);
     all.then(|| {
         let mut missing = Vec::new();
         let mut there = Vec::new();

@@ -20,10 +20,9 @@ fn a_pod_has_the_hosts_name_and_ports_and_knows_the_other_rabbits() {
         uid: OBJECT.parse().unwrap(),
         number: 2,
         hostname: "rabbit-1".to_owned(),
-        hosts: from_value(json!([
-            {"rabbit": "rabbit-1", "names": ["rabbit-1.w"]},
-            {"rabbit": "rabbit-2", "names": ["rabbit-2.w", "rabbit-2.w.default"]},
-        ]))
+        hosts: from_value(json!({
+            "rabbits": ["rabbit-1", "rabbit-2"], "domains": ["w", "w.default"],
+        }))
         .unwrap(),
         ports: vec![5000, 5001],
         has_network: true,
@@ -33,16 +32,17 @@ fn a_pod_has_the_hosts_name_and_ports_and_knows_the_other_rabbits() {
     let expected = format!(
         "pod create --name warren-{OBJECT}-2 --label {UID}={OBJECT} --label {ATTEMPT}=2 \
          --hostname rabbit-1 --share net,ipc,uts,pid --add-host rabbit-1.w:127.0.0.1 \
+         --add-host rabbit-1.w.default:127.0.0.1 \
          --add-host rabbit-2.w:10.0.0.2 --add-host rabbit-2.w.default:10.0.0.2 \
          --publish 5000:5000 --publish 5001:5001"
     );
     assert_eq!(make_pod(&pod, &addresses).join(" "), expected);
 }
 
-fn places() -> Places<'static> {
+fn places(names: &[String]) -> Places<'_> {
     let [files, keys, podhelper, packages] =
         ["/state/x", "/state/x-keys", "/opt/podhelper", "/packages"].map(Path::new);
-    Places { files, keys, podhelper, packages }
+    Places { files, names, keys, podhelper, packages }
 }
 
 #[test]
@@ -58,12 +58,12 @@ fn a_container_is_nobody_in_particular_on_its_rabbit() {
         group: 1002,
         storages: vec!["/mnt/nnf/x-0".to_owned()],
         packages: vec![package(false), package(true)],
-        files: vec!["group".to_owned(), "nodes.json".to_owned(), "passwd".to_owned()],
         has_keys: false,
         within: None,
         what: from_value(what).unwrap(),
     };
-    let words = make(&container, places());
+    let names = ["group", "nodes.json", "passwd"].map(str::to_owned);
+    let words = make(&container, places(&names));
     let (pod, digest) = (format!("warren-{OBJECT}-2"), "0".repeat(64));
     let expected = [
         "create",
@@ -118,7 +118,7 @@ fn a_container_is_nobody_in_particular_on_its_rabbit() {
     assert_eq!(words, expected);
     let least = json!({"name": "app", "image": "app:1", "imagePullPolicy": "Always"});
     let what = from_value(least).unwrap();
-    let words = make(&Container { what, ..container }, places());
+    let words = make(&Container { what, ..container }, places(&names));
     assert!(words.ends_with(&["/state/x/group:/etc/group:ro".to_owned(), "app:1".to_owned()]));
 }
 
@@ -137,7 +137,7 @@ fn mpi_has_its_keys_hosts_and_program_and_workers_no_other_network() {
         uid: OBJECT.parse().unwrap(),
         number: 1,
         hostname: "w-worker-0".to_owned(),
-        hosts: Vec::new(),
+        hosts: None,
         ports: Vec::new(),
         has_network: true,
         shares_processes: false,
@@ -151,12 +151,12 @@ fn mpi_has_its_keys_hosts_and_program_and_workers_no_other_network() {
         group: 1002,
         storages: Vec::new(),
         packages: Vec::new(),
-        files: ["discover_hosts.sh", "hostfile", "hosts"].map(str::to_owned).to_vec(),
         has_keys: true,
         within: None,
         what: from_value(what).unwrap(),
     };
-    let words = make(&container, places());
+    let words =
+        make(&container, places(&["discover_hosts.sh", "hostfile", "hosts"].map(str::to_owned)));
     let volumes: Vec<&str> = words
         .windows(2)
         .filter(|pair| pair[0] == "--volume")

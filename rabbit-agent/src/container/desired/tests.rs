@@ -11,6 +11,7 @@ pub(crate) fn object(edit: impl FnOnce(&mut Value)) -> NodeContainers {
         "metadata": {"name": "default-w-1", "namespace": "rabbit-1", "uid": UID},
         "spec": {
             "userID": 1001, "groupID": 1002, "hostname": "rabbit-1", "retryLimit": 1,
+            "files": {"namespace": "default", "name": "w-1"},
             "containers": [{"name": "app", "image": "app:1", "imagePullPolicy": "IfNotPresent"}],
         },
     });
@@ -37,15 +38,14 @@ fn network(port: u32, place: u32, rabbit: &str) -> Value {
 #[test]
 fn what_no_container_gets_is_refused_with_the_field() {
     type Edit = fn(&mut Value);
-    let cases: [(Edit, &str); 16] = [
+    let cases: [(Edit, &str); 15] = [
         (|spec| spec["userID"] = json!(0), "spec.userID is 0"),
         (|spec| spec["groupID"] = json!(-1), "spec.groupID is -1"),
         (|spec| spec["storages"] = json!(["/etc"]), "/etc"),
         (|spec| spec["storages"] = json!(["/mnt/nnf/../../etc"]), ".."),
         (|spec| spec["storages"] = json!(["/mnt/nnf/a:/etc"]), "no colon"),
         (|spec| spec["hostname"] = json!("a b"), "spec.hostname"),
-        (|spec| spec["hosts"] = json!([{"rabbit": "r", "names": ["x:1.2.3.4"]}]), "spec.hosts"),
-        (|spec| spec["files"] = json!({"../passwd": ""}), "plain file name"),
+        (|spec| spec["hosts"] = json!({"rabbits": ["r"], "domains": ["x:1.2.3.4"]}), "spec.hosts"),
         (|spec| spec["containers"][0]["image"] = json!("--privileged"), "image"),
         (|spec| spec["containers"][0]["env"] = json!([{"name": "A=B", "value": ""}]), "variable"),
         (

@@ -32,7 +32,7 @@ pub(crate) fn seen(attempts: &[(&[(&str, State)], bool)]) -> Observed {
         containers: containers.iter().map(container).collect(),
     };
     let attempts = (1..).zip(attempts.iter().map(attempt)).collect();
-    Observed { has_files: true, has_directory: true, has_keys: false, attempts }
+    Observed { has_files: true, has_keys: false, attempts }
 }
 
 fn steps(

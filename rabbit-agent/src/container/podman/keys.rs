@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use api::node_containers::NodeContainersKeys;
+use api::node_containers::NodeContainersSource;
 
 use super::{HostError, at};
 use crate::container::step::{KeyFiles, Keys};
@@ -15,7 +15,7 @@ use crate::container::step::{KeyFiles, Keys};
 /// The keys are there whole or not at all, and their user alone reads them.
 pub(super) fn write(directory: &Path, keys: &Keys) -> Result<(), HostError> {
     let Some(KeyFiles(files)) = &keys.files else {
-        let NodeContainersKeys { namespace, name } = keys.of.clone();
+        let NodeContainersSource { namespace, name } = keys.of.clone();
         return Err(HostError::NoKeys { namespace, name });
     };
     let new = directory.with_extension("new");
@@ -47,7 +47,7 @@ mod tests {
 
     fn keys(files: Option<KeyFiles>) -> Keys {
         let of =
-            NodeContainersKeys { namespace: "default".to_owned(), name: "w-1-a1-x".to_owned() };
+            NodeContainersSource { namespace: "default".to_owned(), name: "w-1-a1-x".to_owned() };
         let uid = "3f6c2d1e-8a47-4b0e-9d5b-6f1f0a7c9e21".parse().unwrap();
         Keys { uid, user: 1050, group: 1051, of, files }
     }

@@ -126,6 +126,9 @@ pub(super) fn on_rabbits(here: &str, there: &str) -> Vec<Case> {
     let storage = ("patch", "nnf.cray.hpe.com/nnfnodestorages", here, "work");
     let blocks = ("patch", "nnf.cray.hpe.com/nnfnodeblockstorages", here, "work");
     let names = ("patch", "nnf.cray.hpe.com/nnflustremgts", here, "names");
+    let packs = |place| ("patch", "warren.nnf.cray.hpe.com/nodecontainers", place, "packs");
+    let packed = |place| ("patch", "warren.nnf.cray.hpe.com/nodecontainers/status", place, "packs");
+    let is_packed = json!({"status": {"state": "Ready", "attempt": 0}});
     let node = |place, name| ("patch", NODES, place, name);
     let (cross, own) = (finalizer::NNF_NODE_STORAGE, finalizer::NNF_NODE_BLOCK_STORAGE);
     vec![
@@ -140,6 +143,10 @@ pub(super) fn on_rabbits(here: &str, there: &str) -> Vec<Case> {
             json!({"spec": {"claimList": [{"name": "x"}]}}),
             Some(WANTED),
         ),
+        case("hold packages", packs(here), finalizers(&[finalizer::NODE_CONTAINERS]), None),
+        case("report packages", packed(here), is_packed.clone(), None),
+        case("report packages elsewhere", packed(there), is_packed, Some(OWN)),
+        case("ask for packages", packs(here), json!({"spec": {"userID": 1}}), Some(WANTED)),
         case("ask for capacity", blocks, json!({"spec": {"allocations": []}}), Some(WANTED)),
         case(
             "say which pod speaks",

@@ -32,6 +32,15 @@ pub(super) fn nnf_node(name: &str, namespace: &str) -> Value {
     })
 }
 
+/// Packages that a rabbit is to have.
+fn node_containers(rabbit: &str) -> Value {
+    json!({
+        "apiVersion": "warren.nnf.cray.hpe.com/v1alpha1", "kind": "NodeContainers",
+        "metadata": {"name": "packs", "namespace": rabbit},
+        "spec": {"userID": 1001, "groupID": 1002, "hostname": rabbit},
+    })
+}
+
 pub(super) fn namespace(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 }
@@ -49,7 +58,7 @@ pub(super) fn objects() -> Vec<Value> {
         objects.extend([client_mount("free", node), held]);
     }
     for node in ["rabbit-1", "rabbit-2"] {
-        objects.extend([nnf_node("nnf-nlc", node), nnf_node("other", node)]);
+        objects.extend([nnf_node("nnf-nlc", node), nnf_node("other", node), node_containers(node)]);
         let mut names = lustre_mgt("names", node);
         names["metadata"]["finalizers"] = json!([finalizer::NNF_LUSTRE_MGT]);
         objects.push(names);

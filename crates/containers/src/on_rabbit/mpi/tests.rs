@@ -111,7 +111,10 @@ fn every_host_is_found_by_each_of_its_names() {
     with(
         |mpi| mpi["mpiSpec"]["runLauncherAsWorker"] = json!(true),
         |run| {
-            let files = &both(run)[2].spec.files;
+            let config_map = objects::config_map(run);
+            let named = both(run).map(|pod| pod.spec.files.unwrap().name);
+            assert!(named.iter().all(|name| Some(name) == config_map.metadata.name.as_ref()));
+            let files = config_map.data.unwrap();
             let expected = "127.0.0.1\tlocalhost\n\
             198.18.0.1\tw-launcher.w.default.svc.cluster.local w-launcher.w w-launcher\n\
             198.18.0.2\tw-worker-0.w.default.svc.cluster.local w-worker-0.w w-worker-0\n\

@@ -58,9 +58,10 @@ fn each_rabbit_is_told_what_it_runs_from_prerun_to_teardown() {
         site.towards("w", &lines(kind), "PreRun");
         let there = ["r/default-w-1", "s/default-w-1"];
         assert_eq!(site.names("NodeContainers"), there, "{kind}: {}", site.message("w"));
-        for kubernetes in ["Job", "Service", "ConfigMap"] {
+        for kubernetes in ["Job", "Service"] {
             assert!(site.names(kubernetes).is_empty(), "{kubernetes}");
         }
+        assert_eq!(site.names("ConfigMap"), ["default/w-1"], "all rabbits read the same files");
         assert!(!site.told("w").1, "{kind}: nothing is ready yet");
         site.agents_tell(&state("Ready"));
         assert!(site.is_ready("w", "PreRun"), "{kind}: {:?}", site.told("w"));
@@ -79,7 +80,9 @@ fn each_rabbit_is_told_what_it_runs_from_prerun_to_teardown() {
             site.settle();
             assert!(site.is_ready("w", state), "{kind}: {:?}", site.told("w"));
         }
-        assert!(site.names("NodeContainers").is_empty());
+        for kind in ["NodeContainers", "ConfigMap"] {
+            assert!(site.names(kind).is_empty(), "{kind}");
+        }
         site.remove("w");
     }
 }
