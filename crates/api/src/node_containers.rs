@@ -1,9 +1,8 @@
 //! `NodeContainers`: the containers of one directive on one rabbit whose agent runs them, where no Kubernetes does; or packages alone,
 //! which its agent fetches for containers that somebody runs there. Warren's own kind. Its object lies in the rabbit's namespace.
 //!
-//! The workflow engine writes the spec, in which nothing is left to be looked up; the rabbit's agent writes the status.
-
-use std::collections::BTreeMap;
+//! The workflow engine writes the spec; the rabbit's agent writes the status. Files and keys are in objects of their own: all rabbits of
+//! a run have the same.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;

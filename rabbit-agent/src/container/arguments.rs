@@ -34,7 +34,7 @@ pub(super) fn make_pod(pod: &Pod, addresses: &BTreeMap<String, IpAddr>) -> Vec<S
     words.flag("--label", format!("{ATTEMPT}={}", pod.number));
     words.flag("--hostname", pod.hostname.clone());
     words.flag("--share", namespaces.to_owned());
-    for hosts in &pod.hosts {
+    if let Some(hosts) = &pod.hosts {
         for rabbit in &hosts.rabbits {
             let own = (*rabbit == pod.hostname).then_some(IpAddr::from([127, 0, 0, 1]));
             let Some(address) = own.or_else(|| addresses.get(rabbit).copied()) else { continue };

@@ -81,7 +81,7 @@ impl Desired {
             return Err(ContainerError::Group(spec.group_id));
         }
         check("spec.hostname", &spec.hostname, is_label, A_LABEL)?;
-        for hosts in &spec.hosts {
+        if let Some(hosts) = &spec.hosts {
             for name in hosts.rabbits.iter().chain(&hosts.domains) {
                 check("spec.hosts", name, is_host, A_HOST)?;
             }

@@ -5,6 +5,7 @@ use std::{path::Path, time::Instant};
 use anyhow::{Context, bail};
 use api::{ClientMount, NnfPortManager, NodeContainers};
 use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::{
@@ -29,6 +30,7 @@ const SIDE_BY_SIDE: usize = 64;
 #[derive(Debug)]
 pub(super) struct Objects {
     mounts: Vec<DynamicObject>,
+    files: Vec<DynamicObject>,
     containers: Vec<DynamicObject>,
     ports: Vec<DynamicObject>,
 }
@@ -46,6 +48,7 @@ pub(super) struct Taken {
 pub(super) async fn collect(client: &Client) -> anyhow::Result<Objects> {
     Ok(Objects {
         mounts: listed::<ClientMount>(client).await?,
+        files: listed::<ConfigMap>(client).await?,
         containers: listed::<NodeContainers>(client).await?,
         ports: listed::<NnfPortManager>(client).await?,
     })
@@ -70,7 +73,7 @@ pub(super) async fn measured(
     let machine = Machine::new(client.clone(), rabbits, computes);
     machine.configure().await?;
     let nodes = machine.start();
-    let spaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(client.clone());
+    let spaces: Api<Namespace> = Api::all(client.clone());
     patiently(|| async {
         let there = spaces.list(&ListParams::default()).await?.items.len();
         anyhow::ensure!(there > rabbits * (computes + 1), "{there} namespaces");
@@ -83,16 +86,28 @@ pub(super) async fn measured(
     let is_mounted = |data: &Value| data["status"]["allReady"] == true;
     // As the engine does: ports first, then mounts, and containers where there is storage.
     with_status::<NnfPortManager>(&client, &objects.ports).await?;
+    created::<ConfigMap>(&client, &objects.files).await?;
     reported::<ClientMount>(&client, &objects.mounts, is_mounted).await?;
     reported::<NodeContainers>(&client, &objects.containers, is_ready).await?;
     let seconds = millis(begun.elapsed()) / 1000.0;
     let processor = processor(coordinator.pid()?)? - used;
     nodes.abort();
     coordinator.stop(PATIENCE)?;
-    let bytes =
-        objects.containers.iter().map(|one| serde_json::to_vec(&one.data).map(|one| one.len()));
+    let all = objects.files.iter().chain(&objects.containers);
+    let bytes = all.map(|one| serde_json::to_vec(&one.data).map(|one| one.len()));
     let bytes: usize = bytes.sum::<Result<_, _>>()?;
     Ok(Taken { seconds, processor, bytes: f64::from(u32::try_from(bytes)?) })
+}
+
+async fn created<K: Resource<DynamicType = ()>>(
+    client: &Client,
+    objects: &[DynamicObject],
+) -> anyhow::Result<()> {
+    each::<K>(client, objects, async |api, object| {
+        api.create(&PostParams::default(), &new(object)).await?;
+        Ok(())
+    })
+    .await
 }
 
 /// Creates objects, and writes the status that they had.
@@ -120,10 +135,7 @@ async fn reported<K: Resource<DynamicType = ()>>(
     let version = all.list(&ListParams::default()).await?.metadata.resource_version;
     let all_of_them = WatchParams::default().timeout(290);
     let mut events = all.watch(&all_of_them, &version.context("a version")?).await?.boxed();
-    let create = each::<K>(client, objects, async |api, object| {
-        api.create(&PostParams::default(), &new(object)).await?;
-        Ok(())
-    });
+    let create = created::<K>(client, objects);
     let seen = async {
         let mut open = objects.len();
         while open > 0 {
