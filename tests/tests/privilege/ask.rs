@@ -6,9 +6,10 @@ use kube::{Client, client::Body};
 use serde_json::{Value, json};
 
 /// The groups that requests are made in, with their versions.
-const VERSIONS: [(&str, &str); 8] = [
+const VERSIONS: [(&str, &str); 9] = [
     (api::names::DWS_GROUP, "v1alpha7"),
     (api::names::NNF_GROUP, "v1alpha11"),
+    ("warren.nnf.cray.hpe.com", "v1alpha1"),
     ("apps", "v1"),
     ("coordination.k8s.io", "v1"),
     ("events.k8s.io", "v1"),
