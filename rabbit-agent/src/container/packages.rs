@@ -15,8 +15,8 @@ use packages::{Packages, Progress};
 use super::{
     desired::{Desired, uid_of},
     phase::{Record, due},
-    reconcile::{failure, refused, set},
-    report::{begun, later, record, unprepared},
+    reconcile::{failure, set, set_message, taken_up},
+    report::{later, record, unprepared},
 };
 use crate::pass::{Context, Pass};
 
@@ -30,17 +30,9 @@ pub async fn reconcile(
     if object.metadata.deletion_timestamp.is_some() {
         return remove(context, packages, object, pass).await;
     }
-    let desired = match Desired::of(object, &context.site.roots) {
-        Ok(desired) => desired,
-        Err(error) => {
-            let failure = Failure::input(chain(&error));
-            return pass.refuse(context, object, &failure, refused).await;
-        }
+    let Some((desired, object)) = taken_up(context, object, pass).await? else {
+        return Ok(());
     };
-    let mut object = pass.with_finalizer(context, object, finalizer::NODE_CONTAINERS).await?;
-    if object.status.as_ref().is_none_or(|status| status.start_time.is_none()) {
-        object = set(context, &object, begun(Timestamp::now()), pass).await?;
-    }
     let recorded = record(&object, Timestamp::now());
     let uid = desired.uid.into();
     if recorded.end.is_some() {
@@ -110,8 +102,7 @@ async fn remove(
         Ok(()) => pass.without_finalizer(context, object, finalizer::NODE_CONTAINERS).await,
         Err(message) => {
             pass.failed(object, &failure(message.clone()));
-            let status = object.status.clone().unwrap_or_default();
-            set(context, object, NodeContainersStatus { message, ..status }, pass).await.map(drop)
+            set_message(context, object, message, pass).await
         }
     }
 }

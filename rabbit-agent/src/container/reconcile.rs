@@ -50,17 +50,9 @@ pub async fn reconcile(
     if object.metadata.deletion_timestamp.is_some() {
         return remove(context, host, object, pass).await;
     }
-    let mut desired = match Desired::of(object, &context.site.roots) {
-        Ok(desired) => desired,
-        Err(error) => {
-            let failure = Failure::input(chain(&error));
-            return pass.refuse(context, object, &failure, refused).await;
-        }
+    let Some((mut desired, mut object)) = taken_up(context, object, pass).await? else {
+        return Ok(());
     };
-    let mut object = pass.with_finalizer(context, object, finalizer::NODE_CONTAINERS).await?;
-    if object.status.as_ref().is_none_or(|status| status.start_time.is_none()) {
-        object = set(context, &object, begun(Timestamp::now()), pass).await?;
-    }
     loop {
         let recorded = record(&object, Timestamp::now());
         if recorded.end == Some(NodeContainersState::Unprepared) {
@@ -84,15 +76,15 @@ pub async fn reconcile(
         }
         let waits = waits(view, packages).or(lacked.err());
         let converged = converge(host, &desired, &recorded, waits.is_none(), seen).await;
-        let Some(observed) = told(&converged, pass, &object) else {
-            let status = object.status.clone().unwrap_or_default();
-            let message = converged.trouble.unwrap_or_default();
-            return set(context, &object, NodeContainersStatus { message, ..status }, pass)
-                .await
-                .map(drop);
+        if let Some(trouble) = &converged.trouble {
+            pass.failed(&object, &failure(trouble.clone()));
+        }
+        let Some(observed) = converged.observed else {
+            return set_message(context, &object, converged.trouble.unwrap_or_default(), pass)
+                .await;
         };
         let now = Timestamp::now();
-        let trouble = converged.trouble.clone().or(waits);
+        let trouble = converged.trouble.or(waits);
         let status = report(&desired, &observed, &recorded, trouble.as_deref(), now);
         let is_news = status.deadline_exceeded != recorded.is_late;
         object = set(context, &object, status, pass).await?;
@@ -102,6 +94,27 @@ pub async fn reconcile(
             return Ok(());
         }
     }
+}
+
+/// What an object asks for, once its finalizer and the moment from which its deadlines count are stored; `None` where no agent can
+/// carry it out, which is reported.
+pub(super) async fn taken_up(
+    context: &Context,
+    object: &NodeContainers,
+    pass: &mut Pass,
+) -> Result<Option<(Desired, NodeContainers)>, WriteError> {
+    let desired = match Desired::of(object, &context.site.roots) {
+        Ok(desired) => desired,
+        Err(error) => {
+            let failure = Failure::input(chain(&error));
+            return pass.refuse(context, object, &failure, refused).await.map(|()| None);
+        }
+    };
+    let mut object = pass.with_finalizer(context, object, finalizer::NODE_CONTAINERS).await?;
+    if object.status.as_ref().is_none_or(|status| status.start_time.is_none()) {
+        object = set(context, &object, begun(Timestamp::now()), pass).await?;
+    }
+    Ok(Some((desired, object)))
 }
 
 /// What keeps containers from being started.
@@ -196,14 +209,6 @@ fn apply_all(host: &dyn Host, steps: &[super::step::Step]) -> Result<(), HostErr
     Ok(())
 }
 
-/// Takes in what failed, and returns what was seen.
-fn told(converged: &Converged, pass: &mut Pass, object: &NodeContainers) -> Option<Observed> {
-    if let Some(trouble) = &converged.trouble {
-        pass.failed(object, &failure(trouble.clone()));
-    }
-    converged.observed.clone()
-}
-
 /// What the node did not do it may do later: fetch an image, open a port.
 pub(super) fn failure(trouble: String) -> Failure {
     Failure { retry: Retry::Later, ..Failure::waiting(trouble) }
@@ -238,12 +243,19 @@ async fn remove(
         Ok(()) => pass.without_finalizer(context, object, finalizer::NODE_CONTAINERS).await,
         Err(why) => {
             pass.failed(object, &failure(why.clone()));
-            let status = object.status.clone().unwrap_or_default();
-            set(context, object, NodeContainersStatus { message: why, ..status }, pass)
-                .await
-                .map(drop)
+            set_message(context, object, why, pass).await
         }
     }
+}
+
+pub(super) async fn set_message(
+    context: &Context,
+    object: &NodeContainers,
+    message: String,
+    pass: &mut Pass,
+) -> Result<(), WriteError> {
+    let status = object.status.clone().unwrap_or_default();
+    set(context, object, NodeContainersStatus { message, ..status }, pass).await.map(drop)
 }
 
 pub(super) async fn set(
@@ -261,7 +273,7 @@ pub(super) async fn set(
     Ok(stored)
 }
 
-pub(super) fn refused(object: &NodeContainers, error: ResourceError) -> NodeContainersStatus {
+fn refused(object: &NodeContainers, error: ResourceError) -> NodeContainersStatus {
     let status = object.status.clone().unwrap_or_default();
     NodeContainersStatus { error: Some(error), ..status }
 }

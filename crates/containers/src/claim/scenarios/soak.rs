@@ -123,7 +123,7 @@ impl Soak {
             Err(Refused::Conflict) => self.refused.conflicts += 1,
             Err(Refused::By(_)) => self.refused.by_rules += 1,
             Err(Refused::Away) => {
-                self.refused.lost_answers += usize::from(self.server.loses_answers)
+                self.refused.lost_answers += usize::from(self.server.loses_answers);
             }
             Ok(step) => {
                 // A command may arrive twice, the second time late.
@@ -178,7 +178,8 @@ impl Soak {
 
     /// To its end, and until nothing of it is left.
     fn lives(&mut self, seed: u64) {
-        let cancelled = if seed % 4 == 0 { self.draw.below(3_000) as u64 } else { PATIENCE };
+        let cancelled =
+            if seed.is_multiple_of(4) { self.draw.below(3_000) as u64 } else { PATIENCE };
         for now in 1..PATIENCE {
             let is_over = self.server.run().status.is_some_and(|one| one.phase.is_final());
             if self.server.run().spec.priority > 0 && (is_over || now > cancelled) {
