@@ -72,12 +72,18 @@ impl WorkloadsService {
         Self { client, hub, managers, rules, stop }
     }
 
-    fn job(&self, peer: &Peer, id: Option<JobId>) -> Result<Job, Status> {
-        let caller = Caller::of(peer, &self.managers)?;
-        let (id, name) = request::job(id)?;
+    /// The job that a request is about, if its caller may speak for it, and the rest of the request.
+    fn called<T>(
+        &self,
+        request: Request<T>,
+        id: impl FnOnce(&mut T) -> Option<JobId>,
+    ) -> Result<(Job, T), Status> {
+        let caller = Caller::of(&Peer::of(&request)?, &self.managers)?;
+        let mut request = request.into_inner();
+        let (id, name) = request::job(id(&mut request))?;
         let flow = Flow::new(self.client.clone(), NAMESPACE, &name);
         let (client, hub, stop) = (self.client.clone(), self.hub.clone(), self.stop.clone());
-        Ok(Job { client, hub, stop, flow, id, caller })
+        Ok((Job { client, hub, stop, flow, id, caller }, request))
     }
 }
 
@@ -130,7 +136,7 @@ impl Job {
 
     async fn tear_down(&self, hurry: bool, limit: Limit) -> Answer {
         let Some(mut workflow) = self.find().await? else {
-            return Ok(Response::new(answer::gone(&self.id)));
+            return Ok(Response::new(answer::unknown(&self.id)));
         };
         if hurry {
             workflow = self.hurry(workflow).await?;
@@ -144,11 +150,11 @@ impl Job {
                 removed.0
             }
             // Somebody else deleted it.
-            Ending::TearingDown => return Ok(Response::new(answer::gone(&self.id))),
+            Ending::TearingDown => return Ok(Response::new(answer::unknown(&self.id))),
             _ => workflow,
         };
         if matches!(ending, Ending::Done) {
-            return Ok(Response::new(answer::gone(&self.id)));
+            return Ok(Response::new(answer::unknown(&self.id)));
         }
         self.answer(&workflow, &ending).await.map(Response::new)
     }
@@ -187,9 +193,7 @@ impl Workloads for WorkloadsService {
     }
 
     async fn create(&self, request: Request<CreateRequest>) -> Answer {
-        let peer = Peer::of(&request)?;
-        let request = request.into_inner();
-        let job = self.job(&peer, request.job)?;
+        let (job, request) = self.called(request, |request| request.job.take())?;
         let owner = job.caller.owner(request.user_id, request.group_id)?;
         let directives = request::directives(&request.directives)?;
         let limit = request::limit(request.patience)?;
@@ -202,9 +206,7 @@ impl Workloads for WorkloadsService {
     }
 
     async fn setup(&self, request: Request<SetupRequest>) -> Answer {
-        let peer = Peer::of(&request)?;
-        let request = request.into_inner();
-        let job = self.job(&peer, request.job)?;
+        let (job, request) = self.called(request, |request| request.job.take())?;
         let nodes = request::nodes(request.nodes)?;
         let limit = request::limit(request.patience)?;
         job.check_nodes(&job.get().await?, &nodes).await?;
@@ -212,9 +214,7 @@ impl Workloads for WorkloadsService {
     }
 
     async fn start(&self, request: Request<StartRequest>) -> Answer {
-        let peer = Peer::of(&request)?;
-        let request = request.into_inner();
-        let job = self.job(&peer, request.job)?;
+        let (job, request) = self.called(request, |request| request.job.take())?;
         let limit = request::limit(request.patience)?;
         job.check_after(&WorkflowState::Setup, "Setup").await?;
         if request.only_asked {
@@ -225,9 +225,7 @@ impl Workloads for WorkloadsService {
     }
 
     async fn post_run(&self, request: Request<PostRunRequest>) -> Answer {
-        let peer = Peer::of(&request)?;
-        let request = request.into_inner();
-        let job = self.job(&peer, request.job)?;
+        let (job, request) = self.called(request, |request| request.job.take())?;
         let limit = request::limit(request.patience)?;
         job.check_after(&WorkflowState::PreRun, "Start").await?;
         job.check_mounted().await?;
@@ -237,27 +235,22 @@ impl Workloads for WorkloadsService {
     }
 
     async fn teardown(&self, request: Request<TeardownRequest>) -> Answer {
-        let peer = Peer::of(&request)?;
-        let request = request.into_inner();
-        let job = self.job(&peer, request.job)?;
+        let (job, request) = self.called(request, |request| request.job.take())?;
         job.tear_down(request.hurry, request::limit(request.patience)?).await
     }
 
     async fn abort(&self, request: Request<AbortRequest>) -> Answer {
-        let peer = Peer::of(&request)?;
-        let request = request.into_inner();
-        let job = self.job(&peer, request.job)?;
+        let (job, request) = self.called(request, |request| request.job.take())?;
         let reason = request::reason(&request.reason);
         let Some(workflow) = job.find().await? else {
-            return Ok(Response::new(answer::gone(&job.id)));
+            return Ok(Response::new(answer::unknown(&job.id)));
         };
         let workflow = job.abort(workflow, &reason).await?;
         job.answer(&workflow, &Ending::Done).await.map(Response::new)
     }
 
     async fn status(&self, request: Request<WorkloadRequest>) -> Answer {
-        let peer = Peer::of(&request)?;
-        let job = self.job(&peer, request.into_inner().job)?;
+        let (job, _) = self.called(request, |request| request.job.take())?;
         let workflow = job.get().await?;
         let ending = answer::at_rest(&workflow, Timestamp::now());
         job.answer(&workflow, &ending).await.map(Response::new)
@@ -267,8 +260,7 @@ impl Workloads for WorkloadsService {
         &self,
         request: Request<WorkloadRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
-        let peer = Peer::of(&request)?;
-        let job = self.job(&peer, request.into_inner().job)?;
+        let (job, _) = self.called(request, |request| request.job.take())?;
         job.get().await?;
         Ok(Response::new(watch::watching(job)))
     }

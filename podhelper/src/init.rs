@@ -33,7 +33,7 @@ pub(crate) async fn run() -> io::Result<u8> {
         .arg("--is-child")
         .spawn()?;
     let child = Pid::from_raw(child.id().cast_signed());
-    let (mut is_told, mut done) = (false, None);
+    let (mut is_signalled, mut done) = (false, None);
     loop {
         done = reaped(child)?.or(done);
         if let Some(code) = done {
@@ -42,22 +42,22 @@ pub(crate) async fn run() -> io::Result<u8> {
                 return Ok(code);
             }
             // Without a worker nobody starts or ends ranks any more.
-            if !is_told {
+            if !is_signalled {
                 signal_all(&left, Signal::SIGKILL);
             }
         }
-        let told = tokio::select! {
+        let received = tokio::select! {
             _ = ended.recv() => continue,
             _ = terminate.recv() => Signal::SIGTERM,
             _ = interrupt.recv() => Signal::SIGINT,
         };
-        is_told = true;
-        tell(child, told)?;
+        is_signalled = true;
+        pass_on(child, received)?;
     }
 }
 
 /// Hands a signal on: first to the worker, which then starts nothing more, and to everybody else.
-fn tell(worker: Pid, what: Signal) -> io::Result<()> {
+fn pass_on(worker: Pid, what: Signal) -> io::Result<()> {
     signal_all(&[worker], what);
     let mut others = beneath(getpid())?;
     others.retain(|process| *process != worker);
@@ -76,13 +76,13 @@ fn signal_all(processes: &[Pid], what: Signal) {
 fn reaped(child: Pid) -> io::Result<Option<u8>> {
     let mut own = None;
     loop {
-        let told = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+        let status = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
             Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD) => return Ok(own),
             Err(errno) => return Err(errno.into()),
-            Ok(told) => told,
+            Ok(status) => status,
         };
-        if told.pid() == Some(child) {
-            own = match told {
+        if status.pid() == Some(child) {
+            own = match status {
                 WaitStatus::Exited(_, code) => Some(code.to_le_bytes()[0]),
                 WaitStatus::Signaled(_, signal, _) => {
                     Some(code(process::ExitStatus::from_raw(signal as i32)))

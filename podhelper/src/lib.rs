@@ -44,14 +44,14 @@ pub fn main() -> ExitCode {
         // An agent has ssh's options, which are no flags of ours.
         match rsh::Rsh::of(words) {
             Ok(rsh) => Verb::Rsh(rsh),
-            Err(error) => return told(&error),
+            Err(error) => return report(&error),
         }
     } else {
         Args::parse().verb
     };
     match run(verb) {
         Ok(code) => code,
-        Err(error) => told(&*error),
+        Err(error) => report(&*error),
     }
 }
 
@@ -72,7 +72,7 @@ fn run(verb: Verb) -> Result<ExitCode, Box<dyn std::error::Error>> {
 }
 
 #[expect(clippy::print_stderr, reason = "the pod's log is where people look for it")]
-fn told(error: &dyn std::error::Error) -> ExitCode {
+fn report(error: &dyn std::error::Error) -> ExitCode {
     eprintln!("podhelper: {}", causes::chain(error));
     ExitCode::FAILURE
 }

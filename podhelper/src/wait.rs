@@ -30,7 +30,7 @@ pub(crate) enum WaitError {
     Read { path: PathBuf, source: io::Error },
     #[error("{} names no worker", .0.display())]
     NoWorkers(PathBuf),
-    #[error("after {seconds} seconds {} of {of} workers do not answer: {}{}", missing.len(), told(missing), mended(domain.as_deref()))]
+    #[error("after {seconds} seconds {} of {of} workers do not answer: {}{}", missing.len(), describe(missing), mended(domain.as_deref()))]
     Missing {
         seconds: u64,
         of: usize,
@@ -83,7 +83,7 @@ async fn answered(connector: &Connector, host: &str, end: Instant) -> Result<(),
 }
 
 /// Their short names as a list of hosts, and what is wrong with the first.
-fn told(missing: &BTreeMap<String, String>) -> String {
+fn describe(missing: &BTreeMap<String, String>) -> String {
     let mut short: Vec<&str> = missing.keys().map(|host| short(host)).collect();
     hostlist::sort(&mut short);
     let all = hostlist::compress(&short);
@@ -132,13 +132,13 @@ mod tests {
             (&[0, 1, 2], "w-worker-[0-2]; w-worker-0: why 0"),
         ];
         for (workers, expected) in cases {
-            assert_eq!(told(&missing(workers.iter().copied())), expected);
+            assert_eq!(describe(&missing(workers.iter().copied())), expected);
         }
     }
 
     #[test]
     fn what_is_told_of_many_fits_a_pod_s_last_words() {
-        let text = told(&missing((0..1400).step_by(2)));
+        let text = describe(&missing((0..1400).step_by(2)));
         assert!(text.starts_with("w-worker-[0,2,4,6,"), "{text}");
         assert!(text.ends_with(" and others; w-worker-0: why 0"), "{text}");
         assert!(text.len() < LONGEST + 50, "{}", text.len());

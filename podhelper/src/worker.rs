@@ -68,7 +68,7 @@ pub(crate) async fn run(place: &Place) -> Result<u8, WorkerError> {
                 let (acceptor, ending) = (acceptor.clone(), ending.clone());
                 sessions.spawn(async move { session(tcp, unproved, acceptor, ending).await });
             }
-            Some(done) = sessions.join_next() => told(done),
+            Some(done) = sessions.join_next() => log_end(done),
             _ = terminate.recv() => break,
         }
     }
@@ -77,13 +77,13 @@ pub(crate) async fn run(place: &Place) -> Result<u8, WorkerError> {
     drop(listener);
     let _ = end.send(true);
     while let Some(done) = sessions.join_next().await {
-        told(done);
+        log_end(done);
     }
     Ok(TERMINATED)
 }
 
 /// Logs how a connection ended that did not end well.
-fn told(done: Result<io::Result<()>, tokio::task::JoinError>) {
+fn log_end(done: Result<io::Result<()>, tokio::task::JoinError>) {
     match done {
         Ok(Ok(())) => {}
         Ok(Err(error)) => log(&format!("a connection ended: {error}")),

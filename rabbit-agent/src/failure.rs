@@ -65,9 +65,9 @@ pub fn no_room(index: usize, error: &ConvergeError) -> Failure {
 /// An allocation that goes on without some of its namespaces, if any are missing; a drive that comes back is seen in the next
 /// try.
 pub fn degraded(missing: &[Missing]) -> Option<Failure> {
-    let told: Vec<_> = missing.iter().map(ToString::to_string).collect();
-    let text = format!("degraded: {}", told.join("; "));
-    (!told.is_empty()).then(|| Failure { retry: Retry::Later, ..Failure::waiting(text) })
+    let missing: Vec<_> = missing.iter().map(ToString::to_string).collect();
+    let text = format!("degraded: {}", missing.join("; "));
+    (!missing.is_empty()).then(|| Failure { retry: Retry::Later, ..Failure::waiting(text) })
 }
 
 /// Many failures as one: as severe as the worst, as patient as the first to try again, and naming what each is of.
@@ -76,7 +76,7 @@ pub fn combined(failures: &[(String, Failure)]) -> Option<Failure> {
     let (_, worst) = failures.iter().max_by_key(|(_, failure)| rank(&failure.severity))?;
     let retry = failures.iter().map(|(_, failure)| failure.retry).min()?;
     let internal = failures.iter().any(|(_, failure)| failure.error_type == ErrorType::Internal);
-    let told = |text: fn(&Failure) -> &str| {
+    let joined = |text: fn(&Failure) -> &str| {
         let parts: Vec<_> =
             failures.iter().map(|(of, failure)| format!("{of}: {}", text(failure))).collect();
         parts.join("; ")
@@ -86,8 +86,8 @@ pub fn combined(failures: &[(String, Failure)]) -> Option<Failure> {
     Some(Failure {
         error_type: if internal { ErrorType::Internal } else { worst.error_type.clone() },
         severity: worst.severity.clone(),
-        user: told(|failure| &failure.user),
-        debug: told(|failure| &failure.debug),
+        user: joined(|failure| &failure.user),
+        debug: joined(|failure| &failure.debug),
         retry,
         holders,
     })

@@ -150,7 +150,7 @@ pub struct Pass {
     pub progress: Option<Vec<Progress>>,
     pub wakes: Vec<Key>,
     /// Earlier versions of the ClientMount of which nothing is left on the node.
-    pub gone: Vec<ClientMount>,
+    pub unmounted_versions: Vec<ClientMount>,
     /// Whether mounts of a ClientMount may be left whose mount points are unknown.
     pub may_leave_mounts: bool,
     /// NQNs of the drives that can be used, if the pass made an inventory of all drives.
@@ -172,7 +172,7 @@ impl Default for Pass {
             conflict: None,
             progress: None,
             wakes: Vec::new(),
-            gone: Vec::new(),
+            unmounted_versions: Vec::new(),
             may_leave_mounts: false,
             drives: None,
             mounted: None,

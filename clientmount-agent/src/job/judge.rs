@@ -207,9 +207,9 @@ fn unmounted(state: &JobState, evidence: &Evidence<'_>) -> Judgement {
     if let Some(open) = first_open(&state.mounts, |one| mount::unmounted(one, evidence)) {
         return open;
     }
-    let gone =
+    let deleted =
         evidence.seen.iter().filter(|(uid, _)| state.mounts.iter().all(|mount| mount.uid != *uid));
-    for (_, seen) in gone {
+    for (_, seen) in deleted {
         let name = format!("ClientMount {}, which is deleted", seen.received.name);
         match &seen.outcome {
             Some(outcome) if outcome.done() => {}

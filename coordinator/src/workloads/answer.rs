@@ -47,7 +47,7 @@ pub(super) fn difference(known: &Workflow, wanted: &Workflow) -> Option<&'static
 }
 
 /// The answer about a job that has no Workflow.
-pub(super) fn gone(id: &JobId) -> Workload {
+pub(super) fn unknown(id: &JobId) -> Workload {
     Workload { job: Some(id.clone()), ..Workload::default() }
 }
 

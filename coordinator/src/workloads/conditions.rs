@@ -80,8 +80,14 @@ fn reports(objects: &Objects) -> BTreeMap<String, NodeReport> {
         let object = member.object.clone();
         let read = match member.kind.as_str() {
             "ClientMount" => object.try_parse().map(|mount| one.mount(&mount)),
-            "NnfNodeStorage" => object.try_parse().map(|made| one.file_systems(&made)),
-            _ => object.try_parse().map(|made| one.blocks(&made)),
+            "NnfNodeStorage" => object.try_parse().map(|storage: NnfNodeStorage| {
+                let status = storage.status.unwrap_or_default();
+                one.note(status.ready, status.error.as_ref(), "its file systems are not made")
+            }),
+            _ => object.try_parse().map(|storage: NnfNodeBlockStorage| {
+                let status = storage.status.unwrap_or_default();
+                one.note(status.ready, status.error.as_ref(), "its namespaces are not made")
+            }),
         };
         let is_ready = read.unwrap_or_else(|_| {
             one.mounted = true;
@@ -148,18 +154,6 @@ impl NodeReport {
         let error = status.and_then(|status| status.error.as_ref());
         let what = if *wanted == MountState::Mounted { "not mounted" } else { "not unmounted" };
         self.note(is_there, error, what)
-    }
-
-    fn file_systems(&mut self, made: &NnfNodeStorage) -> bool {
-        let status = made.status.as_ref();
-        let error = status.and_then(|status| status.error.as_ref());
-        self.note(status.is_some_and(|status| status.ready), error, "its file systems are not made")
-    }
-
-    fn blocks(&mut self, made: &NnfNodeBlockStorage) -> bool {
-        let status = made.status.as_ref();
-        let error = status.and_then(|status| status.error.as_ref());
-        self.note(status.is_some_and(|status| status.ready), error, "its namespaces are not made")
     }
 
     /// Takes in the status of an object; returns whether the object is ready.

@@ -75,8 +75,9 @@ impl Tolerance {
     ) -> Result<Self, String> {
         let state = stuck_in(workflow)?;
         let mut after = self.clone();
-        let gone = self.lost.iter().filter_map(|one| rabbit_of.get(&one.node)).map(String::as_str);
-        let lost = lost(state, nodes, rabbit_of, gone.collect())?.into_iter();
+        let rabbits =
+            self.lost.iter().filter_map(|one| rabbit_of.get(&one.node)).map(String::as_str);
+        let lost = lost(state, nodes, rabbit_of, rabbits.collect())?.into_iter();
         // A coordinator may have written the loss before, and ended before the state was forced.
         after.lost.extend(lost.filter(|one| !self.lost.iter().any(|old| old.node == one.node)));
         let names: Vec<&str> = after.lost.iter().map(|one| one.node.as_str()).collect();
@@ -125,12 +126,12 @@ pub(super) fn command(line: &str) -> Option<Command> {
 }
 
 /// The computes that are not ready, each with the evidence against it or against its rabbit. An error names a node that is
-/// not ready without such evidence; `gone` are rabbits whose computes were lost before.
+/// not ready without such evidence; `lost_before` are rabbits whose computes were lost before.
 fn lost(
     state: &WorkflowState,
     nodes: &[NodeCondition],
     rabbit_of: &BTreeMap<String, String>,
-    gone: BTreeSet<&str>,
+    lost_before: BTreeSet<&str>,
 ) -> Result<Vec<Lost>, String> {
     let is_bad =
         |one: &NodeCondition| matches!(one.condition(), Condition::Faulty | Condition::Down);
@@ -140,7 +141,7 @@ fn lost(
     let rabbits: BTreeMap<&str, &NodeCondition> =
         rabbits.map(|one| (one.node.as_str(), one)).collect();
     let mut lost = Vec::new();
-    let mut explained = gone;
+    let mut explained = lost_before;
     for compute in &computes {
         let rabbit = rabbit_of.get(&compute.node);
         let rabbit = rabbit.and_then(|rabbit| rabbits.get(rabbit.as_str()).copied());

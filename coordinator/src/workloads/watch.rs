@@ -25,7 +25,7 @@ pub(super) fn watching(job: Job) -> Watching {
     let (send, receive) = mpsc::channel(AHEAD);
     tokio::spawn(async move {
         let ended = tokio::select! {
-            ended = tell(&job, &send) => ended,
+            ended = send_answers(&job, &send) => ended,
             status = job.stopped() => Err(status),
             () = send.closed() => Ok(()),
         };
@@ -37,7 +37,10 @@ pub(super) fn watching(job: Job) -> Watching {
     Box::pin(ReceiverStream::new(receive))
 }
 
-async fn tell(job: &Job, send: &mpsc::Sender<Result<Workload, Status>>) -> Result<(), Status> {
+async fn send_answers(
+    job: &Job,
+    send: &mpsc::Sender<Result<Workload, Status>>,
+) -> Result<(), Status> {
     let mut events = std::pin::pin!(job.flow.events());
     let mut known = None;
     let mut sent = None;

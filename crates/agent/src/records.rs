@@ -60,12 +60,12 @@ impl MountRecords {
         &self.found
     }
 
-    /// Takes mounts that are gone out of an object's record.
+    /// Takes what is unmounted out of an object's record.
     ///
     /// # Errors
     /// As for [`MountRecords::keep`].
-    pub fn forget(&self, uid: &str, gone: &[ClientMount]) -> Result<(), RecordError> {
-        let mounts: Vec<_> = gone.iter().flat_map(|version| &version.spec.mounts).collect();
+    pub fn forget(&self, uid: &str, unmounted: &[ClientMount]) -> Result<(), RecordError> {
+        let mounts: Vec<_> = unmounted.iter().flat_map(|version| &version.spec.mounts).collect();
         if mounts.is_empty() {
             return Ok(());
         }

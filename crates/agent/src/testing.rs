@@ -191,13 +191,13 @@ fn allocate(rabbit: &Arc<FakeHost>, index: u32) -> NamespaceId {
     let wanted = Allocation::new(id, 1 << 20, Spread::ONE, access);
     let desired = Desired::Allocated(wanted);
     let observed = converger.converge(&desired).unwrap().observed;
-    let made = observed
+    let namespace = observed
         .namespaces
         .into_iter()
         .find(|namespace| namespace.owner == NamespaceOwner::Ours(id))
         .unwrap();
-    rabbit.plant_signature(&made.id, Signature::Ours(file_system(index)));
-    made.id
+    rabbit.plant_signature(&namespace.id, Signature::Ours(file_system(index)));
+    namespace.id
 }
 
 fn file_system(index: u32) -> FileSystemId {

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use kube::{Error as ApiError, runtime::watcher};
+use kube::Error as ApiError;
 
 /// The API's message with code and reason, or why there was no answer.
 #[must_use]
@@ -14,21 +14,6 @@ pub fn plain(error: &ApiError) -> String {
         ApiError::Service(cause) => innermost(&**cause).to_string(),
         ApiError::ReadEvents(cause) => format!("the connection broke: {}", innermost(cause)),
         _ => error.to_string(),
-    }
-}
-
-/// The same for a watch.
-#[must_use]
-pub fn plain_watch(error: &watcher::Error) -> String {
-    match error {
-        watcher::Error::InitialListFailed(cause) => format!("list: {}", plain(cause)),
-        watcher::Error::WatchStartFailed(cause) | watcher::Error::WatchFailed(cause) => {
-            plain(cause)
-        }
-        watcher::Error::WatchError(status) => {
-            format!("{} ({} {})", status.message, status.code, status.reason)
-        }
-        watcher::Error::NoResourceVersion => error.to_string(),
     }
 }
 
@@ -57,8 +42,6 @@ mod tests {
         };
         let error = ApiError::Api(Box::new(status));
         assert_eq!(plain(&error), "no (403 Forbidden)");
-        let error = watcher::Error::InitialListFailed(error);
-        assert_eq!(plain_watch(&error), "list: no (403 Forbidden)");
     }
 
     #[test]

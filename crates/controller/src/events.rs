@@ -52,7 +52,7 @@ impl Events {
     }
 
     /// Queues notes of an object, without waiting.
-    pub fn tell<K: Object>(&self, object: &K, notes: impl IntoIterator<Item = Note>) {
+    pub fn queue<K: Object>(&self, object: &K, notes: impl IntoIterator<Item = Note>) {
         for note in notes {
             if !note.is_warning {
                 log::info!("{}", line(object, &note));

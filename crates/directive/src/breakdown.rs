@@ -4,7 +4,7 @@ mod sets;
 
 use thiserror::Error;
 
-use crate::capacity::{CapacityError, LUSTRE_LEAST};
+use crate::capacity::CapacityError;
 pub use sets::{of_jobdw, of_persistent};
 
 /// Allocations of one kind.
@@ -121,12 +121,6 @@ pub fn access(label: Label, colocate_computes: bool) -> Vec<Access> {
         }
         Label::Mgt | Label::Mdt | Label::MgtMdt | Label::Ost => vec![mandatory(Way::Network)],
     }
-}
-
-/// The bytes of an allocation of Lustre: no target formats with less than [`LUSTRE_LEAST`].
-#[must_use]
-pub fn lustre_size(bytes: u64) -> u64 {
-    bytes.max(LUSTRE_LEAST)
 }
 
 impl Label {

@@ -34,9 +34,9 @@ pub(crate) fn forget_old(
 
 /// When an event last happened, in unix time.
 fn last_seen(event: &Object) -> i64 {
-    let told = ["/series/lastObservedTime", "/lastTimestamp", "/eventTime"];
+    let pointers = ["/series/lastObservedTime", "/lastTimestamp", "/eventTime"];
     let body = Value::Object(event.body.clone());
-    let times = told
+    let times = pointers
         .iter()
         .filter_map(|pointer| body.pointer(pointer)?.as_str()?.parse::<jiff::Timestamp>().ok());
     let created = event.meta.creation_timestamp.iter().map(|time| time.0.as_second());

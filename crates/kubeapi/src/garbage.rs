@@ -29,11 +29,11 @@ pub(crate) fn settle(batch: &mut Batch<'_>, mut index: usize) -> Result<(), Stat
     Ok(())
 }
 
-fn after_end(batch: &mut Batch<'_>, key: &Key, gone: &Stored) -> Result<(), Status> {
-    for dependent in batch.dependents(&gone.uid) {
+fn after_end(batch: &mut Batch<'_>, key: &Key, ended: &Stored) -> Result<(), Status> {
+    for dependent in batch.dependents(&ended.uid) {
         collect(batch, &dependent)?;
     }
-    release_owners(batch, key, &gone.owners)?;
+    release_owners(batch, key, &ended.owners)?;
     if !key.namespace.is_empty() {
         finish_namespace(batch, &key.namespace)?;
     }
@@ -109,7 +109,7 @@ fn collect(batch: &mut Batch<'_>, key: &Key) -> Result<(), Status> {
     if gone.is_empty() {
         return Ok(());
     }
-    drop_owners(batch, key, |uid| gone.iter().any(|gone| gone == uid))
+    drop_owners(batch, key, |uid| gone.iter().any(|owner| owner == uid))
 }
 
 /// Whether an object that an owner waits for should wait for its own dependents; not where they wait for each other.
@@ -184,12 +184,12 @@ fn orphan(batch: &mut Batch<'_>, key: &Key, object: &Object) -> Result<(), Statu
 fn drop_owners(
     batch: &mut Batch<'_>,
     key: &Key,
-    gone: impl Fn(&str) -> bool,
+    is_dropped: impl Fn(&str) -> bool,
 ) -> Result<(), Status> {
     let Some(stored) = batch.get(key) else { return Ok(()) };
     let mut object = stored.decode()?;
     if let Some(owners) = &mut object.meta.owner_references {
-        owners.retain(|owner| !gone(&owner.uid));
+        owners.retain(|owner| !is_dropped(&owner.uid));
         if owners.is_empty() {
             object.meta.owner_references = None;
         }

@@ -21,12 +21,12 @@ const FIRST: Duration = Duration::from_secs(1);
 /// And at most. Chance lengthens each delay to at most twice itself: a thousand rabbits ask one server.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// Fetches a package until it is in place, or cannot be had. `told` hears of each failure that is followed by another try.
+/// Fetches a package until it is in place, or cannot be had. `report` hears of each failure that is followed by another try.
 pub(crate) async fn fetch(
     store: &Store,
     package: &Package,
     stop: &watch::Receiver<bool>,
-    told: impl Fn(&FetchError),
+    report: impl Fn(&FetchError),
 ) -> Result<(), FetchError> {
     let mut delays = delays();
     loop {
@@ -36,7 +36,7 @@ pub(crate) async fn fetch(
             Err(error) => error,
         };
         let Some(delay) = delays.next() else { return Err(failed) };
-        told(&failed);
+        report(&failed);
         tokio::time::sleep(delay).await;
     }
 }

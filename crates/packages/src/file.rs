@@ -91,8 +91,8 @@ fn opened(path: &Path) -> Result<(File, u64), FileError> {
     if status.st_mode & READ == 0 {
         return Err(FileError::NotPublic(at));
     }
-    let again = format!("/proc/self/fd/{}", found.as_raw_fd());
-    let file = File::open(again).map_err(|source| FileError::Open { path: at, source })?;
+    let opened = format!("/proc/self/fd/{}", found.as_raw_fd());
+    let file = File::open(opened).map_err(|source| FileError::Open { path: at, source })?;
     Ok((file, u64::try_from(status.st_size).unwrap_or(0)))
 }
 

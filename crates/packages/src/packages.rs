@@ -166,13 +166,13 @@ impl Shared {
     /// Fetches a package to its end.
     fn run(&self, handle: &Handle, package: &Package, stop: &watch::Receiver<bool>) {
         let key = Key::of(package);
-        let told = |error: &FetchError| self.failed(&key, package, error);
+        let report = |error: &FetchError| self.failed(&key, package, error);
         let mut wanted = stop.clone();
         let work = async {
             tokio::select! {
                 // Also when nobody is there any more who could stop it.
                 _ = wanted.wait_for(|stop| *stop) => None,
-                done = fetch(&self.store, package, stop, told) => Some(done),
+                done = fetch(&self.store, package, stop, report) => Some(done),
             }
         };
         // A panic costs this package only. What it shares is behind locks that hold for one change each.

@@ -72,7 +72,7 @@ pub fn plan(packages: &[Package], observed: &Observed) -> Vec<Step> {
 pub fn report(packages: &[Package], observed: &Observed) -> Progress {
     let all = || packages.iter().map(|package| (package, observed.presence.get(package)));
     let impossible = all().find_map(|(package, presence)| match presence {
-        Some(Presence::Impossible(why)) => Some(format!("{}: {why}", told(package))),
+        Some(Presence::Impossible(why)) => Some(format!("{}: {why}", described(package))),
         _ => None,
     });
     if let Some(why) = impossible {
@@ -81,13 +81,13 @@ pub fn report(packages: &[Package], observed: &Observed) -> Progress {
     let waits = |(package, presence): (&Package, Option<&Presence>)| match presence {
         Some(Presence::InPlace) => None,
         Some(Presence::Fetched { trouble: Some(why) }) => {
-            Some((true, format!("{}: {why}; it is tried again", told(package))))
+            Some((true, format!("{}: {why}; it is tried again", described(package))))
         }
         Some(Presence::Ending) => {
             let why = "an earlier try for another run has not ended yet";
-            Some((true, format!("{}: {why}", told(package))))
+            Some((true, format!("{}: {why}", described(package))))
         }
-        _ => Some((false, format!("{} is fetched", told(package)))),
+        _ => Some((false, format!("{} is fetched", described(package)))),
     };
     let mut waits: Vec<_> = all().filter_map(waits).collect();
     // One with trouble says more.
@@ -95,7 +95,7 @@ pub fn report(packages: &[Package], observed: &Observed) -> Progress {
     waits.into_iter().next().map_or(Progress::InPlace, |(_, text)| Progress::Awaited(text))
 }
 
-fn told(package: &Package) -> String {
+fn described(package: &Package) -> String {
     format!("package {} from {}", package.name, package.source)
 }
 

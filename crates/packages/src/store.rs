@@ -90,7 +90,7 @@ impl Store {
     /// Marks a package as used. Returns when the mark is on disk.
     pub(crate) fn take(&self, key: &Key, uid: Uuid) -> Result<(), StoreError> {
         let _names = self.names.lock();
-        let uses = self.made(USES)?;
+        let uses = self.ensure(USES)?;
         let path = uses.join(mark(key, uid));
         at(&path, File::create(&path))?;
         sync(&uses)
@@ -111,7 +111,7 @@ impl Store {
 
     /// An empty directory for a package that is about to come.
     pub(crate) fn begin(&self, key: &Key) -> Result<PathBuf, StoreError> {
-        self.made(FETCHING)?;
+        self.ensure(FETCHING)?;
         let path = self.place(FETCHING, key);
         removed(&path)?;
         at(&path, DirBuilder::new().mode(0o755).create(&path))?;
@@ -140,7 +140,7 @@ impl Store {
         if self.users(&key)?.is_empty() {
             return removed(&from);
         }
-        let ready = self.made(READY)?;
+        let ready = self.ensure(READY)?;
         let to = self.place(READY, &key);
         // One whose marker is not as it should be.
         removed(&to)?;
@@ -184,7 +184,7 @@ impl Store {
         let (ready, fetching) = (self.place(READY, key), self.place(FETCHING, key));
         removed(&fetching)?;
         if ready.exists() {
-            self.made(FETCHING)?;
+            self.ensure(FETCHING)?;
             at(&ready, fs::rename(&ready, &fetching))?;
             removed(&fetching)?;
         }
@@ -216,8 +216,8 @@ impl Store {
         self.directory.join(which).join(&key.0)
     }
 
-    /// One of the directories, which root alone may enter: containers of other users run on this node too.
-    fn made(&self, which: &str) -> Result<PathBuf, StoreError> {
+    /// Makes one of the directories, which root alone may enter: containers of other users run on this node too.
+    fn ensure(&self, which: &str) -> Result<PathBuf, StoreError> {
         let path = self.directory.join(which);
         let mut builder = DirBuilder::new();
         at(&path, builder.recursive(true).mode(0o700).create(&path))?;

@@ -80,18 +80,18 @@ pub(crate) fn unpack(
     let mut archive = Archive::new(Bounded::new(stream, allowance.clone()));
     let tree = Tree::new(into).map_err(directory(into))?;
     // Why nothing more could be read stands in the allowance, which the reader of the archive does not know.
-    let told = |error: io::Error| match allowance.why() {
+    let read_error = |error: io::Error| match allowance.why() {
         Some(Why::TooLarge) => UnpackError::TooLarge(limit),
         Some(Why::Stopped) => UnpackError::Stopped,
         None => UnpackError::Archive(error),
     };
     allowance.header();
-    for entry in archive.entries().map_err(told)? {
-        let mut entry = entry.map_err(told)?;
+    for entry in archive.entries().map_err(read_error)? {
+        let mut entry = entry.map_err(read_error)?;
         allowance.data();
-        place(&tree, &mut entry, told)?;
+        place(&tree, &mut entry, read_error)?;
         // What nobody read of it is not to be counted as the next header.
-        io::copy(&mut entry, &mut io::sink()).map_err(told)?;
+        io::copy(&mut entry, &mut io::sink()).map_err(read_error)?;
         allowance.header();
     }
     tree.sync().map_err(directory(into))
@@ -100,14 +100,14 @@ pub(crate) fn unpack(
 fn place<R: Read>(
     tree: &Tree,
     entry: &mut tar::Entry<'_, R>,
-    told: impl Fn(io::Error) -> UnpackError,
+    read_error: impl Fn(io::Error) -> UnpackError,
 ) -> Result<(), UnpackError> {
     let Some(checked) = Entry::of(entry)? else { return Ok(()) };
     let failed = |source| UnpackError::Write { entry: checked.path.display().to_string(), source };
     let is_there = |error: io::Error| match error.raw_os_error().map(Errno::from_raw) {
-        Some(Errno::EEXIST) => EntryError::Twice(checked.told()).into(),
+        Some(Errno::EEXIST) => EntryError::Twice(checked.name()).into(),
         // A file or a link is where a directory is to be.
-        Some(Errno::ENOTDIR | Errno::ELOOP) => EntryError::Beneath(checked.told()).into(),
+        Some(Errno::ENOTDIR | Errno::ELOOP) => EntryError::Beneath(checked.name()).into(),
         _ => failed(error),
     };
     match &checked.kind {
@@ -115,7 +115,7 @@ fn place<R: Read>(
         Kind::Symlink(target) => tree.symlink(&checked.path, target).map_err(is_there),
         Kind::Hardlink(target) => match tree.hardlink(&checked.path, target).map_err(is_there)? {
             true => Ok(()),
-            false => Err(EntryError::NoFile(checked.told()).into()),
+            false => Err(EntryError::NoFile(checked.name()).into()),
         },
         Kind::File { is_program, modified } => {
             let mut file = tree.file(&checked.path).map_err(is_there)?;
@@ -123,7 +123,7 @@ fn place<R: Read>(
             let mut piece = vec![0; 1 << 16];
             let mut has = 0;
             loop {
-                let read = entry.read(&mut piece).map_err(&told)?;
+                let read = entry.read(&mut piece).map_err(&read_error)?;
                 if read == 0 {
                     break;
                 }

@@ -20,6 +20,7 @@ mod mapped;
 pub mod mgs;
 mod mount;
 mod mount_line;
+mod mount_point;
 mod mount_table;
 pub mod network;
 mod observer;

@@ -35,9 +35,9 @@ pub fn plan(desired: &Desired, observed: &Observed) -> Result<Vec<Step>, Rejecti
             Ok(allocation::cut_off(*allocation, host, observed))
         }
         Desired::FileSystemReady(file_system) => file_system::ready(file_system, observed),
-        Desired::FileSystemGone(file_system) => file_system::gone(file_system, observed),
+        Desired::FileSystemGone(file_system) => file_system::remove(file_system, observed),
         Desired::TargetReady(target) => lustre::ready(target, observed),
-        Desired::TargetGone(target) => lustre::gone(target, observed),
+        Desired::TargetGone(target) => lustre::remove(target, observed),
         Desired::Mounted(mount) => mount::mount(mount, observed),
         Desired::Unmounted(mount) => unmount::unmount(mount, observed),
         Desired::IndexTree(tree) => index_tree::show(tree, observed),

@@ -96,7 +96,7 @@ impl Flow {
         patched.map_err(|error| self.refused(verb, error))
     }
 
-    /// Waits until it is in a state and ready; `tell` hears of each new reason to wait.
+    /// Waits until it is in a state and ready; `report` hears of each new reason to wait.
     ///
     /// # Errors
     /// When it tells an error, is deleted, or time is up.
@@ -104,25 +104,25 @@ impl Flow {
         &self,
         state: &WorkflowState,
         deadline: Instant,
-        mut tell: impl FnMut(&str) + Send,
+        mut report: impl FnMut(&str) + Send,
     ) -> Result<Workflow, Unreached> {
         let mut events = std::pin::pin!(self.events());
-        let mut told = String::new();
+        let mut reported = String::new();
         loop {
             let seen = tokio::select! {
                 seen = events.next() => seen.ok_or(Unreached::WatchEnded)?,
                 () = sleep_until(deadline) => return Err(Unreached::Late),
             };
             match seen {
-                Seen::Trouble(error) => tell(&format!("{error}; trying again")),
+                Seen::Trouble(error) => report(&format!("{error}; trying again")),
                 Seen::Gone => return Err(Unreached::Deleted),
                 Seen::Workflow(workflow) => match progress(&workflow, state) {
                     Progress::Reached => return Ok(*workflow),
                     Progress::Failed(message) => return Err(Unreached::Failed(message)),
                     Progress::Ending => return Err(Unreached::Ending),
-                    Progress::Waiting(message) if message != told => {
-                        tell(&format!("{}: {state}: {message}", self.name));
-                        told = message;
+                    Progress::Waiting(message) if message != reported => {
+                        report(&format!("{}: {state}: {message}", self.name));
+                        reported = message;
                     }
                     Progress::Waiting(_) => {}
                 },
@@ -145,14 +145,14 @@ impl Flow {
         }
     }
 
-    /// Waits until it is gone; `tell` hears of trouble with the watch.
+    /// Waits until it is gone; `report` hears of trouble with the watch.
     ///
     /// # Errors
     /// When it is still there in time.
-    pub async fn gone(
+    pub async fn await_deletion(
         &self,
         deadline: Instant,
-        mut tell: impl FnMut(&str) + Send,
+        mut report: impl FnMut(&str) + Send,
     ) -> Result<(), Unreached> {
         let mut events = std::pin::pin!(self.events());
         loop {
@@ -160,7 +160,7 @@ impl Flow {
                 seen = events.next() => match seen.ok_or(Unreached::WatchEnded)? {
                     Seen::Gone => return Ok(()),
                     Seen::Workflow(_) => {}
-                    Seen::Trouble(error) => tell(&format!("{error}; trying again")),
+                    Seen::Trouble(error) => report(&format!("{error}; trying again")),
                 },
                 () = sleep_until(deadline) => return Err(Unreached::Late),
             }

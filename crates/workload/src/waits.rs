@@ -79,23 +79,23 @@ fn drivers(workflow: &Workflow) -> Vec<Waiting> {
     let mut waits: Vec<_> = open
         .map(|driver| {
             let is_error = driver.status == DriverStatus::Error;
-            let told = [&driver.error, &driver.message].into_iter().find(|text| !text.is_empty());
-            let told = told.map(|text| format!(": {text}")).unwrap_or_default();
+            let text = [&driver.error, &driver.message].into_iter().find(|text| !text.is_empty());
+            let text = text.map(|text| format!(": {text}")).unwrap_or_default();
             let remedy = if is_error {
                 "end it with `warren workflow teardown`; what went wrong is above or in the coordinator's log"
             } else {
                 "what it waits for is above, or in the coordinator's log"
             };
-            let why = format!("{state} of driver {} is {}{told}", driver.driver_id, driver.status);
+            let why = format!("{state} of driver {} is {}{text}", driver.driver_id, driver.status);
             waiting(u32::try_from(driver.dwd_index).ok(), why, remedy)
         })
         .collect();
     if waits.is_empty() {
-        let told =
+        let text =
             if status.message.is_empty() { String::new() } else { format!(": {}", status.message) };
         waits.push(waiting(
             None,
-            format!("{state} is not ready{told}"),
+            format!("{state} is not ready{text}"),
             "is a workflow engine running? See `coordinator --help-all`",
         ));
     }
@@ -142,7 +142,7 @@ fn breakdown(object: &DirectiveBreakdown) -> Option<Waiting> {
     if status.is_some_and(|status| status.ready && status.error.is_none()) {
         return None;
     }
-    let (why, remedy) = told(
+    let (why, remedy) = reason(
         status.and_then(|status| status.error.as_ref()),
         "not broken down yet",
         "is a workflow engine running?",
@@ -152,35 +152,29 @@ fn breakdown(object: &DirectiveBreakdown) -> Option<Waiting> {
 
 fn blocks(object: &NnfNodeBlockStorage) -> Option<Waiting> {
     let status = object.status.as_ref();
-    let is_ready = status.is_some_and(|status| status.ready && status.error.is_none());
+    let error = status.and_then(|status| status.error.as_ref());
+    let is_ready = status.is_some_and(|status| status.ready);
     on_node(
         object,
         "nnfnodeblockstorage",
         is_ready,
-        status.and_then(|status| status.error.as_ref()),
+        error,
         "its namespaces are not made or attached",
     )
 }
 
 fn file_systems(object: &NnfNodeStorage) -> Option<Waiting> {
     let status = object.status.as_ref();
-    let is_ready = status.is_some_and(|status| status.ready && status.error.is_none());
-    on_node(
-        object,
-        "nnfnodestorage",
-        is_ready,
-        status.and_then(|status| status.error.as_ref()),
-        "its file systems are not made",
-    )
+    let error = status.and_then(|status| status.error.as_ref());
+    let is_ready = status.is_some_and(|status| status.ready);
+    on_node(object, "nnfnodestorage", is_ready, error, "its file systems are not made")
 }
 
 fn mounts(object: &ClientMount) -> Option<Waiting> {
     let wanted = &object.spec.desired_state;
     let status = object.status.as_ref();
     let is_there = status.is_some_and(|status| {
-        status.all_ready
-            && status.error.is_none()
-            && status.mounts.iter().all(|mount| mount.state == *wanted)
+        status.all_ready && status.mounts.iter().all(|mount| mount.state == *wanted)
     });
     let why = if *wanted == MountState::Mounted { "not mounted" } else { "not unmounted" };
     on_node(object, "clientmount", is_there, status.and_then(|status| status.error.as_ref()), why)
@@ -194,17 +188,17 @@ fn on_node<K: Resource<DynamicType = ()>>(
     error: Option<&ResourceError>,
     pending: &str,
 ) -> Option<Waiting> {
-    if is_ready {
+    if is_ready && error.is_none() {
         return None;
     }
     let seen = !object.finalizers().is_empty();
     let pending = if seen { pending } else { "the node's agent has not taken it up" };
-    let (why, remedy) = told(error, pending, AGENT);
+    let (why, remedy) = reason(error, pending, AGENT);
     Some(of(object, kind, object.namespace(), why, &remedy))
 }
 
 /// The error and its advice, else what is pending.
-fn told(error: Option<&ResourceError>, pending: &str, remedy: &str) -> (String, String) {
+fn reason(error: Option<&ResourceError>, pending: &str, remedy: &str) -> (String, String) {
     let Some(error) = error else { return (pending.to_owned(), remedy.to_owned()) };
     let advice = error.user_message.clone().filter(|text| !text.is_empty());
     (

@@ -77,7 +77,7 @@ pub(super) async fn carried(
 async fn end(group: Pid, mut child: Child, ending: watch::Receiver<bool>) -> io::Result<()> {
     if killpg(group, Signal::SIGTERM).is_ok() {
         tokio::select! {
-            () = gone(group, &mut child) => {}
+            () = group_ended(group, &mut child) => {}
             () = grace(ending) => {
                 // It may have ended at this moment.
                 let _ = killpg(group, Signal::SIGKILL);
@@ -89,7 +89,7 @@ async fn end(group: Pid, mut child: Child, ending: watch::Receiver<bool>) -> io:
 }
 
 /// Comes back when nobody of a process group is left.
-async fn gone(group: Pid, first: &mut Child) {
+async fn group_ended(group: Pid, first: &mut Child) {
     // Who has ended and is not waited for is still there.
     let _ = first.wait().await;
     while killpg(group, None).is_ok() {

@@ -43,7 +43,7 @@ impl Agent {
         if let Some(uid) = pass.mounted {
             self.set_mounted(uid);
         }
-        self.dropped_gone(&pass.gone);
+        self.versions_unmounted(&pass.unmounted_versions);
         // The object is about to go, or its unmount fails because its path is unknown: let the clean-up find the rest.
         if pass.may_leave_mounts && (pass.unmounted.is_some() || has_failed) {
             self.clean_up.request_again();
@@ -135,10 +135,10 @@ impl Agent {
     }
 
     /// Nothing is left on the node of these earlier versions of ClientMounts: wakes the objects that waited for that.
-    fn dropped_gone(&mut self, gone: &[ClientMount]) {
-        for version in gone {
+    fn versions_unmounted(&mut self, unmounted: &[ClientMount]) {
+        for version in unmounted {
             let uid = version.uid().unwrap_or_default();
-            self.cache.dropped.forget_unmounted(&uid, gone);
+            self.cache.dropped.forget_unmounted(&uid, unmounted);
             let wakes = self.cache.deleted_storages_of(version);
             self.wake(wakes);
             let now = self
@@ -184,8 +184,8 @@ impl Agent {
     /// The same for those that were deleted while a pass worked under their name; whatever that pass mounted is
     /// unwanted.
     fn forget_deleted_under(&mut self, of: &str) {
-        let gone: Vec<_> = self.deleted.extract_if(.., |_, name| name == of).collect();
-        for (uid, _) in gone {
+        let deleted: Vec<_> = self.deleted.extract_if(.., |_, name| name == of).collect();
+        for (uid, _) in deleted {
             self.forget_deleted(&uid);
             self.clean_up.request_again();
         }

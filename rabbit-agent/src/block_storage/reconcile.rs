@@ -143,7 +143,7 @@ async fn write_report(
     let error = failure.map(|failure| context.resource_error(&failure, ""));
     let status = report::status(object, wanted, outcomes, &back, &context.started, error);
     pass.report(context, object, status).await?;
-    context.events.tell(object, event);
+    context.events.queue(object, event);
     Ok(())
 }
 

@@ -15,14 +15,25 @@ use super::{
     wakes::{has_failed, related},
 };
 
-impl Cached for NnfNodeBlockStorage {
-    fn store(cache: &mut Cache) -> &mut Store<Self> {
-        &mut cache.block_storages
-    }
+/// The store and key of a kind whose objects the agent works on by name, and of which it writes the whole status.
+macro_rules! worked_on {
+    ($store:ident, $key:ident) => {
+        fn store(cache: &mut Cache) -> &mut Store<Self> {
+            &mut cache.$store
+        }
 
-    fn key(&self) -> Option<Key> {
-        Some(Key::BlockStorage(self.name_any()))
-    }
+        fn key(&self) -> Option<Key> {
+            Some(Key::$key(self.name_any()))
+        }
+
+        fn same_status(&self, other: &Self) -> bool {
+            self.status == other.status
+        }
+    };
+}
+
+impl Cached for NnfNodeBlockStorage {
+    worked_on!(block_storages, BlockStorage);
 
     /// The storages and mounts on it wait for its devices; allocations that found no room wait for others to be
     /// deleted.
@@ -52,20 +63,10 @@ impl Cached for NnfNodeBlockStorage {
         }
         wakes
     }
-
-    fn same_status(&self, other: &Self) -> bool {
-        self.status == other.status
-    }
 }
 
 impl Cached for NnfNodeStorage {
-    fn store(cache: &mut Cache) -> &mut Store<Self> {
-        &mut cache.node_storages
-    }
-
-    fn key(&self) -> Option<Key> {
-        Some(Key::NodeStorage(self.name_any()))
-    }
+    worked_on!(node_storages, NodeStorage);
 
     /// Mounts wait for their file systems.
     fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
@@ -86,20 +87,10 @@ impl Cached for NnfNodeStorage {
         }
         wakes
     }
-
-    fn same_status(&self, other: &Self) -> bool {
-        self.status == other.status
-    }
 }
 
 impl Cached for ClientMount {
-    fn store(cache: &mut Cache) -> &mut Store<Self> {
-        &mut cache.client_mounts
-    }
-
-    fn key(&self) -> Option<Key> {
-        Some(Key::ClientMount(self.name_any()))
-    }
+    worked_on!(client_mounts, ClientMount);
 
     /// When a ClientMount disappears, or is replaced by another of its name, while it carries our finalizer, the agent
     /// cleans up after it. Without the finalizer nothing was mounted, but its mount points were claimed.
@@ -127,10 +118,6 @@ impl Cached for ClientMount {
         }
         wakes
     }
-
-    fn same_status(&self, other: &Self) -> bool {
-        self.status == other.status
-    }
 }
 
 impl Cached for NnfNode {
@@ -155,31 +142,11 @@ impl Cached for NnfNode {
 }
 
 impl Cached for NnfLustreMgt {
-    fn store(cache: &mut Cache) -> &mut Store<Self> {
-        &mut cache.lustre_mgts
-    }
-
-    fn key(&self) -> Option<Key> {
-        Some(Key::LustreMgt(self.name_any()))
-    }
-
-    fn same_status(&self, other: &Self) -> bool {
-        self.status == other.status
-    }
+    worked_on!(lustre_mgts, LustreMgt);
 }
 
 impl Cached for NodeContainers {
-    fn store(cache: &mut Cache) -> &mut Store<Self> {
-        &mut cache.containers
-    }
-
-    fn key(&self) -> Option<Key> {
-        Some(Key::Containers(self.name_any()))
-    }
-
-    fn same_status(&self, other: &Self) -> bool {
-        self.status == other.status
-    }
+    worked_on!(containers, Containers);
 }
 
 impl Cached for NnfStorageProfile {

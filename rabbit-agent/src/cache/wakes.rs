@@ -24,14 +24,14 @@ impl Cache {
     /// targets are retried by the timer alone, because each retry may itself cause a device event.
     pub(crate) fn devices_changed(&mut self) -> Vec<Wake> {
         self.had_device_event = true;
-        let again = self.block_storages.iter().filter(has_failed).filter_map(related);
+        let failed = self.block_storages.iter().filter(has_failed).filter_map(related);
         let serves = |storage: &&Arc<NnfNodeStorage>| {
             storage.spec.file_system_type == FileSystemType::Lustre
                 && storage.status.as_ref().is_some_and(|status| status.error.is_none())
         };
         let serving = self.node_storages.iter().filter(serves);
         let serving = serving.filter_map(related);
-        [Wake::Related(Key::Node)].into_iter().chain(again).chain(serving).collect()
+        [Wake::Related(Key::Node)].into_iter().chain(failed).chain(serving).collect()
     }
 
     /// The usable drives changed: allocations may have lost one, or be completed or repaired with a new one.

@@ -101,7 +101,7 @@ async fn carry_out(
     let work = reconcile::Work { uid, object: Some(object.clone()), dropped, units };
     let (converger, records) = (Arc::clone(&context.converger), Arc::clone(&context.records));
     let result = daemon::blocking(move || work.carry_out(&converger, &records)).await;
-    pass.gone = result.unmounted;
+    pass.unmounted_versions = result.unmounted;
     result.outcome
 }
 

@@ -115,9 +115,9 @@ async fn amend(spool: &Spool, (name, request): &(FileName, Request), verdict: &V
 /// Deletes the request. Returns its name if that failed.
 async fn delete(spool: &Spool, name: FileName) -> Option<FileName> {
     let (spool, of) = (spool.clone(), name.clone());
-    let gone = blocking(move || spool.delete(&of)).await;
-    let left = gone.is_err();
-    log_error(gone);
+    let deleted = blocking(move || spool.delete(&of)).await;
+    let left = deleted.is_err();
+    log_error(deleted);
     left.then_some(name)
 }
 

@@ -164,12 +164,12 @@ impl Fencer {
             Err(why) => return self.set_unreadable(why),
         };
         let others = self.take_in(&scan);
-        let again = self.unreadable.take().is_some();
-        if again {
+        let was_unreadable = self.unreadable.take().is_some();
+        if was_unreadable {
             log::info!("fence requests can be read again");
             self.tools.fences.set_known();
         }
-        if others || again {
+        if others || was_unreadable {
             self.publish();
         }
         self.start(scan);

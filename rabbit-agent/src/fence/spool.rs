@@ -72,8 +72,8 @@ impl Spool {
         to_make: bool,
     ) -> Result<Self, SpoolError> {
         for path in [&requests, &responses] {
-            let made = if to_make { make(path) } else { Ok(()) };
-            let opened = made.and_then(|()| fs::read_dir(path).map(drop));
+            let created = if to_make { make(path) } else { Ok(()) };
+            let opened = created.and_then(|()| fs::read_dir(path).map(drop));
             opened.map_err(|source| SpoolError::Open { path: path.clone(), source })?;
         }
         Ok(Self { requests, responses })

@@ -225,15 +225,15 @@ fn unclaimed(strays: &[String], found: &mut Findings) {
 }
 
 /// Namespaces that two checks in a row did not find: one alone may have run while an object was being deleted.
-fn lost(gone: &[String], known: &Known, found: &mut Findings) {
-    let gone: Vec<_> = gone.iter().filter(|id| known.missed.contains(*id)).cloned().collect();
-    if gone.is_empty() {
+fn lost(missing: &[String], known: &Known, found: &mut Findings) {
+    let missing: Vec<_> = missing.iter().filter(|id| known.missed.contains(*id)).cloned().collect();
+    if missing.is_empty() {
         return;
     }
     let text = format!(
         "{} namespaces are on no drive, and somebody has to put them back, or to delete the objects that have them: {}",
-        gone.len(),
-        named(&gone, ", ")
+        missing.len(),
+        named(&missing, ", ")
     );
     note(found, &Subject::Rabbit, Kind::Lost, Severity::Warning, &text);
 }

@@ -78,7 +78,7 @@ pub async fn reconcile(
     pass.failures.extend(unknown.map(|why| format!("{}: {why}", describe(&object))));
     let events = events::events((&before, &known), (&status, &judged), seen);
     pass.report(context, &object, status).await?;
-    context.events.tell(&object, events);
+    context.events.queue(&object, events);
     Ok(())
 }
 
@@ -91,9 +91,9 @@ async fn get_or_create(
     if let Some(object) = &view.object {
         return record_pod(context, object, pass).await;
     }
-    let made = create(context).await?;
-    pass.wrote(made.clone());
-    Ok(made)
+    let created = create(context).await?;
+    pass.wrote(created.clone());
+    Ok(created)
 }
 
 /// Reads drives and node. That may take long, so it reports links that change meanwhile.
@@ -179,7 +179,7 @@ async fn report_links(
     after.status = Some(api::NnfNodeStatus { servers, ..status.clone() });
     if let Some(stored) = patch::status(&context.client, object, &after).await? {
         pass.wrote(stored.clone());
-        context.events.tell(&stored, events);
+        context.events.queue(&stored, events);
         *object = stored;
     }
     Ok(())

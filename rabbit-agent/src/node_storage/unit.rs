@@ -35,7 +35,7 @@ impl Unit {
     }
 
     /// What to converge when the unit is to be torn down.
-    pub fn gone(self) -> Desired {
+    pub fn torn_down(self) -> Desired {
         match self {
             Self::FileSystem(fs) => Desired::FileSystemGone(*fs),
             Self::Target(target) => Desired::TargetGone(*target),
@@ -55,7 +55,7 @@ pub async fn make(context: &Context, units: Vec<Unit>) -> Vec<Outcome> {
 
 /// Tears the units down; those that need the others go first.
 pub async fn tear_down(context: &Context, units: Vec<Unit>) -> Vec<Outcome> {
-    in_turns(context, units, Unit::gone, |unit| !unit.needs_the_others()).await
+    in_turns(context, units, Unit::torn_down, |unit| !unit.needs_the_others()).await
 }
 
 /// Converges in two rounds; outcomes have the order of `units`.

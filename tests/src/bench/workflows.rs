@@ -7,7 +7,7 @@ mod nodes;
 use std::{fs, path::Path, time::Instant};
 
 use anyhow::Context;
-use driver::Driver;
+use driver::{Driver, UP};
 use kube::Client;
 use nodes::Machine;
 
@@ -15,6 +15,7 @@ use super::{Row, row::say};
 use crate::{
     cluster::{Cluster, PATIENCE},
     program::{Program, until},
+    workflow::AFTER_PROPOSAL,
 };
 
 /// From Proposal to the end of Teardown under the sites' Go controllers with storage that is mocked, the best of what was
@@ -40,7 +41,7 @@ pub async fn on_this_box(cluster: &Cluster, count: usize) -> anyhow::Result<Vec<
     let mut lives = Vec::new();
     for number in 0..count {
         let begun = Instant::now();
-        driver.live(&format!("bench-{number}"), &computes).await?;
+        driver.live(&format!("bench-{number}"), &computes, &AFTER_PROPOSAL).await?;
         lives.push(super::life::millis(begun.elapsed()));
         driver.delete(&format!("bench-{number}")).await?;
     }
@@ -172,11 +173,8 @@ async fn measured(directory: &Path, load: Load) -> anyhow::Result<Taken> {
     let begun = Instant::now();
     let computes = |lane: usize| machine.computes(lane * load.each, load.each);
     let (lanes, pid) = (load.rabbits / load.each, coordinator.pid()?);
-    if load.is_together {
-        driver.up(load.workflows, lanes, computes).await?;
-    } else {
-        driver.many(load.workflows, lanes, computes).await?;
-    }
+    let states = if load.is_together { UP } else { &AFTER_PROPOSAL };
+    driver.many(load.workflows, lanes, computes, states).await?;
     let resident = super::agent::resident(pid)?;
     if load.is_together {
         driver.down(load.workflows, lanes).await?;

@@ -37,8 +37,8 @@ pub(crate) async fn run(server: &ServerArgs, args: &Logs, output: Output) -> Res
         Ok(found) => found.items,
         Err(error) if is_no_kubernetes(&error) => {
             let all = on_rabbits(client, Some(&args.workflow), &args.namespace).await?;
-            let logs = told(&all, args);
-            return if all.is_empty() { Err(none(args)) } else { tell(&logs, output) }
+            let logs = reported(&all, args);
+            return if all.is_empty() { Err(none(args)) } else { print(&logs, output) }
                 .map(|()| Exit::Done);
         }
         Err(error) => return Err(failure::api("list Pods", &error)),
@@ -58,7 +58,7 @@ pub(crate) async fn run(server: &ServerArgs, args: &Logs, output: Output) -> Res
             }
         }
     }
-    tell(&logs, output)?;
+    print(&logs, output)?;
     failed.map_or(Ok(Exit::Done), Err)
 }
 
@@ -75,8 +75,8 @@ fn none(args: &Logs) -> Failure {
     Failure::new(Exit::Failed, what).remedy(remedy)
 }
 
-/// What agents told of the logs of containers that ended, by rabbit and attempt.
-fn told(all: &[NodeContainers], args: &Logs) -> Vec<Log> {
+/// What agents reported of the logs of containers that ended, by rabbit and attempt.
+fn reported(all: &[NodeContainers], args: &Logs) -> Vec<Log> {
     let is_wanted = |rabbit: &String| args.rabbit.is_empty() || args.rabbit.contains(rabbit);
     let mut logs = Vec::new();
     for one in all.iter().filter(|one| one.namespace().is_some_and(|rabbit| is_wanted(&rabbit))) {
@@ -129,7 +129,7 @@ async fn read(
 }
 
 /// Each line after its rabbit, role and container.
-fn tell(logs: &[Log], output: Output) -> Result<(), Failure> {
+fn print(logs: &[Log], output: Output) -> Result<(), Failure> {
     if output.is_json() {
         return output.json(&logs);
     }
@@ -192,15 +192,15 @@ mod tests {
             .unwrap()
         };
         let all = [of("r"), of("s")];
-        let told = |rabbits: &[&str], tail| -> Vec<(String, String)> {
+        let shown = |rabbits: &[&str], tail| -> Vec<(String, String)> {
             let rabbit = rabbits.iter().map(|&name| name.to_owned()).collect();
             let (workflow, namespace) = ("w".to_owned(), "default".to_owned());
-            let logs = told(&all, &Logs { workflow, namespace, rabbit, tail });
+            let logs = reported(&all, &Logs { workflow, namespace, rabbit, tail });
             logs.into_iter().map(|log| (whose(&log), log.text)).collect()
         };
-        assert_eq!(told(&["s"], Some(2)), [("s/app".to_owned(), "b\nc\n".to_owned())]);
-        assert_eq!(told(&[], None).len(), 2);
-        assert_eq!(told(&[], Some(9))[0].1, "a\nb\nc\n");
+        assert_eq!(shown(&["s"], Some(2)), [("s/app".to_owned(), "b\nc\n".to_owned())]);
+        assert_eq!(shown(&[], None).len(), 2);
+        assert_eq!(shown(&[], Some(9))[0].1, "a\nb\nc\n");
     }
 
     #[test]

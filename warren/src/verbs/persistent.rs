@@ -60,7 +60,7 @@ async fn create(life: &Life, args: &CreatePersistent, output: Output) -> Result<
     let lived = signals.or(lived).await;
     let ended = signals.despite(output, life.end()).await;
     both(output, lived, ended)?;
-    told(life, "made", output)
+    print_done(life, "made", output)
 }
 
 /// Destroys it by a workflow of its own. Teardown does it: a workflow that fails or is interrupted before is deleted, and one
@@ -84,7 +84,7 @@ async fn destroy(
     let lived = signals.or(lived).await;
     let ended = signals.despite(output, life.withdraw()).await;
     both(output, lived, ended)?;
-    told(life, "destroyed", output)
+    print_done(life, "destroyed", output)
 }
 
 /// Whether it exists and nobody uses it. The engine asks again at the moment that it destroys it.
@@ -101,7 +101,7 @@ async fn unused(life: &Life, storage: &str) -> Result<(), Failure> {
     .remedy("end these workflows first: `warren workflow show` lists them".to_owned()))
 }
 
-fn told(life: &Life, done: &str, output: Output) -> Result<Exit, Failure> {
+fn print_done(life: &Life, done: &str, output: Output) -> Result<Exit, Failure> {
     if output.is_json() {
         output.json(&json!({"workflow": life.drive.name(), "done": done}))?;
     } else {

@@ -214,7 +214,7 @@ fn watches(life: &Life, record: &Record) -> JoinSet<()> {
                 record.file_systems(&storage, now);
             }
             Ok(Event::Delete(storage)) => {
-                record.gone(&storage.namespace().unwrap_or_default(), now);
+                record.removed(&storage.namespace().unwrap_or_default(), now);
             }
             Ok(Event::Init | Event::InitDone) | Err(_) => {}
         });

@@ -54,7 +54,7 @@ async fn teardown(client: Client, args: &Teardown, output: Output) -> Result<Exi
     let state = api::WorkflowState::Teardown;
     drive.ask_for(&state, args.hurry).await?;
     let workflow = drive.reach(&state, args.workflow.timeout).await?;
-    advance::tell(&workflow, output)
+    advance::print(&workflow, output)
 }
 
 async fn delete(client: Client, args: &Named, output: Output) -> Result<Exit, Failure> {

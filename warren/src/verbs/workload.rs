@@ -61,11 +61,11 @@ async fn of_job(
     };
     let patience = patience.filter(|patience| !patience.no_wait);
     let until = patience.map(|patience| Instant::now() + patience.timeout);
-    let told = persistently(coordinator, asked, name, until, output).await?;
+    let answer = persistently(coordinator, asked, name, until, output).await?;
     if let Call::Env(args) = asked {
-        return shown::env(&told, args.ahead, output);
+        return shown::env(&answer, args.ahead, output);
     }
-    shown::workload(&told, output)
+    shown::workload(&answer, output)
 }
 
 /// Calls, and calls again while the coordinator or its API is away; a call that is repeated changes nothing more.
@@ -78,7 +78,7 @@ async fn persistently(
 ) -> Result<Workload, Failure> {
     loop {
         let failure = match once(coordinator, asked, name).await {
-            Ok(told) => return Ok(told),
+            Ok(answer) => return Ok(answer),
             Err(failure) => failure,
         };
         let is_over = until.is_none_or(|until| Instant::now() >= until);
@@ -159,9 +159,9 @@ async fn check(coordinator: &CoordinatorArgs, args: &Directives) -> Result<Exit,
 }
 
 async fn capacity(coordinator: &CoordinatorArgs, output: Output) -> Result<Exit, Failure> {
-    let told = connect(coordinator).await?.capacity(CapacityRequest {}).await;
-    let told = told.map_err(|status| Failure::grpc("capacity", &status))?.into_inner();
-    shown::capacity(&told, output)
+    let answer = connect(coordinator).await?.capacity(CapacityRequest {}).await;
+    let answer = answer.map_err(|status| Failure::grpc("capacity", &status))?.into_inner();
+    shown::capacity(&answer, output)
 }
 
 async fn list(
@@ -170,9 +170,9 @@ async fn list(
     output: Output,
 ) -> Result<Exit, Failure> {
     let request = ListRequest { manager: asked.manager.clone() };
-    let told = connect(coordinator).await?.list(request).await;
-    let told = told.map_err(|status| Failure::grpc("list", &status))?.into_inner();
-    shown::jobs(&told, output)
+    let answer = connect(coordinator).await?.list(request).await;
+    let answer = answer.map_err(|status| Failure::grpc("list", &status))?.into_inner();
+    shown::jobs(&answer, output)
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "a message is a field that may be missing")]
@@ -192,8 +192,8 @@ async fn watch(coordinator: &CoordinatorArgs, job: &Job, output: Output) -> Resu
     let mut client = connect(coordinator).await?;
     let stream = client.watch(WorkloadRequest { job: id(job) }).await.map_err(failed)?;
     let mut stream = stream.into_inner();
-    while let Some(told) = stream.message().await.map_err(failed)? {
-        shown::news(&told, output)?;
+    while let Some(answer) = stream.message().await.map_err(failed)? {
+        shown::news(&answer, output)?;
     }
     Ok(Exit::Done)
 }

@@ -80,9 +80,9 @@ impl Drive {
         state: &WorkflowState,
         patience: Duration,
     ) -> Result<Workflow, Failure> {
-        let tell = |text: &str| self.output.progress(text);
+        let progress = |text: &str| self.output.progress(text);
         let name = self.name();
-        let failure = match self.flow.reach(state, Instant::now() + patience, tell).await {
+        let failure = match self.flow.reach(state, Instant::now() + patience, progress).await {
             Ok(workflow) => return Ok(workflow),
             Err(over @ (Unreached::Deleted | Unreached::Ending)) => {
                 let what = format!("the workflow {name}: {over}");
@@ -112,8 +112,8 @@ impl Drive {
         if !self.flow.delete(None).await.map_err(|refused| failure::of(&refused))? {
             return Ok(());
         }
-        let tell = |text: &str| self.output.progress(text);
-        match self.flow.gone(Instant::now() + patience, tell).await {
+        let progress = |text: &str| self.output.progress(text);
+        match self.flow.await_deletion(Instant::now() + patience, progress).await {
             Ok(()) => Ok(()),
             Err(ended @ Unreached::WatchEnded) => {
                 Err(Failure::new(Exit::Retryable, ended.to_string()))

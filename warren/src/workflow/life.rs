@@ -66,12 +66,12 @@ impl Life {
             self.drive.ask_for(state, false).await?;
         }
         let workflow = self.drive.reach(state, self.patience).await?;
-        self.tell(state, &workflow);
+        self.note_duration(state, &workflow);
         Ok(workflow)
     }
 
     /// How long a state took.
-    fn tell(&self, state: &WorkflowState, workflow: &Workflow) {
+    fn note_duration(&self, state: &WorkflowState, workflow: &Workflow) {
         let took = workflow.status.as_ref().map(|status| status.elapsed_time_last_state.as_str());
         let took = took
             .filter(|text| !text.is_empty())
@@ -157,7 +157,7 @@ impl Life {
             self.drive.ask_for(&WorkflowState::Teardown, false).await?;
         }
         let ended = self.drive.reach(&WorkflowState::Teardown, self.patience).await?;
-        self.tell(&WorkflowState::Teardown, &ended);
+        self.note_duration(&WorkflowState::Teardown, &ended);
         self.drive.delete(self.patience).await?;
         self.output.note(&format!("{}: removed", self.drive.name()));
         Ok(true)

@@ -63,7 +63,7 @@ impl Recorder {
     }
 
     /// An object of a node is gone.
-    pub(crate) fn gone(&mut self, node: &str, now: Timestamp) {
+    pub(crate) fn removed(&mut self, node: &str, now: Timestamp) {
         let lasting = self.rows.iter_mut().filter(|row| {
             row.end.is_none() && matches!(&row.subject, Subject::Node(name, what) if name == node && what.starts_with("remove"))
         });

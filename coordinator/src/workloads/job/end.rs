@@ -86,7 +86,7 @@ impl Job {
             return Ok((workflow, Ending::Requested));
         }
         tokio::select! {
-            gone = self.flow.gone(moment(record.due), |_| {}) => match gone {
+            gone = self.flow.await_deletion(moment(record.due), |_| {}) => match gone {
                 Ok(()) => Ok((workflow, Ending::Done)),
                 Err(Unreached::WatchEnded) => Err(Status::unavailable("the watch ended; call again")),
                 Err(_) => Ok((workflow, Ending::Late(record))),

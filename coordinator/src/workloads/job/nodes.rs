@@ -83,8 +83,8 @@ impl Job {
     ) -> Result<Computes, Status> {
         let name = computes_of(workflow);
         let is_there = |known: Option<&Computes>| known.is_some();
-        let made = await_condition(self.computes_api(), &name, is_there);
-        match timeout(SOON, made).await {
+        let computes = await_condition(self.computes_api(), &name, is_there);
+        match timeout(SOON, computes).await {
             Ok(Ok(Some(known))) => Ok(known),
             Ok(Err(error)) => Err(Status::unavailable(format!(
                 "get the Computes {name}: {}; call again",

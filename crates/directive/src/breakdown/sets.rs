@@ -118,8 +118,8 @@ fn one_kind_of_mgt(options: &LustreOptions) -> Result<(), BreakdownFault> {
         ("lustreStorage.mgtOptions.externalMgs", !options.external_mgs.is_empty()),
         ("lustreStorage.mgtOptions.standaloneMgtPoolName", !options.standalone_pool.is_empty()),
     ];
-    let mut said = ways.into_iter().filter(|(_, is_said)| *is_said).map(|(field, _)| field);
-    match (said.next(), said.next()) {
+    let mut chosen = ways.into_iter().filter(|(_, is_said)| *is_said).map(|(field, _)| field);
+    match (chosen.next(), chosen.next()) {
         (Some(one), Some(other)) => Err(BreakdownFault::Both { one, other }),
         _ => Ok(()),
     }

@@ -223,8 +223,3 @@ fn computes_reach_storage_as_its_kind_needs() {
         assert_eq!(Label::of(label.as_str()), Some(label));
     }
 }
-
-#[test]
-fn lustre_targets_have_a_least_size() {
-    assert_eq!((lustre_size(1), lustre_size(5_000_000_000)), (4_000_000_000, 5_000_000_000));
-}

@@ -70,7 +70,7 @@ impl Entry {
     }
 
     /// Its path, for messages.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn name(&self) -> String {
         self.path.display().to_string()
     }
 }
@@ -84,10 +84,10 @@ fn checked(
     if of == EntryType::XGlobalHeader {
         return Ok(None);
     }
-    let told = || String::from_utf8_lossy(path).into_owned();
-    let place = plain(path).ok_or_else(|| EntryError::Path(told()))?;
+    let name = || String::from_utf8_lossy(path).into_owned();
+    let place = plain(path).ok_or_else(|| EntryError::Path(name()))?;
     let link =
-        || EntryError::Link { entry: told(), target: String::from_utf8_lossy(target).into_owned() };
+        || EntryError::Link { entry: name(), target: String::from_utf8_lossy(target).into_owned() };
     let kind = match of {
         EntryType::Directory => Kind::Directory,
         // Archives from before there was a type for directories.
@@ -102,12 +102,12 @@ fn checked(
         }
         EntryType::Symlink => return Err(link()),
         other => {
-            return Err(EntryError::Kind { entry: told(), kind: other.as_byte().into() });
+            return Err(EntryError::Kind { entry: name(), kind: other.as_byte().into() });
         }
     };
     if place.as_os_str().is_empty() {
         // The directory itself.
-        return if kind == Kind::Directory { Ok(None) } else { Err(EntryError::Path(told())) };
+        return if kind == Kind::Directory { Ok(None) } else { Err(EntryError::Path(name())) };
     }
     Ok(Some(Entry { path: place, kind }))
 }

@@ -3,7 +3,8 @@
 use std::{io, path::Path};
 
 use super::{
-    Node, bounded, cmd::Cmd, dlm, lvm, mapped, mount, root_file, signature, tree, unfinished, zpool,
+    Node, bounded, cmd::Cmd, dlm, lvm, mapped, mount, mount_point, root_file, signature, tree,
+    unfinished, zpool,
 };
 use crate::{
     Step,
@@ -131,7 +132,7 @@ impl Node {
                 self.still_at(device)?;
                 self.make_file_system(device, *kind, *id, line)
             }
-            Step::CreateMountPoint { target, file } => mount::create_point(target, *file),
+            Step::CreateMountPoint { target, file } => mount_point::create(target, *file),
             Step::Mount { source, target, kind, line } => {
                 if let Mountable::Device(device) = source {
                     self.still_at(device)?;
@@ -142,9 +143,9 @@ impl Node {
             Step::Unmount { target, device, line } => {
                 mount::unmount(target, *device, line, self.deadlines)
             }
-            Step::RemoveMountPoint { target } => mount::remove_point(target),
-            Step::CreateDirectory { path } => mount::create_point(path, false),
-            Step::RemoveDirectory { path } => mount::remove_point(path),
+            Step::RemoveMountPoint { target } => mount_point::remove(target),
+            Step::CreateDirectory { path } => mount_point::create(path, false),
+            Step::RemoveDirectory { path } => mount_point::remove(path),
             Step::SetOwner { target, owner } => {
                 mount::set_owner(target, *owner, self.deadlines.call)
             }

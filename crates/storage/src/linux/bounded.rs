@@ -117,7 +117,7 @@ impl BoundedCalls {
     ) -> io::Result<T> {
         let deadline = self.deadline.saturating_add(more);
         self.unended(name).map_or(Ok(()), Err)?;
-        let (tell, answer) = sync_channel(1);
+        let (sender, answer) = sync_channel(1);
         let id = Arc::new(OnceLock::new());
         let named = Arc::clone(&id);
         let given_up = Arc::new(AtomicBool::new(false));
@@ -127,7 +127,7 @@ impl BoundedCalls {
             // This thread alone sets it.
             let _ = named.set(gettid());
             // After the deadline nobody receives the result.
-            let _ = tell.send(look());
+            let _ = sender.send(look());
         })?;
         match answer.recv_timeout(deadline) {
             Ok(seen) => Ok(seen),
@@ -251,13 +251,13 @@ mod tests {
         let changes = BoundedCalls::of_changes(Duration::from_millis(50));
         let (first, held_first) = channel::<()>();
         let (second, held_second) = channel::<()>();
-        let (tell, told) = channel();
+        let (sender, given_up) = channel();
         let hang = |held: std::sync::mpsc::Receiver<()>| {
-            let tell = tell.clone();
+            let sender = sender.clone();
             move || {
                 assert!(!is_given_up());
                 let _ = held.recv();
-                let _ = tell.send(is_given_up());
+                let _ = sender.send(is_given_up());
             }
         };
         thread::scope(|scope| {
@@ -273,10 +273,10 @@ mod tests {
         });
         assert_eq!(changes.stuck.lock()["drive"].len(), 2);
         drop(first);
-        assert!(told.recv().unwrap(), "it was given up");
+        assert!(given_up.recv().unwrap(), "it was given up");
         assert!(changes.unended("drive").is_some(), "the other goes on");
         drop(second);
-        assert!(told.recv().unwrap(), "it was given up");
+        assert!(given_up.recv().unwrap(), "it was given up");
         for stuck in changes.stuck.lock().remove("drive").unwrap_or_default() {
             stuck.thread.join().unwrap();
         }

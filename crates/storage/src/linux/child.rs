@@ -71,8 +71,8 @@ pub(super) fn run(
         return Err(hung_error(pid, call, target, deadline));
     }
     let system = StepError::system(call, target);
-    let (mut answer, tell) = io::pipe().map_err(system)?;
-    let mut keep = [keep, &[tell.as_raw_fd()]].concat();
+    let (mut answer, failure) = io::pipe().map_err(system)?;
+    let mut keep = [keep, &[failure.as_raw_fd()]].concat();
     keep.sort_unstable();
     // SAFETY: the child allocates (glibc's fork(3) leaves malloc usable in it), makes system calls and exits; it takes no
     // lock that another thread of the parent may hold: no logging, no stdio, no environment.
@@ -86,13 +86,13 @@ pub(super) fn run(
                 .unwrap_or_else(|_| Err(Errno::EIO.into()));
             let errno = done.err().map_or(0, |error| error.raw_os_error().unwrap_or(libc::EIO));
             // A failed write is an end of file for the parent. std's pipe writer has no state that the fork could break.
-            let _ = io::Write::write_all(&mut { tell }, &errno.to_ne_bytes());
+            let _ = io::Write::write_all(&mut { failure }, &errno.to_ne_bytes());
             // SAFETY: ends the child without running the parent's destructors.
             unsafe { libc::_exit(0) }
         }
         ForkResult::Parent { child } => child,
     };
-    drop(tell);
+    drop(failure);
     if !readable(&answer, deadline) {
         return Err(abandon(pid, call, target, deadline));
     }

@@ -154,15 +154,17 @@ impl Cmd {
 
 /// Waits for the child in a thread, which writes the status to a pipe: a pipe can be polled with a deadline.
 fn reap(mut child: Child) -> io::Result<PipeReader> {
-    let (ended, mut tell) = io::pipe()?;
-    thread::Builder::new().name("reap".into()).spawn(move || tell_status(&mut child, &mut tell))?;
+    let (ended, mut status) = io::pipe()?;
+    thread::Builder::new()
+        .name("reap".into())
+        .spawn(move || send_status(&mut child, &mut status))?;
     Ok(ended)
 }
 
-fn tell_status(child: &mut Child, tell: &mut PipeWriter) {
-    if let Ok(status) = child.wait() {
+fn send_status(child: &mut Child, status: &mut PipeWriter) {
+    if let Ok(exit) = child.wait() {
         // The reader is gone when the deadline has passed.
-        let _ = tell.write_all(&status.into_raw().to_ne_bytes());
+        let _ = status.write_all(&exit.into_raw().to_ne_bytes());
     }
 }
 

@@ -1,7 +1,7 @@
 //! Mounts and unmounts; no other module does.
 
 use std::{
-    io, iter,
+    io,
     os::fd::AsRawFd,
     path::{Path, PathBuf},
     time::Duration,
@@ -19,16 +19,16 @@ use super::{
     busy::{is_busy, retry_while_busy},
     child,
     cmd::Cmd,
-    directory_entry::{DirectoryEntry, Leaf, Walk, fd_path, walk, walk_making},
-    drives::Drives,
+    directory_entry::{DirectoryEntry, Leaf, Walk, fd_path, walk},
     holders,
     mount_line::{Way, is_plain_unmount, way},
+    mount_point::entry_of,
     mount_table::{self, Entry},
 };
 use crate::{
     desired::{AllowedRoots, FileSystemKind, MountPoint, Owner},
     host::StepError,
-    observed::{DeviceNumber, PathState, TargetState},
+    observed::DeviceNumber,
 };
 
 /// Deadlines, one for each kind of call.
@@ -36,77 +36,6 @@ use crate::{
 pub(super) struct Deadlines {
     pub(super) command: Duration,
     pub(super) call: Duration,
-}
-
-pub(super) fn observe(target: &MountPoint, drives: &dyn Drives) -> io::Result<TargetState> {
-    let mut state = TargetState::default();
-    let mut top = None;
-    match walk(target)? {
-        Walk::Stopped(path) => state.path = path,
-        Walk::Entry(entry) => {
-            if let Some(leaf) = entry.leaf()? {
-                state.path = entry.state(&leaf, target.path())?;
-                state.owner = Some(leaf.owner);
-                top = leaf.mount.map(|id| (id, leaf.bound));
-            }
-        }
-    }
-    if state.path == PathState::Absent {
-        state.parent_empty = left_above(target)?.is_some();
-    }
-    let Some(root) = mount_table::real(target.root())? else { return Ok(state) };
-    for entry in mount_table::at(&root.join(target.below()))? {
-        match top {
-            Some((id, bound)) if id == entry.id => {
-                state.mounted = Some(mount_table::describe(&entry, bound, drives));
-            }
-            _ => state.beneath.push(mount_table::describe_covered(&entry, drives)),
-        }
-    }
-    Ok(state)
-}
-
-/// Creates the mount point, and the directories above it.
-pub(super) fn create_point(target: &MountPoint, file: bool) -> Result<(), StepError> {
-    let failed = StepError::system("create mount point", target);
-    // Another unit that unmounts may remove an empty parent at the same moment.
-    for _ in 0..8 {
-        let entry = entry_of(walk_making(target).map_err(failed)?, target)?;
-        match if file { entry.make_file() } else { entry.make_directory() } {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            other => return other.map_err(failed),
-        }
-    }
-    Err(failed(Errno::ENOENT.into()))
-}
-
-/// Removes an empty mount point, and those directories above it that were made for it and are empty then.
-pub(super) fn remove_point(target: &MountPoint) -> Result<(), StepError> {
-    let failed = StepError::system("remove mount point", target);
-    if let Walk::Entry(entry) = walk(target).map_err(failed)? {
-        entry.remove_empty().map_err(failed)?;
-    }
-    while let Some(above) = left_above(target).map_err(failed)? {
-        above.remove_empty().map_err(failed)?;
-    }
-    Ok(())
-}
-
-/// The nearest directory above an absent mount point, when it is empty and as [`create_point`] makes it.
-fn left_above(target: &MountPoint) -> io::Result<Option<DirectoryEntry>> {
-    let above = iter::successors(Some(target.clone()), MountPoint::parent);
-    for point in above {
-        let entry = match walk(&point)? {
-            Walk::Entry(entry) => entry,
-            Walk::Stopped(PathState::Absent) => continue,
-            Walk::Stopped(_) => return Ok(None),
-        };
-        let Some(leaf) = entry.leaf()? else { continue };
-        let is_left = point != *target && entry.is_made_and_empty(&leaf)?;
-        drop(leaf);
-        return Ok(is_left.then_some(entry));
-    }
-    Ok(None)
 }
 
 /// Mounts `source` on `target` by the site's `line`, and checks the result.
@@ -287,16 +216,4 @@ pub(super) fn set_owner(
     child::run("chown(2)", &target.to_string(), deadline, &[leaf.fd.as_raw_fd()], || {
         Ok(fchownat(&leaf.fd, "", Some(uid), Some(gid), AtFlags::AT_EMPTY_PATH)?)
     })
-}
-
-fn entry_of(walked: Walk, target: &MountPoint) -> Result<DirectoryEntry, StepError> {
-    match walked {
-        Walk::Entry(entry) => Ok(entry),
-        Walk::Stopped(PathState::Absent) => {
-            Err(StepError::Changed(format!("the parent of {target} is gone")))
-        }
-        Walk::Stopped(state) => {
-            Err(StepError::Changed(format!("{target} is not reachable any more: {state:?}")))
-        }
-    }
 }

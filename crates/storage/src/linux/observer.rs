@@ -3,8 +3,8 @@
 use std::io;
 
 use super::{
-    Node, dlm, in_use, lvm, mapped, mount, mount_table, root_file, signature, tree, unfinished,
-    zpool,
+    Node, dlm, in_use, lvm, mapped, mount_point, mount_table, root_file, signature, tree,
+    unfinished, zpool,
 };
 use crate::{
     Observed,
@@ -84,7 +84,7 @@ impl Observer for Node {
     }
 
     fn target(&self, target: &MountPoint) -> Result<TargetState, ObserveError> {
-        mount::observe(target, &*self.drives).map_err(|source| read(target, source))
+        mount_point::observe(target, &*self.drives).map_err(|source| read(target, source))
     }
 
     fn users(&self, device: &VolumeDevice, kind: FileSystemKind) -> Result<Use, ObserveError> {

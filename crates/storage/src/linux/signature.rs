@@ -178,8 +178,8 @@ pub(super) fn make(
     // mkfs needs the device for itself and says only that it is busy; this names the holders.
     exclusive::with("mkfs", &device.path, deadline, |_| Ok(()))?;
     let own = if kind == FileSystemKind::Gfs2 { "-O -U " } else { "-m uuid=" };
-    let made = Cmd::shell(&format!("mkfs -t {kind} {own}{id} {line}")).run(deadline);
-    made.map_err(|failed| explained(device, kind, failed))
+    let output = Cmd::shell(&format!("mkfs -t {kind} {own}{id} {line}")).run(deadline);
+    output.map_err(|failed| explained(device, kind, failed))
 }
 
 /// The minimum size depends on mkfs' version and arguments. The size is the reason only when mkfs says so: it may also

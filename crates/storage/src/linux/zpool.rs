@@ -210,10 +210,10 @@ pub(super) fn run(
         }
     };
     Cmd::shell(&command(action, &searched, line)).run(deadline)?;
-    let made = action != ZfsAction::Format
+    let is_formatted = action != ZfsAction::Format
         || at(on, deadline).is_ok_and(|state| state == DatasetState::Whole);
     let nothing = || io::Error::other("the command succeeded, and no Lustre target is there");
-    if made { Ok(()) } else { Err(StepError::system("mkfs.lustre", on)(nothing())) }
+    if is_formatted { Ok(()) } else { Err(StepError::system("mkfs.lustre", on)(nothing())) }
 }
 
 fn at(dataset: &str, deadline: Duration) -> Result<DatasetState, ObserveError> {

@@ -95,9 +95,10 @@ fn lost(id: AllocationId, observed: &Observed) -> impl Iterator<Item = Step> {
 /// Removes the records of namespaces on drives that are gone for good; they would outlive their allocation. This comes
 /// last: until then the allocation does not count as released.
 fn forget(id: AllocationId, observed: &Observed) -> impl Iterator<Item = Step> {
-    let gone = observed.of_allocation(id);
-    let gone = gone.filter(|namespace| observed.is_replaced(&namespace.id.subsystem));
-    gone.map(move |namespace| Step::ForgetNamespace { id: namespace.id.clone(), allocation: id })
+    let replaced = observed.of_allocation(id);
+    let replaced = replaced.filter(|namespace| observed.is_replaced(&namespace.id.subsystem));
+    replaced
+        .map(move |namespace| Step::ForgetNamespace { id: namespace.id.clone(), allocation: id })
 }
 
 /// Partly created namespaces too: a host that reaches one could write to it.
@@ -119,7 +120,7 @@ fn succeed(members: &Members<'_>, observed: &Observed) -> Vec<Step> {
                 id: namespace.id.clone(),
                 allocation: id,
             };
-            members.gone.iter().map(replaced).collect()
+            members.replaced.iter().map(replaced).collect()
         }
     }
 }

@@ -6,7 +6,7 @@ use super::{
     Rejection, hooks,
     lvm::Lvm,
     mount, unmount,
-    volume::{self, Made},
+    volume::{self, Completeness},
 };
 use crate::{
     Step,
@@ -26,7 +26,8 @@ pub(super) fn ready(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, R
     }
     let noted = lvm.has_made(fs.id) || (fs.kind == FileSystemKind::Raw && !lvm.is_raid());
     let Some(device) = lvm.device()? else {
-        let idle = noted && ready_on(fs, &as_made(fs, observed), &lvm.device_to_be())?.is_empty();
+        let idle =
+            noted && ready_on(fs, &as_complete(fs, observed), &lvm.device_to_be())?.is_empty();
         return if idle { Ok(lvm.clean_up()) } else { lvm.activate() };
     };
     lvm.is_in_sync()?;
@@ -40,7 +41,7 @@ pub(super) fn ready(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, R
 
 /// What an observation would show of a volume whose tag says that its file system is complete, if the volume were
 /// active.
-fn as_made(fs: &FileSystem, observed: &Observed) -> Observed {
+fn as_complete(fs: &FileSystem, observed: &Observed) -> Observed {
     let mut observed = observed.clone();
     if let Some(state) = &mut observed.volume {
         state.signature = Some(Signature::Ours(fs.id));
@@ -64,7 +65,7 @@ fn ready_on(
     Ok(steps)
 }
 
-pub(super) fn gone(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, Rejection> {
+pub(super) fn remove(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, Rejection> {
     let lvm = Lvm::of(&fs.volume, observed.volume.as_ref());
     if let Some(lvm) = lvm {
         let temporary = observed.temporary.as_ref();
@@ -99,7 +100,8 @@ fn is_whole(fs: &FileSystem, observed: &Observed, device: Option<&VolumeDevice>)
     let Some(state) = &observed.volume else { return false };
     match device {
         Some(device) => {
-            volume::made(device, &fs.volume, state, (fs.id, fs.kind)) == Ok(Made::Whole)
+            volume::completeness(device, &fs.volume, state, (fs.id, fs.kind))
+                == Ok(Completeness::Complete)
         }
         None => Lvm::of(&fs.volume, Some(state)).is_some_and(|lvm| lvm.has_made(fs.id)),
     }
@@ -127,10 +129,12 @@ fn making(
         return Err(Rejection::MkfsSetsUuid { line });
     }
     let make = Step::MakeFileSystem { device: device.clone(), kind: fs.kind, id: fs.id, line };
-    Ok(match volume::made(device, &fs.volume, state, (fs.id, fs.kind))? {
-        Made::Whole => Vec::new(),
-        Made::No => vec![make],
-        Made::Half => vec![Step::WipeSignature { device: device.clone(), id: fs.id }, make],
+    Ok(match volume::completeness(device, &fs.volume, state, (fs.id, fs.kind))? {
+        Completeness::Complete => Vec::new(),
+        Completeness::Missing => vec![make],
+        Completeness::Interrupted => {
+            vec![Step::WipeSignature { device: device.clone(), id: fs.id }, make]
+        }
     })
 }
 

@@ -41,10 +41,10 @@ pub(super) fn hide(tree: &IndexTree, observed: &Observed) -> Vec<Step> {
     let Some(TreeState { path: PathState::Directory { .. }, entries }) = &observed.tree else {
         return Vec::new();
     };
-    let gone: Vec<_> = ours(entries).collect();
-    let empty = gone.len() == entries.len();
+    let links: Vec<_> = ours(entries).collect();
+    let empty = links.len() == entries.len();
     let mut steps: Vec<_> =
-        gone.into_iter().map(|name| Step::Unlink { root: tree.root.clone(), name }).collect();
+        links.into_iter().map(|name| Step::Unlink { root: tree.root.clone(), name }).collect();
     if empty {
         steps.push(Step::RemoveDirectory { path: tree.root.clone() });
     }

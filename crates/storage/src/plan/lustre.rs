@@ -41,7 +41,7 @@ pub(super) fn ready(target: &LustreTarget, observed: &Observed) -> Result<Vec<St
     Ok(steps)
 }
 
-pub(super) fn gone(target: &LustreTarget, observed: &Observed) -> Result<Vec<Step>, Rejection> {
+pub(super) fn remove(target: &LustreTarget, observed: &Observed) -> Result<Vec<Step>, Rejection> {
     let pool = Pool::of(target, observed);
     let importing = pool.take_up()?;
     if !importing.is_empty() {

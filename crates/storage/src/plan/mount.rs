@@ -84,7 +84,8 @@ fn on_volume(
     };
     if mount.kind != FileSystemKind::Raw
         && let Some(state) = &observed.volume
-        && volume::made(&device, volume, state, (id, mount.kind))? != volume::Made::Whole
+        && volume::completeness(&device, volume, state, (id, mount.kind))?
+            != volume::Completeness::Complete
     {
         return Err(Rejection::NotMade { device: device.path.clone(), wanted: id });
     }

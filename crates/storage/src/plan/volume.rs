@@ -39,36 +39,36 @@ fn plain(volume: &Volume, observed: &Observed) -> Result<VolumeDevice, Rejection
 
 /// How complete the file system `wanted` is on a device of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Made {
-    No,
+pub(super) enum Completeness {
+    Missing,
     /// An interrupted mkfs of ours.
-    Half,
-    Whole,
+    Interrupted,
+    Complete,
 }
 
 /// Whether `device` holds `wanted`; anything else on it is a rejection.
 ///
 /// On a volume of an earlier agent's group any file system of the right kind counts: that agent derived no UUIDs, and
 /// the group's name and devices prove whose it is.
-pub(super) fn made(
+pub(super) fn completeness(
     device: &VolumeDevice,
     volume: &Volume,
     state: &VolumeState,
     (wanted, kind): (FileSystemId, FileSystemKind),
-) -> Result<Made, Rejection> {
+) -> Result<Completeness, Rejection> {
     let path = || device.path.clone();
     let is_adopted = Lvm::of(volume, Some(state)).is_some_and(|lvm| lvm.is_adopted());
     match &state.signature {
         // An unread device may hold a file system, which a mkfs would destroy.
         None => Err(Rejection::NotLookedAt { device: path() }),
-        Some(Signature::Blank) => Ok(Made::No),
-        Some(Signature::Ours(found)) if *found == wanted => Ok(Made::Whole),
-        Some(Signature::HalfMade(found)) if *found == wanted => Ok(Made::Half),
+        Some(Signature::Blank) => Ok(Completeness::Missing),
+        Some(Signature::Ours(found)) if *found == wanted => Ok(Completeness::Complete),
+        Some(Signature::HalfMade(found)) if *found == wanted => Ok(Completeness::Interrupted),
         Some(Signature::Ours(found) | Signature::HalfMade(found)) => {
             Err(Rejection::WrongFileSystem { device: path(), found: *found, wanted })
         }
         Some(Signature::Foreign { kind: found, .. }) if is_adopted && found == kind.as_str() => {
-            Ok(Made::Whole)
+            Ok(Completeness::Complete)
         }
         Some(Signature::Foreign { kind, uuid }) => Err(Rejection::ForeignSignature {
             device: path(),

@@ -31,9 +31,9 @@ pub fn to_roll_back(
     let is_new = |converged: &Converged| {
         converged.steps.iter().any(|step| matches!(step, Step::CreateNamespace { .. }))
     };
-    let made = wanted.iter().zip(outcomes).enumerate();
-    let new = made
-        .filter(|(index, (_, outcome))| outcome.as_ref().is_ok_and(is_new) && !reported(*index));
+    let all = wanted.iter().zip(outcomes).enumerate();
+    let new =
+        all.filter(|(index, (_, outcome))| outcome.as_ref().is_ok_and(is_new) && !reported(*index));
     new.map(|(_, (allocation, _))| allocation.id).collect()
 }
 

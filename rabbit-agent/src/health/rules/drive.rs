@@ -23,15 +23,15 @@ pub(super) fn drive(
     found: &mut Findings,
 ) {
     let subject = Subject::Drive(drive.nqn.clone());
-    let mut tell = |kind, severity, text: String| {
+    let mut finding = |kind, severity, text: String| {
         note(found, &subject, kind, severity, &format!("{}: {text}", drive.nqn));
     };
     if let Some(fault) = &drive.fault {
-        tell(Kind::Unusable, Severity::Critical, fault.clone());
+        finding(Kind::Unusable, Severity::Critical, fault.clone());
     }
     for warning in &drive.warnings {
         let severity = if warning.ends_writing() { Severity::Warning } else { Severity::Critical };
-        tell(
+        finding(
             Kind::Warned(*warning),
             severity,
             format!("{warning}: see nvme smart-log, and replace the drive if it stays"),
@@ -39,18 +39,18 @@ pub(super) fn drive(
     }
     if drive.wear >= 100 {
         let text = format!("{} % of its rated life are used: plan to replace it", drive.wear);
-        tell(Kind::Worn, Severity::Warning, text);
+        finding(Kind::Worn, Severity::Warning, text);
     }
     let before = known.counters.get(&drive.nqn);
     if let Some(smart) = smart {
-        worn_out(smart, before, at, &mut tell);
+        worn_out(smart, before, at, &mut finding);
     }
     let facts = facts.and_then(|facts| facts.drives.get(&drive.nqn));
     if let Some(temperature) = temperature(facts, smart) {
-        warmth(temperature, at, &mut tell);
+        warmth(temperature, at, &mut finding);
     }
     if let Some(facts) = facts {
-        attached(facts, before, &mut tell);
+        attached(facts, before, &mut finding);
         if let Some(link) = &facts.link {
             degraded(&subject, &drive.nqn.to_string(), link, found);
         }
@@ -69,13 +69,13 @@ fn worn_out(
     smart: &Smart,
     before: Option<&Counters>,
     at: Thresholds,
-    tell: &mut impl FnMut(Kind, Severity, String),
+    finding: &mut impl FnMut(Kind, Severity, String),
 ) {
     let Smart { spare, spare_threshold: threshold, .. } = *smart;
     if spare < threshold.saturating_add(at.spare) {
         let text =
             format!("{spare} % of its spare blocks are left, threshold {threshold} %: replace it");
-        tell(Kind::SpareLow, Severity::Warning, text);
+        finding(Kind::SpareLow, Severity::Warning, text);
     }
     let Some(before) = before.and_then(|counters| counters.smart) else { return };
     let (was, is) = (before.media_errors, smart.media_errors);
@@ -83,14 +83,14 @@ fn worn_out(
         let text = format!(
             "{is} media errors, {was} at the look before: read back what is on it, and replace it if they grow"
         );
-        tell(Kind::MediaErrors, Severity::Warning, text);
+        finding(Kind::MediaErrors, Severity::Warning, text);
     }
     let (was, is) = (before.unsafe_shutdowns, smart.unsafe_shutdowns);
     if is > was {
         let text = format!(
             "it lost power without notice {is} times, {was} at the look before: check the slot and its power"
         );
-        tell(Kind::PowerLost, Severity::Warning, text);
+        finding(Kind::PowerLost, Severity::Warning, text);
     }
 }
 
@@ -98,42 +98,46 @@ fn worn_out(
 fn attached(
     facts: &DriveFacts,
     before: Option<&Counters>,
-    tell: &mut impl FnMut(Kind, Severity, String),
+    finding: &mut impl FnMut(Kind, Severity, String),
 ) {
     if facts.link == Some(Link::Down) {
         let text = "its PCIe link is down: reseat it, or check the slot".to_owned();
-        tell(Kind::LinkLost, Severity::Critical, text);
+        finding(Kind::LinkLost, Severity::Critical, text);
     }
     if !facts.controller.is_empty() && facts.controller != "live" {
         let text =
             format!("its controller is {}, not live: see the kernel's log", facts.controller);
-        tell(Kind::Controller, Severity::Warning, text);
+        finding(Kind::Controller, Severity::Warning, text);
     }
     if let Some(namespaces) = facts.read_only.as_ref().filter(|namespaces| !namespaces.is_empty()) {
         let text = format!(
             "namespaces {namespaces:?} take no writes: see blockdev --getro, and nvme smart-log"
         );
-        tell(Kind::ReadOnlyNamespace, Severity::Warning, text);
+        finding(Kind::ReadOnlyNamespace, Severity::Warning, text);
     }
     if let (Some(is), Some(was)) = (facts.errors, before.and_then(|counters| counters.errors)) {
-        errors(was, is, tell);
+        errors(was, is, finding);
     }
 }
 
-fn warmth(temperature: Temperature, at: Thresholds, tell: &mut impl FnMut(Kind, Severity, String)) {
+fn warmth(
+    temperature: Temperature,
+    at: Thresholds,
+    finding: &mut impl FnMut(Kind, Severity, String),
+) {
     let Temperature { now, warning, critical } = temperature;
     let mut beyond = |threshold: Option<i64>, kind, severity| {
         if let Some(threshold) = threshold.filter(|threshold| now >= threshold - at.degrees) {
             let text =
                 format!("it is at {now} °C, threshold {threshold} °C: check fans and air flow");
-            tell(kind, severity, text);
+            finding(kind, severity, text);
         }
     };
     beyond(warning, Kind::Hot, Severity::Warning);
     beyond(critical, Kind::TooHot, Severity::Critical);
 }
 
-fn errors(was: LinkErrors, is: LinkErrors, tell: &mut impl FnMut(Kind, Severity, String)) {
+fn errors(was: LinkErrors, is: LinkErrors, finding: &mut impl FnMut(Kind, Severity, String)) {
     let new = |was: u64, is: u64| is.saturating_sub(was);
     let (fatal, nonfatal) = (new(was.fatal, is.fatal), new(was.nonfatal, is.nonfatal));
     let correctable = new(was.correctable, is.correctable);
@@ -141,6 +145,6 @@ fn errors(was: LinkErrors, is: LinkErrors, tell: &mut impl FnMut(Kind, Severity,
         let text = format!(
             "its PCIe link had {fatal} fatal, {nonfatal} nonfatal and {correctable} correctable errors since the look before: reseat it"
         );
-        tell(Kind::LinkErrors, Severity::Warning, text);
+        finding(Kind::LinkErrors, Severity::Warning, text);
     }
 }

@@ -14,7 +14,7 @@ use serde_json::json;
 use super::{
     super::{Row, agent, life::millis, row::say},
     alone,
-    driver::Driver,
+    driver::{Driver, UP},
     nodes::{Machine, patiently},
     processor, revision,
 };
@@ -84,7 +84,7 @@ async fn on(directory: &Path, rabbits: usize, computes: usize) -> anyhow::Result
     machine.describe().await?;
     let nodes = machine.start();
     let driver = Driver::new(client.clone(), LINES);
-    driver.set_up("run", &machine.computes(0, rabbits)).await?;
+    driver.live("run", &machine.computes(0, rabbits), &["Setup"]).await?;
     let others = || driver.writes() + machine.writes();
     let (before, used) = (revision(&client).await? - others(), processor(coordinator.pid()?)?);
     let begun = Instant::now();
@@ -120,7 +120,7 @@ async fn held(directory: &Path) -> anyhow::Result<Vec<Row>> {
     machine.describe().await?;
     let nodes = machine.start();
     let driver = Driver::new(client.clone(), LINES);
-    driver.up(HELD, HOLDERS, |lane| machine.computes(lane, 1)).await?;
+    driver.many(HELD, HOLDERS, |lane| machine.computes(lane, 1), UP).await?;
     // Their watches are the bench's, and not the coordinator's.
     nodes.abort();
     let pid = coordinator.pid()?;

@@ -15,13 +15,11 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::workflow::AFTER_PROPOSAL;
-
 /// No workflow of a bench takes longer.
 const LONGEST: Duration = Duration::from_mins(10);
 
 /// To where everything is mounted, and from there to the end.
-const UP: &[&str] = &["Setup", "DataIn", "PreRun"];
+pub(super) const UP: &[&str] = &["Setup", "DataIn", "PreRun"];
 const DOWN: &[&str] = &["PostRun", "DataOut", "Teardown"];
 
 /// Drives workflows of these directives.
@@ -57,32 +55,19 @@ impl Driver {
         f64::from(self.created.load(Ordering::Relaxed)) * 5.0
     }
 
-    /// Brings `count` workflows from Proposal to their deletion, side by side in so many lanes; a lane has computes of its own.
+    /// Takes `count` new workflows through these states, side by side in so many lanes, and deletes those that end in Teardown; a
+    /// lane has computes of its own.
     pub(super) async fn many(
         &self,
         count: usize,
         lanes: usize,
         computes: impl Fn(usize) -> Vec<String>,
+        states: &[&str],
     ) -> anyhow::Result<()> {
         let computes = &computes;
         in_lanes(count, lanes, |lane, name| async move {
-            self.live(&name, &computes(lane)).await?;
-            self.delete(&name).await
-        })
-        .await
-    }
-
-    /// Brings `count` workflows to PreRun, side by side in so many lanes.
-    pub(super) async fn up(
-        &self,
-        count: usize,
-        lanes: usize,
-        computes: impl Fn(usize) -> Vec<String>,
-    ) -> anyhow::Result<()> {
-        let computes = &computes;
-        in_lanes(count, lanes, |lane, name| async move {
-            self.create(&name).await?;
-            self.advance("Proposal", &name, &computes(lane), UP).await
+            self.live(&name, &computes(lane), states).await?;
+            if states.ends_with(&["Teardown"]) { self.delete(&name).await } else { Ok(()) }
         })
         .await
     }
@@ -103,16 +88,15 @@ impl Driver {
         self.advance(first, name, &[], rest).await
     }
 
-    /// One workflow from its creation to the end of Setup.
-    pub(super) async fn set_up(&self, name: &str, computes: &[String]) -> anyhow::Result<()> {
+    /// One workflow from its creation to the end of the last of these states.
+    pub(super) async fn live(
+        &self,
+        name: &str,
+        computes: &[String],
+        states: &[&str],
+    ) -> anyhow::Result<()> {
         self.create(name).await?;
-        self.advance("Proposal", name, computes, &["Setup"]).await
-    }
-
-    /// One workflow from its creation to the end of Teardown.
-    pub(super) async fn live(&self, name: &str, computes: &[String]) -> anyhow::Result<()> {
-        self.create(name).await?;
-        self.advance("Proposal", name, computes, &AFTER_PROPOSAL).await
+        self.advance("Proposal", name, computes, states).await
     }
 
     async fn create(&self, name: &str) -> anyhow::Result<()> {

@@ -145,8 +145,8 @@ impl Watched {
             Verdict::Met => format!("{}: done", self.label(name)),
             Verdict::Pending(why) | Verdict::Fatal(why) => format!("{}: {why}", self.label(name)),
         });
-        let gone = before.keys().filter(|name| !self.objects.contains_key(*name));
-        changed.chain(gone.map(|name| format!("{}: gone", self.label(name)))).collect()
+        let removed = before.keys().filter(|name| !self.objects.contains_key(*name));
+        changed.chain(removed.map(|name| format!("{}: gone", self.label(name)))).collect()
     }
 
     fn subject(&self) -> String {

@@ -29,7 +29,7 @@ pub(super) async fn run(client: Client, args: &Advance, output: Output) -> Resul
     for state in &ahead {
         workflow = life.go_to(state).await?;
     }
-    tell(&workflow, output)
+    print(&workflow, output)
 }
 
 /// The states to go through.
@@ -51,8 +51,8 @@ fn ahead(now: &WorkflowState, to: Option<&WorkflowState>) -> Result<Vec<Workflow
     }
 }
 
-/// The state that it is in.
-pub(super) fn tell(workflow: &Workflow, output: Output) -> Result<Exit, Failure> {
+/// Prints the state that it is in.
+pub(super) fn print(workflow: &Workflow, output: Output) -> Result<Exit, Failure> {
     let status = workflow.status.clone().unwrap_or_default();
     let state = status.state.map(|state| state.to_string()).unwrap_or_default();
     if output.is_json() {

@@ -29,12 +29,12 @@ pub(super) async fn run(client: &Client, args: &Named, output: Output) -> Result
         ["OBJECT", "NAMESPACE", "DIRECTIVE", "AGE", "STATE", "FINALIZERS"].map(str::to_owned);
     output.table(&header, &rows(&objects, now))?;
     let lines: Vec<_> = waits.iter().map(|waiting| format!("  {}", waiting.line(now))).collect();
-    let told = if lines.is_empty() {
+    let summary = if lines.is_empty() {
         "it waits for nothing".to_owned()
     } else {
         format!("it waits for\n{}", lines.join("\n"))
     };
-    output.text(&format!("\n{told}\n"))?;
+    output.text(&format!("\n{summary}\n"))?;
     Ok(Exit::Done)
 }
 

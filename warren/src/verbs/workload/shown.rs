@@ -14,46 +14,50 @@ use nodeclient::Output;
 const HEADER: [&str; 5] = ["NODE", "ROLE", "CONDITION", "MOUNTED", "EVIDENCE"];
 
 /// Prints how a job is; the exit status is the verdict.
-pub(super) fn workload(told: &Workload, output: Output) -> Result<Exit, Failure> {
-    let exit = Exit::from(told.verdict());
+pub(super) fn workload(workload: &Workload, output: Output) -> Result<Exit, Failure> {
+    let exit = Exit::from(workload.verdict());
     if output.is_json() {
-        output.json(&as_json(told))?;
+        output.json(&as_json(workload))?;
         return Ok(exit);
     }
-    output.line(&line(told))?;
-    for deadline in &told.deadlines {
+    output.line(&line(workload))?;
+    for deadline in &workload.deadlines {
         output.line(&until(deadline))?;
     }
-    for one in &told.lost {
+    for one in &workload.lost {
         output.line(&format!(
             "goes on without {}, lost in {}: {}",
             one.node, one.state, one.evidence
         ))?;
     }
-    if !told.nodes.is_empty() {
-        let rows: Vec<_> = told.nodes.iter().map(row).collect();
+    if !workload.nodes.is_empty() {
+        let rows: Vec<_> = workload.nodes.iter().map(row).collect();
         output.table(&HEADER.map(str::to_owned), &rows)?;
     }
     if exit == Exit::Done {
         return Ok(exit);
     }
-    let mut remedy = vec![told.remedy.clone()];
-    remedy.extend(told.waits_for.iter().cloned());
-    Err(Failure::new(exit, told.message.as_str()).remedy(remedy.join("\n")))
+    let mut remedy = vec![workload.remedy.clone()];
+    remedy.extend(workload.waits_for.iter().cloned());
+    Err(Failure::new(exit, workload.message.as_str()).remedy(remedy.join("\n")))
 }
 
 /// Prints one answer of a watch.
-pub(super) fn news(told: &Workload, output: Output) -> Result<(), Failure> {
+pub(super) fn news(workload: &Workload, output: Output) -> Result<(), Failure> {
     if output.is_json() {
-        return output.line(&as_json(told).to_string());
+        return output.line(&as_json(workload).to_string());
     }
-    let line = line(told);
-    output.line(&if told.message.is_empty() { line } else { format!("{line}: {}", told.message) })
+    let line = line(workload);
+    output.line(&if workload.message.is_empty() {
+        line
+    } else {
+        format!("{line}: {}", workload.message)
+    })
 }
 
 /// Prints the bytes of all usable rabbits.
-pub(super) fn capacity(told: &CapacityResponse, output: Output) -> Result<Exit, Failure> {
-    let CapacityResponse { total, free } = told;
+pub(super) fn capacity(response: &CapacityResponse, output: Output) -> Result<Exit, Failure> {
+    let CapacityResponse { total, free } = response;
     if output.is_json() {
         output.json(&json!({"total": total, "free": free}))?;
     } else {
@@ -64,27 +68,27 @@ pub(super) fn capacity(told: &CapacityResponse, output: Output) -> Result<Exit, 
 }
 
 /// Prints what jobs are called, one a line.
-pub(super) fn jobs(told: &ListResponse, output: Output) -> Result<Exit, Failure> {
+pub(super) fn jobs(response: &ListResponse, output: Output) -> Result<Exit, Failure> {
     if output.is_json() {
-        output.json(&json!({"jobs": told.jobs}))?;
+        output.json(&json!({"jobs": response.jobs}))?;
         return Ok(Exit::Done);
     }
-    for job in &told.jobs {
+    for job in &response.jobs {
         output.line(job)?;
     }
     Ok(Exit::Done)
 }
 
 /// Prints the job's variables, which are true once everything is mounted.
-pub(super) fn env(told: &Workload, ahead: bool, output: Output) -> Result<Exit, Failure> {
-    if !ahead && (told.state != "PreRun" || !told.ready) {
-        let what = format!("the job is in {}, and its storage is not mounted", told.state);
+pub(super) fn env(workload: &Workload, ahead: bool, output: Output) -> Result<Exit, Failure> {
+    if !ahead && (workload.state != "PreRun" || !workload.ready) {
+        let what = format!("the job is in {}, and its storage is not mounted", workload.state);
         return Err(Failure::new(Exit::Retryable, what).remedy("`warren workload start` mounts it"));
     }
-    let mut variables: Vec<_> = told.env.iter().collect();
+    let mut variables: Vec<_> = workload.env.iter().collect();
     variables.sort();
     if output.is_json() {
-        output.json(&json!(told.env))?;
+        output.json(&json!(workload.env))?;
         return Ok(Exit::Done);
     }
     for (name, value) in variables {
@@ -93,12 +97,12 @@ pub(super) fn env(told: &Workload, ahead: bool, output: Output) -> Result<Exit, 
     Ok(Exit::Done)
 }
 
-fn line(told: &Workload) -> String {
-    let job = told.job.clone().unwrap_or_default();
-    let state = match (told.state.as_str(), told.ready) {
-        ("", _) if told.desired_state.is_empty() => "there is no such job".to_owned(),
-        (state, true) if state == told.desired_state => format!("{state} is ready"),
-        _ => format!("{} is asked for", told.desired_state),
+fn line(workload: &Workload) -> String {
+    let job = workload.job.clone().unwrap_or_default();
+    let state = match (workload.state.as_str(), workload.ready) {
+        ("", _) if workload.desired_state.is_empty() => "there is no such job".to_owned(),
+        (state, true) if state == workload.desired_state => format!("{state} is ready"),
+        _ => format!("{} is asked for", workload.desired_state),
     };
     format!("{} of {}: {state}", job.job, job.manager)
 }
@@ -149,31 +153,31 @@ fn condition(node: &NodeCondition) -> &'static str {
 }
 
 /// The job for programs; its variables go to the job alone.
-fn as_json(told: &Workload) -> Value {
-    let job = told.job.clone().unwrap_or_default();
-    let deadlines = told.deadlines.iter().map(|one| {
+fn as_json(workload: &Workload) -> Value {
+    let job = workload.job.clone().unwrap_or_default();
+    let deadlines = workload.deadlines.iter().map(|one| {
         json!({
             "state": one.state, "owner": one.owner, "asked": time(one.asked), "due": time(one.due),
             "outcome": outcome(one),
         })
     });
-    let nodes = told.nodes.iter().map(|one| {
+    let nodes = workload.nodes.iter().map(|one| {
         json!({
             "node": one.node, "role": role(one), "condition": condition(one),
             "evidence": one.evidence, "mounted": one.mounted,
         })
     });
-    let lost = told
+    let lost = workload
         .lost
         .iter()
         .map(|one| json!({"node": one.node, "state": one.state, "evidence": one.evidence}));
     json!({
-        "manager": job.manager, "job": job.job, "workflow": told.workflow,
-        "exitStatus": Exit::from(told.verdict()) as u8, "message": told.message, "remedy": told.remedy,
-        "state": told.state, "desiredState": told.desired_state, "ready": told.ready, "status": told.status,
-        "userId": told.user_id, "groupId": told.group_id,
+        "manager": job.manager, "job": job.job, "workflow": workload.workflow,
+        "exitStatus": Exit::from(workload.verdict()) as u8, "message": workload.message, "remedy": workload.remedy,
+        "state": workload.state, "desiredState": workload.desired_state, "ready": workload.ready, "status": workload.status,
+        "userId": workload.user_id, "groupId": workload.group_id,
         "deadlines": deadlines.collect::<Vec<_>>(), "nodes": nodes.collect::<Vec<_>>(),
-        "waitsFor": told.waits_for, "aborted": told.aborted,
-        "tolerance": told.tolerance, "lost": lost.collect::<Vec<_>>(),
+        "waitsFor": workload.waits_for, "aborted": workload.aborted,
+        "tolerance": workload.tolerance, "lost": lost.collect::<Vec<_>>(),
     })
 }

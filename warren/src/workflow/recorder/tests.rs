@@ -51,7 +51,7 @@ fn a_life_is_recorded_in_its_order() {
     record.workflow(&workflow("PreRun", 5, Some(8)));
     record.workflow(&workflow("Teardown", 9, None));
     record.file_systems(&storage(true, true), at(10));
-    record.gone("r1", at(11));
+    record.removed("r1", at(11));
     let timeline = record.timeline();
     let rows: Vec<_> = timeline
         .rows

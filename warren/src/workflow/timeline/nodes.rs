@@ -51,7 +51,7 @@ impl Past<'_> {
     fn storage(&self, storage: &NnfNodeStorage) -> Vec<Row> {
         let (meta, status) = (storage.meta(), storage.status.as_ref());
         let is_error = status.is_some_and(|status| status.error.is_some());
-        let made = Work {
+        let making = Work {
             what: "make storage",
             state: WorkflowState::Setup,
             asked: moment(meta.creation_timestamp.as_ref()),
@@ -69,8 +69,8 @@ impl Past<'_> {
             reported: None,
         });
         // What is deleted before it was made will never be made.
-        let made = Some(made).filter(|made| made.is_done || !is_going);
-        self.told(storage, made.into_iter().chain(removed))
+        let making = Some(making).filter(|making| making.is_done || !is_going);
+        self.rows(storage, making.into_iter().chain(removed))
     }
 
     fn mount(&self, mount: &ClientMount) -> Vec<Row> {
@@ -99,10 +99,10 @@ impl Past<'_> {
         // Of a mount that is to be undone and that no share of PreRun was done with, nobody knows whether it ever was there.
         let is_known = is_wanted || self.share(mount, &WorkflowState::PreRun).is_some();
         let mounted = Some(mounted).filter(|_| is_known);
-        self.told(mount, mounted.into_iter().chain(unmounted))
+        self.rows(mount, mounted.into_iter().chain(unmounted))
     }
 
-    fn told<'a, K: Resource<DynamicType = ()>>(
+    fn rows<'a, K: Resource<DynamicType = ()>>(
         &self,
         object: &K,
         works: impl Iterator<Item = Work<'a>>,

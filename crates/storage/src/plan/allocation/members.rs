@@ -90,7 +90,7 @@ pub(super) struct Members<'a> {
     /// Its own, on drives that can be used.
     pub(super) reachable: Vec<&'a Namespace>,
     /// Its own, on drives that are gone for good.
-    pub(super) gone: Vec<&'a Namespace>,
+    pub(super) replaced: Vec<&'a Namespace>,
     /// Its own, on drives that cannot be used now, with the reason.
     away: Vec<(&'a Namespace, &'a str)>,
     /// Named in the status and without a record; nothing else contradicts that they are its own.
@@ -101,14 +101,14 @@ pub(super) struct Members<'a> {
 
 impl<'a> Members<'a> {
     pub(super) fn of(allocation: &'a Allocation, observed: &'a Observed) -> Self {
-        let (reachable, gone, away) = (Vec::new(), Vec::new(), Vec::new());
+        let (reachable, replaced, away) = (Vec::new(), Vec::new(), Vec::new());
         let (adoptable, lost) = (Vec::new(), Vec::new());
-        let mut members = Self { allocation, reachable, gone, away, adoptable, lost };
+        let mut members = Self { allocation, reachable, replaced, away, adoptable, lost };
         let ours = NamespaceOwner::Ours(allocation.id);
         for namespace in observed.namespaces.iter().filter(|namespace| namespace.owner == ours) {
             let drive = &namespace.id.subsystem;
             if observed.is_replaced(drive) {
-                members.gone.push(namespace);
+                members.replaced.push(namespace);
             } else if let Some(fault) = fault(&namespace.id, observed) {
                 members.away.push((namespace, fault));
             } else {
@@ -129,7 +129,8 @@ impl<'a> Members<'a> {
     /// has all of them never had others, whatever its status names: somebody else wrote that.
     fn lacks(&self) -> Option<usize> {
         let away = self.away.iter().map(|(namespace, _)| *namespace);
-        let all: Vec<_> = self.reachable.iter().chain(&self.gone).copied().chain(away).collect();
+        let all: Vec<_> =
+            self.reachable.iter().chain(&self.replaced).copied().chain(away).collect();
         let members =
             all.iter().map(|namespace| namespace.members).max().filter(|members| *members > 0)?;
         Some(usize::from(members).saturating_sub(all.len()))
@@ -193,7 +194,7 @@ impl<'a> Members<'a> {
     }
 
     pub(super) fn need(&self) -> Need {
-        let there = self.reachable.len() + self.away.len() + self.gone.len();
+        let there = self.reachable.len() + self.away.len() + self.replaced.len();
         let Some(any) = self.reachable.first() else { return Need::All };
         let members = self.reachable.iter().map(|namespace| namespace.members).max().unwrap_or(0);
         let count = usize::from(members).saturating_sub(there);
@@ -208,7 +209,7 @@ impl<'a> Members<'a> {
     /// How many replacements are still to be created for namespaces that are gone for good; `None` when nothing is to
     /// be replaced. The only namespace of an allocation is not replaced: the new one would be empty.
     pub(super) fn successors(&self) -> Option<Wanted> {
-        let (gone, any) = (self.gone.first()?, self.reachable.first()?);
+        let (replaced, any) = (self.replaced.first()?, self.reachable.first()?);
         let reported = &self.allocation.reported;
         if !self.allocation.replace || reported.len() < 2 {
             return None;
@@ -217,10 +218,10 @@ impl<'a> Members<'a> {
             |namespace: &&Namespace| reported.iter().all(|reported| reported.id != namespace.id);
         let there =
             self.reachable.iter().copied().chain(self.away.iter().map(|(namespace, _)| *namespace));
-        let made = there.filter(is_new).count();
+        let created = there.filter(is_new).count();
         Some(Wanted {
-            count: self.gone.len().saturating_sub(made),
-            size: gone.size,
+            count: self.replaced.len().saturating_sub(created),
+            size: replaced.size,
             members: any.members,
         })
     }
@@ -230,12 +231,12 @@ impl<'a> Members<'a> {
             .away
             .iter()
             .map(|(namespace, fault)| (*namespace, Absence::Drive((*fault).to_owned())));
-        let gone = self.gone.iter().map(|namespace| (*namespace, Absence::Replaced));
+        let replaced = self.replaced.iter().map(|namespace| (*namespace, Absence::Replaced));
         let unrecorded = self.adoptable.iter().map(|namespace| (*namespace, Absence::Unrecorded));
         let named =
             |(namespace, why): (&Namespace, Absence)| Missing { id: namespace.id.clone(), why };
         let mut missing = self.lost.clone();
-        missing.extend(away.chain(gone).chain(unrecorded).map(named));
+        missing.extend(away.chain(replaced).chain(unrecorded).map(named));
         missing
     }
 }

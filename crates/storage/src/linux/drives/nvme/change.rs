@@ -8,7 +8,7 @@ use std::{
 use super::{
     Managed, NvmeDrives,
     admin::ERASE,
-    drive::{DriveError, Made},
+    drive::{Created, DriveError},
     ioctl,
     ledger::Wanted,
     physical::in_one_line,
@@ -191,14 +191,14 @@ impl NvmeDrives {
         wanted: Wanted,
     ) -> Result<(), StepError> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let made = self.change("create namespace", drive, drive, move |managed| {
+        let created = self.change("create namespace", drive, drive, move |managed| {
             managed.physical.drive.create(allocation, wanted, now)
         })?;
-        match made {
-            Some(Made { nsid, to_zero: true }) => {
+        match created {
+            Some(Created { nsid, to_zero: true }) => {
                 self.zero(&NamespaceId { subsystem: drive.clone(), nsid }, wanted.size)
             }
-            Some(Made { to_zero: false, .. }) | None => Ok(()),
+            Some(Created { to_zero: false, .. }) | None => Ok(()),
         }
     }
 

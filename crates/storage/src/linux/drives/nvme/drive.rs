@@ -14,7 +14,7 @@ use std::{io, sync::Arc};
 use thiserror::Error;
 
 use self::format::describe;
-pub(super) use self::{contents::Contents, create::Made};
+pub(super) use self::{contents::Contents, create::Created};
 use super::{
     admin::{Admin, AdminError},
     hosts::{Controllers, NoController},

@@ -30,5 +30,6 @@ mod topology;
 mod transport;
 mod tunnel;
 mod wire;
+mod wire_dump;
 
 pub(super) use self::{behind::Behind, fabric::Fabric, topology::label};

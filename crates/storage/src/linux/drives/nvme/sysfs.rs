@@ -52,8 +52,9 @@ impl ControllerNode {
     }
 
     /// Whether this drive is in the slot of another one.
-    pub(super) fn took_the_place_of(&self, gone: &SlotAndSerial) -> bool {
-        self.slot_and_serial().is_some_and(|own| own.slot == gone.slot && own.serial != gone.serial)
+    pub(super) fn took_the_place_of(&self, other: &SlotAndSerial) -> bool {
+        self.slot_and_serial()
+            .is_some_and(|own| own.slot == other.slot && own.serial != other.serial)
     }
 }
 

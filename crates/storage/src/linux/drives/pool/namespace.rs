@@ -97,8 +97,8 @@ impl FilePool {
                 )));
             }
             loop_device::detach(&path.join("data"), self.deadline)?;
-            let gone = path.with_file_name(gone_name(id.nsid, allocation));
-            rename_away(&path, &gone).map_err(failed)?;
+            let renamed = path.with_file_name(gone_name(id.nsid, allocation));
+            rename_away(&path, &renamed).map_err(failed)?;
         }
         for leftover in leftovers {
             loop_device::detach(&leftover.join("data"), self.deadline)?;
@@ -158,10 +158,10 @@ impl FilePool {
 }
 
 /// Renames before it deletes: the name then shows that the namespace is being deleted, however far that gets.
-fn rename_away(path: &Path, gone: &Path) -> io::Result<()> {
-    fs::rename(path, gone)?;
+fn rename_away(path: &Path, renamed: &Path) -> io::Result<()> {
+    fs::rename(path, renamed)?;
     durable::sync_parent(path)?;
-    fs::remove_dir_all(gone)
+    fs::remove_dir_all(renamed)
 }
 
 /// Builds under a name that means unfinished, then renames: a namespace is complete or recognisably not.

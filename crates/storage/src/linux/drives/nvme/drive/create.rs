@@ -18,7 +18,7 @@ use crate::{
 
 /// A created namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) struct Made {
+pub(in super::super) struct Created {
     pub(in super::super) nsid: u32,
     /// Whether its blocks still have to be zeroed before it counts.
     pub(in super::super) to_zero: bool,
@@ -31,7 +31,7 @@ impl NvmeDrive {
         allocation: AllocationId,
         wanted: Wanted,
         now: u64,
-    ) -> Result<Option<Made>> {
+    ) -> Result<Option<Created>> {
         let _turn = self.ledger.turn();
         self.ask("begin", still_wanted())?;
         self.settle()?;
@@ -71,7 +71,12 @@ impl NvmeDrive {
         Ok(false)
     }
 
-    fn finish_creation(&self, allocation: AllocationId, nsid: u32, members: u16) -> Result<Made> {
+    fn finish_creation(
+        &self,
+        allocation: AllocationId,
+        nsid: u32,
+        members: u16,
+    ) -> Result<Created> {
         let described = self.ask("identify the new namespace", self.admin.namespace(nsid))?;
         let found = describe(nsid, &described)?;
         if found.nguid == [0; 16] {
@@ -85,7 +90,7 @@ impl NvmeDrive {
         self.ledger
             .record_created(allocation, found, members, whole)
             .map_err(DriveError::Ledger)?;
-        Ok(Made { nsid, to_zero: !whole })
+        Ok(Created { nsid, to_zero: !whole })
     }
 
     /// Records a namespace without a record as one of `allocation`; from now on its NGUID identifies it.

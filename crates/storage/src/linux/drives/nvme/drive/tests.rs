@@ -87,7 +87,7 @@ fn a_namespace_is_made_given_taken_erased_and_deleted() {
     let bench = Bench::new(17);
     let drive = bench.start();
     let made = drive.create(allocation(0), wanted(8 * MIB), 1).unwrap();
-    assert_eq!(made, Some(Made { nsid: 1, to_zero: false }));
+    assert_eq!(made, Some(Created { nsid: 1, to_zero: false }));
     assert_eq!(drive.create(allocation(0), wanted(8 * MIB), 1).unwrap(), None, "it has one");
     assert_eq!(drive.look().unwrap().drive.free(), 56 * MIB);
 
@@ -396,7 +396,7 @@ fn blocks_that_may_hold_old_data_count_only_once_they_are_zero() {
     bench.simulated.state().reads_zero = false;
     let drive = bench.start();
     let made = drive.create(allocation(0), wanted(MIB), 1).unwrap();
-    assert_eq!(made, Some(Made { nsid: 1, to_zero: true }));
+    assert_eq!(made, Some(Created { nsid: 1, to_zero: true }));
     assert_eq!(owners(&bench.start()), [NamespaceOwner::Partial(allocation(0))], "crashed here");
     drive.ledger.record_zeroed(1).unwrap();
     assert_eq!(owners(&drive), [NamespaceOwner::Ours(allocation(0))]);

@@ -98,7 +98,7 @@ impl Behind {
         for binding in &bindings {
             let fault = |error| in_one_line("bind a virtual function", &error);
             self.switch(binding.seat.host.pax)
-                .tell(Command::Bind, &binding.request())
+                .send(Command::Bind, &binding.request())
                 .map_err(fault)?;
         }
         let left = missing(&self.slot, &self.functions()?).map_err(slot_fault)?;

@@ -6,7 +6,7 @@ use super::{
     command::Command,
     switch::{Result, Session, Switch},
     topology::{Port, Seat},
-    wire::{
+    wire_dump::{
         AttachmentHead, CLASS_NVME, DUMP_ENDPOINT_PORT, DUMP_FINISH, DUMP_GET, DUMP_HEAD,
         DUMP_MOST, DUMP_START, DumpGet, DumpPiece, DumpRequest, DumpStarted, FUNCTION_IS_VIRTUAL,
         FunctionEntry, PORT_HAS_ENDPOINT, PORT_HAS_SWITCH, PORT_IS_EMPTY, PortHead, SectionHead,
@@ -48,7 +48,7 @@ pub(super) fn plugged(switch: &Switch, port: u8) -> Result<Plugged> {
         let mut session = switch.session()?;
         let bytes = fetched(&mut session, port);
         // End the dump, whether it succeeded or not.
-        let ended = session.tell(Command::Dump, &part(0, DUMP_FINISH));
+        let ended = session.send(Command::Dump, &part(0, DUMP_FINISH));
         let bytes = bytes?;
         ended?;
         bytes

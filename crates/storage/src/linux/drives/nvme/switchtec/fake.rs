@@ -21,6 +21,7 @@ use super::{
     transport::{Devices, Transport},
     tunnel::{Patience, Tunnel},
     wire::*,
+    wire_dump::*,
 };
 
 mod firmware;

@@ -67,5 +67,5 @@ fn write(switch: &Switch, pdfid: u16, address: u16, value: u16) -> Result<()> {
     let mut data = [0; 4];
     data[..2].copy_from_slice(&value.to_le_bytes());
     let head = request(REGISTER_WRITE, pdfid, address, 2);
-    switch.tell(Command::Register, &RegisterWrite { head, data })
+    switch.send(Command::Register, &RegisterWrite { head, data })
 }

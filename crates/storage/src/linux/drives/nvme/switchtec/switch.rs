@@ -58,8 +58,8 @@ impl Switch {
     }
 
     /// Sends a command without a reply.
-    pub(super) fn tell(&self, command: Command, request: &impl Request) -> Result<()> {
-        self.session()?.tell(command, request)
+    pub(super) fn send(&self, command: Command, request: &impl Request) -> Result<()> {
+        self.session()?.send(command, request)
     }
 
     /// The links at its ports, unordered.
@@ -131,7 +131,7 @@ impl<'a> Session<'a> {
         Ok(reply)
     }
 
-    pub(super) fn tell(&mut self, command: Command, request: &impl Request) -> Result<()> {
+    pub(super) fn send(&mut self, command: Command, request: &impl Request) -> Result<()> {
         self.exchange(command, request.as_bytes(), &mut [], QUICK)
     }
 

@@ -62,7 +62,7 @@ impl Tunnel {
             self.open.store(true, Ordering::Relaxed);
             return Ok(());
         }
-        self.switch.tell(Command::Tunnel, &self.request(TUNNEL_ENABLE, 0))?;
+        self.switch.send(Command::Tunnel, &self.request(TUNNEL_ENABLE, 0))?;
         for _ in 0..self.patience.looks {
             if self.is_open()? {
                 self.open.store(true, Ordering::Relaxed);
@@ -106,11 +106,11 @@ impl Tunnel {
         }
         if self.unended.swap(false, Ordering::Relaxed) {
             // Ends a command that an earlier attempt left; refused when there is none.
-            let _ = session.tell(Command::NvmeAdmin, &self.next(PASS_END, 0));
+            let _ = session.send(Command::NvmeAdmin, &self.next(PASS_END, 0));
         }
         let answer = self.converse(&mut session, sent, expected, within);
         // End it even after a failure: the switch keeps one answer per function.
-        let ended = session.tell(Command::NvmeAdmin, &self.next(PASS_END, 0));
+        let ended = session.send(Command::NvmeAdmin, &self.next(PASS_END, 0));
         if matches!(ended, Err(SwitchError::Lost { .. })) {
             self.unended.store(true, Ordering::Relaxed);
         }
@@ -167,7 +167,7 @@ impl Tunnel {
             piece.length = u16::try_from(bytes.len()).unwrap_or(u16::MAX).into();
             piece.data[..bytes.len()].copy_from_slice(bytes);
             if index < last {
-                session.tell(Command::NvmeAdmin, &piece)?;
+                session.send(Command::NvmeAdmin, &piece)?;
             } else {
                 piece.expected = expected.into();
                 let started: PassStarted =

@@ -4,7 +4,7 @@ use std::mem::{offset_of, size_of};
 
 use zerocopy::FromZeros;
 
-use super::*;
+use super::{super::wire_dump::*, *};
 
 #[test]
 fn every_structure_has_the_size_that_the_sources_send() {
