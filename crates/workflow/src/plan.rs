@@ -176,8 +176,8 @@ fn advance_all(view: &View<'_>, state: &WorkflowState, now: Timestamp) -> Vec<Pr
         let command = line.parse::<Directive>().ok().and_then(|one| Command::try_from(&one).ok());
         let driver = command.as_ref().and_then(driver);
         let asked = command.as_ref().filter(|_| *state == WorkflowState::Proposal);
-        let problem = problems.iter().find(|(of, _)| *of == index).map(|(_, why)| why.clone());
-        if let Some(why) = asked.and_then(|one| unserved(one, driver.is_some())).or(problem) {
+        let told = problems.iter().find(|(of, _)| *of == index).map(|(_, why)| why.clone());
+        if let Some(why) = asked.and_then(|one| unserved(one, driver.is_some())).or(told) {
             return Progress::failed(user(why));
         }
         let Some(command) = command else {
@@ -227,8 +227,8 @@ fn unless_told(view: &View<'_>, index: usize, progress: Progress) -> Progress {
     if error.severity != Severity::Fatal || !is_told {
         return progress;
     }
-    let message = error.user_message.as_ref().unwrap_or(&error.debug_message);
-    let why = format!("removal, after an earlier state failed: {message}");
+    let told = error.user_message.as_ref().unwrap_or(&error.debug_message);
+    let why = format!("removal, after an earlier state failed: {told}");
     Progress { outcome: Outcome::Wait(why), ..progress }
 }
 

@@ -32,12 +32,12 @@ pub fn group(site: &Site, group: &Group) -> Progress {
     if group.mounts.values().all(|mount| is_unmounted(site, mount)) {
         if lustre::teardown::is_needed(group) {
             let next = lustre::teardown::next(group);
-            return awaited(group).and(next).with(withdrawn.changes).with(changes);
+            return gone(group).and(next).with(withdrawn.changes).with(changes);
         }
         let all = group.blocks.keys().chain(group.file_systems.keys()).collect::<BTreeSet<_>>();
         changes.extend(all.into_iter().flat_map(|at| removed(group, at)));
     }
-    awaited(group).with(withdrawn.changes).with(changes)
+    gone(group).with(withdrawn.changes).with(changes)
 }
 
 /// What a rabbit made goes, file systems and their devices, once nobody else has access.
@@ -66,7 +66,7 @@ fn is_withdrawn(block: &NnfNodeBlockStorage, rabbit: &str) -> bool {
 }
 
 /// What is still there, and why.
-pub fn awaited(group: &Group) -> Progress {
+pub fn gone(group: &Group) -> Progress {
     if group.is_gone() {
         return Progress::default();
     }

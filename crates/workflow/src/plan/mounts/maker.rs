@@ -49,7 +49,7 @@ impl Waited {
     }
 
     /// An error of a node that nobody waits for keeps nobody: the job may go on without it.
-    pub fn progress(self, group: &Group, what: &str) -> Progress {
+    pub fn told(self, group: &Group, what: &str) -> Progress {
         let is_needed = |node: &String| self.nodes.contains(node) || self.rabbits.contains(node);
         let error = group.error_of(|object| object.namespace.as_ref().is_some_and(is_needed));
         let progress = match error {

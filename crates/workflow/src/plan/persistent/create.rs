@@ -114,11 +114,11 @@ pub(super) fn make(view: &View<'_>, index: usize, create: &CreatePersistent) -> 
         let outcome = if is_usable(object) { Outcome::Done } else { Outcome::Working };
         return Progress { changes: Vec::new(), outcome };
     }
-    let progress = propose(view, index, create)
+    let made = propose(view, index, create)
         .then(|| setup::proposed_storage(view, index, &as_jobdw(create)));
     let profile = view.directives[index].storage.profile.as_deref();
     let given_away = || given_away(mine(view, index)?, profile?);
-    progress.then(|| Progress::default().with(given_away()))
+    made.then(|| Progress::default().with(given_away()))
 }
 
 /// The one change after which it is nobody's but its user's, and a management target is in its pool. The workflow's uid stays,

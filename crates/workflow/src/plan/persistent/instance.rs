@@ -42,9 +42,9 @@ pub fn plan_instance(view: &InstanceView<'_>) -> Plan {
         Plan { changes: progress.changes, outcomes: vec![progress.outcome], ..Plan::default() }
     } else {
         let progress = served(view);
-        let report = joined(view).or_else(|| status(view));
+        let told = joined(view).or_else(|| status(view));
         Plan {
-            changes: progress.changes.into_iter().chain(report).collect(),
+            changes: progress.changes.into_iter().chain(told).collect(),
             outcomes: vec![progress.outcome],
             ..Plan::default()
         }
