@@ -108,8 +108,8 @@ const IGNORE_UID: &str = "dataworkflowservices.github.io/ignore-uid";
 /// Whether every user may use it.
 #[must_use]
 pub fn is_public(object: &PersistentStorageInstance) -> bool {
-    let told = object.annotations().get(IGNORE_UID);
-    told.is_some_and(|value| value.eq_ignore_ascii_case("true"))
+    let ignored = object.annotations().get(IGNORE_UID);
+    ignored.is_some_and(|value| value.eq_ignore_ascii_case("true"))
 }
 
 /// It as storage of a job: what a mount needs to know.
@@ -155,14 +155,14 @@ pub fn is_mount_of(mount: &str, entry: &ObjectReference) -> bool {
 
 /// The consumers: workflows by their directives, Lustre file systems by their Servers.
 pub fn consumers(object: &PersistentStorageInstance) -> Vec<String> {
-    let told = |one: &ObjectReference| {
+    let shown = |one: &ObjectReference| {
         let name = one.name.clone()?;
         Some(match one.kind.as_deref() {
             Some(kind) if kind != "Workflow" => format!("{kind} {name}"),
             _ => name,
         })
     };
-    object.spec.consumer_references.iter().filter_map(told).collect()
+    object.spec.consumer_references.iter().filter_map(shown).collect()
 }
 
 /// The workflow that may mount what one at a time mounts: who has it mounted, else who was in PreRun first. All storages go by

@@ -78,12 +78,12 @@ impl Ledger {
     #[must_use]
     pub fn mgs_of(&self, rabbit: &str, asking: &ObjectKey) -> Option<&ObjectKey> {
         let mine = self.promised.get(asking).map(|promise| (&promise.since, asking));
-        let made = self.allocated.get(rabbit).into_iter().flat_map(BTreeMap::values);
-        let made = made.filter_map(|(owner, _)| owner.as_ref());
-        let made: Vec<&ObjectKey> = made.chain(self.in_flight_on(rabbit)).collect();
+        let owners = self.allocated.get(rabbit).into_iter().flat_map(BTreeMap::values);
+        let owners = owners.filter_map(|(owner, _)| owner.as_ref());
+        let owners: Vec<&ObjectKey> = owners.chain(self.in_flight_on(rabbit)).collect();
         let others = self.promised.iter().filter(|(place, promise)| {
             let is_first = mine.is_none_or(|mine| (&promise.since, *place) < mine);
-            *place != asking && (is_first || made.contains(place))
+            *place != asking && (is_first || owners.contains(place))
         });
         let mut on = others.filter(|(_, promise)| promise.mgs.as_deref() == Some(rabbit));
         on.next().map(|(place, _)| place)
@@ -101,12 +101,12 @@ impl Ledger {
             return None;
         }
         let mine = self.promised.get(asking).map(|promise| (&promise.since, asking));
-        let made = self.allocated.values().flat_map(BTreeMap::values);
-        let made = made.filter_map(|(owner, _)| owner.as_ref()).chain(self.in_flight.values());
-        let made: BTreeSet<&ObjectKey> = made.collect();
+        let owners = self.allocated.values().flat_map(BTreeMap::values);
+        let owners = owners.filter_map(|(owner, _)| owner.as_ref()).chain(self.in_flight.values());
+        let owners: BTreeSet<&ObjectKey> = owners.collect();
         let is_before = |(place, since): &(&ObjectKey, &Option<Time>)| {
             let is_first = mine.is_none_or(|mine| (*since, *place) < mine);
-            *place != asking && (is_first || made.contains(place))
+            *place != asking && (is_first || owners.contains(place))
         };
         self.doubts.iter().find(is_before).map(|(place, _)| place)
     }
@@ -134,8 +134,8 @@ impl Ledger {
         block: Option<&NnfNodeBlockStorage>,
     ) {
         let of = self.allocated.entry(rabbit.clone()).or_default();
-        let made = block.and_then(|block| block.status.as_ref());
-        let bytes = made.into_iter().flat_map(|status| &status.allocations);
+        let status = block.and_then(|block| block.status.as_ref());
+        let bytes = status.into_iter().flat_map(|status| &status.allocations);
         let bytes = bytes.fold(0_i64, |sum, one| sum.saturating_add(one.capacity_allocated));
         if block.is_some() {
             of.insert(name.clone(), (owner, bytes));
@@ -147,22 +147,22 @@ impl Ledger {
     /// What a rabbit has, not counting what is promised to `asking`.
     #[must_use]
     pub fn space(&self, rabbit: &str, node: &NnfNode, asking: &ObjectKey) -> Space {
-        let told = node.status.clone().unwrap_or_default();
-        let total = told.capacity.saturating_add(told.capacity_allocated);
+        let reported = node.status.clone().unwrap_or_default();
+        let total = reported.capacity.saturating_add(reported.capacity_allocated);
         let empty = BTreeMap::new();
         let allocated = self.allocated.get(rabbit).unwrap_or(&empty);
         let known: i64 = allocated.values().map(|(_, bytes)| bytes).sum();
-        let foreign = told.capacity_allocated.saturating_sub(known).max(0);
-        let mut made: BTreeMap<&ObjectKey, i64> = BTreeMap::new();
+        let foreign = reported.capacity_allocated.saturating_sub(known).max(0);
+        let mut by_owner: BTreeMap<&ObjectKey, i64> = BTreeMap::new();
         let mut others: i64 = 0;
         for (owner, bytes) in allocated.values() {
             match owner {
-                Some(owner) => *made.entry(owner).or_default() += bytes,
+                Some(owner) => *by_owner.entry(owner).or_default() += bytes,
                 None => others = others.saturating_add(*bytes),
             }
         }
         for owner in self.in_flight_on(rabbit) {
-            made.entry(owner).or_default();
+            by_owner.entry(owner).or_default();
         }
         let mut taken = foreign.saturating_add(others);
         let mine = self.promised.get(asking).map(|promise| (&promise.since, asking));
@@ -170,15 +170,15 @@ impl Ledger {
         for (place, Promise { since, bytes: of, .. }) in
             here.filter_map(|place| Some((place, self.promised.get(place)?)))
         {
-            let made = made.remove(place);
-            if made.is_none() && mine.is_some_and(|mine| mine < (since, place)) {
+            let own = by_owner.remove(place);
+            if own.is_none() && mine.is_some_and(|mine| mine < (since, place)) {
                 continue;
             }
             let promised = of.get(rabbit).copied().unwrap_or_default();
-            taken = taken.saturating_add(promised.max(made.unwrap_or_default()));
+            taken = taken.saturating_add(promised.max(own.unwrap_or_default()));
         }
-        made.remove(asking);
-        let unpromised: i64 = made.values().sum();
+        by_owner.remove(asking);
+        let unpromised: i64 = by_owner.values().sum();
         Space { total, free: total.saturating_sub(taken.saturating_add(unpromised)) }
     }
 }

@@ -28,12 +28,13 @@ impl Mgts {
             None => self.all.remove(at),
         };
         let old = old.as_ref();
-        let [before, after] = [old, new].map(|one| one.map(|one| told(one)).unwrap_or_default());
-        for gone in before.keys().filter(|of| !after.contains_key(*of)) {
-            let mut targets = self.claimed.remove(gone).unwrap_or_default();
+        let [before, after] =
+            [old, new].map(|one| one.map(|one| by_storage(one)).unwrap_or_default());
+        for lost in before.keys().filter(|of| !after.contains_key(*of)) {
+            let mut targets = self.claimed.remove(lost).unwrap_or_default();
             targets.remove(at);
             if !targets.is_empty() {
-                self.claimed.insert(gone.clone(), targets);
+                self.claimed.insert(lost.clone(), targets);
             }
         }
         for claimed in after.keys().filter(|of| !before.contains_key(*of)) {
@@ -101,14 +102,14 @@ pub fn has_claim(mgt: &NnfLustreMgt, claim: &ObjectReference) -> bool {
 
 /// What a target has of one storage.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Told {
+struct Known {
     asked: usize,
     names: Vec<String>,
     commands: Vec<NnfLustreMgtStatusCommand>,
 }
 
-fn told(mgt: &NnfLustreMgt) -> BTreeMap<ObjectKey, Told> {
-    let mut all: BTreeMap<ObjectKey, Told> = BTreeMap::new();
+fn by_storage(mgt: &NnfLustreMgt) -> BTreeMap<ObjectKey, Known> {
+    let mut all: BTreeMap<ObjectKey, Known> = BTreeMap::new();
     for of in mgt.spec.claim_list.iter().filter_map(storage_of) {
         all.entry(of).or_default().asked += 1;
     }
@@ -119,8 +120,8 @@ fn told(mgt: &NnfLustreMgt) -> BTreeMap<ObjectKey, Told> {
         }
     }
     for command in status.into_iter().flat_map(|status| &status.command_list) {
-        if let Some(told) = storage_of(&command.reference).and_then(|of| all.get_mut(&of)) {
-            told.commands.push(command.clone());
+        if let Some(known) = storage_of(&command.reference).and_then(|of| all.get_mut(&of)) {
+            known.commands.push(command.clone());
         }
     }
     all

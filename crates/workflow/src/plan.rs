@@ -17,7 +17,7 @@ pub mod teardown;
 
 use std::sync::Arc;
 
-use api::{ErrorType, NodeContainers, Severity, Workflow, WorkflowState, workflow::DriverStatus};
+use api::{ErrorType, NodeContainers, Severity, WorkflowState, workflow::DriverStatus};
 use controller::has_finalizer;
 use directive::{Command, Directive, check};
 use k8s_openapi::jiff::Timestamp;
@@ -26,7 +26,7 @@ use kube::ResourceExt;
 use crate::{
     change::Change,
     external_mgt, instance,
-    names::{GO_FINALIZER, SERVERS_FINALIZER, WORKFLOW_FINALIZER},
+    names::{GO_FINALIZER, WORKFLOW_FINALIZER},
     plan::persistent::PersistentStorage,
     progress::{Outcome, Progress, user},
     rabbit, report,
@@ -43,6 +43,13 @@ pub struct Plan {
     pub outcomes: Vec<Outcome>,
     /// What is waited for is told soon if it is still waited for then, or is there soon and nobody tells.
     pub is_to_tell: bool,
+}
+
+impl From<Progress> for Plan {
+    fn from(progress: Progress) -> Self {
+        let outcomes = vec![progress.outcome];
+        Self { changes: progress.changes, outcomes, is_to_tell: false }
+    }
 }
 
 /// Carries out directives of some kind.
@@ -82,10 +89,9 @@ pub fn plan_key(world: &World, key: &Key, now: Timestamp) -> Plan {
         }
         Key::Workflow(at) => match world.view(at) {
             Some(view) => plan(&view, now),
-            None if world.site.unreadable.contains_key(at) => Plan {
-                outcomes: vec![Outcome::Wait("somebody to correct the workflow".to_owned())],
-                ..Plan::default()
-            },
+            None if world.site.unreadable.contains_key(at) => {
+                Progress::wait("somebody to correct the workflow").into()
+            }
             None => match &world.left_containers(at, "")[..] {
                 [] => orphans(world.groups(at).into_values().collect()),
                 left => ended(left),
@@ -135,7 +141,7 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
         outcomes.push(if is_early { unless_late(one.outcome) } else { one.outcome });
     }
     if view.is_deleted() {
-        changes.extend(release(view, &outcomes));
+        changes.extend(teardown::release(view, &outcomes));
     } else {
         changes.extend(report::report(view, &state, &outcomes, now));
     }
@@ -146,20 +152,18 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
 
 /// What agents run for a workflow that is no more goes, and its storage after it.
 fn ended(left: &[Arc<NodeContainers>]) -> Plan {
-    let changes = left.iter().filter_map(|one| Change::delete(&**one)).collect();
-    let outcomes = vec![Outcome::Wait("containers to end".to_owned())];
-    Plan { changes, outcomes, ..Plan::default() }
+    let changes = left.iter().filter_map(|one| Change::delete(&**one));
+    Progress::wait("containers to end").with(changes).into()
 }
 
 /// What is to be done for the storage of a workflow that is no more.
 #[must_use]
 pub fn plan_orphan(site: &crate::site::Site, group: &Group) -> Plan {
-    let progress = teardown::group(site, group);
-    let mut changes = progress.changes;
+    let mut progress = teardown::group(site, group);
     if group.is_gone() {
-        changes.extend(teardown::release_servers(group));
+        progress.changes.extend(teardown::release_servers(group));
     }
-    Plan { changes, outcomes: vec![progress.outcome], ..Plan::default() }
+    progress.into()
 }
 
 fn advance_all(view: &View<'_>, state: &WorkflowState, now: Timestamp) -> Vec<Progress> {
@@ -176,8 +180,8 @@ fn advance_all(view: &View<'_>, state: &WorkflowState, now: Timestamp) -> Vec<Pr
         let command = line.parse::<Directive>().ok().and_then(|one| Command::try_from(&one).ok());
         let driver = command.as_ref().and_then(driver);
         let asked = command.as_ref().filter(|_| *state == WorkflowState::Proposal);
-        let told = problems.iter().find(|(of, _)| *of == index).map(|(_, why)| why.clone());
-        if let Some(why) = asked.and_then(|one| unserved(one, driver.is_some())).or(told) {
+        let problem = problems.iter().find(|(of, _)| *of == index).map(|(_, why)| why.clone());
+        if let Some(why) = asked.and_then(|one| unserved(one, driver.is_some())).or(problem) {
             return Progress::failed(user(why));
         }
         let Some(command) = command else {
@@ -196,7 +200,7 @@ fn tear_down_all(view: &View<'_>, now: Timestamp) -> Vec<Progress> {
         None if container::holds(view, index) => Progress::wait("containers to end"),
         None => {
             let storage = teardown::group(view.site, &of.storage);
-            unless_told(view, index, storage).and(container::removed(view, index, now))
+            unless_reported(view, index, storage).and(container::removed(view, index, now))
         }
     };
     view.directives.iter().enumerate().map(one).collect()
@@ -215,7 +219,7 @@ fn unless_late(outcome: Outcome) -> Outcome {
 
 /// A deleted object keeps the error that ended an earlier state until its agent looks at it again. That error says nothing about
 /// the removal, so Teardown waits. An error that may pass stays an error: workload managers act on how long it lasts.
-fn unless_told(view: &View<'_>, index: usize, progress: Progress) -> Progress {
+fn unless_reported(view: &View<'_>, index: usize, progress: Progress) -> Progress {
     let Outcome::Failed(error) = &progress.outcome else { return progress };
     let drivers = view.workflow.status.iter().flat_map(|status| &status.drivers);
     let mut failed = drivers.filter(|one| {
@@ -223,12 +227,12 @@ fn unless_told(view: &View<'_>, index: usize, progress: Progress) -> Progress {
             && one.status == DriverStatus::Error
             && usize::try_from(one.dwd_index) == Ok(index)
     });
-    let is_told = failed.any(|one| one.error == error.debug_message);
-    if error.severity != Severity::Fatal || !is_told {
+    let is_reported = failed.any(|one| one.error == error.debug_message);
+    if error.severity != Severity::Fatal || !is_reported {
         return progress;
     }
-    let told = error.user_message.as_ref().unwrap_or(&error.debug_message);
-    let why = format!("removal, after an earlier state failed: {told}");
+    let message = error.user_message.as_ref().unwrap_or(&error.debug_message);
+    let why = format!("removal, after an earlier state failed: {message}");
     Progress { outcome: Outcome::Wait(why), ..progress }
 }
 
@@ -266,27 +270,6 @@ fn problems(view: &View<'_>) -> Vec<(usize, String)> {
     found.into_iter().map(|problem| (problem.index, problem.fault.to_string())).collect()
 }
 
-/// Lets a deleted workflow go, once nothing of it is left on any node.
-fn release(view: &View<'_>, outcomes: &[Outcome]) -> Vec<Change> {
-    let is_gone = outcomes.iter().all(|outcome| *outcome == Outcome::Done)
-        && view.leftovers.is_empty()
-        && view.left_containers.is_empty();
-    if !is_gone {
-        return Vec::new();
-    }
-    let own = view.directives.iter().filter(|directive| directive.persistent.is_none());
-    let groups = own.map(|directive| &directive.storage);
-    let servers: Vec<Change> = groups.flat_map(teardown::release_servers).collect();
-    if servers.is_empty() { without(&view.workflow).into_iter().collect() } else { servers }
-}
-
-fn without(workflow: &Workflow) -> Option<Change> {
-    let mut after = workflow.clone();
-    let finalizers = after.metadata.finalizers.get_or_insert_default();
-    finalizers.retain(|name| name != WORKFLOW_FINALIZER);
-    Change::patch(workflow, &after)
-}
-
 /// Takes a finalizer off.
 pub(crate) fn without_finalizer<K: controller::Object>(
     object: &K,
@@ -295,9 +278,4 @@ pub(crate) fn without_finalizer<K: controller::Object>(
     let mut after = object.clone();
     after.finalizers_mut().retain(|name| name != finalizer);
     Change::patch(object, &after)
-}
-
-/// Whether Servers still holds volumes' names.
-pub(crate) fn is_held(group: &Group) -> bool {
-    group.servers.as_ref().is_some_and(|servers| has_finalizer(&**servers, SERVERS_FINALIZER))
 }

@@ -105,7 +105,7 @@ pub fn report(
     // The share of a state is told only once the state itself is: admission holds whoever writes both for wrong.
     if !is_new && !status.ready {
         for (index, outcome) in outcomes.iter().enumerate() {
-            tell(status, state, index, outcome, is_early, now);
+            update_share(status, state, index, outcome, is_early, now);
         }
     }
     // Paths depend on no node: a workload manager tells them to its job before the job has any.
@@ -142,7 +142,7 @@ pub fn is_to_tell(
 }
 
 /// One directive's share.
-fn tell(
+fn update_share(
     status: &mut WorkflowStatus,
     state: &WorkflowState,
     index: usize,
@@ -235,8 +235,9 @@ fn overall(shares: &[&WorkflowDriverStatus]) -> (WorkflowStatusKind, String) {
     let highest = shares.iter().map(|share| rank(share)).max().unwrap_or(1);
     // Of equals the one that says something.
     let of = shares.iter().filter(|share| rank(share) == highest);
-    let said = of.clone().find(|share| !share.message.is_empty());
-    let message = said.map(|share| format!("DW Directive {}: {}", share.dwd_index, share.message));
+    let speaking = of.clone().find(|share| !share.message.is_empty());
+    let message =
+        speaking.map(|share| format!("DW Directive {}: {}", share.dwd_index, share.message));
     let kind = match highest {
         4 => WorkflowStatusKind::Error,
         3 => WorkflowStatusKind::TransientCondition,

@@ -101,8 +101,8 @@ pub fn clients<'a>(
     let rabbits =
         rabbits(&all).into_iter().filter(|(rabbit, _)| is_shared && used.contains(rabbit));
     let rabbits = rabbits.map(|(rabbit, here)| maker.rabbit(rabbit, &here, &of));
-    let progress = computes.chain(rabbits).fold(Waited::default(), Waited::and);
-    (progress.told(group, "mount on"), Some(slots))
+    let waited = computes.chain(rabbits).fold(Waited::default(), Waited::and);
+    (waited.progress(group, "mount on"), Some(slots))
 }
 
 /// Unmounts it everywhere, and withdraws access.
@@ -121,7 +121,7 @@ pub fn unmounts(site: &Site, group: &Group) -> Progress {
             waited.nodes.insert(mount.spec.node.clone());
         }
     }
-    waited.told(group, "unmount on").with(changes)
+    waited.progress(group, "unmount on").with(changes)
 }
 
 /// What is to be done about an object that cannot be read.

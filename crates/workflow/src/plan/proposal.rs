@@ -15,8 +15,9 @@ use api::{
 use controller::ObjectKey;
 use directive::{
     FileSystem, Jobdw,
-    breakdown::{Access, AllocationSet, Strategy, Way, access, of_jobdw},
+    breakdown::{Access, AllocationSet, BreakdownFault, Strategy, Way, access, of_jobdw},
     check::{Known, Persistent},
+    profile::StorageProfile,
 };
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 
@@ -24,7 +25,7 @@ use crate::{
     change::Change,
     instance,
     names::{SERVERS_FINALIZER, of_directive, owned, reference, with_directive},
-    plan::{is_held, without_finalizer},
+    plan::{teardown::is_held, without_finalizer},
     profile::{admission, sizes},
     progress::{Outcome, Progress, passing, user},
     site::Site,
@@ -71,10 +72,27 @@ pub fn known(view: &View<'_>) -> Known {
     }
 }
 
-/// Makes the objects of a directive that are missing, and fills its breakdown in.
+/// Makes the objects of a job's storage that are missing, and fills its breakdown in.
 pub fn objects(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
+    let name = of_directive(&view.workflow, index);
+    let metadata = || with_directive(owned(&view.workflow, &name), &view.workflow, index);
+    let sets = |profile: &StorageProfile| of_jobdw(jobdw, profile);
+    let status = |sets: &[AllocationSet]| broken_down(view, index, jobdw, sets);
+    missing(view, index, jobdw, &metadata, sets, status)
+}
+
+/// Makes the Servers, pinned profile and breakdown of a directive that are missing. Servers and profile get this metadata, and the
+/// breakdown this status.
+pub(super) fn missing(
+    view: &View<'_>,
+    index: usize,
+    jobdw: &Jobdw,
+    metadata: &dyn Fn() -> ObjectMeta,
+    sets: impl FnOnce(&StorageProfile) -> Result<Vec<AllocationSet>, BreakdownFault>,
+    status: impl FnOnce(&[AllocationSet]) -> DirectiveBreakdownStatus,
+) -> Progress {
     let of = &view.directives[index];
-    let at = (view.namespace(), of_directive(&view.workflow, index));
+    let at = (view.namespace(), metadata().name.unwrap_or_default());
     if let Some(error) = unread_servers(view.site, &at) {
         return Progress::failed(error);
     }
@@ -83,19 +101,14 @@ pub fn objects(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
             "the site's default NnfStorageProfile went: name one with profile=NAME",
         ));
     };
-    let sets = match of_jobdw(jobdw, &sizes(&profile)) {
+    let sets = match sets(&sizes(&profile)) {
         Ok(sets) => sets,
         Err(fault) => return Progress::failed(user(fault.to_string())),
     };
-    let metadata = || {
-        let metadata = owned(&view.workflow, &of_directive(&view.workflow, index));
-        with_directive(metadata, &view.workflow, index)
-    };
     let pinned = pinned(&profile, metadata());
     let pinned = of.storage.profile.is_none().then(|| Change::create(&pinned));
-    let breakdown = breakdown(view, index, || broken_down(view, index, jobdw, &sets));
+    let breakdown = breakdown(view, index, || status(&sets));
     let changes = pinned.into_iter().chain(servers(&of.storage, metadata)).chain(breakdown);
-    let changes: Vec<Change> = changes.collect();
     let ready =
         of.breakdown.as_ref().is_some_and(|one| one.status.as_ref().is_some_and(|of| of.ready));
     let outcome = if ready { Outcome::Done } else { Outcome::Working };
@@ -103,10 +116,7 @@ pub fn objects(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
 }
 
 /// The profile that the directive means.
-pub(super) fn template(
-    view: &View<'_>,
-    jobdw: &Jobdw,
-) -> Option<std::sync::Arc<NnfStorageProfile>> {
+fn template(view: &View<'_>, jobdw: &Jobdw) -> Option<std::sync::Arc<NnfStorageProfile>> {
     let profiles = &view.site.profiles;
     match &jobdw.profile {
         Some(name) => profiles.get(name).cloned(),
@@ -115,7 +125,7 @@ pub(super) fn template(
 }
 
 /// A copy that stays as it is while storage is made by it.
-pub(super) fn pinned(template: &NnfStorageProfile, metadata: ObjectMeta) -> NnfStorageProfile {
+fn pinned(template: &NnfStorageProfile, metadata: ObjectMeta) -> NnfStorageProfile {
     let mut data = template.data().clone();
     (data.pinned, data.default) = (true, false);
     NnfStorageProfile { metadata, spec: NnfStorageProfileBody { data: data.into() } }
@@ -136,7 +146,7 @@ pub(super) fn without_servers(site: &Site, at: &ObjectKey) -> Progress {
 }
 
 /// A Servers to fill in. One that somebody deleted holds its name until nothing is left of its storage, and is then made anew.
-pub(super) fn servers(storage: &Group, metadata: impl FnOnce() -> ObjectMeta) -> Option<Change> {
+fn servers(storage: &Group, metadata: impl FnOnce() -> ObjectMeta) -> Option<Change> {
     match &storage.servers {
         None => {
             let finalizers = Some(vec![SERVERS_FINALIZER.to_owned()]);

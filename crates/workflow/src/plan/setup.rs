@@ -58,7 +58,7 @@ pub fn proposed_storage(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progres
     }
     let all = allocations(servers);
     match maker.missing(&all) {
-        Ok(changes) => made(&of.storage, &all).with(changes),
+        Ok(changes) => progress(&of.storage, &all).with(changes),
         Err(error) => Progress::failed(error),
     }
     .with(servers_status::update(&of.storage, servers, &all))
@@ -196,11 +196,11 @@ pub fn lost(group: &Group, allocations: &[Allocation]) -> Option<ResourceError> 
 
 /// A count in Servers that somebody changed after its storage was made.
 fn changed(group: &Group, allocations: &[Allocation]) -> Option<ResourceError> {
-    let made = |one: &Allocation| {
+    let count_made = |one: &Allocation| {
         let at = (one.rabbit.clone(), one.name.clone());
-        group.file_systems.get(&at).map(|made| made.spec.count)
+        group.file_systems.get(&at).map(|found| found.spec.count)
     };
-    let mut differ = allocations.iter().filter_map(|one| Some((one, made(one)?)));
+    let mut differ = allocations.iter().filter_map(|one| Some((one, count_made(one)?)));
     let (one, made) = differ.find(|(one, made)| one.count != *made)?;
     Some(wlm(format!(
         "Servers asks for {} allocations of {} on {}, where {made} were made: set allocationCount back, or tear the workflow down",
@@ -209,7 +209,7 @@ fn changed(group: &Group, allocations: &[Allocation]) -> Option<ResourceError> {
 }
 
 /// How far the rabbits are.
-pub fn made(group: &Group, all: &[Allocation]) -> Progress {
+pub fn progress(group: &Group, all: &[Allocation]) -> Progress {
     if let Some(error) = changed(group, all).or_else(|| group.error()) {
         return Progress::failed(error);
     }

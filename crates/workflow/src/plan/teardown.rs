@@ -11,15 +11,15 @@ use kube::ResourceExt;
 
 use crate::{
     change::Change,
-    names::SERVERS_FINALIZER,
+    names::{SERVERS_FINALIZER, WORKFLOW_FINALIZER},
     plan::{
-        is_held, lustre,
+        lustre,
         mounts::{is_alone, is_going, is_unmounted, withdrawn},
         without_finalizer,
     },
-    progress::{Progress, some_of},
+    progress::{Outcome, Progress, some_of},
     site::Site,
-    view::Group,
+    view::{Group, View},
 };
 
 /// Removes what a group has on nodes.
@@ -32,12 +32,12 @@ pub fn group(site: &Site, group: &Group) -> Progress {
     if group.mounts.values().all(|mount| is_unmounted(site, mount)) {
         if lustre::teardown::is_needed(group) {
             let next = lustre::teardown::next(group);
-            return gone(group).and(next).with(withdrawn.changes).with(changes);
+            return progress(group).and(next).with(withdrawn.changes).with(changes);
         }
         let all = group.blocks.keys().chain(group.file_systems.keys()).collect::<BTreeSet<_>>();
         changes.extend(all.into_iter().flat_map(|at| removed(group, at)));
     }
-    gone(group).with(withdrawn.changes).with(changes)
+    progress(group).with(withdrawn.changes).with(changes)
 }
 
 /// What a rabbit made goes, file systems and their devices, once nobody else has access.
@@ -66,7 +66,7 @@ fn is_withdrawn(block: &NnfNodeBlockStorage, rabbit: &str) -> bool {
 }
 
 /// What is still there, and why.
-pub fn gone(group: &Group) -> Progress {
+pub fn progress(group: &Group) -> Progress {
     if group.is_gone() {
         return Progress::default();
     }
@@ -99,4 +99,27 @@ pub fn release_servers(group: &Group) -> Option<Change> {
     let servers = group.servers.as_ref().filter(|_| is_held(group))?;
     debug_assert!(group.is_gone(), "{}: volumes are named after it", servers.name_any());
     without_finalizer(&**servers, SERVERS_FINALIZER)
+}
+
+/// Whether Servers still holds volumes' names.
+pub fn is_held(group: &Group) -> bool {
+    group.servers.as_ref().is_some_and(|servers| has_finalizer(&**servers, SERVERS_FINALIZER))
+}
+
+/// Lets a deleted workflow go, once nothing of it is left on any node.
+pub fn release(view: &View<'_>, outcomes: &[Outcome]) -> Vec<Change> {
+    let is_gone = outcomes.iter().all(|outcome| *outcome == Outcome::Done)
+        && view.leftovers.is_empty()
+        && view.left_containers.is_empty();
+    if !is_gone {
+        return Vec::new();
+    }
+    let own = view.directives.iter().filter(|directive| directive.persistent.is_none());
+    let groups = own.map(|directive| &directive.storage);
+    let servers: Vec<Change> = groups.flat_map(release_servers).collect();
+    if servers.is_empty() {
+        without_finalizer(&*view.workflow, WORKFLOW_FINALIZER).into_iter().collect()
+    } else {
+        servers
+    }
 }

@@ -18,11 +18,11 @@ use crate::{
 /// Names the breakdowns of the directives in the status, and with `with_paths` the variables by which the job finds its storage.
 pub(super) fn add_storage(view: &View<'_>, with_paths: bool, status: &mut WorkflowStatus) {
     let namespace = view.namespace();
-    let made = view.directives.iter().enumerate().filter(|(_, one)| one.breakdown.is_some());
-    let made = made.map(|(index, _)| {
+    let breakdowns = view.directives.iter().enumerate().filter(|(_, one)| one.breakdown.is_some());
+    let breakdowns = breakdowns.map(|(index, _)| {
         reference("DirectiveBreakdown", &of_directive(&view.workflow, index), &namespace)
     });
-    for breakdown in made {
+    for breakdown in breakdowns {
         if !status.directive_breakdowns.contains(&breakdown) {
             status.directive_breakdowns.push(breakdown);
         }

@@ -51,14 +51,14 @@ impl Kept for Storage {
             None => world.site.storages.remove(&name),
         };
         // Bytes change with every allocation of anybody: by those nobody goes.
-        let told = |one: &Option<Arc<Storage>>| {
+        let relevant = |one: &Option<Arc<Storage>>| {
             one.as_ref().map(|one| {
                 let status = one.status.clone().unwrap_or_default();
                 (one.spec.clone(), one.labels().clone(), status.status, status.access)
             })
         };
         let mut wakes = vec![Wake::Key(Key::Rabbit(name))];
-        if told(&change.old) != told(&change.new) {
+        if relevant(&change.old) != relevant(&change.new) {
             wakes.push(Wake::Waiting);
         }
         wakes

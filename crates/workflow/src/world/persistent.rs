@@ -162,14 +162,17 @@ impl World {
 
     /// A Servers or profile of this name that belongs to something else, and is not on its way out.
     fn taken(&self, at: &ObjectKey) -> Option<String> {
-        let told = |kind: &str, metadata: &ObjectMeta| {
+        let described = |kind: &str, metadata: &ObjectMeta| {
             let owner = metadata.labels.as_ref().and_then(|labels| labels.get(label::OWNER_KIND));
             let is_passing = owner.is_some_and(|kind| kind == "PersistentStorageInstance");
             (!is_passing).then(|| format!("{kind} {}/{}", at.0, at.1))
         };
-        let servers = self.servers.get(&at.0, &at.1).and_then(|one| told("Servers", one.meta()));
+        let servers =
+            self.servers.get(&at.0, &at.1).and_then(|one| described("Servers", one.meta()));
         let profile = || {
-            self.profiles.get(&at.0, &at.1).and_then(|one| told("NnfStorageProfile", one.meta()))
+            self.profiles
+                .get(&at.0, &at.1)
+                .and_then(|one| described("NnfStorageProfile", one.meta()))
         };
         servers.or_else(profile)
     }

@@ -48,6 +48,24 @@ impl Site {
         self.edit("Computes", "default", name, |object| object["data"] = json!(data));
     }
 
+    /// Creates a workflow and asks for its storage.
+    pub(crate) fn ask_for_storage(&mut self, name: &str, directives: &[String], computes: &[&str]) {
+        self.create(name, directives);
+        self.settle();
+        self.fill_computes(name, computes);
+        self.ask(name, "Setup");
+        self.settle();
+    }
+
+    /// Tears a workflow down, whose space then goes to the one that waits for it, and that one too.
+    pub(crate) fn pass_space_on(&mut self, from: &str, to: &str) {
+        self.ask(from, "Teardown");
+        self.settle();
+        assert!(self.is_ready(to, "Setup"), "{:?}", self.told(to));
+        self.ask(to, "Teardown");
+        self.settle();
+    }
+
     /// State, ready, status and message.
     pub(crate) fn told(&self, name: &str) -> (String, bool, String, String) {
         let status = &self.workflow(name)["status"];

@@ -171,11 +171,11 @@ fn its_objects_are_shaped_as_the_sites_controllers_shape_them() {
 fn bytes_of_persistent_storage_are_promised_to_nobody_else() {
     let mut site = Site::new(2, 3 * GIB);
     site.keep("xfs", "kept", &["c1"]);
-    site.create("w", &["#DW jobdw type=xfs capacity=1GiB name=scratch".to_owned()]);
-    site.settle();
-    site.fill_computes("w", &["c1", "c2"]);
-    site.ask("w", "Setup");
-    site.settle();
+    site.ask_for_storage(
+        "w",
+        &["#DW jobdw type=xfs capacity=1GiB name=scratch".to_owned()],
+        &["c1", "c2"],
+    );
     let (_, _, status, message) = site.told("w");
     assert_eq!(status, "TransientCondition", "{message}");
     assert!(message.contains("insufficient capacity"), "{message}");

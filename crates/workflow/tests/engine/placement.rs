@@ -26,22 +26,14 @@ fn two_jobs_that_fit_one_after_the_other_do_not_run_at_once() {
     assert!(!ready && status == "TransientCondition", "{status}");
     assert!(message.contains("r: insufficient capacity available"), "{message}");
     assert!(message.contains("goes on when other jobs give theirs back"), "{message}");
-    site.ask("a", "Teardown");
-    site.settle();
-    assert!(site.is_ready("b", "Setup"), "{:?}", site.told("b"));
-    site.ask("b", "Teardown");
-    site.settle();
+    site.pass_space_on("a", "b");
 }
 
 #[test]
 fn bytes_that_come_and_go_are_no_news_to_who_waits_for_more() {
     let mut site = Site::new(2, 3 * GIB);
     site.bring("a", &[directive("xfs", "scratch")], "Setup", &["c1", "c2"]);
-    site.create("b", &[directive("xfs", "scratch")]);
-    site.settle();
-    site.fill_computes("b", &["c1", "c2"]);
-    site.ask("b", "Setup");
-    site.settle();
+    site.ask_for_storage("b", &[directive("xfs", "scratch")], &["c1", "c2"]);
     assert_eq!(site.told("b").2, "TransientCondition");
     let before = site.workflow("b").clone();
     for bytes in 1..4 {
@@ -56,11 +48,7 @@ fn bytes_that_come_and_go_are_no_news_to_who_waits_for_more() {
 #[test]
 fn what_no_rabbit_has_is_an_error_at_once() {
     let mut site = Site::new(2, GIB);
-    site.create("w", &[directive("xfs", "scratch")]);
-    site.settle();
-    site.fill_computes("w", &["c1", "c2"]);
-    site.ask("w", "Setup");
-    site.settle();
+    site.ask_for_storage("w", &[directive("xfs", "scratch")], &["c1", "c2"]);
     let (_, _, status, message) = site.told("w");
     assert_eq!(status, "Error");
     assert!(message.contains("its drives have 1073741824 in all"), "{message}");

@@ -135,11 +135,7 @@ fn a_placement_on_a_rabbit_without_the_profiles_label_is_told() {
     site.edit("NnfStorageProfile", "nnf-system", "default", |object| {
         object["data"]["xfsStorage"]["storageLabels"] = json!(["tier=fast"]);
     });
-    site.create("w", &[directive("xfs", "scratch")]);
-    site.settle();
-    site.fill_computes("w", &["c1"]);
-    site.ask("w", "Setup");
-    site.settle();
+    site.ask_for_storage("w", &[directive("xfs", "scratch")], &["c1"]);
     assert!(site.told("w").3.contains("lacks the label tier=fast"), "{:?}", site.told("w"));
     site.edit("Storage", "default", "r", |object| {
         object["metadata"]["labels"]["tier"] = json!("fast");

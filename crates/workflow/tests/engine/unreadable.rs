@@ -78,18 +78,10 @@ fn promised() -> Site {
     site
 }
 
-fn asks_for_setup(site: &mut Site, name: &str) {
-    site.create(name, &[directive("xfs", "scratch")]);
-    site.settle();
-    site.fill_computes(name, &["c1", "c2"]);
-    site.ask(name, "Setup");
-    site.settle();
-}
-
 #[test]
 fn servers_that_cannot_be_read_keep_what_they_may_have_promised() {
     let mut site = promised();
-    asks_for_setup(&mut site, "b");
+    site.ask_for_storage("b", &[directive("xfs", "scratch")], &["c1", "c2"]);
     for name in ["a", "b"] {
         let (_, ready, status, message) = site.told(name);
         assert!(!ready && status == "TransientCondition", "{name}: {status} {message}");
@@ -100,17 +92,13 @@ fn servers_that_cannot_be_read_keep_what_they_may_have_promised() {
     site.settle();
     assert!(site.is_ready("a", "Setup"), "{:?}", site.told("a"));
     assert!(site.told("b").3.contains("insufficient capacity"), "{:?}", site.told("b"));
-    site.ask("a", "Teardown");
-    site.settle();
-    assert!(site.is_ready("b", "Setup"), "{:?}", site.told("b"));
-    site.ask("b", "Teardown");
-    site.settle();
+    site.pass_space_on("a", "b");
 }
 
 #[test]
 fn servers_that_cannot_be_read_promise_nothing_when_they_are_torn_down_or_made() {
     let mut site = promised();
-    asks_for_setup(&mut site, "b");
+    site.ask_for_storage("b", &[directive("xfs", "scratch")], &["c1", "c2"]);
     site.ask("a", "Teardown");
     site.settle();
     assert!(site.is_ready("b", "Setup"), "{:?}", site.told("b"));
@@ -118,7 +106,7 @@ fn servers_that_cannot_be_read_promise_nothing_when_they_are_torn_down_or_made()
     let mut site = Site::new(2, 6 * GIB);
     site.bring("a", &[directive("xfs", "scratch")], "PreRun", &["c1", "c2"]);
     site.unreadable = vec![at("Servers", "default", "a-0")];
-    asks_for_setup(&mut site, "b");
+    site.ask_for_storage("b", &[directive("xfs", "scratch")], &["c1", "c2"]);
     assert!(site.is_ready("b", "Setup"), "{:?}", site.told("b"));
 }
 
@@ -138,7 +126,7 @@ fn servers_of_persistent_storage_that_cannot_be_read_are_waited_for() {
     site.settle();
     assert!(site.is_ready("make", "Setup"), "{:?}", site.told("make"));
     site.unreadable = vec![at("Servers", "default", "kept")];
-    asks_for_setup(&mut site, "b");
+    site.ask_for_storage("b", &[directive("xfs", "scratch")], &["c1", "c2"]);
     assert!(site.is_ready("b", "Setup"), "all of it is made: {:?}", site.told("b"));
 }
 

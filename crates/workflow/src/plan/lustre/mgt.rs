@@ -79,14 +79,14 @@ pub fn named(maker: &Maker<'_>, profile: &NnfStorageProfile) -> Result<Named, Pr
     };
     let external = &profile.data().lustre_storage.mgt_options.external_mgs;
     let is_address = !external.is_empty() && !external.starts_with(POOL);
-    let told = mgt.spec.addresses.first().filter(|_| !is_address).unwrap_or(external);
-    let named = Named { name: given.fs_name.clone(), address: normalized(told) };
+    let address = mgt.spec.addresses.first().filter(|_| !is_address).unwrap_or(external);
+    let named = Named { name: given.fs_name.clone(), address: normalized(address) };
     match made_with(maker.group()) {
-        Some(made) if made.name != named.name => Err(Progress::failed(internal(format!(
+        Some(earlier) if earlier.name != named.name => Err(Progress::failed(internal(format!(
             "NnfLustreMGT {node}/{name} names the file system {}, and its targets were made as {}: tear the workflow down",
-            named.name, made.name
+            named.name, earlier.name
         )))),
-        Some(made) => Ok(made),
+        Some(earlier) => Ok(earlier),
         None => Ok(named),
     }
 }
@@ -138,8 +138,8 @@ fn own(maker: &Maker<'_>) -> Progress {
     if maker.view.site.mgts.get(&at).is_some() {
         return Progress::wait(format!("NnfLustreMGT {rabbit}/{} of other storage to go", at.1));
     }
-    let told = maker.view.site.nodes.get(rabbit).and_then(|node| node.status.as_ref());
-    let address = told.map(|status| normalized(&status.lnet_nid)).unwrap_or_default();
+    let status = maker.view.site.nodes.get(rabbit).and_then(|node| node.status.as_ref());
+    let address = status.map(|status| normalized(&status.lnet_nid)).unwrap_or_default();
     if address.is_empty() {
         return Progress::failed(passing(format!(
             "{rabbit} has told no LNet address (NnfNode {rabbit}/nnf-nlc, status.lnetNid): load Lustre's modules there, or place the management target elsewhere"
@@ -182,9 +182,9 @@ pub fn commands(maker: &Maker<'_>, profile: &NnfStorageProfile, named: &Named) -
         after.spec.command_list.push(NnfLustreMgtSpecCommand { reference: claim.into(), commands });
         return Progress::default().with(Change::patch(&**mgt, &after));
     }
-    let mut told = mgt.status.iter().flat_map(|status| &status.command_list);
-    match told.find(|told| *told.reference == claim) {
-        Some(told) if told.ready => Progress::default(),
+    let mut reported = mgt.status.iter().flat_map(|status| &status.command_list);
+    match reported.find(|reported| *reported.reference == claim) {
+        Some(reported) if reported.ready => Progress::default(),
         Some(NnfLustreMgtStatusCommand { error: Some(error), .. }) => {
             Progress::failed(of_node(&rabbit, error))
         }

@@ -19,7 +19,7 @@ use crate::{
         allocation::Allocation,
         container,
         mounts::{Maker, Waited},
-        setup::made,
+        setup,
     },
     progress::{Progress, wlm},
     view::View,
@@ -36,7 +36,7 @@ pub fn mounted(view: &View<'_>, index: usize, servers: &Servers, all: &[Allocati
     let Some(named) = made_with(group) else {
         return Progress::wait("its targets");
     };
-    let storage = made(group, all);
+    let storage = setup::progress(group, all);
     let is_ready = storage == Progress::default();
     let maker = Maker { view, index, file_system: FileSystem::Lustre, group };
     let mount = || maker.mount(maker.path(), device(servers, &named), None);
@@ -59,7 +59,7 @@ pub fn mounted(view: &View<'_>, index: usize, servers: &Servers, all: &[Allocati
     if waited.nodes.is_empty() {
         Progress::default()
     } else {
-        waited.told(group, "mount on").and(storage)
+        waited.progress(group, "mount on").and(storage)
     }
 }
 

@@ -26,17 +26,17 @@ use crate::{
 pub fn storage(maker: &Maker<'_>, profile: &NnfStorageProfile) -> Progress {
     let targets = targets(maker.servers);
     let all: Vec<Allocation> = targets.iter().map(|one| one.allocation.clone()).collect();
-    let told = setup::servers_status::update(maker.group(), maker.servers, &all);
-    made(maker, profile, &targets, &all).with(told)
+    let status = setup::servers_status::update(maker.group(), maker.servers, &all);
+    all_made(maker, profile, &targets, &all).with(status)
 }
 
-fn made(
+fn all_made(
     maker: &Maker<'_>,
     profile: &NnfStorageProfile,
     targets: &[Target],
     all: &[Allocation],
 ) -> Progress {
-    if let Some(error) = gone(maker, targets, all) {
+    if let Some(error) = lost_target(maker, targets, all) {
         return Progress::failed(error);
     }
     let group = maker.group();
@@ -48,7 +48,7 @@ fn made(
         Ok(named) => named,
         Err(progress) => return progress.with(blocks),
     };
-    setup::made(group, all)
+    setup::progress(group, all)
         .with(blocks)
         .with(next(maker, targets, &named))
         .then(|| whole(maker, profile, targets, &named))
@@ -88,7 +88,7 @@ fn next(maker: &Maker<'_>, targets: &[Target], named: &Named) -> Vec<Change> {
 }
 
 /// What was made and is gone: of a finished Setup anything, of another what later targets were made with.
-fn gone(maker: &Maker<'_>, targets: &[Target], all: &[Allocation]) -> Option<ResourceError> {
+fn lost_target(maker: &Maker<'_>, targets: &[Target], all: &[Allocation]) -> Option<ResourceError> {
     let group = maker.group();
     if is_completed(maker.view, maker.index, "Setup") {
         return lost(group, all);

@@ -46,8 +46,8 @@ impl Target {
 
 /// When a target that was made came up.
 #[must_use]
-pub fn stage_of(made: &NnfNodeStorage) -> Stage {
-    stage(made.spec.lustre_storage.target_type.as_ref(), made.spec.lustre_storage.start_index)
+pub fn stage_of(target: &NnfNodeStorage) -> Stage {
+    stage(target.spec.lustre_storage.target_type.as_ref(), target.spec.lustre_storage.start_index)
 }
 
 fn stage(kind: Option<&LustreTargetType>, start: i64) -> Stage {
@@ -61,8 +61,8 @@ fn stage(kind: Option<&LustreTargetType>, start: i64) -> Stage {
 
 /// Whether it is a Lustre target.
 #[must_use]
-pub fn is_lustre(made: &NnfNodeStorage) -> bool {
-    made.spec.file_system_type == FileSystemType::Lustre
+pub fn is_lustre(storage: &NnfNodeStorage) -> bool {
+    storage.spec.file_system_type == FileSystemType::Lustre
 }
 
 /// The targets that a Servers asks for, in its order. Only one target can be the management server: of a combined set it is the

@@ -49,7 +49,7 @@ impl Waited {
     }
 
     /// An error of a node that nobody waits for keeps nobody: the job may go on without it.
-    pub fn told(self, group: &Group, what: &str) -> Progress {
+    pub fn progress(self, group: &Group, what: &str) -> Progress {
         let is_needed = |node: &String| self.nodes.contains(node) || self.rabbits.contains(node);
         let error = group.error_of(|object| object.namespace.as_ref().is_some_and(is_needed));
         let progress = match error {
@@ -147,8 +147,10 @@ impl Maker<'_> {
         let here: Vec<(&Allocation, i64)> =
             here.iter().flat_map(|one| (0..one.count).map(move |index| (*one, index))).collect();
         let is_ready = |one: &Allocation| {
-            let made = self.group.file_systems.get(&(one.rabbit.clone(), one.name.clone()));
-            made.and_then(|made| made.status.as_ref()).is_some_and(|status| status.ready)
+            let file_system = self.group.file_systems.get(&(one.rabbit.clone(), one.name.clone()));
+            file_system
+                .and_then(|file_system| file_system.status.as_ref())
+                .is_some_and(|status| status.ready)
         };
         if !here.iter().all(|(one, _)| is_ready(one)) {
             return None;

@@ -6,7 +6,11 @@ use api::{
     PersistentStorageInstanceSpec, RabbitLabels, directive_breakdown::StorageLifetime,
     names::label, persistent_storage_instance::PersistentStorageState,
 };
-use directive::{CreatePersistent, FileSystem, Jobdw, breakdown::of_persistent};
+use directive::{
+    CreatePersistent, FileSystem, Jobdw,
+    breakdown::{AllocationSet, of_persistent},
+    profile::StorageProfile,
+};
 use kube::ResourceExt;
 
 use crate::{
@@ -14,7 +18,6 @@ use crate::{
     instance::{Named, is_going, is_made, is_of, is_usable},
     names::{PERSISTENT_FINALIZER, STANDALONE_MGT, of_persistent as metadata_of, owned},
     plan::{proposal, setup},
-    profile::sizes,
     progress::{Outcome, Progress, user},
     view::View,
 };
@@ -74,37 +77,14 @@ fn objects(
     create: &CreatePersistent,
     object: &PersistentStorageInstance,
 ) -> Progress {
-    let of = &view.directives[index];
-    if let Some(error) =
-        proposal::unread_servers(view.site, &(view.namespace(), create.name.clone()))
-    {
-        return Progress::failed(error);
-    }
-    let template = || proposal::template(view, &as_jobdw(create));
-    let Some(profile) = of.storage.profile.clone().or_else(template) else {
-        return Progress::failed(user(
-            "the site's default NnfStorageProfile went: name one with profile=NAME",
-        ));
-    };
-    let sets = match of_persistent(create, &sizes(&profile)) {
-        Ok(sets) => sets,
-        Err(fault) => return Progress::failed(user(fault.to_string())),
-    };
     let metadata = || metadata_of(object, &view.workflow);
-    let pinned = proposal::pinned(&profile, metadata());
-    let pinned = of.storage.profile.is_none().then(|| Change::create(&pinned));
+    let sets = |profile: &StorageProfile| of_persistent(create, profile);
     let lifetime = StorageLifetime::Persistent;
-    let breakdown = proposal::breakdown(view, index, || DirectiveBreakdownStatus {
-        storage: Some(proposal::storage(lifetime, &create.name, &view.namespace(), &sets)),
+    let status = |sets: &[AllocationSet]| DirectiveBreakdownStatus {
+        storage: Some(proposal::storage(lifetime, &create.name, &view.namespace(), sets)),
         ..DirectiveBreakdownStatus::default()
-    });
-    let changes =
-        pinned.into_iter().chain(proposal::servers(&of.storage, metadata)).chain(breakdown);
-    let changes: Vec<Change> = changes.collect();
-    let ready =
-        of.breakdown.as_ref().is_some_and(|one| one.status.as_ref().is_some_and(|of| of.ready));
-    let outcome = if ready { Outcome::Done } else { Outcome::Working };
-    Progress { changes: Vec::new(), outcome }.with(changes)
+    };
+    proposal::missing(view, index, &as_jobdw(create), &metadata, sets, status)
 }
 
 /// Makes the storage, and then gives it away.
@@ -114,11 +94,11 @@ pub(super) fn make(view: &View<'_>, index: usize, create: &CreatePersistent) -> 
         let outcome = if is_usable(object) { Outcome::Done } else { Outcome::Working };
         return Progress { changes: Vec::new(), outcome };
     }
-    let made = propose(view, index, create)
+    let finished = propose(view, index, create)
         .then(|| setup::proposed_storage(view, index, &as_jobdw(create)));
     let profile = view.directives[index].storage.profile.as_deref();
     let given_away = || given_away(mine(view, index)?, profile?);
-    made.then(|| Progress::default().with(given_away()))
+    finished.then(|| Progress::default().with(given_away()))
 }
 
 /// The one change after which it is nobody's but its user's, and a management target is in its pool. The workflow's uid stays,

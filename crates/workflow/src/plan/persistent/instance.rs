@@ -21,7 +21,7 @@ use crate::{
     plan::{
         Plan,
         allocation::allocations,
-        container, is_held,
+        container,
         mounts::{self, Slots},
         plan_orphan, proposal,
         setup::lost,
@@ -37,24 +37,17 @@ pub fn plan_instance(view: &InstanceView<'_>) -> Plan {
     if !is_ours(&view.object) {
         return Plan::default();
     }
-    let mut plan = if is_going(&view.object) && view.object.spec.consumer_references.is_empty() {
-        let progress = removed(view);
-        Plan { changes: progress.changes, outcomes: vec![progress.outcome], ..Plan::default() }
-    } else {
-        let progress = served(view);
-        let told = joined(view).or_else(|| status(view));
-        Plan {
-            changes: progress.changes.into_iter().chain(told).collect(),
-            outcomes: vec![progress.outcome],
-            ..Plan::default()
-        }
-    };
+    let is_over = is_going(&view.object) && view.object.spec.consumer_references.is_empty();
+    let mut progress = if is_over { removed(view) } else { served(view) };
+    if !is_over {
+        progress.changes.extend(joined(view).or_else(|| status(view)));
+    }
     // Of one that is in use, nothing is removed that may be a part of it.
     if !is_made(&view.object) || is_going(&view.object) {
         let leftovers = view.leftovers.iter().map(|group| plan_orphan(view.site, group));
-        plan.changes.extend(leftovers.flat_map(|plan| plan.changes));
+        progress.changes.extend(leftovers.flat_map(|plan| plan.changes));
     }
-    plan
+    progress.into()
 }
 
 /// Removes it from all nodes, and lets it go. One that nobody uses and that is to be destroyed is deleted first.
@@ -65,12 +58,13 @@ fn removed(view: &InstanceView<'_>) -> Progress {
     }
     let group = teardown::group(view.site, &view.storage);
     let left = view.leftovers.iter().map(|group| teardown::group(view.site, group));
-    let gone = left.map(|left| Progress { changes: Vec::new(), ..left }).fold(group, Progress::and);
-    if gone.outcome != Outcome::Done {
-        return gone.with(status(view));
+    let progress =
+        left.map(|left| Progress { changes: Vec::new(), ..left }).fold(group, Progress::and);
+    if progress.outcome != Outcome::Done {
+        return progress.with(status(view));
     }
-    let held = is_held(&view.storage).then(|| teardown::release_servers(&view.storage)).flatten();
-    gone.with(held.or_else(|| without_finalizer(object, PERSISTENT_FINALIZER)))
+    let held = teardown::release_servers(&view.storage);
+    progress.with(held.or_else(|| without_finalizer(object, PERSISTENT_FINALIZER)))
 }
 
 /// The change that makes the consumers what they are to be; nothing when they are.
@@ -209,11 +203,11 @@ fn status(view: &InstanceView<'_>) -> Option<Change> {
     let storage = &view.storage;
     let is_kept = is_made(object) && !is_going(object);
     let lost = || lost(storage, &allocations(storage.servers.as_ref()?)).filter(|_| is_kept);
-    let gone = || {
+    let missing = || {
         let at = (object.namespace().unwrap_or_default(), object.name_any());
-        let gone = || internal("its Servers is gone: nothing can say where its data is");
+        let unknown = || internal("its Servers is gone: nothing can say where its data is");
         let is_missing = storage.servers.is_none() && is_kept;
-        is_missing.then(|| proposal::unread_servers(view.site, &at).unwrap_or_else(gone))
+        is_missing.then(|| proposal::unread_servers(view.site, &at).unwrap_or_else(unknown))
     };
     let nameless = || {
         let is_nameless = is_target(object) && is_kept && storage.mgts.is_empty();
@@ -221,7 +215,7 @@ fn status(view: &InstanceView<'_>) -> Option<Change> {
             internal("its NnfLustreMGT is gone: no file system gets a name here; destroy it and create another")
         })
     };
-    let error = storage.error().or_else(lost).or_else(gone).or_else(nameless);
+    let error = storage.error().or_else(lost).or_else(missing).or_else(nameless);
     let is_healthy = storage.file_systems.values().all(|one| {
         let status = one.status.as_ref();
         status.is_some_and(|status| status.health == Some(NnfStorageHealth::Healthy))

@@ -56,7 +56,7 @@ pub(super) fn advance(
         WorkflowState::Proposal => propose(view, index, used, object),
         WorkflowState::Setup => joined(view, index, object).then(|| {
             of.storage.servers.as_ref().map_or_else(Progress::default, |servers| {
-                setup::made(&of.storage, &allocations(servers))
+                setup::progress(&of.storage, &allocations(servers))
             })
         }),
         WorkflowState::PreRun => {
@@ -181,7 +181,7 @@ fn left(view: &View<'_>, index: usize, named: &Named) -> Progress {
     }
     if !storage.mounts.is_empty() {
         let mounts = Group { mounts: storage.mounts.clone(), ..Group::default() };
-        return teardown::gone(&mounts);
+        return teardown::progress(&mounts);
     }
     let is_consumer = named
         .object

@@ -27,10 +27,10 @@ impl Group {
             (&one.metadata, one.status.as_ref().and_then(|status| status.error.as_ref()))
         });
         let all = blocks.chain(file_systems).chain(mounts);
-        let told = all.filter(|(metadata, _)| which(metadata)).filter_map(|(metadata, error)| {
+        let errors = all.filter(|(metadata, _)| which(metadata)).filter_map(|(metadata, error)| {
             Some(of_node(metadata.namespace.as_deref().unwrap_or_default(), error?))
         });
-        let worst = told.map(Progress::failed).reduce(Progress::and)?;
+        let worst = errors.map(Progress::failed).reduce(Progress::and)?;
         match worst.outcome {
             Outcome::Failed(error) => Some(error),
             Outcome::Done | Outcome::Working | Outcome::Wait(_) => None,

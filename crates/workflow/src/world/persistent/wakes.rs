@@ -35,7 +35,7 @@ impl World {
             }
         }
         // Most of what a workflow's status says is nothing to its storage.
-        let told = |one: &Option<Arc<Workflow>>| {
+        let relevant = |one: &Option<Arc<Workflow>>| {
             one.as_ref().map(|one| {
                 let status = one.status.as_ref();
                 let state =
@@ -43,7 +43,7 @@ impl World {
                 (one.spec.desired_state.clone(), state, one.metadata.deletion_timestamp.clone())
             })
         };
-        if told(&change.old) == told(&change.new) { Vec::new() } else { wakes }
+        if relevant(&change.old) == relevant(&change.new) { Vec::new() } else { wakes }
     }
 
     /// Those that see a difference between two versions: of consumers that came or went, they alone; of the last one's end and
