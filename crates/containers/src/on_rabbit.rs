@@ -145,7 +145,7 @@ pub fn state(of: &NodeContainers) -> State {
 
 /// What the agent says of a failure or a wait.
 #[must_use]
-pub fn told(of: &NodeContainers) -> Option<String> {
+pub fn reason(of: &NodeContainers) -> Option<String> {
     let status = of.status.as_ref()?;
     let error = status.error.as_ref();
     let error = error.map(|error| error.user_message.as_ref().unwrap_or(&error.debug_message));

@@ -80,18 +80,18 @@ fn bound(pod: Option<&PodSpec>) -> &str {
 /// Whether the Job is to be suspended, and its controller says that its last pod is gone.
 fn is_stopped(job: &Job) -> bool {
     let is_asked = job.spec.as_ref().and_then(|spec| spec.suspend) == Some(true);
-    let told = job.status.as_ref().is_some_and(|status| {
+    let has_stopped = job.status.as_ref().is_some_and(|status| {
         let mut conditions = status.conditions.iter().flatten();
         let pods = status.active.unwrap_or(0) + status.terminating.unwrap_or(0);
         pods == 0 && conditions.any(|one| one.type_ == "Suspended" && one.status == "True")
     });
-    is_asked && told
+    is_asked && has_stopped
 }
 
 /// What the pods of a Job say of a failure or a wait: container, exit code or signal, the last lines of its log. The latest pod
 /// speaks.
 #[must_use]
-pub fn told<'a>(pods: impl Iterator<Item = &'a Pod>) -> Option<String> {
+pub fn reason<'a>(pods: impl Iterator<Item = &'a Pod>) -> Option<String> {
     let latest = pods.max_by_key(|pod| pod.metadata.creation_timestamp.as_ref().map(|at| at.0))?;
     let status = latest.status.as_ref()?;
     let all = status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
@@ -120,7 +120,7 @@ fn exit(container: &ContainerStatus) -> Option<String> {
         signal,
         is_out_of_memory: ended.reason.as_deref() == Some("OOMKilled"),
     };
-    Some(end.told(&container.name, ended.message.as_deref()))
+    Some(end.message(&container.name, ended.message.as_deref()))
 }
 
 /// How a container ended.
@@ -135,9 +135,9 @@ pub struct End {
 }
 
 impl End {
-    /// What is told of it, with the last lines of its log.
+    /// It in words, with the last lines of its log.
     #[must_use]
-    pub fn told(self, name: &str, log: Option<&str>) -> String {
+    pub fn message(self, name: &str, log: Option<&str>) -> String {
         let how = match (self.signal, self.is_out_of_memory) {
             (_, true) => format!("container {name} was ended: OOMKilled"),
             (Some(signal), _) => format!("container {name} was ended by signal {signal}"),
@@ -246,8 +246,8 @@ mod tests {
         let earlier = pod("2026-11-25T10:00:00Z", ended(json!({"exitCode": 99})));
         for (status, expected) in cases {
             let latest = pod("2026-11-25T10:00:01Z", status);
-            assert_eq!(told([&latest, &earlier].into_iter()).as_deref(), Some(expected));
+            assert_eq!(reason([&latest, &earlier].into_iter()).as_deref(), Some(expected));
         }
-        assert_eq!(told(std::iter::empty()), None);
+        assert_eq!(reason(std::iter::empty()), None);
     }
 }

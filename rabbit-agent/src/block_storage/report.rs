@@ -50,7 +50,7 @@ pub fn status(
             _ if rolled_back.contains(&allocation.id) => {
                 NnfNodeBlockStorageAllocationStatus::default()
             }
-            Ok(converged) => made(&format!("{name}-{index}"), allocation, &converged.observed),
+            Ok(converged) => allocated(&format!("{name}-{index}"), allocation, &converged.observed),
             Err(error) => {
                 let known = before.allocations.get(index).cloned().unwrap_or_default();
                 if is_lost(error) { without_paths(known) } else { known }
@@ -81,7 +81,7 @@ fn without_paths(
     known
 }
 
-fn made(
+fn allocated(
     pool: &str,
     allocation: &Allocation,
     observed: &Observed,

@@ -202,22 +202,22 @@ fn name(of: &Inspected) -> Option<String> {
 }
 
 fn container(of: &Inspected, read: impl Fn(&str) -> String) -> Container {
-    let told = &of.state;
-    let state = match told.status.as_str() {
+    let reported = &of.state;
+    let state = match reported.status.as_str() {
         running if is_running(running) => State::Running,
         "created" | "configured" | "initialized" => State::Created,
         // podman calls what ran before a reboot exited, and knows no end of it. The end of what ran for a moment may be told as
         // earlier than its start: two clocks of the kernel.
-        _ if told.finished_at < Timestamp::UNIX_EPOCH => State::Lost,
+        _ if reported.finished_at < Timestamp::UNIX_EPOCH => State::Lost,
         _ => State::Ended {
-            code: told.exit_code,
-            is_out_of_memory: told.is_out_of_memory,
-            at: told.finished_at,
+            code: reported.exit_code,
+            is_out_of_memory: reported.is_out_of_memory,
+            at: reported.finished_at,
         },
     };
     let has_ended = matches!(state, State::Ended { .. } | State::Lost);
     let log = if has_ended { read(&of.host_config.log_config.path) } else { String::new() };
-    let monitor = Some(told.conmon_pid).filter(|pid| *pid > 0 && state == State::Running);
+    let monitor = Some(reported.conmon_pid).filter(|pid| *pid > 0 && state == State::Running);
     Container { state, monitor, log }
 }
 

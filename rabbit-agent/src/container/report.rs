@@ -136,7 +136,7 @@ fn failure(desired: &Desired, attempt: &Attempt) -> Option<String> {
         // What a shell says of a signal, and podman of a container.
         let signal = Some(code - 128).filter(|signal| (1..=64).contains(signal));
         let end = End { code, signal, is_out_of_memory };
-        (code != 0).then(|| end.told(name, Some(&container.log)))
+        (code != 0).then(|| end.message(name, Some(&container.log)))
     })
 }
 
@@ -144,13 +144,14 @@ fn logs(observed: &Observed) -> Vec<NodeContainersLog> {
     let all = observed.attempts.iter().flat_map(|(number, attempt)| {
         attempt.containers.iter().map(move |(name, one)| (*number, name, one))
     });
-    let told = all.filter(|(.., one)| !one.log.is_empty());
-    told.map(|(attempt, name, one)| NodeContainersLog {
-        attempt,
-        container: name.clone(),
-        text: one.log.clone(),
-    })
-    .collect()
+    let written = all.filter(|(.., one)| !one.log.is_empty());
+    written
+        .map(|(attempt, name, one)| NodeContainersLog {
+            attempt,
+            container: name.clone(),
+            text: one.log.clone(),
+        })
+        .collect()
 }
 
 #[cfg(test)]

@@ -84,16 +84,16 @@ pub fn check_block(
     let count = count(object)?;
     let needed = if object.spec.shared_allocation { count.min(1) } else { count } as usize;
     let name = || name_of(&block.metadata.name);
-    let made = block.status.as_ref().map_or(&[][..], |status| &status.allocations);
-    if made.len() < needed {
+    let allocations_made = block.status.as_ref().map_or(&[][..], |status| &status.allocations);
+    if allocations_made.len() < needed {
         return Err(NodeStorageError::Allocations {
             count,
             block: name(),
-            allocations: made.len(),
+            allocations: allocations_made.len(),
         });
     }
     let rabbit = name_of(&object.metadata.namespace);
-    let lacking = made.iter().take(needed).position(|allocation| {
+    let lacking = allocations_made.iter().take(needed).position(|allocation| {
         // Fewer paths than devices mean that drives are missing. Observing the volume shows whether it works without
         // them, and other allocations are not affected.
         allocation.devices.is_empty() || !allocation.accesses.contains_key(&rabbit)

@@ -174,7 +174,7 @@ pub(crate) struct Bench {
     pub(crate) podman: Option<PathBuf>,
     agent: Option<Agent>,
     gate: Gate,
-    server: Server,
+    pub(crate) server: Server,
     pub(crate) directory: tempfile::TempDir,
 }
 

@@ -117,7 +117,7 @@ fn of_rabbit(one: &NodeContainers) -> Line {
         phase: phase(on_rabbit::state(one)),
         retries: i32::try_from(attempt - 1).unwrap_or(0).max(0),
         since: one.creation_timestamp().map(|at| at.0),
-        why: on_rabbit::told(one),
+        why: on_rabbit::reason(one),
     }
 }
 
@@ -132,7 +132,7 @@ fn of(job: &Job, pods: &[Pod]) -> Line {
         phase: phase(state),
         retries: job.status.as_ref().and_then(|status| status.failed).unwrap_or(0),
         since: job.creation_timestamp().map(|at| at.0),
-        why: outcome::told(own),
+        why: outcome::reason(own),
         job: name,
     }
 }

@@ -51,7 +51,7 @@ fn of_pod(at: &str, spec: &NnfPodSpec) -> Vec<ProfileFault> {
 
 fn of_container(of: &NnfContainer) -> Vec<ProfileFault> {
     let has_source = of.env.iter().any(|one| one.value_from.is_some());
-    let told = |field: &str, remedy| fault(format!("container {:?}: {field}", of.name), remedy);
+    let refusal = |field: &str, remedy| fault(format!("container {:?}: {field}", of.name), remedy);
     let fields = [
         (has_source, "env.valueFrom", "the administrator writes the value"),
         (!of.env_from.is_empty(), "envFrom", "the administrator writes the variables into env"),
@@ -76,12 +76,12 @@ fn of_container(of: &NnfContainer) -> Vec<ProfileFault> {
         ),
     ];
     let fields = fields.into_iter().filter(|(has, ..)| *has);
-    let mut faults: Vec<_> = fields.map(|(_, field, remedy)| told(field, remedy)).collect();
+    let mut faults: Vec<_> = fields.map(|(_, field, remedy)| refusal(field, remedy)).collect();
     for (name, quantity) in limits(of) {
         let unit = [CPU, MEMORY].into_iter().find(|(known, _)| *known == name);
         if unit.is_none_or(|(_, of_each)| quantity::parts(quantity, of_each).is_none()) {
             let field = format!("resources.limits.{name}: {}", quantity.0);
-            faults.push(told(
+            faults.push(refusal(
                 &field,
                 "the administrator gives limits of cpu and memory only, such as 500m and 4Gi",
             ));

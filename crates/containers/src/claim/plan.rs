@@ -301,12 +301,12 @@ impl Plan<'_> {
             state if is_gone(state) => Some("has no container any more".to_owned()),
             _ => None,
         };
-        let told: Vec<String> = self
+        let failures: Vec<String> = self
             .view
             .rabbits
             .iter()
             .filter_map(|rabbit| Some(format!("{}: {}", rabbit.name, why(&rabbit.state)?)))
             .collect();
-        (!told.is_empty()).then(|| told.join("; "))
+        (!failures.is_empty()).then(|| failures.join("; "))
     }
 }

@@ -40,8 +40,8 @@ pub fn worker(
     rabbit: &Rabbit,
 ) -> PodSpec {
     let mut pod = pod::on(run, index, rabbit, &mpi.worker);
-    let told = environment::of_role(WORKER);
-    prepared(run, &mut pod, attempt, names::worker(run.workflow, index), &told);
+    let variables = environment::of_role(WORKER);
+    prepared(run, &mut pod, attempt, names::worker(run.workflow, index), &variables);
     if let Some(first) = pod.containers.first_mut() {
         let wait = [PODHELPER, "wait", "--worker=localhost", "--seconds=5"];
         first.command = Some([PODHELPER, "worker"].map(str::to_owned).into());
@@ -60,9 +60,9 @@ pub fn worker(
 #[must_use]
 pub fn launcher(run: &Run<'_>, attempt: &Attempt, mpi: &NnfMpiSpec, rabbit: &Rabbit) -> PodSpec {
     let mut pod = pod::with_ports(run, 0, rabbit, &mpi.launcher);
-    let told = environment::of_role(LAUNCHER).into_iter();
-    let told: Vec<EnvVar> = told.chain(environment::of_launcher(run, mpi)).collect();
-    prepared(run, &mut pod, attempt, names::launcher(run.workflow), &told);
+    let variables = environment::of_role(LAUNCHER).into_iter();
+    let variables: Vec<EnvVar> = variables.chain(environment::of_launcher(run, mpi)).collect();
+    prepared(run, &mut pod, attempt, names::launcher(run.workflow), &variables);
     // In each pod that the Job makes: a worker may have been replaced before the launcher is tried again.
     let wait = Container {
         name: OWN[1].to_owned(),
@@ -92,7 +92,7 @@ fn prepared(
     pod: &mut PodSpec,
     attempt: &Attempt,
     hostname: String,
-    told: &[EnvVar],
+    variables: &[EnvVar],
 ) {
     pod.hostname = Some(hostname);
     // Hydra has ranks call its host back by the name that `hostname` says, which is short.
@@ -105,7 +105,7 @@ fn prepared(
     for container in pod.containers.iter_mut().chain(first.iter_mut()) {
         // Before the profile's own, which may say otherwise.
         let own = container.env.take().unwrap_or_default();
-        container.env = Some(told.iter().cloned().chain(own).collect());
+        container.env = Some(variables.iter().cloned().chain(own).collect());
         container.volume_mounts.get_or_insert_default().extend(mounts());
     }
     let install = Container {

@@ -182,7 +182,7 @@ fn start(view: &View<'_>, index: usize, container: &Container, now: Timestamp) -
             };
             match part {
                 Some(part) => there.push(part),
-                None => missing.extend(made(&parts, &run, place)),
+                None => missing.extend(created(&parts, &run, place)),
             }
         }
         if missing.is_empty() { ready(of, &there) } else { Progress::default().with(missing) }
@@ -190,7 +190,7 @@ fn start(view: &View<'_>, index: usize, container: &Container, now: Timestamp) -
 }
 
 /// Makes the containers of the rabbit at this place of a run.
-fn made(parts: &Parts<'_>, run: &Run<'_>, place: usize) -> Option<Change> {
+fn created(parts: &Parts<'_>, run: &Run<'_>, place: usize) -> Option<Change> {
     if parts.on_kubernetes() {
         objects::job(run, place).map(|job| Change::create(&job))
     } else {
@@ -208,7 +208,7 @@ fn ready(of: &Objects, all: &[Part<'_>]) -> Progress {
     if let Some(part) = all.iter().find(|part| part.state() == State::TooLate) {
         let (rabbit, limit) = (part.rabbit(), part.deadline().unwrap_or(0));
         let what = format!("container on {rabbit} was not ready after {limit} seconds");
-        return Progress::failed(user(with(what, part.told(of))));
+        return Progress::failed(user(with(what, part.reason(of))));
     }
     if let Some(part) = all.iter().find(|part| part.state() == State::Unprepared) {
         return Progress::failed(user(unprepared(of, *part)));
@@ -217,7 +217,7 @@ fn ready(of: &Objects, all: &[Part<'_>]) -> Progress {
     if starting().next().is_some() {
         let names = some_of(starting().map(|part| part.rabbit()));
         // The first that says why.
-        let why = |part: &Part<'_>| Some(format!("; {}: {}", part.rabbit(), part.told(of)?));
+        let why = |part: &Part<'_>| Some(format!("; {}: {}", part.rabbit(), part.reason(of)?));
         let why = starting().find_map(why).unwrap_or_default();
         return Progress::wait(format!("containers on {names}{why}"));
     }
@@ -278,12 +278,12 @@ fn why(of: &Objects, part: Part<'_>, profile: &NnfContainerProfileData) -> Strin
         let attempts = profile.retry_limit.saturating_add(1);
         format!("container on {rabbit} failed to run successfully after {attempts} attempts")
     };
-    with(what, part.told(of))
+    with(what, part.reason(of))
 }
 
 /// Why containers were not started.
 fn unprepared(of: &Objects, part: Part<'_>) -> String {
-    with(format!("containers on {} were not started", part.rabbit()), part.told(of))
+    with(format!("containers on {} were not started", part.rabbit()), part.reason(of))
 }
 
 /// Removes the containers and what they were made from, and gives their ports back.
@@ -292,10 +292,10 @@ pub fn removed(view: &View<'_>, index: usize, now: Timestamp) -> Progress {
     if !is_container {
         return Progress::default();
     }
-    claimed::by_holder(view, index, &WorkflowState::Teardown, gone(view, index, now))
+    claimed::by_holder(view, index, &WorkflowState::Teardown, all_removed(view, index, now))
 }
 
-fn gone(view: &View<'_>, index: usize, now: Timestamp) -> Progress {
+fn all_removed(view: &View<'_>, index: usize, now: Timestamp) -> Progress {
     let of = &view.directives[index].containers;
     let running = all(of).filter_map(Part::removed);
     let files = of.service.iter().filter_map(|one| Change::delete(&**one));

@@ -38,7 +38,7 @@ pub(super) fn by_holder(
         return if progress.changes.is_empty() {
             progress
         } else {
-            waits(&progress.outcome, "its claim").with([made(view, index, is_wanted)])
+            waits(&progress.outcome, "its claim").with([new_run(view, index, is_wanted)])
         };
     };
     if !is_wanted && run.spec.priority > 0 {
@@ -60,7 +60,7 @@ pub(super) fn by_holder(
 }
 
 /// A run for a directive: with its workflow it goes.
-fn made(view: &View<'_>, index: usize, is_wanted: bool) -> Change {
+fn new_run(view: &View<'_>, index: usize, is_wanted: bool) -> Change {
     let of = |compute| view.site.rabbit_of.get(compute).map(String::as_str);
     let rabbits: BTreeSet<&str> = view.computes().filter_map(of).collect();
     let spec = ContainerRunSpec {

@@ -39,13 +39,13 @@ pub(super) fn start(
         return suspended(of);
     }
     match Parts::of(view, index, container) {
-        Ok(parts) => made(view, index, container, &parts, now),
+        Ok(parts) => created(view, index, container, &parts, now),
         Err(error) => Progress::failed(error),
     }
 }
 
 /// Makes what an attempt needs, one thing after the other.
-fn made(
+fn created(
     view: &View<'_>,
     index: usize,
     container: &Container,

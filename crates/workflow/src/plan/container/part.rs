@@ -91,19 +91,19 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// What is told of a failure or a wait.
-    pub(super) fn told(self, of: &Objects) -> Option<String> {
+    /// Why it failed or waits.
+    pub(super) fn reason(self, of: &Objects) -> Option<String> {
         match self {
             Self::Job(job) => {
                 let pods = of.pods.get(job.metadata.name.as_deref()?)?;
-                outcome::told(pods.iter().map(|pod| &**pod))
+                outcome::reason(pods.iter().map(|pod| &**pod))
             }
             Self::Agent(one) if !has_finalizer(one, finalizer::NODE_CONTAINERS) => {
                 let runs = !one.spec.containers.is_empty();
                 let flag = if runs { "--podman" } else { "--podman or --package-dir" };
                 Some(format!("its agent has not taken them up: see that it runs, with {flag}"))
             }
-            Self::Agent(one) => on_rabbit::told(one),
+            Self::Agent(one) => on_rabbit::reason(one),
         }
     }
 

@@ -51,7 +51,7 @@ pub(super) fn taken(view: &View<'_>, parts: &Parts<'_>, now: Timestamp) -> Taken
         let now = allocations(record);
         let has = now.iter().find(|one| ports::is_of(one, &requester)).map(|one| &one.ports);
         let after = || ports::with(now, &requester, &chosen, is_free);
-        if has == Some(&chosen) { None } else { told(record, after()) }
+        if has == Some(&chosen) { None } else { recorded(record, after()) }
     };
     let rabbits = parts.placement.iter().map(|rabbit| rabbit.name.as_str());
     let progress = Progress::default().with(rabbits.filter_map(record));
@@ -81,7 +81,7 @@ pub(super) fn returned(view: &View<'_>, now: Timestamp) -> Vec<Change> {
     let without = |record: &NnfPortManager| {
         ports::without(allocations(record), &requester, cooldown(view.site), now)
     };
-    mine.filter_map(|record| told(record, without(record))).collect()
+    mine.filter_map(|record| recorded(record, without(record))).collect()
 }
 
 /// Whether a workflow waits for ports that are free again in a while: nobody tells when.
@@ -105,7 +105,7 @@ pub fn is_cooling(view: &View<'_>, now: Timestamp) -> bool {
 
 fn chosen(view: &View<'_>, parts: &Parts<'_>, now: Timestamp) -> Result<Vec<u16>, ResourceError> {
     let system = view.site.system.as_ref().map(|system| system.spec.clone()).unwrap_or_default();
-    let told = |fault: PortFault| match fault {
+    let error = |fault: PortFault| match fault {
         PortFault::Taken { .. } => passing(fault.to_string()),
         PortFault::Unreadable(_) | PortFault::TooFew { .. } => user(fault.to_string()),
     };
@@ -117,8 +117,8 @@ fn chosen(view: &View<'_>, parts: &Parts<'_>, now: Timestamp) -> Result<Vec<u16>
         })
         .collect();
     let is_free = |one: &NnfPortManagerAllocation| is_free(view.site, one, now);
-    let listed = ports::listed(&system).map_err(told)?;
-    ports::choose(&listed, &records, &requester(view), parts.ports(), is_free).map_err(told)
+    let listed = ports::listed(&system).map_err(error)?;
+    ports::choose(&listed, &records, &requester(view), parts.ports(), is_free).map_err(error)
 }
 
 fn is_free(site: &Site, entry: &NnfPortManagerAllocation, now: Timestamp) -> bool {
@@ -153,7 +153,7 @@ fn new(rabbit: &str) -> NnfPortManager {
     }
 }
 
-fn told(record: &NnfPortManager, allocations: Vec<NnfPortManagerAllocation>) -> Option<Change> {
+fn recorded(record: &NnfPortManager, allocations: Vec<NnfPortManagerAllocation>) -> Option<Change> {
     let mut after = record.clone();
     after.status = Some(NnfPortManagerStatus { allocations, status: NnfPortManagerState::Ready });
     Change::status(record, &after)
