@@ -9,7 +9,7 @@ help: ## list the targets
 demo: ## the main job on this box: volumes carved, mounted on three computes, read on the rabbit, torn down (root)
 	@tests/demo
 
-test: ## every suite this machine can run, from a clean clone; says loudly what it skips and why
+test: ## every suite this machine can run, from a clean clone; says loudly what it skips and why; LONG=1 for the long tests
 	@tests/run
 
 kube: ## the suites on a real kube-apiserver, etcd and kube-controller-manager (built once with Go); LONG=1 for an hour of faults

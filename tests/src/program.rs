@@ -30,6 +30,9 @@ use nix::{
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(300);
 
+/// For the kernel to end a process, and for its supervisor to notice.
+const DEATH: Duration = Duration::from_secs(60);
+
 /// For what a program printed last to come into its log.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
@@ -251,12 +254,17 @@ impl Program {
             .with_context(|| format!("{} does not run at the moment", self.name))
     }
 
-    /// `kill -9`; the supervisor starts it again.
+    /// `kill -9`; the supervisor starts it again. Until it has noticed, the dead would be taken for the next one.
     ///
     /// # Errors
     /// When it does not run.
     pub fn kill(&self) -> anyhow::Result<()> {
-        signal(self.pid()?, Signal::SIGKILL)
+        let pid = self.pid()?;
+        signal(pid, Signal::SIGKILL)?;
+        until(&format!("{} to be dead", self.name), DEATH, || {
+            ensure!(self.pid().ok() != Some(pid), "process {pid} is still there");
+            Ok(())
+        })
     }
 
     /// Kills `victim` with signal 9 as soon as this program has logged `marker` once more than `pass` times.
@@ -413,16 +421,21 @@ pub fn until_even_if_interrupted<T>(
     deadline: Duration,
     mut found: impl FnMut() -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
-    let end = Instant::now() + deadline;
+    let begun = Instant::now();
     loop {
         let look = Instant::now();
         match found() {
             Ok(value) => return Ok(value),
-            Err(error) if Instant::now() > end => {
+            Err(error) if begun.elapsed() > deadline => {
                 return Err(error.context(format!("waited {deadline:?} for {what}")));
             }
             // A look may start programs: those who wait must leave the processors to what they wait for.
-            Err(_) => pause((look.elapsed() * 4).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)),
+            Err(_) => pause(pause_after(look.elapsed(), begun.elapsed())),
         }
     }
+}
+
+/// Four times as long as the look took, and an eighth of what was waited so far: what takes long is looked at less often.
+fn pause_after(look: Duration, waited: Duration) -> Duration {
+    (look * 4).max(waited / 8).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
 }

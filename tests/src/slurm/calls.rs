@@ -17,7 +17,7 @@ call=${2-}
 here=$CALLS/$call.${3-}
 if [ -e "$here" ]; then
     : > "$here.waits"
-    while [ -e "$here" ]; do sleep 0.1; done
+    while [ -e "$here" ]; do sleep 0.3; done
 fi
 exec "$WARREN" "$@"
 "#;

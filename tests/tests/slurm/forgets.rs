@@ -12,7 +12,7 @@ use super::{XFS, slurm};
 
 /// Says that it began, ends when a file appears, and says whether its storage is still its own.
 const WAIT: &str = "touch $DW_JOB_scratch/mine; echo begun; \
-                    until [ -e go.$SLURM_JOB_ID ]; do sleep 0.1; done; ls $DW_JOB_scratch";
+                    until [ -e go.$SLURM_JOB_ID ]; do sleep 0.3; done; ls $DW_JOB_scratch";
 
 #[test]
 fn what_slurm_forgets_is_ended_or_told() -> anyhow::Result<()> {

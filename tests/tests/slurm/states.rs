@@ -14,7 +14,7 @@ use super::XFS;
 
 /// Says that it began, ends when a file appears, and says whether its storage is still its own.
 const WAIT: &str = "touch $DW_JOB_scratch/mine; echo begun; \
-                    until [ -e go.$SLURM_JOB_ID ]; do sleep 0.1; done; ls $DW_JOB_scratch";
+                    until [ -e go.$SLURM_JOB_ID ]; do sleep 0.3; done; ls $DW_JOB_scratch";
 
 /// Where a job is, and what holds it there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -48,7 +48,7 @@ fn a_rabbit_that_is_dead_in_a_state_is_waited_for_and_named() -> anyhow::Result<
         } else {
             waits_for(&flow, state, &rabbit)?;
         }
-        signal(pid, Signal::SIGKILL)?;
+        flow.fixture.run.cluster.node(&rabbit)?.kill()?;
         flow.wait(state, "Completed")?;
         if state == "Proposal" {
             flow.fill_computes()?;
