@@ -347,8 +347,9 @@ fn merge(random: &mut Random, kind: &Kind, one: &str) -> Value {
         }
     }
     if !kind.custom {
-        // Whether an empty map is one, Go's comparisons do not agree on.
-        patch.retain(|_, value| *value != json!({}));
+        // Whether an empty map is one, Go's comparisons do not agree on; nulls leave nothing of a map that was not there.
+        let has_value = |map: &Map<String, Value>| map.values().any(|value| !value.is_null());
+        patch.retain(|_, value| value.as_object().is_none_or(has_value));
     }
     if random.chance(35) {
         let metas = [
