@@ -21,6 +21,7 @@ pub mod mishap;
 pub mod port;
 pub mod qmp;
 pub mod report;
+mod ring;
 pub mod scenarios;
 pub mod slurm;
 pub mod system;
