@@ -12,6 +12,7 @@ pub mod assets;
 pub mod bench;
 pub mod checksum;
 pub mod cluster;
+pub mod containers;
 mod emulator;
 pub mod functions;
 pub mod guest;
