@@ -34,20 +34,28 @@ impl Chassis {
     /// The SystemConfiguration of a system that is this one chassis.
     #[must_use]
     pub fn system_configuration(&self) -> Value {
+        system_configuration(std::slice::from_ref(self))
+    }
+
+    fn storage_node(&self) -> Value {
         let access: Vec<_> = self
             .computes
             .iter()
             .map(|(name, index)| json!({"name": name, "index": index}))
             .collect();
-        json!({
-            "apiVersion": DWS, "kind": "SystemConfiguration",
-            "metadata": {"name": "default", "namespace": "default"},
-            "spec": {
-                "ports": ["5000-5999"], "portsCooldownInSeconds": 0,
-                "storageNodes": [{"type": "Rabbit", "name": self.rabbit, "computesAccess": access}],
-            },
-        })
+        json!({"type": "Rabbit", "name": self.rabbit, "computesAccess": access})
     }
+}
+
+/// The SystemConfiguration of a system with several chassis.
+#[must_use]
+pub fn system_configuration(chassis: &[Chassis]) -> Value {
+    let nodes: Vec<_> = chassis.iter().map(Chassis::storage_node).collect();
+    json!({
+        "apiVersion": DWS, "kind": "SystemConfiguration",
+        "metadata": {"name": "default", "namespace": "default"},
+        "spec": {"ports": ["5000-5999"], "portsCooldownInSeconds": 0, "storageNodes": nodes},
+    })
 }
 
 fn slot(place: u8) -> u8 {

@@ -44,6 +44,11 @@ pub trait Machines {
     /// The rabbit and its computes.
     fn chassis(&self) -> &Chassis;
 
+    /// What describes the system: that one chassis, where there are no others.
+    fn system_configuration(&self) -> Value {
+        self.chassis().system_configuration()
+    }
+
     /// The nodes that the coordinator knows.
     fn connected_nodes(&self) -> Vec<String>;
 
@@ -85,7 +90,7 @@ impl<N: Narrator, M: Machines> Run<N, M> {
     /// # Errors
     /// When one is not in time.
     pub fn describe_system(&mut self) -> anyhow::Result<()> {
-        let system = self.cluster.chassis().system_configuration();
+        let system = self.cluster.system_configuration();
         self.apply("system", &[system])?;
         let nodes = self.cluster.connected_nodes();
         until("every node to be connected", PATIENCE, || {

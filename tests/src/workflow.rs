@@ -35,7 +35,17 @@ const KINDS: [&str; 10] = [
 /// # Errors
 /// When they may not in time.
 pub fn wait_for_rabbit<N: Narrator, M: Machines>(run: &Run<N, M>) -> anyhow::Result<()> {
-    let rabbit = &run.cluster.chassis().rabbit;
+    wait_until_ready(run, &run.cluster.chassis().rabbit)
+}
+
+/// The same with any rabbit of the system.
+///
+/// # Errors
+/// When they may not in time.
+pub fn wait_until_ready<N: Narrator, M: Machines>(
+    run: &Run<N, M>,
+    rabbit: &str,
+) -> anyhow::Result<()> {
     until("the rabbit's Storage to be Ready", patience(), || {
         let storage = object(run, "storage", rabbit, "default")?;
         ensure!(storage["status"]["status"] == "Ready", "not yet: {}", storage["status"]);

@@ -2,10 +2,11 @@ use std::{net::UdpSocket, time::Duration};
 
 use anyhow::Context;
 
-use super::{Bench, Guest, Machine, Volume, machine::Network};
-
-/// Number of the rabbit in the cluster. Those of computes are the numbers of their controllers: compute 0 is 2.
-const RABBIT: u8 = 1;
+use super::{
+    Bench, Guest, Machine, Volume,
+    machine::Network,
+    ring::{RABBIT, Ring},
+};
 
 /// Longest time for a step of the cluster's software.
 const STEP: Duration = Duration::from_secs(180);
@@ -85,10 +86,31 @@ impl Cluster {
             let small = Machine { memory: 768, processors: 1, network, ..machine };
             guests.push(Guest::switch_on(bench, small)?);
         }
+        Self::join(guests, &Ring::of_a_rabbit(computes), fencing)
+    }
+
+    /// Boots several chassis on one network, whose rabbits are made like this: `rabbit-<k>` with `compute-<k>`, each pair a
+    /// cluster of its own. The drives are empty.
+    ///
+    /// # Errors
+    /// When a guest does not boot, or a cluster does not form.
+    pub fn boot_pairs(bench: &Bench, pairs: u8, chassis: &Machine) -> anyhow::Result<Vec<Self>> {
+        let port = free_port()?;
+        let switch_on = |pair| {
+            let ring = Ring::of_pair(pair);
+            Ok((switch_on_pair(bench, &ring, port, chassis)?, ring))
+        };
+        let booting = (1..=pairs).map(switch_on).collect::<anyhow::Result<Vec<_>>>()?;
+        let join = |(guests, ring): (Vec<Guest>, Ring)| Self::join(guests, &ring, Fencing::Off);
+        booting.into_iter().map(join).collect()
+    }
+
+    /// Waits until the guests, the rabbit first, have booted and are a cluster.
+    fn join(mut guests: Vec<Guest>, ring: &Ring, fencing: Fencing) -> anyhow::Result<Self> {
         for guest in &guests {
             guest.wait_for_boot()?;
         }
-        for step in joining(computes, fencing) {
+        for step in ring.joining(fencing) {
             together(&mut guests, &step)?;
         }
         let rabbit = guests.remove(0);
@@ -96,10 +118,27 @@ impl Cluster {
     }
 }
 
-/// What a node does, step by step, to be one of the cluster: when all are there, and again when it alone has lost its power.
+fn switch_on_pair(
+    bench: &Bench,
+    ring: &Ring,
+    port: u16,
+    chassis: &Machine,
+) -> anyhow::Result<Vec<Guest>> {
+    let rabbit = Machine { name: ring.rabbit().to_owned(), ..chassis.clone() };
+    let compute = Machine { memory: 768, ..Machine::compute(0, bench, &rabbit) };
+    let nodes = [rabbit, compute].into_iter().zip(&ring.nodes);
+    let switch_on = |(machine, (name, host)): (Machine, &(String, u8))| {
+        let network = Some(Network { port, host: *host });
+        Guest::switch_on(bench, Machine { name: name.clone(), processors: 1, network, ..machine })
+    };
+    nodes.map(switch_on).collect()
+}
+
+/// What a node does, step by step, to be one of the lab's only cluster: when all are there, and again when it alone has lost its
+/// power.
 #[must_use]
 pub fn joining(computes: u8, fencing: Fencing) -> [String; 2] {
-    [form(computes + 1, fencing), start_locking(computes + 1)]
+    Ring::of_a_rabbit(computes).joining(fencing)
 }
 
 /// Runs a script on several guests at the same time.
@@ -112,83 +151,8 @@ pub fn together(guests: &mut [Guest], script: &str) -> anyhow::Result<Vec<String
     guests.iter().zip(jobs).map(|(guest, job)| guest.finish(job, STEP)).collect()
 }
 
-fn name(host: u8) -> String {
-    if host == 1 { "rabbit".to_owned() } else { format!("compute-{}", host - 2) }
-}
-
 /// A port that nobody uses at the moment: two clusters must not hear each other.
 pub(super) fn free_port() -> anyhow::Result<u16> {
     let socket = UdpSocket::bind("127.0.0.1:0").context("find a free port")?;
     Ok(socket.local_addr().context("find a free port")?.port())
-}
-
-/// The cluster of a rabbit as sites have it: 17 votes for the rabbit, one for each compute.
-fn corosync_conf(nodes: u8) -> String {
-    let node = |host: u8| {
-        let votes = if host == 1 { 17 } else { 1 };
-        format!(
-            "  node {{\n    ring0_addr: 192.168.77.{host}\n    name: {}\n    nodeid: {host}\n    quorum_votes: {votes}\n  }}\n",
-            name(host)
-        )
-    };
-    let nodes: String = (1..=nodes).map(node).collect();
-    // The token's time is for guests that are emulated, on a host that has other work.
-    format!(
-        "totem {{\n  version: 2\n  cluster_name: rabbit\n  transport: udpu\n  crypto_cipher: none\n  crypto_hash: none\n  token: 8000\n}}\n\
-         quorum {{\n  provider: corosync_votequorum\n}}\n\
-         logging {{\n  to_syslog: no\n  to_stderr: no\n  to_logfile: yes\n  logfile: /var/log/corosync.log\n}}\n\
-         nodelist {{\n{nodes}}}\n"
-    )
-}
-
-fn form(nodes: u8, fencing: Fencing) -> String {
-    let fencing = u8::from(fencing == Fencing::Acknowledged);
-    format!(
-        "{WAIT}\n\
-         mkdir -p /etc/corosync /var/lib/corosync /etc/dlm /var/log/dlm_controld\n\
-         cat > /etc/corosync/corosync.conf <<'END'\n{}END\n\
-         printf 'enable_fencing={fencing}\\nenable_startup_fencing=0\\n' > /etc/dlm/dlm.conf\n\
-         echo 'global {{ use_lvmlockd = 1 }}' > /etc/lvm/lvmlocal.conf\n\
-         modprobe -a dlm gfs2 dm_mod\n\
-         corosync\n\
-         members() {{ corosync-quorumtool -s | grep -q '^Quorate: *Yes' && corosync-quorumtool -s | grep -q '^Nodes: *{nodes}$'; }}\n\
-         wait_for members",
-        corosync_conf(nodes)
-    )
-}
-
-fn start_locking(nodes: u8) -> String {
-    format!(
-        "{WAIT}\n\
-         dlm_controld\n\
-         members() {{ [ \"$(dlm_tool status | grep -c '^node ')\" = {nodes} ]; }}\n\
-         wait_for members\n\
-         lvmlockd -g dlm\n\
-         answers() {{ lvmlockctl -i; }}\n\
-         wait_for answers"
-    )
-}
-
-/// `wait_for CONDITION`: a minute and a half at most.
-const WAIT: &str = r#"
-wait_for() {
-    for try in $(seq 300); do
-        "$1" >/dev/null 2>&1 && return
-        sleep 0.3
-    done
-    echo "waited in vain for $1" >&2
-    "$1"
-}"#;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_rabbit_alone_is_quorate_and_its_computes_without_it_are_not() {
-        let conf = corosync_conf(17);
-        let votes = |value: &str| conf.matches(&format!("quorum_votes: {value}\n")).count();
-        assert_eq!((votes("17"), votes("1")), (1, 16));
-        assert!(conf.contains("name: compute-15\n    nodeid: 17\n"), "{conf}");
-    }
 }

@@ -3,6 +3,7 @@
 mod allocations;
 mod boot;
 mod chassis;
+mod containers_job;
 mod cuts;
 mod drives;
 mod fence;
@@ -75,6 +76,7 @@ pub const ALL: &[Scenario] = &[
     fence_job::SCENARIO,
     slurm::GFS2,
     slurm::REBOOT,
+    containers_job::SCENARIO,
     zpools::SCENARIO,
     zpool_job::SCENARIO,
 ];

@@ -1,3 +1,5 @@
+mod programs;
+
 use std::{
     cell::{RefCell, RefMut},
     collections::BTreeMap,
@@ -5,17 +7,19 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use control_plane::{Authority, Certified};
+use serde_json::Value;
 
 use super::{Cluster, Guest};
-use crate::{centre::Chassis, cluster::patience, program::until, run::Machines};
+use crate::{
+    centre::{self, Chassis},
+    cluster::patience,
+    program::until,
+    run::Machines,
+};
 
 const STEP: Duration = Duration::from_secs(180);
 /// For a node to say what it knows of a failure; it may hang.
 const LAST_WORDS: Duration = Duration::from_secs(20);
-
-/// Where the rabbit's coordinator listens for computes.
-const ADDRESS: &str = "192.168.77.1";
 
 /// Beneath which nodes mount.
 pub const MOUNT_ROOT: &str = "/mnt/nnf";
@@ -37,32 +41,12 @@ for each in /sys/kernel/dlm/lvm_[0-9a-f]*; do [ ! -e $each ] || echo $each; done
 awk '$3 ~ /^(gfs2|xfs)$/' /proc/self/mounts
 ";
 
-/// `started PROGRAM ARGUMENTS...`: in the background, with a log of its own.
-const STARTED: &str = r#"
-mkdir -p /run/warren /mnt/nnf /mnt/temp /var/lib/warren/fence
-started() { setsid "/programs/$@" >> "/var/log/$1.log" 2>&1 < /dev/null & }
-"#;
-
-const COORDINATOR: &str = "started coordinator --socket /run/warren/coordinator.sock --data-dir /var/lib/warren/coordinator \
-    --api-socket /run/warren/api.sock --api-listen 127.0.0.1:0 \
-    --listen 0.0.0.0:7443 --ca /etc/warren/ca --certificate /etc/warren/certificate --key /etc/warren/key \
-    --workloads-socket /run/warren/workloads.sock --wlm-user slurm
-for try in $(seq 600); do [ -S /run/warren/api.sock ] && break; sleep 0.1; done
-[ -S /run/warren/api.sock ]
-";
-
-const RABBIT: &str = "started rabbit-agent --node rabbit --api unix:///run/warren/api.sock \
-    --coordinator unix:///run/warren/coordinator.sock --state-dir /var/lib/warren/rabbit \
-    --mount-root /mnt/nnf --temp-root /mnt/temp \
-    --fence-requests /var/lib/warren/fence/requests --fence-responses /var/lib/warren/fence/responses \
-    --allocation-minimum 2\n";
-
-/// A rabbit and its computes with our programs in them, as in production: each a computer with a kernel of its own, the
-/// computes told over TLS, and the drives between them.
+/// Rabbits and their computes with our programs in them, as in production: each a computer with a kernel of its own, the
+/// coordinator on the first rabbit, the others told over TLS, and the drives between a rabbit and its computes.
 #[derive(Debug)]
 pub struct System {
     guests: RefCell<BTreeMap<String, Guest>>,
-    chassis: Chassis,
+    chassis: Vec<Chassis>,
     /// Scripts that install a node's certificate, which is its own and the same after it was switched off.
     certificates: BTreeMap<String, String>,
 }
@@ -73,12 +57,18 @@ impl System {
     /// # Errors
     /// When one cannot be started.
     pub fn start(cluster: Cluster) -> anyhow::Result<Self> {
-        let names = (0..)
-            .zip(&cluster.computes)
-            .map(|(slot, compute)| (compute.machine().name.clone(), slot));
-        let chassis =
-            Chassis { rabbit: cluster.rabbit.machine().name.clone(), computes: names.collect() };
-        let guests = cluster.computes.into_iter().chain([cluster.rabbit]);
+        Self::start_all(vec![cluster])
+    }
+
+    /// Starts the programs of several chassis on one network.
+    ///
+    /// # Errors
+    /// When one cannot be started.
+    pub fn start_all(clusters: Vec<Cluster>) -> anyhow::Result<Self> {
+        let chassis = clusters.iter().map(chassis).collect();
+        let guests = clusters
+            .into_iter()
+            .flat_map(|cluster| cluster.computes.into_iter().chain([cluster.rabbit]));
         Self::of(chassis, guests)
     }
 
@@ -91,13 +81,13 @@ impl System {
             rabbit: rabbit.machine().name.clone(),
             computes: vec![("compute-0".to_owned(), 0)],
         };
-        Self::of(chassis, [rabbit])
+        Self::of(vec![chassis], [rabbit])
     }
 
-    fn of(chassis: Chassis, guests: impl IntoIterator<Item = Guest>) -> anyhow::Result<Self> {
+    fn of(chassis: Vec<Chassis>, guests: impl IntoIterator<Item = Guest>) -> anyhow::Result<Self> {
         let guests = guests.into_iter().map(|guest| (guest.machine().name.clone(), guest));
         let guests: BTreeMap<_, _> = guests.collect();
-        let certificates = certificates(&chassis, guests.keys())?;
+        let certificates = programs::certificates(&chassis[0].rabbit, guests.keys())?;
         let system = Self { guests: RefCell::new(guests), chassis, certificates };
         system.start_programs()?;
         Ok(system)
@@ -115,32 +105,49 @@ impl System {
         Ok(())
     }
 
-    /// Installs what a node's agent needs, and starts the coordinator if it is the rabbit's node: at first, and when it has
-    /// lost its power.
+    /// Installs what a node's agent needs, and starts the coordinator if it is on that node: at first, and when it has lost its
+    /// power.
     ///
     /// # Errors
     /// When the coordinator cannot be started.
     pub fn prepare(&self, node: &str) -> anyhow::Result<()> {
         self.run(node, &self.certificates[node]).context("install a certificate")?;
-        if node == self.chassis.rabbit {
-            self.run(node, &format!("{STARTED}{COORDINATOR}"))?;
+        if node == self.head() {
+            self.run(node, &programs::coordinator())?;
+            if self.chassis.len() > 1 {
+                self.run(node, programs::WAY_IN)?;
+            }
+        } else if self.is_rabbit(node) {
+            let kubeconfig = self.run(self.head(), programs::KUBECONFIG)?;
+            self.run(node, &programs::way_out(&kubeconfig))?;
         }
         Ok(())
     }
 
-    /// Those that are there, the rabbit first.
+    /// Where the coordinator is: the first rabbit.
+    fn head(&self) -> &str {
+        &self.chassis[0].rabbit
+    }
+
+    fn is_rabbit(&self, node: &str) -> bool {
+        self.chassis.iter().any(|chassis| chassis.rabbit == node)
+    }
+
+    /// Those that are there, each rabbit before its computes.
     #[must_use]
     pub fn nodes(&self) -> Vec<String> {
         let guests = self.guests.borrow();
-        let computes = self.chassis.computes.iter().map(|(name, _)| name);
-        let all = [&self.chassis.rabbit].into_iter().chain(computes);
+        let all = self.chassis.iter().flat_map(|chassis| {
+            let computes = chassis.computes.iter().map(|(name, _)| name);
+            [&chassis.rabbit].into_iter().chain(computes)
+        });
         all.filter(|name| guests.contains_key(*name)).cloned().collect()
     }
 
     /// The program that is a node's agent.
     #[must_use]
     pub fn agent(&self, node: &str) -> &'static str {
-        if node == self.chassis.rabbit { "rabbit-agent" } else { "clientmount-agent" }
+        if self.is_rabbit(node) { "rabbit-agent" } else { "clientmount-agent" }
     }
 
     /// Starts a node's agent.
@@ -148,16 +155,14 @@ impl System {
     /// # Errors
     /// When it cannot be started.
     pub fn start_agent(&self, node: &str) -> anyhow::Result<()> {
-        let agent = if node == self.chassis.rabbit {
-            RABBIT.to_owned()
+        let script = if node == self.head() {
+            programs::rabbit_agent(node)
+        } else if self.is_rabbit(node) {
+            programs::distant_rabbit_agent(node)
         } else {
-            format!(
-                "started clientmount-agent --node {node} --coordinator https://{ADDRESS}:7443 --ca /etc/warren/ca \
-                 --certificate /etc/warren/certificate --key /etc/warren/key --state-dir /var/lib/warren/compute \
-                 --mount-root {MOUNT_ROOT}\n"
-            )
+            programs::clientmount_agent(node)
         };
-        self.run(node, &format!("{STARTED}{agent}")).map(drop)
+        self.run(node, &script).map(drop)
     }
 
     /// A node's computer.
@@ -208,31 +213,11 @@ impl System {
     }
 }
 
-/// Every node gets a certificate of its own name, and nobody another's key.
-fn certificates<'a>(
-    chassis: &Chassis,
-    nodes: impl Iterator<Item = &'a String>,
-) -> anyhow::Result<BTreeMap<String, String>> {
-    let authority = Authority::new("the lab")?;
-    let certified = |node: &String| {
-        let own = if *node == chassis.rabbit {
-            authority.server_at(&[ADDRESS, node])?
-        } else {
-            authority.client(node, None)?
-        };
-        Ok((node.clone(), installed(&authority, &own)))
-    };
-    nodes.map(certified).collect()
-}
-
-fn installed(authority: &Authority, own: &Certified) -> String {
-    let file = |name: &str, text: &str| format!("cat > /etc/warren/{name} <<'END'\n{text}\nEND\n");
-    format!(
-        "mkdir -p /etc/warren\n{}{}{}",
-        file("ca", authority.certificate()),
-        file("certificate", &own.certificate),
-        file("key", &own.key)
-    )
+/// What a cluster's guests are to a coordinator.
+fn chassis(cluster: &Cluster) -> Chassis {
+    let name = |guest: &Guest| guest.machine().name.clone();
+    let computes = cluster.computes.iter().map(name).zip(0..).collect();
+    Chassis { rabbit: name(&cluster.rabbit), computes }
 }
 
 /// Script of a `warren` command on the rabbit.
@@ -248,7 +233,11 @@ pub(super) fn quoted(words: &[&str]) -> String {
 
 impl Machines for System {
     fn chassis(&self) -> &Chassis {
-        &self.chassis
+        &self.chassis[0]
+    }
+
+    fn system_configuration(&self) -> Value {
+        centre::system_configuration(&self.chassis)
     }
 
     fn connected_nodes(&self) -> Vec<String> {
@@ -256,13 +245,13 @@ impl Machines for System {
     }
 
     fn hand_over(&self, name: &str, bytes: &[u8]) -> anyhow::Result<String> {
-        let file = self.guest(&self.chassis.rabbit).exchange().join(name);
+        let file = self.guest(self.head()).exchange().join(name);
         std::fs::write(file, bytes).with_context(|| format!("write {name}"))?;
         Ok(format!("/lab/{name}"))
     }
 
     fn warren_prints(&self, words: &[&str]) -> anyhow::Result<String> {
-        self.run(&self.chassis.rabbit, &warren(words))
+        self.run(self.head(), &warren(words))
     }
 
     fn run_on(&self, node: &str, id: u32, script: &str) -> anyhow::Result<String> {

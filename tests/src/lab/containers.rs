@@ -1,0 +1,95 @@
+//! podman on rabbits of the lab, without Kubernetes, and an image with Debian's Open MPI.
+
+use std::{fs, time::Duration};
+
+use anyhow::{Context, ensure};
+
+use super::{Cluster, System};
+
+/// For what podman does with an image, emulated.
+const LONG: Duration = Duration::from_secs(900);
+
+/// Names of the nodes, which rabbits must know of each other.
+const HOSTS: &str = "
+cat >> /etc/hosts <<'END'
+192.168.77.1 rabbit-1
+192.168.77.2 compute-1
+192.168.77.3 rabbit-2
+192.168.77.4 compute-2
+END
+";
+
+/// What the package has, and what an administrator says. podman keeps images and containers on a file system that overlays may lie
+/// on, as a guest's own is not.
+const INSTALL: &str = "
+mkdir -p /var/lib/containers /usr/libexec/warren /etc/warren
+mount -t tmpfs -o mode=0711,size=75% containers /var/lib/containers
+modprobe -a overlay veth bridge vxlan
+ln -s /programs/podhelper /usr/libexec/warren/podhelper
+printf 'WARREN_PODMAN=podman\\nWARREN_COMMAND_DEADLINE=600\\n' > /etc/warren/rabbit-agent
+";
+
+/// Where rabbits find the image.
+pub const IMAGE: &str = "oci-archive:/lab/ranks.tar";
+
+/// Makes the image as docs/containers.md does, from the guest's own Debian, with `/bin/ranks` in it. This build of podhelper is
+/// linked to libraries, as no site's is: the image gets them too.
+const MAKE: &str = r#"
+chmod 755 /bin/ranks
+cd /var/tmp
+programs=$(type -P sh hostname mpirun orted NPopenmpi)
+plugins=$(find /usr/lib/x86_64-linux-gnu/openmpi /usr/lib/x86_64-linux-gnu/pmix2 -name '*.so')
+(echo /tmp; echo /bin/ranks; ls /etc/openmpi/*; ldd $programs $plugins /programs/podhelper | grep -o '/[^ :]*' | grep -v ^/programs/) |
+    sort -u | tar -chf root.tar --hard-dereference --no-recursion -T -
+podman import --quiet root.tar ranks:1 >/dev/null
+podman save --quiet --format oci-archive -o /lab/ranks.tar ranks:1
+podman rmi ranks:1 >/dev/null
+rm root.tar
+"#;
+
+/// What there is of containers on a rabbit: pods, files and packages of runs, tunnels, networks and mounts of containers.
+const LEFT: &str = r"
+podman pod ps --format '{{.Name}}'
+podman ps --all --format '{{.Names}}'
+for each in containers packages; do
+    [ ! -e /var/lib/warren/rabbit/$each ] || find /var/lib/warren/rabbit/$each -mindepth 1
+done
+ip -o link show type vxlan
+[ ! -e /run/netns ] || ls /run/netns
+awk '$2 ~ /^.var.lib.containers.*.merged$/' /proc/self/mounts
+";
+
+/// Prepares every node for its programs.
+///
+/// # Errors
+/// When a node refuses.
+pub fn install(clusters: &mut [Cluster]) -> anyhow::Result<()> {
+    for cluster in clusters {
+        cluster.rabbit.run(&format!("{HOSTS}{INSTALL}"), LONG)?;
+        for compute in &mut cluster.computes {
+            compute.run(HOSTS, LONG)?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes [`IMAGE`] on one rabbit, with this script in it, and hands it to another.
+///
+/// # Errors
+/// When podman or Open MPI is not as expected.
+pub fn make_image(system: &System, [on, other]: [&str; 2], ranks: &str) -> anyhow::Result<()> {
+    let script = format!("cat > /bin/ranks <<'END'\n{ranks}\nEND\n{MAKE}");
+    system.guest(on).run(&script, LONG).context("make the image")?;
+    let archive = |rabbit| system.guest(rabbit).exchange().join("ranks.tar");
+    fs::copy(archive(on), archive(other)).context("hand the image over").map(drop)
+}
+
+/// Checks that nothing of containers is left on a rabbit.
+///
+/// # Errors
+/// When something is.
+pub fn nothing_is_left(system: &System, rabbit: &str) -> anyhow::Result<()> {
+    let left = system.run(rabbit, LEFT)?;
+    ensure!(left.is_empty(), "left on {rabbit}: {left}");
+    Ok(())
+}

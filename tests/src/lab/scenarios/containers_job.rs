@@ -1,0 +1,209 @@
+//! MPI beside the data of two rabbits, without Kubernetes: what the example of docs/containers.md cannot show on one kernel.
+
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use serde_json::{Value, json};
+
+use crate::{
+    centre::Job,
+    cluster::patience,
+    lab::{
+        Bench, Machine,
+        cluster::Cluster,
+        containers::{IMAGE, install, make_image, nothing_is_left},
+        functions::unallocated,
+        system::{MOUNT_ROOT, System, warren},
+    },
+    program::until,
+    run::{Machines, Run, Silent},
+    workflow,
+};
+
+use super::Scenario;
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    name: "containers-job",
+    about: "two rabbits, a compute at each, no Kubernetes: Open MPI's ranks on both rabbits, in podman, read what the computes write",
+    run,
+};
+
+const DRIVES: usize = 2;
+/// For a state of the workflow: each call of podman's takes seconds.
+const STATE: Duration = Duration::from_secs(1200);
+/// For the command that waits for it, which tells why it gives up.
+const COMMAND: Duration = Duration::from_secs(1260);
+
+const RABBITS: [&str; 2] = ["rabbit-1", "rabbit-2"];
+const COMPUTES: [&str; 2] = ["compute-1", "compute-2"];
+const USER: u32 = 1050;
+
+const DIRECTIVES: [&str; 2] = [
+    "#DW jobdw type=gfs2 capacity=512MiB name=scratch",
+    "#DW container name=ranks profile=ranks DW_JOB_scratch=scratch",
+];
+
+/// First two ranks, one on each rabbit, send each other messages. Then each rank tells where it is, on which kernel and with which
+/// limits, and reads by every name in the index tree what a compute writes there, once it does.
+const LAUNCH: &str =
+    "mpirun -np 2 --map-by ppr:1:node NPopenmpi -u 256 -n 5 -o /dev/null && mpirun sh /bin/ranks";
+const RANKS: &str = r#"
+read -r kernel < /proc/sys/kernel/random/boot_id
+read -r memory < /sys/fs/cgroup/memory.max
+read -r quota period < /sys/fs/cgroup/cpu.max
+for each in "$DW_JOB_scratch"/*; do
+    until read -r said < "$each/hello"; do sleep 1; done 2>/dev/null
+    echo "rank $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE, $(hostname) on $NNF_NODE_NAME, kernel $kernel, memory $memory, cpu $quota/$period, ${each##*/}: $said"
+done
+"#;
+
+/// Bytes that each worker may use, beside nine tenths of a processor.
+const LIMIT: u64 = 512 << 20;
+
+fn run(bench: &Bench) -> anyhow::Result<()> {
+    // The root, images and containers lie in a rabbit's memory too. systemd makes the control groups of pods: in those that podman
+    // 4.3 makes itself nobody may make /dev/null.
+    let rabbit = Machine { memory: 1536, systemd: true, ..Machine::rabbit(DRIVES) };
+    let mut clusters = Cluster::boot_pairs(bench, 2, &rabbit)?;
+    let empty = clusters.iter_mut().map(|cluster| unallocated(&mut cluster.rabbit, 0..DRIVES));
+    let empty = empty.collect::<anyhow::Result<Vec<_>>>()?;
+    install(&mut clusters)?;
+    let unused = Job::new(1, "gfs2", MOUNT_ROOT);
+    let system = System::start_all(clusters)?;
+    let mut run = Run { cluster: system, job: unused, narrator: Silent, patient: false };
+    let outcome = story(&mut run).and_then(|()| is_as_before(&run, &empty));
+    outcome.map_err(|error| run.cluster.explained(error))
+}
+
+fn story(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
+    run.describe_system()?;
+    for rabbit in RABBITS {
+        workflow::wait_until_ready(run, rabbit)?;
+    }
+    make_image(&run.cluster, RABBITS, RANKS)?;
+    run.apply("profile", &[profile()])?;
+    let owner = USER.to_string();
+    let create = ["workflow", "create", "--name", "ranks", "--user", &owner, "--group", &owner];
+    run.warren(&[&create[..], &DIRECTIVES].concat())?;
+    advance(run, "PreRun")?;
+    containers_run(&run.cluster)?;
+    for compute in COMPUTES {
+        write(run, compute)?;
+    }
+    // The ranks have ended by then.
+    advance(run, "PostRun")?;
+    read(run)?;
+    advance(run, "Teardown")?;
+    run.warren(&["workflow", "delete", "ranks"])
+}
+
+fn profile() -> Value {
+    let container = json!({"name": "mpi", "image": IMAGE});
+    let mut launcher = container.clone();
+    launcher["command"] = json!(["sh", "-c", LAUNCH]);
+    let mut worker = container;
+    worker["resources"] = json!({"limits": {"cpu": "900m", "memory": LIMIT.to_string()}});
+    json!({
+        "apiVersion": "nnf.cray.hpe.com/v1alpha11", "kind": "NnfContainerProfile",
+        "metadata": {"name": "ranks", "namespace": "nnf-system"},
+        "data": {
+            "storages": [{"name": "DW_JOB_scratch"}], "retryLimit": 0,
+            "preRunTimeoutSeconds": STATE.as_secs(), "postRunTimeoutSeconds": STATE.as_secs(),
+            "mpiSpec": {
+                "slotsPerWorker": 2, "launcher": {"containers": [launcher]}, "worker": {"containers": [worker]},
+            },
+        },
+    })
+}
+
+/// Brings the workflow to the end of a state.
+fn advance(run: &Run<Silent, System>, state: &str) -> anyhow::Result<()> {
+    let timeout = format!("{}s", STATE.as_secs());
+    let words = ["workflow", "advance", "ranks", "--to", state, "--timeout", &timeout];
+    let computes: &[&str] = if state == "PreRun" { &["--nodes", "compute-[1-2]"] } else { &[] };
+    let script = warren(&[&words[..], computes].concat());
+    let advanced = run.cluster.guest(RABBITS[0]).run(&script, COMMAND);
+    advanced.map(drop).with_context(|| told(run))
+}
+
+/// What is to be known of containers that do not do what they should.
+fn told(run: &Run<Silent, System>) -> String {
+    let verbs = [&["containers", "ranks"][..], &["logs", "ranks"], &["workflow", "show", "ranks"]];
+    let printed =
+        verbs.map(|words| run.prints(words).unwrap_or_else(|error| format!("{error:#}\n")));
+    printed.concat()
+}
+
+/// The launcher and a worker run on the first rabbit, a worker on the other.
+fn containers_run(system: &System) -> anyhow::Result<()> {
+    for (rabbit, containers) in RABBITS.into_iter().zip([2, 1]) {
+        let running = system.run(rabbit, "podman ps --format '{{.Names}}'")?;
+        let own = running.lines().filter(|name| name.ends_with("-mpi")).count();
+        ensure!(own == containers, "not {containers} containers on {rabbit}: {running}");
+    }
+    Ok(())
+}
+
+/// What a compute's user says in the job's storage.
+fn words(compute: &str) -> String {
+    format!("written on {compute}")
+}
+
+/// Writes as a job does; nobody sees the file before it is whole.
+fn write(run: &Run<Silent, System>, compute: &str) -> anyhow::Result<()> {
+    let text = run.prints(&["get", "workflow", "ranks", "-n", "default", "--json"])?;
+    let workflow: Value = serde_json::from_str(&text).context("decode the Workflow")?;
+    let path = workflow["status"]["env"]["DW_JOB_scratch"].as_str().context("DW_JOB_scratch")?;
+    let said = words(compute);
+    let script = format!("cd {path}; echo '{said}' > new; sync new; mv new hello");
+    run.cluster.run_on(compute, USER, &script).map(drop)
+}
+
+/// Ranks 0 and 1 ran in the first rabbit's kernel, 2 and 3 in the second's, and each read its own rabbit's compute.
+fn read(run: &Run<Silent, System>) -> anyhow::Result<()> {
+    let logs = run.prints(&["logs", "ranks"])?;
+    let said = |line: &str| {
+        let line = format!("rabbit-1/launcher/mpi: {line}");
+        ensure!(logs.lines().any(|said| said == line), "no {line:?} in {logs}");
+        Ok(())
+    };
+    for (place, (rabbit, compute)) in RABBITS.into_iter().zip(COMPUTES).enumerate() {
+        let kernel = run.cluster.run(rabbit, "cat /proc/sys/kernel/random/boot_id")?;
+        let (kernel, host) = (kernel.trim(), format!("ranks-worker-{place}"));
+        // Of those who sent each other messages.
+        said(&format!("{place}: {host}"))?;
+        for rank in [2 * place, 2 * place + 1] {
+            let who = format!(
+                "rank {rank} of 4, {host} on {rabbit}, kernel {kernel}, memory {LIMIT}, cpu 90000/100000"
+            );
+            for name in ["node-0", compute] {
+                said(&format!("{who}, {name}: {}", words(compute)))?;
+            }
+        }
+    }
+    // What one says of the last of their messages.
+    ensure!(logs.contains(" 256 bytes "), "no message of 256 bytes: {logs}");
+    let told = logs.lines().filter(|line| line.contains(": rank ")).count();
+    ensure!(told == 8, "not 4 ranks with a directory and a link each: {logs}");
+    Ok(())
+}
+
+/// Nothing is left: in the API, of containers, on the nodes and on the drives.
+fn is_as_before(run: &Run<Silent, System>, empty: &[Vec<u64>]) -> anyhow::Result<()> {
+    until("no object to be left", patience(), || {
+        let left = workflow::left(run)?;
+        ensure!(left.is_empty(), "left: {left:?}");
+        for kind in ["nodecontainers", "secret"] {
+            let shown = run.prints(&["get", kind, "--all-namespaces", "--json"])?;
+            ensure!(!shown.contains("ranks"), "left: {shown}");
+        }
+        Ok(())
+    })?;
+    run.cluster.until_empty()?;
+    for (rabbit, empty) in RABBITS.into_iter().zip(empty) {
+        nothing_is_left(&run.cluster, rabbit)?;
+        let left = unallocated(&mut run.cluster.guest(rabbit), 0..DRIVES)?;
+        ensure!(left == *empty, "{rabbit}'s drives had {empty:?} bytes left, and now {left:?}");
+    }
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! Scripts that start our programs on a node.
+
+use std::collections::BTreeMap;
+
+use control_plane::{Authority, Certified};
+
+use super::MOUNT_ROOT;
+
+/// Where the coordinator listens for nodes.
+const ADDRESS: &str = "192.168.77.1";
+
+/// `started PROGRAM ARGUMENTS...`: in the background, with a log of its own, and the variables that its unit reads.
+const STARTED: &str = r#"
+mkdir -p /run/warren /mnt/nnf /mnt/temp /var/lib/warren/fence
+started() (
+    set -a
+    [ ! -e "/etc/warren/$1" ] || . "/etc/warren/$1"
+    setsid "/programs/$@" >> "/var/log/$1.log" 2>&1 < /dev/null &
+)
+"#;
+
+const COORDINATOR: &str = "started coordinator --socket /run/warren/coordinator.sock --data-dir /var/lib/warren/coordinator \
+    --api-socket /run/warren/api.sock \
+    --listen 0.0.0.0:7443 --ca /etc/warren/ca --certificate /etc/warren/certificate --key /etc/warren/key \
+    --workloads-socket /run/warren/workloads.sock --wlm-user slurm
+for try in $(seq 600); do [ -S /run/warren/api.sock ] && break; sleep 0.1; done
+[ -S /run/warren/api.sock ]
+";
+
+/// Every rabbit's.
+const RABBIT: &str = "--mount-root /mnt/nnf --temp-root /mnt/temp --state-dir /var/lib/warren/rabbit \
+    --fence-requests /var/lib/warren/fence/requests --fence-responses /var/lib/warren/fence/responses \
+    --allocation-minimum 2";
+
+/// Prints what a program of another host needs to use the coordinator's own API.
+pub(super) const KUBECONFIG: &str = "
+kubeconfig=/var/lib/warren/coordinator/kubeconfig
+for try in $(seq 600); do [ -s $kubeconfig ] && break; sleep 0.1; done
+cat $kubeconfig
+";
+
+/// That API serves its own host alone. Another's rabbit comes by a tunnel: this is its end at the coordinator. TLS goes all the way.
+pub(super) const WAY_IN: &str = "setsid socat TCP-LISTEN:6443,bind=192.168.77.1,fork,reuseaddr TCP:127.0.0.1:6443 >/dev/null 2>&1 </dev/null &\n";
+/// And this its end at the rabbit.
+const WAY_OUT: &str = "setsid socat TCP-LISTEN:6443,bind=127.0.0.1,fork,reuseaddr TCP:192.168.77.1:6443 >/dev/null 2>&1 </dev/null &\n";
+
+/// The coordinator.
+pub(super) fn coordinator() -> String {
+    format!("{STARTED}{COORDINATOR}")
+}
+
+/// The agent of the rabbit that has the coordinator.
+pub(super) fn rabbit_agent(node: &str) -> String {
+    let here =
+        "--api unix:///run/warren/api.sock --coordinator unix:///run/warren/coordinator.sock";
+    format!("{STARTED}started rabbit-agent --node {node} {here} {RABBIT}\n")
+}
+
+/// The agent of another rabbit.
+pub(super) fn distant_rabbit_agent(node: &str) -> String {
+    let there = format!("--api kubeconfig:/etc/warren/kubeconfig {}", distant());
+    format!("{STARTED}started rabbit-agent --node {node} {there} {RABBIT}\n")
+}
+
+/// The agent of a compute.
+pub(super) fn clientmount_agent(node: &str) -> String {
+    format!(
+        "{STARTED}started clientmount-agent --node {node} {} --state-dir /var/lib/warren/compute --mount-root {MOUNT_ROOT}\n",
+        distant()
+    )
+}
+
+/// How an agent of another host reaches the coordinator.
+fn distant() -> String {
+    format!(
+        "--coordinator https://{ADDRESS}:7443 --ca /etc/warren/ca --certificate /etc/warren/certificate --key /etc/warren/key"
+    )
+}
+
+/// Installs what [`KUBECONFIG`] printed, and the way that it names.
+pub(super) fn way_out(kubeconfig: &str) -> String {
+    format!("{}{WAY_OUT}", file("kubeconfig", kubeconfig))
+}
+
+/// Scripts that give every node a certificate of its own name, and nobody another's key. `head` has the coordinator.
+pub(super) fn certificates<'a>(
+    head: &str,
+    nodes: impl Iterator<Item = &'a String>,
+) -> anyhow::Result<BTreeMap<String, String>> {
+    let authority = Authority::new("the lab")?;
+    let certified = |node: &String| {
+        let own = if *node == head {
+            authority.server_at(&[ADDRESS, node])?
+        } else {
+            authority.client(node, None)?
+        };
+        Ok((node.clone(), installed(&authority, &own)))
+    };
+    nodes.map(certified).collect()
+}
+
+fn installed(authority: &Authority, own: &Certified) -> String {
+    format!(
+        "mkdir -p /etc/warren\n{}{}{}",
+        file("ca", authority.certificate()),
+        file("certificate", &own.certificate),
+        file("key", &own.key)
+    )
+}
+
+fn file(name: &str, text: &str) -> String {
+    format!("cat > /etc/warren/{name} <<'END'\n{text}\nEND\n")
+}
