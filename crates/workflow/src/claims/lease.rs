@@ -19,7 +19,7 @@ use super::{leases, renew};
 
 /// Where the Leases are, when containers are in no namespace of their own.
 const NAMESPACE: &str = "default";
-/// How soon a renewal is tried again that the API did not take.
+/// How long the coordinator waits after a renewal that the API did not take.
 const AGAIN: Duration = Duration::from_secs(2);
 
 /// Since when this coordinator may act, shared by who renews it and who acts.

@@ -1,7 +1,8 @@
 //! Files of the configuration of containers.
 
 use std::{
-    fs::{self, Permissions},
+    fs::{self, File, Permissions},
+    io::Write,
     os::unix::fs::PermissionsExt,
     path::Path,
 };
@@ -23,7 +24,12 @@ pub(super) fn write(directory: &Path, files: &Files) -> Result<(), HostError> {
     at(&new, fs::create_dir_all(&new))?;
     for (name, text) in texts {
         let path = new.join(name);
-        at(&path, fs::write(&path, text))?;
+        // On disk before the rename is: nobody compares the texts after a loss of power.
+        let written = File::create(&path).and_then(|mut file| {
+            file.write_all(text.as_bytes())?;
+            file.sync_all()
+        });
+        at(&path, written)?;
         if name == DISCOVER_HOSTS {
             at(&path, fs::set_permissions(&path, Permissions::from_mode(0o755)))?;
         }

@@ -156,7 +156,7 @@ fn makes_containers(change: &Change) -> bool {
     kinds.iter().any(|kind| *kind == target.resource.kind)
 }
 
-/// What is planned waits; what is wrong is told.
+/// The same progress, but that no state is done yet: an error stays an error.
 fn waits(outcome: &Outcome, what: &str) -> Progress {
     match outcome {
         Outcome::Failed(error) => Progress::failed(error.clone()),

@@ -1,7 +1,7 @@
 //! Packages: on every rabbit of a run before anything of the run starts on one.
 //!
-//! Each rabbit's agent is told them by an object of their own, whoever runs the containers. It stays until the last container is
-//! gone, and with it the packages stay.
+//! The engine makes one NodeContainers with packages alone for each rabbit, whoever runs the containers. It deletes them, and the
+//! agents the packages, once the last container is gone.
 
 use containers::{on_rabbit, outcome::State};
 
