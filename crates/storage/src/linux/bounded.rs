@@ -1,4 +1,4 @@
-//! Calls that may hang in the kernel, each on a thread of its own with a deadline: one that hangs holds up no others.
+//! Calls that may hang in the kernel, each on a thread with a deadline: one that hangs holds up no others.
 
 use std::{
     cell::RefCell,
@@ -7,7 +7,7 @@ use std::{
     sync::{
         Arc, LazyLock, OnceLock,
         atomic::{AtomicBool, Ordering},
-        mpsc::{RecvTimeoutError, sync_channel},
+        mpsc::{RecvTimeoutError, SyncSender, sync_channel},
     },
     thread::{self, JoinHandle},
     time::Duration,
@@ -25,7 +25,27 @@ pub(super) struct BoundedCalls {
     deadline: Duration,
     /// Whether a timeout also reports DLM locks that were not granted; not when the call itself reads those.
     tells_locks: bool,
+    /// The thread of the last call that returned in time: the next call need not start one.
+    idle: Mutex<Option<Worker>>,
     stuck: Mutex<HashMap<String, Vec<Stuck>>>,
+}
+
+type Call = Box<dyn FnOnce() + Send>;
+
+/// A thread that makes one call after the other, until nobody can send any more.
+#[derive(Debug)]
+struct Worker {
+    calls: SyncSender<Call>,
+    thread: JoinHandle<()>,
+}
+
+impl Worker {
+    fn start(name: &str) -> io::Result<Self> {
+        let (calls, received) = sync_channel::<Call>(1);
+        let run = move || received.into_iter().for_each(|call| call());
+        let thread = thread::Builder::new().name(name.into()).spawn(run)?;
+        Ok(Self { calls, thread })
+    }
 }
 
 static IN_STEPS: LazyLock<BoundedCalls> = LazyLock::new(|| BoundedCalls::new(Duration::ZERO));
@@ -82,7 +102,8 @@ struct GivenUp {
 impl BoundedCalls {
     /// Observations with this deadline.
     pub(super) fn new(deadline: Duration) -> Self {
-        Self { what: "look", deadline, tells_locks: true, stuck: Mutex::default() }
+        let (idle, stuck) = (Mutex::default(), Mutex::default());
+        Self { what: "look", deadline, tells_locks: true, idle, stuck }
     }
 
     /// The same for the lock manager's tables.
@@ -122,15 +143,23 @@ impl BoundedCalls {
         let named = Arc::clone(&id);
         let given_up = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&given_up);
-        let thread = thread::Builder::new().name(self.what.into()).spawn(move || {
+        let idle = self.idle.lock().take();
+        let Worker { calls, thread } = idle.map_or_else(|| Worker::start(self.what), Ok)?;
+        let call = move || {
             GIVEN_UP.set(flag);
             // This thread alone sets it.
             let _ = named.set(gettid());
             // After the deadline nobody receives the result.
             let _ = sender.send(look());
-        })?;
+        };
+        let ended = |_| io::Error::other("the thread of the look ended");
+        calls.send(Box::new(call)).map_err(ended)?;
         match answer.recv_timeout(deadline) {
-            Ok(seen) => Ok(seen),
+            Ok(seen) => {
+                *self.idle.lock() = Some(Worker { calls, thread });
+                Ok(seen)
+            }
+            // The thread ends when its call returns.
             Err(RecvTimeoutError::Timeout) => {
                 given_up.store(true, Ordering::SeqCst);
                 let given_up = GivenUp { id: id.get().copied(), deadline };
