@@ -30,6 +30,8 @@ pub enum AnswerError {
 /// All that is there of an object's containers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Observed {
+    /// Whether there is anything of their files and keys, also what was not written to its end.
+    pub has_directory: bool,
     /// Whether they have the files of their configuration.
     pub has_files: bool,
     /// Whether they have their keys.

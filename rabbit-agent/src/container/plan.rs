@@ -57,10 +57,7 @@ pub fn removal(uid: ObjectUid, grace: i64, observed: &Observed) -> Vec<Step> {
     let attempts = observed.attempts.keys();
     let mut steps: Vec<Step> =
         attempts.map(|number| Step::Remove(Attempt { uid, number: *number, grace })).collect();
-    if observed.has_keys {
-        steps.push(Step::RemoveKeys(uid));
-    }
-    if observed.has_files {
+    if observed.has_directory {
         steps.push(Step::RemoveFiles(uid));
     }
     steps

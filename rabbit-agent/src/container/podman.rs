@@ -21,7 +21,6 @@ use super::{
 };
 
 mod files;
-mod keys;
 mod network;
 
 use self::network::is_connected;
@@ -34,7 +33,7 @@ pub struct PodmanHost {
     pull: Duration,
     /// The program that starts the ranks of MPI.
     podhelper: PathBuf,
-    /// Holds a directory for each object, and one for its keys.
+    /// Holds a directory for each object.
     directory: PathBuf,
     packages: PathBuf,
 }
@@ -53,12 +52,17 @@ impl PodmanHost {
         }
     }
 
-    fn keys(&self, uid: ObjectUid) -> PathBuf {
-        self.directory.join(format!("{uid}-keys"))
+    /// The object's files and keys.
+    fn place(&self, uid: ObjectUid) -> PathBuf {
+        self.directory.join(uid.to_string())
     }
 
     fn files(&self, uid: ObjectUid) -> PathBuf {
-        self.directory.join(uid.to_string())
+        self.place(uid).join("files")
+    }
+
+    fn keys(&self, uid: ObjectUid) -> PathBuf {
+        self.place(uid).join("keys")
     }
 
     fn run(&self, step: &Step, words: &[String], deadline: Duration) -> Result<(), HostError> {
@@ -83,6 +87,7 @@ impl Host for PodmanHost {
             _ => inspected(&ask("inspect containers", &inspect)?)?,
         };
         Ok(Observed {
+            has_directory: self.place(uid).exists(),
             has_files: self.files(uid).exists(),
             has_keys: self.keys(uid).exists(),
             attempts: attempts(&pods, &inspected, |path| end_of(Path::new(path)), is_connected)?,
@@ -93,7 +98,7 @@ impl Host for PodmanHost {
         let seconds = |grace: i64| Duration::from_secs(u64::try_from(grace).unwrap_or(0));
         match step {
             Step::WriteFiles(files) => files::write(&self.files(files.uid), files),
-            Step::WriteKeys(keys) => keys::write(&self.keys(keys.uid), keys),
+            Step::WriteKeys(keys) => files::write_keys(&self.keys(keys.uid), keys),
             Step::RemoveKeys(uid) => {
                 let path = self.keys(*uid);
                 at(&path, fs::remove_dir_all(&path))
@@ -126,7 +131,7 @@ impl Host for PodmanHost {
                 self.run(step, &arguments::remove(attempt), deadline)
             }
             Step::RemoveFiles(uid) => {
-                let path = self.files(*uid);
+                let path = self.place(*uid);
                 at(&path, fs::remove_dir_all(&path))
             }
         }

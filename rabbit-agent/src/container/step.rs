@@ -13,7 +13,7 @@ pub enum Step {
     WriteFiles(Box<Files>),
     /// Writes the keys that containers find, for their user alone.
     WriteKeys(Box<Keys>),
-    /// Removes them.
+    /// Removes the keys.
     RemoveKeys(ObjectUid),
     /// Makes the pod of an attempt.
     MakePod(Pod),
@@ -27,7 +27,7 @@ pub enum Step {
     Stop(Attempt),
     /// Removes an attempt with its logs.
     Remove(Attempt),
-    /// Removes the files.
+    /// Removes files and keys.
     RemoveFiles(ObjectUid),
 }
 

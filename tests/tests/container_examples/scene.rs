@@ -111,8 +111,8 @@ impl Scene {
         let mut counts = [0; 2];
         for (count, (rabbit, _)) in counts.iter_mut().zip(RABBITS) {
             let all = self.flow.fixture.run.cluster.state_of(rabbit).join("containers");
-            for directory in entries(&all)?.iter().filter(|path| ends_in_keys(path)) {
-                for file in entries(directory)? {
+            for directory in entries(&all)? {
+                for file in entries(&directory.join("keys"))? {
                     let file = fs::metadata(file)?;
                     ensure!(file.mode() & 0o777 == 0o400 && file.uid() == 1050, "{file:?}");
                     *count += 1;
@@ -135,12 +135,13 @@ impl Scene {
         for podman in &self.podmans {
             ensure!(podman.pods().is_empty(), "pods are left: {:?}", podman.pods());
         }
+        for (rabbit, _) in RABBITS {
+            let files =
+                entries(&self.flow.fixture.run.cluster.state_of(rabbit).join("containers"))?;
+            ensure!(files.is_empty(), "files of containers are left: {files:?}");
+        }
         self.flow.end()
     }
-}
-
-fn ends_in_keys(path: &Path) -> bool {
-    path.to_string_lossy().ends_with("-keys")
 }
 
 fn entries(of: &Path) -> anyhow::Result<Vec<PathBuf>> {

@@ -41,7 +41,7 @@ fn a_pod_has_the_hosts_name_and_ports_and_knows_the_other_rabbits() {
 
 fn places(names: &[String]) -> Places<'_> {
     let [files, keys, podhelper, packages] =
-        ["/state/x", "/state/x-keys", "/opt/podhelper", "/packages"].map(Path::new);
+        ["/state/x/files", "/state/x/keys", "/opt/podhelper", "/packages"].map(Path::new);
     Places { files, names, keys, podhelper, packages }
 }
 
@@ -92,15 +92,15 @@ fn a_container_is_nobody_in_particular_on_its_rabbit() {
         "--volume",
         "/mnt/nnf/x-0:/mnt/nnf/x-0:rw,rslave",
         "--volume",
-        "/state/x:/nnf/config:ro",
+        "/state/x/files:/nnf/config:ro",
         "--volume",
         &format!("/packages/ready/{digest}/content:/nnf/packages/data:ro"),
         "--volume",
         &format!("/packages/ready/{digest}-unpacked/content:/nnf/packages/tools:ro"),
         "--volume",
-        "/state/x/passwd:/etc/passwd:ro",
+        "/state/x/files/passwd:/etc/passwd:ro",
         "--volume",
-        "/state/x/group:/etc/group:ro",
+        "/state/x/files/group:/etc/group:ro",
         "--env",
         "A=b c\nd",
         "--workdir",
@@ -119,7 +119,9 @@ fn a_container_is_nobody_in_particular_on_its_rabbit() {
     let least = json!({"name": "app", "image": "app:1", "imagePullPolicy": "Always"});
     let what = from_value(least).unwrap();
     let words = make(&Container { what, ..container }, places(&names));
-    assert!(words.ends_with(&["/state/x/group:/etc/group:ro".to_owned(), "app:1".to_owned()]));
+    assert!(
+        words.ends_with(&["/state/x/files/group:/etc/group:ro".to_owned(), "app:1".to_owned()])
+    );
 }
 
 #[test]
@@ -163,11 +165,11 @@ fn mpi_has_its_keys_hosts_and_program_and_workers_no_other_network() {
         .map(|pair| pair[1].as_str())
         .collect();
     let expected = [
-        "/state/x:/nnf/config:ro",
-        "/state/x/hosts:/etc/hosts:ro",
-        "/state/x/hostfile:/etc/mpi/hostfile:ro",
-        "/state/x/discover_hosts.sh:/etc/mpi/discover_hosts.sh:ro",
-        "/state/x-keys:/nnf/keys:ro",
+        "/state/x/files:/nnf/config:ro",
+        "/state/x/files/hosts:/etc/hosts:ro",
+        "/state/x/files/hostfile:/etc/mpi/hostfile:ro",
+        "/state/x/files/discover_hosts.sh:/etc/mpi/discover_hosts.sh:ro",
+        "/state/x/keys:/nnf/keys:ro",
         "/opt/podhelper:/nnf/bin/podhelper:ro",
         "/opt/podhelper:/nnf/bin/rsh:ro",
     ];

@@ -32,7 +32,7 @@ pub(crate) fn seen(attempts: &[(&[(&str, State)], bool)]) -> Observed {
         containers: containers.iter().map(container).collect(),
     };
     let attempts = (1..).zip(attempts.iter().map(attempt)).collect();
-    Observed { has_files: true, has_keys: false, attempts }
+    Observed { has_directory: true, has_files: true, has_keys: false, attempts }
 }
 
 fn steps(
@@ -209,5 +209,7 @@ fn a_deleted_object_leaves_nothing() {
     let expected =
         ["remove pod warren-U-1", "remove pod warren-U-2", "remove files of containers U"];
     assert_eq!(steps, expected);
+    let cut = Observed { has_directory: true, ..Observed::default() };
+    assert_eq!(removal(uid, 5, &cut), [Step::RemoveFiles(uid)], "of an agent that was killed");
     assert!(removal(uid, 5, &Observed::default()).is_empty());
 }
