@@ -27,6 +27,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use crate::{
     agent::Agent,
     bind::BindError,
+    cache::Cache,
     config::{Config, Rabbit},
     container::PodmanHost,
     fence::{Fencer, Fences, Gate, Tools},
@@ -161,10 +162,10 @@ fn updates(
     package: Arc<Notify>,
 ) -> impl Stream<Item = Update> + use<> {
     let objects = watch_all(client, &rabbit.site.node, rabbit.packages.is_some());
-    let node = health.checks_due().map(|()| Update::of_node());
+    let node = health.checks_due().map(|()| Update::new(Cache::devices_changed));
     let packages = stream::unfold(package, |package| async {
         package.notified().await;
-        Some((Update::of_packages(), package))
+        Some((Update::new(|cache: &mut Cache| cache.waiting_containers()), package))
     });
     stream::select(objects, stream::select(node.boxed(), packages.boxed()))
 }
