@@ -13,7 +13,7 @@ use workload::Seen;
 
 use super::answer;
 use super::deadlines::Deadlines;
-use super::job::{Job, moment};
+use super::job::{Job, instant_of};
 
 /// Answers that wait for a slow reader.
 const AHEAD: usize = 4;
@@ -66,7 +66,7 @@ async fn send_answers(
                 Some(Seen::Gone) => return Ok(()),
                 None => return Err(Status::unavailable("the watch ended; call again")),
             },
-            () = sleep_until(next.map(moment)) => {}
+            () = sleep_until(next.map(instant_of)) => {}
         }
     }
 }
