@@ -210,7 +210,7 @@ impl Agent {
     /// the two must not overwrite each other as fast as they can.
     fn report_again(&mut self, key: &Key) {
         log::warn!(
-            "{key}: its status is not as this agent wrote it, and is told anew: see that no other agent runs for this rabbit"
+            "{key}: another writer changed its status; this agent writes it again: check that no second agent runs for this rabbit"
         );
         self.woken_meanwhile.insert(key.clone());
         self.queue.wake_later(key, Instant::now());
