@@ -18,7 +18,7 @@ string_enum! {
     /// A stage in a workflow's life. They follow each other in this order.
     #[derive(Default)]
     pub enum WorkflowState {
-        /// The directives are checked, and what they need is told.
+        /// The directives are checked, and DirectiveBreakdowns say what they need.
         #[default]
         Proposal = "Proposal",
         /// The storage is made.
