@@ -139,6 +139,16 @@ pub async fn work<E>(
         containers: rabbit.containers.map(|config| Arc::new(PodmanHost::new(&config)) as Arc<_>),
         packages,
     };
+    run_until(Agent::new(Arc::new(context), status), events, fencer, stop).await
+}
+
+/// Runs the agent and its fencer until `stop`.
+async fn run_until<E>(
+    agent: Agent,
+    events: impl Stream<Item = Update>,
+    fencer: Fencer,
+    stop: impl Future<Output = Result<End, E>>,
+) -> Result<End, E> {
     // Ready is: it works as soon as the API answers. A rabbit's boot must not hang on a coordinator that is down, and that it
     // waits is in the log.
     notify_ready();
@@ -148,7 +158,7 @@ pub async fn work<E>(
         notify_stopping();
     };
     let fencing = tokio::spawn(vital("the fencer", fencer.run()));
-    Agent::new(Arc::new(context), status).run(events, stop).await;
+    agent.run(events, stop).await;
     // What was begun is gone on with at the next start.
     fencing.abort();
     end.unwrap_or(Ok(End::Stopped))
