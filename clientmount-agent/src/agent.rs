@@ -20,7 +20,7 @@ use controller::Queue;
 use daemon::End;
 use proto::v1::{Health, health};
 use storage::{Converger, desired::MountPoint};
-use tokio::{sync::mpsc, task::JoinSet, time};
+use tokio::{sync::mpsc, task::JoinSet, time::timeout};
 
 use crate::{
     job::Request,
@@ -121,7 +121,7 @@ impl Agent {
                 },
                 uid = self.holders.ended() => self.queue.wake(uid),
                 request = requests::next(&mut self.requests) => self.requested(request),
-                () = time::sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => {}
+                () = daemon::sleep_until(due) => {}
             }
         };
         self.finish().await;
@@ -139,7 +139,7 @@ impl Agent {
                 }
             }
         };
-        if time::timeout(GRACE, finishing).await.is_err() {
+        if timeout(GRACE, finishing).await.is_err() {
             let objects =
                 self.queue.running().map(|uid| format!("ClientMount {}", self.objects.name(uid)));
             let clean_up =

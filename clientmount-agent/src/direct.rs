@@ -18,12 +18,12 @@ use std::{
 };
 
 use api::ClientMount;
-use apiclient::{Address, plain};
+use apiclient::{Address, is_refusal, plain};
 use controller::{Event, Queue, Retry, WatchHealth, Watched, patch::WriteError, watch};
 use futures::StreamExt;
 use kube::{Client, ResourceExt, api::ApiResource, runtime::watcher::Config};
 use storage::desired::NodeName;
-use tokio::{sync::mpsc, task::JoinSet, time};
+use tokio::{sync::mpsc, task::JoinSet};
 
 use agent::{
     link::LinkEvent,
@@ -91,7 +91,7 @@ pub async fn run(
                 Ok(passed) => direct.passed(passed, Instant::now()),
                 Err(error) => std::panic::resume_unwind(error.into_panic()),
             },
-            () = time::sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => {}
+            () = daemon::sleep_until(due) => {}
         }
     }
 }
@@ -257,11 +257,6 @@ impl Direct {
             log::warn!("{text}");
         }
     }
-}
-
-/// Whether the API refuses the write itself, as a policy does that cannot be evaluated, or an older CRD during an upgrade.
-fn is_refusal(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if matches!(status.code, 400 | 413 | 415 | 422))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use apiclient::Address;
 use clap::Args;
 use daemon::GoFlag;
+use nodeclient::seconds_or_units;
 
 pub use upstream::{ApiUpstream, Choice, Given, UpstreamError, api_upstream};
 
@@ -54,16 +55,9 @@ impl KubernetesArgs {
     ];
 }
 
-const LONGEST_TIMEOUT: Duration = Duration::from_secs(86_400);
-
-/// A number of seconds, or a time with units.
 fn timeout(text: &str) -> Result<Duration, &'static str> {
-    const USE: &str = "use seconds, or a time like 1m30s, up to 24 hours";
-    let time = match text.parse() {
-        Ok(seconds) => Duration::from_secs(seconds),
-        Err(_) => humantime::parse_duration(text).map_err(|_| USE)?,
-    };
-    if time > LONGEST_TIMEOUT { Err(USE) } else { Ok(time) }
+    const LONGEST: Duration = Duration::from_secs(86_400);
+    seconds_or_units(text, LONGEST).ok_or("use seconds, or a time like 1m30s, up to 24 hours")
 }
 
 #[cfg(test)]

@@ -88,14 +88,7 @@ pub async fn run(config: Config) -> Result<End, RunError> {
 
     let agent = Agent::new(config.site, converger, Arc::new(records), outbox);
     let agent = agent.serving(view, from_scripts);
-    let stop = async {
-        tokio::select! {
-            _ = signals.stopped() => {}
-            Some(()) = OptionFuture::from(idle) => log::debug!("the agent is idle: it ends, and mounts stay"),
-        }
-        notify_stopping();
-    };
-    let end = agent.run(from_link, stop).await;
+    let end = agent.run(from_link, stopped(signals, idle)).await;
     linking.abort();
     serving.abort();
     if !is_inherited {
@@ -103,6 +96,15 @@ pub async fn run(config: Config) -> Result<End, RunError> {
         drop(std::fs::remove_file(&config.listen));
     }
     Ok(end)
+}
+
+/// Returns when a signal stops the agent, or when it is idle.
+async fn stopped(signals: Signals, idle: Option<impl Future<Output = ()>>) {
+    tokio::select! {
+        _ = signals.stopped() => {}
+        Some(()) = OptionFuture::from(idle) => log::debug!("the agent is idle: it ends, and mounts stay"),
+    }
+    notify_stopping();
 }
 
 /// Starts the task that connects the agent to its coordinator or to the API.

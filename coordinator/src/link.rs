@@ -152,7 +152,7 @@ async fn serve_session(
                 Ok(Some(FromNode { message: Some(NodeMessage::EndJobWatch(question)) })) => {
                     questions::close(&mut open_questions, hub, session, question.id);
                 }
-                Ok(Some(FromNode { message })) => take(hub, session, message)?,
+                Ok(Some(FromNode { message })) => handle_message(hub, session, message)?,
                 // The message is larger than the limit.
                 Err(status) if status.code() == Code::OutOfRange => return Err(status),
                 // The connection is lost; the reason makes no difference.
@@ -178,7 +178,11 @@ async fn serve_session(
     }
 }
 
-fn take(hub: &Hub, session: &Session, message: Option<NodeMessage>) -> Result<(), Status> {
+fn handle_message(
+    hub: &Hub,
+    session: &Session,
+    message: Option<NodeMessage>,
+) -> Result<(), Status> {
     match message {
         Some(NodeMessage::Report(report)) => match hub.report(session, &report) {
             Ok(()) => Ok(()),

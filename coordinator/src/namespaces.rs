@@ -5,12 +5,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiclient::plain;
-use controller::Event;
+use apiclient::{is_refusal, plain};
+use controller::{Event, ensure_namespace};
 use fanout::{Exchange, everywhere, follow};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{ObjectMeta, PostParams};
-use kube::{Api, Client, ResourceExt};
+use kube::{Client, ResourceExt};
 use tokio::sync::watch::{Receiver, Sender};
 
 const RETRY: Duration = Duration::from_secs(5);
@@ -25,7 +24,7 @@ pub(crate) async fn keep(
     nodes: Receiver<BTreeSet<String>>,
 ) {
     let known = Sender::new(None);
-    let make = make(Api::all(client.clone()), nodes, known.subscribe());
+    let make = make(client.clone(), nodes, known.subscribe());
     let update = |event| known.send_modify(|known| update(known, event));
     tokio::select! {
         () = follow(client, everywhere::<Namespace>(), &exchange, update) => {}
@@ -53,11 +52,7 @@ fn update(known: &mut Known, event: Event) {
 }
 
 /// Makes missing namespaces whenever the nodes or the known namespaces change.
-async fn make(
-    api: Api<Namespace>,
-    mut nodes: Receiver<BTreeSet<String>>,
-    mut known: Receiver<Known>,
-) {
+async fn make(client: Client, mut nodes: Receiver<BTreeSet<String>>, mut known: Receiver<Known>) {
     let mut refused = BTreeSet::new();
     loop {
         let names = nodes.borrow_and_update().clone();
@@ -70,7 +65,7 @@ async fn make(
             if refused.contains(&name) {
                 continue;
             }
-            match make_one(&api, &name).await {
+            match ensure_namespace(&client, &name).await {
                 Ok(()) => {}
                 Err(error) if is_refusal(&error) => {
                     log::warn!(node = name.as_str(), error = plain(&error); "create namespace: correct the name in the SystemConfiguration");
@@ -90,22 +85,4 @@ async fn make(
             }
         }
     }
-}
-
-async fn make_one(api: &Api<Namespace>, name: &str) -> kube::Result<()> {
-    let namespace = Namespace {
-        metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
-        ..Namespace::default()
-    };
-    match api.create(&PostParams::default(), &namespace).await {
-        Ok(_) => Ok(()),
-        // The namespace exists, or it is being deleted: the watch reports when it is gone.
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
-/// Whether the name cannot be a namespace's, which no retry changes.
-fn is_refusal(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if matches!(status.code, 400 | 422))
 }

@@ -89,14 +89,14 @@ impl WorkloadsService {
 
 impl Job {
     /// Brings the job's Workflow to a state, and answers with what the Workflow says then.
-    async fn bring(&self, target: &WorkflowState, nodes: &[String], limit: Limit) -> Answer {
+    async fn advance_to(&self, target: &WorkflowState, nodes: &[String], limit: Limit) -> Answer {
         let workflow = self.get().await?;
         let (workflow, ending) = self.go_to(workflow, target, nodes, limit).await?;
         self.answer(&workflow, &ending).await.map(Response::new)
     }
 
     /// Brings it to the end of DataIn and asks for PreRun, for which its nodes wait.
-    async fn bring_to_mount(&self, limit: Limit) -> Answer {
+    async fn advance_to_mount(&self, limit: Limit) -> Answer {
         let workflow = self.get().await?;
         let (mut workflow, mut ending) =
             self.go_to(workflow, &WorkflowState::DataIn, &[], limit).await?;
@@ -210,7 +210,7 @@ impl Workloads for WorkloadsService {
         let nodes = request::nodes(request.nodes)?;
         let limit = request::limit(request.patience)?;
         job.check_nodes(&job.get().await?, &nodes).await?;
-        job.bring(&WorkflowState::Setup, &nodes, limit).await
+        job.advance_to(&WorkflowState::Setup, &nodes, limit).await
     }
 
     async fn start(&self, request: Request<StartRequest>) -> Answer {
@@ -218,10 +218,10 @@ impl Workloads for WorkloadsService {
         let limit = request::limit(request.patience)?;
         job.check_after(&WorkflowState::Setup, "Setup").await?;
         if request.only_asked {
-            return job.bring_to_mount(limit).await;
+            return job.advance_to_mount(limit).await;
         }
         let target = if request.only_data { WorkflowState::DataIn } else { WorkflowState::PreRun };
-        job.bring(&target, &[], limit).await
+        job.advance_to(&target, &[], limit).await
     }
 
     async fn post_run(&self, request: Request<PostRunRequest>) -> Answer {
@@ -231,7 +231,7 @@ impl Workloads for WorkloadsService {
         job.check_mounted().await?;
         let target =
             if request.only_nodes { WorkflowState::PostRun } else { WorkflowState::DataOut };
-        job.bring(&target, &[], limit).await
+        job.advance_to(&target, &[], limit).await
     }
 
     async fn teardown(&self, request: Request<TeardownRequest>) -> Answer {

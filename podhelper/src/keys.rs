@@ -25,7 +25,7 @@ pub const CERTIFICATE: &str = "cert.pem";
 /// File with its key.
 pub const KEY: &str = "key.pem";
 
-/// The name in the certificate: who has it is told apart by the authority alone.
+/// The fixed DNS name in every certificate; peers check only which authority issued it.
 const NAME: &str = "podhelper";
 
 /// Keys could not be read.

@@ -1,4 +1,4 @@
-//! Waits until every worker answers. The launcher's pod does so each time before mpirun, also when it is tried again.
+//! Waits until every worker answers. The launcher's pod does so before each mpirun, also when a launcher failed and its pod starts again.
 
 use std::{collections::BTreeMap, fs, io, path::PathBuf, time::Duration};
 

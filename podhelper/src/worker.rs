@@ -36,7 +36,7 @@ use crate::{
 const HANDSHAKE: Duration = Duration::from_secs(5);
 /// How long one that proved them has to say what it wants.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How a worker ends that was told to, as a shell tells it.
+/// Exit code of a worker that SIGTERM ended, as a shell reports it.
 const TERMINATED: u8 = 143;
 
 type Stream = TlsStream<TcpStream>;
@@ -146,7 +146,7 @@ async fn started(
     ending: watch::Receiver<bool>,
 ) -> io::Result<()> {
     match rank::spawn(&command) {
-        Ok(child) => rank::carried(child, messages, ending).await,
+        Ok(child) => rank::run(child, messages, ending).await,
         Err(error) => {
             let program = &command.words[0];
             messages.send(Message::Refused(format!("{program} cannot be started: {error}"))).await

@@ -13,6 +13,7 @@ use std::{
 
 use agent::{claims::Claims, clean_up::CleanUp, holders::HolderWatch};
 use controller::{Fingerprint, Queue, Retry};
+use daemon::sleep_until;
 use futures::{Stream, StreamExt};
 use k8s_openapi::jiff::Timestamp;
 use storage::desired::{MountPoint, Nqn};
@@ -209,16 +210,15 @@ impl Agent {
     /// the two must not overwrite each other as fast as they can.
     fn report_again(&mut self, key: &Key) {
         log::warn!(
-            "{key}: its status is not as this agent wrote it, and is told anew: see that no other agent runs for this rabbit"
+            "{key}: another writer changed its status; this agent writes it again: check that no second agent runs for this rabbit"
         );
         self.woken_meanwhile.insert(key.clone());
         self.queue.wake_later(key, Instant::now());
     }
 
-    fn next_due(&self) -> Option<tokio::time::Instant> {
+    fn next_due(&self) -> Option<Instant> {
         let clean_up = self.clean_up.next_due().filter(|_| self.may_clean_up());
-        let next = [self.queue.deadline(), clean_up].into_iter().flatten().min();
-        next.map(tokio::time::Instant::from_std)
+        [self.queue.deadline(), clean_up].into_iter().flatten().min()
     }
 
     /// Chooses the start time that statuses carry: it tells device paths that this agent looked up from those of
@@ -264,12 +264,5 @@ impl Agent {
             self.after_blocks.remove(&mount);
             self.wake_related(Key::ClientMount(mount));
         }
-    }
-}
-
-async fn sleep_until(deadline: Option<tokio::time::Instant>) {
-    match deadline {
-        Some(deadline) => tokio::time::sleep_until(deadline).await,
-        None => std::future::pending().await,
     }
 }

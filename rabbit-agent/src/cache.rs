@@ -95,9 +95,6 @@ pub struct Cache {
     pub(crate) had_device_event: bool,
 }
 
-/// A change to the cache, whatever the kind of its object. Returns what to wake.
-pub type CacheUpdate = Box<dyn FnOnce(&mut Cache) -> Vec<Wake> + Send>;
-
 pub trait Cached: Object {
     /// The store of this kind.
     fn store(cache: &mut Cache) -> &mut Store<Self>;

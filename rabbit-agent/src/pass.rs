@@ -20,11 +20,12 @@ use storage::{
 
 use crate::{
     block_storage::desired::AllocationPolicy,
-    cache::{Cache, CacheUpdate, Cached, Key, NoProfile, Wake},
+    cache::{Cache, Cached, Key, NoProfile, Wake},
     container,
     fence::Fences,
     lustre_mgt::args::Mgs,
     node_storage::{desired::TemporaryRoot, progress::Progress},
+    watch::Update,
 };
 
 /// What all passes share.
@@ -64,19 +65,9 @@ impl fmt::Debug for Context {
 }
 
 impl Context {
-    /// Converges units side by side on threads that may block.
+    /// Converges units that need no gate.
     pub async fn converge(&self, units: Vec<Desired>) -> Vec<Result<Converged, ConvergeError>> {
-        let converger = Arc::clone(&self.converger);
-        daemon::blocking(move || converger.converge_all(&units)).await
-    }
-
-    /// The same, for units whose computes must not be fenced.
-    pub async fn converge_gated(
-        &self,
-        units: Vec<Desired>,
-    ) -> Vec<Result<Converged, ConvergeError>> {
-        let converger = Arc::clone(&self.gated);
-        daemon::blocking(move || converger.converge_all(&units)).await
+        converge(&self.converger, units).await
     }
 
     /// Whether an object exists that no watch has brought. Each kind has its own watch, which may be behind or broken,
@@ -106,35 +97,39 @@ impl Context {
     }
 }
 
+/// Converges units side by side on threads that may block.
+pub async fn converge(
+    converger: &Arc<Converger>,
+    units: Vec<Desired>,
+) -> Vec<Result<Converged, ConvergeError>> {
+    let converger = Arc::clone(converger);
+    daemon::blocking(move || converger.converge_all(&units)).await
+}
+
 /// One write of a pass, as the API stored it.
+#[derive(Debug)]
 pub struct Wrote {
     /// The object's key, and its fingerprint after the write.
     pub handled: Option<(Key, Fingerprint)>,
     pub version: Option<String>,
-    apply: CacheUpdate,
+    update: Update,
 }
 
 impl Wrote {
     fn of<K: Cached>(object: K) -> Self {
         let handled = object.key().map(|key| (key, Fingerprint::of(&object)));
         let version = object.resource_version();
-        Self { handled, version, apply: Box::new(move |cache| cache.wrote(object)) }
+        Self { handled, version, update: Update::new(move |cache| cache.wrote(object)) }
     }
 
     /// Puts the written object into the cache, and returns what to wake.
     pub fn apply(self, cache: &mut Cache) -> Vec<Wake> {
-        (self.apply)(cache)
-    }
-}
-
-impl fmt::Debug for Wrote {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Wrote").field("handled", &self.handled).finish_non_exhaustive()
+        self.update.apply(cache)
     }
 }
 
 /// The result of a pass.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Pass {
     pub wrote: Vec<Wrote>,
     /// When to retry: the soonest of all that failed.
@@ -159,26 +154,6 @@ pub struct Pass {
     pub mounted: Option<String>,
     /// Uid of the ClientMount, when none of it is mounted any more.
     pub unmounted: Option<String>,
-}
-
-impl Default for Pass {
-    fn default() -> Self {
-        Self {
-            wrote: Vec::new(),
-            retry: Retry::OnChange,
-            again: None,
-            holders: Vec::new(),
-            failures: Vec::new(),
-            conflict: None,
-            progress: None,
-            wakes: Vec::new(),
-            unmounted_versions: Vec::new(),
-            may_leave_mounts: false,
-            drives: None,
-            mounted: None,
-            unmounted: None,
-        }
-    }
 }
 
 impl Pass {
@@ -224,6 +199,13 @@ impl Pass {
         self.wrote.push(Wrote::of(object));
     }
 
+    /// Adds a write if there was one, and returns the object as the API stores it now.
+    pub fn stored<K: Cached>(&mut self, object: &K, written: Option<K>) -> K {
+        let Some(stored) = written else { return object.clone() };
+        self.wrote(stored.clone());
+        stored
+    }
+
     /// Puts the agent's finalizer on before it makes anything for the object, and returns the object with it.
     pub async fn with_finalizer<K: Cached>(
         &mut self,
@@ -231,11 +213,8 @@ impl Pass {
         object: &K,
         finalizer: &str,
     ) -> Result<K, WriteError> {
-        let Some(stored) = patch::add_finalizer(&context.client, object, finalizer).await? else {
-            return Ok(object.clone());
-        };
-        self.wrote.push(Wrote::of(stored.clone()));
-        Ok(stored)
+        let written = patch::add_finalizer(&context.client, object, finalizer).await?;
+        Ok(self.stored(object, written))
     }
 
     /// Takes a finalizer off.

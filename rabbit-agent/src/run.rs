@@ -27,6 +27,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use crate::{
     agent::Agent,
     bind::BindError,
+    cache::Cache,
     config::{Config, Rabbit},
     container::PodmanHost,
     fence::{Fencer, Fences, Gate, Tools},
@@ -138,6 +139,16 @@ pub async fn work<E>(
         containers: rabbit.containers.map(|config| Arc::new(PodmanHost::new(&config)) as Arc<_>),
         packages,
     };
+    run_until(Agent::new(Arc::new(context), status), events, fencer, stop).await
+}
+
+/// Runs the agent and its fencer until `stop`.
+async fn run_until<E>(
+    agent: Agent,
+    events: impl Stream<Item = Update>,
+    fencer: Fencer,
+    stop: impl Future<Output = Result<End, E>>,
+) -> Result<End, E> {
     // Ready is: it works as soon as the API answers. A rabbit's boot must not hang on a coordinator that is down, and that it
     // waits is in the log.
     notify_ready();
@@ -147,7 +158,7 @@ pub async fn work<E>(
         notify_stopping();
     };
     let fencing = tokio::spawn(vital("the fencer", fencer.run()));
-    Agent::new(Arc::new(context), status).run(events, stop).await;
+    agent.run(events, stop).await;
     // What was begun is gone on with at the next start.
     fencing.abort();
     end.unwrap_or(Ok(End::Stopped))
@@ -161,10 +172,10 @@ fn updates(
     package: Arc<Notify>,
 ) -> impl Stream<Item = Update> + use<> {
     let objects = watch_all(client, &rabbit.site.node, rabbit.packages.is_some());
-    let node = health.checks_due().map(|()| Update::of_node());
+    let node = health.checks_due().map(|()| Update::new(Cache::devices_changed));
     let packages = stream::unfold(package, |package| async {
         package.notified().await;
-        Some((Update::of_packages(), package))
+        Some((Update::new(|cache: &mut Cache| cache.waiting_containers()), package))
     });
     stream::select(objects, stream::select(node.boxed(), packages.boxed()))
 }

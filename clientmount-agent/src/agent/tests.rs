@@ -39,7 +39,7 @@ mod panics;
 const LONG: Duration = Duration::from_secs(60);
 
 async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    time::timeout(LONG, future).await.unwrap_or_else(|_| panic!("waited in vain: {what}"))
+    tokio::time::timeout(LONG, future).await.unwrap_or_else(|_| panic!("waited in vain: {what}"))
 }
 
 /// The coordinator's service, which passes each session to the test.

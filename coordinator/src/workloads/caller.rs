@@ -43,7 +43,7 @@ impl Caller {
         };
         if user == UNKNOWN {
             return Err(Status::unauthenticated(
-                "the coordinator runs in a user namespace, where it is not told who you are: its unit needs PrivateUsers=no, or call as root",
+                "the coordinator runs in a user namespace, where the kernel does not tell it who calls: its unit needs PrivateUsers=no, or call as root",
             ));
         }
         let is_manager =

@@ -210,7 +210,7 @@ impl Job {
             return Ok(Err(Ending::Late(record)));
         }
         let reached = tokio::select! {
-            reached = self.flow.reach(state, moment(record.due), |_| {}) => reached,
+            reached = self.flow.reach(state, instant_of(record.due), |_| {}) => reached,
             status = self.stopped() => return Err(status),
         };
         Ok(Err(match reached {
@@ -233,8 +233,8 @@ impl Job {
     }
 }
 
-/// A time of the calendar as timers count.
-pub(super) fn moment(due: Timestamp) -> Instant {
+/// The instant of the monotonic clock at which a time of the calendar comes.
+pub(super) fn instant_of(due: Timestamp) -> Instant {
     let left = due.duration_since(Timestamp::now());
     Instant::now() + Duration::try_from(left).unwrap_or_default()
 }

@@ -2,18 +2,18 @@
 
 use std::pin::Pin;
 
+use daemon::sleep_until;
 use futures::{Stream, StreamExt};
 use jiff::Timestamp;
 use proto::v1::Workload;
 use tokio::sync::mpsc;
-use tokio::time::sleep_until;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 use workload::Seen;
 
 use super::answer;
 use super::deadlines::Deadlines;
-use super::job::{Job, moment};
+use super::job::{Job, instant_of};
 
 /// Answers that wait for a slow reader.
 const AHEAD: usize = 4;
@@ -59,12 +59,6 @@ async fn send_answers(
             sent = Some(new);
         }
         let next = known.as_ref().and_then(|workflow| Deadlines::of(workflow).next(now));
-        let passed = async {
-            match next {
-                Some(due) => sleep_until(moment(due)).await,
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
             seen = events.next() => match seen {
                 Some(Seen::Workflow(workflow)) => known = Some(*workflow),
@@ -72,7 +66,7 @@ async fn send_answers(
                 Some(Seen::Gone) => return Ok(()),
                 None => return Err(Status::unavailable("the watch ended; call again")),
             },
-            () = passed => {}
+            () = sleep_until(next.map(instant_of)) => {}
         }
     }
 }

@@ -93,7 +93,7 @@ pub struct DirectiveBreakdownSpec {
 /// What it needs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(transform = require_ready)]
+#[schemars(transform = schema::require_ready)]
 pub struct DirectiveBreakdownStatus {
     /// Storage to allocate.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -111,10 +111,6 @@ pub struct DirectiveBreakdownStatus {
     /// What went wrong, if anything did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<ResourceError>,
-}
-
-fn require_ready(status: &mut schemars::Schema) {
-    schema::require(status, &["ready"]);
 }
 
 /// Storage to allocate.

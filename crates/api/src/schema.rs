@@ -40,6 +40,11 @@ pub(crate) fn objects(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "array", "items": object(generator) })
 }
 
+/// A status whose `ready` is required.
+pub(crate) fn require_ready(status: &mut Schema) {
+    require(status, &["ready"]);
+}
+
 /// Makes `fields` required although decoding tolerates their absence, because upstream's schema defaults *and* requires them.
 pub(crate) fn require(schema: &mut Schema, fields: &[&str]) {
     let required =

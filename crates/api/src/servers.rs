@@ -61,7 +61,7 @@ pub struct ServersStorage {
 /// What became of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(transform = require_ready)]
+#[schemars(transform = schema::require_ready)]
 pub struct ServersStatus {
     /// Whether all of them were made; it stays so.
     #[serde(default)]
@@ -76,10 +76,6 @@ pub struct ServersStatus {
     /// What went wrong, if anything did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<ResourceError>,
-}
-
-fn require_ready(status: &mut schemars::Schema) {
-    schema::require(status, &["ready"]);
 }
 
 /// What was allocated of one label.

@@ -18,7 +18,7 @@ string_enum! {
     /// A stage in a workflow's life. They follow each other in this order.
     #[derive(Default)]
     pub enum WorkflowState {
-        /// The directives are checked, and what they need is told.
+        /// The directives are checked, and DirectiveBreakdowns say what they need.
         #[default]
         Proposal = "Proposal",
         /// The storage is made.
@@ -194,7 +194,7 @@ fn require_switches(spec: &mut schemars::Schema) {
 /// How far the workflow is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(transform = require_ready)]
+#[schemars(transform = schema::require_ready)]
 pub struct WorkflowStatus {
     /// The state that is being reached, or is.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -238,10 +238,6 @@ pub struct WorkflowStatus {
     /// The time between the two, as Go writes durations: `1.5s`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub elapsed_time_last_state: String,
-}
-
-fn require_ready(status: &mut schemars::Schema) {
-    schema::require(status, &["ready"]);
 }
 
 /// One driver's share of one state for one directive.

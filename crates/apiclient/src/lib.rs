@@ -23,6 +23,6 @@ pub use address::{Address, AddressError};
 pub use backoff::WatchBackoff;
 pub use connect::{ConnectError, connect, connect_to_server, connect_with};
 pub use observed::{Answer, observed};
-pub use plain::{innermost, plain};
+pub use plain::{innermost, is_refusal, plain};
 pub use server::{Credentials, CredentialsError};
 pub use tcp::tcp;

@@ -17,6 +17,13 @@ pub fn plain(error: &ApiError) -> String {
     }
 }
 
+/// Whether the API refuses the request itself, which no retry changes: a policy that cannot be evaluated, an older CRD during
+/// an upgrade, an invalid name.
+#[must_use]
+pub fn is_refusal(error: &ApiError) -> bool {
+    matches!(error, ApiError::Api(status) if matches!(status.code, 400 | 413 | 415 | 422))
+}
+
 /// The innermost cause: each layer of a transport repeats the one beneath.
 #[must_use]
 pub fn innermost<'a>(mut error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {

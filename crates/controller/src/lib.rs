@@ -16,15 +16,19 @@
 //! * A patch names the resourceVersion that it was made from; the API refuses it with 409 once the object moved on.
 
 pub mod events;
+mod namespace;
 mod object;
 pub mod patch;
 mod queue;
 mod retry;
 mod store;
+mod update;
 mod watch;
 
+pub use namespace::ensure_namespace;
 pub use object::{Object, describe, has_finalizer};
 pub use queue::{Queue, Standing};
 pub use retry::{Delays, Retry, delays};
-pub use store::{Change, Fingerprint, ObjectKey, Store};
+pub use store::{Change, Fingerprint, ObjectKey, Store, precedes};
+pub use update::{Update, updates};
 pub use watch::{Event, Item, Trouble, Unreadable, WatchHealth, Watched, watch};

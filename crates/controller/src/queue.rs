@@ -1,7 +1,7 @@
 //! Decides which object to work on next: one task at a time per object, many objects in parallel, and retries after failures.
 //!
 //! Pure: the clock comes in as an argument. A wake during work is never lost: the queue hands the object out once more. A timer
-//! exists only while something fails, or is to be looked at at some moment.
+//! exists only while something fails, or a reconcile is due at a certain time.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -11,13 +11,14 @@ pub type Delays = ExponentialBackoff;
 const LONGEST: Duration = Duration::from_secs(30);
 
 /// When a controller tries again what failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Retry {
     /// The failure may pass at any moment: first retry after 0.7 to 1.4 s.
     Soon,
     /// Somebody has to do something on the node: first retry after 3 to 6 s.
     Later,
     /// Time alone changes nothing: retry only when the object or one that it refers to changes.
+    #[default]
     OnChange,
 }
 

@@ -193,6 +193,13 @@ fn key_of(metadata: &ObjectMeta) -> ObjectKey {
     (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
 }
 
+/// Whether resourceVersion `left` is earlier than `right`: decimal numbers that grow (Kubernetes 1.35, KEP-5504); anything else is
+/// never earlier.
+#[must_use]
+pub fn precedes(left: &str, right: &str) -> bool {
+    matches!((left.parse::<u64>(), right.parse::<u64>()), (Ok(left), Ok(right)) if left < right)
+}
+
 /// Whether `object` is newer than `known`: the watch may bring a version that an own write has already replaced. Versions of one
 /// object compare as numbers (Kubernetes 1.35, KEP-5504); where they are no numbers, every event counts as newer.
 fn is_newer<K: Object>(object: &K, known: &K) -> bool {

@@ -8,6 +8,7 @@ mod logging;
 pub mod pages;
 mod run;
 mod stop;
+mod timer;
 mod vital;
 mod zap;
 
@@ -18,5 +19,6 @@ pub use listen::{ListenError, Listening, inherit_or_listen, listen, listen_open}
 pub use logging::{LoggingError, start_logging};
 pub use run::{End, LogArgs, Threads, run};
 pub use stop::{Signals, StopError, notify_ready, notify_stopping};
+pub use timer::sleep_until;
 pub use vital::{vital, vital_now};
 pub use zap::ZapArgs;

@@ -72,7 +72,7 @@ pub fn workflow(
     problems.or(commands.into_iter().map(|(_, command)| command).collect())
 }
 
-/// A directive that cannot be understood is told, and left out.
+/// Reports a directive that cannot be understood, and leaves it out.
 fn understood(directives: &[Directive], problems: &mut Gathered<'_>) -> Vec<(usize, Command)> {
     let mut commands = Vec::new();
     for (index, directive) in directives.iter().enumerate() {
@@ -224,7 +224,7 @@ fn file_system_of(
 ) -> Option<FileSystem> {
     let named = |(_, command): &(usize, Command)| match command {
         Command::Jobdw(jobdw) if is_job && jobdw.name == name => Some(jobdw.file_system),
-        // One that does not exist is told where it is named; it has no kind that could be wrong.
+        // One that does not exist is reported where it is named; it has no kind that could be wrong.
         Command::Persistentdw(used) if !is_job && used.name == name => {
             Some(known.persistent.get(name).map_or(FileSystem::Lustre, |found| found.file_system))
         }

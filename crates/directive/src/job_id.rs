@@ -13,21 +13,6 @@ const FANCY: char = 'ƒ';
 )]
 pub struct NoJobId(pub String);
 
-/// The id as Flux writes it.
-#[must_use]
-pub fn f58(mut id: u64) -> String {
-    let mut digits = Vec::new();
-    loop {
-        let digit = usize::try_from(id % 58).unwrap_or_default();
-        digits.extend(DIGITS.get(digit).copied().map(char::from));
-        id /= 58;
-        if id == 0 {
-            break;
-        }
-    }
-    std::iter::once('f').chain(digits.into_iter().rev()).collect()
-}
-
 /// The number of an id in F58 or decimal.
 ///
 /// # Errors

@@ -11,7 +11,7 @@
 //!
 //! # Guarantees
 //! * A problem names the directive by index and text, the argument, its value and what to write instead. All problems of a
-//!   workflow are told, ordered by directive and then by argument as they were written.
+//!   workflow are reported, ordered by directive and then by argument as they were written.
 //! * Sizes are integers: no capacity, factor or padding passes through a floating-point number, and what exceeds the 2^63 - 1
 //!   bytes that a Kubernetes field holds is refused.
 //! * No input panics.

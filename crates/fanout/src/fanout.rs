@@ -17,10 +17,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use api::NoProfile;
+use controller::precedes;
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use crate::object::{Key, MountObject, ProfileObject, precedes};
+use crate::object::{Key, MountObject, ProfileObject};
 use crate::pending::matches_report;
 pub(crate) use next::{Next, refusal};
 use node_queue::{NodeQueue, Sent};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::ClientMount;
-use apiclient::plain;
+use apiclient::{is_refusal, plain};
 use controller::delays;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
@@ -184,11 +184,10 @@ enum Failure {
 
 impl Failure {
     fn of(error: &kube::Error) -> Self {
-        let kube::Error::Api(status) = error else { return Self::Retry };
-        match status.code {
-            404 => Self::NotFound,
-            409 => Self::Conflict,
-            400 | 413 | 415 | 422 => Self::Refused,
+        match error {
+            error if is_refusal(error) => Self::Refused,
+            kube::Error::Api(status) if status.code == 404 => Self::NotFound,
+            kube::Error::Api(status) if status.code == 409 => Self::Conflict,
             _ => Self::Retry,
         }
     }

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use controller::precedes;
 use proto::v1::job_state::{Assignment, Knowledge};
 use proto::v1::{JobName, JobState};
 use tokio::sync::{Notify, watch};
@@ -273,11 +274,6 @@ fn ambiguous(job: &JobName, several: &[Arc<Workflow>]) -> JobState {
 
 fn known(workflow: &Workflow, assignment: Assignment) -> JobState {
     JobState { assignment: assignment.into(), ..workflow.state.clone() }
-}
-
-/// Whether resourceVersion `left` is earlier than `right`: decimal numbers that grow; anything else is never earlier.
-fn precedes(left: &str, right: &str) -> bool {
-    matches!((left.parse::<u64>(), right.parse::<u64>()), (Ok(left), Ok(right)) if left < right)
 }
 
 #[cfg(test)]

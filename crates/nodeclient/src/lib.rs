@@ -17,4 +17,4 @@ pub use exit::{EXIT_STATUS_HELP, EXIT_STATUS_SHORT, Exit};
 pub use failure::Failure;
 pub use output::Output;
 pub use process::{run_to_end, run_to_exit};
-pub use verb::{OnTimeout, SOCKET, Verb};
+pub use verb::{OnTimeout, SOCKET, Verb, seconds_or_units};

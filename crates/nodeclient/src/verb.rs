@@ -14,6 +14,7 @@ use proto::v1;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
+pub use job::seconds_or_units;
 use job::{AnyJob, OneJob, duration};
 
 /// Where a compute's agent listens.

@@ -29,7 +29,7 @@ impl<'a> Download<'a> {
         Ok(Self { package, path: path.to_owned(), file, digest: Context::new(&SHA256), has: 0 })
     }
 
-    /// Checks how many bytes are told of before they come.
+    /// Checks the size that a source announces, before its bytes come.
     pub(crate) fn announced(&self, has: u64) -> Result<(), FetchError> {
         let size = self.package.size;
         if has > size { Err(FetchError::TooLong { has, size }) } else { Ok(()) }

@@ -1,4 +1,4 @@
-//! Who joins what is pure with the disk, and has packages fetched in the background.
+//! Runs the plan: marks packages as used, fetches them in the background, and removes them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -196,7 +196,7 @@ impl Shared {
     fn failed(&self, key: &Key, package: &Package, error: &FetchError) {
         let why = chain(error);
         let Package { name, source, .. } = package;
-        log::warn!("package {name} from {source}: {why}; it is tried again");
+        log::warn!("package {name} from {source}: {why}; the rabbit-agent retries within 1 min");
         if let Some(fetch) = self.fetches.lock().get_mut(key) {
             fetch.state = State::Runs { trouble: Some(why) };
         }

@@ -67,7 +67,7 @@ pub fn plan(packages: &[Package], observed: &Observed) -> Vec<Step> {
     packages.iter().flat_map(of).collect()
 }
 
-/// How far they are. What cannot be had is told before what is waited for.
+/// How far they are. A package that cannot be had is reported before one that is waited for.
 #[must_use]
 pub fn report(packages: &[Package], observed: &Observed) -> Progress {
     let all = || packages.iter().map(|package| (package, observed.presence.get(package)));
@@ -80,14 +80,15 @@ pub fn report(packages: &[Package], observed: &Observed) -> Progress {
     }
     let waits = |(package, presence): (&Package, Option<&Presence>)| match presence {
         Some(Presence::InPlace) => None,
-        Some(Presence::Fetched { trouble: Some(why) }) => {
-            Some((true, format!("{}: {why}; it is tried again", described(package))))
-        }
+        Some(Presence::Fetched { trouble: Some(why) }) => Some((
+            true,
+            format!("{}: {why}; the rabbit-agent retries within 1 min", described(package)),
+        )),
         Some(Presence::Ending) => {
             let why = "an earlier try for another run has not ended yet";
             Some((true, format!("{}: {why}", described(package))))
         }
-        _ => Some((false, format!("{} is fetched", described(package)))),
+        _ => Some((false, format!("the rabbit-agent is fetching {}", described(package)))),
     };
     let mut waits: Vec<_> = all().filter_map(waits).collect();
     // One with trouble says more.
@@ -145,14 +146,17 @@ mod tests {
             Progress::InPlace
         );
         let trouble = Presence::Fetched { trouble: Some("refused".to_owned()) };
-        let expected = "package c from http://server/c: refused; it is tried again";
+        let expected =
+            "package c from http://server/c: refused; the rabbit-agent retries within 1 min";
         assert_eq!(
             told(&[("a", there.clone()), ("b", fetched.clone()), ("c", trouble.clone())]),
             Progress::Awaited(expected.to_owned())
         );
         assert_eq!(
             told(&[("a", there.clone()), ("b", fetched), ("c", there)]),
-            Progress::Awaited("package b from http://server/b is fetched".to_owned())
+            Progress::Awaited(
+                "the rabbit-agent is fetching package b from http://server/b".to_owned()
+            )
         );
         let wrong = Presence::Impossible("wrong".to_owned());
         assert_eq!(

@@ -90,7 +90,7 @@ pub(crate) fn unpack(
         let mut entry = entry.map_err(read_error)?;
         allowance.data();
         place(&tree, &mut entry, read_error)?;
-        // What nobody read of it is not to be counted as the next header.
+        // Drains the unread rest of the entry, so that it does not count as the next header.
         io::copy(&mut entry, &mut io::sink()).map_err(read_error)?;
         allowance.header();
     }

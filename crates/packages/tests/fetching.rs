@@ -88,7 +88,7 @@ impl Node {
 
     async fn trouble(&self, package: &Package) -> String {
         let is_told =
-            |now: &Progress| matches!(now, Progress::Awaited(why) if why.contains("again"));
+            |now: &Progress| matches!(now, Progress::Awaited(why) if why.contains("retries"));
         match self.until(RUN, package, is_told).await {
             Progress::Awaited(why) => why,
             other => panic!("{other:?}"),

@@ -93,7 +93,7 @@ impl Desired {
         }
     }
 
-    /// The name of what is looked at: when a look at one unit of a group hangs, those at the others may not.
+    /// The name of what is read: when reading one unit of a group hangs, reading the others may not.
     pub fn unit(&self) -> String {
         match self {
             Self::FileSystemReady(fs) | Self::FileSystemGone(fs) => fs.volume.to_string(),

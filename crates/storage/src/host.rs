@@ -73,7 +73,7 @@ pub enum StepError {
     #[error(transparent)]
     Command(#[from] CommandError),
     /// The kernel did not answer in time. The child that made the call is abandoned.
-    #[error("{call} {target} did not return within {}: {waits}", humantime(*.deadline))]
+    #[error("{call} {target} did not return within {}: {waits}", seconds(*.deadline))]
     Hung {
         call: &'static str,
         target: String,
@@ -175,7 +175,7 @@ pub enum CommandError {
     )]
     TooMuch { command: String, most: usize },
     /// It outlived its deadline; its process group was killed.
-    #[error("{command}: killed after {}{}; then waited: {waits}", humantime(*.deadline), stderr_text(.stderr))]
+    #[error("{command}: killed after {}{}; then waited: {waits}", seconds(*.deadline), stderr_text(.stderr))]
     TimedOut {
         command: String,
         deadline: Duration,
@@ -195,7 +195,7 @@ fn list(failures: &[ExecuteError]) -> String {
     texts.join("; ")
 }
 
-fn humantime(duration: Duration) -> String {
+fn seconds(duration: Duration) -> String {
     format!("{} s", duration.as_secs_f32())
 }
 

@@ -10,7 +10,7 @@ use thiserror::Error;
 
 /// A command line of a profile with the variables that are known when the object is read.
 ///
-/// `$DEVICE` and its kin are known only once the node was looked at; [`SiteCommand::expand`] takes them then.
+/// `$DEVICE` and its kin are known only once the node has been observed; [`SiteCommand::expand`] takes them then.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteCommand {
     line: String,

@@ -119,7 +119,7 @@ fn unplaced(workflow: &Workflow, objects: &Objects) -> Vec<Waiting> {
             directive: directive(&servers),
             since,
             why: "no rabbit is named for its allocations".to_owned(),
-            remedy: "the workload manager fills spec.allocationSets".to_owned(),
+            remedy: "waits for the workload manager to fill spec.allocationSets".to_owned(),
         }));
     }
     if is_waiting && state == WorkflowState::PreRun {
@@ -131,7 +131,7 @@ fn unplaced(workflow: &Workflow, objects: &Objects) -> Vec<Waiting> {
             directive: None,
             since,
             why: "no compute is named".to_owned(),
-            remedy: "the workload manager fills data".to_owned(),
+            remedy: "waits for the workload manager to fill data".to_owned(),
         }));
     }
     waits

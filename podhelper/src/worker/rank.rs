@@ -1,4 +1,4 @@
-//! What a worker started: its input and output, and its end.
+//! A command that a worker runs: its start, input, output and end.
 
 use std::{convert::Infallible, io, process::Stdio, time::Duration};
 
@@ -44,9 +44,9 @@ pub(super) fn spawn(command: &Command) -> io::Result<Child> {
         .spawn()
 }
 
-/// Carries input and output until the command has ended, or the launcher is gone. Then nothing of it is left, but what made
-/// itself a daemon, as Open MPI's does.
-pub(super) async fn carried(
+/// Forwards input and output until the command has ended or the launcher is gone, and ends the command's process group. Only a
+/// process that made itself a daemon is left, as Open MPI's does.
+pub(super) async fn run(
     mut child: Child,
     messages: Messages<Stream>,
     ending: watch::Receiver<bool>,
@@ -57,14 +57,14 @@ pub(super) async fn carried(
     let mut output = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
     let mut errors = child.stderr.take().ok_or(io::ErrorKind::BrokenPipe)?;
     let is_over = tokio::select! {
-        over = over(&mut child, &mut output, &mut errors, &mut sink) => over.is_ok(),
-        () = feed(stream, stdin) => false,
+        over = forward_output(&mut child, &mut output, &mut errors, &mut sink) => over.is_ok(),
+        () = forward_input(stream, stdin) => false,
     };
     if let Some(group) = group {
         tokio::select! {
             ended = end(group, child, ending) => ended?,
-            // What it says on its way is for nobody, and must not be what ends it.
-            never = unheard(output, errors) => match never {},
+            // The dying command must not block on output that nobody reads.
+            never = drain(output, errors) => match never {},
         }
     }
     if is_over {
@@ -88,31 +88,31 @@ async fn end(group: Pid, mut child: Child, ending: watch::Receiver<bool>) -> io:
     Ok(())
 }
 
-/// Comes back when nobody of a process group is left.
+/// Returns when no process of the group is left.
 async fn group_ended(group: Pid, first: &mut Child) {
-    // Who has ended and is not waited for is still there.
+    // A process that ended stays in the group until it is waited for.
     let _ = first.wait().await;
     while killpg(group, None).is_ok() {
         sleep(PAUSE).await;
     }
 }
 
-/// Reads what nobody hears.
-async fn unheard(mut output: ChildStdout, mut errors: ChildStderr) -> Infallible {
+/// Drains output and errors so that the dying command does not block.
+async fn drain(mut output: ChildStdout, mut errors: ChildStderr) -> Infallible {
     let (mut to, mut as_well) = (sink(), sink());
     let _ = tokio::join!(copy(&mut output, &mut to), copy(&mut errors, &mut as_well));
     std::future::pending().await
 }
 
-/// Comes back when a command has had its time. In a pod that ends it has the pod's, and the kubelet ends it then.
+/// Returns when a command has had its grace period. In a pod that ends it has the pod's, after which the kubelet kills it.
 async fn grace(mut ending: watch::Receiver<bool>) {
     if timeout(GRACE, ending.wait_for(|is| *is)).await.is_ok() {
         std::future::pending::<()>().await;
     }
 }
 
-/// Sends on what the command says until nobody has its output open any more, then how it ended.
-async fn over(
+/// Forwards output and errors until no process has them open any more, then sends how the command ended.
+async fn forward_output(
     child: &mut Child,
     output: &mut ChildStdout,
     errors: &mut ChildStderr,
@@ -140,8 +140,8 @@ async fn over(
     sink.close().await
 }
 
-/// Gives the command its input. Comes back when the launcher is gone.
-async fn feed(mut stream: SplitStream<Messages<Stream>>, mut stdin: Option<ChildStdin>) {
+/// Forwards the launcher's input to the command. Returns when the launcher is gone.
+async fn forward_input(mut stream: SplitStream<Messages<Stream>>, mut stdin: Option<ChildStdin>) {
     while let Some(Ok(message)) = stream.next().await {
         let is_taken = match (&message, &mut stdin) {
             (Message::Input(bytes), Some(stdin)) => stdin.write_all(bytes).await.is_ok(),

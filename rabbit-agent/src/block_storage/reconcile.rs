@@ -26,7 +26,7 @@ use crate::{
     chassis::Chassis,
     failure::{self, combined, no_room},
     fence::is_shared,
-    pass::{Context, Pass},
+    pass::{Context, Pass, converge},
 };
 
 /// What a pass over a NnfNodeBlockStorage reads.
@@ -53,11 +53,8 @@ impl View {
 
     /// Converges; a compute that is fenced meanwhile gets no GFS2.
     async fn allocate(&self, context: &Context, units: Vec<Desired>) -> Vec<Outcome> {
-        if is_shared(&self.object.metadata) {
-            context.converge_gated(units).await
-        } else {
-            context.converge(units).await
-        }
+        let is_shared = is_shared(&self.object.metadata);
+        converge(if is_shared { &context.gated } else { &context.converger }, units).await
     }
 }
 

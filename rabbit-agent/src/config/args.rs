@@ -88,7 +88,7 @@ pub struct Args {
     )]
     pub pod: String,
 
-    /// The coordinator that is told of this rabbit's health: unix:///PATH, or https://HOST:PORT with --ca, --certificate and --key
+    /// The coordinator that gets this rabbit's health: unix:///PATH, or https://HOST:PORT with --ca, --certificate and --key
     #[arg(long, env = "WARREN_COORDINATOR", value_name = "URL", help_heading = "Coordinator")]
     pub coordinator: Option<String>,
     #[command(flatten)]

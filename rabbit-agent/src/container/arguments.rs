@@ -2,12 +2,12 @@
 
 use std::{collections::BTreeMap, net::IpAddr, path::Path};
 
-use api::node_containers::ImagePullPolicy;
+use api::node_containers::{ImagePullPolicy, NodeContainer};
 use containers::{mpi, nodes};
 
 use super::{
     observed::{ATTEMPT, CONTAINER, UID},
-    step::{Attempt, Container, Name, Pod},
+    step::{Attempt, Container, Name, Pod, PodName},
 };
 
 /// Where files of the configuration are in a container.
@@ -29,9 +29,8 @@ const LOG_SIZE: &str = "max-size=16mb";
 pub(super) fn make_pod(pod: &Pod, addresses: &BTreeMap<String, IpAddr>) -> Vec<String> {
     let namespaces = if pod.shares_processes { "net,ipc,uts,pid" } else { "net,ipc,uts" };
     let mut words = Words::of(["pod", "create"]);
-    words.flag("--name", pod.name());
-    words.flag("--label", format!("{UID}={}", pod.uid));
-    words.flag("--label", format!("{ATTEMPT}={}", pod.number));
+    words.flag("--name", pod.name.to_string());
+    words.labels(pod.name);
     words.flag("--hostname", pod.hostname.clone());
     words.flag("--share", namespaces.to_owned());
     if let Some(hosts) = &pod.hosts {
@@ -70,15 +69,9 @@ pub(super) struct Places<'a> {
 
 /// `podman create`.
 pub(super) fn make(container: &Container, places: Places<'_>) -> Vec<String> {
-    let Places { files, names, keys, podhelper, packages } = places;
-    let Container { name, what, .. } = container;
+    let what = &container.what;
     let mut words = Words::of(["create"]);
-    words.flag("--pod", name.pod());
-    words.flag("--name", name.to_string());
-    words.flag("--label", format!("{UID}={}", name.uid));
-    words.flag("--label", format!("{ATTEMPT}={}", name.number));
-    words.flag("--label", format!("{CONTAINER}={}", name.container));
-    words.flag("--user", format!("{}:{}", container.user, container.group));
+    words.identity(container);
     words.flag("--cap-drop", "all".to_owned());
     words.flag("--security-opt", "no-new-privileges".to_owned());
     words.flag("--log-driver", "k8s-file".to_owned());
@@ -89,40 +82,14 @@ pub(super) fn make(container: &Container, places: Places<'_>) -> Vec<String> {
         ImagePullPolicy::IfNotPresent | ImagePullPolicy::Other(_) => "missing",
     };
     words.flag("--pull", pull.to_owned());
-    // An allocation that is mounted anew appears in a container that runs.
-    for path in &container.storages {
-        words.flag("--volume", format!("{path}:{path}:rw,rslave"));
-    }
-    if !names.is_empty() {
-        words.flag("--volume", format!("{}:{DIRECTORY}:ro", files.display()));
-    }
-    for package in &container.packages {
-        let (content, name) = (packages::content(packages, package), &package.name);
-        words.flag("--volume", format!("{}:{PACKAGES}/{name}:ro", content.display()));
-    }
-    let has = |name: &str| names.iter().any(|file| file == name);
-    for (name, path) in ELSEWHERE.into_iter().filter(|(name, _)| has(name)) {
-        words.flag("--volume", format!("{}:{path}:ro", files.join(name).display()));
-    }
-    if container.has_keys {
-        words.flag("--volume", format!("{}:{}:ro", keys.display(), mpi::KEYS));
-        // One program, which goes by the name that it is called by.
-        for path in [mpi::PODHELPER, mpi::AGENT] {
-            words.flag("--volume", format!("{}:{path}:ro", podhelper.display()));
-        }
-    }
+    words.volumes(container, places);
     for variable in &what.env {
         words.flag("--env", format!("{}={}", variable.name, variable.value));
     }
     if !what.working_dir.is_empty() {
         words.flag("--workdir", what.working_dir.clone());
     }
-    if let Some(millis) = what.cpu_millis {
-        words.flag("--cpus", format!("{}.{:03}", millis / 1000, millis % 1000));
-    }
-    if let Some(bytes) = what.memory_bytes {
-        words.flag("--memory", bytes.to_string());
-    }
+    words.limits(what);
     if !what.command.is_empty() {
         let program = serde_json::to_string(&what.command).expect("words are JSON");
         words.flag("--entrypoint", program);
@@ -139,13 +106,13 @@ pub(super) fn start(name: &Name) -> Vec<String> {
 
 /// `podman pod stop`.
 pub(super) fn stop(attempt: &Attempt) -> Vec<String> {
-    Words::of(["pod", "stop", "--time", &attempt.grace.to_string(), &attempt.pod()]).0
+    Words::of(["pod", "stop", "--time", &attempt.grace.to_string(), &attempt.pod.to_string()]).0
 }
 
 /// `podman pod rm`.
 pub(super) fn remove(attempt: &Attempt) -> Vec<String> {
     let grace = attempt.grace.to_string();
-    Words::of(["pod", "rm", "--force", "--time", &grace, &attempt.pod()]).0
+    Words::of(["pod", "rm", "--force", "--time", &grace, &attempt.pod.to_string()]).0
 }
 
 struct Words(Vec<String>);
@@ -157,6 +124,58 @@ impl Words {
 
     fn flag(&mut self, name: &str, value: String) {
         self.0.extend([name.to_owned(), value]);
+    }
+
+    /// By these labels the agent finds the object's pods and containers again.
+    fn labels(&mut self, pod: PodName) {
+        self.flag("--label", format!("{UID}={}", pod.uid));
+        self.flag("--label", format!("{ATTEMPT}={}", pod.attempt));
+    }
+
+    fn identity(&mut self, container: &Container) {
+        let name = &container.name;
+        self.flag("--pod", name.pod.to_string());
+        self.flag("--name", name.to_string());
+        self.labels(name.pod);
+        self.flag("--label", format!("{CONTAINER}={}", name.container));
+        self.flag("--user", format!("{}:{}", container.user, container.group));
+    }
+
+    fn volumes(&mut self, container: &Container, places: Places<'_>) {
+        let Places { files, names, keys, podhelper, packages } = places;
+        // An allocation that is mounted anew appears in a container that runs.
+        for path in &container.storages {
+            self.flag("--volume", format!("{path}:{path}:rw,rslave"));
+        }
+        let mut read_only = |from: &Path, to: &str| {
+            self.flag("--volume", format!("{}:{to}:ro", from.display()));
+        };
+        if !names.is_empty() {
+            read_only(files, DIRECTORY);
+        }
+        for package in &container.packages {
+            let content = packages::content(packages, package);
+            read_only(&content, &format!("{PACKAGES}/{}", package.name));
+        }
+        let has = |name: &str| names.iter().any(|file| file == name);
+        for (name, path) in ELSEWHERE.into_iter().filter(|(name, _)| has(name)) {
+            read_only(&files.join(name), path);
+        }
+        if container.has_keys {
+            read_only(keys, mpi::KEYS);
+            // One program, which goes by the name that it is called by.
+            read_only(podhelper, mpi::PODHELPER);
+            read_only(podhelper, mpi::AGENT);
+        }
+    }
+
+    fn limits(&mut self, what: &NodeContainer) {
+        if let Some(millis) = what.cpu_millis {
+            self.flag("--cpus", format!("{}.{:03}", millis / 1000, millis % 1000));
+        }
+        if let Some(bytes) = what.memory_bytes {
+            self.flag("--memory", bytes.to_string());
+        }
     }
 }
 

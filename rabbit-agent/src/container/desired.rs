@@ -6,7 +6,7 @@ use api::{
     NodeContainers, NodeContainersSpec,
     node_containers::{NodeContainer, NodeContainersNetwork},
 };
-use containers::{Package, mpi::network::address, package::PackageFault};
+use containers::{Package, mpi::network::address, names::is_label, package::PackageFault};
 use kube::ResourceExt;
 use storage::desired::{AllowedRoots, MountPoint, MountPointError, ObjectUid};
 use thiserror::Error;
@@ -180,10 +180,6 @@ fn check(
         return Ok(());
     }
     Err(ContainerError::Field { field: field.to_owned(), value: value.to_owned(), problem })
-}
-
-fn is_label(text: &str) -> bool {
-    containers::names::is_label(text)
 }
 
 fn is_host(text: &str) -> bool {

@@ -159,7 +159,7 @@ pub(super) fn pods(text: &[u8]) -> Result<Vec<Pod>, AnswerError> {
         .map_err(|source| AnswerError::Unreadable { of: "pods", source })
 }
 
-/// Reads what is told of containers.
+/// Reads the output of `podman container inspect`.
 pub(super) fn inspected(text: &[u8]) -> Result<Vec<Inspected>, AnswerError> {
     serde_json::from_slice(text)
         .map_err(|source| AnswerError::Unreadable { of: "containers", source })

@@ -103,7 +103,7 @@ fn failed(desired: &Desired, number: i64, at: Option<Timestamp>) -> Phase {
     Phase::Next(number + 1, begins)
 }
 
-/// How an attempt is: a container that failed fails it once all others have ended, and one of those that come first at once.
+/// How an attempt is. It fails at once if an init container failed; otherwise it ends when all main containers have ended.
 pub(super) fn verdict(desired: &Desired, attempt: &Attempt) -> Verdict {
     let state = |name: &str| attempt.containers.get(name).map(|one| one.state);
     if attempt.containers.values().any(|one| one.state == State::Lost) {

@@ -1,4 +1,4 @@
-//! What is to be changed. Pure; the clock is told.
+//! What is to be changed. Pure; the caller passes the time.
 
 use k8s_openapi::jiff::Timestamp;
 use storage::desired::ObjectUid;
@@ -7,7 +7,7 @@ use super::{
     desired::Desired,
     observed::{self, Observed, State},
     phase::{Phase, Record, due, phase},
-    step::{Attempt, Container, Files, Keys, Name, Network, Pod, Step},
+    step::{Attempt, Container, Files, Keys, Name, Network, Pod, PodName, Step},
 };
 
 /// The steps that bring containers on their way; none when they are where they are to be, or only time brings them on.
@@ -55,8 +55,9 @@ pub fn plan(
 #[must_use]
 pub fn removal(uid: ObjectUid, grace: i64, observed: &Observed) -> Vec<Step> {
     let attempts = observed.attempts.keys();
-    let mut steps: Vec<Step> =
-        attempts.map(|number| Step::Remove(Attempt { uid, number: *number, grace })).collect();
+    let mut steps: Vec<Step> = attempts
+        .map(|number| Step::Remove(Attempt { pod: PodName { uid, attempt: *number }, grace }))
+        .collect();
     if observed.has_directory {
         steps.push(Step::RemoveFiles(uid));
     }
@@ -100,7 +101,7 @@ fn keys(desired: &Desired, observed: &Observed) -> Option<Step> {
 fn network(desired: &Desired, number: i64) -> Option<Network> {
     let (port, place) = desired.network?;
     let rabbits = desired.spec.network.as_ref()?.rabbits.clone();
-    Some(Network { uid: desired.uid, number, port, place, rabbits })
+    Some(Network { pod: pod_name(desired, number), port, place, rabbits })
 }
 
 /// Containers that are not made yet.
@@ -130,8 +131,7 @@ fn missing(
 fn pod(desired: &Desired, number: i64) -> Pod {
     let spec = &desired.spec;
     Pod {
-        uid: desired.uid,
-        number,
+        name: pod_name(desired, number),
         hostname: spec.hostname.clone(),
         hosts: spec.hosts.clone(),
         ports: spec.containers.iter().flat_map(|one| one.ports.iter().copied()).collect(),
@@ -141,11 +141,15 @@ fn pod(desired: &Desired, number: i64) -> Pod {
 }
 
 fn place(desired: &Desired, number: i64, container: &str) -> Name {
-    Name { uid: desired.uid, number, container: container.to_owned() }
+    Name { pod: pod_name(desired, number), container: container.to_owned() }
+}
+
+fn pod_name(desired: &Desired, number: i64) -> PodName {
+    PodName { uid: desired.uid, attempt: number }
 }
 
 fn attempt(desired: &Desired, number: i64) -> Attempt {
-    Attempt { uid: desired.uid, number, grace: desired.grace() }
+    Attempt { pod: pod_name(desired, number), grace: desired.grace() }
 }
 
 #[cfg(test)]

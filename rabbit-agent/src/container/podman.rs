@@ -112,7 +112,8 @@ impl Host for PodmanHost {
                 if container.has_keys && !self.podhelper.is_file() {
                     return Err(HostError::NoPodhelper { path: self.podhelper.clone() });
                 }
-                let (files, keys) = (self.files(container.name.uid), self.keys(container.name.uid));
+                let (files, keys) =
+                    (self.files(container.name.pod.uid), self.keys(container.name.pod.uid));
                 let (podhelper, packages) = (&self.podhelper, &self.packages);
                 let names = files::names(&files)?;
                 let places =

@@ -138,7 +138,7 @@ async fn bring(
     let Some(packages) = packages else { return Progress::InPlace };
     if record.end.is_some() || record.is_late {
         packages.leave(desired.uid.into());
-        // What nothing was started for is told still.
+        // While no attempt has been started, the status keeps the message that says why.
         let why = object.status.as_ref().map(|status| status.message.clone());
         let why = why.filter(|why| record.attempt == 0 && !why.is_empty());
         return why.map_or(Progress::InPlace, Progress::Awaited);
@@ -266,11 +266,8 @@ pub(super) async fn set(
 ) -> Result<NodeContainers, WriteError> {
     let mut after = object.clone();
     after.status = Some(status);
-    let Some(stored) = patch::status(&context.client, object, &after).await? else {
-        return Ok(object.clone());
-    };
-    pass.wrote(stored.clone());
-    Ok(stored)
+    let written = patch::status(&context.client, object, &after).await?;
+    Ok(pass.stored(object, written))
 }
 
 fn refused(object: &NodeContainers, error: ResourceError) -> NodeContainersStatus {

@@ -117,7 +117,7 @@ pub fn again(
     next.into_iter().chain(due(desired, record)).min().and_then(later)
 }
 
-/// A moment later it is surely past.
+/// 1 ms later, so that the deadline has passed.
 pub(super) fn later(at: Timestamp) -> Option<Timestamp> {
     at.checked_add(SignedDuration::from_millis(1)).ok()
 }

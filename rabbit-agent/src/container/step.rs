@@ -31,11 +31,17 @@ pub enum Step {
     RemoveFiles(ObjectUid),
 }
 
+/// The pod of an attempt. Its name on the node follows from the object's uid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PodName {
+    pub uid: ObjectUid,
+    pub attempt: i64,
+}
+
 /// An attempt, and the seconds between the signal to end and the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attempt {
-    pub uid: ObjectUid,
-    pub number: i64,
+    pub pod: PodName,
     pub grace: i64,
 }
 
@@ -77,8 +83,7 @@ pub struct Keys {
 /// The place of a pod in the network of its run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Network {
-    pub uid: ObjectUid,
-    pub number: i64,
+    pub pod: PodName,
     pub port: u16,
     pub place: u32,
     /// The rabbit of each pod.
@@ -88,8 +93,7 @@ pub struct Network {
 /// A pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pod {
-    pub uid: ObjectUid,
-    pub number: i64,
+    pub name: PodName,
     pub hostname: String,
     pub hosts: Option<NodeContainersHosts>,
     pub ports: Vec<u16>,
@@ -101,8 +105,7 @@ pub struct Pod {
 /// A container's place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Name {
-    pub uid: ObjectUid,
-    pub number: i64,
+    pub pod: PodName,
     pub container: String,
 }
 
@@ -121,47 +124,16 @@ pub struct Container {
     pub what: NodeContainer,
 }
 
-impl Attempt {
-    /// Name of its pod.
-    #[must_use]
-    pub fn pod(&self) -> String {
-        pod_name(self.uid, self.number)
-    }
-}
-
-impl Network {
-    /// Name of the pod.
-    #[must_use]
-    pub fn pod(&self) -> String {
-        pod_name(self.uid, self.number)
-    }
-}
-
-impl Pod {
-    /// Its name.
-    #[must_use]
-    pub fn name(&self) -> String {
-        pod_name(self.uid, self.number)
-    }
-}
-
-impl Name {
-    /// Name of the pod.
-    #[must_use]
-    pub fn pod(&self) -> String {
-        pod_name(self.uid, self.number)
+impl fmt::Display for PodName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "warren-{}-{}", self.uid, self.attempt)
     }
 }
 
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.pod(), self.container)
+        write!(f, "{}-{}", self.pod, self.container)
     }
-}
-
-/// Names on the node follow from the object's uid and the attempt.
-fn pod_name(uid: ObjectUid, attempt: i64) -> String {
-    format!("warren-{uid}-{attempt}")
 }
 
 impl fmt::Display for Step {
@@ -170,14 +142,14 @@ impl fmt::Display for Step {
             Self::WriteFiles(files) => write!(f, "write files of containers {}", files.uid),
             Self::WriteKeys(keys) => write!(f, "write keys of containers {}", keys.uid),
             Self::RemoveKeys(uid) => write!(f, "remove keys of containers {uid}"),
-            Self::Connect(network) => write!(f, "connect pod {}", network.pod()),
-            Self::MakePod(pod) => write!(f, "make pod {}", pod.name()),
+            Self::Connect(network) => write!(f, "connect pod {}", network.pod),
+            Self::MakePod(pod) => write!(f, "make pod {}", pod.name),
             Self::Make(container) => {
                 write!(f, "make container {} of {}", container.name, container.what.image)
             }
             Self::Start(name) => write!(f, "start container {name}"),
-            Self::Stop(attempt) => write!(f, "stop pod {}", attempt.pod()),
-            Self::Remove(attempt) => write!(f, "remove pod {}", attempt.pod()),
+            Self::Stop(attempt) => write!(f, "stop pod {}", attempt.pod),
+            Self::Remove(attempt) => write!(f, "remove pod {}", attempt.pod),
             Self::RemoveFiles(uid) => write!(f, "remove files of containers {uid}"),
         }
     }

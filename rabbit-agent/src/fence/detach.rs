@@ -47,7 +47,7 @@ enum DetachError {
     List(String),
     #[error("the API does not tell SystemConfiguration default/default: {0}")]
     Chassis(String),
-    #[error("the drives cannot be looked at: {0}")]
+    #[error("the drives cannot be queried: {0}")]
     Look(String),
     /// Neither chassis nor drives know the node: most likely it has another name here.
     #[error(
@@ -98,7 +98,7 @@ async fn detach_and_prove(tools: &Tools, node: &NodeName) -> Result<Verdict, Det
     }
     Ok(if named || count > 0 {
         Verdict::Detached(format!(
-            "{node} reaches no namespace of a GFS2 on {}: {count} were detached, and every drive was looked at again",
+            "{node} reaches no namespace of a GFS2 on {}: {count} were detached, and every drive was queried again",
             tools.node
         ))
     } else {

@@ -155,7 +155,7 @@ impl Fencer {
 
     /// Sending fails only when the agent stops.
     fn publish(&self) {
-        drop(self.updates.send(Update::of_fences()));
+        drop(self.updates.send(Update::new(|cache| cache.fences_changed())));
     }
 
     async fn check(&mut self) {

@@ -90,7 +90,7 @@ pub(super) fn findings(seen: &Seen<'_>, known: &Known, at: Thresholds) -> Findin
             &Subject::Rabbit,
             Kind::DrivesUnreadable,
             Severity::Critical,
-            &"the drives cannot be looked at: see the log of rabbit-agent",
+            &"the drives cannot be queried: see the log of rabbit-agent",
         ),
         DrivesSeen::Whole { observed, unclaimed: strays, lost: gone } => {
             for drive in &observed.drives {
@@ -139,7 +139,7 @@ fn computes(seen: &Seen<'_>, found: &mut Findings) {
                 &Subject::Compute(*slot),
                 Kind::Unreadable,
                 Severity::Warning,
-                &format!("{text}: its PCIe link cannot be looked at: {why}"),
+                &format!("{text}: its PCIe link cannot be queried: {why}"),
             ),
             up @ Link::Up { .. } => degraded(&subject, &text, up, found),
         }
@@ -161,7 +161,7 @@ fn node(facts: &Facts, at: Thresholds, found: &mut Findings) {
     let mut warn =
         |kind, text: String| note(found, &Subject::Rabbit, kind, Severity::Warning, &text);
     if !facts.unread.is_empty() {
-        warn(Kind::Unreadable, format!("not all could be looked at: {}", facts.unread.join("; ")));
+        warn(Kind::Unreadable, format!("not all could be queried: {}", facts.unread.join("; ")));
     }
     if let Some(Memory { total, available }) = facts.memory
         && available.saturating_mul(100) < total.saturating_mul(at.memory)

@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use daemon::sleep_until;
 use futures::{Stream, stream};
 use parking_lot::Mutex;
 use proto::v1::{Health, health::State};
@@ -150,13 +151,6 @@ impl HealthState {
                 return Some(((), (requests, due, reset)));
             }
         })
-    }
-}
-
-async fn sleep_until(at: Option<Instant>) {
-    match at {
-        Some(at) => tokio::time::sleep_until(at.into()).await,
-        None => std::future::pending().await,
     }
 }
 

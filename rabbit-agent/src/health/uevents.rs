@@ -50,7 +50,7 @@ pub fn listen(health: HealthState) {
 
 fn log_unavailable(error: &io::Error) {
     log::warn!(
-        "device events cannot be heard ({}): drives and links are looked at every --drive-check only",
+        "device events cannot be heard ({}): drives and links are checked every --drive-check only",
         chain(error)
     );
 }

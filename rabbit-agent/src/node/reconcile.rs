@@ -1,7 +1,7 @@
 //! Keeps the status of this rabbit's NnfNode up to date.
 
 use controller::{
-    Retry, describe,
+    Retry, describe, ensure_namespace,
     patch::{self, WriteError},
 };
 use std::{
@@ -12,8 +12,6 @@ use std::{
 
 use agent::error::Failure;
 use api::{NnfNode, NnfNodeSpec, names::NNF_NODE, nnf_node::NnfNodeState};
-use daemon::chain;
-use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, api::PostParams};
 use storage::{
     Desired, Observed,
@@ -203,10 +201,8 @@ async fn record_pod(
     }
     let mut after = object.clone();
     after.spec.pod.clone_from(&context.pod);
-    let stored = patch::object(&context.client, object, &after).await?;
-    let Some(stored) = stored else { return Ok(object.clone()) };
-    pass.wrote(stored.clone());
-    Ok(stored)
+    let written = patch::object(&context.client, object, &after).await?;
+    Ok(pass.stored(object, written))
 }
 
 async fn create(context: &Context) -> Result<NnfNode, WriteError> {
@@ -218,23 +214,7 @@ async fn create(context: &Context) -> Result<NnfNode, WriteError> {
     let mut object = NnfNode::new(NNF_NODE, spec);
     object.metadata.namespace = Some(context.node.to_string());
     let failed = |source| WriteError::Api { object: describe(&object), source: Box::new(source) };
-    ensure_namespace(context).await.map_err(failed)?;
+    ensure_namespace(&context.client, context.node.as_str()).await.map_err(failed)?;
     let nodes = Api::<NnfNode>::namespaced(context.client.clone(), context.node.as_str());
     nodes.create(&PostParams::default(), &object).await.map_err(failed)
-}
-
-async fn ensure_namespace(context: &Context) -> kube::Result<()> {
-    let mut namespace = Namespace::default();
-    namespace.metadata.name = Some(context.node.to_string());
-    match Api::<Namespace>::all(context.client.clone())
-        .create(&PostParams::default(), &namespace)
-        .await
-    {
-        Ok(_) => Ok(()),
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-        Err(error) => {
-            log::debug!(cause = chain(&error); "create namespace {}", context.node);
-            Err(error)
-        }
-    }
 }

@@ -18,7 +18,7 @@ use storage::{
     template::SiteCommandError,
 };
 
-use super::lines::{Lines, Variables, with_given};
+use super::lines::{Lines, Variables, owner, variables};
 
 /// More file systems than the drives of a rabbit have namespaces.
 const MOST_FILE_SYSTEMS: u32 = 4096;
@@ -132,9 +132,7 @@ impl Builder<'_> {
         block: &NnfNodeBlockStorage,
         temporary: &TemporaryRoot,
     ) -> Result<FileSystem, NodeStorageError> {
-        let owner =
-            self.object.label(label::OWNER_UID).ok_or(NodeStorageError::Label(label::OWNER_UID))?;
-        let owner: ObjectUid = owner.parse().map_err(NodeStorageError::Owner)?;
+        let owner = owner(self.object)?;
         let name = name_of(&self.object.metadata.name);
         let rabbit = name_of(&self.object.metadata.namespace);
         let id = FileSystemId::derive(owner, &rabbit, &name, index);
@@ -237,15 +235,9 @@ impl Builder<'_> {
         temporary: &MountPoint,
     ) -> Result<Variables, NodeStorageError> {
         let spec = &self.object.spec;
-        let label = |key| self.object.label(key).unwrap_or_default().to_owned();
         let percent = if spec.shared_allocation { 100 / self.count.max(1) } else { 100 };
         let target = if self.kind == FileSystemKind::Raw { "file" } else { "directory" };
         let known = [
-            ("$JOBID", label(label::JOB_ID)),
-            ("$DIRECTIVE_INDEX", label(label::DIRECTIVE_INDEX)),
-            ("$WORKFLOW_UID", label(label::WORKFLOW_UID)),
-            ("$USERID", spec.user_id.to_string()),
-            ("$GROUPID", spec.group_id.to_string()),
             ("$VG_NAME", volume.group.clone()),
             ("$LV_NAME", volume.logical.clone()),
             ("$LV_INDEX", index.to_string()),
@@ -259,8 +251,7 @@ impl Builder<'_> {
             ("$TEMP_DIR", temporary.to_string()),
             ("$MOUNT_PATH", "$TEMP_DIR".to_owned()),
         ];
-        let known = known.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        let mut variables = with_given(known, spec, index, self.count)?;
+        let mut variables = variables(self.object, known, index, self.count)?;
         variables.extend(self.lines.variable_override.clone());
         Ok(variables)
     }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use api::{NnfNodeStorageSpec, NnfStorageProfile};
+use api::{NnfNodeStorage, NnfStorageProfile, RabbitLabels, names::label};
 use storage::{
-    desired::{Hook, HookId, HookPoint, HookScope},
+    desired::{Hook, HookId, HookPoint, HookScope, ObjectUid},
     template::SiteCommand,
 };
 
@@ -13,13 +13,29 @@ use super::desired::NodeStorageError;
 /// Values of variables in profile lines, by names that include the `$`.
 pub type Variables = BTreeMap<String, String>;
 
-/// Adds the object's variables to the known ones.
-pub fn with_given(
-    mut known: Variables,
-    spec: &NnfNodeStorageSpec,
+/// Uid of the object whose storage it is.
+pub fn owner(object: &NnfNodeStorage) -> Result<ObjectUid, NodeStorageError> {
+    let owner = object.label(label::OWNER_UID).ok_or(NodeStorageError::Label(label::OWNER_UID))?;
+    owner.parse().map_err(NodeStorageError::Owner)
+}
+
+/// The variables that every object has, `known` ones, and those that the object names itself; later values win.
+pub fn variables<const N: usize>(
+    object: &NnfNodeStorage,
+    known: [(&str, String); N],
     index: u32,
     count: u32,
 ) -> Result<Variables, NodeStorageError> {
+    let (spec, label) = (&object.spec, |key| object.label(key).unwrap_or_default().to_owned());
+    let of_job = [
+        ("$JOBID", label(label::JOB_ID)),
+        ("$DIRECTIVE_INDEX", label(label::DIRECTIVE_INDEX)),
+        ("$WORKFLOW_UID", label(label::WORKFLOW_UID)),
+        ("$USERID", spec.user_id.to_string()),
+        ("$GROUPID", spec.group_id.to_string()),
+    ];
+    let all = of_job.into_iter().chain(known);
+    let mut known: Variables = all.map(|(name, value)| (name.to_owned(), value)).collect();
     for (place, variable) in spec.command_variables.iter().enumerate() {
         let name = &variable.name;
         if !name.starts_with('$') || name.len() < 2 {

@@ -8,8 +8,7 @@
 mod tests;
 
 use api::{
-    NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile, RabbitLabels,
-    names::label,
+    NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile,
     nnf_node_storage::{BackFs, LustreTargetType},
     nnf_storage_profile::{LustreClientOptions, LustreTargetOptions},
 };
@@ -23,7 +22,7 @@ use storage::{
 
 use super::{
     desired::{NodeStorageError, TemporaryRoot, allocation, count, namespaces},
-    lines::{Lines, Variables, with_given},
+    lines::{Lines, Variables, owner, variables},
 };
 
 /// Beneath which directories targets and set-up hooks are mounted.
@@ -101,9 +100,7 @@ impl Builder<'_> {
     ) -> Result<LustreTarget, NodeStorageError> {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let meta = &self.object.metadata;
-        let owner =
-            self.object.label(label::OWNER_UID).ok_or(NodeStorageError::Label(label::OWNER_UID))?;
-        let owner: ObjectUid = owner.parse().map_err(NodeStorageError::Owner)?;
+        let owner = owner(self.object)?;
         let number = self.number(index)?;
         let mut variables = self.variables(index, number, owner, mount_roots)?;
         let backs = expand("$BACKFS", &variables);
@@ -171,18 +168,12 @@ impl Builder<'_> {
         mount_roots: MountRoots<'_>,
     ) -> Result<Variables, NodeStorageError> {
         let (spec, kind) = (&self.object.spec.lustre_storage, self.kind.as_str());
-        let label = |key| self.object.label(key).unwrap_or_default().to_owned();
         let root = mount_roots.roots.iter().next().map(|root| root.display().to_string());
         let root = root.unwrap_or_default();
         let name = &spec.file_system_name;
         let backs = spec.back_fs.as_ref().map_or("", BackFs::as_str);
         let parts = &spec.lustre_components;
         let known = [
-            ("$JOBID", label(label::JOB_ID)),
-            ("$DIRECTIVE_INDEX", label(label::DIRECTIVE_INDEX)),
-            ("$WORKFLOW_UID", label(label::WORKFLOW_UID)),
-            ("$USERID", self.object.spec.user_id.to_string()),
-            ("$GROUPID", self.object.spec.group_id.to_string()),
             ("$ZPOOL_NAME", format!("pool-{owner}-{kind}-{number}")),
             ("$ZPOOL_DATA_SET", kind.to_owned()),
             ("$POOL_NAME", "$ZPOOL_NAME".to_owned()),
@@ -201,8 +192,7 @@ impl Builder<'_> {
             ("$NUM_OSTS", parts.osts.len().to_string()),
             ("$NUM_NNFNODES", parts.nnf_nodes.len().to_string()),
         ];
-        let known = known.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        let mut variables = with_given(known, &self.object.spec, index, self.count)?;
+        let mut variables = variables(self.object, known, index, self.count)?;
         variables.extend(self.options.variable_override.clone());
         Ok(variables)
     }

@@ -303,7 +303,7 @@ async fn a_package_is_there_before_its_container_starts_and_goes_with_the_last_t
     let mut other = object;
     other["metadata"]["name"] = json!("default-v-1");
     bench.make::<NodeContainers>(RABBIT, other).await;
-    let told = format!("package data from {} is fetched", server.url());
+    let told = format!("the rabbit-agent is fetching package data from {}", server.url());
     for name in [NAME, "default-v-1"] {
         bench.until(name, "waiting", |object| status(object).message == told).await;
     }
@@ -393,7 +393,7 @@ async fn packages_alone_are_fetched_without_podman_and_told_with_their_paths() {
     });
     let object = packages_alone(&server.url(), DATA);
     bench.make::<NodeContainers>(RABBIT, object).await;
-    let told = format!("package data from {} is fetched", server.url());
+    let told = format!("the rabbit-agent is fetching package data from {}", server.url());
     let waiting = bench.until(NAME, "waiting", |object| status(object).message == told).await;
     assert_eq!(status(&waiting).state, NodeContainersState::Starting);
     assert!(status(&waiting).packages.is_empty());

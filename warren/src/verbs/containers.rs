@@ -102,7 +102,7 @@ pub(super) async fn on_rabbits(
     Ok(all)
 }
 
-/// Packages alone are told while their rabbit does not have them.
+/// Containers that only bring packages are listed until their rabbit has these.
 fn is_told(one: &NodeContainers) -> bool {
     !one.spec.containers.is_empty() || on_rabbit::state(one) != State::Ready
 }

@@ -1,5 +1,6 @@
 //! Every node, as the coordinator knows it.
 
+use bytesize::ByteSize;
 use jiff::Timestamp;
 use proto::v1::cluster_client::ClusterClient;
 use proto::v1::health::State;
@@ -83,21 +84,11 @@ fn message(record: &NodeRecord) -> String {
         [record.certificate.as_str(), &message].into_iter().filter(|one| !one.is_empty()).collect();
     let message = both.join("; ");
     if message.is_empty() && capacity_total > 0 {
-        return format!("{} of {} allocated", bytes(capacity_allocated), bytes(capacity_total));
+        let [allocated, total] =
+            [capacity_allocated, capacity_total].map(|bytes| ByteSize(bytes).display().iec());
+        return format!("{allocated} of {total} allocated");
     }
     message
-}
-
-/// Bytes as people read them, in binary units.
-fn bytes(count: u64) -> String {
-    const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
-    let mut unit = 0;
-    let mut rest = count;
-    while rest >= 10 * 1024 && unit + 1 < UNITS.len() {
-        rest /= 1024;
-        unit += 1;
-    }
-    format!("{rest} {}", UNITS.get(unit).copied().unwrap_or_default())
 }
 
 /// Seconds as kubectl shows ages.
@@ -151,7 +142,7 @@ mod tests {
         let health =
             Health { capacity_total: 36 << 40, capacity_allocated: 512 << 30, ..Health::default() };
         let record = NodeRecord { health: Some(health), ..NodeRecord::default() };
-        assert_eq!(message(&record), "512 GiB of 36 TiB allocated");
+        assert_eq!(message(&record), "512.0 GiB of 36.0 TiB allocated");
     }
 
     #[test]

@@ -99,14 +99,14 @@ impl Life {
         }
         stays(workflow, &known)?;
         let data: Vec<_> = nodes.iter().map(|name| json!({"name": name})).collect();
-        // In the version that was looked at.
+        // Changes only the version that was read.
         let version = known.resource_version();
         let patch = json!({"metadata": {"resourceVersion": version}, "data": data});
         let answer = computes.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await;
         answer.map(drop).map_err(failed)
     }
 
-    /// Tears it down and deletes it, and tells whether it was there; an API that is away is tried again.
+    /// Tears it down and deletes it, and tells whether it was there; it repeats the request while the API is away.
     ///
     /// # Errors
     /// When it is still there in time, with what holds it and how to get rid of it.

@@ -54,7 +54,7 @@ pub(crate) fn plan(objects: &Objects, force: bool) -> Vec<Step> {
         |member: &Member| ORDER.iter().position(|kind| *kind == member.kind).unwrap_or(ORDER.len());
     let mut members: Vec<&Member> = objects.others.iter().collect();
     members.sort_by_key(|member| rank(member));
-    // What is used goes only after all that uses it: a rabbit that is told to delete takes access away from what is mounted.
+    // What is used goes only after all that uses it: a rabbit that deletes storage takes it away from nodes that have it mounted.
     let first = members.first().map(|member| rank(member));
     for member in members {
         let is_next = objects.workflow.is_none() && Some(rank(member)) == first;

@@ -27,7 +27,7 @@ pub(crate) struct Timeline {
     pub rows: Vec<Row>,
 }
 
-/// What is told of one state, or of a directive or node in it.
+/// A line of the timeline: one state, or a directive or node in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Row {

@@ -7,7 +7,7 @@ use serde_json::json;
 use tonic::Status;
 use workload::Unreached;
 
-use super::{ABORTED, Ended, Job, moment, refused};
+use super::{ABORTED, Ended, Job, instant_of, refused};
 use crate::workloads::answer::Ending;
 use crate::workloads::deadlines::{ANNOTATION, Deadlines};
 use crate::workloads::request::Limit;
@@ -86,7 +86,7 @@ impl Job {
             return Ok((workflow, Ending::Requested));
         }
         tokio::select! {
-            gone = self.flow.await_deletion(moment(record.due), |_| {}) => match gone {
+            gone = self.flow.await_deletion(instant_of(record.due), |_| {}) => match gone {
                 Ok(()) => Ok((workflow, Ending::Done)),
                 Err(Unreached::WatchEnded) => Err(Status::unavailable("the watch ended; call again")),
                 Err(_) => Ok((workflow, Ending::Late(record))),

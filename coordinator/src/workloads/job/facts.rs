@@ -22,7 +22,7 @@ impl Job {
     /// The answer, with all that is known of the job's nodes.
     ///
     /// # Errors
-    /// When the API does not answer: nothing can be said of nodes that were not looked at.
+    /// When the API does not answer: the coordinator knows nothing of nodes that it could not read.
     pub(in crate::workloads) async fn answer(
         &self,
         workflow: &Workflow,

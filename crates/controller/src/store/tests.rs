@@ -92,3 +92,10 @@ fn a_write_that_is_answered_after_the_object_went_does_not_bring_it_back() {
     assert!(store.wrote(object("a", 7, 1)).is_empty());
     assert_eq!(store.iter().count(), 0);
 }
+
+#[test]
+fn resource_versions_compare_as_numbers() {
+    assert!(precedes("9", "10"));
+    assert!(!precedes("10", "10"));
+    assert!(!precedes("x", "10"));
+}

@@ -1,6 +1,20 @@
 use super::*;
 use proptest::prelude::*;
 
+/// The id as Flux writes it.
+fn f58(mut id: u64) -> String {
+    let mut digits = Vec::new();
+    loop {
+        let digit = usize::try_from(id % 58).unwrap_or_default();
+        digits.extend(DIGITS.get(digit).copied().map(char::from));
+        id /= 58;
+        if id == 0 {
+            break;
+        }
+    }
+    std::iter::once('f').chain(digits.into_iter().rev()).collect()
+}
+
 #[test]
 fn ids_are_spelled_as_flux_spells_them() {
     let golden: serde_json::Value =

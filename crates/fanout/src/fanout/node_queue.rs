@@ -2,11 +2,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use api::NoProfile;
+use controller::precedes;
 use serde_json::Value;
 use tokio::sync::Notify;
 
 use super::NodeKind;
-use crate::object::{Version, precedes};
+use crate::object::Version;
 
 /// What was last sent to a node about one object, and what the node reported.
 #[derive(Clone, Debug)]

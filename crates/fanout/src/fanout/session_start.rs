@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use controller::precedes;
+
 use super::{Entry, Fanout};
-use crate::object::{MountObject, precedes};
+use crate::object::MountObject;
 
 /// The ClientMounts of one node in a list from the API.
 #[derive(Debug)]

@@ -97,7 +97,7 @@ fn with_type(resource: &Resource, mut value: Value) -> Result<Value, Status> {
     Ok(value)
 }
 
-/// The kind of a custom resource is looked at when it is validated.
+/// Validation checks the kind of a custom resource later.
 fn check_type(definition: &Definition, version: &Version, object: &Object) -> Result<(), Status> {
     let expected = version.api_version();
     if object.api_version != expected {

@@ -263,12 +263,6 @@ impl Watch {
 
     /// Sleeps until something may have changed; false when the watch is over.
     async fn wait(&mut self) -> bool {
-        let deadline = async {
-            match self.deadline {
-                Some(deadline) => tokio::time::sleep_until(deadline).await,
-                None => std::future::pending().await,
-            }
-        };
         let stop = async {
             match &mut self.stop {
                 Some(stop) => drop(stop.wait_for(|stop| *stop).await.map(drop)),
@@ -277,7 +271,7 @@ impl Watch {
         };
         tokio::select! {
             changed = self.signal.changed() => changed.is_ok(),
-            () = deadline => false,
+            () = daemon::sleep_until(self.deadline) => false,
             () = stop => false,
         }
     }

@@ -30,16 +30,18 @@ pub struct AnyJob {
     workflow: Option<String>,
 }
 
-const LONGEST: Duration = Duration::from_secs(7 * 86_400);
-
-/// A number of seconds, or a time with units.
+/// How long a verb may wait.
 pub(super) fn duration(text: &str) -> Result<Duration, &'static str> {
-    const USE: &str = "use seconds, or a time like 90s or 5m, up to 7 days";
-    let time = match text.parse() {
-        Ok(seconds) => Duration::from_secs(seconds),
-        Err(_) => humantime::parse_duration(text).map_err(|_| USE)?,
-    };
-    if time > LONGEST { Err(USE) } else { Ok(time) }
+    const LONGEST: Duration = Duration::from_secs(7 * 86_400);
+    seconds_or_units(text, LONGEST).ok_or("use seconds, or a time like 90s or 5m, up to 7 days")
+}
+
+/// A number of seconds or a time with units, up to `longest`.
+#[must_use]
+pub fn seconds_or_units(text: &str, longest: Duration) -> Option<Duration> {
+    let seconds = text.parse().map(Duration::from_secs).ok();
+    let time = seconds.or_else(|| humantime::parse_duration(text).ok())?;
+    (time <= longest).then_some(time)
 }
 
 fn named(job: Option<String>, workflow: Option<String>) -> Option<JobName> {

@@ -9,7 +9,7 @@ use std::{
 };
 
 use self::requests::{Lock, understand, waiters};
-use super::{busy::pause_for, cmd::Cmd};
+use super::{busy::pause_for, cmd::Cmd, found::found};
 use crate::host::{CommandError, StepError};
 
 /// How many requests a message names; the others are counted.
@@ -60,13 +60,12 @@ pub(super) fn drop_group(group: &str, deadline: Duration) -> Result<(), StepErro
 }
 
 fn spaces(sysfs: &Path) -> io::Result<Vec<String>> {
-    let listed = match fs::read_dir(sysfs) {
-        Ok(listed) => listed,
-        // The module is not loaded.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    };
-    let names = listed.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+    // Without it the module is not loaded.
+    let listed = found(fs::read_dir(sysfs))?;
+    let names = listed
+        .into_iter()
+        .flatten()
+        .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
     let mut names: Vec<String> = names.collect::<io::Result<_>>()?;
     names.sort();
     Ok(names)

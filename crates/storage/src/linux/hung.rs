@@ -60,7 +60,7 @@ pub(super) fn members(group: Pid) -> Vec<Life> {
 pub(super) fn process(pid: Pid) -> String {
     let mut texts = vec![match Process::new(pid.as_raw()) {
         Ok(process) => standing(&process),
-        Err(error) => format!("process {pid} cannot be looked at: {error}"),
+        Err(error) => format!("process {pid} cannot be inspected: {error}"),
     }];
     texts.extend(locks());
     texts.join("; ")
@@ -121,7 +121,7 @@ fn frames(text: &str) -> String {
 /// Locks that this node asked for and was not granted.
 pub(super) fn locks() -> Vec<String> {
     let looked = CALLS.run("locks", dlm::ungranted);
-    looked.unwrap_or_else(|error| vec![format!("DLM's locks cannot be looked at: {error}")])
+    looked.unwrap_or_else(|error| vec![format!("DLM's locks cannot be read: {error}")])
 }
 
 #[cfg(test)]
@@ -164,6 +164,6 @@ mod tests {
     fn a_process_that_is_gone_is_said_to_be() {
         // The kernel's greatest (PID_MAX_LIMIT) is 2^22.
         let texts = process(Pid::from_raw(1 << 23));
-        assert!(texts.starts_with("process 8388608 cannot be looked at"), "{texts}");
+        assert!(texts.starts_with("process 8388608 cannot be inspected"), "{texts}");
     }
 }

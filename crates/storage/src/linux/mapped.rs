@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::drives::is_gone;
+use super::{drives::is_gone, sysfs::number};
 use crate::{
     desired::{Volume, mapper_name},
     observed::{
@@ -193,12 +193,6 @@ fn unless_gone<T>(read: io::Result<T>) -> io::Result<Option<T>> {
         Err(error) if is_gone(&error) => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-fn number(block: &Path) -> io::Result<DeviceNumber> {
-    let text = fs::read_to_string(block.join("dev"))?;
-    DeviceNumber::parse(text.trim())
-        .ok_or_else(|| io::Error::other(format!("{}/dev holds {text:?}", block.display())))
 }
 
 /// lvmlockd names a group's lock space `lvm_<group>` (lvm2, daemons/lvmlockd/lvmlockd-core.c); the kernel shows each that

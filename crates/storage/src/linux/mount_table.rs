@@ -14,7 +14,7 @@ use nix::sys::stat::{lstat, major, minor};
 use procfs::process::MountInfo;
 use rustix::fs::Statx;
 
-use super::{drives::Drives, mapped, signature};
+use super::{drives::Drives, found::found, mapped, signature, sysfs};
 use crate::{
     desired::{AllowedRoots, FileSystemKind, MountPoint, NamespaceId},
     observed::{DeviceNumber, MountedThing, Superblock},
@@ -60,9 +60,7 @@ impl Entry {
             .root
             .strip_prefix('/')
             .filter(|name| self.kind == "devtmpfs" && !name.contains('/'))?;
-        DeviceNumber::parse(
-            fs::read_to_string(Path::new("/sys/class/block").join(name).join("dev")).ok()?.trim(),
-        )
+        sysfs::number(&Path::new("/sys/class/block").join(name)).ok()
     }
 }
 
@@ -233,11 +231,7 @@ pub(super) fn points_beneath(path: &Path) -> io::Result<Vec<PathBuf>> {
 /// The path by which the kernel knows a root, symbolic links resolved: the root is the admin's choice. `None` when it
 /// does not exist.
 pub(super) fn real(root: &Path) -> io::Result<Option<PathBuf>> {
-    match root.canonicalize() {
-        Ok(path) => Ok(Some(path)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
+    found(root.canonicalize())
 }
 
 /// Device nodes are on devtmpfs or tmpfs; only there the file is read, which cannot hang.

@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::durable;
+use super::{durable, found::found};
 use crate::desired::{HookId, HookScope};
 
 /// The directory of records.
@@ -46,10 +46,10 @@ impl Records {
     /// Removes all records at once, by one rename: a crash in between would otherwise run some hooks twice.
     pub(super) fn forget(&self, scope: &HookScope) -> io::Result<()> {
         let going = self.0.join(format!(".{}", scope.as_str()));
-        gone_is_fine(fs::remove_dir_all(&going))?;
-        gone_is_fine(fs::rename(self.scope(scope), &going))?;
+        found(fs::remove_dir_all(&going))?;
+        found(fs::rename(self.scope(scope), &going))?;
         durable::sync(&self.0)?;
-        gone_is_fine(fs::remove_dir_all(&going))
+        found(fs::remove_dir_all(&going)).map(drop)
     }
 
     fn scope(&self, scope: &HookScope) -> PathBuf {
@@ -58,12 +58,5 @@ impl Records {
 
     fn record(&self, id: &HookId) -> PathBuf {
         self.scope(&id.scope).join(format!("{}.{}", id.phase.as_str(), id.index))
-    }
-}
-
-fn gone_is_fine(result: io::Result<()>) -> io::Result<()> {
-    match result {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
     }
 }

@@ -77,7 +77,7 @@ fn servers_without_a_rabbit_wait_for_the_workload_manager() {
     let lines = lines(setup(driver("Running", "")), vec![servers]);
     assert_eq!(
         lines[0],
-        "servers/w-0 (directive 0) for 1m 30s: no rabbit is named for its allocations; the workload manager fills spec.allocationSets"
+        "servers/w-0 (directive 0) for 1m 30s: no rabbit is named for its allocations; waits for the workload manager to fill spec.allocationSets"
     );
     assert!(lines[1].starts_with("workflow/w (directive 0) for 1m 30s: Setup of driver nnf is Running; what it waits for is above"), "{}", lines[1]);
 }

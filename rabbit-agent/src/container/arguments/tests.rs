@@ -4,8 +4,12 @@ use serde_json::{from_value, json};
 use super::*;
 use crate::container::desired::tests::UID as OBJECT;
 
+fn pod(attempt: i64) -> PodName {
+    PodName { uid: OBJECT.parse().unwrap(), attempt }
+}
+
 fn name() -> Name {
-    Name { uid: OBJECT.parse().unwrap(), number: 2, container: "app".to_owned() }
+    Name { pod: pod(2), container: "app".to_owned() }
 }
 
 fn package(unpack: bool) -> Package {
@@ -17,8 +21,7 @@ fn package(unpack: bool) -> Package {
 #[test]
 fn a_pod_has_the_hosts_name_and_ports_and_knows_the_other_rabbits() {
     let pod = Pod {
-        uid: OBJECT.parse().unwrap(),
-        number: 2,
+        name: pod(2),
         hostname: "rabbit-1".to_owned(),
         hosts: from_value(json!({
             "rabbits": ["rabbit-1", "rabbit-2"], "domains": ["w", "w.default"],
@@ -126,7 +129,7 @@ fn a_container_is_nobody_in_particular_on_its_rabbit() {
 
 #[test]
 fn what_is_ended_gets_its_time() {
-    let attempt = Attempt { uid: OBJECT.parse().unwrap(), number: 1, grace: 7 };
+    let attempt = Attempt { pod: pod(1), grace: 7 };
     let pod = format!("warren-{OBJECT}-1");
     assert_eq!(stop(&attempt).join(" "), format!("pod stop --time 7 {pod}"));
     assert_eq!(remove(&attempt).join(" "), format!("pod rm --force --time 7 {pod}"));
@@ -136,8 +139,7 @@ fn what_is_ended_gets_its_time() {
 #[test]
 fn mpi_has_its_keys_hosts_and_program_and_workers_no_other_network() {
     let pod = Pod {
-        uid: OBJECT.parse().unwrap(),
-        number: 1,
+        name: pod(1),
         hostname: "w-worker-0".to_owned(),
         hosts: None,
         ports: Vec::new(),

@@ -30,7 +30,7 @@ impl PodmanHost {
     /// Puts a pod into the network of its run. One that was cut off in between is made anew.
     pub(super) fn connect(&self, network: &Network) -> Result<(), HostError> {
         let peers = addresses(network)?;
-        let pod = network.pod();
+        let pod = network.pod.to_string();
         let ask = |what: &str, words: [&str; 5]| -> Result<String, HostError> {
             let printed = self.podman.run(what, &words.map(str::to_owned), self.deadline)?;
             Ok(String::from_utf8_lossy(&printed).trim().to_owned())
@@ -136,12 +136,14 @@ fn begun(process: i32) -> Vec<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::container::step::PodName;
 
     #[test]
     fn each_pod_reaches_all_others_by_their_rabbits_and_is_up_last() {
         let rabbits = ["r", "r", "s"].map(str::to_owned).to_vec();
         let uid = "3f6c2d1e-8a47-4b0e-9d5b-6f1f0a7c9e21".parse().unwrap();
-        let network = Network { uid, number: 1, port: 5001, place: 1, rabbits };
+        let pod = PodName { uid, attempt: 1 };
+        let network = Network { pod, port: 5001, place: 1, rabbits };
         let peers = [Ipv4Addr::LOCALHOST, Ipv4Addr::LOCALHOST, Ipv4Addr::new(10, 0, 0, 2)];
         let lines = lines(&network, &peers, 7, &["mpi-out"]);
         let (outside, inside): (Vec<_>, Vec<_>) = lines.iter().partition(|(of, _)| of.is_none());

@@ -514,7 +514,7 @@ fn drives_that_could_not_be_looked_at_are_critical_and_keep_what_was_known() {
     assert_eq!(reported.len(), 2, "{reported:?}");
     assert_eq!(overall(&rabbit.judged), NnfResourceHealth::Critical);
     let message = health(&rabbit.judged, 0, 0).message;
-    assert!(message.starts_with("the drives cannot be looked at"), "the worst first: {message}");
+    assert!(message.starts_with("the drives cannot be queried"), "the worst first: {message}");
     rabbit.check();
     rabbit.after(5);
     assert_eq!(overall(&rabbit.judged), NnfResourceHealth::Warning);

@@ -108,7 +108,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     })?;
     let log = rabbit.file("agent.log");
     ensure!(
-        !log.contains("not as this agent wrote it"),
+        !log.contains("another writer changed its status"),
         "the agent took itself for another:\n{log}"
     );
     Ok(())

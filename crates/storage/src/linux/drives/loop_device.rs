@@ -16,7 +16,11 @@ use linux_raw_sys::loop_device::{
 use nix::errno::Errno;
 use parking_lot::Mutex;
 
-use crate::{host::StepError, linux::exclusive, observed::DeviceNumber};
+use crate::{
+    host::StepError,
+    linux::{exclusive, sysfs::number},
+    observed::DeviceNumber,
+};
 
 /// Attempts to take a free number: other programs take free numbers too.
 const TRIES: usize = 64;
@@ -96,11 +100,6 @@ fn backing_file(attributes: &Path) -> io::Result<Option<PathBuf>> {
         Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-fn number(block: &Path) -> io::Result<DeviceNumber> {
-    let text = fs::read_to_string(block.join("dev"))?;
-    DeviceNumber::parse(text.trim()).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// Sets up a loop device over `file`, with direct I/O where the file's file system has it.

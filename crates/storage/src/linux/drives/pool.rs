@@ -25,7 +25,7 @@ use crate::{
     Observed, Step,
     desired::{AllocationId, NamespaceId, NodeName},
     host::{ObserveError, StepError},
-    linux::durable,
+    linux::{durable, found::found},
     observed::{BlockDevice, DeviceNumber},
 };
 
@@ -81,11 +81,8 @@ impl FilePool {
 
     /// `None` until the rabbit has created it: the nodes of a machine start in any order.
     fn load(&self) -> io::Result<Option<PoolFile>> {
-        match fs::read(self.root.join("pool.json")) {
-            Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        let bytes = found(fs::read(self.root.join("pool.json")))?;
+        Ok(bytes.map(|bytes| serde_json::from_slice(&bytes)).transpose()?)
     }
 
     /// Serialises the agents of this machine; the kernel releases the lock when the process ends.

@@ -49,8 +49,8 @@ impl fmt::Display for Missing {
             }
             Absence::Deleted => f.write_str("is not on its drive"),
             Absence::Partial => f.write_str("was begun to be deleted"),
-            Absence::Size(size) => write!(f, "has {size} bytes, which is another size than was told"),
-            Absence::Contested => f.write_str("is told to be another allocation's too"),
+            Absence::Size(size) => write!(f, "has {size} bytes, which is another size than the status says"),
+            Absence::Contested => f.write_str("is listed in another allocation's status too"),
             Absence::Unrecorded => {
                 f.write_str("has no record, and is adopted only together with all others")
             }

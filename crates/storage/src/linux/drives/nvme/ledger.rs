@@ -25,7 +25,7 @@ use uuid::Uuid;
 use self::record::{File, Intent, Owner};
 use crate::{
     desired::{AllocationId, NodeName, Nqn},
-    linux::durable,
+    linux::{durable, found::found},
     observed::NamespaceOwner,
 };
 
@@ -58,12 +58,9 @@ pub(super) struct Ledger {
 impl Ledger {
     pub(super) fn open(directory: &Path, nqn: &Nqn) -> io::Result<Self> {
         let path = Self::path(directory, nqn);
-        let file = match fs::read(&path) {
-            Ok(bytes) => whose(nqn, serde_json::from_slice(&bytes)?)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                File { nqn: nqn.to_string(), ..File::default() }
-            }
-            Err(error) => return Err(error),
+        let file = match found(fs::read(&path))? {
+            Some(bytes) => whose(nqn, serde_json::from_slice(&bytes)?)?,
+            None => File { nqn: nqn.to_string(), ..File::default() },
         };
         Ok(Self { path, file: Mutex::new(file), turn: Mutex::default(), settled: Mutex::default() })
     }

@@ -11,6 +11,7 @@ use std::{
 use super::ledger::SlotAndSerial;
 use crate::{
     desired::{NamespaceId, Nqn},
+    linux::found::found,
     observed::{BlockDevice, DeviceNumber},
 };
 
@@ -250,16 +251,9 @@ pub(in crate::linux) fn is_gone(error: &io::Error) -> bool {
 
 /// A kernel that never saw an NVMe controller has no such directory.
 fn entries(directory: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut paths = Vec::new();
-    match fs::read_dir(directory) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(paths),
-        Err(error) => return Err(error),
-        Ok(listing) => {
-            for entry in listing {
-                paths.push(entry?.path());
-            }
-        }
-    }
+    let Some(listing) = found(fs::read_dir(directory))? else { return Ok(Vec::new()) };
+    let paths = listing.map(|entry| Ok(entry?.path()));
+    let mut paths = paths.collect::<io::Result<Vec<_>>>()?;
     paths.sort();
     Ok(paths)
 }

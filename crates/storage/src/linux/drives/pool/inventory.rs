@@ -11,7 +11,7 @@ use super::{
 use crate::{
     Observed,
     desired::{NamespaceId, NodeName, Nqn},
-    linux::drives::loop_device,
+    linux::{drives::loop_device, found::found},
     observed::{Attached, Drive, Namespace, NamespaceOwner, Pool},
 };
 
@@ -24,15 +24,12 @@ impl FilePool {
         for slot in 0..file.drives {
             let mut allocated = 0;
             let directory = self.drive(slot);
-            let found = match entries(&directory) {
+            let Some(entries) = found(entries(&directory))? else {
                 // The pool had it before: somebody moved it away.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    inventory.drives.push(moved(&file, slot, &directory));
-                    continue;
-                }
-                other => other?,
+                inventory.drives.push(moved(&file, slot, &directory));
+                continue;
             };
-            for (name, path) in found {
+            for (name, path) in entries {
                 let (mut namespace, unwritten) = namespace(file.nqn(slot), name, &path)?;
                 // It was deleted meanwhile: what was read of it is incomplete.
                 if !path.exists() {
@@ -92,13 +89,10 @@ fn moved(file: &PoolFile, slot: u16, directory: &Path) -> Drive {
 }
 
 pub(super) fn access(namespace: &Path) -> io::Result<BTreeSet<NodeName>> {
-    let listing = match fs::read_dir(namespace.join("access")) {
-        // A namespace without the directory, after a crash, is attached to no host.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
-        other => other?,
-    };
+    // A namespace without the directory, after a crash, is attached to no host.
+    let listing = found(fs::read_dir(namespace.join("access")))?;
     let mut nodes = BTreeSet::new();
-    for entry in listing {
+    for entry in listing.into_iter().flatten() {
         nodes.extend(entry?.file_name().to_str().and_then(|name| name.parse().ok()));
     }
     Ok(nodes)
