@@ -189,29 +189,14 @@ pub fn is_unmounted(site: &Site, mount: &ClientMount) -> bool {
     says_unmounted(mount) || site.is_down(&mount.spec.node)
 }
 
-/// Whether a node says that it has nothing of it mounted.
+/// Whether it is to be unmounted, and its node says that it has nothing of it mounted.
 pub fn says_unmounted(mount: &ClientMount) -> bool {
-    let says_so = || {
-        let status = mount.status.as_ref()?;
-        let all = status.mounts.len() == mount.spec.mounts.len();
-        let each = |one: &api::client_mount::ClientMountInfoStatus| {
-            one.ready && one.state == MountState::Unmounted
-        };
-        Some(all && status.mounts.iter().all(each))
-    };
-    let is_asked = mount.spec.desired_state == MountState::Unmounted;
-    is_asked && says_so().unwrap_or(false)
+    mount.spec.desired_state == MountState::Unmounted && mount.has_reached_desired_state()
 }
 
-/// Whether everything of it is mounted.
+/// Whether it is to be mounted, and its node says that everything of it is.
 pub fn is_mounted(mount: &ClientMount) -> bool {
-    let Some(status) = &mount.status else { return false };
-    let each = |one: &api::client_mount::ClientMountInfoStatus| {
-        one.ready && one.state == MountState::Mounted
-    };
-    mount.spec.desired_state == MountState::Mounted
-        && status.mounts.len() == mount.spec.mounts.len()
-        && status.mounts.iter().all(each)
+    mount.spec.desired_state == MountState::Mounted && mount.has_reached_desired_state()
 }
 
 /// Asks for a state; a mount that is deleted is unmounted by that already.
