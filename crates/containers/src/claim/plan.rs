@@ -71,14 +71,6 @@ pub enum Step {
     CleanUp,
 }
 
-impl Step {
-    /// Whether it ends or removes something: only by what the API answered to a read of this moment, never by a watch.
-    #[must_use]
-    pub fn is_destructive(&self) -> bool {
-        matches!(self, Self::Stop | Self::CleanUp)
-    }
-}
-
 /// Plans the next step.
 #[must_use]
 pub fn plan(run: &ContainerRun, view: &View<'_>) -> Step {

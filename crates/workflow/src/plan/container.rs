@@ -23,13 +23,14 @@ use containers::{NameFault, Run, environment, names, objects, on_rabbit, outcome
 use directive::{Command, Container};
 use k8s_openapi::jiff::Timestamp;
 
+pub use self::{
+    claimed::by_holder,
+    ports::is_cooling,
+    storages::{holds, rabbits, without_held},
+};
 use self::{
     part::{Part, all},
     run::Parts,
-};
-pub use self::{
-    ports::is_cooling,
-    storages::{holds, rabbits, without_held},
 };
 use crate::{
     change::Change,

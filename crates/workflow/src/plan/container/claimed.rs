@@ -26,7 +26,7 @@ use crate::{
 const CLAIMS: i32 = 10;
 
 /// What of this the coordinator may do now, or the write by which it claims the run or tells how far it is.
-pub(super) fn by_holder(
+pub fn by_holder(
     view: &View<'_>,
     index: usize,
     state: &WorkflowState,
