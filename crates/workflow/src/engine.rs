@@ -1,7 +1,6 @@
 //! The engine: takes in what the watches bring, plans, and has the changes made. No state of it matters: everything it goes by
 //! is in the objects.
 
-mod answers;
 mod watches;
 
 use std::{
@@ -19,12 +18,12 @@ use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use tokio::task::{JoinError, JoinSet};
 
-use self::watches::{Update, watch_all, watch_containers, watch_runs};
+use self::watches::{Update, watch_all};
 use crate::{
     admit::Rules,
     change::Change,
     claims::{self, SharedLease},
-    execute::{Made, execute},
+    execute::{Made, Stored, execute},
     plan::{Plan, plan_key},
     progress::Outcome,
     site::Settings,
@@ -38,18 +37,13 @@ const AT_ONCE: usize = 4096;
 
 /// Drives all workflows until dropped.
 pub async fn run(client: Client, settings: Settings, rules: Rules) {
-    let mut events = watch_all(&client);
+    let mut events = watch_all(&client, &settings);
     let lease = SharedLease::default();
     if let Some(me) = settings.claims_as.clone() {
         let namespace = settings.containers.as_ref().and_then(|one| one.namespace.clone());
         let kept = claims::keep(client.clone(), namespace, me, lease.clone());
         let kept = kept.map(|seen| Update(Box::new(move |world| world.saw_leases(&seen))));
-        events = stream::select_all([events, watch_runs(&client), kept.boxed()]).boxed();
-    }
-    if let Some(containers) = &settings.containers {
-        let namespace = containers.namespace.as_deref();
-        let watched = watch_containers(&client, namespace, containers.packages);
-        events = stream::select(events, watched).boxed();
+        events = stream::select(events, kept).boxed();
     }
     Engine { lease, ..Engine::new(client, settings, rules) }.run(events).await;
 }
@@ -215,8 +209,8 @@ impl Engine {
             // A defect of the executor: the coordinator ends with it, and starts anew.
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         };
-        for stored in made.stored {
-            let wakes = answers::stored(&mut self.world, stored, lists);
+        for Stored { object, is_new } in made.stored {
+            let wakes = self.world.stored(object, is_new.then_some(lists));
             self.wake(wakes);
         }
         blocks.iter().for_each(|at| self.world.site.ledger.end(at));

@@ -3,28 +3,16 @@
 
 use std::collections::BTreeMap;
 
-use api::{
-    ClientMount, Computes, ContainerRun, DWDirectiveRule, DirectiveBreakdown, NnfContainerProfile,
-    NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
-    NodeContainers, PersistentStorageInstance, Servers, Storage, SystemConfiguration, SystemStatus,
-    Workflow, names::finalizer,
-};
+use api::names::finalizer;
 use controller::{Event, Item, Unreadable};
-use k8s_openapi::{
-    api::{
-        batch::v1::Job,
-        core::v1::{ConfigMap, Pod, Service},
-        networking::v1::NetworkPolicy,
-    },
-    jiff::Timestamp,
-};
+use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use workflow::{
     Containers, IndexNames, Settings,
     change::Change,
     plan::plan_key,
     shipped,
-    world::{Kept, Key, World},
+    world::{ForEachKind, Kept, Key, Scope, World},
 };
 
 use crate::{claims::Claimed, live::Live, stored::Stored};
@@ -399,44 +387,16 @@ impl Site {
             ..Settings::default()
         };
         let mut world = World::new(settings);
-        self.list::<ContainerRun>(&mut world);
+        let settings = world.site.settings.clone();
+        settings.kinds(&mut Lists { site: self, world: &mut world });
         self.claims.tell(&mut world);
-        self.list::<Workflow>(&mut world);
-        self.list::<Computes>(&mut world);
-        self.list::<DirectiveBreakdown>(&mut world);
-        self.list::<Servers>(&mut world);
-        self.list::<ClientMount>(&mut world);
-        self.list::<NnfLustreMgt>(&mut world);
-        self.list::<NnfNodeBlockStorage>(&mut world);
-        self.list::<NnfNodeStorage>(&mut world);
-        self.list::<NnfStorageProfile>(&mut world);
-        self.list::<NnfNode>(&mut world);
-        self.list::<Storage>(&mut world);
-        self.list::<SystemConfiguration>(&mut world);
-        self.list::<SystemStatus>(&mut world);
-        self.list::<PersistentStorageInstance>(&mut world);
-        self.list::<DWDirectiveRule>(&mut world);
-        self.list::<NnfContainerProfile>(&mut world);
         if self.containers.is_some() {
-            self.list::<NnfPortManager>(&mut world);
-            self.list::<NodeContainers>(&mut world);
-            self.list::<Job>(&mut world);
-            self.list::<Pod>(&mut world);
-            self.list::<Service>(&mut world);
-            self.list::<NetworkPolicy>(&mut world);
-            self.list::<ConfigMap>(&mut world);
             for secret in self.known_keys.values() {
                 world.keys_made(&serde_json::from_value(secret.clone()).unwrap());
             }
         }
         assert!(world.is_complete());
         world
-    }
-
-    fn list<K: Kept>(&self, world: &mut World) {
-        let of = self.objects.iter().filter(|((kind, ..), _)| *kind == *K::kind(&()));
-        let read = of.map(|(at, object)| read::<K>(at, object, !self.unreadable.contains(at)));
-        world.take(Event::Listed(read.collect()));
     }
 
     /// A second later with each change.
@@ -564,6 +524,21 @@ impl Site {
     pub(crate) fn names(&self, kind: &str) -> Vec<String> {
         let of = self.objects.keys().filter(|(of, ..)| of == kind);
         of.map(|(_, namespace, name)| format!("{namespace}/{name}")).collect()
+    }
+}
+
+/// Lists each kind that an engine acts on.
+struct Lists<'a> {
+    site: &'a Site,
+    world: &'a mut World,
+}
+
+impl ForEachKind for Lists<'_> {
+    fn kind<K: Kept>(&mut self, _: Scope) {
+        let of = self.site.objects.iter().filter(|((kind, ..), _)| *kind == *K::kind(&()));
+        let is_readable = |at: &At| !self.site.unreadable.contains(at);
+        let read = of.map(|(at, object)| read::<K>(at, object, is_readable(at)));
+        self.world.take(Event::Listed(read.collect()));
     }
 }
 
