@@ -120,8 +120,10 @@ pub trait Kept: Object {
     /// Where it is kept.
     fn store(world: &mut World) -> &mut Store<Self>;
 
-    /// Takes in what changed, and says what to plan again.
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake>;
+    /// Takes in what changed, and says what to plan again: the workflow of the object, unless the kind says otherwise.
+    fn changed(_: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        wake_workflow(change.object().and_then(|object| workflow_of(&**object)))
+    }
 }
 
 impl World {
@@ -235,6 +237,14 @@ fn place<K: Object>(object: &K) -> ObjectKey {
 fn workflow_of<K: Object>(object: &K) -> Option<ObjectKey> {
     let workflow = object.workflow()?;
     Some((workflow.namespace.to_owned(), workflow.name.to_owned()))
+}
+
+/// Stores the new version of an object, or removes the one that is gone.
+fn keep<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, new: Option<V>) {
+    match new {
+        Some(new) => map.insert(key, new),
+        None => map.remove(&key),
+    };
 }
 
 fn wake_workflow(at: Option<ObjectKey>) -> Vec<Wake> {
