@@ -28,7 +28,7 @@ pub struct Target {
 pub enum Change {
     /// Create it.
     Create(Target, Box<DynamicObject>),
-    /// Create it, a Secret, with keys that nobody had before. One that is there is as good: its name is that of one attempt.
+    /// Create a Secret with fresh keys. An existing one counts as success: its name is that of one attempt.
     Keys(Target, Box<DynamicObject>),
     /// Patch what is not its status. The API refuses the patch once the object has moved on.
     Patch(Target, Patch),
@@ -36,7 +36,7 @@ pub enum Change {
     Status(Target, Patch),
     /// Delete it, if it is still the object with this uid.
     Delete(Target, String),
-    /// Make this change, if the API still has the claim by which it was planned.
+    /// Make this change if the API still has the claim under which it was planned.
     Held(Hold, Box<Change>),
 }
 
@@ -61,7 +61,7 @@ impl Change {
         Self::Create(Target::of(object), Box::new(dynamic(object)))
     }
 
-    /// Creates this Secret, with keys.
+    /// Creates this Secret with fresh keys.
     pub fn keys(secret: &Secret) -> Self {
         Self::Keys(Target::of(secret), Box::new(dynamic(secret)))
     }
@@ -127,7 +127,7 @@ impl fmt::Display for Change {
         match self {
             Self::Create(target, _) | Self::Keys(target, _) => write!(f, "create {target}"),
             Self::Patch(target, _) => write!(f, "change {target}"),
-            Self::Status(target, _) => write!(f, "tell the status of {target}"),
+            Self::Status(target, _) => write!(f, "write the status of {target}"),
             Self::Delete(target, _) => write!(f, "delete {target}"),
             Self::Held(_, change) => change.fmt(f),
         }

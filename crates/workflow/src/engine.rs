@@ -59,7 +59,7 @@ struct Engine {
     /// Who fills a Servers now. One at a time: the next must know what the one before took.
     placing: Option<Key>,
     after_placing: BTreeSet<Key>,
-    /// What the API did not do, as last logged.
+    /// The failed changes of each key, as last logged.
     refused: BTreeMap<Key, Vec<String>>,
     /// By which it claims runs.
     lease: SharedLease,
@@ -225,14 +225,16 @@ impl Engine {
         self.queue.finished(&key, retry, Instant::now());
     }
 
-    /// Logs what the API did not do, unless that was logged.
+    /// Logs the changes that failed, unless the same was logged before.
     fn log_refused(&mut self, key: &Key, failures: Vec<String>) {
         if failures.is_empty() {
             self.refused.remove(key);
             return;
         }
         if self.refused.get(key) != Some(&failures) {
-            failures.iter().for_each(|text| log::warn!("{key}: {text}; trying again"));
+            failures
+                .iter()
+                .for_each(|text| log::warn!("{key}: {text}; the coordinator tries again"));
         }
         self.refused.insert(key.clone(), failures);
     }

@@ -31,7 +31,7 @@ struct Silent;
 pub struct Made {
     /// Objects as the API stored them.
     pub stored: Vec<Stored>,
-    /// What the API did not do, in words, and when to try again.
+    /// The changes that failed: why, and when to try again.
     pub failures: Vec<(String, Retry)>,
 }
 
@@ -50,7 +50,7 @@ pub async fn execute(client: &Client, changes: Vec<Change>, lease: &SharedLease)
     let changes = still_held(client, changes, &mut made).await;
     let each = changes.into_iter().map(|change| async move {
         let done = match &change {
-            // The answer to a read may have been long on its way.
+            // The answer that the claim still holds may have been long on its way.
             Change::Held(..) if !lease.may_act() => Err(kube::Error::Service(Silent.into())),
             change => one(client, change).await,
         };
@@ -75,7 +75,7 @@ pub async fn execute(client: &Client, changes: Vec<Change>, lease: &SharedLease)
     made
 }
 
-/// The changes without those whose claim is lost, or of which the API did not tell.
+/// Drops the changes whose claim is lost, and those whose claim the API could not be asked for.
 async fn still_held(client: &Client, changes: Vec<Change>, made: &mut Made) -> Vec<Change> {
     let by = |change: &Change| match change {
         Change::Held(hold, _) => Some(hold.clone()),
@@ -116,7 +116,7 @@ async fn one(client: &Client, change: &Change) -> kube::Result<Option<DynamicObj
     }
 }
 
-/// Creates a Secret with new keys, or finds it there. Who made them forgets them.
+/// Creates a Secret with new keys, which the coordinator does not keep; an existing Secret counts as success.
 async fn with_keys(
     api: &Api<DynamicObject>,
     secret: &DynamicObject,
@@ -150,7 +150,8 @@ async fn deleted(
     }
 }
 
-/// Somebody else was quicker, or the object went: the watch brings what there is now. All else takes somebody to mend it.
+/// On 404, 409 and 422 somebody else was quicker, or the object is gone: the watch brings what there is now. All other errors last
+/// until the API answers again or an administrator acts.
 fn retry(error: &kube::Error) -> Retry {
     match error {
         kube::Error::Api(status) if matches!(status.code, 404 | 409 | 422) => Retry::Soon,

@@ -1,10 +1,11 @@
 //! Bytes on each rabbit: what is promised to storage, and what is free. Pure.
 //!
-//! An NnfNode tells what its drives have free and what is allocated on them. A promise is a Servers that names the rabbit; it
-//! counts from the moment it is written, until its storage is gone. Of an allocation that was made, the promise or what was
-//! allocated counts, whichever is more, and never both. Of two promises that do not both fit and of which nothing is made, the
-//! older Servers comes first: otherwise each would wait for the other. What the API is asked to create now counts as made.
-//! A Servers that cannot be read may promise any bytes of any rabbit: whoever comes after it waits until it can be read.
+//! * An NnfNode says what its drives have free and what is allocated on them.
+//! * A Servers that names the rabbit is a promise. It counts from the moment it is written until its storage is gone.
+//! * Where an allocation was made, the larger of promise and allocation counts, never both.
+//! * An NnfNodeBlockStorage counts as made as soon as the API is asked to create it.
+//! * If two promises do not both fit and nothing of either is made, the older Servers wins: otherwise each would wait for the other.
+//! * A Servers that cannot be read may promise any bytes of any rabbit: younger ones wait until it can be read.
 
 use std::collections::{BTreeMap, BTreeSet};
 

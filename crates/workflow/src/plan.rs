@@ -1,4 +1,4 @@
-//! What is to be changed for a workflow, from its objects. Pure: no I/O, no clock but the moment that it is told.
+//! What is to be changed for a workflow, from its objects. Pure: no I/O; the caller passes the time.
 //!
 //! Every directive is planned by itself and all of their changes are made side by side: one that waits or fails holds up no
 //! other. Done means that planning again yields nothing.
@@ -41,7 +41,8 @@ pub struct Plan {
     pub changes: Vec<Change>,
     /// How far each directive is in the present state.
     pub outcomes: Vec<Outcome>,
-    /// What is waited for is told soon if it is still waited for then, or is there soon and nobody tells.
+    /// The engine plans this key again soon: it may still have to write a wait to the status, or ports become free, which no watch
+    /// reports.
     pub is_to_tell: bool,
 }
 
@@ -121,7 +122,7 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
         return Plan { changes, outcomes, ..Plan::default() };
     }
     if !view.is_deleted() && !has_finalizer(&*view.workflow, WORKFLOW_FINALIZER) {
-        // Nothing is made before the object is held that answers for it.
+        // First put our finalizer on the Workflow; the next plan makes its objects.
         let changes = report::begin(view, now).into_iter().collect();
         return Plan { changes, ..Plan::default() };
     }

@@ -39,8 +39,8 @@ pub fn begin(view: &View<'_>, now: Timestamp) -> Option<Change> {
     Change::patch(before, &after)
 }
 
-/// A workflow that the Go controllers began says so, and nothing else of it changes: neither a state nor a share is done. While
-/// it is not where it is asked to be, its workload manager hears that something is wrong.
+/// Writes only a message and TransientCondition into a Workflow that carries the Go finalizer; no state or driver is completed. One
+/// that is ready in its desired state gets the message alone.
 pub fn of_others(view: &View<'_>) -> Option<Change> {
     let before = &*view.workflow;
     let mut after = before.clone();
@@ -86,7 +86,7 @@ fn enter(workflow: &mut Workflow, state: &WorkflowState, now: Timestamp) {
     status.desired_state_change = Some(micro(now));
 }
 
-/// The write that makes a workflow say how far it is; nothing when it says so.
+/// Writes to the status how far a workflow is; nothing when the status says so already.
 pub fn report(
     view: &View<'_>,
     state: &WorkflowState,
@@ -102,7 +102,7 @@ pub fn report(
     let forced = before.spec.force_ready && !is_new;
     let status = after.status.get_or_insert_default();
     let is_early = is_early(status, now);
-    // The share of a state is told only once the state itself is: admission holds whoever writes both for wrong.
+    // Write drivers[] only after status.state: admission refuses both in one write.
     if !is_new && !status.ready {
         for (index, outcome) in outcomes.iter().enumerate() {
             update_share(status, state, index, outcome, is_early, now);
@@ -116,8 +116,8 @@ pub fn report(
     Change::patch(before, &after)
 }
 
-/// For so long after a state was begun nobody is told what it waits for: most waits are over by then, and each would cost a
-/// write. Shorter than the first of [`controller::Retry::Soon`].
+/// Waits shorter than this are not written: most are over by then, and each would cost a write. Shorter than the first of
+/// [`controller::Retry::Soon`].
 const EARLY: SignedDuration = SignedDuration::from_millis(500);
 
 fn is_early(status: &WorkflowStatus, now: Timestamp) -> bool {
@@ -131,7 +131,7 @@ pub fn is_new(view: &View<'_>, state: &WorkflowState, now: Timestamp) -> bool {
     })
 }
 
-/// Whether something is waited for that the workflow does not say yet.
+/// Whether a directive waits for something that is not written to the status yet.
 pub fn is_to_tell(
     view: &View<'_>,
     state: &WorkflowState,
@@ -164,7 +164,7 @@ fn update_share(
                 (share.message, share.error) = (String::new(), String::new());
                 share.complete_time = Some(micro(now));
             }
-            // What is waited for is told when the changes are made.
+            // The next plan, after these changes, says what the directive waits for.
             Outcome::Working => {}
             Outcome::Wait(_) if is_early => {}
             Outcome::Wait(why) => {
@@ -252,7 +252,7 @@ pub fn is_completed(view: &View<'_>, index: usize, state: &str) -> bool {
     shares(view, index, state).any(|one| one.completed)
 }
 
-/// Whether our share of a state was told to have failed for a directive.
+/// Whether the status says that our share of a state failed for a directive.
 pub fn is_failed(view: &View<'_>, index: usize, state: &str) -> bool {
     shares(view, index, state).any(|one| one.status == DriverStatus::Error)
 }

@@ -21,7 +21,7 @@ pub struct OwnLease {
 }
 
 impl OwnLease {
-    /// Notes a renewal that the API took. It was asked for at this time: the answer may have been long on its way.
+    /// Records when an accepted renewal was sent: the answer may have been long on its way.
     pub fn renewed(&mut self, asked: Duration) {
         self.asked = self.asked.max(Some(asked));
     }

@@ -19,7 +19,7 @@ use super::{leases, renew};
 
 /// Where the Leases are, when containers are in no namespace of their own.
 const NAMESPACE: &str = "default";
-/// How long the coordinator waits after a renewal that the API did not take.
+/// How long the coordinator waits after a renewal that the API did not accept.
 const AGAIN: Duration = Duration::from_secs(2);
 
 /// Since when this coordinator may act, shared by who renews it and who acts.
@@ -34,7 +34,7 @@ impl SharedLease {
         lease.may_act(since_boot())
     }
 
-    /// Notes a renewal that was asked for at this time.
+    /// Records when the last accepted renewal was sent.
     pub fn renewed(&self, asked: Duration) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).renewed(asked);
     }
@@ -90,7 +90,7 @@ impl Claims {
     }
 }
 
-/// Renews a coordinator's Lease as long as it is polled, and tells what it saw of all.
+/// Renews a coordinator's Lease as long as the stream is polled; each item says what the API has of all Leases.
 pub fn keep(
     client: Client,
     namespace: Option<String>,
@@ -125,9 +125,13 @@ impl Keeper {
             }
             Ok(Err(error)) => {
                 let why = error.source().map(ToString::to_string).unwrap_or_default();
-                log::warn!("{error}: {why}; trying again");
+                log::warn!("{error}: {why}; the coordinator tries again in {} s", AGAIN.as_secs());
             }
-            Err(_) => log::warn!("the API took no renewal of the Lease of {} in time", self.me),
+            Err(_) => log::warn!(
+                "the API did not accept a renewal of the Lease of {} in time; the coordinator tries again in {} s",
+                self.me,
+                AGAIN.as_secs()
+            ),
         }
         let listed = leases(&self.client, &self.namespace);
         let listed = tokio::time::timeout(RENEWS_EVERY, listed).await;

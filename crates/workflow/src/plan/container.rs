@@ -1,9 +1,8 @@
 //! `container`: containers on the rabbits of the job's computes, beside its data.
 //!
-//! Kubernetes runs them as Jobs, or each rabbit's agent does, as a NodeContainers says. A Job does what a Job does, and so does an
-//! agent: it starts a container again that failed, and ends one at its deadline. The deadline of the start
-//! stands there from the beginning, is taken out once all containers are ready, and that of the end put in in PostRun: so
-//! nobody counts seconds here.
+//! Kubernetes runs them as Jobs, or each rabbit's agent runs them from a NodeContainers. Both restart a container that failed, and
+//! end one at its deadline. The engine sets the start deadline at creation, removes it when all containers are ready, and sets the
+//! end deadline in PostRun; it runs no timer.
 
 mod claimed;
 mod mpi;
@@ -79,7 +78,7 @@ impl Driver for Containers {
     }
 }
 
-/// Checks what the directive's own words do not say, and pins the profile.
+/// Checks the profile against this site and this workflow, and pins it.
 fn propose(view: &View<'_>, index: usize, container: &Container) -> Progress {
     let of = &view.directives[index].containers;
     if of.profile.is_some() {
@@ -204,7 +203,7 @@ fn mpi_of<'a>(view: &'a View<'_>, index: usize) -> Option<&'a NnfMpiSpec> {
     view.directives[index].containers.profile.as_ref()?.data().mpi_spec.as_ref()
 }
 
-/// Whether all of these containers are ready, or have ended; how they ended is told in PostRun.
+/// Waits until all of these containers are ready or have ended; PostRun reports how they ended.
 fn ready(of: &Objects, all: &[Part<'_>]) -> Progress {
     if let Some(part) = all.iter().find(|part| part.state() == State::TooLate) {
         let (rabbit, limit) = (part.rabbit(), part.deadline().unwrap_or(0));
@@ -226,7 +225,7 @@ fn ready(of: &Objects, all: &[Part<'_>]) -> Progress {
     Progress::default().with(running.filter_map(|part| part.with_deadline(None)))
 }
 
-/// Waits until all containers have ended, and tells how.
+/// Waits until all containers have ended, and reports how.
 fn end(view: &View<'_>, index: usize, now: Timestamp) -> Progress {
     let of = &view.directives[index].containers;
     let Some(profile) = of.profile.as_ref().map(|profile| profile.data()) else {
@@ -258,7 +257,7 @@ fn awaited(running: &[Part<'_>], profile: &NnfContainerProfileData, now: Timesta
     let rabbits = some_of(running.iter().map(|part| part.rabbit()));
     let start = profile.pre_run_timeout_seconds.unwrap_or(objects::TIMEOUT);
     let changes = running.iter().filter_map(|part| {
-        // That of the start stands where they were never ready.
+        // Containers that were never ready still have the start deadline.
         let is_set = part.deadline().is_some_and(|seconds| seconds != start);
         let age = now.duration_since(part.started()?).as_secs().max(0);
         (!is_set).then(|| part.with_deadline(Some(age.saturating_add(limit)))).flatten()
@@ -314,7 +313,7 @@ fn all_removed(view: &View<'_>, index: usize, now: Timestamp) -> Progress {
     Progress::default().with(changes).with(ports::returned(view, now))
 }
 
-/// What the job's computes are told of the containers.
+/// The variables by which the job's computes find the containers.
 pub fn told_to_computes(view: &View<'_>) -> BTreeMap<String, String> {
     let containers = view.workflow.spec.directives.iter().enumerate();
     let mut containers = containers.filter_map(|(index, line)| {

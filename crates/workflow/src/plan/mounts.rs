@@ -114,7 +114,7 @@ pub fn unmounted(site: &Site, group: &Group) -> Progress {
 pub fn unmounts(site: &Site, group: &Group) -> Progress {
     let mut changes: Vec<Change> = Vec::new();
     let mut waited = Waited::default();
-    // One that counts as down is asked too, for when it comes back, and nobody waits for it.
+    // Also sets Unmounted for down nodes, for when they come back, without waiting for them.
     for mount in group.mounts.values().filter(|mount| !says_unmounted(mount)) {
         changes.extend(desire(mount, MountState::Unmounted));
         if !site.is_down(&mount.spec.node) {

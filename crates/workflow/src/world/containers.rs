@@ -131,7 +131,7 @@ impl Kept for NnfPortManager {
             return Vec::new();
         }
         keep(&mut world.site.ports, rabbit, change.new.clone());
-        // Who has ports goes on, and who had too few looks again.
+        // Wake the workflows that have ports, and those that failed because too few were free.
         let records = [&change.old, &change.new].into_iter().flatten();
         let records = records.filter_map(|record| record.status.as_ref());
         let requesters = records.flat_map(|status| &status.allocations).map(|one| {
@@ -139,7 +139,7 @@ impl Kept for NnfPortManager {
             let part = |text: &Option<String>| text.clone().unwrap_or_default();
             Wake::Key(Key::Workflow((part(&requester.namespace), part(&requester.name))))
         });
-        // Nobody stands in a new one yet, not even who made it and waits for it.
+        // A new port record has no allocations: wake all waiting workflows.
         let is_new = change.new.as_ref().is_some_and(|record| record.status.is_none());
         requesters.chain([if is_new { Wake::Waiting } else { Wake::Failing }]).collect()
     }

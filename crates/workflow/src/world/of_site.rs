@@ -44,7 +44,7 @@ impl Kept for Storage {
             return Vec::new();
         }
         keep(&mut world.site.storages, name.clone(), change.new.clone());
-        // Bytes change with every allocation of anybody: by those nobody goes.
+        // Byte counts are ignored: they change with each allocation.
         let relevant = |one: &Option<Arc<Storage>>| {
             one.as_ref().map(|one| {
                 let status = one.status.clone().unwrap_or_default();

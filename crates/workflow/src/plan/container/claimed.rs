@@ -1,6 +1,6 @@
-//! Where several coordinators drive workflows, the holder of a directive's claim makes, changes and removes its containers, and no
-//! other. How far the containers are stands in the ContainerRun: a container is made once `Starting` is stored, and a state of
-//! the workflow is done once the run says so too.
+//! Where several coordinators drive workflows, only the holder of a directive's claim makes, changes and removes its containers.
+//! The ContainerRun says how far they are: the holder makes containers once the API has stored `Starting`, and a state of the
+//! workflow is done once the run says so too.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ use crate::{
 /// How often a run is claimed without containers before it fails.
 const CLAIMS: i32 = 10;
 
-/// What of this the coordinator may do now, or the write by which it claims the run or tells how far it is.
+/// The changes that this coordinator may make now, or the write by which it claims the run or records how far the run is.
 pub fn by_holder(
     view: &View<'_>,
     index: usize,
@@ -83,7 +83,7 @@ fn next(view: &View<'_>, me: &Holder, run: &ContainerRun, state: State) -> Step 
         may_act: claims.may_act(),
         holder_expired: holder.is_some_and(|holder| claims.is_expired(holder)),
         refused_with: 0,
-        rabbits: &[OnRabbit { name: "containers".to_owned(), state }],
+        rabbits: &[OnRabbit { name: String::new(), state }],
     };
     plan(run, &known)
 }
@@ -112,8 +112,8 @@ fn seen(of: &Objects, state: &WorkflowState, progress: &Progress) -> State {
     }
 }
 
-/// The changes of the holder, each with the claim that it is made by; of another, none, and nothing is done that the run does not
-/// say.
+/// Only the claim's holder may change containers: its changes carry the claim. Other coordinators make no changes, and wait until
+/// the run says that the state is done.
 fn held(
     view: &View<'_>,
     me: &Holder,

@@ -139,7 +139,7 @@ fn workers_ready(view: &View<'_>, index: usize, count: usize) -> Progress {
     ready(of, &workers)
 }
 
-/// Waits until the launcher has ended, and tells how.
+/// Waits until the launcher has ended, and reports how.
 pub(super) fn end(
     view: &View<'_>,
     index: usize,
@@ -151,10 +151,10 @@ pub(super) fn end(
     if is_completed(view, index, "PostRun") {
         return kept(view, index, mpi);
     }
-    let (policy, is_told) = (mpi.policy(), is_failed(view, index, "PostRun"));
+    let (policy, is_reported) = (mpi.policy(), is_failed(view, index, "PostRun"));
     let Some(launcher) = launcher(view, of) else {
-        if is_told {
-            // It went by the policy, and what was told of it stays.
+        if is_reported {
+            // The policy removed it after PostRun's result was in the status, where that stays.
             return Progress { outcome: Outcome::Working, changes: ended(view, of, &policy) };
         }
         let is_gone = is_completed(view, index, "PreRun");
@@ -164,7 +164,7 @@ pub(super) fn end(
     let mut cleaned = cleaned(view, of, &policy);
     match launcher.state() {
         State::Failed | State::TooLate | State::Unprepared => {
-            let more = if is_told { ended(view, of, &policy) } else { Vec::new() };
+            let more = if is_reported { ended(view, of, &policy) } else { Vec::new() };
             let more: Vec<_> = more.into_iter().filter(|one| !cleaned.contains(one)).collect();
             cleaned.extend(more);
             Progress::failed(user(why(of, launcher, profile))).with(cleaned)
@@ -177,7 +177,7 @@ pub(super) fn end(
     }
 }
 
-/// What stays of a run whose good end was told: all of it until Teardown, unless the policy says otherwise.
+/// Keeps a run after its success is in the status: all of it until Teardown, unless the policy says otherwise.
 pub(super) fn kept(view: &View<'_>, index: usize, mpi: &NnfMpiSpec) -> Progress {
     if !is_completed(view, index, "PostRun") {
         return Progress::default();
@@ -185,7 +185,7 @@ pub(super) fn kept(view: &View<'_>, index: usize, mpi: &NnfMpiSpec) -> Progress 
     Progress::default().with(ended(view, &view.directives[index].containers, &mpi.policy()))
 }
 
-/// What the policy has go once the launcher's end was told, good or not.
+/// What the policy removes after PostRun's result is in the status, good or not.
 fn ended(view: &View<'_>, of: &Objects, policy: &NnfMpiRunPolicy) -> Vec<Change> {
     let launcher = launcher(view, of);
     let ttl = policy.ttl_seconds_after_finished.and_then(|seconds| i32::try_from(seconds).ok());

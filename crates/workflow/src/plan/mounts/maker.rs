@@ -48,7 +48,7 @@ impl Waited {
         Self { changes: changes.into_iter().collect(), nodes, rabbits: BTreeSet::new() }
     }
 
-    /// An error of a node that nobody waits for keeps nobody: the job may go on without it.
+    /// Errors of nodes that are not waited for are ignored: the job may go on without them.
     pub fn progress(self, group: &Group, what: &str) -> Progress {
         let is_needed = |node: &String| self.nodes.contains(node) || self.rabbits.contains(node);
         let error = group.error_of(|object| object.namespace.as_ref().is_some_and(is_needed));
