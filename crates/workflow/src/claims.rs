@@ -21,8 +21,8 @@ use kube::{
 use serde_json::json;
 use thiserror::Error;
 
-pub use self::lease::{Claims, Seen, SharedLease, keep};
-use crate::change::Hold;
+pub use self::lease::{Claims, Seen, SharedLease, renew_and_watch};
+use crate::change::ClaimRef;
 
 /// The label of coordinators' Leases.
 const LABEL: (&str, &str) = ("app.kubernetes.io/name", "warren");
@@ -37,7 +37,7 @@ pub enum ClaimError {
 }
 
 /// Whether the API, asked now, has the claim by which something is to be changed.
-pub(crate) async fn is_held(client: &Client, hold: &Hold) -> kube::Result<bool> {
+pub(crate) async fn is_held(client: &Client, hold: &ClaimRef) -> kube::Result<bool> {
     let runs: Api<ContainerRun> = Api::namespaced(client.clone(), &hold.namespace);
     let run = runs.get_opt(&hold.name).await?;
     let run = run.filter(|run| run.uid().as_ref() == Some(&hold.uid));

@@ -41,7 +41,7 @@ pub async fn run(client: Client, settings: Settings, rules: Rules) {
     let lease = SharedLease::default();
     if let Some(me) = settings.claims_as.clone() {
         let namespace = settings.containers.as_ref().and_then(|one| one.namespace.clone());
-        let kept = claims::keep(client.clone(), namespace, me, lease.clone());
+        let kept = claims::renew_and_watch(client.clone(), namespace, me, lease.clone());
         let kept = kept.map(|seen| Update(Box::new(move |world| world.saw_leases(&seen))));
         events = stream::select(events, kept).boxed();
     }
@@ -157,7 +157,7 @@ impl Engine {
     }
 
     fn begin(&mut self, key: Key) {
-        let Plan { changes, is_to_tell, .. } = self.plan(&key);
+        let Plan { changes, replan_soon, .. } = self.plan(&key);
         let places = changes.iter().any(fills_servers);
         if places && self.placing.as_ref().is_some_and(|other| *other != key) {
             self.after_placing.insert(key.clone());
@@ -166,7 +166,7 @@ impl Engine {
         }
         if changes.is_empty() {
             self.refused.remove(&key);
-            let retry = if is_to_tell { Retry::Soon } else { Retry::OnChange };
+            let retry = if replan_soon { Retry::Soon } else { Retry::OnChange };
             self.queue.finished(&key, retry, Instant::now());
             return;
         }

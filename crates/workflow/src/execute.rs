@@ -14,7 +14,7 @@ use kube::{
 use thiserror::Error;
 
 use crate::{
-    change::{Change, Hold, Target},
+    change::{Change, ClaimRef, Target},
     claims::{SharedLease, is_held},
 };
 
@@ -24,7 +24,7 @@ const SIDE_BY_SIDE: usize = 64;
 /// Why what a claim allows is not done.
 #[derive(Debug, Error)]
 #[error("this coordinator did not renew its Lease in time: another may take its claims over")]
-struct Silent;
+struct LeaseNotRenewed;
 
 /// What became of a plan's changes.
 #[derive(Debug, Default)]
@@ -51,7 +51,9 @@ pub async fn execute(client: &Client, changes: Vec<Change>, lease: &SharedLease)
     let each = changes.into_iter().map(|change| async move {
         let done = match &change {
             // The answer that the claim still holds may have been long on its way.
-            Change::Held(..) if !lease.may_act() => Err(kube::Error::Service(Silent.into())),
+            Change::IfClaimed(..) if !lease.may_act() => {
+                Err(kube::Error::Service(LeaseNotRenewed.into()))
+            }
             change => one(client, change).await,
         };
         if done.is_ok() {
@@ -78,13 +80,13 @@ pub async fn execute(client: &Client, changes: Vec<Change>, lease: &SharedLease)
 /// Drops the changes whose claim is lost, and those whose claim the API could not be asked for.
 async fn still_held(client: &Client, changes: Vec<Change>, made: &mut Made) -> Vec<Change> {
     let by = |change: &Change| match change {
-        Change::Held(hold, _) => Some(hold.clone()),
+        Change::IfClaimed(hold, _) => Some(hold.clone()),
         _ => None,
     };
-    let holds: BTreeSet<Hold> = changes.iter().filter_map(by).collect();
+    let holds: BTreeSet<ClaimRef> = changes.iter().filter_map(by).collect();
     let mut kept = BTreeSet::new();
     for hold in holds {
-        let Hold { namespace, name, epoch, .. } = &hold;
+        let ClaimRef { namespace, name, epoch, .. } = &hold;
         let of = format!("claim {epoch} of ContainerRun {namespace}/{name}");
         match is_held(client, &hold).await {
             Ok(true) => drop(kept.insert(hold)),
@@ -102,7 +104,7 @@ async fn one(client: &Client, change: &Change) -> kube::Result<Option<DynamicObj
     let parameters = PatchParams::default();
     match change {
         Change::Create(_, object) => api.create(&PostParams::default(), object).await.map(Some),
-        Change::Keys(_, secret) => with_keys(&api, secret).await.map(Some),
+        Change::CreateKeys(_, secret) => with_keys(&api, secret).await.map(Some),
         Change::Patch(_, patch) => {
             let patch = Patch::Json::<()>(patch.clone());
             api.patch(name, &parameters, &patch).await.map(Some)
@@ -112,7 +114,7 @@ async fn one(client: &Client, change: &Change) -> kube::Result<Option<DynamicObj
             api.patch_status(name, &parameters, &patch).await.map(Some)
         }
         Change::Delete(_, uid) => deleted(&api, resource, name, uid).await,
-        Change::Held(_, change) => Box::pin(one(client, change)).await,
+        Change::IfClaimed(_, change) => Box::pin(one(client, change)).await,
     }
 }
 

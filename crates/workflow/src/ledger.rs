@@ -27,7 +27,7 @@ pub struct Ledger {
     /// By rabbit and name of the NnfNodeBlockStorage that the API is asked to create: its Servers.
     in_flight: BTreeMap<ObjectKey, ObjectKey>,
     /// Servers of which nobody knows what they promise, and when they were created.
-    doubts: BTreeMap<ObjectKey, Option<Time>>,
+    unreadable: BTreeMap<ObjectKey, Option<Time>>,
 }
 
 /// What a Servers names.
@@ -91,14 +91,14 @@ impl Ledger {
     }
 
     /// Takes in all Servers of which nobody knows what they promise, and says whether they are others than before.
-    pub fn doubt(&mut self, doubts: BTreeMap<ObjectKey, Option<Time>>) -> bool {
-        std::mem::replace(&mut self.doubts, doubts) != self.doubts
+    pub fn set_unreadable(&mut self, unreadable: BTreeMap<ObjectKey, Option<Time>>) -> bool {
+        std::mem::replace(&mut self.unreadable, unreadable) != self.unreadable
     }
 
     /// The Servers of which nobody knows what it promises before `asking`: an older one, or one that is being made.
     #[must_use]
-    pub fn doubt_before(&self, asking: &ObjectKey) -> Option<&ObjectKey> {
-        if self.doubts.is_empty() {
+    pub fn blocking_unreadable(&self, asking: &ObjectKey) -> Option<&ObjectKey> {
+        if self.unreadable.is_empty() {
             return None;
         }
         let mine = self.promised.get(asking).map(|promise| (&promise.since, asking));
@@ -109,7 +109,7 @@ impl Ledger {
             let is_first = mine.is_none_or(|mine| (*since, *place) < mine);
             *place != asking && (is_first || owners.contains(place))
         };
-        self.doubts.iter().find(is_before).map(|(place, _)| place)
+        self.unreadable.iter().find(is_before).map(|(place, _)| place)
     }
 
     /// The API is asked to create an object.

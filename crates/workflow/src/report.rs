@@ -35,13 +35,13 @@ pub fn begin(view: &View<'_>, now: Timestamp) -> Option<Change> {
     if status.drivers.is_empty() {
         status.drivers = drivers(view);
     }
-    enter(&mut after, &before.spec.desired_state, now);
+    start_state(&mut after, &before.spec.desired_state, now);
     Change::patch(before, &after)
 }
 
 /// Writes only a message and TransientCondition into a Workflow that carries the Go finalizer; no state or driver is completed. One
 /// that is ready in its desired state gets the message alone.
-pub fn of_others(view: &View<'_>) -> Option<Change> {
+pub fn mark_go_owned(view: &View<'_>) -> Option<Change> {
     let before = &*view.workflow;
     let mut after = before.clone();
     let status = after.status.get_or_insert_default();
@@ -76,7 +76,7 @@ fn drivers(view: &View<'_>) -> Vec<WorkflowDriverStatus> {
 }
 
 /// Begins a state.
-fn enter(workflow: &mut Workflow, state: &WorkflowState, now: Timestamp) {
+fn start_state(workflow: &mut Workflow, state: &WorkflowState, now: Timestamp) {
     workflow.spec.force_ready = false;
     let status = workflow.status.get_or_insert_default();
     status.state = Some(state.clone());
@@ -97,7 +97,7 @@ pub fn report(
     let mut after = before.clone();
     let is_new = before.status.as_ref().and_then(|status| status.state.as_ref()) != Some(state);
     if is_new {
-        enter(&mut after, state, now);
+        start_state(&mut after, state, now);
     }
     let forced = before.spec.force_ready && !is_new;
     let status = after.status.get_or_insert_default();
@@ -112,7 +112,7 @@ pub fn report(
     let is_agreed = *state == WorkflowState::Proposal
         && outcomes.iter().all(|outcome| matches!(outcome, Outcome::Done));
     add_storage(view, is_agreed || *state == WorkflowState::PreRun, status);
-    conclude(status, state, forced, now);
+    finish_state(status, state, forced, now);
     Change::patch(before, &after)
 }
 
@@ -132,7 +132,7 @@ pub fn is_new(view: &View<'_>, state: &WorkflowState, now: Timestamp) -> bool {
 }
 
 /// Whether a directive waits for something that is not written to the status yet.
-pub fn is_to_tell(
+pub fn has_unwritten_wait(
     view: &View<'_>,
     state: &WorkflowState,
     outcomes: &[Outcome],
@@ -199,7 +199,7 @@ fn message(error: &ResourceError) -> String {
 }
 
 /// The state as a whole, from everybody's shares of it.
-fn conclude(status: &mut WorkflowStatus, state: &WorkflowState, forced: bool, now: Timestamp) {
+fn finish_state(status: &mut WorkflowStatus, state: &WorkflowState, forced: bool, now: Timestamp) {
     if status.ready {
         return;
     }

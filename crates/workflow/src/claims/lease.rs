@@ -91,7 +91,7 @@ impl Claims {
 }
 
 /// Renews a coordinator's Lease as long as the stream is polled; each item says what the API has of all Leases.
-pub fn keep(
+pub fn renew_and_watch(
     client: Client,
     namespace: Option<String>,
     me: Holder,

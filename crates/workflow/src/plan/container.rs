@@ -35,7 +35,7 @@ use crate::{
     change::Change,
     names::{of_directive, owned, with_directive},
     plan::Driver,
-    progress::{Outcome, Progress, internal, some_of, user},
+    progress::{Outcome, Progress, internal_error, some_of, user_error},
     report::is_completed,
     view::{Containers as Objects, View},
 };
@@ -86,7 +86,9 @@ fn propose(view: &View<'_>, index: usize, container: &Container) -> Progress {
     }
     let name = &container.profile;
     let Some(template) = view.site.container_profiles.get(name) else {
-        return Progress::failed(user(format!("argument profile={name}: the profile is gone")));
+        return Progress::failed(user_error(format!(
+            "argument profile={name}: the profile is gone"
+        )));
     };
     if let Err(error) = possible(view, container, template) {
         return Progress::failed(error);
@@ -108,13 +110,13 @@ fn possible(
     template: &NnfContainerProfile,
 ) -> Result<(), ResourceError> {
     let Some(containers) = &view.site.settings.containers else {
-        return Err(user(
+        return Err(user_error(
             "command container: no containers run here; leave the directive out, or the administrator starts the coordinator with --container-namespace",
         ));
     };
     let elsewhere = containers.namespace.as_ref().filter(|one| **one != view.namespace());
     if let Some(namespace) = elsewhere {
-        return Err(user(format!(
+        return Err(user_error(format!(
             "command container: containers run in the Kubernetes namespace {namespace} only, and this workflow is in {}",
             view.namespace()
         )));
@@ -127,13 +129,13 @@ fn possible(
         faults.extend(containers::check::on_kubernetes(template.data(), containers.packages));
     }
     if let Some(fault) = faults.first() {
-        return Err(user(format!("argument profile={}: {fault}", container.profile)));
+        return Err(user_error(format!("argument profile={}: {fault}", container.profile)));
     }
     let has_podhelper = containers.namespace.is_none() || containers.podhelper_image.is_some();
     if template.data().mpi_spec.is_some() && !has_podhelper {
         return Err(run::no_podhelper(&container.profile));
     }
-    named(view, template).map_err(|fault| user(fault.to_string()))
+    named(view, template).map_err(|fault| user_error(fault.to_string()))
 }
 
 /// Whether the run's objects can be named, on whatever rabbits it will be.
@@ -208,10 +210,10 @@ fn ready(of: &Objects, all: &[Part<'_>]) -> Progress {
     if let Some(part) = all.iter().find(|part| part.state() == State::TooLate) {
         let (rabbit, limit) = (part.rabbit(), part.deadline().unwrap_or(0));
         let what = format!("container on {rabbit} was not ready after {limit} seconds");
-        return Progress::failed(user(with(what, part.reason(of))));
+        return Progress::failed(user_error(with(what, part.reason(of))));
     }
     if let Some(part) = all.iter().find(|part| part.state() == State::Unprepared) {
-        return Progress::failed(user(unprepared(of, *part)));
+        return Progress::failed(user_error(unprepared(of, *part)));
     }
     let starting = || all.iter().filter(|part| part.state() == State::Starting);
     if starting().next().is_some() {
@@ -229,20 +231,20 @@ fn ready(of: &Objects, all: &[Part<'_>]) -> Progress {
 fn end(view: &View<'_>, index: usize, now: Timestamp) -> Progress {
     let of = &view.directives[index].containers;
     let Some(profile) = of.profile.as_ref().map(|profile| profile.data()) else {
-        return Progress::failed(internal("the pinned NnfContainerProfile is gone"));
+        return Progress::failed(internal_error("the pinned NnfContainerProfile is gone"));
     };
     if let Some(mpi) = &profile.mpi_spec {
         return mpi::end(view, index, profile, mpi, now);
     }
     if all(of).next().is_none() && is_completed(view, index, "PreRun") {
-        return Progress::failed(internal(
+        return Progress::failed(internal_error(
             "the containers' Jobs are gone: how they ended is not known",
         ));
     }
     let has_failed = |state| matches!(state, State::Failed | State::TooLate | State::Unprepared);
     let failed = all(of).find(|part| has_failed(part.state()));
     if let Some(part) = failed {
-        return Progress::failed(user(why(of, part, profile)));
+        return Progress::failed(user_error(why(of, part, profile)));
     }
     let running: Vec<Part<'_>> = all(of).filter(|part| !part.state().is_ended()).collect();
     awaited(&running, profile, now)
@@ -314,7 +316,7 @@ fn all_removed(view: &View<'_>, index: usize, now: Timestamp) -> Progress {
 }
 
 /// The variables by which the job's computes find the containers.
-pub fn told_to_computes(view: &View<'_>) -> BTreeMap<String, String> {
+pub fn compute_environment(view: &View<'_>) -> BTreeMap<String, String> {
     let containers = view.workflow.spec.directives.iter().enumerate();
     let mut containers = containers.filter_map(|(index, line)| {
         let parts = Parts::of(view, index, &command(line)?).ok()?;

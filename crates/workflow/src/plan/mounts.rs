@@ -12,7 +12,7 @@ use controller::ObjectKey;
 use directive::{FileSystem, Jobdw};
 use kube::ResourceExt;
 
-pub use self::maker::{Maker, Waited};
+pub use self::maker::{Maker, MountProgress};
 use crate::{
     change::Change,
     names::{job_id, of_directive},
@@ -23,7 +23,7 @@ use crate::{
         setup::lost,
     },
     profile::overrides,
-    progress::{Progress, passing, wlm},
+    progress::{Progress, transient_error, wlm_error},
     site::Site,
     view::{Group, View},
 };
@@ -83,7 +83,7 @@ pub fn clients<'a>(
         return (lustre::mounts::mounted(view, index, servers, &all), Some(Slots::new()));
     }
     if !all.is_empty() && view.computes().next().is_none() {
-        let error = wlm(
+        let error = wlm_error(
             "Computes names no compute, and each allocation of Servers is for one: fill Computes with the job's computes",
         );
         return (Progress::failed(error), None);
@@ -101,7 +101,7 @@ pub fn clients<'a>(
     let rabbits =
         rabbits(&all).into_iter().filter(|(rabbit, _)| is_shared && used.contains(rabbit));
     let rabbits = rabbits.map(|(rabbit, here)| maker.rabbit(rabbit, &here, &of));
-    let waited = computes.chain(rabbits).fold(Waited::default(), Waited::and);
+    let waited = computes.chain(rabbits).fold(MountProgress::default(), MountProgress::and);
     (waited.progress(group, "mount on"), Some(slots))
 }
 
@@ -113,7 +113,7 @@ pub fn unmounted(site: &Site, group: &Group) -> Progress {
 /// Unmounts it everywhere.
 pub fn unmounts(site: &Site, group: &Group) -> Progress {
     let mut changes: Vec<Change> = Vec::new();
-    let mut waited = Waited::default();
+    let mut waited = MountProgress::default();
     // Also sets Unmounted for down nodes, for when they come back, without waiting for them.
     for mount in group.mounts.values().filter(|mount| !says_unmounted(mount)) {
         changes.extend(desire(mount, MountState::Unmounted));
@@ -127,7 +127,7 @@ pub fn unmounts(site: &Site, group: &Group) -> Progress {
 /// What is to be done about an object that cannot be read.
 pub fn unreadable<'a>(mut places: impl Iterator<Item = &'a ObjectKey>) -> Option<ResourceError> {
     let (namespace, name) = places.next()?;
-    Some(passing(format!(
+    Some(transient_error(format!(
         "{namespace}/{name} cannot be read, and may ask for a mount: nothing is withdrawn or removed; correct the object or delete it"
     )))
 }

@@ -186,7 +186,7 @@ impl Site {
                     Err(_) => drop(running.woken.insert(key.clone())),
                 }
             }
-            if plan.is_to_tell {
+            if plan.replan_soon {
                 running.woken.insert(key);
             }
             running.hear(self);

@@ -189,7 +189,7 @@ impl Site {
                 }
                 self.put(object);
             }
-            Change::Keys(_, secret) => {
+            Change::CreateKeys(_, secret) => {
                 let secret = serde_json::to_value(secret).unwrap();
                 if self.objects.contains_key(&place) {
                     self.keys_found += 1;
@@ -218,7 +218,7 @@ impl Site {
                 self.edit(&place.0, &place.1, &place.2, |object| *object = new);
                 self.collect();
             }
-            Change::Held(hold, change) => {
+            Change::IfClaimed(hold, change) => {
                 self.check_claim(hold)?;
                 return self.make(change);
             }
@@ -323,7 +323,10 @@ impl Site {
             Change::Patch(_, patch) => {
                 serde_json::to_string(patch).unwrap().contains("\"unmounted\"")
             }
-            Change::Create(..) | Change::Keys(..) | Change::Status(..) | Change::Held(..) => false,
+            Change::Create(..)
+            | Change::CreateKeys(..)
+            | Change::Status(..)
+            | Change::IfClaimed(..) => false,
         };
         let is_shown = place.0 == "ClientMount" && place.2.ends_with("-servers");
         if !is_taken || !is_shown {
@@ -422,7 +425,7 @@ impl Site {
     /// Whether the engine plans for a workflow again though nothing changes.
     pub(crate) fn looks_again(&self, name: &str) -> bool {
         let key = Key::Workflow(("default".to_owned(), name.to_owned()));
-        plan_key(&self.world(), &key, self.now()).is_to_tell
+        plan_key(&self.world(), &key, self.now()).replan_soon
     }
 
     /// Plans, and makes all of it or as much as `cut` leaves; whether anything was changed.

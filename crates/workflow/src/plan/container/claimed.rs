@@ -16,7 +16,7 @@ use k8s_openapi::api::batch::v1::Job;
 use kube::{Resource, ResourceExt};
 
 use crate::{
-    change::{Change, Hold},
+    change::{Change, ClaimRef},
     names::{of_directive, owned, with_directive},
     progress::{Outcome, Progress},
     view::{Containers as Objects, View},
@@ -138,7 +138,7 @@ fn held(
         };
     };
     let may_make = matches!(status.phase, Phase::Starting | Phase::Running);
-    let by = Hold {
+    let by = ClaimRef {
         namespace: run.namespace().unwrap_or_default(),
         name: run.name_any(),
         uid: run.uid().unwrap_or_default(),
@@ -146,7 +146,7 @@ fn held(
         epoch: status.claim.epoch,
     };
     let changes = progress.changes.into_iter().filter(|one| may_make || !makes_containers(one));
-    let changes = changes.map(|change| Change::Held(by.clone(), Box::new(change))).collect();
+    let changes = changes.map(|change| Change::IfClaimed(by.clone(), Box::new(change))).collect();
     Progress { changes, ..progress }
 }
 

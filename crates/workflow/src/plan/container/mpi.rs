@@ -17,7 +17,7 @@ use super::{Part, all, awaited, packages, part::of_host, ports, ready, run::Part
 use crate::{
     change::Change,
     names::SUSPENDED,
-    progress::{Outcome, Progress, internal, user},
+    progress::{Outcome, Progress, internal_error, user_error},
     report::{is_completed, is_failed},
     view::{Containers as Objects, View},
 };
@@ -130,11 +130,13 @@ fn workers_ready(view: &View<'_>, index: usize, count: usize) -> Progress {
     if let Some(failed) = workers.iter().find(|worker| worker.state() == State::Failed)
         && let Some(profile) = &of.profile
     {
-        return Progress::failed(user(why(of, *failed, profile.data())));
+        return Progress::failed(user_error(why(of, *failed, profile.data())));
     }
     if let Some(ended) = workers.iter().find(|worker| worker.state() == State::Succeeded) {
         let rabbit = ended.rabbit();
-        return Progress::failed(user(format!("worker on {rabbit} ended before its launcher")));
+        return Progress::failed(user_error(format!(
+            "worker on {rabbit} ended before its launcher"
+        )));
     }
     ready(of, &workers)
 }
@@ -159,7 +161,7 @@ pub(super) fn end(
         }
         let is_gone = is_completed(view, index, "PreRun");
         let gone = "the launcher is gone: how it ended is not known";
-        return if is_gone { Progress::failed(internal(gone)) } else { Progress::default() };
+        return if is_gone { Progress::failed(internal_error(gone)) } else { Progress::default() };
     };
     let mut cleaned = cleaned(view, of, &policy);
     match launcher.state() {
@@ -167,10 +169,10 @@ pub(super) fn end(
             let more = if is_reported { ended(view, of, &policy) } else { Vec::new() };
             let more: Vec<_> = more.into_iter().filter(|one| !cleaned.contains(one)).collect();
             cleaned.extend(more);
-            Progress::failed(user(why(of, launcher, profile))).with(cleaned)
+            Progress::failed(user_error(why(of, launcher, profile))).with(cleaned)
         }
         State::Succeeded => Progress::default().with(cleaned),
-        State::Suspended => Progress::failed(user(
+        State::Suspended => Progress::failed(user_error(
             "containers are suspended: they are resumed in PreRun only, so go on to Teardown",
         )),
         State::Starting | State::Ready => awaited(&[launcher], profile, now),

@@ -27,14 +27,14 @@ use crate::{
 
 /// What is to be changed, and which nodes are waited for.
 #[derive(Debug, Default)]
-pub struct Waited {
+pub struct MountProgress {
     pub changes: Vec<Change>,
     pub nodes: BTreeSet<String>,
     /// The rabbits that these nodes need.
     pub rabbits: BTreeSet<String>,
 }
 
-impl Waited {
+impl MountProgress {
     pub fn and(mut self, other: Self) -> Self {
         self.changes.extend(other.changes);
         self.nodes.extend(other.nodes);
@@ -80,18 +80,22 @@ impl Maker<'_> {
     }
 
     /// A mount on its way; `new` makes it when it is not there.
-    pub fn towards(&self, at: &ObjectKey, new: impl FnOnce() -> Option<Change>) -> Waited {
+    pub fn mount_or_create(
+        &self,
+        at: &ObjectKey,
+        new: impl FnOnce() -> Option<Change>,
+    ) -> MountProgress {
         match self.group.mounts.get(at) {
-            Some(mount) if is_mounted(mount) => Waited::default(),
-            Some(mount) => Waited::node(&at.0, desire(mount, MountState::Mounted)),
-            None => Waited::node(&at.0, new()),
+            Some(mount) if is_mounted(mount) => MountProgress::default(),
+            Some(mount) => MountProgress::node(&at.0, desire(mount, MountState::Mounted)),
+            None => MountProgress::node(&at.0, new()),
         }
     }
 
     /// On a compute.
-    pub fn compute(&self, compute: &str, slot: &Slot) -> Waited {
+    pub fn compute(&self, compute: &str, slot: &Slot) -> MountProgress {
         let at = self.at(compute, "computes");
-        let mut waited = self.towards(&at, || self.new_compute(&at, slot));
+        let mut waited = self.mount_or_create(&at, || self.new_compute(&at, slot));
         if !waited.nodes.is_empty() {
             waited.rabbits.insert(slot.rabbit.clone());
         }
@@ -129,11 +133,16 @@ impl Maker<'_> {
     }
 
     /// On a rabbit, where `of` says which compute uses which allocation.
-    pub fn rabbit(&self, rabbit: &str, here: &[&Allocation], of: &BTreeMap<&Slot, &str>) -> Waited {
+    pub fn rabbit(
+        &self,
+        rabbit: &str,
+        here: &[&Allocation],
+        of: &BTreeMap<&Slot, &str>,
+    ) -> MountProgress {
         let at = self.at(rabbit, "servers");
         match self.group.mounts.get(&at).and_then(|mount| relinked(mount, of)) {
-            Some(change) => Waited::node(rabbit, [change]),
-            None => self.towards(&at, || self.new_rabbit(&at, here, of)),
+            Some(change) => MountProgress::node(rabbit, [change]),
+            None => self.mount_or_create(&at, || self.new_rabbit(&at, here, of)),
         }
     }
 
