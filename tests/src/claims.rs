@@ -1,24 +1,38 @@
 //! Two coordinators claim the same run, on any server: the server refuses the later one.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use anyhow::{Context, ensure};
 use api::{
     ContainerRun, ContainerRunPhase as Phase, ContainerRunSpec, ContainerRunStatus as Status,
+    Workflow, WorkflowState, names::label,
 };
-use containers::claim::{
-    Holder,
-    plan::{OnRabbit, State, Step, View},
-};
+use containers::claim::Holder;
+use controller::{Event, Retry};
+use k8s_openapi::api::batch::v1::Job;
 use kube::{
     Api, Client, ResourceExt,
     api::{Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use workflow::claims::{ClaimError, Next, leases, next, renew};
+use workflow::{
+    Settings,
+    change::Change,
+    claims::{Seen, SharedLease, leases, renew},
+    execute::{Made, execute},
+    plan::container::by_holder,
+    progress::Progress,
+    world::World,
+};
 
 /// Where the runs of these tests are.
 pub const NAMESPACE: &str = "default";
+/// The run of the first directive of the workflow `contested`.
+const RUN: &str = "contested-0";
+/// The uid of the workflow whose containers the runs are.
+const UID: &str = "00000000-0000-4000-8000-000000000001";
+/// How long a Lease is seen unchanged before it counts as expired.
+const EXPIRED: u64 = 30;
 
 /// A process of a coordinator.
 pub struct Coordinator {
@@ -32,6 +46,39 @@ impl fmt::Debug for Coordinator {
     }
 }
 
+/// The state of the workflow, and how far its containers are in it.
+type Found = (WorkflowState, Progress);
+
+fn nothing_made() -> Found {
+    (WorkflowState::PreRun, Progress::wait("its storage"))
+}
+
+fn about_to_make() -> Found {
+    (WorkflowState::PreRun, Progress::default().with([Change::create(&Job::default())]))
+}
+
+fn all_done_in(state: WorkflowState) -> Found {
+    (state, Progress::default())
+}
+
+/// The workflow is torn down; a label of the run stands for what is to be removed.
+fn to_be_removed(run: &ContainerRun) -> Found {
+    let mut after = run.clone();
+    after.labels_mut().insert("removed".to_owned(), "containers".to_owned());
+    (WorkflowState::Teardown, Progress::default().with(Change::patch(run, &after)))
+}
+
+/// The workflow whose containers the runs are, which only the coordinators know.
+fn workflow() -> anyhow::Result<Workflow> {
+    Ok(serde_json::from_value(json!({
+        "metadata": {"name": "contested", "namespace": NAMESPACE, "uid": UID},
+        "spec": {
+            "desiredState": "PreRun", "wlmID": "test", "jobID": 7, "userID": 1, "groupID": 1,
+            "hurry": false, "forceReady": false, "dwDirectives": ["#DW container name=c profile=p"],
+        },
+    }))?)
+}
+
 impl Coordinator {
     /// `pod` is what the server knows the client by.
     #[must_use]
@@ -39,35 +86,58 @@ impl Coordinator {
         Self { client, me: Holder::new(pod, nonce) }
     }
 
-    async fn next(
+    /// What it knows. A Lease that it sees unchanged for 30 s has expired.
+    fn world(&self, run: &ContainerRun, seconds: u64) -> anyhow::Result<World> {
+        let settings = Settings { claims_as: Some(self.me.clone()), ..Settings::default() };
+        let mut world = World::new(settings);
+        world.take(Event::Listed(vec![Ok(workflow()?)]));
+        world.take(Event::Listed(vec![Ok(run.clone())]));
+        for seconds in (0..=seconds).step_by(10) {
+            let at = Duration::from_secs(seconds);
+            world.saw_leases(&Seen { may_act: true, leases: Some(BTreeMap::new()), at });
+        }
+        Ok(world)
+    }
+
+    /// The changes that it plans.
+    fn plans(
         &self,
         run: &ContainerRun,
-        state: State,
-        takes: bool,
-    ) -> Result<Next, ClaimError> {
-        let rabbits = [OnRabbit { name: "r".to_owned(), state }];
-        let view = View {
-            me: &self.me,
-            may_act: true,
-            holder_expired: takes,
-            refused_with: 0,
-            rabbits: &rabbits,
-        };
-        next(&self.client, run, &view).await
+        (state, progress): Found,
+        seconds: u64,
+    ) -> anyhow::Result<Vec<Change>> {
+        let world = self.world(run, seconds)?;
+        let view = world.view(&(NAMESPACE.to_owned(), "contested".to_owned()));
+        Ok(by_holder(&view.context("no workflow")?, 0, &state, progress).changes)
     }
 
-    /// Its next step must be a write that is stored.
-    async fn stores(&self, run: &ContainerRun, state: State) -> anyhow::Result<ContainerRun> {
-        match self.next(run, state, true).await? {
-            Next::Stored(run) => Ok(*run),
-            other => anyhow::bail!("{} stores nothing: {other:?}", self.me),
-        }
+    /// Makes changes as the engine does.
+    async fn makes(&self, changes: Vec<Change>) -> Made {
+        let lease = SharedLease::default();
+        // It was renewed so lately that it lasts for the whole test.
+        lease.renewed(Duration::MAX);
+        execute(&self.client, changes, &lease).await
     }
 
-    async fn lost(&self, run: &ContainerRun, state: State) -> anyhow::Result<()> {
-        let answer = self.next(run, state, false).await;
-        ensure!(matches!(answer, Err(ClaimError::Lost(_))), "{}: {answer:?}", self.me);
-        Ok(())
+    /// It plans one change of the run, which the API stores.
+    async fn stores(
+        &self,
+        run: &ContainerRun,
+        found: Found,
+        seconds: u64,
+    ) -> anyhow::Result<ContainerRun> {
+        let mut made = self.makes(self.plans(run, found, seconds)?).await;
+        ensure!(made.failures.is_empty() && made.stored.len() == 1, "{}: {made:?}", self.me);
+        Ok(made.stored.remove(0).object.try_parse()?)
+    }
+
+    /// It plans one change, which is not made: it plans anew from what the API has.
+    async fn loses(&self, run: &ContainerRun, found: Found) -> anyhow::Result<String> {
+        let mut made = self.makes(self.plans(run, found, 0)?).await;
+        ensure!(made.stored.is_empty() && made.failures.len() == 1, "{}: {made:?}", self.me);
+        let (why, retry) = made.failures.remove(0);
+        ensure!(retry == Retry::Soon, "{}: {why}: {retry:?}", self.me);
+        Ok(why)
     }
 
     /// Patches the status as no coordinator would; gives the refusal.
@@ -119,10 +189,13 @@ pub async fn contested(
         suspend: false,
         max_claim_attempts: 10,
     };
-    let queued = runs.create(&PostParams::default(), &ContainerRun::new("contested", spec)).await?;
+    let mut queued = ContainerRun::new(RUN, spec);
+    let labels = [(label::WORKFLOW_UID, UID), (label::DIRECTIVE_INDEX, "0")];
+    queued.labels_mut().extend(labels.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    let queued = runs.create(&PostParams::default(), &queued).await?;
 
-    let claimed = c1.stores(&queued, State::Nothing).await.context("S1.1: the first claims")?;
-    c2.lost(&queued, State::Nothing).await.context("S1.1: the second")?;
+    let claimed = c1.stores(&queued, nothing_made(), 0).await.context("S1.1: the first claims")?;
+    c2.loses(&queued, nothing_made()).await.context("S1.1: the second")?;
     let first = status(&claimed)?;
     ensure!((first.claim.epoch, first.attempt) == (1, 1), "{first:?}");
 
@@ -130,16 +203,19 @@ pub async fn contested(
     let same_epoch = json!({"claim": {"holder": me}, "writer": {"holder": me, "seq": 2}});
     says(&c2.refused(&claimed, same_epoch).await?, &["R2"]).context("S1.2")?;
 
-    let taken = c2.stores(&claimed, State::Preparing).await.context("S2.3: C2 takes over")?;
+    let waits = c2.plans(&claimed, nothing_made(), EXPIRED - 10)?;
+    ensure!(waits.is_empty(), "C1 may act still: {waits:?}");
+    let taken = c2.stores(&claimed, nothing_made(), EXPIRED).await;
+    let taken = taken.context("S2.3: C2 takes over")?;
     let second = status(&taken)?;
     ensure!((second.claim.epoch, second.attempt) == (2, 1), "{second:?}");
-    c1.lost(&claimed, State::Prepared).await.context("S2.3: a write of what was read before")?;
+    c1.loses(&claimed, about_to_make()).await.context("S2.3: a write of what was read before")?;
     let mut written_back = json!(first);
     written_back["writer"]["seq"] = json!(second.writer.seq + 1);
     says(&c1.refused(&taken, written_back).await?, &["R1", "R2"]).context("S2.3: read again")?;
     says(&c1.refused(&taken, json!({"phase": "Starting"})).await?, &["R5"]).context("S2.4")?;
     says(&c2.refused(&taken, json!({"message": "x"})).await?, &["V2"]).context("S2.4: message")?;
-    let after = runs.get("contested").await?;
+    let after = runs.get(RUN).await?;
     ensure!(after.status == taken.status, "a refusal changed {after:?}");
 
     finished(&runs, c1, c2, taken).await
@@ -152,27 +228,30 @@ async fn finished(
     c2: &Coordinator,
     mut run: ContainerRun,
 ) -> anyhow::Result<()> {
-    for (state, phase) in [
-        (State::Prepared, Phase::Starting),
-        (State::Ready, Phase::Running),
-        (State::Succeeded, Phase::Succeeded),
+    for (found, phase) in [
+        (about_to_make(), Phase::Starting),
+        (all_done_in(WorkflowState::PreRun), Phase::Running),
+        (all_done_in(WorkflowState::PostRun), Phase::Succeeded),
     ] {
-        run = c2.stores(&run, state).await?;
+        run = c2.stores(&run, found, 0).await?;
         ensure!(status(&run)?.phase == phase, "{run:?}");
     }
     let seq = status(&run)?.writer.seq + 1;
     let cancelled = json!({"phase": "Cancelled", "writer": {"seq": seq}});
     says(&c2.refused(&run, cancelled).await?, &["R6", "R7"]).context("S2.10")?;
-    // Removal is planned from a read of this moment.
-    let unwanted = Patch::Merge(json!({"spec": {"priority": 0}}));
-    let read = runs.patch("contested", &PatchParams::default(), &unwanted).await?;
-    let clean = c2.next(&read, State::Succeeded, false).await?;
-    ensure!(clean == Next::Act(Step::CleanUp), "{clean:?}");
-    runs.delete("contested", &kube::api::DeleteParams::default()).await?;
-    let gone = c2.next(&read, State::Succeeded, false).await?;
-    ensure!(gone == Next::Moved, "S1.5: {gone:?}");
-    let waits = c1.next(&read, State::Succeeded, false).await?;
-    ensure!(waits == Next::Act(Step::Wait), "it is C2's: {waits:?}");
+    // What a claim allows is made while the API, asked at this moment, has the claim.
+    let unwanted = c2.stores(&run, to_be_removed(&run), 0).await?;
+    ensure!(
+        unwanted.spec.priority == 0 && unwanted.labels().get("removed").is_none(),
+        "{unwanted:?}"
+    );
+    let waits = c1.plans(&unwanted, to_be_removed(&unwanted), 0)?;
+    ensure!(waits.is_empty(), "it is C2's: {waits:?}");
+    let removed = c2.stores(&unwanted, to_be_removed(&unwanted), 0).await?;
+    ensure!(removed.labels().contains_key("removed"), "{removed:?}");
+    runs.delete(RUN, &kube::api::DeleteParams::default()).await?;
+    let why = c2.loses(&unwanted, to_be_removed(&unwanted)).await.context("S1.5")?;
+    ensure!(why == format!("claim 2 of ContainerRun {NAMESPACE}/{RUN} is lost"), "S1.5: {why}");
     Ok(())
 }
 

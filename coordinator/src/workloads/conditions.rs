@@ -143,9 +143,6 @@ impl NodeReport {
     fn mount(&mut self, mount: &ClientMount) -> bool {
         let wanted = &mount.spec.desired_state;
         let status = mount.status.as_ref();
-        let is_there = status.is_some_and(|status| {
-            status.all_ready && status.mounts.iter().all(|one| one.state == *wanted)
-        });
         let is_released =
             status.is_some_and(|status| status.says_unmounted(mount.spec.mounts.len()));
         let was_taken_up =
@@ -153,7 +150,7 @@ impl NodeReport {
         self.mounted |= was_taken_up && !is_released;
         let error = status.and_then(|status| status.error.as_ref());
         let what = if *wanted == MountState::Mounted { "not mounted" } else { "not unmounted" };
-        self.note(is_there, error, what)
+        self.note(mount.has_reached_desired_state(), error, what)
     }
 
     /// Takes in the status of an object; returns whether the object is ready.

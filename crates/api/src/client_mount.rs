@@ -226,20 +226,38 @@ pub struct ClientMountStatus {
     pub error: Option<ResourceError>,
 }
 
+impl ClientMount {
+    /// Whether the agent reports that all mounts are in the desired state.
+    #[must_use]
+    pub fn has_reached_desired_state(&self) -> bool {
+        let has_reached = |status: &ClientMountStatus| {
+            status.has_reached(&self.spec.desired_state, self.spec.mounts.len())
+        };
+        self.status.as_ref().is_some_and(has_reached)
+    }
+}
+
 impl ClientMountStatus {
+    /// Whether the agent reports that all mounts of an object with so many mounts are in this state.
+    ///
+    /// Each mount may be ready while `allReady` is false: then the agent could not unmount a mount that an earlier version of the
+    /// object asked for, and `error` says why.
+    #[must_use]
+    pub fn has_reached(&self, state: &MountState, mounts: usize) -> bool {
+        mounts > 0
+            && self.mounts.len() == mounts
+            && self.mounts.iter().all(|mount| mount.ready && mount.state == *state)
+            && self.all_ready
+            && self.error.is_none()
+    }
+
     /// Whether it says of an object with so many mounts that nothing of it is mounted on the node any more.
     ///
     /// An agent reports this only when it has unmounted everything that the object asked for, in this version or an earlier one,
     /// and the devices are free. Before anything of the object is mounted again, [`Self::retracted`] replaces the status.
     #[must_use]
     pub fn says_unmounted(&self, mounts: usize) -> bool {
-        let is_unmounted =
-            |mount: &ClientMountInfoStatus| mount.ready && mount.state == MountState::Unmounted;
-        mounts > 0
-            && self.mounts.len() == mounts
-            && self.mounts.iter().all(is_unmounted)
-            && self.all_ready
-            && self.error.is_none()
+        self.has_reached(&MountState::Unmounted, mounts)
     }
 
     /// The status of an object with so many mounts that are about to be mounted: nothing is promised any more.

@@ -28,21 +28,21 @@ pub struct Target {
 pub enum Change {
     /// Create it.
     Create(Target, Box<DynamicObject>),
-    /// Create it, a Secret, with keys that nobody had before. One that is there is as good: its name is that of one attempt.
-    Keys(Target, Box<DynamicObject>),
+    /// Create a Secret with fresh keys. An existing one counts as success: its name is that of one attempt.
+    CreateKeys(Target, Box<DynamicObject>),
     /// Patch what is not its status. The API refuses the patch once the object has moved on.
     Patch(Target, Patch),
     /// Patch its status, likewise.
     Status(Target, Patch),
     /// Delete it, if it is still the object with this uid.
     Delete(Target, String),
-    /// Make this change, if the API still has the claim by which it was planned.
-    Held(Hold, Box<Change>),
+    /// Make this change if the API still has the claim under which it was planned.
+    IfClaimed(ClaimRef, Box<Change>),
 }
 
 /// A claim of a ContainerRun, as the API had it when a change was planned.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Hold {
+pub struct ClaimRef {
     /// Namespace of the run.
     pub namespace: String,
     /// Name of the run.
@@ -61,9 +61,9 @@ impl Change {
         Self::Create(Target::of(object), Box::new(dynamic(object)))
     }
 
-    /// Creates this Secret, with keys.
+    /// Creates this Secret with fresh keys.
     pub fn keys(secret: &Secret) -> Self {
-        Self::Keys(Target::of(secret), Box::new(dynamic(secret)))
+        Self::CreateKeys(Target::of(secret), Box::new(dynamic(secret)))
     }
 
     /// Makes `after` of `before`; nothing when they are equal.
@@ -88,11 +88,11 @@ impl Change {
     pub fn target(&self) -> &Target {
         match self {
             Self::Create(target, _)
-            | Self::Keys(target, _)
+            | Self::CreateKeys(target, _)
             | Self::Patch(target, _)
             | Self::Status(target, _)
             | Self::Delete(target, _) => target,
-            Self::Held(_, change) => change.target(),
+            Self::IfClaimed(_, change) => change.target(),
         }
     }
 
@@ -100,7 +100,7 @@ impl Change {
     #[must_use]
     pub fn bare(&self) -> &Self {
         match self {
-            Self::Held(_, change) => change.bare(),
+            Self::IfClaimed(_, change) => change.bare(),
             change => change,
         }
     }
@@ -125,11 +125,11 @@ impl fmt::Display for Target {
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Create(target, _) | Self::Keys(target, _) => write!(f, "create {target}"),
+            Self::Create(target, _) | Self::CreateKeys(target, _) => write!(f, "create {target}"),
             Self::Patch(target, _) => write!(f, "change {target}"),
-            Self::Status(target, _) => write!(f, "tell the status of {target}"),
+            Self::Status(target, _) => write!(f, "write the status of {target}"),
             Self::Delete(target, _) => write!(f, "delete {target}"),
-            Self::Held(_, change) => change.fmt(f),
+            Self::IfClaimed(_, change) => change.fmt(f),
         }
     }
 }

@@ -1,7 +1,6 @@
 //! The engine: takes in what the watches bring, plans, and has the changes made. No state of it matters: everything it goes by
 //! is in the objects.
 
-mod answers;
 mod watches;
 
 use std::{
@@ -19,12 +18,12 @@ use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use tokio::task::{JoinError, JoinSet};
 
-use self::watches::{Update, watch_all, watch_containers, watch_runs};
+use self::watches::{Update, watch_all};
 use crate::{
     admit::Rules,
     change::Change,
     claims::{self, SharedLease},
-    execute::{Made, execute},
+    execute::{Made, Stored, execute},
     plan::{Plan, plan_key},
     progress::Outcome,
     site::Settings,
@@ -38,18 +37,13 @@ const AT_ONCE: usize = 4096;
 
 /// Drives all workflows until dropped.
 pub async fn run(client: Client, settings: Settings, rules: Rules) {
-    let mut events = watch_all(&client);
+    let mut events = watch_all(&client, &settings);
     let lease = SharedLease::default();
     if let Some(me) = settings.claims_as.clone() {
         let namespace = settings.containers.as_ref().and_then(|one| one.namespace.clone());
-        let kept = claims::keep(client.clone(), namespace, me, lease.clone());
+        let kept = claims::renew_and_watch(client.clone(), namespace, me, lease.clone());
         let kept = kept.map(|seen| Update(Box::new(move |world| world.saw_leases(&seen))));
-        events = stream::select_all([events, watch_runs(&client), kept.boxed()]).boxed();
-    }
-    if let Some(containers) = &settings.containers {
-        let namespace = containers.namespace.as_deref();
-        let watched = watch_containers(&client, namespace, containers.packages);
-        events = stream::select(events, watched).boxed();
+        events = stream::select(events, kept).boxed();
     }
     Engine { lease, ..Engine::new(client, settings, rules) }.run(events).await;
 }
@@ -60,14 +54,14 @@ struct Engine {
     rules: Rules,
     queue: Queue<Key>,
     passes: JoinSet<Pass>,
-    /// Whose last plan left something to wait for, and whether something was wrong.
+    /// Keys whose last plan was not done, and whether something in it failed.
     waiting: BTreeMap<Key, bool>,
-    /// Who fills a Servers now. One at a time: the next must know what the one before took.
+    /// The key that fills a Servers now. One at a time: the next must know what the one before took.
     placing: Option<Key>,
     after_placing: BTreeSet<Key>,
-    /// What the API did not do, as last logged.
+    /// The failed changes of each key, as last logged.
     refused: BTreeMap<Key, Vec<String>>,
-    /// By which it claims runs.
+    /// The Lease under which this coordinator claims runs.
     lease: SharedLease,
     is_started: bool,
 }
@@ -163,7 +157,7 @@ impl Engine {
     }
 
     fn begin(&mut self, key: Key) {
-        let Plan { changes, is_to_tell, .. } = self.plan(&key);
+        let Plan { changes, replan_soon, .. } = self.plan(&key);
         let places = changes.iter().any(fills_servers);
         if places && self.placing.as_ref().is_some_and(|other| *other != key) {
             self.after_placing.insert(key.clone());
@@ -172,7 +166,7 @@ impl Engine {
         }
         if changes.is_empty() {
             self.refused.remove(&key);
-            let retry = if is_to_tell { Retry::Soon } else { Retry::OnChange };
+            let retry = if replan_soon { Retry::Soon } else { Retry::OnChange };
             self.queue.finished(&key, retry, Instant::now());
             return;
         }
@@ -182,7 +176,7 @@ impl Engine {
         self.make(key, changes);
     }
 
-    /// Has changes made. What is to be created counts from now on: whoever is planned next must know what is taken.
+    /// Starts to make changes. Block storage that they create counts as allocated from now on: the next plan must know what is taken.
     fn make(&mut self, key: Key, changes: Vec<Change>) {
         let mut blocks = Vec::new();
         for (at, owner) in changes.iter().filter_map(new_block) {
@@ -215,8 +209,8 @@ impl Engine {
             // A defect of the executor: the coordinator ends with it, and starts anew.
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         };
-        for stored in made.stored {
-            let wakes = answers::stored(&mut self.world, stored, lists);
+        for Stored { object, is_new } in made.stored {
+            let wakes = self.world.stored(object, is_new.then_some(lists));
             self.wake(wakes);
         }
         blocks.iter().for_each(|at| self.world.site.ledger.end(at));
@@ -231,14 +225,16 @@ impl Engine {
         self.queue.finished(&key, retry, Instant::now());
     }
 
-    /// Logs what the API did not do, unless that was logged.
+    /// Logs the changes that failed, unless the same was logged before.
     fn log_refused(&mut self, key: &Key, failures: Vec<String>) {
         if failures.is_empty() {
             self.refused.remove(key);
             return;
         }
         if self.refused.get(key) != Some(&failures) {
-            failures.iter().for_each(|text| log::warn!("{key}: {text}; trying again"));
+            failures
+                .iter()
+                .for_each(|text| log::warn!("{key}: {text}; the coordinator tries again"));
         }
         self.refused.insert(key.clone(), failures);
     }

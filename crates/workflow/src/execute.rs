@@ -14,24 +14,24 @@ use kube::{
 use thiserror::Error;
 
 use crate::{
-    change::{Change, Hold, Target},
+    change::{Change, ClaimRef, Target},
     claims::{SharedLease, is_held},
 };
 
 /// Changes that are made at the same time for one plan.
 const SIDE_BY_SIDE: usize = 64;
 
-/// Why what a claim allows is not done.
+/// Why a change under a claim was not made.
 #[derive(Debug, Error)]
 #[error("this coordinator did not renew its Lease in time: another may take its claims over")]
-struct Silent;
+struct LeaseNotRenewed;
 
 /// What became of a plan's changes.
 #[derive(Debug, Default)]
 pub struct Made {
     /// Objects as the API stored them.
     pub stored: Vec<Stored>,
-    /// What the API did not do, in words, and when to try again.
+    /// The changes that failed: why, and when to try again.
     pub failures: Vec<(String, Retry)>,
 }
 
@@ -44,14 +44,17 @@ pub struct Stored {
     pub is_new: bool,
 }
 
-/// Makes all changes, side by side: of those by a claim only what the claim still allows, as the API has it now.
+/// Makes all changes side by side. First it asks the API for the claims under which they were planned, and drops the changes of
+/// claims that are lost.
 pub async fn execute(client: &Client, changes: Vec<Change>, lease: &SharedLease) -> Made {
     let mut made = Made::default();
     let changes = still_held(client, changes, &mut made).await;
     let each = changes.into_iter().map(|change| async move {
         let done = match &change {
-            // The answer to a read may have been long on its way.
-            Change::Held(..) if !lease.may_act() => Err(kube::Error::Service(Silent.into())),
+            // The answer that the claim still holds may have been long on its way.
+            Change::IfClaimed(..) if !lease.may_act() => {
+                Err(kube::Error::Service(LeaseNotRenewed.into()))
+            }
             change => one(client, change).await,
         };
         if done.is_ok() {
@@ -75,16 +78,16 @@ pub async fn execute(client: &Client, changes: Vec<Change>, lease: &SharedLease)
     made
 }
 
-/// The changes without those whose claim is lost, or of which the API did not tell.
+/// Drops the changes whose claim is lost, and those whose claim the API could not be asked for.
 async fn still_held(client: &Client, changes: Vec<Change>, made: &mut Made) -> Vec<Change> {
     let by = |change: &Change| match change {
-        Change::Held(hold, _) => Some(hold.clone()),
+        Change::IfClaimed(hold, _) => Some(hold.clone()),
         _ => None,
     };
-    let holds: BTreeSet<Hold> = changes.iter().filter_map(by).collect();
+    let holds: BTreeSet<ClaimRef> = changes.iter().filter_map(by).collect();
     let mut kept = BTreeSet::new();
     for hold in holds {
-        let Hold { namespace, name, epoch, .. } = &hold;
+        let ClaimRef { namespace, name, epoch, .. } = &hold;
         let of = format!("claim {epoch} of ContainerRun {namespace}/{name}");
         match is_held(client, &hold).await {
             Ok(true) => drop(kept.insert(hold)),
@@ -102,7 +105,7 @@ async fn one(client: &Client, change: &Change) -> kube::Result<Option<DynamicObj
     let parameters = PatchParams::default();
     match change {
         Change::Create(_, object) => api.create(&PostParams::default(), object).await.map(Some),
-        Change::Keys(_, secret) => with_keys(&api, secret).await.map(Some),
+        Change::CreateKeys(_, secret) => with_keys(&api, secret).await.map(Some),
         Change::Patch(_, patch) => {
             let patch = Patch::Json::<()>(patch.clone());
             api.patch(name, &parameters, &patch).await.map(Some)
@@ -112,11 +115,11 @@ async fn one(client: &Client, change: &Change) -> kube::Result<Option<DynamicObj
             api.patch_status(name, &parameters, &patch).await.map(Some)
         }
         Change::Delete(_, uid) => deleted(&api, resource, name, uid).await,
-        Change::Held(_, change) => Box::pin(one(client, change)).await,
+        Change::IfClaimed(_, change) => Box::pin(one(client, change)).await,
     }
 }
 
-/// Creates a Secret with new keys, or finds it there. Who made them forgets them.
+/// Creates a Secret with new keys, which the coordinator does not keep; an existing Secret counts as success.
 async fn with_keys(
     api: &Api<DynamicObject>,
     secret: &DynamicObject,
@@ -150,7 +153,8 @@ async fn deleted(
     }
 }
 
-/// Somebody else was quicker, or the object went: the watch brings what there is now. All else takes somebody to mend it.
+/// On 404, 409 and 422 somebody else was quicker, or the object is gone: the watch brings what there is now. All other errors last
+/// until the API answers again or an administrator acts.
 fn retry(error: &kube::Error) -> Retry {
     match error {
         kube::Error::Api(status) if matches!(status.code, 404 | 409 | 422) => Retry::Soon,

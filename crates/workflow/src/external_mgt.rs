@@ -10,7 +10,7 @@ use api::{
 };
 use controller::ObjectKey;
 
-use crate::{change::Change, progress::passing, site::Site};
+use crate::{change::Change, progress::transient_error, site::Site};
 
 /// What is to be changed of a management target's status.
 #[must_use]
@@ -53,7 +53,7 @@ fn give_out(mgt: &NnfLustreMgt, status: &mut NnfLustreMgtStatus) -> Result<(), R
 
 fn first(mgt: &NnfLustreMgt, status: &NnfLustreMgtStatus) -> Result<FsName, ResourceError> {
     if mgt.spec.fs_name_start_reference.given().is_some() {
-        return Err(passing(
+        return Err(transient_error(
             "spec.fsNameStartReference: the engine keeps no ConfigMap of a management target outside of the rabbits: set spec.fsNameStart instead, and leave the reference out",
         ));
     }
@@ -62,7 +62,9 @@ fn first(mgt: &NnfLustreMgt, status: &NnfLustreMgtStatus) -> Result<FsName, Reso
         next => ("status.fsNameNext", next),
     };
     value.parse().map_err(|_| {
-        passing(format!("{field} is {value:?}: use eight letters from a to z, such as aaaaaaaa"))
+        transient_error(format!(
+            "{field} is {value:?}: use eight letters from a to z, such as aaaaaaaa"
+        ))
     })
 }
 

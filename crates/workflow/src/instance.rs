@@ -165,8 +165,8 @@ pub fn consumers(object: &PersistentStorageInstance) -> Vec<String> {
     object.spec.consumer_references.iter().filter_map(shown).collect()
 }
 
-/// The workflow that may mount what one at a time mounts: who has it mounted, else who was in PreRun first. All storages go by
-/// the same order, so that no two workflows wait for each other.
+/// Whose turn it is to mount an exclusive file system: the workflow that has it mounted, else the one that was first in PreRun. All
+/// storages use the same order, so that no two workflows wait for each other.
 pub fn turn<'a>(
     site: &Site,
     storage: &Group,

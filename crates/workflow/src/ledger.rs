@@ -1,10 +1,11 @@
 //! Bytes on each rabbit: what is promised to storage, and what is free. Pure.
 //!
-//! An NnfNode tells what its drives have free and what is allocated on them. A promise is a Servers that names the rabbit; it
-//! counts from the moment it is written, until its storage is gone. Of an allocation that was made, the promise or what was
-//! allocated counts, whichever is more, and never both. Of two promises that do not both fit and of which nothing is made, the
-//! older Servers comes first: otherwise each would wait for the other. What the API is asked to create now counts as made.
-//! A Servers that cannot be read may promise any bytes of any rabbit: whoever comes after it waits until it can be read.
+//! * An NnfNode says what its drives have free and what is allocated on them.
+//! * A Servers that names the rabbit is a promise. It counts from the moment it is written until its storage is gone.
+//! * Where an allocation was made, the larger of promise and allocation counts, never both.
+//! * An NnfNodeBlockStorage counts as made as soon as the API is asked to create it.
+//! * If two promises do not both fit and nothing of either is made, the older Servers wins: else each would wait for the other.
+//! * A Servers that cannot be read may promise any bytes of any rabbit: younger ones wait until it can be read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +27,7 @@ pub struct Ledger {
     /// By rabbit and name of the NnfNodeBlockStorage that the API is asked to create: its Servers.
     in_flight: BTreeMap<ObjectKey, ObjectKey>,
     /// Servers of which nobody knows what they promise, and when they were created.
-    doubts: BTreeMap<ObjectKey, Option<Time>>,
+    unreadable: BTreeMap<ObjectKey, Option<Time>>,
 }
 
 /// What a Servers names.
@@ -90,14 +91,14 @@ impl Ledger {
     }
 
     /// Takes in all Servers of which nobody knows what they promise, and says whether they are others than before.
-    pub fn doubt(&mut self, doubts: BTreeMap<ObjectKey, Option<Time>>) -> bool {
-        std::mem::replace(&mut self.doubts, doubts) != self.doubts
+    pub fn set_unreadable(&mut self, unreadable: BTreeMap<ObjectKey, Option<Time>>) -> bool {
+        std::mem::replace(&mut self.unreadable, unreadable) != self.unreadable
     }
 
     /// The Servers of which nobody knows what it promises before `asking`: an older one, or one that is being made.
     #[must_use]
-    pub fn doubt_before(&self, asking: &ObjectKey) -> Option<&ObjectKey> {
-        if self.doubts.is_empty() {
+    pub fn blocking_unreadable(&self, asking: &ObjectKey) -> Option<&ObjectKey> {
+        if self.unreadable.is_empty() {
             return None;
         }
         let mine = self.promised.get(asking).map(|promise| (&promise.since, asking));
@@ -108,7 +109,7 @@ impl Ledger {
             let is_first = mine.is_none_or(|mine| (*since, *place) < mine);
             *place != asking && (is_first || owners.contains(place))
         };
-        self.doubts.iter().find(is_before).map(|(place, _)| place)
+        self.unreadable.iter().find(is_before).map(|(place, _)| place)
     }
 
     /// The API is asked to create an object.

@@ -1,4 +1,4 @@
-//! What is to be changed for a workflow, from its objects. Pure: no I/O, no clock but the moment that it is told.
+//! What is to be changed for a workflow, from its objects. Pure: no I/O; the caller passes the time.
 //!
 //! Every directive is planned by itself and all of their changes are made side by side: one that waits or fails holds up no
 //! other. Done means that planning again yields nothing.
@@ -28,7 +28,7 @@ use crate::{
     external_mgt, instance,
     names::{GO_FINALIZER, WORKFLOW_FINALIZER},
     plan::persistent::PersistentStorage,
-    progress::{Outcome, Progress, user},
+    progress::{Outcome, Progress, user_error},
     rabbit, report,
     view::{DirectiveView, Group, View},
     world::{Key, World},
@@ -41,14 +41,15 @@ pub struct Plan {
     pub changes: Vec<Change>,
     /// How far each directive is in the present state.
     pub outcomes: Vec<Outcome>,
-    /// What is waited for is told soon if it is still waited for then, or is there soon and nobody tells.
-    pub is_to_tell: bool,
+    /// The engine plans this key again soon: it may still have to write a wait to the status, or ports become free, which no watch
+    /// reports.
+    pub replan_soon: bool,
 }
 
 impl From<Progress> for Plan {
     fn from(progress: Progress) -> Self {
         let outcomes = vec![progress.outcome];
-        Self { changes: progress.changes, outcomes, is_to_tell: false }
+        Self { changes: progress.changes, outcomes, replan_soon: false }
     }
 }
 
@@ -116,12 +117,12 @@ pub fn plan_key(world: &World, key: &Key, now: Timestamp) -> Plan {
 #[must_use]
 pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
     if has_finalizer(&*view.workflow, GO_FINALIZER) {
-        let changes = report::of_others(view).into_iter().collect();
+        let changes = report::mark_go_owned(view).into_iter().collect();
         let outcomes = vec![Outcome::Wait("the Go controllers".to_owned())];
         return Plan { changes, outcomes, ..Plan::default() };
     }
     if !view.is_deleted() && !has_finalizer(&*view.workflow, WORKFLOW_FINALIZER) {
-        // Nothing is made before the object is held that answers for it.
+        // First put our finalizer on the Workflow; the next plan makes its objects.
         let changes = report::begin(view, now).into_iter().collect();
         return Plan { changes, ..Plan::default() };
     }
@@ -138,16 +139,16 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
     let is_early = report::is_new(view, &state, now);
     for one in progress {
         changes.extend(one.changes);
-        outcomes.push(if is_early { unless_late(one.outcome) } else { one.outcome });
+        outcomes.push(if is_early { wlm_errors_as_waits(one.outcome) } else { one.outcome });
     }
     if view.is_deleted() {
         changes.extend(teardown::release(view, &outcomes));
     } else {
         changes.extend(report::report(view, &state, &outcomes, now));
     }
-    let is_to_tell =
-        report::is_to_tell(view, &state, &outcomes, now) || container::is_cooling(view, now);
-    Plan { changes, outcomes, is_to_tell }
+    let replan_soon = report::has_unwritten_wait(view, &state, &outcomes, now)
+        || container::is_cooling(view, now);
+    Plan { changes, outcomes, replan_soon }
 }
 
 /// What agents run for a workflow that is no more goes, and its storage after it.
@@ -182,10 +183,10 @@ fn advance_all(view: &View<'_>, state: &WorkflowState, now: Timestamp) -> Vec<Pr
         let asked = command.as_ref().filter(|_| *state == WorkflowState::Proposal);
         let problem = problems.iter().find(|(of, _)| *of == index).map(|(_, why)| why.clone());
         if let Some(why) = asked.and_then(|one| unserved(one, driver.is_some())).or(problem) {
-            return Progress::failed(user(why));
+            return Progress::failed(user_error(why));
         }
         let Some(command) = command else {
-            return Progress::failed(user(format!("{line:?} is no directive")));
+            return Progress::failed(user_error(format!("{line:?} is no directive")));
         };
         driver.map_or_else(Progress::default, |one| one.advance(view, index, &command, state))
     };
@@ -200,7 +201,7 @@ fn tear_down_all(view: &View<'_>, now: Timestamp) -> Vec<Progress> {
         None if container::holds(view, index) => Progress::wait("containers to end"),
         None => {
             let storage = teardown::group(view.site, &of.storage);
-            unless_reported(view, index, storage).and(container::removed(view, index, now))
+            hide_earlier_error(view, index, storage).and(container::removed(view, index, now))
         }
     };
     view.directives.iter().enumerate().map(one).collect()
@@ -208,7 +209,7 @@ fn tear_down_all(view: &View<'_>, now: Timestamp) -> Vec<Progress> {
 
 /// In a state that was only just begun the watch of what a workload manager filled before may be behind that of the workflow.
 /// Workload managers end a job at the first error, so the workflow waits with it until the state is not new.
-fn unless_late(outcome: Outcome) -> Outcome {
+fn wlm_errors_as_waits(outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Failed(error) if error.error_type == ErrorType::Wlm => {
             Outcome::Wait(error.user_message.unwrap_or(error.debug_message))
@@ -219,7 +220,7 @@ fn unless_late(outcome: Outcome) -> Outcome {
 
 /// A deleted object keeps the error that ended an earlier state until its agent looks at it again. That error says nothing about
 /// the removal, so Teardown waits. An error that may pass stays an error: workload managers act on how long it lasts.
-fn unless_reported(view: &View<'_>, index: usize, progress: Progress) -> Progress {
+fn hide_earlier_error(view: &View<'_>, index: usize, progress: Progress) -> Progress {
     let Outcome::Failed(error) = &progress.outcome else { return progress };
     let drivers = view.workflow.status.iter().flat_map(|status| &status.drivers);
     let mut failed = drivers.filter(|one| {

@@ -79,22 +79,22 @@ fn rank(outcome: &Outcome) -> u8 {
 }
 
 /// An error for the user: nothing but another request helps.
-pub fn user(message: impl Into<String>) -> ResourceError {
+pub fn user_error(message: impl Into<String>) -> ResourceError {
     fatal(ErrorType::User, message)
 }
 
 /// An error for the workload manager: nothing but another placement helps.
-pub fn wlm(message: impl Into<String>) -> ResourceError {
+pub fn wlm_error(message: impl Into<String>) -> ResourceError {
     fatal(ErrorType::Wlm, message)
 }
 
 /// An error that goes when its cause goes.
-pub fn passing(message: impl Into<String>) -> ResourceError {
+pub fn transient_error(message: impl Into<String>) -> ResourceError {
     ResourceError { severity: Severity::Major, ..fatal(ErrorType::Internal, message) }
 }
 
 /// An error of the software or the system that does not go by itself.
-pub fn internal(message: impl Into<String>) -> ResourceError {
+pub fn internal_error(message: impl Into<String>) -> ResourceError {
     fatal(ErrorType::Internal, message)
 }
 
@@ -130,8 +130,8 @@ mod tests {
             Outcome::Working,
             Outcome::Wait("a".to_owned()),
             Outcome::Failed(ResourceError::new("b")),
-            Outcome::Failed(passing("c")),
-            Outcome::Failed(user("d")),
+            Outcome::Failed(transient_error("c")),
+            Outcome::Failed(user_error("d")),
         ];
         for (place, better) in outcomes.iter().enumerate() {
             for worse in &outcomes[place..] {

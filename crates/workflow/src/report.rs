@@ -35,13 +35,13 @@ pub fn begin(view: &View<'_>, now: Timestamp) -> Option<Change> {
     if status.drivers.is_empty() {
         status.drivers = drivers(view);
     }
-    enter(&mut after, &before.spec.desired_state, now);
+    start_state(&mut after, &before.spec.desired_state, now);
     Change::patch(before, &after)
 }
 
-/// A workflow that the Go controllers began says so, and nothing else of it changes: neither a state nor a share is done. While
-/// it is not where it is asked to be, its workload manager hears that something is wrong.
-pub fn of_others(view: &View<'_>) -> Option<Change> {
+/// Writes only a message and TransientCondition into a Workflow that carries the Go finalizer; no state or driver is completed. One
+/// that is ready in its desired state gets the message alone.
+pub fn mark_go_owned(view: &View<'_>) -> Option<Change> {
     let before = &*view.workflow;
     let mut after = before.clone();
     let status = after.status.get_or_insert_default();
@@ -76,7 +76,7 @@ fn drivers(view: &View<'_>) -> Vec<WorkflowDriverStatus> {
 }
 
 /// Begins a state.
-fn enter(workflow: &mut Workflow, state: &WorkflowState, now: Timestamp) {
+fn start_state(workflow: &mut Workflow, state: &WorkflowState, now: Timestamp) {
     workflow.spec.force_ready = false;
     let status = workflow.status.get_or_insert_default();
     status.state = Some(state.clone());
@@ -86,7 +86,7 @@ fn enter(workflow: &mut Workflow, state: &WorkflowState, now: Timestamp) {
     status.desired_state_change = Some(micro(now));
 }
 
-/// The write that makes a workflow say how far it is; nothing when it says so.
+/// Writes to the status how far a workflow is; nothing when the status says so already.
 pub fn report(
     view: &View<'_>,
     state: &WorkflowState,
@@ -97,12 +97,12 @@ pub fn report(
     let mut after = before.clone();
     let is_new = before.status.as_ref().and_then(|status| status.state.as_ref()) != Some(state);
     if is_new {
-        enter(&mut after, state, now);
+        start_state(&mut after, state, now);
     }
     let forced = before.spec.force_ready && !is_new;
     let status = after.status.get_or_insert_default();
     let is_early = is_early(status, now);
-    // The share of a state is told only once the state itself is: admission holds whoever writes both for wrong.
+    // Write drivers[] only after status.state: admission refuses both in one write.
     if !is_new && !status.ready {
         for (index, outcome) in outcomes.iter().enumerate() {
             update_share(status, state, index, outcome, is_early, now);
@@ -112,12 +112,12 @@ pub fn report(
     let is_agreed = *state == WorkflowState::Proposal
         && outcomes.iter().all(|outcome| matches!(outcome, Outcome::Done));
     add_storage(view, is_agreed || *state == WorkflowState::PreRun, status);
-    conclude(status, state, forced, now);
+    finish_state(status, state, forced, now);
     Change::patch(before, &after)
 }
 
-/// For so long after a state was begun nobody is told what it waits for: most waits are over by then, and each would cost a
-/// write. Shorter than the first of [`controller::Retry::Soon`].
+/// Waits shorter than this are not written: most are over by then, and each would cost a write. Shorter than the first of
+/// [`controller::Retry::Soon`].
 const EARLY: SignedDuration = SignedDuration::from_millis(500);
 
 fn is_early(status: &WorkflowStatus, now: Timestamp) -> bool {
@@ -131,8 +131,8 @@ pub fn is_new(view: &View<'_>, state: &WorkflowState, now: Timestamp) -> bool {
     })
 }
 
-/// Whether something is waited for that the workflow does not say yet.
-pub fn is_to_tell(
+/// Whether a directive waits for something that is not written to the status yet.
+pub fn has_unwritten_wait(
     view: &View<'_>,
     state: &WorkflowState,
     outcomes: &[Outcome],
@@ -164,7 +164,7 @@ fn update_share(
                 (share.message, share.error) = (String::new(), String::new());
                 share.complete_time = Some(micro(now));
             }
-            // What is waited for is told when the changes are made.
+            // The next plan, after these changes, says what the directive waits for.
             Outcome::Working => {}
             Outcome::Wait(_) if is_early => {}
             Outcome::Wait(why) => {
@@ -199,7 +199,7 @@ fn message(error: &ResourceError) -> String {
 }
 
 /// The state as a whole, from everybody's shares of it.
-fn conclude(status: &mut WorkflowStatus, state: &WorkflowState, forced: bool, now: Timestamp) {
+fn finish_state(status: &mut WorkflowStatus, state: &WorkflowState, forced: bool, now: Timestamp) {
     if status.ready {
         return;
     }
@@ -252,7 +252,7 @@ pub fn is_completed(view: &View<'_>, index: usize, state: &str) -> bool {
     shares(view, index, state).any(|one| one.completed)
 }
 
-/// Whether our share of a state was told to have failed for a directive.
+/// Whether the status says that our share of a state failed for a directive.
 pub fn is_failed(view: &View<'_>, index: usize, state: &str) -> bool {
     shares(view, index, state).any(|one| one.status == DriverStatus::Error)
 }

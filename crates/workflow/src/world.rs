@@ -4,6 +4,7 @@ mod children;
 mod claims;
 mod containers;
 mod groups;
+mod kinds;
 mod of_site;
 mod of_workflow;
 mod persistent;
@@ -30,7 +31,8 @@ use k8s_openapi::api::{
 };
 use kube::ResourceExt;
 
-use self::children::Children;
+pub use self::kinds::{ForEachKind, Scope};
+use self::{children::Children, kinds::Kinds};
 use crate::site::{Settings, Site};
 
 /// What is planned by itself.
@@ -75,6 +77,7 @@ pub enum Wake {
 pub struct World {
     /// What workflows share.
     pub site: Site,
+    kinds: Kinds,
     workflows: Store<Workflow>,
     computes: Store<Computes>,
     breakdowns: Store<DirectiveBreakdown>,
@@ -108,6 +111,8 @@ pub struct World {
     seen: BTreeMap<String, u64>,
     /// How many lists the watches brought.
     lists: u64,
+    /// The kinds that were listed.
+    listed: BTreeSet<String>,
 }
 
 /// A kind that the engine acts on.
@@ -115,55 +120,18 @@ pub trait Kept: Object {
     /// Where it is kept.
     fn store(world: &mut World) -> &mut Store<Self>;
 
-    /// Takes in what changed, and says what to plan again.
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake>;
+    /// Takes in what changed, and says what to plan again: the workflow of the object, unless the kind says otherwise.
+    fn changed(_: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        wake_workflow(change.object().and_then(|object| workflow_of(&**object)))
+    }
 }
 
 impl World {
     /// A world of which nothing is known.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
-        Self { site: Site::new(settings), ..Self::default() }
-    }
-
-    /// Whether every kind was listed to its end: nothing may be concluded before.
-    #[must_use]
-    pub fn is_complete(&self) -> bool {
-        self.workflows.is_complete()
-            && self.computes.is_complete()
-            && self.breakdowns.is_complete()
-            && self.servers.is_complete()
-            && self.blocks.is_complete()
-            && self.file_systems.is_complete()
-            && self.mounts.is_complete()
-            && self.mgts.is_complete()
-            && self.profiles.is_complete()
-            && self.storages.is_complete()
-            && self.nodes.is_complete()
-            && self.systems.is_complete()
-            && self.statuses.is_complete()
-            && self.persistent.is_complete()
-            && self.rules.is_complete()
-            && self.container_profiles.is_complete()
-            && (self.site.settings.claims_as.is_none() || self.runs.is_complete())
-            && (self.site.settings.containers.is_none() || self.has_containers())
-    }
-
-    fn has_containers(&self) -> bool {
-        let settings = self.site.settings.containers.as_ref();
-        if settings.is_some_and(|containers| containers.namespace.is_none()) {
-            return self.ports.is_complete()
-                && self.on_rabbits.is_complete()
-                && self.config_maps.is_complete();
-        }
-        let fetches = settings.is_some_and(|containers| containers.packages);
-        self.ports.is_complete()
-            && (!fetches || self.on_rabbits.is_complete())
-            && self.jobs.is_complete()
-            && self.pods.is_complete()
-            && self.services.is_complete()
-            && self.network_policies.is_complete()
-            && self.config_maps.is_complete()
+        let kinds = Kinds::of(&settings);
+        Self { site: Site::new(settings), kinds, ..Self::default() }
     }
 
     /// The site's rules; `None` before they were listed: until then nobody knows that there are none.
@@ -175,7 +143,10 @@ impl World {
     /// Takes in an event.
     pub fn take<K: Kept>(&mut self, event: Event<K>) -> Vec<Wake> {
         match &event {
-            Event::Listed(_) => self.lists += 1,
+            Event::Listed(_) => {
+                self.lists += 1;
+                self.listed.insert(K::kind(&()).into_owned());
+            }
             Event::Applied(Ok(object)) | Event::Deleted(Ok(object)) => self.see(object),
             _ => {}
         }
@@ -266,6 +237,14 @@ fn place<K: Object>(object: &K) -> ObjectKey {
 fn workflow_of<K: Object>(object: &K) -> Option<ObjectKey> {
     let workflow = object.workflow()?;
     Some((workflow.namespace.to_owned(), workflow.name.to_owned()))
+}
+
+/// Stores the new version of an object, or removes the one that is gone.
+fn keep<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, new: Option<V>) {
+    match new {
+        Some(new) => map.insert(key, new),
+        None => map.remove(&key),
+    };
 }
 
 fn wake_workflow(at: Option<ObjectKey>) -> Vec<Wake> {

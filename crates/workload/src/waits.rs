@@ -173,11 +173,9 @@ fn file_systems(object: &NnfNodeStorage) -> Option<Waiting> {
 fn mounts(object: &ClientMount) -> Option<Waiting> {
     let wanted = &object.spec.desired_state;
     let status = object.status.as_ref();
-    let is_there = status.is_some_and(|status| {
-        status.all_ready && status.mounts.iter().all(|mount| mount.state == *wanted)
-    });
+    let error = status.and_then(|status| status.error.as_ref());
     let why = if *wanted == MountState::Mounted { "not mounted" } else { "not unmounted" };
-    on_node(object, "clientmount", is_there, status.and_then(|status| status.error.as_ref()), why)
+    on_node(object, "clientmount", object.has_reached_desired_state(), error, why)
 }
 
 /// An object that the agent of the node in its namespace works on.

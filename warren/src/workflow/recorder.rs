@@ -7,7 +7,7 @@ use api::{ClientMount, NnfNodeStorage, Workflow, WorkflowState};
 use jiff::Timestamp;
 use kube::{Resource, ResourceExt};
 
-use super::timeline::{Outcome, Row, Subject, Timeline, command, is_as_asked, ordered, outcome};
+use super::timeline::{Outcome, Row, Subject, Timeline, command, ordered, outcome};
 
 /// What was seen so far.
 #[derive(Clone, Debug, Default)]
@@ -44,7 +44,7 @@ impl Recorder {
         let wanted = &mount.spec.desired_state;
         let what = if *wanted == MountState::Mounted { "mount" } else { "unmount" };
         let is_error = mount.status.as_ref().is_some_and(|status| status.error.is_some());
-        self.node(mount, what, is_as_asked(mount), is_error, now);
+        self.node(mount, what, mount.has_reached_desired_state(), is_error, now);
     }
 
     /// A version of a rabbit's file systems.

@@ -16,7 +16,6 @@ use kube::{Resource, ResourceExt};
 use serde::Serialize;
 
 pub(crate) use gantt::gantt;
-pub(crate) use nodes::is_as_asked;
 pub(crate) use svg::svg;
 use workload::Objects;
 

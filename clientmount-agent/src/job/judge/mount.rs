@@ -38,14 +38,10 @@ pub(super) fn failed(name: &str, outcome: &Outcome) -> Judgement {
     }
 }
 
-/// Whether the API has the node's report that everything is in this state.
-fn is_stored(mount: &JobMount, state: &MountState) -> bool {
+/// Whether the API has the node's report that all mounts of the object, so many, are in this state.
+fn is_stored(mount: &JobMount, state: &MountState, mounts: usize) -> bool {
     let status: Option<ClientMountStatus> = serde_json::from_slice(&mount.status).ok();
-    status.is_some_and(|status| {
-        status.all_ready
-            && status.error.is_none()
-            && status.mounts.iter().all(|mount| mount.ready && mount.state == *state)
-    })
+    status.is_some_and(|status| status.has_reached(state, mounts))
 }
 
 pub(super) fn unmounted(mount: &JobMount, evidence: &Evidence<'_>) -> Option<Judgement> {
@@ -74,7 +70,9 @@ fn one(mount: &JobMount, evidence: &Evidence<'_>, goal: desired::Goal) -> Option
             format!("{name} was changed, and the agent has not worked on the change yet")
         }
         Ok(outcome) if !outcome.done() => return Some(failed(&name, outcome)),
-        Ok(_) if !mount.deleting && is_stored(mount, &goal.state()) => return None,
+        Ok(outcome) if !mount.deleting && is_stored(mount, &goal.state(), outcome.mounts.len()) => {
+            return None;
+        }
         Ok(_) => format!("{name}: the API does not say so yet"),
         Err(why) => format!("{name}: {why}"),
     };

@@ -67,7 +67,7 @@ fn of_container(of: &NnfContainer) -> Vec<ProfileFault> {
         (
             !of.termination_message_path.is_empty(),
             "terminationMessagePath",
-            "the administrator takes it out; the end of the log is told",
+            "the administrator takes it out; the agent reports the end of the log",
         ),
         (
             of.image.starts_with('-'),

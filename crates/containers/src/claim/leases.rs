@@ -9,12 +9,10 @@ use super::Holder;
 pub const RENEWS_EVERY: Duration = Duration::from_secs(10);
 /// How long it acts after the API last took a renewal.
 pub const ACTS_FOR: Duration = Duration::from_secs(20);
-/// How long after it was sent a rabbit obeys a command.
-pub const COMMANDS_LAST: Duration = Duration::from_secs(5);
-/// How long others must see a Lease unchanged before they take over: longer than a command of its coordinator may be obeyed.
+/// How long others must see a Lease unchanged before they take over: longer than its coordinator acts without a renewal.
 pub const EXPIRES_AFTER: Duration = Duration::from_secs(30);
 
-const _: () = assert!(ACTS_FOR.as_secs() + COMMANDS_LAST.as_secs() < EXPIRES_AFTER.as_secs());
+const _: () = assert!(ACTS_FOR.as_secs() < EXPIRES_AFTER.as_secs());
 
 /// A coordinator's own Lease.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,7 +21,7 @@ pub struct OwnLease {
 }
 
 impl OwnLease {
-    /// Notes a renewal that the API took. It was asked for at this time: the answer may have been long on its way.
+    /// Records when an accepted renewal was sent: the answer may have been long on its way.
     pub fn renewed(&mut self, asked: Duration) {
         self.asked = self.asked.max(Some(asked));
     }
@@ -32,12 +30,6 @@ impl OwnLease {
     #[must_use]
     pub fn may_act(&self, now: Duration) -> bool {
         self.asked.is_some_and(|asked| now.saturating_sub(asked) <= ACTS_FOR)
-    }
-
-    /// Whether it is time to renew it.
-    #[must_use]
-    pub fn is_due(&self, now: Duration) -> bool {
-        self.asked.is_none_or(|asked| now.saturating_sub(asked) >= RENEWS_EVERY)
     }
 }
 

@@ -36,6 +36,7 @@ pub enum State {
 /// A rabbit of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OnRabbit {
+    /// Empty where the state is that of all rabbits together: then its texts name the rabbit.
     pub name: String,
     pub state: State,
 }
@@ -69,14 +70,6 @@ pub enum Step {
     Stop,
     /// Removes what a run that ended left behind.
     CleanUp,
-}
-
-impl Step {
-    /// Whether it ends or removes something: only by what the API answered to a read of this moment, never by a watch.
-    #[must_use]
-    pub fn is_destructive(&self) -> bool {
-        matches!(self, Self::Stop | Self::CleanUp)
-    }
 }
 
 /// Plans the next step.
@@ -117,7 +110,7 @@ fn is_wanted(run: &ContainerRun) -> bool {
     run.spec.priority > 0 && run.metadata.deletion_timestamp.is_none()
 }
 
-/// The first status of a run that nobody claimed yet. One that is to wait is claimed and suspended: a first status is a claim.
+/// The first status of a run that nobody claimed yet. It must be a claim (R9), even if `spec.suspend` is set.
 fn first(run: &ContainerRun, me: &Holder) -> Status {
     let holder = me.as_str().to_owned();
     let (phase, attempt) = if is_wanted(run) { (Phase::Claimed, 1) } else { (Phase::Cancelled, 0) };
@@ -298,14 +291,15 @@ impl Plan<'_> {
             State::Failed(why) => Some(why.clone()),
             State::TooLate => Some("was not ready in time".to_owned()),
             State::Lost => Some("is lost".to_owned()),
-            state if is_gone(state) => Some("has no container any more".to_owned()),
+            state if is_gone(state) => Some("no container is left".to_owned()),
             _ => None,
         };
         let failures: Vec<String> = self
             .view
             .rabbits
             .iter()
-            .filter_map(|rabbit| Some(format!("{}: {}", rabbit.name, why(&rabbit.state)?)))
+            .filter_map(|rabbit| Some((&rabbit.name, why(&rabbit.state)?)))
+            .map(|(name, why)| if name.is_empty() { why } else { format!("{name}: {why}") })
             .collect();
         (!failures.is_empty()).then(|| failures.join("; "))
     }

@@ -19,10 +19,10 @@ use super::{leases, renew};
 
 /// Where the Leases are, when containers are in no namespace of their own.
 const NAMESPACE: &str = "default";
-/// How long the coordinator waits after a renewal that the API did not take.
+/// How long the coordinator waits after a renewal that the API did not accept.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// Since when this coordinator may act, shared by who renews it and who acts.
+/// When this coordinator last renewed its Lease, shared by the task that renews it and those that act.
 #[derive(Clone, Debug, Default)]
 pub struct SharedLease(Arc<Mutex<OwnLease>>);
 
@@ -34,7 +34,7 @@ impl SharedLease {
         lease.may_act(since_boot())
     }
 
-    /// Notes a renewal that was asked for at this time.
+    /// Records when the last accepted renewal was sent.
     pub fn renewed(&self, asked: Duration) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).renewed(asked);
     }
@@ -77,7 +77,7 @@ impl Claims {
         self.expired.contains(holder)
     }
 
-    /// Takes in what the API said; whether it says something new of these holders.
+    /// Takes in what the API said of the Leases; returns whether that changes what these holders may do.
     pub(crate) fn saw(&mut self, seen: &Seen, holders: &BTreeSet<String>) -> bool {
         let before = (self.may_act, self.expired.clone());
         self.may_act = seen.may_act;
@@ -90,8 +90,8 @@ impl Claims {
     }
 }
 
-/// Renews a coordinator's Lease as long as it is polled, and tells what it saw of all.
-pub fn keep(
+/// Renews a coordinator's Lease as long as the stream is polled; each item says what the API has of all Leases.
+pub fn renew_and_watch(
     client: Client,
     namespace: Option<String>,
     me: Holder,
@@ -125,9 +125,13 @@ impl Keeper {
             }
             Ok(Err(error)) => {
                 let why = error.source().map(ToString::to_string).unwrap_or_default();
-                log::warn!("{error}: {why}; trying again");
+                log::warn!("{error}: {why}; the coordinator tries again in {} s", AGAIN.as_secs());
             }
-            Err(_) => log::warn!("the API took no renewal of the Lease of {} in time", self.me),
+            Err(_) => log::warn!(
+                "the API did not accept a renewal of the Lease of {} in time; the coordinator tries again in {} s",
+                self.me,
+                AGAIN.as_secs()
+            ),
         }
         let listed = leases(&self.client, &self.namespace);
         let listed = tokio::time::timeout(RENEWS_EVERY, listed).await;

@@ -84,19 +84,19 @@ fn who_comes_after_a_promise_that_nobody_can_read_waits() {
     let mut mine = servers(60, 1);
     mine.metadata.creation_timestamp = Some(created("2026-11-24T10:00:00Z"));
     let doubts = BTreeMap::from([(unread.clone(), Some(created("2026-11-24T10:00:01Z")))]);
-    assert!(ledger.doubt(doubts.clone()) && !ledger.doubt(doubts));
-    assert_eq!(ledger.doubt_before(&asking), Some(&unread), "it promises nothing yet");
-    assert_eq!(ledger.doubt_before(&unread), None);
+    assert!(ledger.set_unreadable(doubts.clone()) && !ledger.set_unreadable(doubts));
+    assert_eq!(ledger.blocking_unreadable(&asking), Some(&unread), "it promises nothing yet");
+    assert_eq!(ledger.blocking_unreadable(&unread), None);
     ledger.promise(&asking, Some(&mine));
-    assert_eq!(ledger.doubt_before(&asking), None, "it is the older one");
+    assert_eq!(ledger.blocking_unreadable(&asking), None, "it is the older one");
     let at = ("r".to_owned(), "b".to_owned());
     ledger.begin(at.clone(), unread.clone());
-    assert_eq!(ledger.doubt_before(&asking), Some(&unread), "the API is asked for it");
+    assert_eq!(ledger.blocking_unreadable(&asking), Some(&unread), "the API is asked for it");
     ledger.end(&at);
     ledger.allocate(&at, Some(unread.clone()), Some(&block(0)));
-    assert_eq!(ledger.doubt_before(&asking), Some(&unread), "it is being made");
-    assert!(ledger.doubt(BTreeMap::new()));
-    assert_eq!(ledger.doubt_before(&asking), None);
+    assert_eq!(ledger.blocking_unreadable(&asking), Some(&unread), "it is being made");
+    assert!(ledger.set_unreadable(BTreeMap::new()));
+    assert_eq!(ledger.blocking_unreadable(&asking), None);
 }
 
 #[test]

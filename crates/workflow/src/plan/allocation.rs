@@ -8,7 +8,7 @@ use kube::ResourceExt;
 
 use crate::{
     plan::{lustre::place::is_lustre, mounts::unreadable},
-    progress::wlm,
+    progress::wlm_error,
     site::Site,
     view::Group,
 };
@@ -173,7 +173,7 @@ fn slots_of_rabbits(allocations: &[Allocation]) -> BTreeMap<&str, std::vec::Into
 }
 
 fn no_rabbit(compute: &str) -> api::ResourceError {
-    wlm(format!(
+    wlm_error(format!(
         "Computes names {compute}, which no rabbit serves: name computes that SystemConfiguration default/default lists under a rabbit"
     ))
 }
@@ -190,7 +190,7 @@ fn too_few(
     let all = format!(
         "Too many clients for storage: {compute} is served by {rabbit}, where Servers asks for {count} allocations, all in use"
     );
-    wlm(match former {
+    wlm_error(match former {
         Some(mount) => format!(
             "{all}: ClientMount {}/{} has one, whose node Computes does not name any more; name it, or delete the ClientMount",
             mount.spec.node,

@@ -13,7 +13,7 @@ use kube::ResourceExt;
 
 use crate::{
     plan::{allocation::bytes_of, lustre},
-    progress::{passing, wlm},
+    progress::{transient_error, wlm_error},
     view::{Group, View},
 };
 
@@ -31,7 +31,7 @@ pub fn servers(
 ) -> Checked {
     let given = &servers.spec.allocation_sets;
     if given.len() != sets.len() {
-        return Err(wlm(format!(
+        return Err(wlm_error(format!(
             "Servers has {} allocationSets and the breakdown {}: give each label one",
             given.len(),
             sets.len()
@@ -40,7 +40,7 @@ pub fn servers(
     for wanted in sets {
         let mut of = given.iter().filter(|set| set.label == wanted.label);
         let (Some(set), None) = (of.next(), of.next()) else {
-            return Err(wlm(format!(
+            return Err(wlm_error(format!(
                 "Servers must have one allocation set with label {:?}: correct spec.allocationSets[].label",
                 wanted.label
             )));
@@ -66,7 +66,7 @@ const MOST: i64 = 4096;
 pub fn counts(set: &ServersAllocationSet) -> Checked {
     let is_bad = |count: i64| !(1..=MOST).contains(&count);
     match set.storage.iter().find(|storage| is_bad(storage.allocation_count)) {
-        Some(bad) => Err(wlm(format!(
+        Some(bad) => Err(wlm_error(format!(
             "Servers asks for {} allocations of {} on {}: ask for 1 to {MOST} (allocationCount)",
             bad.allocation_count, set.label, bad.name
         ))),
@@ -81,7 +81,7 @@ pub fn counts(set: &ServersAllocationSet) -> Checked {
 pub fn minimum(set: &StorageAllocationSet) -> Result<u64, ResourceError> {
     let asked = u64::try_from(set.minimum_capacity).ok().filter(|bytes| *bytes > 0);
     asked.ok_or_else(|| {
-        wlm(format!(
+        wlm_error(format!(
             "the DirectiveBreakdown's minimumCapacity of {} is {}: delete the DirectiveBreakdown, and the engine makes it anew",
             set.label, set.minimum_capacity
         ))
@@ -99,7 +99,7 @@ fn shape(wanted: &StorageAllocationSet, set: &ServersAllocationSet) -> Checked {
     if u64::try_from(bytes).unwrap_or_default() < minimum {
         let of =
             if is_each { "allocationSize" } else { "allocationSize times all allocationCounts" };
-        return Err(wlm(format!(
+        return Err(wlm_error(format!(
             "Servers gives {label} too little: {of} is {bytes} bytes, and {minimum} are needed"
         )));
     }
@@ -113,7 +113,7 @@ fn shape(wanted: &StorageAllocationSet, set: &ServersAllocationSet) -> Checked {
         | AllocationStrategy::Other(_) => None,
     };
     match exact.filter(|exact| *exact != count) {
-        Some(exact) => Err(wlm(format!(
+        Some(exact) => Err(wlm_error(format!(
             "Servers asks for {count} allocations of {label}, and the breakdown for {exact}: correct allocationCount"
         ))),
         None => Ok(()),
@@ -135,7 +135,7 @@ fn computes(view: &View<'_>, wanted: &StorageAllocationSet, set: &ServersAllocat
         let here = set.storage.iter().filter(|storage| storage.name == rabbit);
         let given: i64 = here.map(|storage| storage.allocation_count).sum();
         if given < needed {
-            return Err(wlm(format!(
+            return Err(wlm_error(format!(
                 "Servers asks for {given} allocations of {} on {rabbit}, which serves {needed} of the job's computes: ask for one for each",
                 wanted.label
             )));
@@ -148,13 +148,13 @@ fn computes(view: &View<'_>, wanted: &StorageAllocationSet, set: &ServersAllocat
 fn rabbits(view: &View<'_>, wanted: &StorageAllocationSet, set: &ServersAllocationSet) -> Checked {
     for one in &set.storage {
         let Some(storage) = view.site.storages.get(&one.name) else {
-            return Err(wlm(format!(
+            return Err(wlm_error(format!(
                 "Servers names {}, of which there is no Storage default/{}: name rabbits of the system",
                 one.name, one.name
             )));
         };
         if let Some(label) = lacking(storage, wanted) {
-            return Err(wlm(format!(
+            return Err(wlm_error(format!(
                 "Servers names {}, whose Storage lacks the label {label}: name a rabbit that has it",
                 one.name
             )));
@@ -180,7 +180,7 @@ pub fn lacking<'a>(storage: &Storage, wanted: &'a StorageAllocationSet) -> Optio
 /// Why not.
 pub fn serves(rabbit: &str, storage: &Storage) -> Checked {
     if storage.spec.state == StorageState::Disabled {
-        return Err(passing(format!(
+        return Err(transient_error(format!(
             "{rabbit} is disabled by an administrator (Storage default/{rabbit}, spec.state): enable it, or place the storage elsewhere"
         )));
     }
@@ -188,7 +188,7 @@ pub fn serves(rabbit: &str, storage: &Storage) -> Checked {
         Some(ResourceStatus::Ready | ResourceStatus::Degraded) => Ok(()),
         other => {
             let how = other.map_or_else(|| "not known".to_owned(), |status| status.to_string());
-            Err(passing(format!(
+            Err(transient_error(format!(
                 "{rabbit} does not serve (Storage default/{rabbit} is {how}): see what its agent says, or place the storage elsewhere"
             )))
         }
@@ -201,8 +201,8 @@ pub fn serves(rabbit: &str, storage: &Storage) -> Checked {
 /// The rabbit, and how much of it is missing.
 pub fn space(view: &View<'_>, servers: &Servers) -> Checked {
     let asking: ObjectKey = (servers.namespace().unwrap_or_default(), servers.name_any());
-    if let Some((namespace, name)) = view.site.ledger.doubt_before(&asking) {
-        return Err(passing(format!(
+    if let Some((namespace, name)) = view.site.ledger.blocking_unreadable(&asking) {
+        return Err(transient_error(format!(
             "Servers {namespace}/{name} cannot be read, and nobody knows what it takes of which rabbit: correct it, or tear its workflow down; nothing new is placed before"
         )));
     }
@@ -215,20 +215,20 @@ pub fn space(view: &View<'_>, servers: &Servers) -> Checked {
     }
     for (rabbit, needed) in needed {
         let Some(node) = view.site.nodes.get(rabbit) else {
-            return Err(passing(format!(
+            return Err(transient_error(format!(
                 "{rabbit} has not told what its drives have free (no NnfNode {rabbit}/nnf-nlc): start its rabbit-agent"
             )));
         };
         let space = view.site.ledger.space(rabbit, node, &asking);
         if needed > space.total {
-            return Err(wlm(format!(
+            return Err(wlm_error(format!(
                 "{rabbit}: insufficient capacity available: {needed} bytes are asked for, and its drives have {} in all",
                 space.total
             )));
         }
         // How many are free changes with each allocation of anybody; told, every change would be a write of every such workflow.
         if needed > space.free {
-            return Err(passing(format!(
+            return Err(transient_error(format!(
                 "{rabbit}: insufficient capacity available: {needed} bytes are asked for, and fewer are free; it goes on when other jobs give theirs back"
             )));
         }

@@ -12,7 +12,7 @@ use controller::ObjectKey;
 use directive::{FileSystem, Jobdw};
 use kube::ResourceExt;
 
-pub use self::maker::{Maker, Waited};
+pub use self::maker::{Maker, MountProgress};
 use crate::{
     change::Change,
     names::{job_id, of_directive},
@@ -23,7 +23,7 @@ use crate::{
         setup::lost,
     },
     profile::overrides,
-    progress::{Progress, passing, wlm},
+    progress::{Progress, transient_error, wlm_error},
     site::Site,
     view::{Group, View},
 };
@@ -46,7 +46,7 @@ pub fn mounted(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
     let access = group.blocks.values().filter_map(|block| {
         access(block, |allocation| {
             let mut of = granted(block, allocation, &of);
-            // Whoever is no more in Computes has it until it is unmounted; beside a mount that cannot be read, nobody loses it.
+            // A compute that left Computes keeps access until it has unmounted. While a mount cannot be read, nobody loses access.
             let others = if group.unreadable.is_empty() {
                 kept(block, allocation, &still)
             } else {
@@ -83,7 +83,7 @@ pub fn clients<'a>(
         return (lustre::mounts::mounted(view, index, servers, &all), Some(Slots::new()));
     }
     if !all.is_empty() && view.computes().next().is_none() {
-        let error = wlm(
+        let error = wlm_error(
             "Computes names no compute, and each allocation of Servers is for one: fill Computes with the job's computes",
         );
         return (Progress::failed(error), None);
@@ -101,7 +101,7 @@ pub fn clients<'a>(
     let rabbits =
         rabbits(&all).into_iter().filter(|(rabbit, _)| is_shared && used.contains(rabbit));
     let rabbits = rabbits.map(|(rabbit, here)| maker.rabbit(rabbit, &here, &of));
-    let waited = computes.chain(rabbits).fold(Waited::default(), Waited::and);
+    let waited = computes.chain(rabbits).fold(MountProgress::default(), MountProgress::and);
     (waited.progress(group, "mount on"), Some(slots))
 }
 
@@ -113,8 +113,8 @@ pub fn unmounted(site: &Site, group: &Group) -> Progress {
 /// Unmounts it everywhere.
 pub fn unmounts(site: &Site, group: &Group) -> Progress {
     let mut changes: Vec<Change> = Vec::new();
-    let mut waited = Waited::default();
-    // One that counts as down is asked too, for when it comes back, and nobody waits for it.
+    let mut waited = MountProgress::default();
+    // Also sets Unmounted for down nodes, for when they come back, without waiting for them.
     for mount in group.mounts.values().filter(|mount| !says_unmounted(mount)) {
         changes.extend(desire(mount, MountState::Unmounted));
         if !site.is_down(&mount.spec.node) {
@@ -127,7 +127,7 @@ pub fn unmounts(site: &Site, group: &Group) -> Progress {
 /// What is to be done about an object that cannot be read.
 pub fn unreadable<'a>(mut places: impl Iterator<Item = &'a ObjectKey>) -> Option<ResourceError> {
     let (namespace, name) = places.next()?;
-    Some(passing(format!(
+    Some(transient_error(format!(
         "{namespace}/{name} cannot be read, and may ask for a mount: nothing is withdrawn or removed; correct the object or delete it"
     )))
 }
@@ -189,29 +189,14 @@ pub fn is_unmounted(site: &Site, mount: &ClientMount) -> bool {
     says_unmounted(mount) || site.is_down(&mount.spec.node)
 }
 
-/// Whether a node says that it has nothing of it mounted.
+/// Whether it is to be unmounted, and its node says that it has nothing of it mounted.
 pub fn says_unmounted(mount: &ClientMount) -> bool {
-    let says_so = || {
-        let status = mount.status.as_ref()?;
-        let all = status.mounts.len() == mount.spec.mounts.len();
-        let each = |one: &api::client_mount::ClientMountInfoStatus| {
-            one.ready && one.state == MountState::Unmounted
-        };
-        Some(all && status.mounts.iter().all(each))
-    };
-    let is_asked = mount.spec.desired_state == MountState::Unmounted;
-    is_asked && says_so().unwrap_or(false)
+    mount.spec.desired_state == MountState::Unmounted && mount.has_reached_desired_state()
 }
 
-/// Whether everything of it is mounted.
+/// Whether it is to be mounted, and its node says that everything of it is.
 pub fn is_mounted(mount: &ClientMount) -> bool {
-    let Some(status) = &mount.status else { return false };
-    let each = |one: &api::client_mount::ClientMountInfoStatus| {
-        one.ready && one.state == MountState::Mounted
-    };
-    mount.spec.desired_state == MountState::Mounted
-        && status.mounts.len() == mount.spec.mounts.len()
-        && status.mounts.iter().all(each)
+    mount.spec.desired_state == MountState::Mounted && mount.has_reached_desired_state()
 }
 
 /// Asks for a state; a mount that is deleted is unmounted by that already.

@@ -16,7 +16,7 @@ use crate::{
     change::Change,
     names::persistent_of,
     plan::{checks, lustre},
-    progress::{Progress, wlm},
+    progress::{Progress, wlm_error},
     view::View,
 };
 
@@ -48,7 +48,7 @@ fn placed(
     if view.computes().next().is_none() && !is_anywhere {
         let (namespace, name) =
             (view.namespace(), servers.metadata.name.as_deref().unwrap_or_default());
-        return Err(wlm(format!(
+        return Err(wlm_error(format!(
             "Servers {namespace}/{name} names no rabbit and Computes no compute: fill Servers, or fill Computes and the engine places the storage beside them"
         )));
     }
@@ -57,7 +57,7 @@ fn placed(
     }
     let served = served(view)?;
     let wanted = sets.iter().map(wanted).collect::<Result<Vec<Wanted>, _>>()?;
-    let placed = place(&wanted, &served, LEAST).map_err(|error| wlm(error.to_string()))?;
+    let placed = place(&wanted, &served, LEAST).map_err(|error| wlm_error(error.to_string()))?;
     Ok(placed.into_iter().map(set).collect())
 }
 
@@ -67,7 +67,7 @@ fn served(view: &View<'_>) -> Result<Vec<Served>, ResourceError> {
     let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
     for compute in view.computes() {
         let rabbit = view.site.rabbit_of.get(compute).ok_or_else(|| {
-            wlm(format!(
+            wlm_error(format!(
                 "Computes names {compute}, which no rabbit serves: name computes that SystemConfiguration default/default lists under a rabbit, or fill Servers"
             ))
         })?;

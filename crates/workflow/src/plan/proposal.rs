@@ -27,7 +27,7 @@ use crate::{
     names::{SERVERS_FINALIZER, of_directive, owned, reference, with_directive},
     plan::{teardown::is_held, without_finalizer},
     profile::{admission, sizes},
-    progress::{Outcome, Progress, passing, user},
+    progress::{Outcome, Progress, transient_error, user_error},
     site::Site,
     view::{Group, View},
 };
@@ -97,13 +97,13 @@ pub(super) fn missing(
         return Progress::failed(error);
     }
     let Some(profile) = of.storage.profile.clone().or_else(|| template(view, jobdw)) else {
-        return Progress::failed(user(
+        return Progress::failed(user_error(
             "the site's default NnfStorageProfile went: name one with profile=NAME",
         ));
     };
     let sets = match sets(&sizes(&profile)) {
         Ok(sets) => sets,
-        Err(fault) => return Progress::failed(user(fault.to_string())),
+        Err(fault) => return Progress::failed(user_error(fault.to_string())),
     };
     let pinned = pinned(&profile, metadata());
     let pinned = of.storage.profile.is_none().then(|| Change::create(&pinned));
@@ -134,7 +134,7 @@ fn pinned(template: &NnfStorageProfile, metadata: ObjectMeta) -> NnfStorageProfi
 /// What is to be done about a Servers that is there and cannot be read.
 pub(super) fn unread_servers(site: &Site, at: &ObjectKey) -> Option<ResourceError> {
     let (namespace, name) = site.unread_servers.get(at)?;
-    Some(passing(format!(
+    Some(transient_error(format!(
         "Servers {namespace}/{name} cannot be read: correct it, and this goes on"
     )))
 }

@@ -23,7 +23,7 @@ use crate::{
         checks, lustre, place, proposal,
     },
     profile::lines,
-    progress::{Progress, internal, some_of, wlm},
+    progress::{Progress, internal_error, some_of, wlm_error},
     report::is_completed,
     view::{Group, View},
 };
@@ -186,7 +186,7 @@ pub fn lost(group: &Group, allocations: &[Allocation]) -> Option<ResourceError> 
         !(block.is_some_and(stays) && file_system.is_some_and(stays))
     };
     if let Some(one) = allocations.iter().find(is_lost) {
-        return Some(internal(format!(
+        return Some(internal_error(format!(
             "storage {}/{} is gone, and its data with it, or Servers names it only since Setup: tear the workflow down",
             one.rabbit, one.name
         )));
@@ -202,7 +202,7 @@ fn changed(group: &Group, allocations: &[Allocation]) -> Option<ResourceError> {
     };
     let mut differ = allocations.iter().filter_map(|one| Some((one, count_made(one)?)));
     let (one, made) = differ.find(|(one, made)| one.count != *made)?;
-    Some(wlm(format!(
+    Some(wlm_error(format!(
         "Servers asks for {} allocations of {} on {}, where {made} were made: set allocationCount back, or tear the workflow down",
         one.count, one.label, one.rabbit
     )))

@@ -39,7 +39,7 @@ pub(super) fn add_storage(view: &View<'_>, with_paths: bool, status: &mut Workfl
             variables.insert("DW_JOBS".to_owned(), paths.join(","));
         }
         variables.extend(persistent(view));
-        variables.extend(container::told_to_computes(view));
+        variables.extend(container::compute_environment(view));
         status.env.extend(variables);
     }
 }

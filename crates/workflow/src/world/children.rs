@@ -12,7 +12,7 @@ use kube::ResourceExt;
 
 use super::{Key, Wake, World, groups::label_of, persistent, place, workflow_of};
 use crate::{
-    names::{of_directive, persistent_of},
+    names::{is_ours, of_directive, persistent_of},
     view::{DirectiveView, Group, View},
 };
 
@@ -104,6 +104,17 @@ impl World {
         self.groups_by(children, is_of, storage_of, |servers| storage_of(&servers.metadata))
     }
 
+    /// Takes in an object of Warren's; those of other controllers wake nobody.
+    pub(super) fn own_child<K: Object>(
+        &mut self,
+        change: &Change<K>,
+        set: fn(&mut Children) -> &mut BTreeSet<ObjectKey>,
+    ) -> Vec<Wake> {
+        let is_ours = change.object().is_some_and(|object| is_ours(&**object));
+        if is_ours { self.child(change, set) } else { Vec::new() }
+    }
+
+    /// Takes in an object of a workflow or of persistent storage, and wakes what it belongs to.
     pub(super) fn child<K: Object>(
         &mut self,
         change: &Change<K>,

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use api::ContainerRun;
-use controller::{Change, Store};
+use controller::Store;
 
-use super::{Kept, Wake, World, wake_workflow, workflow_of};
+use super::{Kept, Wake, World};
 use crate::claims::Seen;
 
 impl World {
@@ -21,9 +21,5 @@ impl World {
 impl Kept for ContainerRun {
     fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.runs
-    }
-
-    fn changed(_: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        wake_workflow(change.object().and_then(|run| workflow_of(&**run)))
     }
 }

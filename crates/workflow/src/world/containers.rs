@@ -1,6 +1,9 @@
 //! What belongs to the containers of workflows.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use api::{
     NnfContainerProfile, NnfPortManager, NodeContainers, RabbitLabels, Workflow,
@@ -14,7 +17,11 @@ use k8s_openapi::api::{
 };
 use kube::ResourceExt;
 
-use super::{Kept, Key, Wake, World, children::own, place, wake_workflow, workflow_of};
+use super::{
+    Kept, Key, Wake, World,
+    children::{Children, own},
+    keep, place, wake_workflow, workflow_of,
+};
 use crate::{names::of_directive, view::Containers};
 
 impl World {
@@ -75,10 +82,16 @@ impl World {
         all.filter(|one| one.label(label::WORKFLOW_UID) != Some(uid)).cloned().collect()
     }
 
-    /// Persistent storage that containers may have let go of: its own plan unmounts it.
-    fn wake_freed<K: Object>(&self, change: &Change<K>) -> Vec<Wake> {
+    /// Takes in something that uses storage. When it ends, the plan of a persistent storage may unmount that.
+    fn child_with_storage<K: Object>(
+        &mut self,
+        change: &Change<K>,
+        set: fn(&mut Children) -> &mut BTreeSet<ObjectKey>,
+    ) -> Vec<Wake> {
+        let mut wakes = self.child(change, set);
         let workflow = change.object().and_then(|object| workflow_of(&**object));
-        workflow.map(|at| self.wake_named_by(&at)).unwrap_or_default()
+        wakes.extend(workflow.map(|at| self.wake_named_by(&at)).unwrap_or_default());
+        wakes
     }
 
     /// Takes in that the Secret of an attempt is there. No watch tells it: the engine may not read Secrets.
@@ -100,10 +113,8 @@ impl Kept for NnfContainerProfile {
         if namespace != PROFILE_TEMPLATE_NAMESPACE {
             return wake_workflow(workflow_of(&**object));
         }
-        match change.new.clone().filter(|profile| !profile.data().pinned) {
-            Some(template) => world.site.container_profiles.insert(name, template),
-            None => world.site.container_profiles.remove(&name),
-        };
+        let template = change.new.clone().filter(|profile| !profile.data().pinned);
+        keep(&mut world.site.container_profiles, name, template);
         vec![Wake::Waiting]
     }
 }
@@ -119,11 +130,8 @@ impl Kept for NnfPortManager {
         if name != NNF_PORT_MANAGER {
             return Vec::new();
         }
-        match change.new.clone() {
-            Some(new) => world.site.ports.insert(rabbit, new),
-            None => world.site.ports.remove(&rabbit),
-        };
-        // Who has ports goes on, and who had too few looks again.
+        keep(&mut world.site.ports, rabbit, change.new.clone());
+        // Wake the workflows that have ports, and those that failed because too few were free.
         let records = [&change.old, &change.new].into_iter().flatten();
         let records = records.filter_map(|record| record.status.as_ref());
         let requesters = records.flat_map(|status| &status.allocations).map(|one| {
@@ -131,7 +139,7 @@ impl Kept for NnfPortManager {
             let part = |text: &Option<String>| text.clone().unwrap_or_default();
             Wake::Key(Key::Workflow((part(&requester.namespace), part(&requester.name))))
         });
-        // Nobody stands in a new one yet, not even who made it and waits for it.
+        // A new port record has no allocations: wake all waiting workflows.
         let is_new = change.new.as_ref().is_some_and(|record| record.status.is_none());
         requesters.chain([if is_new { Wake::Waiting } else { Wake::Failing }]).collect()
     }
@@ -143,8 +151,7 @@ impl Kept for NodeContainers {
     }
 
     fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        let wakes = world.child(change, |children| &mut children.on_rabbits);
-        wakes.into_iter().chain(world.wake_freed(change)).collect()
+        world.child_with_storage(change, |children| &mut children.on_rabbits)
     }
 }
 
@@ -154,8 +161,7 @@ impl Kept for Job {
     }
 
     fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        let wakes = world.child(change, |children| &mut children.jobs);
-        wakes.into_iter().chain(world.wake_freed(change)).collect()
+        world.child_with_storage(change, |children| &mut children.jobs)
     }
 }
 
@@ -165,8 +171,7 @@ impl Kept for Pod {
     }
 
     fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        let wakes = world.child(change, |children| &mut children.pods);
-        wakes.into_iter().chain(world.wake_freed(change)).collect()
+        world.child_with_storage(change, |children| &mut children.pods)
     }
 }
 
@@ -174,19 +179,11 @@ impl Kept for Service {
     fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.services
     }
-
-    fn changed(_: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        wake(change)
-    }
 }
 
 impl Kept for NetworkPolicy {
     fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.network_policies
-    }
-
-    fn changed(_: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        wake(change)
     }
 }
 
@@ -198,9 +195,4 @@ impl Kept for ConfigMap {
     fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
         world.child(change, |children| &mut children.config_maps)
     }
-}
-
-fn wake<K: Object>(change: &Change<K>) -> Vec<Wake> {
-    let object: Option<&Arc<K>> = change.object();
-    wake_workflow(object.and_then(|object| workflow_of(&**object)))
 }

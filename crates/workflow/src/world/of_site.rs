@@ -9,7 +9,7 @@ use api::{
 use controller::{Change, Store};
 use kube::ResourceExt;
 
-use super::{Kept, Key, Wake, World, place, wake_workflow, workflow_of};
+use super::{Kept, Key, Wake, World, keep, place, wake_workflow, workflow_of};
 use crate::{names::persistent_of, profile::ruleset};
 
 impl Kept for NnfStorageProfile {
@@ -27,10 +27,7 @@ impl Kept for NnfStorageProfile {
             };
         }
         let template = change.new.clone().filter(|profile| !profile.data().pinned);
-        match template {
-            Some(template) => world.site.profiles.insert(name, template),
-            None => world.site.profiles.remove(&name),
-        };
+        keep(&mut world.site.profiles, name, template);
         vec![Wake::Waiting]
     }
 }
@@ -46,11 +43,8 @@ impl Kept for Storage {
         if namespace != STORAGE_NAMESPACE {
             return Vec::new();
         }
-        match change.new.clone() {
-            Some(new) => world.site.storages.insert(name.clone(), new),
-            None => world.site.storages.remove(&name),
-        };
-        // Bytes change with every allocation of anybody: by those nobody goes.
+        keep(&mut world.site.storages, name.clone(), change.new.clone());
+        // Byte counts are ignored: they change with each allocation.
         let relevant = |one: &Option<Arc<Storage>>| {
             one.as_ref().map(|one| {
                 let status = one.status.clone().unwrap_or_default();
@@ -76,10 +70,7 @@ impl Kept for NnfNode {
         if name != NNF_NODE {
             return Vec::new();
         }
-        match change.new.clone() {
-            Some(new) => world.site.nodes.insert(rabbit.clone(), new),
-            None => world.site.nodes.remove(&rabbit),
-        };
+        keep(&mut world.site.nodes, rabbit.clone(), change.new.clone());
         vec![Wake::Key(Key::Rabbit(rabbit)), Wake::Failing]
     }
 }

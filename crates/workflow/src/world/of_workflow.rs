@@ -8,7 +8,7 @@ use api::{
 };
 use controller::{Change, Store};
 
-use super::{Kept, Key, Wake, World, place, wake_workflow, workflow_of};
+use super::{Kept, Key, Wake, World, place, wake_workflow};
 use crate::{
     mgts::EXTERNAL_NAMESPACE,
     names::{is_ours, of_directive, persistent_of},
@@ -66,10 +66,6 @@ impl Kept for DirectiveBreakdown {
     fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.breakdowns
     }
-
-    fn changed(_: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        wake_workflow(change.object().and_then(|object| workflow_of(&**object)))
-    }
 }
 
 impl Kept for Servers {
@@ -103,12 +99,10 @@ impl Kept for NnfNodeBlockStorage {
 
     fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
         let Some(object) = change.object().cloned() else { return Vec::new() };
-        let ours = is_ours(&*object);
-        let owner = object.owner().filter(|_| ours);
+        let owner = object.owner().filter(|_| is_ours(&*object));
         let owner = owner.map(|owner| (owner.namespace.to_owned(), owner.name.to_owned()));
         world.site.ledger.allocate(&place(&*object), owner, change.new.as_deref());
-        let mut wakes =
-            if ours { world.child(change, |children| &mut children.blocks) } else { Vec::new() };
+        let mut wakes = world.own_child(change, |children| &mut children.blocks);
         // Who waits for bytes hears of the NnfNode's count by another watch, which may be ahead of this one.
         if change.new.is_none() {
             wakes.push(Wake::Failing);
@@ -123,11 +117,7 @@ impl Kept for NnfNodeStorage {
     }
 
     fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        if change.object().is_some_and(|one| is_ours(&**one)) {
-            world.child(change, |children| &mut children.file_systems)
-        } else {
-            Vec::new()
-        }
+        world.own_child(change, |children| &mut children.file_systems)
     }
 }
 
@@ -137,11 +127,7 @@ impl Kept for ClientMount {
     }
 
     fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        if change.object().is_some_and(|one| is_ours(&**one)) {
-            world.child(change, |children| &mut children.mounts)
-        } else {
-            Vec::new()
-        }
+        world.own_child(change, |children| &mut children.mounts)
     }
 }
 
@@ -157,9 +143,7 @@ impl Kept for NnfLustreMgt {
         let servers = claimed.iter().filter_map(|of| world.servers.get(&of.0, &of.1));
         let mut wakes: Vec<Wake> =
             servers.flat_map(|servers| world.wake_storage(servers)).collect();
-        if is_ours(&**object) {
-            wakes.extend(world.child(change, |children| &mut children.mgts));
-        }
+        wakes.extend(world.own_child(change, |children| &mut children.mgts));
         if at.0 == EXTERNAL_NAMESPACE {
             wakes.push(Wake::Key(Key::Mgt(at)));
         }

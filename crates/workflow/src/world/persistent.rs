@@ -111,7 +111,7 @@ impl World {
         };
         if let Some((known, mounts)) = known {
             let turn = known.turn.clone();
-            // Nobody asks a view that is a part of the storage's own for the others.
+            // `others` stays empty: this view is only for the storage's own plan.
             let named = Named { object: Some(object), turn, ..Named::default() };
             return Some((named, Group { mounts, ..without_mounts(known.storage) }));
         }

@@ -42,7 +42,7 @@ impl World {
         let doubts = doubts.map(|(at, one)| (at.clone(), one.creation_timestamp.clone())).collect();
         let now: BTreeSet<ObjectKey> = unread.into_iter().map(|(at, _)| at).collect();
         self.site.unread_servers = now;
-        if self.site.ledger.doubt(doubts) { vec![Wake::Failing] } else { Vec::new() }
+        if self.site.ledger.set_unreadable(doubts) { vec![Wake::Failing] } else { Vec::new() }
     }
 
     /// Whether a Servers may promise more than what was made of it: it may until its storage was made to its end, or is to go.

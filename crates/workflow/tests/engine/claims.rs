@@ -9,7 +9,7 @@ use containers::claim::{
 };
 use serde_json::{Value, json};
 use workflow::{
-    change::{Change, Hold},
+    change::{Change, ClaimRef},
     claims::Seen,
     world::World,
 };
@@ -53,7 +53,7 @@ impl Site {
     }
 
     /// Whether the API has the claim that a change is made by.
-    pub(crate) fn check_claim(&self, hold: &Hold) -> Result<(), String> {
+    pub(crate) fn check_claim(&self, hold: &ClaimRef) -> Result<(), String> {
         let run = self.objects.get(&at("ContainerRun", &hold.namespace, &hold.name));
         let run = run.filter(|run| run["metadata"]["uid"] == *hold.uid);
         let claim = run.map(|run| run["status"]["claim"].clone()).unwrap_or_default();
@@ -194,8 +194,9 @@ fn what_a_coordinator_planned_before_another_took_over_is_refused() {
     let mut stale = Vec::new();
     while stale.is_empty() {
         let planned = site.planned();
-        stale = planned.iter().filter(|one| matches!(one, Change::Held(..))).cloned().collect();
-        let others = planned.iter().filter(|one| !matches!(one, Change::Held(..)));
+        stale =
+            planned.iter().filter(|one| matches!(one, Change::IfClaimed(..))).cloned().collect();
+        let others = planned.iter().filter(|one| !matches!(one, Change::IfClaimed(..)));
         others.for_each(|change| site.make(change).unwrap());
     }
     site.becomes("b", "1", &["a/1"]);

@@ -212,6 +212,33 @@ fn nothing_is_withdrawn_or_removed_beside_a_mount_that_cannot_be_read() {
     site.remove("w");
 }
 
+/// An agent reports this when each mount of the object is unmounted, but not one that an earlier version of the object asked for.
+#[test]
+fn nothing_is_withdrawn_or_removed_from_a_node_that_has_an_old_mount_left() {
+    let mut site = Site::new(2, 100 * GIB);
+    site.bring("w", &[directive("xfs", "one")], "PreRun", &["c1", "c2"]);
+    site.dead = vec!["c2".to_owned()];
+    site.ask("w", "PostRun");
+    site.settle();
+    site.edit("ClientMount", "c2", "default-w-0-computes", |object| {
+        let error = json!({"debugMessage": "busy", "userMessage": "c2: busy", "type": "Internal", "severity": "Major"});
+        let mounts = json!([{"state": "unmounted", "ready": true}]);
+        object["status"] = json!({"mounts": mounts, "allReady": false, "error": error});
+    });
+    for state in ["PostRun", "Teardown"] {
+        site.ask("w", state);
+        site.settle();
+        let (_, ready, _, message) = site.told("w");
+        assert!(!ready && message.contains("c2: busy"), "{state}: {message}");
+        let block = site.objects.iter().find(|(at, _)| at.0 == "NnfNodeBlockStorage").unwrap().1;
+        assert!(block["spec"]["allocations"].to_string().contains("c2"), "{state}: {block:#}");
+    }
+    site.dead.clear();
+    site.settle();
+    assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
+    site.remove("w");
+}
+
 #[test]
 fn storage_of_a_workflow_that_was_taken_away_by_force_is_removed() {
     let mut site = Site::new(2, 100 * GIB);

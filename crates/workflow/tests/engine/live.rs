@@ -2,23 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::{
-    ClientMount, Computes, ContainerRun, DWDirectiveRule, DirectiveBreakdown, NnfContainerProfile,
-    NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
-    NodeContainers, PersistentStorageInstance, Servers, Storage, SystemConfiguration, SystemStatus,
-    Workflow,
-};
 use controller::Event;
-use k8s_openapi::api::{
-    batch::v1::Job,
-    core::v1::{ConfigMap, Pod, Service},
-    networking::v1::NetworkPolicy,
-};
 use workflow::{
     Containers, IndexNames,
     plan::plan_key,
     progress::Outcome,
-    world::{Kept, Key, Wake, World},
+    world::{ForEachKind, Kept, Key, Scope, Wake, World},
 };
 
 use crate::{
@@ -100,44 +89,41 @@ impl Running {
     }
 }
 
-fn tell(world: &mut World, at: &At, object: &Stored, how: (bool, bool)) -> Vec<Wake> {
-    fn of<K: Kept>(
-        world: &mut World,
-        at: &At,
-        object: &Stored,
-        (is_readable, is_gone): (bool, bool),
-    ) -> Vec<Wake> {
-        let item = read::<K>(at, object, is_readable);
-        world.take(if is_gone { Event::Deleted(item) } else { Event::Applied(item) })
+fn tell(
+    world: &mut World,
+    at: &At,
+    object: &Stored,
+    (is_readable, is_gone): (bool, bool),
+) -> Vec<Wake> {
+    if at.0 == "Secret" {
+        let secret = || serde_json::from_value((**object).clone()).unwrap();
+        return if is_gone { Vec::new() } else { world.keys_made(&secret()) };
     }
-    match &*at.0 {
-        "Workflow" => of::<Workflow>(world, at, object, how),
-        "Computes" => of::<Computes>(world, at, object, how),
-        "DirectiveBreakdown" => of::<DirectiveBreakdown>(world, at, object, how),
-        "Servers" => of::<Servers>(world, at, object, how),
-        "ClientMount" => of::<ClientMount>(world, at, object, how),
-        "NnfLustreMGT" => of::<NnfLustreMgt>(world, at, object, how),
-        "NnfNodeBlockStorage" => of::<NnfNodeBlockStorage>(world, at, object, how),
-        "NnfNodeStorage" => of::<NnfNodeStorage>(world, at, object, how),
-        "NnfStorageProfile" => of::<NnfStorageProfile>(world, at, object, how),
-        "NnfNode" => of::<NnfNode>(world, at, object, how),
-        "Storage" => of::<Storage>(world, at, object, how),
-        "SystemConfiguration" => of::<SystemConfiguration>(world, at, object, how),
-        "SystemStatus" => of::<SystemStatus>(world, at, object, how),
-        "PersistentStorageInstance" => of::<PersistentStorageInstance>(world, at, object, how),
-        "DWDirectiveRule" => of::<DWDirectiveRule>(world, at, object, how),
-        "NnfContainerProfile" => of::<NnfContainerProfile>(world, at, object, how),
-        "NnfPortManager" => of::<NnfPortManager>(world, at, object, how),
-        "NodeContainers" => of::<NodeContainers>(world, at, object, how),
-        "ContainerRun" => of::<ContainerRun>(world, at, object, how),
-        "Job" => of::<Job>(world, at, object, how),
-        "Pod" => of::<Pod>(world, at, object, how),
-        "Service" => of::<Service>(world, at, object, how),
-        "NetworkPolicy" => of::<NetworkPolicy>(world, at, object, how),
-        "ConfigMap" => of::<ConfigMap>(world, at, object, how),
-        "Secret" if how.1 => Vec::new(),
-        "Secret" => world.keys_made(&serde_json::from_value((**object).clone()).unwrap()),
-        other => panic!("the engine does not watch {other}"),
+    let settings = world.site.settings.clone();
+    let mut event = Tell { world, at, object, is_readable, is_gone, wakes: None };
+    settings.kinds(&mut event);
+    event.wakes.unwrap_or_else(|| panic!("the engine does not watch {}", at.0))
+}
+
+/// An event of the watch of an object's kind.
+struct Tell<'a> {
+    world: &'a mut World,
+    at: &'a At,
+    object: &'a Stored,
+    is_readable: bool,
+    is_gone: bool,
+    /// What it wakes, once the kind is found.
+    wakes: Option<Vec<Wake>>,
+}
+
+impl ForEachKind for Tell<'_> {
+    fn kind<K: Kept>(&mut self, _: Scope) {
+        if self.at.0 != K::kind(&()) {
+            return;
+        }
+        let item = read::<K>(self.at, self.object, self.is_readable);
+        let event = if self.is_gone { Event::Deleted(item) } else { Event::Applied(item) };
+        self.wakes = Some(self.world.take(event));
     }
 }
 
@@ -200,7 +186,7 @@ impl Site {
                     Err(_) => drop(running.woken.insert(key.clone())),
                 }
             }
-            if plan.is_to_tell {
+            if plan.replan_soon {
                 running.woken.insert(key);
             }
             running.hear(self);

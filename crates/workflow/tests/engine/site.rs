@@ -3,28 +3,16 @@
 
 use std::collections::BTreeMap;
 
-use api::{
-    ClientMount, Computes, ContainerRun, DWDirectiveRule, DirectiveBreakdown, NnfContainerProfile,
-    NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
-    NodeContainers, PersistentStorageInstance, Servers, Storage, SystemConfiguration, SystemStatus,
-    Workflow, names::finalizer,
-};
+use api::names::finalizer;
 use controller::{Event, Item, Unreadable};
-use k8s_openapi::{
-    api::{
-        batch::v1::Job,
-        core::v1::{ConfigMap, Pod, Service},
-        networking::v1::NetworkPolicy,
-    },
-    jiff::Timestamp,
-};
+use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use workflow::{
     Containers, IndexNames, Settings,
     change::Change,
     plan::plan_key,
     shipped,
-    world::{Kept, Key, World},
+    world::{ForEachKind, Kept, Key, Scope, World},
 };
 
 use crate::{claims::Claimed, live::Live, stored::Stored};
@@ -201,7 +189,7 @@ impl Site {
                 }
                 self.put(object);
             }
-            Change::Keys(_, secret) => {
+            Change::CreateKeys(_, secret) => {
                 let secret = serde_json::to_value(secret).unwrap();
                 if self.objects.contains_key(&place) {
                     self.keys_found += 1;
@@ -230,7 +218,7 @@ impl Site {
                 self.edit(&place.0, &place.1, &place.2, |object| *object = new);
                 self.collect();
             }
-            Change::Held(hold, change) => {
+            Change::IfClaimed(hold, change) => {
                 self.check_claim(hold)?;
                 return self.make(change);
             }
@@ -335,7 +323,10 @@ impl Site {
             Change::Patch(_, patch) => {
                 serde_json::to_string(patch).unwrap().contains("\"unmounted\"")
             }
-            Change::Create(..) | Change::Keys(..) | Change::Status(..) | Change::Held(..) => false,
+            Change::Create(..)
+            | Change::CreateKeys(..)
+            | Change::Status(..)
+            | Change::IfClaimed(..) => false,
         };
         let is_shown = place.0 == "ClientMount" && place.2.ends_with("-servers");
         if !is_taken || !is_shown {
@@ -399,44 +390,16 @@ impl Site {
             ..Settings::default()
         };
         let mut world = World::new(settings);
-        self.list::<ContainerRun>(&mut world);
+        let settings = world.site.settings.clone();
+        settings.kinds(&mut Lists { site: self, world: &mut world });
         self.claims.tell(&mut world);
-        self.list::<Workflow>(&mut world);
-        self.list::<Computes>(&mut world);
-        self.list::<DirectiveBreakdown>(&mut world);
-        self.list::<Servers>(&mut world);
-        self.list::<ClientMount>(&mut world);
-        self.list::<NnfLustreMgt>(&mut world);
-        self.list::<NnfNodeBlockStorage>(&mut world);
-        self.list::<NnfNodeStorage>(&mut world);
-        self.list::<NnfStorageProfile>(&mut world);
-        self.list::<NnfNode>(&mut world);
-        self.list::<Storage>(&mut world);
-        self.list::<SystemConfiguration>(&mut world);
-        self.list::<SystemStatus>(&mut world);
-        self.list::<PersistentStorageInstance>(&mut world);
-        self.list::<DWDirectiveRule>(&mut world);
-        self.list::<NnfContainerProfile>(&mut world);
         if self.containers.is_some() {
-            self.list::<NnfPortManager>(&mut world);
-            self.list::<NodeContainers>(&mut world);
-            self.list::<Job>(&mut world);
-            self.list::<Pod>(&mut world);
-            self.list::<Service>(&mut world);
-            self.list::<NetworkPolicy>(&mut world);
-            self.list::<ConfigMap>(&mut world);
             for secret in self.known_keys.values() {
                 world.keys_made(&serde_json::from_value(secret.clone()).unwrap());
             }
         }
         assert!(world.is_complete());
         world
-    }
-
-    fn list<K: Kept>(&self, world: &mut World) {
-        let of = self.objects.iter().filter(|((kind, ..), _)| *kind == *K::kind(&()));
-        let read = of.map(|(at, object)| read::<K>(at, object, !self.unreadable.contains(at)));
-        world.take(Event::Listed(read.collect()));
     }
 
     /// A second later with each change.
@@ -462,7 +425,7 @@ impl Site {
     /// Whether the engine plans for a workflow again though nothing changes.
     pub(crate) fn looks_again(&self, name: &str) -> bool {
         let key = Key::Workflow(("default".to_owned(), name.to_owned()));
-        plan_key(&self.world(), &key, self.now()).is_to_tell
+        plan_key(&self.world(), &key, self.now()).replan_soon
     }
 
     /// Plans, and makes all of it or as much as `cut` leaves; whether anything was changed.
@@ -564,6 +527,21 @@ impl Site {
     pub(crate) fn names(&self, kind: &str) -> Vec<String> {
         let of = self.objects.keys().filter(|(of, ..)| of == kind);
         of.map(|(_, namespace, name)| format!("{namespace}/{name}")).collect()
+    }
+}
+
+/// Lists each kind that an engine acts on.
+struct Lists<'a> {
+    site: &'a Site,
+    world: &'a mut World,
+}
+
+impl ForEachKind for Lists<'_> {
+    fn kind<K: Kept>(&mut self, _: Scope) {
+        let of = self.site.objects.iter().filter(|((kind, ..), _)| *kind == *K::kind(&()));
+        let is_readable = |at: &At| !self.site.unreadable.contains(at);
+        let read = of.map(|(at, object)| read::<K>(at, object, is_readable(at)));
+        self.world.take(Event::Listed(read.collect()));
     }
 }
 

@@ -1,7 +1,8 @@
 //! Whether an object fulfils a condition. Pure.
 
-use api::names::finalizer;
+use api::{ClientMountStatus, names::finalizer};
 use kube::api::DynamicObject;
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::args::Condition;
@@ -52,17 +53,11 @@ fn is_met(object: &DynamicObject, condition: Condition) -> bool {
     }
 }
 
-/// As the central controllers judge it: one entry per mount, each in the state and ready.
+/// Whether all mounts of a ClientMount are in this state, as the workflow engine judges it.
 fn mounts_are(object: &DynamicObject, state: &str) -> bool {
-    let wanted = object.data.pointer("/spec/mounts").and_then(Value::as_array).map_or(0, Vec::len);
-    let Some(mounts) = object.data.pointer("/status/mounts").and_then(Value::as_array) else {
-        return false;
-    };
-    let settled = |mount: &Value| {
-        mount.get("state").and_then(Value::as_str) == Some(state)
-            && mount.get("ready") == Some(&Value::Bool(true))
-    };
-    mounts.len() == wanted && mounts.iter().all(settled) && !has_error(object)
+    let count = object.data.pointer("/spec/mounts").and_then(Value::as_array).map_or(0, Vec::len);
+    let status = object.data.get("status").map(ClientMountStatus::deserialize);
+    status.is_some_and(|status| status.is_ok_and(|one| one.has_reached(&state.into(), count)))
 }
 
 /// `status.ready`, the condition `Ready`, or a status of the word Ready.
@@ -142,7 +137,8 @@ mod tests {
     }
 
     fn mounts(desired: &str, entries: Value) -> DynamicObject {
-        object(json!({"desiredState": desired, "mounts": [{}, {}]}), json!({"mounts": entries}))
+        let status = json!({"mounts": entries, "allReady": true});
+        object(json!({"desiredState": desired, "mounts": [{}, {}]}), status)
     }
 
     #[test]
@@ -190,6 +186,15 @@ mod tests {
             let verdict = judge(&mounts(desired, entries.clone()), condition);
             assert_eq!(verdict == Verdict::Met, met, "{desired} {entries} {condition:?}");
         }
+    }
+
+    #[test]
+    fn a_node_that_has_an_old_mount_left_has_not_unmounted() {
+        let entry = json!({"state": "unmounted", "ready": true});
+        let mut left = mounts("unmounted", json!([entry, entry]));
+        left.data["status"]["allReady"] = json!(false);
+        left.data["status"]["error"] = json!({"severity": "Minor", "debugMessage": "busy"});
+        assert_eq!(judge(&left, Condition::Unmounted), Verdict::Pending("Minor: busy".to_owned()));
     }
 
     #[test]

@@ -22,13 +22,6 @@ pub(super) fn rows(objects: &Objects, workflow: &Workflow, states: &[Row]) -> Ve
     storages.chain(mounts).collect()
 }
 
-/// Whether a mount is as it is asked to be.
-pub(crate) fn is_as_asked(mount: &ClientMount) -> bool {
-    mount.status.as_ref().is_some_and(|status| {
-        status.all_ready && status.mounts.iter().all(|one| one.state == mount.spec.desired_state)
-    })
-}
-
 /// The states so far.
 struct Past<'a> {
     workflow: &'a Workflow,
@@ -77,7 +70,7 @@ impl Past<'_> {
         let meta = mount.meta();
         let is_wanted = mount.spec.desired_state == MountState::Mounted;
         let is_error = mount.status.as_ref().is_some_and(|status| status.error.is_some());
-        let is_done = is_as_asked(mount);
+        let is_done = mount.has_reached_desired_state();
         let mounted = Work {
             what: "mount",
             state: WorkflowState::PreRun,

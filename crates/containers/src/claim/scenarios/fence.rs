@@ -8,7 +8,12 @@ use std::time::Duration;
 
 use api::{ContainerRun, ContainerRunStatus};
 
-use crate::claim::leases::COMMANDS_LAST;
+use crate::claim::leases::{ACTS_FOR, EXPIRES_AFTER};
+
+/// How long after it was sent a rabbit obeys a command: no longer than others wait before they take over.
+const COMMANDS_LAST: Duration = Duration::from_secs(5);
+
+const _: () = assert!(ACTS_FOR.as_secs() + COMMANDS_LAST.as_secs() < EXPIRES_AFTER.as_secs());
 
 /// What a rabbit wrote down of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -102,7 +102,7 @@ fn s4_3_a_rabbit_with_a_new_disk_obeys_nothing_before_it_was_told() {
     rabbits[0].attempts.clear();
     c1.settle(&mut server, &mut rabbits, seconds(0));
     assert_eq!((server.phase(), server.status().attempt), (Phase::Failed, 1));
-    assert_eq!(server.status().message, "r1: has no container any more");
+    assert_eq!(server.status().message, "r1: no container is left");
 }
 
 #[test]

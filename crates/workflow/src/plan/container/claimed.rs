@@ -1,6 +1,6 @@
-//! Where several coordinators drive workflows, the holder of a directive's claim makes, changes and removes its containers, and no
-//! other. How far the containers are stands in the ContainerRun: a container is made once `Starting` is stored, and a state of
-//! the workflow is done once the run says so too.
+//! Where several coordinators drive workflows, only the holder of a directive's claim makes, changes and removes its containers.
+//! The ContainerRun says how far they are: the holder makes containers once the API has stored `Starting`, and a state of the
+//! workflow is done once the run says so too.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use k8s_openapi::api::batch::v1::Job;
 use kube::{Resource, ResourceExt};
 
 use crate::{
-    change::{Change, Hold},
+    change::{Change, ClaimRef},
     names::{of_directive, owned, with_directive},
     progress::{Outcome, Progress},
     view::{Containers as Objects, View},
@@ -25,8 +25,8 @@ use crate::{
 /// How often a run is claimed without containers before it fails.
 const CLAIMS: i32 = 10;
 
-/// What of this the coordinator may do now, or the write by which it claims the run or tells how far it is.
-pub(super) fn by_holder(
+/// The changes that this coordinator may make now, or the write by which it claims the run or records how far the run is.
+pub fn by_holder(
     view: &View<'_>,
     index: usize,
     state: &WorkflowState,
@@ -59,7 +59,7 @@ pub(super) fn by_holder(
     }
 }
 
-/// A run for a directive: with its workflow it goes.
+/// A run for a directive; it is deleted with its workflow.
 fn new_run(view: &View<'_>, index: usize, is_wanted: bool) -> Change {
     let of = |compute| view.site.rabbit_of.get(compute).map(String::as_str);
     let rabbits: BTreeSet<&str> = view.computes().filter_map(of).collect();
@@ -83,12 +83,12 @@ fn next(view: &View<'_>, me: &Holder, run: &ContainerRun, state: State) -> Step 
         may_act: claims.may_act(),
         holder_expired: holder.is_some_and(|holder| claims.is_expired(holder)),
         refused_with: 0,
-        rabbits: &[OnRabbit { name: "containers".to_owned(), state }],
+        rabbits: &[OnRabbit { name: String::new(), state }],
     };
     plan(run, &known)
 }
 
-/// How far the containers are, all together: the plan of the workflow's state knows already.
+/// How far all containers together are, by the plan for the workflow's state.
 fn seen(of: &Objects, state: &WorkflowState, progress: &Progress) -> State {
     let is_there = !of.is_gone();
     if *state == WorkflowState::Teardown {
@@ -112,8 +112,8 @@ fn seen(of: &Objects, state: &WorkflowState, progress: &Progress) -> State {
     }
 }
 
-/// The changes of the holder, each with the claim that it is made by; of another, none, and nothing is done that the run does not
-/// say.
+/// Only the claim's holder may change containers: its changes carry the claim. Other coordinators make no changes, and wait until
+/// the run says that the state is done.
 fn held(
     view: &View<'_>,
     me: &Holder,
@@ -138,7 +138,7 @@ fn held(
         };
     };
     let may_make = matches!(status.phase, Phase::Starting | Phase::Running);
-    let by = Hold {
+    let by = ClaimRef {
         namespace: run.namespace().unwrap_or_default(),
         name: run.name_any(),
         uid: run.uid().unwrap_or_default(),
@@ -146,7 +146,7 @@ fn held(
         epoch: status.claim.epoch,
     };
     let changes = progress.changes.into_iter().filter(|one| may_make || !makes_containers(one));
-    let changes = changes.map(|change| Change::Held(by.clone(), Box::new(change))).collect();
+    let changes = changes.map(|change| Change::IfClaimed(by.clone(), Box::new(change))).collect();
     Progress { changes, ..progress }
 }
 
@@ -156,7 +156,7 @@ fn makes_containers(change: &Change) -> bool {
     kinds.iter().any(|kind| *kind == target.resource.kind)
 }
 
-/// The same progress, but that no state is done yet: an error stays an error.
+/// The same progress without changes, and not done: what was done, or under way, waits for `what`; a wait or an error stays.
 fn waits(outcome: &Outcome, what: &str) -> Progress {
     match outcome {
         Outcome::Failed(error) => Progress::failed(error.clone()),

@@ -13,11 +13,19 @@ use directive::Container;
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 
-use super::{Part, all, awaited, packages, part::of_host, ports, ready, run::Parts, storages, why};
+use super::{
+    Part, all,
+    ended::{awaited, why},
+    packages,
+    part::of_host,
+    ports, ready,
+    run::Parts,
+    storages,
+};
 use crate::{
     change::Change,
     names::SUSPENDED,
-    progress::{Outcome, Progress, internal, user},
+    progress::{Outcome, Progress, internal_error, user_error},
     report::{is_completed, is_failed},
     view::{Containers as Objects, View},
 };
@@ -73,8 +81,10 @@ fn created(
         .then(|| workers(of, parts, &run))
         .then(|| match launcher(view, of) {
             Some(launcher) => ready(of, &[launcher]),
-            None => workers_ready(view, index, run.placement.len())
-                .then(|| Progress::default().with(new_launcher(parts, &run))),
+            None => workers_ready(view, index, run.placement.len()).then(|| {
+                Progress::default()
+                    .with(parts.create(|| objects::launcher(&run), || on_rabbit::launcher(&run)))
+            }),
         })
 }
 
@@ -82,23 +92,9 @@ fn created(
 fn workers(of: &Objects, parts: &Parts<'_>, run: &Run<'_>) -> Progress {
     let is_missing = |place: &usize| of_host(of, &names::worker(run.workflow, *place)).is_none();
     let missing = (0..run.placement.len()).filter(is_missing);
-    Progress::default().with(missing.filter_map(|place| new_worker(parts, run, place)))
-}
-
-fn new_worker(parts: &Parts<'_>, run: &Run<'_>, place: usize) -> Option<Change> {
-    if parts.on_kubernetes() {
-        objects::job(run, place).map(|job| Change::create(&job))
-    } else {
-        on_rabbit::worker(run, place).map(|one| Change::create(&one))
-    }
-}
-
-fn new_launcher(parts: &Parts<'_>, run: &Run<'_>) -> Option<Change> {
-    if parts.on_kubernetes() {
-        objects::launcher(run).map(|job| Change::create(&job))
-    } else {
-        on_rabbit::launcher(run).map(|one| Change::create(&one))
-    }
+    Progress::default().with(missing.filter_map(|place| {
+        parts.create(|| objects::job(run, place), || on_rabbit::worker(run, place))
+    }))
 }
 
 /// What pods need before they start: names, who reaches them, files, and keys once there is the ConfigMap that owns them.
@@ -130,16 +126,18 @@ fn workers_ready(view: &View<'_>, index: usize, count: usize) -> Progress {
     if let Some(failed) = workers.iter().find(|worker| worker.state() == State::Failed)
         && let Some(profile) = &of.profile
     {
-        return Progress::failed(user(why(of, *failed, profile.data())));
+        return Progress::failed(user_error(why(of, *failed, profile.data())));
     }
     if let Some(ended) = workers.iter().find(|worker| worker.state() == State::Succeeded) {
         let rabbit = ended.rabbit();
-        return Progress::failed(user(format!("worker on {rabbit} ended before its launcher")));
+        return Progress::failed(user_error(format!(
+            "worker on {rabbit} ended before its launcher"
+        )));
     }
     ready(of, &workers)
 }
 
-/// Waits until the launcher has ended, and tells how.
+/// Waits until the launcher has ended, and reports how.
 pub(super) fn end(
     view: &View<'_>,
     index: usize,
@@ -151,33 +149,33 @@ pub(super) fn end(
     if is_completed(view, index, "PostRun") {
         return kept(view, index, mpi);
     }
-    let (policy, is_told) = (mpi.policy(), is_failed(view, index, "PostRun"));
+    let (policy, is_reported) = (mpi.policy(), is_failed(view, index, "PostRun"));
     let Some(launcher) = launcher(view, of) else {
-        if is_told {
-            // It went by the policy, and what was told of it stays.
+        if is_reported {
+            // The policy removed it after PostRun's result was in the status, where that stays.
             return Progress { outcome: Outcome::Working, changes: ended(view, of, &policy) };
         }
         let is_gone = is_completed(view, index, "PreRun");
         let gone = "the launcher is gone: how it ended is not known";
-        return if is_gone { Progress::failed(internal(gone)) } else { Progress::default() };
+        return if is_gone { Progress::failed(internal_error(gone)) } else { Progress::default() };
     };
     let mut cleaned = cleaned(view, of, &policy);
     match launcher.state() {
         State::Failed | State::TooLate | State::Unprepared => {
-            let more = if is_told { ended(view, of, &policy) } else { Vec::new() };
+            let more = if is_reported { ended(view, of, &policy) } else { Vec::new() };
             let more: Vec<_> = more.into_iter().filter(|one| !cleaned.contains(one)).collect();
             cleaned.extend(more);
-            Progress::failed(user(why(of, launcher, profile))).with(cleaned)
+            Progress::failed(user_error(why(of, launcher, profile))).with(cleaned)
         }
         State::Succeeded => Progress::default().with(cleaned),
-        State::Suspended => Progress::failed(user(
+        State::Suspended => Progress::failed(user_error(
             "containers are suspended: they are resumed in PreRun only, so go on to Teardown",
         )),
         State::Starting | State::Ready => awaited(&[launcher], profile, now),
     }
 }
 
-/// What stays of a run whose good end was told: all of it until Teardown, unless the policy says otherwise.
+/// Keeps a run after its success is in the status: all of it until Teardown, unless the policy says otherwise.
 pub(super) fn kept(view: &View<'_>, index: usize, mpi: &NnfMpiSpec) -> Progress {
     if !is_completed(view, index, "PostRun") {
         return Progress::default();
@@ -185,7 +183,7 @@ pub(super) fn kept(view: &View<'_>, index: usize, mpi: &NnfMpiSpec) -> Progress 
     Progress::default().with(ended(view, &view.directives[index].containers, &mpi.policy()))
 }
 
-/// What the policy has go once the launcher's end was told, good or not.
+/// What the policy removes after PostRun's result is in the status, good or not.
 fn ended(view: &View<'_>, of: &Objects, policy: &NnfMpiRunPolicy) -> Vec<Change> {
     let launcher = launcher(view, of);
     let ttl = policy.ttl_seconds_after_finished.and_then(|seconds| i32::try_from(seconds).ok());

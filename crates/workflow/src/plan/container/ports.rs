@@ -19,7 +19,7 @@ use super::run::Parts;
 use crate::{
     change::Change,
     names::reference,
-    progress::{Progress, passing, user},
+    progress::{Progress, transient_error, user_error},
     site::Site,
     view::View,
 };
@@ -106,8 +106,8 @@ pub fn is_cooling(view: &View<'_>, now: Timestamp) -> bool {
 fn chosen(view: &View<'_>, parts: &Parts<'_>, now: Timestamp) -> Result<Vec<u16>, ResourceError> {
     let system = view.site.system.as_ref().map(|system| system.spec.clone()).unwrap_or_default();
     let error = |fault: PortFault| match fault {
-        PortFault::Taken { .. } => passing(fault.to_string()),
-        PortFault::Unreadable(_) | PortFault::TooFew { .. } => user(fault.to_string()),
+        PortFault::Taken { .. } => transient_error(fault.to_string()),
+        PortFault::Unreadable(_) | PortFault::TooFew { .. } => user_error(fault.to_string()),
     };
     let records: Records<'_> = parts
         .placement

@@ -2,16 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use api::{NnfContainerProfile, ResourceError, names::label, node_containers::PackagePath};
+use api::{
+    NnfContainerProfile, NodeContainers, ResourceError, names::label, node_containers::PackagePath,
+};
 use containers::{Attempt, Rabbit, Run, StoragePath};
 use directive::Container;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::{api::batch::v1::Job, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::ResourceExt;
 
 use super::storages;
 use crate::{
+    change::Change,
     names::{of_directive, owned, with_directive},
-    progress::{internal, user, wlm},
+    progress::{internal_error, user_error, wlm_error},
     view::View,
 };
 
@@ -36,15 +39,29 @@ pub(super) struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
+    /// Creates the Job where Kubernetes runs the containers, elsewhere what a rabbit's agent runs.
+    pub(super) fn create(
+        &self,
+        job: impl FnOnce() -> Option<Job>,
+        on_rabbit: impl FnOnce() -> Option<NodeContainers>,
+    ) -> Option<Change> {
+        if self.on_kubernetes {
+            job().map(|job| Change::create(&job))
+        } else {
+            on_rabbit().map(|containers| Change::create(&containers))
+        }
+    }
+
     pub(super) fn of(
         view: &'a View<'_>,
         index: usize,
         container: &Container,
     ) -> Result<Self, ResourceError> {
         let pinned = view.directives[index].containers.profile.as_deref();
-        let profile = pinned.ok_or_else(|| internal("the pinned NnfContainerProfile is gone"))?;
+        let profile =
+            pinned.ok_or_else(|| internal_error("the pinned NnfContainerProfile is gone"))?;
         let settings = view.site.settings.containers.as_ref();
-        let settings = settings.ok_or_else(|| internal("no containers run here any more"))?;
+        let settings = settings.ok_or_else(|| internal_error("no containers run here any more"))?;
         let spec = &view.workflow.spec;
         Ok(Self {
             workflow: view.workflow.name_any(),
@@ -137,7 +154,7 @@ fn packages(view: &View<'_>, index: usize) -> BTreeMap<String, Vec<PackagePath>>
 
 /// What is told where MPI cannot run.
 pub(super) fn no_podhelper(profile: &str) -> ResourceError {
-    user(format!(
+    user_error(format!(
         "argument profile={profile}: data.mpiSpec is not carried out here; name a profile with data.spec, or the administrator starts the coordinator with --podhelper-image"
     ))
 }
@@ -162,14 +179,14 @@ fn placement(view: &View<'_>) -> Result<Vec<Rabbit>, ResourceError> {
     let mut of: BTreeMap<&str, Vec<(usize, String)>> = BTreeMap::new();
     for (global, compute) in view.computes().enumerate() {
         let rabbit = view.site.rabbit_of.get(compute).ok_or_else(|| {
-            wlm(format!(
+            wlm_error(format!(
                 "Computes names {compute}, which no rabbit serves: containers run on rabbits, so name computes that SystemConfiguration default/default lists under one"
             ))
         })?;
         of.entry(rabbit).or_default().push((global, compute.to_owned()));
     }
     if of.is_empty() {
-        return Err(wlm(
+        return Err(wlm_error(
             "Computes names no compute: containers run on the rabbits of the job's computes, so fill Computes",
         ));
     }

@@ -10,7 +10,7 @@ use directive::{Command, Container, FileSystem, StorageArgument, Variable};
 use super::part;
 use crate::{
     plan::mounts::{self, is_mounted},
-    progress::{Progress, some_of, user},
+    progress::{Progress, some_of, user_error},
     view::{Containers, Group, View},
 };
 
@@ -18,7 +18,7 @@ use crate::{
 pub(super) fn check(container: &Container) -> Result<(), ResourceError> {
     match container.storages.iter().find(|one| one.variable == Variable::Global) {
         None => Ok(()),
-        Some(one) => Err(user(format!(
+        Some(one) => Err(user_error(format!(
             "argument {}={}: this version of Warren gives containers no global Lustre; leave the argument out",
             one.key, one.value
         ))),

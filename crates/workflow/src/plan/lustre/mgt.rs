@@ -19,7 +19,7 @@ use crate::{
         allocation::mgs_rabbit,
         setup::{Maker, of_node},
     },
-    progress::{Progress, internal, passing, wlm},
+    progress::{Progress, internal_error, transient_error, wlm_error},
     view::Group,
 };
 
@@ -62,7 +62,7 @@ pub fn named(maker: &Maker<'_>, profile: &NnfStorageProfile) -> Result<Named, Pr
         if mgt.metadata.deletion_timestamp.is_some() {
             let why =
                 format!("NnfLustreMGT {node}/{name} is being deleted: tear the workflow down");
-            return Err(Progress::failed(internal(why)));
+            return Err(Progress::failed(internal_error(why)));
         }
         let mut after = NnfLustreMgt::clone(&mgt);
         after.spec.claim_list.push(claim);
@@ -82,10 +82,12 @@ pub fn named(maker: &Maker<'_>, profile: &NnfStorageProfile) -> Result<Named, Pr
     let address = mgt.spec.addresses.first().filter(|_| !is_address).unwrap_or(external);
     let named = Named { name: given.fs_name.clone(), address: normalized(address) };
     match made_with(maker.group()) {
-        Some(earlier) if earlier.name != named.name => Err(Progress::failed(internal(format!(
-            "NnfLustreMGT {node}/{name} names the file system {}, and its targets were made as {}: tear the workflow down",
-            named.name, earlier.name
-        )))),
+        Some(earlier) if earlier.name != named.name => {
+            Err(Progress::failed(internal_error(format!(
+                "NnfLustreMGT {node}/{name} names the file system {}, and its targets were made as {}: tear the workflow down",
+                named.name, earlier.name
+            ))))
+        }
         Some(earlier) => Ok(earlier),
         None => Ok(named),
     }
@@ -114,10 +116,10 @@ fn with_address(maker: &Maker<'_>, external: &str) -> Result<Arc<NnfLustreMgt>, 
     let mut found = maker.view.site.mgts.with_address(external);
     match (found.next(), found.next()) {
         (Some(mgt), None) => Ok(mgt.clone()),
-        (None, _) => Err(passing(format!(
+        (None, _) => Err(transient_error(format!(
             "no NnfLustreMGT resource found for MGS address {external} (lustreStorage.mgtOptions.externalMgs of the profile): the administrator creates one in {EXTERNAL_NAMESPACE} with that address"
         ))),
-        (Some(one), Some(other)) => Err(wlm(format!(
+        (Some(one), Some(other)) => Err(wlm_error(format!(
             "multiple MGTs found for address {external}: NnfLustreMGT {}/{} and {}/{}: the administrator leaves one of them",
             one.namespace().unwrap_or_default(),
             one.name_any(),
@@ -130,7 +132,7 @@ fn with_address(maker: &Maker<'_>, external: &str) -> Result<Arc<NnfLustreMgt>, 
 /// The file system's own target: the object first, which gives the name that a combined target is formatted with.
 fn own(maker: &Maker<'_>) -> Progress {
     let Some(rabbit) = mgs_rabbit(maker.servers) else {
-        return Progress::failed(wlm(
+        return Progress::failed(wlm_error(
             "Servers names no rabbit for the management target: fill the set with label mgt or mgtmdt",
         ));
     };
@@ -141,7 +143,7 @@ fn own(maker: &Maker<'_>) -> Progress {
     let status = maker.view.site.nodes.get(rabbit).and_then(|node| node.status.as_ref());
     let address = status.map(|status| normalized(&status.lnet_nid)).unwrap_or_default();
     if address.is_empty() {
-        return Progress::failed(passing(format!(
+        return Progress::failed(transient_error(format!(
             "{rabbit} has told no LNet address (NnfNode {rabbit}/nnf-nlc, status.lnetNid): load Lustre's modules there, or place the management target elsewhere"
         )));
     }

@@ -18,10 +18,10 @@ use crate::{
     plan::{
         allocation::Allocation,
         container,
-        mounts::{Maker, Waited},
+        mounts::{Maker, MountProgress},
         setup,
     },
-    progress::{Progress, wlm},
+    progress::{Progress, wlm_error},
     view::View,
 };
 
@@ -29,7 +29,7 @@ use crate::{
 pub fn mounted(view: &View<'_>, index: usize, servers: &Servers, all: &[Allocation]) -> Progress {
     let group = &view.directives[index].storage;
     if let Some(unknown) = view.computes().find(|compute| !view.site.has_compute(compute)) {
-        return Progress::failed(wlm(format!(
+        return Progress::failed(wlm_error(format!(
             "Computes names {unknown}, which the system does not have: name computes that SystemConfiguration default/default lists, beneath a rabbit or in externalComputeNodes"
         )));
     }
@@ -43,18 +43,20 @@ pub fn mounted(view: &View<'_>, index: usize, servers: &Servers, all: &[Allocati
     let on_compute = |compute: &str| {
         let at = maker.at(compute, "computes");
         let new = || maker.object(&at, vec![mount()]).map(|object| Change::create(&object));
-        maker.towards(&at, || if is_ready { new() } else { None })
+        maker.mount_or_create(&at, || if is_ready { new() } else { None })
     };
     let on_rabbit = |rabbit: &str| {
         let at = maker.at(rabbit, "servers");
-        maker.towards(&at, || if is_ready { maker.new_server(&at, vec![mount()]) } else { None })
+        maker.mount_or_create(&at, || {
+            if is_ready { maker.new_server(&at, vec![mount()]) } else { None }
+        })
     };
     let objects = all.iter().filter(|one| one.label == "ost").map(|one| one.rabbit.as_str());
     let mut objects: BTreeSet<&str> =
         objects.filter(|_| view.computes().next().is_some()).collect();
     objects.extend(container::rabbits(view, index));
     let clients = view.computes().map(on_compute).chain(objects.into_iter().map(on_rabbit));
-    let waited = clients.fold(Waited::default(), Waited::and);
+    let waited = clients.fold(MountProgress::default(), MountProgress::and);
     // Who mounted it is not troubled by a target that comes back.
     if waited.nodes.is_empty() {
         Progress::default()

@@ -15,7 +15,7 @@ use crate::{
         mounts::{self, desire, is_mounted, says_unmounted},
         setup::Maker,
     },
-    progress::{Progress, internal},
+    progress::{Progress, internal_error},
 };
 
 /// Done when the file system belongs to its user.
@@ -36,7 +36,7 @@ pub fn given(maker: &Maker<'_>, first: &Target, named: &Named) -> Progress {
         Some(_) => Progress::wait(format!("the file system to be given to its user on {rabbit}")),
         None => match object(maker, &makers, &at, named) {
             Some(object) => Progress::default().with([Change::create(&object)]),
-            None => Progress::failed(internal("its Servers has no uid")),
+            None => Progress::failed(internal_error("its Servers has no uid")),
         },
     }
 }

@@ -22,7 +22,7 @@ use crate::{
         checks,
         place::{set, wanted},
     },
-    progress::{passing, wlm},
+    progress::{transient_error, wlm_error},
     view::View,
 };
 
@@ -92,7 +92,7 @@ fn rabbits(
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
     for compute in view.computes() {
         if !view.site.has_compute(compute) {
-            return Err(wlm(format!(
+            return Err(wlm_error(format!(
                 "Computes names {compute}, which the system does not have: name computes that SystemConfiguration default/default lists"
             )));
         }
@@ -124,7 +124,7 @@ fn rabbits(
 }
 
 fn no_place(set: &StorageAllocationSet) -> ResourceError {
-    passing(format!(
+    transient_error(format!(
         "no rabbit can take the {} targets: each is drained or disabled, lacks a label of the profile's storageLabels, or holds a target that it may not stand beside; it goes on when one is free",
         set.label
     ))
@@ -161,7 +161,7 @@ pub fn colocation(
         };
         let others: BTreeSet<&str> = of(false).collect();
         if let Some(rabbit) = of(true).find(|rabbit| others.contains(rabbit)) {
-            return Err(wlm(format!(
+            return Err(wlm_error(format!(
                 "Servers puts other targets beside {} on {rabbit}, which the profile excludes (colocation): name a rabbit of its own for it",
                 set.label
             )));
@@ -170,7 +170,7 @@ pub fn colocation(
     let keyed = sets.iter().any(|set| has_key(set, MGT_KEY));
     let Some(rabbit) = mgs_rabbit(servers).filter(|_| keyed) else { return Ok(()) };
     match mgs_on(view, servers, rabbit) {
-        Some(whose) => Err(passing(format!(
+        Some(whose) => Err(transient_error(format!(
             "{rabbit} has the management target of {whose}, and serves one only (colocation {MGT_KEY}): it goes on when that goes, or place it elsewhere"
         ))),
         None => Ok(()),

@@ -13,7 +13,7 @@ use crate::{
     change::Change,
     names::{STANDALONE_MGT, claim},
     plan::{checks, setup::Maker},
-    progress::{Progress, passing},
+    progress::{Progress, transient_error},
     view::Group,
 };
 
@@ -31,7 +31,7 @@ pub(super) fn member(maker: &Maker<'_>, pool: &str) -> Result<Arc<NnfLustreMgt>,
     }
     let mgt = maker.view.site.mgts.of_owner(&at).next();
     mgt.cloned().ok_or_else(|| {
-        Progress::failed(passing(format!(
+        Progress::failed(transient_error(format!(
             "persistent storage {} of pool {pool} has no NnfLustreMGT: see why its Setup did not end",
             at.1
         )))
@@ -50,7 +50,7 @@ fn chosen(
         .filter(|(_, one)| one.labels().get(STANDALONE_MGT).is_some_and(|label| label == pool));
     let members: Vec<_> = members.collect();
     if members.is_empty() {
-        return Err(passing(format!(
+        return Err(transient_error(format!(
             "no persistent storage is in the pool {pool} of management targets (lustreStorage.mgtOptions.externalMgs of the profile): the administrator creates one with create_persistent and a profile whose standaloneMgtPoolName is {pool}"
         )));
     }
@@ -66,7 +66,9 @@ fn chosen(
         .into_iter()
         .min_by_key(|(is_degraded, claims, at, _)| (*is_degraded, *claims, (*at).clone()));
     best.map(|(_, _, at, one)| (at.clone(), one.clone())).ok_or_else(|| {
-        passing(format!("no management target of the pool {pool} can be used now, such as {why}"))
+        transient_error(format!(
+            "no management target of the pool {pool} can be used now, such as {why}"
+        ))
     })
 }
 

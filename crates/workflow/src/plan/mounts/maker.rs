@@ -25,16 +25,16 @@ use crate::{
     view::{Group, View},
 };
 
-/// What is to be changed, and which nodes are waited for.
+/// How far mounts are: the changes that bring them further, and the nodes that are waited for.
 #[derive(Debug, Default)]
-pub struct Waited {
+pub struct MountProgress {
     pub changes: Vec<Change>,
     pub nodes: BTreeSet<String>,
     /// The rabbits that these nodes need.
     pub rabbits: BTreeSet<String>,
 }
 
-impl Waited {
+impl MountProgress {
     pub fn and(mut self, other: Self) -> Self {
         self.changes.extend(other.changes);
         self.nodes.extend(other.nodes);
@@ -48,7 +48,7 @@ impl Waited {
         Self { changes: changes.into_iter().collect(), nodes, rabbits: BTreeSet::new() }
     }
 
-    /// An error of a node that nobody waits for keeps nobody: the job may go on without it.
+    /// Errors of nodes that are not waited for are ignored: the job may go on without them.
     pub fn progress(self, group: &Group, what: &str) -> Progress {
         let is_needed = |node: &String| self.nodes.contains(node) || self.rabbits.contains(node);
         let error = group.error_of(|object| object.namespace.as_ref().is_some_and(is_needed));
@@ -79,19 +79,23 @@ impl Maker<'_> {
         (node.to_owned(), format!("{}-{of}-{end}", self.view.namespace()))
     }
 
-    /// A mount on its way; `new` makes it when it is not there.
-    pub fn towards(&self, at: &ObjectKey, new: impl FnOnce() -> Option<Change>) -> Waited {
+    /// Asks for an existing mount to be mounted, or creates it with `new`; waits for its node until everything of it is mounted.
+    pub fn mount_or_create(
+        &self,
+        at: &ObjectKey,
+        new: impl FnOnce() -> Option<Change>,
+    ) -> MountProgress {
         match self.group.mounts.get(at) {
-            Some(mount) if is_mounted(mount) => Waited::default(),
-            Some(mount) => Waited::node(&at.0, desire(mount, MountState::Mounted)),
-            None => Waited::node(&at.0, new()),
+            Some(mount) if is_mounted(mount) => MountProgress::default(),
+            Some(mount) => MountProgress::node(&at.0, desire(mount, MountState::Mounted)),
+            None => MountProgress::node(&at.0, new()),
         }
     }
 
     /// On a compute.
-    pub fn compute(&self, compute: &str, slot: &Slot) -> Waited {
+    pub fn compute(&self, compute: &str, slot: &Slot) -> MountProgress {
         let at = self.at(compute, "computes");
-        let mut waited = self.towards(&at, || self.new_compute(&at, slot));
+        let mut waited = self.mount_or_create(&at, || self.new_compute(&at, slot));
         if !waited.nodes.is_empty() {
             waited.rabbits.insert(slot.rabbit.clone());
         }
@@ -129,11 +133,16 @@ impl Maker<'_> {
     }
 
     /// On a rabbit, where `of` says which compute uses which allocation.
-    pub fn rabbit(&self, rabbit: &str, here: &[&Allocation], of: &BTreeMap<&Slot, &str>) -> Waited {
+    pub fn rabbit(
+        &self,
+        rabbit: &str,
+        here: &[&Allocation],
+        of: &BTreeMap<&Slot, &str>,
+    ) -> MountProgress {
         let at = self.at(rabbit, "servers");
         match self.group.mounts.get(&at).and_then(|mount| relinked(mount, of)) {
-            Some(change) => Waited::node(rabbit, [change]),
-            None => self.towards(&at, || self.new_rabbit(&at, here, of)),
+            Some(change) => MountProgress::node(rabbit, [change]),
+            None => self.mount_or_create(&at, || self.new_rabbit(&at, here, of)),
         }
     }
 

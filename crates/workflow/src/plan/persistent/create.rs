@@ -18,7 +18,7 @@ use crate::{
     instance::{Named, is_going, is_made, is_of, is_usable},
     names::{PERSISTENT_FINALIZER, STANDALONE_MGT, of_persistent as metadata_of, owned},
     plan::{proposal, setup},
-    progress::{Outcome, Progress, user},
+    progress::{Outcome, Progress, user_error},
     view::View,
 };
 
@@ -27,7 +27,7 @@ pub(super) fn propose(view: &View<'_>, index: usize, create: &CreatePersistent) 
     let named = view.directives[index].persistent.as_ref();
     match named.and_then(|named| named.object.as_ref()) {
         None => match named.and_then(|named| named.taken.as_ref()) {
-            Some(taken) => Progress::failed(user(format!(
+            Some(taken) => Progress::failed(user_error(format!(
                 "argument name={}: the name is taken by {taken}: write another name",
                 create.name
             ))),
@@ -48,7 +48,7 @@ fn collision(object: &PersistentStorageInstance) -> api::ResourceError {
         Some(workflow) if !is_made(object) => format!("is being made by workflow {workflow}"),
         _ => "exists".to_owned(),
     };
-    user(format!(
+    user_error(format!(
         "argument name={name}: persistent storage {name} {how} and belongs to user {owner}: write another name, or destroy that one first"
     ))
 }

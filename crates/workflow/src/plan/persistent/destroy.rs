@@ -9,7 +9,7 @@ use kube::ResourceExt;
 use crate::{
     change::Change,
     instance::{consumers, is_going, is_made, is_ours},
-    progress::{Progress, some_of, user},
+    progress::{Progress, some_of, user_error},
     report::is_completed,
     view::View,
 };
@@ -40,7 +40,7 @@ pub(super) fn destroy(view: &View<'_>, index: usize) -> Progress {
     }
     let consumers = consumers(object);
     if !consumers.is_empty() {
-        return Progress::failed(user(format!(
+        return Progress::failed(user_error(format!(
             "persistent storage {name} is used by {}: end what uses it first, or delete this workflow to keep it",
             some_of(consumers.iter().map(String::as_str))
         )));
@@ -58,12 +58,12 @@ fn refusal(view: &View<'_>, object: &PersistentStorageInstance) -> Option<Resour
     let (name, owner) = (object.name_any(), object.spec.user_id);
     let asking = view.workflow.spec.user_id;
     if owner != asking {
-        return Some(user(format!(
+        return Some(user_error(format!(
             "persistent storage {name} belongs to user {owner}, and this workflow to user {asking}: its owner may destroy it"
         )));
     }
     (!is_ours(object)).then(|| {
-        user(format!(
+        user_error(format!(
             "persistent storage {name} was made by other controllers: destroy it with them"
         ))
     })

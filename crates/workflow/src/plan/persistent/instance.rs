@@ -27,7 +27,7 @@ use crate::{
         setup::lost,
         teardown, without_finalizer,
     },
-    progress::{Outcome, Progress, internal},
+    progress::{Outcome, Progress, internal_error},
     view::View,
 };
 
@@ -205,14 +205,14 @@ fn status(view: &InstanceView<'_>) -> Option<Change> {
     let lost = || lost(storage, &allocations(storage.servers.as_ref()?)).filter(|_| is_kept);
     let missing = || {
         let at = (object.namespace().unwrap_or_default(), object.name_any());
-        let unknown = || internal("its Servers is gone: nothing can say where its data is");
+        let unknown = || internal_error("its Servers is gone: nothing can say where its data is");
         let is_missing = storage.servers.is_none() && is_kept;
         is_missing.then(|| proposal::unread_servers(view.site, &at).unwrap_or_else(unknown))
     };
     let nameless = || {
         let is_nameless = is_target(object) && is_kept && storage.mgts.is_empty();
         is_nameless.then(|| {
-            internal("its NnfLustreMGT is gone: no file system gets a name here; destroy it and create another")
+            internal_error("its NnfLustreMGT is gone: no file system gets a name here; destroy it and create another")
         })
     };
     let error = storage.error().or_else(lost).or_else(missing).or_else(nameless);

@@ -17,7 +17,7 @@ use crate::{
         is_ours, is_target, is_usable,
     },
     plan::{allocation::allocations, container, mounts, proposal, setup, teardown},
-    progress::{Outcome, Progress, user},
+    progress::{Outcome, Progress, user_error},
     view::{Group, View},
 };
 
@@ -35,12 +35,12 @@ pub(super) fn advance(
     }
     let name = &used.name;
     let Some(object) = named.object.as_deref() else {
-        return Progress::failed(user(format!(
+        return Progress::failed(user_error(format!(
             "persistent storage {name} is gone, and its data with it: tear the workflow down"
         )));
     };
     if !is_ours(object) {
-        return Progress::failed(user(format!(
+        return Progress::failed(user_error(format!(
             "persistent storage {name} was made by other controllers, whose storage this engine does not mount"
         )));
     }
@@ -48,7 +48,7 @@ pub(super) fn advance(
         return Progress::wait(format!("persistent storage {name}, which is being made"));
     }
     if is_target(object) {
-        return Progress::failed(user(format!(
+        return Progress::failed(user_error(format!(
             "persistent storage {name} is a Lustre management target, which no job mounts: name a file system"
         )));
     }
@@ -110,11 +110,13 @@ fn joined(view: &View<'_>, index: usize, object: &PersistentStorageInstance) -> 
     let (of, name) = (&view.directives[index], object.name_any());
     if !object.spec.consumer_references.contains(&consumer(&view.workflow, index)) {
         if is_going(object) {
-            return Progress::failed(user(format!("persistent storage {name} is being destroyed")));
+            return Progress::failed(user_error(format!(
+                "persistent storage {name} is being destroyed"
+            )));
         }
         if !is_allowed(object, &view.workflow) {
             let (owner, asking) = (object.spec.user_id, view.workflow.spec.user_id);
-            return Progress::failed(user(format!(
+            return Progress::failed(user_error(format!(
                 "persistent storage {name} belongs to user {owner}, and this workflow to user {asking}"
             )));
         }

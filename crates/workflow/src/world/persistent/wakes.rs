@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use crate::{
     instance::{self, is_target},
     names::{OWNER_KIND, persistent_of},
-    world::{Kept, Key, Wake, World, place, wake_workflow, workflow_of},
+    world::{Kept, Key, Wake, World, keep, place, wake_workflow, workflow_of},
 };
 
 impl World {
@@ -122,10 +122,7 @@ impl Kept for PersistentStorageInstance {
     fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
         let Some(object) = change.object() else { return Vec::new() };
         let at = place(&**object);
-        match change.new.clone() {
-            Some(new) => world.site.persistent.insert(at.clone(), new),
-            None => world.site.persistent.remove(&at),
-        };
+        keep(&mut world.site.persistent, at.clone(), change.new.clone());
         let mut wakes = world.wake_by_change(&at, change);
         // Who found no management target in a pool may find one now.
         if [&change.old, &change.new].into_iter().flatten().any(|one| is_target(one)) {

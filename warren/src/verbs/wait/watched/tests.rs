@@ -22,7 +22,7 @@ fn object(name: &str, uid: &str, status: Value) -> DynamicObject {
 }
 
 fn mounted() -> Value {
-    json!({"mounts": [{"state": "mounted", "ready": true}]})
+    json!({"mounts": [{"state": "mounted", "ready": true}], "allReady": true})
 }
 
 fn list(watched: &mut Watched, objects: Vec<DynamicObject>) {

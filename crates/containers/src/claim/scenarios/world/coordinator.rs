@@ -95,7 +95,8 @@ impl Coordinator {
         now: Duration,
     ) -> Result<Step, Refused> {
         let mut step = self.plans(rabbits, now);
-        if step.is_destructive() {
+        // Nothing is ended or removed by what a watch brought.
+        if matches!(step, Step::Stop | Step::CleanUp) {
             if server.is_away {
                 return Err(Refused::Away);
             }
