@@ -42,7 +42,7 @@ pub async fn run(client: Client, settings: Settings, rules: Rules) {
     if let Some(me) = settings.claims_as.clone() {
         let namespace = settings.containers.as_ref().and_then(|one| one.namespace.clone());
         let kept = claims::renew_and_watch(client.clone(), namespace, me, lease.clone());
-        let kept = kept.map(|seen| Update(Box::new(move |world| world.saw_leases(&seen))));
+        let kept = kept.map(|seen| Update::new(move |world: &mut World| world.saw_leases(&seen)));
         events = stream::select(events, kept).boxed();
     }
     Engine { lease, ..Engine::new(client, settings, rules) }.run(events).await;
@@ -124,7 +124,7 @@ impl Engine {
     }
 
     fn update(&mut self, update: Update) {
-        let wakes = (update.0)(&mut self.world);
+        let wakes = update.apply(&mut self.world);
         if let Some(rules) = self.world.rules() {
             self.rules.set(rules);
         }

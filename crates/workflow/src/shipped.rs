@@ -5,12 +5,11 @@ use api::{
     dw_directive_rule::{DWDirectiveRuleDef, DWDirectiveRuleSpec},
     names::PROFILE_TEMPLATE_NAMESPACE,
 };
-use controller::Object;
+use controller::{Object, ensure_namespace};
 use directive::{Rule, RuleDef, SHIPPED_NAME, shipped};
-use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api, Client,
-    api::{ListParams, ObjectMeta, PostParams},
+    api::{ListParams, PostParams},
 };
 use serde_json::json;
 
@@ -31,16 +30,9 @@ async fn if_none<K: Object>(client: &Client, namespace: &str, object: &K) -> kub
     if !api.list(&ListParams::default().limit(1)).await?.items.is_empty() {
         return Ok(());
     }
-    let namespaces: Api<Namespace> = Api::all(client.clone());
-    let metadata = ObjectMeta { name: Some(namespace.to_owned()), ..ObjectMeta::default() };
-    let space = Namespace { metadata, ..Namespace::default() };
-    there(namespaces.create(&PostParams::default(), &space).await)?;
-    there(api.create(&PostParams::default(), object).await)
-}
-
-/// Somebody else may have been quicker.
-fn there<K>(created: kube::Result<K>) -> kube::Result<()> {
-    match created {
+    ensure_namespace(client, namespace).await?;
+    match api.create(&PostParams::default(), object).await {
+        // Another coordinator may have been quicker.
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
         created => created.map(drop),
     }

@@ -57,7 +57,7 @@ async fn a_thousand_reports_at_once_are_planned_for_once() {
     let mut engine = engine();
     let report = |_| {
         let key = Key::Workflow(("default".to_owned(), "w".to_owned()));
-        Update(Box::new(move |_| vec![Wake::Key(key)]))
+        Update::new(move |_| vec![Wake::Key(key)])
     };
     let mut events = stream::iter(1..1000).map(report).boxed();
     engine.take_in(report(0), &mut events);

@@ -1,14 +1,12 @@
 //! The watches of all kinds, as one stream of what to do with the world.
 
-use std::fmt;
-
 use api::names::label;
-use controller::{WatchHealth, Watched, watch};
+use controller::{WatchHealth, updates};
 use futures::{
     StreamExt,
     stream::{self, BoxStream},
 };
-use kube::{Client, api::ApiResource, runtime::watcher::Config};
+use kube::{Client, runtime::watcher::Config};
 
 use crate::{
     site::Settings,
@@ -16,15 +14,7 @@ use crate::{
 };
 
 /// What a watch brought.
-pub(super) struct Update(pub(super) Box<Take>);
-
-pub(super) type Take = dyn FnOnce(&mut World) -> Vec<Wake> + Send;
-
-impl fmt::Debug for Update {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Update").finish_non_exhaustive()
-    }
-}
+pub(super) type Update = controller::Update<World, Wake>;
 
 /// Watches every kind that the engine acts on.
 pub(super) fn watch_all(client: &Client, settings: &Settings) -> BoxStream<'static, Update> {
@@ -52,16 +42,10 @@ impl ForEachKind for Watches {
         let (namespace, config) = match scope {
             Scope::All => (None, Config::default()),
             Scope::Containers => {
-                (self.namespace.clone(), Config::default().labels(label::CONTAINER))
+                (self.namespace.as_deref(), Config::default().labels(label::CONTAINER))
             }
         };
-        let watched = Watched { resource: ApiResource::erase::<K>(&()), namespace, config };
-        let health = self.health.clone();
-        let events = watch(self.client.clone(), watched).map(move |event| {
-            let event = event.of::<K>();
-            health.log(&event);
-            Update(Box::new(move |world| world.take(event)))
-        });
-        self.streams.push(events.boxed());
+        let events = updates::<K, _, _>(&self.client, &self.health, namespace, config, World::take);
+        self.streams.push(events);
     }
 }
