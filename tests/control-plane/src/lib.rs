@@ -13,6 +13,7 @@ mod assets;
 mod audit;
 mod authority;
 mod kubeconfig;
+mod node;
 mod plane;
 mod process;
 
