@@ -1,6 +1,10 @@
 //! A rabbit that is the node of a real Kubernetes cluster: kubelet with containerd, and the cluster's control plane beside them.
 
-use std::{fs, time::Duration};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
@@ -16,6 +20,15 @@ const PROGRAMS: &str = "/opt/kube";
 
 /// The administrator's kubeconfig in the guest.
 pub const KUBECONFIG: &str = "/run/kube/kubeconfig";
+/// The coordinator's.
+pub const COORDINATOR: &str = "/run/kube/coordinator.kubeconfig";
+
+/// Files of packaging/kubernetes that give a coordinator its rights; it has no others.
+const RIGHTS: [&str; 3] = [
+    "coordinator/coordinator-access.yaml",
+    "engine/engine-access.yaml",
+    "containers/containers-access.yaml",
+];
 
 /// What pods are made of.
 pub const IMAGE: &str = "localhost/view:1";
@@ -42,8 +55,7 @@ systemctl start containerd
 /// what the first container of a pod has to do.
 const MAKE: &str = r#"
 cd /var/tmp
-programs=$(type -P sh cat id mv sleep socat catatonit)
-(echo /tmp; ls $programs; ldd $programs 2>/dev/null | grep -o '/[^ :]*') | sort -u | tar -chf root.tar --hard-dereference --no-recursion -T -
+(echo /tmp; type -P catatonit; ldd $(type -P sh cat id mv sleep socat) | grep -o '/[^ :]*') | sort -u | tar -chf root.tar --hard-dereference --no-recursion -T -
 podman import --quiet --change 'ENTRYPOINT ["/usr/bin/catatonit", "-P"]' root.tar view:1 >/dev/null
 podman save --quiet --format oci-archive -o view.tar localhost/view:1
 podman rmi view:1 >/dev/null
@@ -80,7 +92,12 @@ kubectl() { /opt/kube/kubectl --kubeconfig /run/kube/kubeconfig "$@"; }
 kubectl apply --server-side -f /lab/definitions.json
 kubectl wait --for=condition=Established crd --all --timeout=300s
 for namespace in dws-system nnf-system rabbit-1 compute-1; do kubectl create namespace $namespace; done
-kubectl create -f /lab/site.json
+kubectl create -f /lab/site.json -f /lab/rights
+token=$(kubectl create token warren-coordinator -n nnf-system --duration=24h)
+cd /run/kube
+cp kubeconfig coordinator.kubeconfig
+kubectl config --kubeconfig coordinator.kubeconfig set-credentials coordinator --token="$token"
+kubectl config --kubeconfig coordinator.kubeconfig set-context --current --user=coordinator
 until kubectl wait --for=condition=Ready node/rabbit-1 --timeout=10s; do sleep 1; done
 "#;
 
@@ -105,12 +122,11 @@ pub fn install(bench: &Bench, cluster: &mut Cluster) -> anyhow::Result<()> {
         compute.run(HOSTS, LONG)?;
     }
     let exchange = cluster.rabbit.exchange();
-    fs::create_dir(exchange.join("kube")).context("hand Kubernetes to the guest")?;
-    for program in fs::read_dir(bench.assets().kubernetes()?).context("list its programs")? {
-        let program = program.context("list its programs")?;
-        fs::copy(program.path(), exchange.join("kube").join(program.file_name()))
-            .context("hand Kubernetes to the guest")?;
-    }
+    let programs = fs::read_dir(bench.assets().kubernetes()?).context("list its programs")?;
+    let programs = programs.map(|program| Ok(program.context("list its programs")?.path()));
+    hand_over(&exchange.join("kube"), programs.collect::<anyhow::Result<Vec<_>>>()?)?;
+    let packaging = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/kubernetes");
+    hand_over(&exchange.join("rights"), RIGHTS.map(|file| packaging.join(file)))?;
     let site = [serde_json::to_value(shipped::rules())?, serde_json::to_value(shipped::profile())?];
     for (name, items) in [("definitions", api::ruled_crd_values()), ("site", site.to_vec())] {
         let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
@@ -118,6 +134,16 @@ pub fn install(bench: &Bench, cluster: &mut Cluster) -> anyhow::Result<()> {
     }
     for step in [HOSTS, RUNTIME, MAKE, CONTROL_PLANE, KUBELET, SITE] {
         cluster.rabbit.run(step, LONG)?;
+    }
+    Ok(())
+}
+
+/// Copies files into a directory that it makes.
+fn hand_over(to: &Path, files: impl IntoIterator<Item = PathBuf>) -> anyhow::Result<()> {
+    fs::create_dir(to).with_context(|| format!("make {}", to.display()))?;
+    for file in files {
+        let name = file.file_name().context("a file has a name")?;
+        fs::copy(&file, to.join(name)).with_context(|| format!("copy {}", file.display()))?;
     }
     Ok(())
 }

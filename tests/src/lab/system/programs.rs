@@ -68,7 +68,7 @@ impl Api {
                 (own.to_owned(), "api.sock")
             }
             Self::Kubernetes => {
-                let kubeconfig = kubernetes::KUBECONFIG;
+                let kubeconfig = kubernetes::COORDINATOR;
                 let engine = "--workflows --container-namespace default";
                 (format!("--kubeconfig {kubeconfig} {engine}"), "coordinator.sock")
             }
