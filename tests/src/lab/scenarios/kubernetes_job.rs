@@ -118,7 +118,7 @@ fn tells_how_it_failed(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     let why =
         "failed to run successfully after 1 attempts: container fails exited with 3: no input";
     ensure!(format!("{refused:#}").contains(why), "not {why:?}: {refused:#}");
-    advance(run, "fails", "Teardown")?;
+    run.warren(&["workflow", "teardown", "fails"])?;
     run.warren(&["workflow", "delete", "fails"])
 }
 
