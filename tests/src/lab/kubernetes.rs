@@ -72,7 +72,8 @@ setsid /programs/control-plane --node "$(hostname)" sh -c 'ln -sfn "${KUBECONFIG
 until [ -e /run/kube ]; do kill -0 $! || { cat /var/log/control-plane.log >&2; exit 1; }; sleep 0.5; done
 "#;
 
-/// The kubelet, with the rights of its node; who asks it for a log is known by the cluster's authority.
+/// The kubelet, with the rights of its node; who asks it for a log is known by the cluster's authority. containerd 1.6 does not tell
+/// its driver of control groups: kubelet 1.36 is the last that takes it from its configuration.
 const KUBELET: &str = r"
 mkdir -p /etc/kubernetes
 cat > /etc/kubernetes/kubelet.yaml <<'END'
