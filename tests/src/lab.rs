@@ -17,6 +17,7 @@ mod emulator;
 pub mod functions;
 pub mod guest;
 pub mod job;
+pub mod kubernetes;
 pub mod machine;
 pub mod mishap;
 pub mod port;

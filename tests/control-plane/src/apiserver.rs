@@ -87,6 +87,6 @@ pub(crate) fn audit_policy() -> Value {
     })
 }
 
-fn flags(flags: &[(&str, &str)]) -> Vec<String> {
+pub(crate) fn flags(flags: &[(&str, &str)]) -> Vec<String> {
     flags.iter().map(|(name, value)| format!("--{name}={value}")).collect()
 }

@@ -1,4 +1,5 @@
-//! A real Kubernetes control plane for tests: etcd, kube-apiserver and kube-controller-manager on loopback.
+//! A real Kubernetes control plane for tests: etcd, kube-apiserver and kube-controller-manager on loopback, and kube-scheduler where
+//! a kubelet runs pods.
 //!
 //! ```text
 //! KUBEBUILDER_ASSETS ─ Assets ─┐
@@ -13,6 +14,7 @@ mod assets;
 mod audit;
 mod authority;
 mod kubeconfig;
+mod node;
 mod plane;
 mod process;
 

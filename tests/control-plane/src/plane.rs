@@ -23,11 +23,14 @@ use crate::{
     apiserver::{Ports, apiserver, audit_policy, controller_manager, etcd},
     audit::{AuditEvent, read_audit},
     authority::Files,
-    write_kubeconfig,
+    node, write_kubeconfig,
 };
 
-/// A server on two busy cores needs a few seconds; one that needs this long never comes.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// A server on two busy cores needs a few seconds, and a minute where they are emulated; one that needs this long never comes.
+const PATIENCE: Duration = Duration::from_secs(400);
+
+/// The scheduler's kubeconfig.
+const SCHEDULER: &str = "scheduler.kubeconfig";
 
 /// What a test wants of its servers beyond the usual.
 #[derive(Debug, Clone, Default)]
@@ -36,6 +39,8 @@ pub struct Settings {
     pub apiserver: Vec<String>,
     /// More flags of etcd.
     pub etcd: Vec<String>,
+    /// Name of the node whose kubelet runs pods, if one does: its kubeconfig is written too, and kube-scheduler runs.
+    pub node: Option<String>,
 }
 
 /// etcd, kube-apiserver and kube-controller-manager, each of which can be killed, paused and started again.
@@ -48,6 +53,7 @@ pub struct ControlPlane {
     files: Files,
     ports: Ports,
     // Dropped in this order: who asks goes before who answers.
+    scheduler: Option<Process>,
     controllers: Option<Process>,
     apiserver: Option<Process>,
     etcd: Option<Process>,
@@ -72,6 +78,7 @@ impl ControlPlane {
             authority,
             files,
             ports: free_ports()?,
+            scheduler: None,
             controllers: None,
             apiserver: None,
             etcd: None,
@@ -80,6 +87,7 @@ impl ControlPlane {
         plane.start_etcd()?;
         plane.start_apiserver()?;
         plane.start_controllers()?;
+        plane.start_scheduler()?;
         Ok(plane)
     }
 
@@ -91,7 +99,20 @@ impl ControlPlane {
             let login = Login::Certificate(self.authority.client(user, group)?);
             self.kubeconfig_for(&self.directory.join(file), &login)?;
         }
-        Ok(())
+        self.settings.node.as_deref().map_or(Ok(()), |node| self.write_for_node(node))
+    }
+
+    /// Writes what kubelet, scheduler and API server prove themselves with where pods run.
+    fn write_for_node(&self, node: &str) -> anyhow::Result<()> {
+        let (kubelet, nodes) = node::kubelet(node);
+        for (file, user, group) in [
+            ("kubelet.kubeconfig", kubelet.as_str(), Some(nodes)),
+            (SCHEDULER, "system:kube-scheduler", None),
+        ] {
+            let login = Login::Certificate(self.authority.client(user, group)?);
+            self.kubeconfig_for(&self.directory.join(file), &login)?;
+        }
+        node::write_client(&self.directory, &self.authority)
     }
 
     /// Starts etcd. Its data stay from one start to the next.
@@ -111,6 +132,9 @@ impl ControlPlane {
     /// When it is not ready in time, with the end of its log.
     pub fn start_apiserver(&mut self) -> anyhow::Result<()> {
         let mut arguments = apiserver(&self.directory, self.ports, &self.files);
+        if self.settings.node.is_some() {
+            arguments.extend(node::apiserver(&self.directory));
+        }
         arguments.extend(self.settings.apiserver.iter().cloned());
         self.apiserver = Some(self.run("kube-apiserver", &arguments)?);
         self.wait_until_ready()
@@ -121,8 +145,20 @@ impl ControlPlane {
     /// # Errors
     /// When they cannot be started.
     pub fn start_controllers(&mut self) -> anyhow::Result<()> {
-        let arguments = controller_manager(&self.directory, &self.files);
+        let mut arguments = controller_manager(&self.directory, &self.files);
+        if self.settings.node.is_some() {
+            arguments.extend(node::controllers());
+        }
         self.controllers = Some(self.run("kube-controller-manager", &arguments)?);
+        Ok(())
+    }
+
+    /// Starts what gives pods their node, where there is one.
+    fn start_scheduler(&mut self) -> anyhow::Result<()> {
+        if self.settings.node.is_some() {
+            let arguments = node::scheduler(&self.directory.join(SCHEDULER));
+            self.scheduler = Some(self.run("kube-scheduler", &arguments)?);
+        }
         Ok(())
     }
 

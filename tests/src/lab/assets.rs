@@ -1,4 +1,7 @@
-use std::{env, fs, path::PathBuf};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, ensure};
 
@@ -9,12 +12,16 @@ const GUEST: &str = "WARREN_LAB_GUEST";
 /// Variable that names the directory of ZFS, which is made only for those who need it.
 const ZFS: &str = "WARREN_LAB_ZFS";
 
+/// Variable that names the directory of Kubernetes' programs, likewise.
+const KUBERNETES: &str = "WARREN_LAB_KUBERNETES";
+
 /// What `tests/lab/prepare` made.
 #[derive(Debug, Clone)]
 pub struct Assets {
     qemu: PathBuf,
     guest: PathBuf,
     zfs: Option<PathBuf>,
+    kubernetes: Option<PathBuf>,
 }
 
 impl Assets {
@@ -23,8 +30,9 @@ impl Assets {
     /// # Errors
     /// When it names none, or something is missing there.
     pub fn given() -> anyhow::Result<Self> {
-        let zfs = env::var_os(ZFS).filter(|path| !path.is_empty()).map(PathBuf::from);
-        let assets = Self { zfs, ..Self::of(directory(QEMU)?, directory(GUEST)?) };
+        let asked = |name| env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+        let (zfs, kubernetes) = (asked(ZFS), asked(KUBERNETES));
+        let assets = Self { zfs, kubernetes, ..Self::of(directory(QEMU)?, directory(GUEST)?) };
         for file in [assets.qemu(), assets.kernel(), assets.initramfs(), assets.root()] {
             ensure!(
                 file.is_file(),
@@ -35,10 +43,10 @@ impl Assets {
         Ok(assets)
     }
 
-    /// Those in two directories, without ZFS.
+    /// Those in two directories, and no others.
     #[must_use]
     pub fn of(qemu: PathBuf, guest: PathBuf) -> Self {
-        Self { qemu, guest, zfs: None }
+        Self { qemu, guest, zfs: None, kubernetes: None }
     }
 
     /// The emulator.
@@ -81,6 +89,18 @@ impl Assets {
             format!("{ZFS} is not set: run `make lab SCENARIO=zpools`, which sets it")
         })?;
         Ok(directory.join("zfs.tar"))
+    }
+
+    /// Directory of kubelet, of the programs of a control plane, and of kubectl.
+    ///
+    /// # Errors
+    /// When the environment does not name it.
+    pub fn kubernetes(&self) -> anyhow::Result<&Path> {
+        self.kubernetes.as_deref().with_context(|| {
+            format!(
+                "{KUBERNETES} is not set: run `make lab SCENARIO=kubernetes-job`, which sets it"
+            )
+        })
     }
 
     /// Release of the kernel, as `uname -r` has it.

@@ -125,11 +125,11 @@ fn switch_on_pair(
     chassis: &Machine,
 ) -> anyhow::Result<Vec<Guest>> {
     let rabbit = Machine { name: ring.rabbit().to_owned(), ..chassis.clone() };
-    let compute = Machine { memory: 768, ..Machine::compute(0, bench, &rabbit) };
+    let compute = Machine { memory: 768, processors: 1, ..Machine::compute(0, bench, &rabbit) };
     let nodes = [rabbit, compute].into_iter().zip(&ring.nodes);
     let switch_on = |(machine, (name, host)): (Machine, &(String, u8))| {
         let network = Some(Network { port, host: *host });
-        Guest::switch_on(bench, Machine { name: name.clone(), processors: 1, network, ..machine })
+        Guest::switch_on(bench, Machine { name: name.clone(), network, ..machine })
     };
     nodes.map(switch_on).collect()
 }

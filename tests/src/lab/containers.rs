@@ -10,7 +10,7 @@ use super::{Cluster, System};
 const LONG: Duration = Duration::from_secs(900);
 
 /// Names of the nodes, which rabbits must know of each other.
-const HOSTS: &str = "
+pub(super) const HOSTS: &str = "
 cat >> /etc/hosts <<'END'
 192.168.77.1 rabbit-1
 192.168.77.2 compute-1

@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use super::{
     System,
     job::{Job, Output},
-    system::{STEP_TAKEN, warren},
+    system::STEP_TAKEN,
 };
 use crate::{
     centre::Chassis,
@@ -143,7 +143,7 @@ done >/dev/null 2>&1 &"#
     /// rabbit's power, or is to be repeated because of what befell others.
     fn attempt(&self, words: &[&str]) -> anyhow::Result<Option<String>> {
         let before = self.mishaps();
-        let job = self.system.guest(&self.chassis().rabbit).start(&warren(words))?;
+        let job = self.system.guest(&self.chassis().rabbit).start(&self.system.warren(words))?;
         let Some(output) = self.outcome(job)? else { return Ok(None) };
         if output.code == NOT_YET && self.mishaps() > before {
             return Ok(None);

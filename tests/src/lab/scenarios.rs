@@ -11,6 +11,7 @@ mod fence_job;
 mod gfs2;
 mod health;
 mod jobs;
+mod kubernetes_job;
 mod main_job;
 mod mishaps;
 mod nvme;
@@ -77,6 +78,7 @@ pub const ALL: &[Scenario] = &[
     slurm::GFS2,
     slurm::REBOOT,
     containers_job::SCENARIO,
+    kubernetes_job::SCENARIO,
     zpools::SCENARIO,
     zpool_job::SCENARIO,
 ];

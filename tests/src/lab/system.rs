@@ -16,6 +16,7 @@ use crate::{
     program::until,
     run::Machines,
 };
+use programs::Api;
 
 const STEP: Duration = Duration::from_secs(180);
 /// For a node to say what it knows of a failure; it may hang.
@@ -46,6 +47,7 @@ awk '$3 ~ /^(gfs2|xfs)$/' /proc/self/mounts
 #[derive(Debug)]
 pub struct System {
     guests: RefCell<BTreeMap<String, Guest>>,
+    api: Api,
     chassis: Vec<Chassis>,
     /// Scripts that install a node's certificate, which is its own and the same after it was switched off.
     certificates: BTreeMap<String, String>,
@@ -69,7 +71,16 @@ impl System {
         let guests = clusters
             .into_iter()
             .flat_map(|cluster| cluster.computes.into_iter().chain([cluster.rabbit]));
-        Self::of(chassis, guests)
+        Self::of(chassis, guests, Api::Embedded)
+    }
+
+    /// Starts the programs on the API of a cluster, of which the rabbit is a node ([`kubernetes`](super::kubernetes)).
+    ///
+    /// # Errors
+    /// When one cannot be started.
+    pub fn start_on_kubernetes(cluster: Cluster) -> anyhow::Result<Self> {
+        let chassis = vec![chassis(&cluster)];
+        Self::of(chassis, cluster.computes.into_iter().chain([cluster.rabbit]), Api::Kubernetes)
     }
 
     /// Starts the programs of a rabbit whose only compute is not there.
@@ -81,14 +92,18 @@ impl System {
             rabbit: rabbit.machine().name.clone(),
             computes: vec![("compute-0".to_owned(), 0)],
         };
-        Self::of(vec![chassis], [rabbit])
+        Self::of(vec![chassis], [rabbit], Api::Embedded)
     }
 
-    fn of(chassis: Vec<Chassis>, guests: impl IntoIterator<Item = Guest>) -> anyhow::Result<Self> {
+    fn of(
+        chassis: Vec<Chassis>,
+        guests: impl IntoIterator<Item = Guest>,
+        api: Api,
+    ) -> anyhow::Result<Self> {
         let guests = guests.into_iter().map(|guest| (guest.machine().name.clone(), guest));
         let guests: BTreeMap<_, _> = guests.collect();
         let certificates = programs::certificates(&chassis[0].rabbit, guests.keys())?;
-        let system = Self { guests: RefCell::new(guests), chassis, certificates };
+        let system = Self { guests: RefCell::new(guests), api, chassis, certificates };
         system.start_programs()?;
         Ok(system)
     }
@@ -113,7 +128,7 @@ impl System {
     pub fn prepare(&self, node: &str) -> anyhow::Result<()> {
         self.run(node, &self.certificates[node]).context("install a certificate")?;
         if node == self.head() {
-            self.run(node, &programs::coordinator())?;
+            self.run(node, &programs::coordinator(self.api))?;
             if self.chassis.len() > 1 {
                 self.run(node, programs::WAY_IN)?;
             }
@@ -156,7 +171,7 @@ impl System {
     /// When it cannot be started.
     pub fn start_agent(&self, node: &str) -> anyhow::Result<()> {
         let script = if node == self.head() {
-            programs::rabbit_agent(node)
+            programs::rabbit_agent(node, self.api)
         } else if self.is_rabbit(node) {
             programs::distant_rabbit_agent(node)
         } else {
@@ -173,6 +188,15 @@ impl System {
         RefMut::map(self.guests.borrow_mut(), |guests| {
             guests.get_mut(node).unwrap_or_else(|| panic!("{node} is a node"))
         })
+    }
+
+    /// Script of a `warren` command where the coordinator is.
+    pub(super) fn warren(&self, words: &[&str]) -> String {
+        let at = format!(
+            "export WARREN_API={} WARREN_COORDINATOR=unix:///run/warren/coordinator.sock",
+            self.api.address()
+        );
+        format!("{at}\n/programs/warren{}", quoted(words))
     }
 
     /// Runs a script of bash on a node, as root.
@@ -220,12 +244,6 @@ fn chassis(cluster: &Cluster) -> Chassis {
     Chassis { rabbit: name(&cluster.rabbit), computes }
 }
 
-/// Script of a `warren` command on the rabbit.
-pub(super) fn warren(words: &[&str]) -> String {
-    let at = "export WARREN_API=unix:///run/warren/api.sock WARREN_COORDINATOR=unix:///run/warren/coordinator.sock";
-    format!("{at}\n/programs/warren{}", quoted(words))
-}
-
 /// Words of a shell, each with a blank before it.
 pub(super) fn quoted(words: &[&str]) -> String {
     words.iter().map(|word| format!(" '{}'", word.replace('\'', r"'\''"))).collect()
@@ -251,7 +269,7 @@ impl Machines for System {
     }
 
     fn warren_prints(&self, words: &[&str]) -> anyhow::Result<String> {
-        self.run(self.head(), &warren(words))
+        self.run(self.head(), &self.warren(words))
     }
 
     fn run_on(&self, node: &str, id: u32, script: &str) -> anyhow::Result<String> {

@@ -1,6 +1,7 @@
 //! Starts a real control plane, runs a command against it, and ends with the command's exit code.
 //!
-//! `control-plane COMMAND [ARGUMENT...]`; the command finds the administrator's kubeconfig in `WARREN_KUBE` and `KUBECONFIG`.
+//! `control-plane [--node NAME] COMMAND [ARGUMENT...]`; the command finds the administrator's kubeconfig in `WARREN_KUBE` and
+//! `KUBECONFIG`, and beside it that of the kubelet which it starts on the node.
 
 use std::process::{Command, ExitCode};
 
@@ -8,10 +9,13 @@ use anyhow::Context;
 use control_plane::{ControlPlane, KUBECONFIG, Settings};
 
 fn main() -> anyhow::Result<ExitCode> {
-    let mut words = std::env::args_os().skip(1);
-    let program = words.next().context("usage: control-plane COMMAND [ARGUMENT...]")?;
+    let mut words = std::env::args_os().skip(1).peekable();
+    let named = words.next_if(|word| word == "--node").and_then(|_| words.next());
+    let node = named.map(|name| name.into_string().ok().context("--node: a name")).transpose()?;
+    let program =
+        words.next().context("usage: control-plane [--node NAME] COMMAND [ARGUMENT...]")?;
     let directory = tempfile::Builder::new().prefix("warren-kube-").tempdir()?;
-    let plane = ControlPlane::start(directory.path(), Settings::default())?;
+    let plane = ControlPlane::start(directory.path(), Settings { node, ..Settings::default() })?;
     #[expect(clippy::disallowed_methods, reason = "running a command is what this program is for")]
     let status = Command::new(&program)
         .args(words)

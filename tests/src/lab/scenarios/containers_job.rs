@@ -13,7 +13,7 @@ use crate::{
         cluster::Cluster,
         containers::{IMAGE, install, make_image, nothing_is_left},
         functions::unallocated,
-        system::{MOUNT_ROOT, System, warren},
+        system::{MOUNT_ROOT, System},
     },
     program::until,
     run::{Machines, Run, Silent},
@@ -63,7 +63,7 @@ const LIMIT: u64 = 512 << 20;
 fn run(bench: &Bench) -> anyhow::Result<()> {
     // The root, images and containers lie in a rabbit's memory too. systemd makes the control groups of pods: in those that podman
     // 4.3 makes itself nobody may make /dev/null.
-    let rabbit = Machine { memory: 1536, systemd: true, ..Machine::rabbit(DRIVES) };
+    let rabbit = Machine { memory: 1536, processors: 1, systemd: true, ..Machine::rabbit(DRIVES) };
     let mut clusters = Cluster::boot_pairs(bench, 2, &rabbit)?;
     let empty = clusters.iter_mut().map(|cluster| unallocated(&mut cluster.rabbit, 0..DRIVES));
     let empty = empty.collect::<anyhow::Result<Vec<_>>>()?;
@@ -121,7 +121,7 @@ fn advance(run: &Run<Silent, System>, state: &str) -> anyhow::Result<()> {
     let timeout = format!("{}s", STATE.as_secs());
     let words = ["workflow", "advance", "ranks", "--to", state, "--timeout", &timeout];
     let computes: &[&str] = if state == "PreRun" { &["--nodes", "compute-[1-2]"] } else { &[] };
-    let script = warren(&[&words[..], computes].concat());
+    let script = run.cluster.warren(&[&words[..], computes].concat());
     let advanced = run.cluster.guest(RABBITS[0]).run(&script, COMMAND);
     advanced.map(drop).with_context(|| told(run))
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use control_plane::{Authority, Certified};
 
 use super::MOUNT_ROOT;
+use crate::lab::kubernetes;
 
 /// Where the coordinator listens for nodes.
 const ADDRESS: &str = "192.168.77.1";
@@ -19,13 +20,9 @@ started() (
 )
 "#;
 
-const COORDINATOR: &str = "started coordinator --socket /run/warren/coordinator.sock --data-dir /var/lib/warren/coordinator \
-    --api-socket /run/warren/api.sock \
+const COORDINATOR: &str = "coordinator --socket /run/warren/coordinator.sock \
     --listen 0.0.0.0:7443 --ca /etc/warren/ca --certificate /etc/warren/certificate --key /etc/warren/key \
-    --workloads-socket /run/warren/workloads.sock --wlm-user slurm
-for try in $(seq 600); do [ -S /run/warren/api.sock ] && break; sleep 0.1; done
-[ -S /run/warren/api.sock ]
-";
+    --workloads-socket /run/warren/workloads.sock --wlm-user slurm";
 
 /// Every rabbit's.
 const RABBIT: &str = "--mount-root /mnt/nnf --temp-root /mnt/temp --state-dir /var/lib/warren/rabbit \
@@ -44,15 +41,54 @@ pub(super) const WAY_IN: &str = "setsid socat TCP-LISTEN:6443,bind=192.168.77.1,
 /// And this its end at the rabbit.
 const WAY_OUT: &str = "setsid socat TCP-LISTEN:6443,bind=127.0.0.1,fork,reuseaddr TCP:192.168.77.1:6443 >/dev/null 2>&1 </dev/null &\n";
 
+/// The API of the coordinator's host.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Api {
+    /// The coordinator's own.
+    Embedded,
+    /// That of a cluster whose control plane is there.
+    Kubernetes,
+}
+
+impl Api {
+    /// How programs of that host name it.
+    pub(super) fn address(self) -> String {
+        match self {
+            Self::Embedded => "unix:///run/warren/api.sock".to_owned(),
+            Self::Kubernetes => format!("kubeconfig:{}", kubernetes::KUBECONFIG),
+        }
+    }
+
+    /// What the coordinator is to know of it, and the socket that is there once it serves.
+    fn of_coordinator(self) -> (String, &'static str) {
+        match self {
+            Self::Embedded => {
+                let own =
+                    "--data-dir /var/lib/warren/coordinator --api-socket /run/warren/api.sock";
+                (own.to_owned(), "api.sock")
+            }
+            Self::Kubernetes => {
+                let kubeconfig = kubernetes::COORDINATOR;
+                let engine = "--workflows --container-namespace default";
+                (format!("--kubeconfig {kubeconfig} {engine}"), "coordinator.sock")
+            }
+        }
+    }
+}
+
 /// The coordinator.
-pub(super) fn coordinator() -> String {
-    format!("{STARTED}{COORDINATOR}")
+pub(super) fn coordinator(api: Api) -> String {
+    let (api, socket) = api.of_coordinator();
+    format!(
+        "{STARTED}started {COORDINATOR} {api}
+         for try in $(seq 600); do [ -S /run/warren/{socket} ] && break; sleep 0.1; done
+         [ -S /run/warren/{socket} ]\n"
+    )
 }
 
 /// The agent of the rabbit that has the coordinator.
-pub(super) fn rabbit_agent(node: &str) -> String {
-    let here =
-        "--api unix:///run/warren/api.sock --coordinator unix:///run/warren/coordinator.sock";
+pub(super) fn rabbit_agent(node: &str, api: Api) -> String {
+    let here = format!("--api {} --coordinator unix:///run/warren/coordinator.sock", api.address());
     format!("{STARTED}started rabbit-agent --node {node} {here} {RABBIT}\n")
 }
 

@@ -1,0 +1,182 @@
+//! A rabbit that is the node of a real Kubernetes cluster: kubelet with containerd, and the cluster's control plane beside them.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context, ensure};
+use serde_json::{Value, json};
+use workflow::shipped;
+
+use super::{Bench, Cluster, System, containers::HOSTS};
+
+/// For programs that take seconds elsewhere to start.
+const LONG: Duration = Duration::from_secs(900);
+
+/// Where a guest has the programs of Kubernetes.
+const PROGRAMS: &str = "/opt/kube";
+
+/// The administrator's kubeconfig in the guest.
+pub const KUBECONFIG: &str = "/run/kube/kubeconfig";
+/// The coordinator's.
+pub const COORDINATOR: &str = "/run/kube/coordinator.kubeconfig";
+
+/// Files of packaging/kubernetes that give a coordinator its rights; it has no others.
+const RIGHTS: [&str; 3] = [
+    "coordinator/coordinator-access.yaml",
+    "engine/engine-access.yaml",
+    "containers/containers-access.yaml",
+];
+
+/// What pods are made of.
+pub const IMAGE: &str = "localhost/view:1";
+
+/// A container runtime as Debian has it, network and all; systemd makes the control groups. Containers lie on a file system that
+/// overlays may lie on, as a guest's own is not.
+const RUNTIME: &str = r#"
+mkdir -p /var/lib/containerd /var/lib/containers
+for each in containerd containers; do mount -t tmpfs -o mode=0711,size=75% $each /var/lib/$each; done
+modprobe -a overlay veth bridge
+cat > /etc/containerd/config.toml <<'END'
+version = 2
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "localhost/view:1"
+  cni.bin_dir = "/usr/lib/cni"
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+  runtime_type = "io.containerd.runc.v2"
+  options.SystemdCgroup = true
+END
+systemctl start containerd
+"#;
+
+/// Makes the image from the guest's own Debian, and puts it where a pull would: there is no registry. Without a command it does
+/// what the first container of a pod has to do.
+const MAKE: &str = r#"
+cd /var/tmp
+(echo /tmp; type -P catatonit; ldd $(type -P sh cat id mv sleep socat) | grep -o '/[^ :]*') | sort -u | tar -chf root.tar --hard-dereference --no-recursion -T -
+podman import --quiet --change 'ENTRYPOINT ["/usr/bin/catatonit", "-P"]' root.tar view:1 >/dev/null
+podman save --quiet --format oci-archive -o view.tar localhost/view:1
+podman rmi view:1 >/dev/null
+ctr -n k8s.io images import view.tar >/dev/null
+rm root.tar view.tar
+"#;
+
+/// The control plane. What it writes is beneath /run/kube.
+const CONTROL_PLANE: &str = r#"
+cp -r /lab/kube /opt/kube
+export TMPDIR=/var/tmp KUBEBUILDER_ASSETS=/opt/kube
+setsid /programs/control-plane --node "$(hostname)" sh -c 'ln -sfn "${KUBECONFIG%/*}" /run/kube; exec sleep infinity' \
+    > /var/log/control-plane.log 2>&1 < /dev/null &
+until [ -e /run/kube ]; do kill -0 $! || { cat /var/log/control-plane.log >&2; exit 1; }; sleep 0.5; done
+"#;
+
+/// The kubelet, with the rights of its node; who asks it for a log is known by the cluster's authority. containerd 1.6 does not tell
+/// its driver of control groups: kubelet 1.36 is the last that takes it from its configuration.
+const KUBELET: &str = r"
+mkdir -p /etc/kubernetes
+cat > /etc/kubernetes/kubelet.yaml <<'END'
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+containerRuntimeEndpoint: unix:///run/containerd/containerd.sock
+cgroupDriver: systemd
+authentication: {x509: {clientCAFile: /run/kube/certificates/ca.crt}}
+END
+systemd-run --quiet --unit kubelet /opt/kube/kubelet --config /etc/kubernetes/kubelet.yaml \
+    --kubeconfig /run/kube/kubelet.kubeconfig --node-ip 192.168.77.1
+";
+
+/// What an administrator installs, once the definitions are served.
+const SITE: &str = r#"
+kubectl() { /opt/kube/kubectl --kubeconfig /run/kube/kubeconfig "$@"; }
+kubectl apply --server-side -f /lab/definitions.json
+kubectl wait --for=condition=Established crd --all --timeout=300s
+for namespace in dws-system nnf-system rabbit-1 compute-1; do kubectl create namespace $namespace; done
+kubectl create -f /lab/site.json -f /lab/rights
+token=$(kubectl create token warren-coordinator -n nnf-system --duration=24h)
+cd /run/kube
+cp kubeconfig coordinator.kubeconfig
+kubectl config --kubeconfig coordinator.kubeconfig set-credentials coordinator --token="$token"
+kubectl config --kubeconfig coordinator.kubeconfig set-context --current --user=coordinator
+until kubectl wait --for=condition=Ready node/rabbit-1 --timeout=10s; do sleep 1; done
+"#;
+
+/// What there is of pods on a node: mounts, directories and logs, containers and their networks.
+const LEFT: &str = r"
+find /var/lib/kubelet/pods /var/log/pods /var/log/containers /run/netns -mindepth 1 -maxdepth 1 2>/dev/null || true
+ctr -n k8s.io tasks list -q
+ctr -n k8s.io containers list -q
+iptables -t nat -S | grep -e '--to-destination' || true
+awk '$2 ~ /^.var.lib.kubelet.pods|^.run.containerd.*.(rootfs|shm)$/' /proc/self/mounts
+";
+
+/// What a cluster has of itself in a namespace, where nobody made anything.
+const OWN: [&str; 2] = ["configmap/kube-root-ca.crt", "service/kubernetes"];
+
+/// Makes the rabbit, which systemd has booted, a node of a cluster of its own, with [`IMAGE`] on it.
+///
+/// # Errors
+/// When Kubernetes was not built, or one of its programs does not start.
+pub fn install(bench: &Bench, cluster: &mut Cluster) -> anyhow::Result<()> {
+    for compute in &mut cluster.computes {
+        compute.run(HOSTS, LONG)?;
+    }
+    let exchange = cluster.rabbit.exchange();
+    let programs = fs::read_dir(bench.assets().kubernetes()?).context("list its programs")?;
+    let programs = programs.map(|program| Ok(program.context("list its programs")?.path()));
+    hand_over(&exchange.join("kube"), programs.collect::<anyhow::Result<Vec<_>>>()?)?;
+    let packaging = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/kubernetes");
+    hand_over(&exchange.join("rights"), RIGHTS.map(|file| packaging.join(file)))?;
+    let site = [serde_json::to_value(shipped::rules())?, serde_json::to_value(shipped::profile())?];
+    for (name, items) in [("definitions", api::ruled_crd_values()), ("site", site.to_vec())] {
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+        fs::write(exchange.join(format!("{name}.json")), list.to_string()).context("write them")?;
+    }
+    for step in [HOSTS, RUNTIME, MAKE, CONTROL_PLANE, KUBELET, SITE] {
+        cluster.rabbit.run(step, LONG)?;
+    }
+    Ok(())
+}
+
+/// Copies files into a directory that it makes.
+fn hand_over(to: &Path, files: impl IntoIterator<Item = PathBuf>) -> anyhow::Result<()> {
+    fs::create_dir(to).with_context(|| format!("make {}", to.display()))?;
+    for file in files {
+        let name = file.file_name().context("a file has a name")?;
+        fs::copy(&file, to.join(name)).with_context(|| format!("copy {}", file.display()))?;
+    }
+    Ok(())
+}
+
+/// What kubectl prints as the administrator.
+///
+/// # Errors
+/// When it fails.
+pub fn kubectl(system: &System, rabbit: &str, words: &str) -> anyhow::Result<String> {
+    system.run(rabbit, &format!("{PROGRAMS}/kubectl --kubeconfig {KUBECONFIG} {words}"))
+}
+
+/// Pods of the namespace of workflows.
+///
+/// # Errors
+/// When they cannot be listed.
+pub fn pods(system: &System, rabbit: &str) -> anyhow::Result<Vec<Value>> {
+    let listed = kubectl(system, rabbit, "get pods -n default -o json")?;
+    let mut listed: Value = serde_json::from_str(&listed).context("decode the pods")?;
+    serde_json::from_value(listed["items"].take()).context("decode the pods")
+}
+
+/// Checks that nothing of containers is left in the cluster, nor on its node.
+///
+/// # Errors
+/// When something is.
+pub fn nothing_is_left(system: &System, rabbit: &str) -> anyhow::Result<()> {
+    let kinds = "jobs,pods,services,configmaps,secrets,networkpolicies";
+    let objects = kubectl(system, rabbit, &format!("get {kinds} -n default -o name"))?;
+    let left: Vec<_> = objects.lines().filter(|name| !OWN.contains(name)).collect();
+    ensure!(left.is_empty(), "left in the cluster: {left:?}");
+    let left = system.run(rabbit, LEFT)?;
+    ensure!(left.is_empty(), "left on {rabbit}: {left}");
+    Ok(())
+}
