@@ -110,7 +110,7 @@ pub struct Driver {
 }
 
 /// All rules of a site.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Ruleset {
     rules: Vec<(Rule, Result<Compiled, RuleFault>)>,
 }

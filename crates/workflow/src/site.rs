@@ -73,7 +73,7 @@ pub enum IndexNames {
 }
 
 /// What all workflows share.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Site {
     /// How the engine is set up.
     pub settings: Settings,
@@ -111,35 +111,11 @@ pub struct Site {
     pub claims: Claims,
 }
 
-impl Default for Site {
-    fn default() -> Self {
-        Self::new(Settings::default())
-    }
-}
-
 impl Site {
     /// A site of which nothing is known.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
-        Self {
-            settings,
-            system: None,
-            rabbit_of: BTreeMap::new(),
-            storages: BTreeMap::new(),
-            nodes: BTreeMap::new(),
-            profiles: BTreeMap::new(),
-            container_profiles: BTreeMap::new(),
-            ports: BTreeMap::new(),
-            workflows: BTreeSet::new(),
-            unreadable: BTreeMap::new(),
-            unread_servers: BTreeSet::new(),
-            persistent: BTreeMap::new(),
-            status: None,
-            rules: Arc::new(Ruleset::new(Vec::new())),
-            ledger: Ledger::default(),
-            mgts: Mgts::default(),
-            claims: Claims::default(),
-        }
+        Self { settings, ..Self::default() }
     }
 
     /// Takes in which rabbit serves which computes.

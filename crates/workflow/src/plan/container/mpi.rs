@@ -13,7 +13,15 @@ use directive::Container;
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 
-use super::{Part, all, awaited, packages, part::of_host, ports, ready, run::Parts, storages, why};
+use super::{
+    Part, all,
+    ended::{awaited, why},
+    packages,
+    part::of_host,
+    ports, ready,
+    run::Parts,
+    storages,
+};
 use crate::{
     change::Change,
     names::SUSPENDED,
@@ -73,8 +81,10 @@ fn created(
         .then(|| workers(of, parts, &run))
         .then(|| match launcher(view, of) {
             Some(launcher) => ready(of, &[launcher]),
-            None => workers_ready(view, index, run.placement.len())
-                .then(|| Progress::default().with(new_launcher(parts, &run))),
+            None => workers_ready(view, index, run.placement.len()).then(|| {
+                Progress::default()
+                    .with(parts.create(|| objects::launcher(&run), || on_rabbit::launcher(&run)))
+            }),
         })
 }
 
@@ -82,23 +92,9 @@ fn created(
 fn workers(of: &Objects, parts: &Parts<'_>, run: &Run<'_>) -> Progress {
     let is_missing = |place: &usize| of_host(of, &names::worker(run.workflow, *place)).is_none();
     let missing = (0..run.placement.len()).filter(is_missing);
-    Progress::default().with(missing.filter_map(|place| new_worker(parts, run, place)))
-}
-
-fn new_worker(parts: &Parts<'_>, run: &Run<'_>, place: usize) -> Option<Change> {
-    if parts.on_kubernetes() {
-        objects::job(run, place).map(|job| Change::create(&job))
-    } else {
-        on_rabbit::worker(run, place).map(|one| Change::create(&one))
-    }
-}
-
-fn new_launcher(parts: &Parts<'_>, run: &Run<'_>) -> Option<Change> {
-    if parts.on_kubernetes() {
-        objects::launcher(run).map(|job| Change::create(&job))
-    } else {
-        on_rabbit::launcher(run).map(|one| Change::create(&one))
-    }
+    Progress::default().with(missing.filter_map(|place| {
+        parts.create(|| objects::job(run, place), || on_rabbit::worker(run, place))
+    }))
 }
 
 /// What pods need before they start: names, who reaches them, files, and keys once there is the ConfigMap that owns them.

@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use api::{NnfContainerProfile, ResourceError, names::label, node_containers::PackagePath};
+use api::{
+    NnfContainerProfile, NodeContainers, ResourceError, names::label, node_containers::PackagePath,
+};
 use containers::{Attempt, Rabbit, Run, StoragePath};
 use directive::Container;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::{api::batch::v1::Job, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::ResourceExt;
 
 use super::storages;
 use crate::{
+    change::Change,
     names::{of_directive, owned, with_directive},
     progress::{internal_error, user_error, wlm_error},
     view::View,
@@ -36,6 +39,19 @@ pub(super) struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
+    /// Creates the Job where Kubernetes runs the containers, elsewhere what a rabbit's agent runs.
+    pub(super) fn create(
+        &self,
+        job: impl FnOnce() -> Option<Job>,
+        on_rabbit: impl FnOnce() -> Option<NodeContainers>,
+    ) -> Option<Change> {
+        if self.on_kubernetes {
+            job().map(|job| Change::create(&job))
+        } else {
+            on_rabbit().map(|containers| Change::create(&containers))
+        }
+    }
+
     pub(super) fn of(
         view: &'a View<'_>,
         index: usize,
