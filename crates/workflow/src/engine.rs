@@ -54,14 +54,14 @@ struct Engine {
     rules: Rules,
     queue: Queue<Key>,
     passes: JoinSet<Pass>,
-    /// Whose last plan left something to wait for, and whether something was wrong.
+    /// Keys whose last plan was not done, and whether something in it failed.
     waiting: BTreeMap<Key, bool>,
-    /// Who fills a Servers now. One at a time: the next must know what the one before took.
+    /// The key that fills a Servers now. One at a time: the next must know what the one before took.
     placing: Option<Key>,
     after_placing: BTreeSet<Key>,
     /// The failed changes of each key, as last logged.
     refused: BTreeMap<Key, Vec<String>>,
-    /// By which it claims runs.
+    /// The Lease under which this coordinator claims runs.
     lease: SharedLease,
     is_started: bool,
 }
@@ -176,7 +176,7 @@ impl Engine {
         self.make(key, changes);
     }
 
-    /// Has changes made. What is to be created counts from now on: whoever is planned next must know what is taken.
+    /// Starts to make changes. Block storage that they create counts as allocated from now on: the next plan must know what is taken.
     fn make(&mut self, key: Key, changes: Vec<Change>) {
         let mut blocks = Vec::new();
         for (at, owner) in changes.iter().filter_map(new_block) {

@@ -21,7 +21,7 @@ use crate::{
 /// Changes that are made at the same time for one plan.
 const SIDE_BY_SIDE: usize = 64;
 
-/// Why what a claim allows is not done.
+/// Why a change under a claim was not made.
 #[derive(Debug, Error)]
 #[error("this coordinator did not renew its Lease in time: another may take its claims over")]
 struct LeaseNotRenewed;
@@ -44,7 +44,8 @@ pub struct Stored {
     pub is_new: bool,
 }
 
-/// Makes all changes, side by side: of those by a claim only what the claim still allows, as the API has it now.
+/// Makes all changes side by side. First it asks the API for the claims under which they were planned, and drops the changes of
+/// claims that are lost.
 pub async fn execute(client: &Client, changes: Vec<Change>, lease: &SharedLease) -> Made {
     let mut made = Made::default();
     let changes = still_held(client, changes, &mut made).await;

@@ -4,7 +4,7 @@
 //! * A Servers that names the rabbit is a promise. It counts from the moment it is written until its storage is gone.
 //! * Where an allocation was made, the larger of promise and allocation counts, never both.
 //! * An NnfNodeBlockStorage counts as made as soon as the API is asked to create it.
-//! * If two promises do not both fit and nothing of either is made, the older Servers wins: otherwise each would wait for the other.
+//! * If two promises do not both fit and nothing of either is made, the older Servers wins: else each would wait for the other.
 //! * A Servers that cannot be read may promise any bytes of any rabbit: younger ones wait until it can be read.
 
 use std::collections::{BTreeMap, BTreeSet};

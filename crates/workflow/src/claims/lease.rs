@@ -22,7 +22,7 @@ const NAMESPACE: &str = "default";
 /// How long the coordinator waits after a renewal that the API did not accept.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// Since when this coordinator may act, shared by who renews it and who acts.
+/// When this coordinator last renewed its Lease, shared by the task that renews it and those that act.
 #[derive(Clone, Debug, Default)]
 pub struct SharedLease(Arc<Mutex<OwnLease>>);
 
@@ -77,7 +77,7 @@ impl Claims {
         self.expired.contains(holder)
     }
 
-    /// Takes in what the API said; whether it says something new of these holders.
+    /// Takes in what the API said of the Leases; returns whether that changes what these holders may do.
     pub(crate) fn saw(&mut self, seen: &Seen, holders: &BTreeSet<String>) -> bool {
         let before = (self.may_act, self.expired.clone());
         self.may_act = seen.may_act;

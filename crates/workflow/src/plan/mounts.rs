@@ -46,7 +46,7 @@ pub fn mounted(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
     let access = group.blocks.values().filter_map(|block| {
         access(block, |allocation| {
             let mut of = granted(block, allocation, &of);
-            // Whoever is no more in Computes has it until it is unmounted; beside a mount that cannot be read, nobody loses it.
+            // A compute that left Computes keeps access until it has unmounted. While a mount cannot be read, nobody loses access.
             let others = if group.unreadable.is_empty() {
                 kept(block, allocation, &still)
             } else {

@@ -59,7 +59,7 @@ pub fn by_holder(
     }
 }
 
-/// A run for a directive: with its workflow it goes.
+/// A run for a directive; it is deleted with its workflow.
 fn new_run(view: &View<'_>, index: usize, is_wanted: bool) -> Change {
     let of = |compute| view.site.rabbit_of.get(compute).map(String::as_str);
     let rabbits: BTreeSet<&str> = view.computes().filter_map(of).collect();
@@ -88,7 +88,7 @@ fn next(view: &View<'_>, me: &Holder, run: &ContainerRun, state: State) -> Step 
     plan(run, &known)
 }
 
-/// How far the containers are, all together: the plan of the workflow's state knows already.
+/// How far all containers together are, by the plan for the workflow's state.
 fn seen(of: &Objects, state: &WorkflowState, progress: &Progress) -> State {
     let is_there = !of.is_gone();
     if *state == WorkflowState::Teardown {
@@ -156,7 +156,7 @@ fn makes_containers(change: &Change) -> bool {
     kinds.iter().any(|kind| *kind == target.resource.kind)
 }
 
-/// The same progress, but that no state is done yet: an error stays an error.
+/// The same progress without changes, and not done: what was done, or under way, waits for `what`; a wait or an error stays.
 fn waits(outcome: &Outcome, what: &str) -> Progress {
     match outcome {
         Outcome::Failed(error) => Progress::failed(error.clone()),

@@ -25,7 +25,7 @@ use crate::{
     view::{Group, View},
 };
 
-/// What is to be changed, and which nodes are waited for.
+/// How far mounts are: the changes that bring them further, and the nodes that are waited for.
 #[derive(Debug, Default)]
 pub struct MountProgress {
     pub changes: Vec<Change>,
@@ -79,7 +79,7 @@ impl Maker<'_> {
         (node.to_owned(), format!("{}-{of}-{end}", self.view.namespace()))
     }
 
-    /// A mount on its way; `new` makes it when it is not there.
+    /// Asks for an existing mount to be mounted, or creates it with `new`; waits for its node until everything of it is mounted.
     pub fn mount_or_create(
         &self,
         at: &ObjectKey,
