@@ -113,10 +113,8 @@ fn start(view: &View<'_>, index: usize, container: &Container, now: Timestamp) -
             match part {
                 Some(part) => there.push(part),
                 None => {
-                    missing.extend(parts.create(
-                        || objects::job(&run, place),
-                        || on_rabbit::containers(&run, place),
-                    ))
+                    let job = || objects::job(&run, place);
+                    missing.extend(parts.create(job, || on_rabbit::containers(&run, place)));
                 }
             }
         }
