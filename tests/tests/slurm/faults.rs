@@ -23,6 +23,7 @@ fn four_computes(settings: &str) -> anyhow::Result<Option<Slurm>> {
 }
 
 #[test]
+#[ignore = "long: it waits for a minute; make test LONG=1"]
 fn slurmctld_killed_in_each_state_costs_no_job_anything() -> anyhow::Result<()> {
     let Some(slurm) = four_computes("")? else { return Ok(()) };
     let jobs = Jobs::begin(&slurm)?;
@@ -36,6 +37,7 @@ fn slurmctld_killed_in_each_state_costs_no_job_anything() -> anyhow::Result<()> 
 }
 
 #[test]
+#[ignore = "long: it waits for a minute; make test LONG=1"]
 fn slurmds_killed_in_each_state_cost_no_job_anything() -> anyhow::Result<()> {
     let Some(slurm) = four_computes("")? else { return Ok(()) };
     let jobs = Jobs::begin(&slurm)?;
