@@ -240,14 +240,13 @@ impl ClientMount {
 impl ClientMountStatus {
     /// Whether the agent reports that all mounts of an object with so many mounts are in this state.
     ///
-    /// Each mount may be ready while `allReady` is false: then the agent could not unmount a mount that an earlier version of the
-    /// object asked for, and `error` says why.
+    /// Each mount may be ready while there is an `error`: then the agent could not unmount a mount that an earlier version of the
+    /// object asked for. `allReady` is for people, and a site's older definition may not have it.
     #[must_use]
     pub fn has_reached(&self, state: &MountState, mounts: usize) -> bool {
         mounts > 0
             && self.mounts.len() == mounts
             && self.mounts.iter().all(|mount| mount.ready && mount.state == *state)
-            && self.all_ready
             && self.error.is_none()
     }
 
@@ -257,7 +256,7 @@ impl ClientMountStatus {
     /// and the devices are free. Before anything of the object is mounted again, [`Self::retracted`] replaces the status.
     #[must_use]
     pub fn says_unmounted(&self, mounts: usize) -> bool {
-        self.has_reached(&MountState::Unmounted, mounts)
+        self.all_ready && self.has_reached(&MountState::Unmounted, mounts)
     }
 
     /// The status of an object with so many mounts that are about to be mounted: nothing is promised any more.
