@@ -7,6 +7,7 @@ use proto::limits::{ERROR_TEXT, shortened};
 use storage::desired::NodeName;
 
 use crate::{
+    desired::Goal,
     error::rank,
     reconcile::{Failed, MountOutcome, Outcome},
 };
@@ -14,9 +15,15 @@ use crate::{
 /// The status of an outcome: one entry per mount, and an error while something fails.
 pub fn status(node: &NodeName, outcome: &Outcome) -> ClientMountStatus {
     let state = outcome.goal.state();
+    let is_ready = |mount: &MountOutcome| *mount == MountOutcome::Ready;
+    // Flux and the Go controllers read the entries alone, and take access away once all are unmounted: none is while a mount that
+    // an earlier version of the object asked for is left, which has no entry.
+    let has_old_mount = outcome.goal == Goal::Unmounted
+        && !outcome.failures.is_empty()
+        && outcome.mounts.iter().all(is_ready);
     let mounts = outcome.mounts.iter().map(|mount| ClientMountInfoStatus {
         state: state.clone(),
-        ready: *mount == MountOutcome::Ready,
+        ready: is_ready(mount) && !has_old_mount,
     });
     ClientMountStatus {
         mounts: mounts.collect(),
@@ -84,7 +91,7 @@ mod tests {
     use controller::Retry;
 
     use super::*;
-    use crate::{desired::Goal, error::Failure};
+    use crate::error::Failure;
 
     fn node() -> NodeName {
         "compute-02".parse().unwrap()
@@ -131,6 +138,18 @@ mod tests {
         };
         let status = serde_json::to_vec(&status(&node(), &outcome)).unwrap();
         assert!(status.len() <= proto::limits::STATUS, "{}", status.len());
+    }
+
+    #[test]
+    fn no_mount_is_unmounted_while_one_of_an_earlier_version_is_left() {
+        let outcome = |goal| Outcome {
+            goal,
+            mounts: vec![MountOutcome::Ready],
+            failures: vec![failed("/mnt/nnf/old", Severity::Minor, "busy")],
+            unreadable: Vec::new(),
+        };
+        assert!(!status(&node(), &outcome(Goal::Unmounted)).mounts[0].ready);
+        assert!(status(&node(), &outcome(Goal::Mounted)).mounts[0].ready, "the new one is there");
     }
 
     #[test]
