@@ -25,12 +25,12 @@ use nix::{
 use parking_lot::Mutex;
 
 use super::hung;
-use crate::host::StepError;
+use crate::{host::StepError, observed::Holders};
 
 /// Children that neither answered in time nor died of SIGKILL. They are reaped once the kernel releases them.
 static ABANDONED: Mutex<Vec<Abandoned>> = Mutex::new(Vec::new());
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Abandoned {
     pid: Pid,
     call: &'static str,
@@ -154,6 +154,19 @@ fn abandoned(call: &str, target: &str) -> Option<Pid> {
         .iter()
         .find(|child| child.call == call && child.target == target)
         .map(|child| child.pid)
+}
+
+/// The children whose call has not returned, whatever call and target.
+pub(super) fn unreturned() -> Holders {
+    reap_abandoned();
+    let all = ABANDONED.lock().clone();
+    let name = |Abandoned { pid, call, target }: &Abandoned| {
+        format!("{call} {target}, which has not returned: {}", hung::process(*pid))
+    };
+    Holders {
+        names: all.iter().map(name).collect(),
+        processes: all.iter().map(|child| child.pid.as_raw()).collect(),
+    }
 }
 
 fn reap_abandoned() {

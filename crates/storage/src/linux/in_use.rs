@@ -2,7 +2,7 @@
 
 use std::{io, path::Path, time::Duration};
 
-use super::{busy::pause_for, exclusive, holders, mount_table};
+use super::{busy::pause_for, child, exclusive, holders, mount_table};
 use crate::{
     desired::{AllowedRoots, FileSystemKind},
     host::StepError,
@@ -42,7 +42,13 @@ pub(super) fn device(
         return Ok(Use::HeldBy(holders));
     }
     let is_free = exclusive::is_free(&device.path, node.deadline).map_err(io_error)?;
-    Ok((!is_free).then(|| holders::of_device(device.number)).into())
+    Ok((!is_free).then(|| users(device)).into())
+}
+
+/// Where nobody is seen, a call of ours may be that hangs in the kernel: a mount is not in the table yet, or no more.
+fn users(device: &VolumeDevice) -> Holders {
+    let seen = holders::of_device(device.number);
+    if seen.names.is_empty() { child::unreturned() } else { seen }
 }
 
 fn is_beneath(points: &[impl AsRef<Path>], roots: &AllowedRoots) -> io::Result<bool> {
