@@ -35,6 +35,7 @@ mod unfinished;
 mod zpool;
 
 pub use config::{DriveConfig, LinuxConfig};
+pub use mount_table::devices_beneath;
 
 use std::{
     io,

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, net::IpAddr, path::Path};
 
 use api::node_containers::{ImagePullPolicy, NodeContainer};
 use containers::{mpi, nodes};
+use storage::observed::DeviceNumber;
 
 use super::{
     observed::{ATTEMPT, CONTAINER, UID},
@@ -65,6 +66,8 @@ pub(super) struct Places<'a> {
     pub(super) podhelper: &'a Path,
     /// Directory of the packages of all containers.
     pub(super) packages: &'a Path,
+    /// The block devices of their raw storage.
+    pub(super) devices: &'a [DeviceNumber],
 }
 
 /// `podman create`.
@@ -83,6 +86,10 @@ pub(super) fn make(container: &Container, places: Places<'_>) -> Vec<String> {
     };
     words.flag("--pull", pull.to_owned());
     words.volumes(container, places);
+    for device in places.devices {
+        // A control group lets nobody open a device that it does not name, whatever its mode.
+        words.flag("--device-cgroup-rule", format!("b {device} rw"));
+    }
     for variable in &what.env {
         words.flag("--env", format!("{}={}", variable.name, variable.value));
     }
@@ -142,7 +149,7 @@ impl Words {
     }
 
     fn volumes(&mut self, container: &Container, places: Places<'_>) {
-        let Places { files, names, keys, podhelper, packages } = places;
+        let Places { files, names, keys, podhelper, packages, .. } = places;
         // An allocation that is mounted anew appears in a container that runs.
         for path in &container.storages {
             self.flag("--volume", format!("{path}:{path}:rw,rslave"));

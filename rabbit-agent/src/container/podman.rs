@@ -9,7 +9,11 @@ use std::{
     time::Duration,
 };
 
-use storage::{desired::ObjectUid, linux::podman::Podman};
+use storage::{
+    desired::ObjectUid,
+    linux::{devices_beneath, podman::Podman},
+    observed::DeviceNumber,
+};
 
 use super::{
     args::ContainerConfig,
@@ -17,7 +21,7 @@ use super::{
     host::{Host, HostError},
     log,
     observed::{Observed, UID, attempts, inspected, members, pods},
-    step::{Pod, Step},
+    step::{Container, Pod, Step},
 };
 
 mod files;
@@ -65,6 +69,25 @@ impl PodmanHost {
         self.place(uid).join("keys")
     }
 
+    fn make(&self, step: &Step, container: &Container) -> Result<(), HostError> {
+        if container.has_keys && !self.podhelper.is_file() {
+            return Err(HostError::NoPodhelper { path: self.podhelper.clone() });
+        }
+        let uid = container.name.pod.uid;
+        let (files, keys) = (self.files(uid), self.keys(uid));
+        let (names, devices) = (files::names(&files)?, devices(&container.storages)?);
+        let places = Places {
+            files: &files,
+            names: &names,
+            keys: &keys,
+            podhelper: &self.podhelper,
+            packages: &self.packages,
+            devices: &devices,
+        };
+        let deadline = container.within.map_or(self.pull, |left| seconds(left).min(self.pull));
+        self.run(step, &arguments::make(container, places), deadline)
+    }
+
     fn run(&self, step: &Step, words: &[String], deadline: Duration) -> Result<(), HostError> {
         Ok(self.podman.run(&step.to_string(), words, deadline).map(drop)?)
     }
@@ -95,33 +118,16 @@ impl Host for PodmanHost {
     }
 
     fn apply(&self, step: &Step) -> Result<(), HostError> {
-        let seconds = |grace: i64| Duration::from_secs(u64::try_from(grace).unwrap_or(0));
         match step {
             Step::WriteFiles(files) => files::write(&self.files(files.uid), files),
             Step::WriteKeys(keys) => files::write_keys(&self.keys(keys.uid), keys),
-            Step::RemoveKeys(uid) => {
-                let path = self.keys(*uid);
-                at(&path, fs::remove_dir_all(&path))
-            }
+            Step::RemoveKeys(uid) => files::remove(&self.keys(*uid)),
             Step::Connect(network) => self.connect(network),
             Step::MakePod(pod) => {
                 let words = arguments::make_pod(pod, &addresses(pod)?);
                 self.run(step, &words, self.deadline)
             }
-            Step::Make(container) => {
-                if container.has_keys && !self.podhelper.is_file() {
-                    return Err(HostError::NoPodhelper { path: self.podhelper.clone() });
-                }
-                let (files, keys) =
-                    (self.files(container.name.pod.uid), self.keys(container.name.pod.uid));
-                let (podhelper, packages) = (&self.podhelper, &self.packages);
-                let names = files::names(&files)?;
-                let places =
-                    Places { files: &files, names: &names, keys: &keys, podhelper, packages };
-                let deadline =
-                    container.within.map_or(self.pull, |left| seconds(left).min(self.pull));
-                self.run(step, &arguments::make(container, places), deadline)
-            }
+            Step::Make(container) => self.make(step, container),
             Step::Start(name) => self.run(step, &arguments::start(name), self.deadline),
             Step::Stop(attempt) => {
                 let deadline = self.deadline + seconds(attempt.grace);
@@ -137,6 +143,19 @@ impl Host for PodmanHost {
             }
         }
     }
+}
+
+fn seconds(count: i64) -> Duration {
+    Duration::from_secs(u64::try_from(count).unwrap_or(0))
+}
+
+/// The block devices of raw storage.
+fn devices(storages: &[String]) -> Result<Vec<DeviceNumber>, HostError> {
+    let of = |path: &String| {
+        let path = Path::new(path);
+        at(path, devices_beneath(path))
+    };
+    Ok(storages.iter().map(of).collect::<Result<Vec<_>, _>>()?.concat())
 }
 
 /// Addresses of the other rabbits of a run.

@@ -234,6 +234,18 @@ pub(super) fn real(root: &Path) -> io::Result<Option<PathBuf>> {
     found(root.canonicalize())
 }
 
+/// The block devices that are bound on files beneath a directory: those of raw storage.
+///
+/// # Errors
+/// When the mount table cannot be read.
+pub fn devices_beneath(directory: &Path) -> io::Result<Vec<DeviceNumber>> {
+    let Some(directory) = real(directory)? else { return Ok(Vec::new()) };
+    let is_beneath = |point: &Path| point.starts_with(&directory);
+    let lines = lines_at(&read()?, is_beneath);
+    let found = entries(&lines);
+    found.filter_map(|entry| entry.map(|entry| bound_device(&entry)).transpose()).collect()
+}
+
 /// Device nodes are on devtmpfs or tmpfs; only there the file is read, which cannot hang.
 fn bound_device(entry: &Entry) -> Option<DeviceNumber> {
     if entry.kind == "tmpfs" {

@@ -68,6 +68,7 @@ pub fn known(view: &View<'_>) -> Known {
         default_storage_profiles: defaults.map(|(name, _)| name.clone()).collect(),
         persistent: persistent.collect(),
         container_profiles: containers.collect(),
+        has_pods: view.site.settings.containers.as_ref().is_some_and(|one| one.namespace.is_some()),
         ..Known::default()
     }
 }

@@ -115,7 +115,7 @@ pub(crate) fn failed(reason: &str) -> Value {
 
 #[test]
 fn containers_run_beside_every_kind_of_storage_that_rabbits_may_have_mounted() {
-    for kind in ["gfs2", "raw", "lustre"] {
+    for kind in ["gfs2", "lustre"] {
         let mut site = site();
         site.towards("w", &lines(kind), "PreRun");
         assert_eq!(
@@ -145,7 +145,7 @@ fn containers_run_beside_every_kind_of_storage_that_rabbits_may_have_mounted() {
 /// Its own plan mounts persistent storage on rabbits, and unmounts it there once the containers have ended.
 #[test]
 fn containers_run_beside_persistent_storage_and_keep_it_mounted_on_their_rabbits() {
-    for kind in ["gfs2", "raw", "lustre"] {
+    for kind in ["gfs2", "lustre"] {
         let mut site = site();
         site.keep(kind, "kept", &["c1", "c2", "d1"]);
         let lines = ["#DW persistentdw name=kept", BESIDE_KEPT].map(str::to_owned);

@@ -45,7 +45,8 @@ fn a_pod_has_the_hosts_name_and_ports_and_knows_the_other_rabbits() {
 fn places(names: &[String]) -> Places<'_> {
     let [files, keys, podhelper, packages] =
         ["/state/x/files", "/state/x/keys", "/opt/podhelper", "/packages"].map(Path::new);
-    Places { files, names, keys, podhelper, packages }
+    let devices = &[DeviceNumber { major: 253, minor: 7 }];
+    Places { files, names, keys, podhelper, packages, devices }
 }
 
 #[test]
@@ -104,6 +105,8 @@ fn a_container_is_nobody_in_particular_on_its_rabbit() {
         "/state/x/files/passwd:/etc/passwd:ro",
         "--volume",
         "/state/x/files/group:/etc/group:ro",
+        "--device-cgroup-rule",
+        "b 253:7 rw",
         "--env",
         "A=b c\nd",
         "--workdir",
@@ -122,9 +125,7 @@ fn a_container_is_nobody_in_particular_on_its_rabbit() {
     let least = json!({"name": "app", "image": "app:1", "imagePullPolicy": "Always"});
     let what = from_value(least).unwrap();
     let words = make(&Container { what, ..container }, places(&names));
-    assert!(
-        words.ends_with(&["/state/x/files/group:/etc/group:ro".to_owned(), "app:1".to_owned()])
-    );
+    assert!(words.ends_with(&["b 253:7 rw".to_owned(), "app:1".to_owned()]), "{words:?}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::{
     fs::{self, DirBuilder, OpenOptions},
     io::{self, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt, chown},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use api::node_containers::NodeContainersSource;
@@ -45,11 +45,7 @@ fn replace(
     mode_of: impl Fn(&str) -> u32,
     own: impl Fn(&Path) -> io::Result<()>,
 ) -> Result<(), HostError> {
-    let new = directory.with_extension("new");
-    // What an agent left that was killed while it wrote.
-    if new.exists() {
-        at(&new, fs::remove_dir_all(&new))?;
-    }
+    let new = unfinished(directory)?;
     if let Some(parent) = new.parent() {
         at(parent, fs::create_dir_all(parent))?;
     }
@@ -66,6 +62,22 @@ fn replace(
     }
     at(&new, own(&new))?;
     at(directory, fs::rename(&new, directory))
+}
+
+/// Removes a directory with its files. It is there whole or not at all.
+pub(super) fn remove(directory: &Path) -> Result<(), HostError> {
+    let old = unfinished(directory)?;
+    at(directory, fs::rename(directory, &old))?;
+    at(&old, fs::remove_dir_all(&old))
+}
+
+/// Where a directory is made, and removed. Nothing is there, whatever an agent left that was killed meanwhile.
+fn unfinished(directory: &Path) -> Result<PathBuf, HostError> {
+    let path = directory.with_extension("unfinished");
+    if path.exists() {
+        at(&path, fs::remove_dir_all(&path))?;
+    }
+    Ok(path)
 }
 
 /// Names of the files that are there.
@@ -102,7 +114,7 @@ mod tests {
     fn what_an_agent_left_that_was_killed_while_it_wrote_is_made_up_for() {
         let directory = tempfile::tempdir().unwrap();
         let place = directory.path().join("uid/files");
-        let half = directory.path().join("uid/files.new");
+        let half = directory.path().join("uid/files.unfinished");
         fs::create_dir_all(&half).unwrap();
         fs::write(half.join("nodes.json"), "[{").unwrap();
         write(&place, &files(Some([("nodes.json", "[]")]))).unwrap();

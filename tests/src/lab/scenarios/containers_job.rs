@@ -38,13 +38,15 @@ const RABBITS: [&str; 2] = ["rabbit-1", "rabbit-2"];
 const COMPUTES: [&str; 2] = ["compute-1", "compute-2"];
 const USER: u32 = 1050;
 
-const DIRECTIVES: [&str; 2] = [
+const DIRECTIVES: [&str; 3] = [
     "#DW jobdw type=gfs2 capacity=512MiB name=scratch",
-    "#DW container name=ranks profile=ranks DW_JOB_scratch=scratch",
+    "#DW jobdw type=raw capacity=64MiB name=disk",
+    "#DW container name=ranks profile=ranks DW_JOB_scratch=scratch DW_JOB_disk=disk",
 ];
 
 /// First two ranks, one on each rabbit, send each other messages. Then each rank tells where it is, on which kernel and with which
-/// limits, and reads by every name in the index tree what a compute writes there, once it does.
+/// limits, and reads by every name in the index trees what a compute writes there, once it does: a file, and the first line of a
+/// device.
 const LAUNCH: &str =
     "mpirun -np 2 --map-by ppr:1:node NPopenmpi -u 256 -n 5 -o /dev/null && mpirun sh /bin/ranks";
 const RANKS: &str = r#"
@@ -53,7 +55,8 @@ read -r memory < /sys/fs/cgroup/memory.max
 read -r quota period < /sys/fs/cgroup/cpu.max
 for each in "$DW_JOB_scratch"/*; do
     until read -r said < "$each/hello"; do sleep 1; done 2>/dev/null
-    echo "rank $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE, $(hostname) on $NNF_NODE_NAME, kernel $kernel, memory $memory, cpu $quota/$period, ${each##*/}: $said"
+    read -r block < "$DW_JOB_disk/${each##*/}"
+    echo "rank $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE, $(hostname) on $NNF_NODE_NAME, kernel $kernel, memory $memory, cpu $quota/$period, ${each##*/}: $said, $block"
 done
 "#;
 
@@ -107,7 +110,7 @@ fn profile() -> Value {
         "apiVersion": "nnf.cray.hpe.com/v1alpha11", "kind": "NnfContainerProfile",
         "metadata": {"name": "ranks", "namespace": "nnf-system"},
         "data": {
-            "storages": [{"name": "DW_JOB_scratch"}], "retryLimit": 0,
+            "storages": [{"name": "DW_JOB_scratch"}, {"name": "DW_JOB_disk"}], "retryLimit": 0,
             "preRunTimeoutSeconds": STATE.as_secs(), "postRunTimeoutSeconds": STATE.as_secs(),
             "mpiSpec": {
                 "slotsPerWorker": 2, "launcher": {"containers": [launcher]}, "worker": {"containers": [worker]},
@@ -149,13 +152,16 @@ fn words(compute: &str) -> String {
     format!("written on {compute}")
 }
 
-/// Writes as a job does; nobody sees the file before it is whole.
+/// Writes as a job does, to the device first; nobody sees the file before it is whole.
 fn write(run: &Run<Silent, System>, compute: &str) -> anyhow::Result<()> {
     let text = run.prints(&["get", "workflow", "ranks", "-n", "default", "--json"])?;
     let workflow: Value = serde_json::from_str(&text).context("decode the Workflow")?;
-    let path = workflow["status"]["env"]["DW_JOB_scratch"].as_str().context("DW_JOB_scratch")?;
-    let said = words(compute);
-    let script = format!("cd {path}; echo '{said}' > new; sync new; mv new hello");
+    let path = |name| workflow["status"]["env"][name].as_str().context(name);
+    let (directory, disk, said) = (path("DW_JOB_scratch")?, path("DW_JOB_disk")?, words(compute));
+    let script = format!(
+        "echo '{said}' | dd of={disk} bs=4096 conv=sync,fsync 2>/dev/null\n\
+         cd {directory}; echo '{said}' > new; sync new; mv new hello"
+    );
     run.cluster.run_on(compute, USER, &script).map(drop)
 }
 
@@ -177,7 +183,7 @@ fn read(run: &Run<Silent, System>) -> anyhow::Result<()> {
                 "rank {rank} of 4, {host} on {rabbit}, kernel {kernel}, memory {LIMIT}, cpu 90000/100000"
             );
             for name in ["node-0", compute] {
-                said(&format!("{who}, {name}: {}", words(compute)))?;
+                said(&format!("{who}, {name}: {0}, {0}", words(compute)))?;
             }
         }
     }

@@ -125,7 +125,7 @@ fn a_pod_that_outlives_its_job_keeps_the_storage() {
 #[test]
 fn a_workflow_that_is_deleted_while_its_containers_run_leaves_nothing() {
     let mut site = site();
-    site.towards("w", &lines("raw"), "PreRun");
+    site.towards("w", &lines("gfs2"), "PreRun");
     site.jobs_tell(&running());
     site.remove("w");
     assert!(site.names("Job").is_empty());

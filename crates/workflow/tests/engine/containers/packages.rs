@@ -163,7 +163,7 @@ fn a_package_that_cannot_be_had_ends_the_start_with_rabbit_package_address_and_c
 #[test]
 fn packages_that_cannot_be_read_may_be_there() {
     let mut site = with_package(super::site());
-    site.towards("w", &lines("raw"), "PreRun");
+    site.towards("w", &lines("gfs2"), "PreRun");
     site.agents_tell(&has("r"));
     site.unreadable = vec![at("NodeContainers", "r", "default-w-1-packages")];
     site.ask("w", "Teardown");
