@@ -66,8 +66,8 @@ enum Part {
     Direct,
     /// The workflow engine.
     Workflows,
-    /// Containers on rabbits of so many computes.
-    Containers(usize),
+    /// Containers on rabbits of so many computes; all rows, or only those of one workflow over so many rabbits.
+    Containers(usize, Option<usize>),
     /// Slurm's jobs.
     Slurm,
 }
@@ -82,13 +82,15 @@ impl Part {
             }
             [part] if part == "direct" => Ok(Self::Direct),
             [part] if part == "workflows" => Ok(Self::Workflows),
-            [part] if part == "containers" => Ok(Self::Containers(COMPUTES)),
-            [part, computes] if part == "containers" => {
-                Ok(Self::Containers(computes.parse().context("COMPUTES")?))
+            [part] if part == "containers" => Ok(Self::Containers(COMPUTES, None)),
+            [part, computes, rabbits @ ..] if part == "containers" && rabbits.len() < 2 => {
+                let rabbits = rabbits.first().map(|rabbits| rabbits.parse().context("RABBITS"));
+                let computes = computes.parse().context("COMPUTES")?;
+                Ok(Self::Containers(computes, rabbits.transpose()?))
             }
             [part] if part == "slurm" => Ok(Self::Slurm),
             _ => bail!(
-                "usage: bench [noise [SECONDS] | direct | workflows | containers [COMPUTES] | slurm]"
+                "usage: bench [noise [SECONDS] | direct | workflows | containers [COMPUTES [RABBITS]] | slurm]"
             ),
         }
     }
@@ -100,8 +102,16 @@ async fn measured(directory: &Path, words: &[String]) -> anyhow::Result<Vec<Row>
         return slurm::starts(JOBS);
     }
     clear(directory).context("clear away what an earlier run left")?;
-    if let Part::Containers(computes) = part {
-        return workflows::containers::measured(directory, computes).await;
+    match part {
+        Part::Containers(computes, None) => {
+            return workflows::containers::measured(directory, computes).await;
+        }
+        Part::Containers(computes, Some(rabbits)) => {
+            return workflows::containers::over(directory, rabbits, computes, None)
+                .await
+                .map(|(rows, _)| rows);
+        }
+        _ => {}
     }
     let drives = ["--file-drives", "4", "--file-drive-capacity", "64GiB"];
     let cluster = Cluster::start_with(directory, Chassis::new(1), &drives)?;
@@ -132,7 +142,7 @@ async fn of_mounts(run: &mut Run<Silent>, part: Part) -> anyhow::Result<Vec<Row>
     say(&format!("carving {AT_ONCE} file systems"));
     let lives = Lives::carve(run, AT_ONCE).await?;
     Ok(match part {
-        Part::Workflows | Part::Containers(_) | Part::Slurm => Vec::new(),
+        Part::Workflows | Part::Containers(..) | Part::Slurm => Vec::new(),
         Part::Direct => in_turn(&lives).await?,
         Part::Noise(duration) => {
             lives.at_once().await?;

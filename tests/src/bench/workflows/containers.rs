@@ -37,7 +37,7 @@ const SETTLE: Duration = Duration::from_secs(15);
 
 /// What a run of containers took from the end of Setup until all of them were ready.
 #[derive(Debug)]
-struct Taken {
+pub struct Taken {
     seconds: f64,
     /// Processor time of the coordinator: engine, API and store together.
     processor: f64,
@@ -55,14 +55,28 @@ pub async fn measured(directory: &Path, computes: usize) -> anyhow::Result<Vec<R
     let mut rows = held(directory).await?;
     let mut first = None;
     for rabbits in RABBITS {
-        say(&format!("containers on {rabbits} simulated rabbits"));
-        let taken = on(directory, rabbits, computes).await?;
-        say(&format!("{taken:?}"));
-        let count = f64::from(u32::try_from(rabbits)?);
-        rows.extend(told(&taken, count, first.as_ref().unwrap_or(&taken)));
+        let (of_these, taken) = over(directory, rabbits, computes, first.as_ref()).await?;
+        rows.extend(of_these);
         first = first.or(Some(taken));
     }
     Ok(rows)
+}
+
+/// The rows of one workflow over so many rabbits, compared with one over the first.
+///
+/// # Errors
+/// When a coordinator does not start, or the workflow does not get to PreRun.
+pub async fn over(
+    directory: &Path,
+    rabbits: usize,
+    computes: usize,
+    first: Option<&Taken>,
+) -> anyhow::Result<(Vec<Row>, Taken)> {
+    say(&format!("containers on {rabbits} simulated rabbits"));
+    let taken = on(directory, rabbits, computes).await?;
+    say(&format!("{taken:?}"));
+    let count = f64::from(u32::try_from(rabbits)?);
+    Ok((told(&taken, count, first.unwrap_or(&taken)).into(), taken))
 }
 
 fn told(taken: &Taken, rabbits: f64, first: &Taken) -> [Row; 4] {
