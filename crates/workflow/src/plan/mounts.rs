@@ -211,13 +211,24 @@ pub fn desire(mount: &ClientMount, state: MountState) -> Option<Change> {
 
 /// Gives each allocation to its rabbit and these computes.
 pub fn access(block: &NnfNodeBlockStorage, of: impl Fn(usize) -> Vec<String>) -> Option<Change> {
-    let mut after = block.clone();
     let rabbit = block.namespace().unwrap_or_default();
-    for (index, allocation) in after.spec.allocations.iter_mut().enumerate() {
+    let access = |index| -> Vec<String> {
         let computes = of(index).into_iter().filter(|node| *node != rabbit);
-        allocation.access = std::iter::once(rabbit.clone()).chain(computes).collect();
+        std::iter::once(rabbit.clone()).chain(computes).collect()
+    };
+    let allocations = &block.spec.allocations;
+    let wanted: Vec<_> = (0..allocations.len()).map(access).collect();
+    // Each plan of a job asks for each of its rabbits, and finds nearly all as they are to be: those are neither copied nor compared
+    // as a whole.
+    let is_there = allocations.iter().map(|one| &one.access).eq(&wanted);
+    if is_there || is_going(block) {
+        return None;
     }
-    if is_going(block) { None } else { Change::patch(block, &after) }
+    let mut after = block.clone();
+    for (allocation, access) in after.spec.allocations.iter_mut().zip(wanted) {
+        allocation.access = access;
+    }
+    Change::patch(block, &after)
 }
 
 /// The computes that an allocation is for, by their place in it.
