@@ -34,6 +34,10 @@ pub(super) fn make_pod(pod: &Pod, addresses: &BTreeMap<String, IpAddr>) -> Vec<S
     words.labels(pod.name);
     words.flag("--hostname", pod.hostname.clone());
     words.flag("--share", namespaces.to_owned());
+    if let Some(bytes) = pod.memory.filter(|bytes| *bytes > 0) {
+        // Ranks of one rabbit talk by /dev/shm. What is there counts for whoever wrote it, so a limit of memory is one of it too.
+        words.flag("--shm-size", format!("{bytes}b"));
+    }
     if let Some(hosts) = &pod.hosts {
         for rabbit in &hosts.rabbits {
             let own = (*rabbit == pod.hostname).then_some(IpAddr::from([127, 0, 0, 1]));

@@ -137,6 +137,7 @@ fn pod(desired: &Desired, number: i64) -> Pod {
         ports: spec.containers.iter().flat_map(|one| one.ports.iter().copied()).collect(),
         has_network: spec.network.is_some(),
         shares_processes: spec.share_process_namespace,
+        memory: spec.containers.iter().map(|one| one.memory_bytes).sum(),
     }
 }
 

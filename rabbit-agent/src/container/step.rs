@@ -100,6 +100,8 @@ pub struct Pod {
     /// Whether the run has a network of its own.
     pub has_network: bool,
     pub shares_processes: bool,
+    /// Bytes that its containers may use together, where each has a limit.
+    pub memory: Option<i64>,
 }
 
 /// A container's place.

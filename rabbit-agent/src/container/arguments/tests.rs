@@ -30,11 +30,12 @@ fn a_pod_has_the_hosts_name_and_ports_and_knows_the_other_rabbits() {
         ports: vec![5000, 5001],
         has_network: true,
         shares_processes: true,
+        memory: Some(4096),
     };
     let addresses = [("rabbit-2".to_owned(), IpAddr::from([10, 0, 0, 2]))].into();
     let expected = format!(
         "pod create --name warren-{OBJECT}-2 --label {UID}={OBJECT} --label {ATTEMPT}=2 \
-         --hostname rabbit-1 --share net,ipc,uts,pid --add-host rabbit-1.w:127.0.0.1 \
+         --hostname rabbit-1 --share net,ipc,uts,pid --shm-size 4096b --add-host rabbit-1.w:127.0.0.1 \
          --add-host rabbit-1.w.default:127.0.0.1 \
          --add-host rabbit-2.w:10.0.0.2 --add-host rabbit-2.w.default:10.0.0.2 \
          --publish 5000:5000 --publish 5001:5001"
@@ -146,6 +147,7 @@ fn mpi_has_its_keys_hosts_and_program_and_workers_no_other_network() {
         ports: Vec::new(),
         has_network: true,
         shares_processes: false,
+        memory: None,
     };
     let words = make_pod(&pod, &BTreeMap::new());
     assert!(words.ends_with(&["--network", "none"].map(str::to_owned)), "{words:?}");
