@@ -10,6 +10,9 @@ use api::{
 
 use super::{Holder, rules::is_open};
 
+/// Bytes of a message: the schema takes no more characters.
+const MESSAGE: usize = 4096;
+
 /// What there is of a run's attempt on one of its rabbits. A rabbit ends what it has of earlier attempts when it prepares one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
@@ -172,8 +175,10 @@ impl Plan<'_> {
         claim: &ContainerRunClaim,
         phase: Phase,
         attempt: i32,
-        message: String,
+        mut message: String,
     ) -> Status {
+        // With the last lines of a log in it, it may be of any length.
+        message.truncate(message.floor_char_boundary(MESSAGE));
         let ContainerRunClaim { holder, epoch } = claim.clone();
         let seq = self.status.writer.seq.saturating_add(1);
         Status {

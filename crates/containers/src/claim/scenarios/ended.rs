@@ -64,3 +64,12 @@ fn s6_5_a_run_that_waited_is_prepared_again_as_another_attempt() {
     c1.settle(&mut server, &mut rabbits, seconds(0));
     assert_eq!(server.phase(), Phase::Running);
 }
+
+#[test]
+fn a_long_reason_fits_the_schema() {
+    let (mut server, mut c1, mut rabbits) = brought_to(&Phase::Running);
+    rabbits[1].becomes(State::Failed("é".repeat(4000)));
+    c1.settle(&mut server, &mut rabbits, seconds(0));
+    let status = server.status();
+    assert_eq!((status.phase, status.message.len()), (Phase::Failed, 4096));
+}
