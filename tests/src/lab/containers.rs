@@ -29,6 +29,9 @@ ln -s /programs/podhelper /usr/libexec/warren/podhelper
 printf 'WARREN_PODMAN=podman\\nWARREN_COMMAND_DEADLINE=600\\n' > /etc/warren/rabbit-agent
 ";
 
+/// What the package installs: how an administrator's agent runs, with podman beneath it.
+const UNIT: &str = include_str!("../../../systemd/warren-rabbit-agent.service");
+
 /// Where rabbits find the image.
 pub const IMAGE: &str = "oci-archive:/lab/ranks.tar";
 
@@ -65,7 +68,9 @@ awk '$2 ~ /^.var.lib.containers.*.merged$/' /proc/self/mounts
 /// When a node refuses.
 pub fn install(clusters: &mut [Cluster]) -> anyhow::Result<()> {
     for cluster in clusters {
-        cluster.rabbit.run(&format!("{HOSTS}{INSTALL}"), LONG)?;
+        let unit =
+            format!("cat > /etc/systemd/system/warren-rabbit-agent.service <<'END'\n{UNIT}\nEND\n");
+        cluster.rabbit.run(&format!("{HOSTS}{INSTALL}{unit}"), LONG)?;
         for compute in &mut cluster.computes {
             compute.run(HOSTS, LONG)?;
         }

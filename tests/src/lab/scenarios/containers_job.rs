@@ -89,7 +89,12 @@ fn story(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     let create = ["workflow", "create", "--name", "ranks", "--user", &owner, "--group", &owner];
     run.warren(&[&create[..], &DIRECTIVES].concat())?;
     advance(run, "PreRun")?;
-    containers_run(&run.cluster)?;
+    let running = containers_run(&run.cluster)?;
+    for rabbit in RABBITS {
+        run.cluster.run(rabbit, "systemctl restart warren-rabbit-agent")?;
+    }
+    let after = containers_run(&run.cluster)?;
+    ensure!(after == running, "restarted agents had {running:?}, and have {after:?}");
     for compute in COMPUTES {
         write(run, compute)?;
     }
@@ -137,14 +142,17 @@ fn told(run: &Run<Silent, System>) -> String {
     printed.concat()
 }
 
-/// The launcher and a worker run on the first rabbit, a worker on the other.
-fn containers_run(system: &System) -> anyhow::Result<()> {
-    for (rabbit, containers) in RABBITS.into_iter().zip([2, 1]) {
-        let running = system.run(rabbit, "podman ps --format '{{.Names}}'")?;
-        let own = running.lines().filter(|name| name.ends_with("-mpi")).count();
+/// The launcher and a worker run on the first rabbit, a worker on the other. Returns their names, and since when each runs.
+fn containers_run(system: &System) -> anyhow::Result<[String; 2]> {
+    let mut all = [const { String::new() }; 2];
+    for (place, (rabbit, containers)) in RABBITS.into_iter().zip([2, 1]).enumerate() {
+        let running =
+            system.run(rabbit, "podman ps --sort names --format '{{.StartedAt}} {{.Names}}'")?;
+        let own = running.lines().filter(|line| line.ends_with("-mpi")).count();
         ensure!(own == containers, "not {containers} containers on {rabbit}: {running}");
+        all[place] = running;
     }
-    Ok(())
+    Ok(all)
 }
 
 /// What a compute's user says in the job's storage.

@@ -10,10 +10,20 @@ use crate::lab::kubernetes;
 /// Where the coordinator listens for nodes.
 const ADDRESS: &str = "192.168.77.1";
 
-/// `started PROGRAM ARGUMENTS...`: in the background, with a log of its own, and the variables that its unit reads.
+/// `started PROGRAM ARGUMENTS...`: as its unit says where that is installed; else in the background, with a log of its own, and the
+/// variables that its unit reads.
 const STARTED: &str = r#"
 mkdir -p /run/warren /mnt/nnf /mnt/temp /var/lib/warren/fence
 started() (
+    unit=/etc/systemd/system/warren-$1.service
+    if [ -e "$unit" ]; then
+        mkdir -p "$unit.d"
+        printf '[Service]\nExecStart=\nExecStart=/programs/%s\nStandardOutput=append:/var/log/%s.log\nStandardError=inherit\n' \
+            "$*" "$1" > "$unit.d/lab.conf"
+        systemctl daemon-reload
+        systemctl start "warren-$1"
+        exit
+    fi
     set -a
     [ ! -e "/etc/warren/$1" ] || . "/etc/warren/$1"
     setsid "/programs/$@" >> "/var/log/$1.log" 2>&1 < /dev/null &
