@@ -59,8 +59,6 @@ struct Engine {
     /// The key that fills a Servers now. One at a time: the next must know what the one before took.
     placing: Option<Key>,
     after_placing: BTreeSet<Key>,
-    /// The failed changes of each key, as last logged.
-    refused: BTreeMap<Key, Vec<String>>,
     /// The Lease under which this coordinator claims runs.
     lease: SharedLease,
     is_started: bool,
@@ -88,7 +86,6 @@ impl Engine {
             waiting: BTreeMap::new(),
             placing: None,
             after_placing: BTreeSet::new(),
-            refused: BTreeMap::new(),
             lease: SharedLease::default(),
             is_started: false,
         }
@@ -165,7 +162,7 @@ impl Engine {
             return;
         }
         if changes.is_empty() {
-            self.refused.remove(&key);
+            self.world.set_refused(&key, Vec::new());
             let retry = if replan_soon { Retry::Soon } else { Retry::OnChange };
             self.queue.finished(&key, retry, Instant::now());
             return;
@@ -227,16 +224,11 @@ impl Engine {
 
     /// Logs the changes that failed, unless the same was logged before.
     fn log_refused(&mut self, key: &Key, failures: Vec<String>) {
-        if failures.is_empty() {
-            self.refused.remove(key);
-            return;
-        }
-        if self.refused.get(key) != Some(&failures) {
+        if self.world.set_refused(key, failures.clone()) {
             failures
                 .iter()
                 .for_each(|text| log::warn!("{key}: {text}; the coordinator tries again"));
         }
-        self.refused.insert(key.clone(), failures);
     }
 }
 

@@ -71,7 +71,7 @@ pub async fn execute(client: &Client, changes: Vec<Change>, lease: &SharedLease)
             }
             Ok(None) => {}
             Err(error) => {
-                made.failures.push((format!("{change}: {}", plain(&error)), retry(&error)));
+                made.failures.push((refusal(&change, &error), retry(&error)));
             }
         }
     }
@@ -151,6 +151,17 @@ async fn deleted(
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// What a user reads of a change that failed.
+fn refusal(change: &Change, error: &kube::Error) -> String {
+    let remedy = match error {
+        kube::Error::Api(status) if status.is_already_exists() => {
+            ": an object that is not known as this workflow's has that name; delete it, or use another name for the workflow"
+        }
+        _ => "",
+    };
+    format!("{change}: {}{remedy}", plain(error))
 }
 
 /// On 404, 409 and 422 somebody else was quicker, or the object is gone: the watch brings what there is now. All other errors last

@@ -28,7 +28,7 @@ use crate::{
     external_mgt, instance,
     names::{GO_FINALIZER, WORKFLOW_FINALIZER},
     plan::persistent::PersistentStorage,
-    progress::{Outcome, Progress, user_error},
+    progress::{Outcome, Progress, transient_error, user_error},
     rabbit, report,
     view::{DirectiveView, Group, View},
     world::{Key, World},
@@ -139,7 +139,8 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
     let is_early = report::is_new(view, &state, now);
     for one in progress {
         changes.extend(one.changes);
-        outcomes.push(if is_early { wlm_errors_as_waits(one.outcome) } else { one.outcome });
+        let outcome = if is_early { wlm_errors_as_waits(one.outcome) } else { one.outcome };
+        outcomes.push(refused(view, outcome));
     }
     if view.is_deleted() {
         changes.extend(teardown::release(view, &outcomes));
@@ -215,6 +216,21 @@ fn wlm_errors_as_waits(outcome: Outcome) -> Outcome {
             Outcome::Wait(error.user_message.unwrap_or(error.debug_message))
         }
         other => other,
+    }
+}
+
+/// A directive whose changes the API refuses again and again waits for somebody: a right, a quota, or a name that is taken.
+fn refused(view: &View<'_>, outcome: Outcome) -> Outcome {
+    match (outcome, &view.refused[..]) {
+        (Outcome::Working, [first, more @ ..]) => {
+            let more = if more.is_empty() {
+                String::new()
+            } else {
+                format!("; and {} more changes", more.len())
+            };
+            Outcome::Failed(transient_error(format!("{first}{more}; the coordinator tries again")))
+        }
+        (outcome, _) => outcome,
     }
 }
 

@@ -35,6 +35,8 @@ pub struct View<'a> {
     pub leftovers: Vec<Group>,
     /// What agents still run for an earlier workflow of this name.
     pub left_containers: Vec<Arc<NodeContainers>>,
+    /// Changes that the API refuses again and again, and why.
+    pub refused: Vec<String>,
 }
 
 /// One directive.

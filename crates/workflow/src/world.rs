@@ -113,6 +113,17 @@ pub struct World {
     lists: u64,
     /// The kinds that were listed.
     listed: BTreeSet<String>,
+    /// By what was planned, the changes that the API refused.
+    refused: BTreeMap<Key, Refused>,
+}
+
+/// Changes of one plan that the API refused.
+#[derive(Debug)]
+struct Refused {
+    /// Which, and why.
+    texts: Vec<String>,
+    /// Whether it refused the same ones before. A first refusal is mostly of one who did not see yet what somebody else wrote.
+    is_repeated: bool,
 }
 
 /// A kind that the engine acts on.
@@ -138,6 +149,23 @@ impl World {
     #[must_use]
     pub fn rules(&self) -> Option<&Arc<Ruleset>> {
         self.rules.is_complete().then_some(&self.site.rules)
+    }
+
+    /// Takes in which changes of a plan the API refused, and says whether it refused other ones before.
+    pub fn set_refused(&mut self, key: &Key, texts: Vec<String>) -> bool {
+        if texts.is_empty() {
+            self.refused.remove(key);
+            return false;
+        }
+        let is_repeated = self.refused.get(key).is_some_and(|before| before.texts == texts);
+        self.refused.insert(key.clone(), Refused { texts, is_repeated });
+        !is_repeated
+    }
+
+    /// The changes of a workflow that the API refuses again and again.
+    fn refused_again(&self, at: &ObjectKey) -> Vec<String> {
+        let refused = self.refused.get(&Key::Workflow(at.clone())).filter(|one| one.is_repeated);
+        refused.map(|one| one.texts.clone()).unwrap_or_default()
     }
 
     /// Takes in an event.

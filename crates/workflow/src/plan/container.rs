@@ -27,7 +27,7 @@ pub use self::{
     storages::{holds, rabbits, without_held},
 };
 use self::{
-    ended::{end, unprepared, with},
+    ended::{also, end, unprepared, with},
     part::{Part, all},
     propose::propose,
     run::Parts,
@@ -129,24 +129,26 @@ fn mpi_of<'a>(view: &'a View<'_>, index: usize) -> Option<&'a NnfMpiSpec> {
 
 /// Waits until all of these containers are ready or have ended; PostRun reports how they ended.
 fn ready(of: &Objects, all: &[Part<'_>]) -> Progress {
-    if let Some(part) = all.iter().find(|part| part.state() == State::TooLate) {
-        let (rabbit, limit) = (part.rabbit(), part.deadline().unwrap_or(0));
+    let in_state = |state| all.iter().copied().filter(move |part| part.state() == state);
+    let mut late = in_state(State::TooLate);
+    if let Some(first) = late.next() {
+        let (rabbit, limit) = (first.rabbit(), first.deadline().unwrap_or(0));
         let what = format!("container on {rabbit} was not ready after {limit} seconds");
-        return Progress::failed(user_error(with(what, part.reason(of))));
+        return Progress::failed(user_error(also(with(what, first.reason(of)), late)));
     }
-    if let Some(part) = all.iter().find(|part| part.state() == State::Unprepared) {
-        return Progress::failed(user_error(unprepared(of, *part)));
+    let mut unstarted = in_state(State::Unprepared);
+    if let Some(first) = unstarted.next() {
+        return Progress::failed(user_error(also(unprepared(of, first), unstarted)));
     }
-    let starting = || all.iter().filter(|part| part.state() == State::Starting);
+    let starting = || in_state(State::Starting);
     if starting().next().is_some() {
         let names = some_of(starting().map(|part| part.rabbit()));
         // The first that says why.
-        let why = |part: &Part<'_>| Some(format!("; {}: {}", part.rabbit(), part.reason(of)?));
+        let why = |part: Part<'_>| Some(format!("; {}: {}", part.rabbit(), part.reason(of)?));
         let why = starting().find_map(why).unwrap_or_default();
         return Progress::wait(format!("containers on {names}{why}"));
     }
-    let running = all.iter().filter(|part| part.state() == State::Ready);
-    Progress::default().with(running.filter_map(|part| part.with_deadline(None)))
+    Progress::default().with(in_state(State::Ready).filter_map(|part| part.with_deadline(None)))
 }
 
 /// Removes the containers and what they were made from, and gives their ports back.

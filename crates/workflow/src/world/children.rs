@@ -56,12 +56,12 @@ impl World {
     /// The same, from what is known of a persistent storage that it names.
     pub(super) fn view_knowing(
         &self,
-        (namespace, name): &ObjectKey,
+        at @ (namespace, name): &ObjectKey,
         mut known: Option<(&persistent::Known<'_>, persistent::Mounts)>,
     ) -> Option<View<'_>> {
         let workflow = self.workflows.get(namespace, name)?.clone();
         let uid = workflow.uid().unwrap_or_default();
-        let mut groups = self.groups(&(namespace.clone(), name.clone()));
+        let mut groups = self.groups(at);
         let directive = |index: usize| {
             let of = of_directive(&workflow, index);
             let known = known.take_if(|(known, _)| known.is_of(&workflow, index));
@@ -87,7 +87,8 @@ impl World {
             computes: own(self.computes.get(namespace, name), &uid),
             directives,
             leftovers: groups.into_values().collect(),
-            left_containers: self.left_containers(&(namespace.clone(), name.clone()), &uid),
+            left_containers: self.left_containers(at, &uid),
+            refused: self.refused_again(at),
             workflow,
         })
     }

@@ -29,9 +29,9 @@ pub(super) fn end(view: &View<'_>, index: usize, now: Timestamp) -> Progress {
         ));
     }
     let has_failed = |state| matches!(state, State::Failed | State::TooLate | State::Unprepared);
-    let failed = all(of).find(|part| has_failed(part.state()));
-    if let Some(part) = failed {
-        return Progress::failed(user_error(why(of, part, profile)));
+    let mut failed = all(of).filter(|part| has_failed(part.state()));
+    if let Some(first) = failed.next() {
+        return Progress::failed(user_error(also(why(of, first, profile), failed)));
     }
     let running: Vec<Part<'_>> = all(of).filter(|part| !part.state().is_ended()).collect();
     awaited(&running, profile, now)
@@ -77,6 +77,12 @@ pub(super) fn why(of: &Objects, part: Part<'_>, profile: &NnfContainerProfileDat
 /// Why containers were not started.
 pub(super) fn unprepared(of: &Objects, part: Part<'_>) -> String {
     with(format!("containers on {} were not started", part.rabbit()), part.reason(of))
+}
+
+/// A text about one part, and where the others of which it is true are.
+pub(super) fn also<'a>(text: String, others: impl Iterator<Item = Part<'a>>) -> String {
+    let others: Vec<&str> = others.map(Part::rabbit).collect();
+    if others.is_empty() { text } else { format!("{text}; also on {}", some_of(others)) }
 }
 
 /// A text, and the reason if one is known.

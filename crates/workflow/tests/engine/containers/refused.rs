@@ -1,6 +1,12 @@
 //! What is refused in Proposal, and in which words.
 
+use api::Severity;
 use serde_json::{Value, json};
+use workflow::{
+    plan::plan_key,
+    progress::Outcome,
+    world::{Key, World},
+};
 
 use super::{lines, profile, site};
 use crate::{job::directive, site::Site};
@@ -169,4 +175,28 @@ fn a_compute_that_no_rabbit_serves_has_no_container() {
     site.fill_computes("w", &["c1"]);
     site.settle();
     assert_eq!(site.names("Job"), ["default/w-r"]);
+}
+
+/// A name that is taken, a right or a quota that is missing: until somebody acts, the API says the same each time.
+#[test]
+fn what_the_api_refuses_again_is_told() {
+    let mut site = site();
+    site.towards("w", &lines("gfs2"), "DataIn");
+    site.ask("w", "PreRun");
+    while !site.planned().iter().any(|change| change.to_string().starts_with("create Job")) {
+        assert!(site.step(|all| (0..all).collect()), "no Job is ever planned");
+    }
+    let key = Key::Workflow(("default".to_owned(), "w".to_owned()));
+    let refused = || vec![r#"create Job default/w-r: jobs.batch "w-r" already exists"#.to_owned()];
+    let mut world = site.world();
+    let outcome = |world: &World| plan_key(world, &key, site.now()).outcomes.pop();
+    assert!(world.set_refused(&key, refused()), "it is new");
+    assert_eq!(outcome(&world), Some(Outcome::Working), "the next plan may see what is there");
+    assert!(!world.set_refused(&key, refused()), "it is known");
+    let Some(Outcome::Failed(error)) = outcome(&world) else { panic!("{:?}", outcome(&world)) };
+    assert_eq!(error.severity, Severity::Major, "it goes when its cause goes");
+    let message = error.user_message.unwrap();
+    assert!(message.starts_with("create Job default/w-r: ") && message.ends_with("tries again"));
+    world.set_refused(&key, Vec::new());
+    assert_eq!(outcome(&world), Some(Outcome::Working));
 }
