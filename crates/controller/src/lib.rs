@@ -30,5 +30,5 @@ pub use object::{Object, describe, has_finalizer};
 pub use queue::{Queue, Standing};
 pub use retry::{Delays, Retry, delays};
 pub use store::{Change, Fingerprint, ObjectKey, Store, precedes};
-pub use update::{Update, updates};
+pub use update::{Update, updates, updates_if_served};
 pub use watch::{Event, Item, Trouble, Unreadable, WatchHealth, Watched, watch};

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use futures::{StreamExt, stream::BoxStream};
+use futures::{Stream, StreamExt, stream::BoxStream};
 use kube::{Client, api::ApiResource, runtime::watcher::Config};
 
 use crate::{
     object::Object,
-    watch::{Event, WatchHealth, Watched, watch},
+    watch::{Event, Trouble, WatchHealth, Watched, watch},
 };
 
 type Apply<S, W> = dyn FnOnce(&mut S) -> Vec<W> + Send;
@@ -43,11 +43,51 @@ pub fn updates<K: Object, S: 'static, W: 'static>(
 ) -> BoxStream<'static, Update<S, W>> {
     let resource = ApiResource::erase::<K>(&());
     let watched = Watched { resource, namespace: namespace.map(str::to_owned), config };
+    taken(watch(client.clone(), watched), health, take)
+}
+
+/// The same for a kind of somebody else's that the API need not serve: while it does not, there are no objects of it, and nothing
+/// is logged. The watch finds out when it is served.
+pub fn updates_if_served<K: Object, S: 'static, W: 'static>(
+    client: &Client,
+    health: &WatchHealth,
+    take: fn(&mut S, Event<K>) -> Vec<W>,
+) -> BoxStream<'static, Update<S, W>> {
+    let resource = ApiResource::erase::<K>(&());
+    let watched = Watched { resource, namespace: None, config: Config::default() };
+    taken(watch(client.clone(), watched).map(none_unless_served), health, take)
+}
+
+fn none_unless_served(event: Event) -> Event {
+    match event {
+        Event::Failing(Trouble::Unserved(_)) => Event::Listed(Vec::new()),
+        event => event,
+    }
+}
+
+fn taken<K: Object, S: 'static, W: 'static>(
+    events: impl Stream<Item = Event> + Send + 'static,
+    health: &WatchHealth,
+    take: fn(&mut S, Event<K>) -> Vec<W>,
+) -> BoxStream<'static, Update<S, W>> {
     let health = health.clone();
-    let events = watch(client.clone(), watched).map(move |event| {
+    let events = events.map(move |event| {
         let event = event.of::<K>();
         health.log(&event);
         Update::new(move |known| take(known, event))
     });
     events.boxed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_kind_that_is_not_served_there_are_no_objects_and_other_troubles_stay() {
+        let unserved = Event::Failing(Trouble::Unserved("no such kind".to_owned()));
+        assert!(matches!(none_unless_served(unserved), Event::Listed(items) if items.is_empty()));
+        let refused = Event::Failing(Trouble::Kind("no right".to_owned()));
+        assert!(matches!(none_unless_served(refused), Event::Failing(Trouble::Kind(_))));
+    }
 }

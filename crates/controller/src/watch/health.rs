@@ -21,6 +21,8 @@ pub enum Trouble {
     Unauthorized(String),
     /// Only the watch on this kind has the trouble.
     Kind(String),
+    /// The API does not serve this kind.
+    Unserved(String),
 }
 
 impl Trouble {
@@ -28,7 +30,10 @@ impl Trouble {
     #[must_use]
     pub fn text(&self) -> &str {
         match self {
-            Self::Away(text) | Self::Unauthorized(text) | Self::Kind(text) => text,
+            Self::Away(text)
+            | Self::Unauthorized(text)
+            | Self::Kind(text)
+            | Self::Unserved(text) => text,
         }
     }
 
@@ -72,7 +77,7 @@ fn answered(verb: &str, resource: &ApiResource, status: &Status) -> Trouble {
         403 => Trouble::Kind(format!(
             "the API does not let this program {verb} {kind} ({message}): grant it get, list and watch on {crd}; trying again"
         )),
-        404 => Trouble::Kind(format!(
+        404 => Trouble::Unserved(format!(
             "the API does not know {kind} {version}: install the CRD {crd} that serves this version; waiting for it"
         )),
         429 | 500.. => Trouble::Away(format!(
@@ -165,9 +170,10 @@ impl Known {
     /// The end of a trouble that all watches had is logged once, when the last of them works again.
     fn works(&mut self, kind: &str) -> Option<String> {
         let over = self.watches.remove(kind)?;
-        let others = || self.watches.values().any(|known| !matches!(known, Trouble::Kind(_)));
+        let is_own = |one: &Trouble| matches!(one, Trouble::Kind(_) | Trouble::Unserved(_));
+        let others = || self.watches.values().any(|known| !is_own(known));
         match over {
-            Trouble::Kind(_) => Some(format!("{kind} is watched again")),
+            Trouble::Kind(_) | Trouble::Unserved(_) => Some(format!("{kind} is watched again")),
             _ if others() => None,
             Trouble::Unauthorized(_) => {
                 Some("the API accepts this program's credentials again".to_owned())

@@ -32,6 +32,8 @@ struct Asked {
     lists: usize,
     watches: usize,
     admits: bool,
+    /// Knows no such kind.
+    is_unserved: bool,
     items: Vec<Value>,
 }
 
@@ -49,6 +51,13 @@ impl FakeApi {
         let mut asked = self.0.lock().unwrap();
         let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
         let (code, body) = match (is_watch, asked.admits) {
+            _ if asked.is_unserved => (
+                404,
+                json!({
+                    "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404,
+                    "reason": "NotFound", "message": "the server could not find the requested resource",
+                }),
+            ),
             (true, true) => return Response::new(silent()),
             (true, false) => (
                 403,
@@ -140,4 +149,34 @@ async fn a_list_that_breaks_off_is_not_taken() {
     let [Event::Listed(items)] = &told[..] else { panic!("{told:?}") };
     assert_eq!(items.len(), 1);
     assert_eq!(items[0].as_ref().unwrap().metadata.name.as_deref(), Some("b"));
+}
+
+/// Another project's CRD comes and goes.
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_need_not_be_served_is_empty_without_a_word_until_it_is() {
+    let api = FakeApi::default();
+    *api.0.lock().unwrap() = Asked {
+        admits: true,
+        is_unserved: true,
+        items: vec![json!({"metadata": {"name": "a", "namespace": "n1"}})],
+        ..Asked::default()
+    };
+    let health = WatchHealth::default();
+    let take = |seen: &mut Vec<usize>, event: Event<ClientMount>| -> Vec<()> {
+        if let Event::Listed(items) = event {
+            seen.push(items.len());
+        }
+        Vec::new()
+    };
+    let mut updates = crate::updates_if_served(&api.client(), &health, take);
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        updates.next().await.unwrap().apply(&mut seen);
+    }
+    assert_eq!((&*seen, health.broken()), (&[0, 0, 0][..], Vec::new()), "it tries again");
+    api.0.lock().unwrap().is_unserved = false;
+    while seen.last() == Some(&0) {
+        updates.next().await.unwrap().apply(&mut seen);
+    }
+    assert_eq!(seen, [0, 0, 0, 1]);
 }
