@@ -10,10 +10,10 @@ use kube::CustomResourceExt;
 use serde_json::{Value, json};
 
 use crate::{
-    ClientMount, Computes, ContainerRun, DWDirectiveRule, DirectiveBreakdown, NnfContainerProfile,
-    NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
-    NodeContainers, PersistentStorageInstance, Servers, Storage, SystemConfiguration, SystemStatus,
-    Workflow,
+    ClientMount, Computes, ContainerRun, DWDirectiveRule, DirectiveBreakdown, LustreFileSystem,
+    NnfContainerProfile, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage,
+    NnfPortManager, NnfStorageProfile, NodeContainers, PersistentStorageInstance, Servers, Storage,
+    SystemConfiguration, SystemStatus, Workflow,
 };
 
 /// The CRDs of all kinds in this crate, in the order of their names.
@@ -43,6 +43,7 @@ pub fn ruled_crd_values() -> Vec<Value> {
         ContainerRun::crd(),
         DirectiveBreakdown::crd(),
         DWDirectiveRule::crd(),
+        LustreFileSystem::crd(),
         PersistentStorageInstance::crd(),
         Servers::crd(),
         Storage::crd(),

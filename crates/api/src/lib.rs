@@ -4,8 +4,8 @@
 //! made by [`change()`]. The same types generate the CRDs ([`crds`]).
 //!
 //! Guarantees:
-//! * JSON names, enumerations, defaults and required fields are upstream's, DWS v1alpha7 and NNF v1alpha11; `ContainerRun`
-//!   and `NodeContainers` are Warren's own.
+//! * JSON names, enumerations, defaults and required fields are upstream's, DWS v1alpha7, NNF v1alpha11 and, for
+//!   `LustreFileSystem`, lustre-fs-operator's v1beta1; `ContainerRun` and `NodeContainers` are Warren's own.
 //! * What these types do not model survives a read-modify-write through [`change()`].
 //! * A value an enumeration does not know is kept (`Other`), so one newer object does not make a list unreadable.
 //! * Empty optional fields are left out, as the Go controllers leave them out.
@@ -26,6 +26,7 @@ pub mod crd;
 pub mod directive_breakdown;
 pub mod dw_directive_rule;
 pub mod fs_name;
+pub mod lustre_file_system;
 pub mod micro_time;
 pub mod names;
 pub mod nested;
@@ -59,6 +60,7 @@ pub use directive_breakdown::{
     DirectiveBreakdown, DirectiveBreakdownSpec, DirectiveBreakdownStatus,
 };
 pub use dw_directive_rule::{DWDirectiveRule, DWDirectiveRuleBody};
+pub use lustre_file_system::{LustreFileSystem, LustreFileSystemSpec, LustreFileSystemStatus};
 pub use micro_time::MicroTime;
 pub use names::RabbitLabels;
 pub use nested::Nested;

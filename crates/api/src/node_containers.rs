@@ -91,6 +91,9 @@ pub struct NodeContainersSpec {
     /// Directories that the containers see where they are on the rabbit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub storages: Vec<String>,
+    /// Where the rabbit has the site's own Lustre file systems mounted that the containers see there too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub global_lustre: Vec<String>,
     /// Files that are on the rabbit before any container starts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<Package>,

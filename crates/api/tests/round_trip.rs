@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use api::{
-    ClientMount, Computes, ContainerRun, DWDirectiveRule, DirectiveBreakdown, NnfContainerProfile,
-    NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
-    NodeContainers, PersistentStorageInstance, Servers, Storage, SystemConfiguration, SystemStatus,
-    Workflow,
+    ClientMount, Computes, ContainerRun, DWDirectiveRule, DirectiveBreakdown, LustreFileSystem,
+    NnfContainerProfile, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage,
+    NnfPortManager, NnfStorageProfile, NodeContainers, PersistentStorageInstance, Servers, Storage,
+    SystemConfiguration, SystemStatus, Workflow,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -46,6 +46,7 @@ fn round_trip(object: &Value) -> Option<Result<Value, serde_json::Error>> {
         "ContainerRun" => through::<ContainerRun>(object),
         "DirectiveBreakdown" => through::<DirectiveBreakdown>(object),
         "DWDirectiveRule" => through::<DWDirectiveRule>(object),
+        "LustreFileSystem" => through::<LustreFileSystem>(object),
         "NodeContainers" => through::<NodeContainers>(object),
         "PersistentStorageInstance" => through::<PersistentStorageInstance>(object),
         "Servers" => through::<Servers>(object),
@@ -111,7 +112,13 @@ fn what_a_site_was_seen_to_write_round_trips() {
     let captured = objects(&Path::new(env!("CARGO_MANIFEST_DIR")).join("captured"));
     let mut expected = our_kinds();
     let ours = ["ContainerRun", "NodeContainers"];
-    let unseen = ["NnfPortManager", "NnfStorageProfile", "DWDirectiveRule", "SystemStatus"];
+    let unseen = [
+        "LustreFileSystem",
+        "NnfPortManager",
+        "NnfStorageProfile",
+        "DWDirectiveRule",
+        "SystemStatus",
+    ];
     for kind in ours.into_iter().chain(unseen) {
         expected.remove(kind);
     }
