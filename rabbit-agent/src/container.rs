@@ -16,7 +16,8 @@
 //!   twice.
 //! * Nothing starts before its storage is mounted by this agent: after a reboot a container must not write into an empty
 //!   directory.
-//! * A container has no capability, cannot gain privileges, and sees of its rabbit only its storage.
+//! * A container has no capability, cannot gain privileges, and sees of its rabbit only its storage, and what is mounted as a Lustre
+//!   outside of where jobs' storage is.
 //! * Keys are files of the containers' user alone, and go once nothing may start any more.
 //! * A pod of MPI is in the network of its run before any container of it starts.
 //! * A final state stands in the status. Nothing is started after it.
@@ -27,6 +28,7 @@
 pub mod args;
 mod arguments;
 pub mod desired;
+mod global_lustre;
 pub mod host;
 mod log;
 pub mod observed;

@@ -35,7 +35,7 @@ mod unfinished;
 mod zpool;
 
 pub use config::{DriveConfig, LinuxConfig};
-pub use mount_table::devices_beneath;
+pub use mount_table::{devices_beneath, kind_at};
 
 use std::{
     io,

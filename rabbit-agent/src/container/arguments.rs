@@ -158,6 +158,10 @@ impl Words {
         for path in &container.storages {
             self.flag("--volume", format!("{path}:{path}:rw,rslave"));
         }
+        // That file system alone, without what is mounted in it.
+        for path in &container.global_lustre {
+            self.flag("--volume", format!("{path}:{path}:rw,bind"));
+        }
         let mut read_only = |from: &Path, to: &str| {
             self.flag("--volume", format!("{}:{to}:ro", from.display()));
         };

@@ -11,7 +11,10 @@ use kube::ResourceExt;
 use storage::desired::{AllowedRoots, MountPoint, MountPointError, ObjectUid};
 use thiserror::Error;
 
-use super::step::{ConfigFiles, KeyFiles};
+use super::{
+    global_lustre,
+    step::{ConfigFiles, KeyFiles},
+};
 
 /// Seconds between the signal to end and the end, when nobody says.
 const GRACE: i64 = 30;
@@ -91,6 +94,10 @@ impl Desired {
             parsed.map_err(|source| ContainerError::Storage { index, source })?;
             check("spec.storages", path, |path| !path.contains(':'), "and may have no colon")?;
         }
+        for path in &spec.global_lustre {
+            let is_place = |path: &str| global_lustre::is_place(path, roots);
+            check("spec.globalLustre", path, is_place, A_LUSTRE)?;
+        }
         let packages = spec.packages.iter().enumerate().map(|(index, package)| {
             Package::of(package).map_err(|fault| ContainerError::Package { index, fault })
         });
@@ -135,6 +142,7 @@ pub(crate) fn uid_of(object: &NodeContainers) -> Result<ObjectUid, ContainerErro
     uid.parse().map_err(|_| ContainerError::Uid(uid))
 }
 
+const A_LUSTRE: &str = "and must be the whole path where a Lustre of the site is mounted, and away from where jobs' storage is";
 const A_LABEL: &str = "and must have a-z, 0-9 and - and at most 63 characters";
 const A_HOST: &str = "and must be the name of a host";
 

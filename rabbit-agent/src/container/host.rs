@@ -23,6 +23,12 @@ pub trait Host: fmt::Debug + Send + Sync {
     /// # Errors
     /// When it could not be made, or not in time.
     fn apply(&self, step: &Step) -> Result<(), HostError>;
+
+    /// Checks that a Lustre is mounted at exactly each of these places.
+    ///
+    /// # Errors
+    /// When there is none, or nobody can tell.
+    fn check_lustre(&self, places: &[String]) -> Result<(), HostError>;
 }
 
 /// The node did not do it.
@@ -37,6 +43,14 @@ pub enum HostError {
         path: PathBuf,
         #[source]
         source: io::Error,
+    },
+    #[error(
+        "{} is to be a global Lustre of this rabbit, and there is {}: mount it there, at the mountRoot of its LustreFileSystem", .path.display(), mount(.found.as_deref())
+    )]
+    NoLustre {
+        path: PathBuf,
+        /// The type of what is mounted there.
+        found: Option<String>,
     },
     #[error("{rabbit} has no address on this rabbit: add it to DNS or to /etc/hosts")]
     NoAddress { rabbit: String },
@@ -54,4 +68,8 @@ pub enum HostError {
         "podhelper, which starts the ranks of MPI, is not at {}: put it there, or name its path with --podhelper", .path.display()
     )]
     NoPodhelper { path: PathBuf },
+}
+
+fn mount(kind: Option<&str>) -> String {
+    kind.map_or_else(|| "no mount".to_owned(), |kind| format!("a mount of {kind}"))
 }

@@ -120,6 +120,7 @@ fn missing(
             user: spec.user_id,
             group: spec.group_id,
             storages: spec.storages.clone(),
+            global_lustre: spec.global_lustre.clone(),
             packages: desired.packages.clone(),
             has_keys: spec.keys.is_some(),
             within,

@@ -11,13 +11,14 @@ use std::{
 
 use storage::{
     desired::ObjectUid,
-    linux::{devices_beneath, podman::Podman},
+    linux::{devices_beneath, kind_at, podman::Podman},
     observed::DeviceNumber,
 };
 
 use super::{
     args::ContainerConfig,
     arguments::{self, Places},
+    global_lustre,
     host::{Host, HostError},
     log,
     observed::{Observed, UID, attempts, inspected, members, pods},
@@ -142,6 +143,10 @@ impl Host for PodmanHost {
                 at(&path, fs::remove_dir_all(&path))
             }
         }
+    }
+
+    fn check_lustre(&self, places: &[String]) -> Result<(), HostError> {
+        global_lustre::check(places, kind_at)
     }
 }
 

@@ -25,6 +25,7 @@ use super::{
     plan::{plan, removal},
     read,
     report::{again, begun, record, report, unprepared},
+    step::Step,
 };
 use crate::pass::{Context, Pass};
 
@@ -187,7 +188,8 @@ async fn converge(
             if steps.is_empty() {
                 break;
             }
-            trouble = apply_all(&*host, &steps).err().map(|error| chain(&error));
+            let lustre = &desired.spec.global_lustre;
+            trouble = apply_all(&*host, &steps, lustre).err().map(|error| chain(&error));
             match host.observe(desired.uid) {
                 Ok(newer) => observed = newer,
                 Err(error) => trouble = trouble.or_else(|| Some(chain(&error))),
@@ -201,8 +203,12 @@ async fn converge(
     daemon::blocking(work).await
 }
 
-fn apply_all(host: &dyn Host, steps: &[super::step::Step]) -> Result<(), HostError> {
+/// Nothing starts before these Lustre file systems are there.
+fn apply_all(host: &dyn Host, steps: &[Step], lustre: &[String]) -> Result<(), HostError> {
     for step in steps {
+        if step.starts() {
+            host.check_lustre(lustre)?;
+        }
         host.apply(step)?;
         log::info!("{step}");
     }
@@ -235,7 +241,7 @@ async fn remove(
                 let released = packages.as_ref().map(|packages| packages.release(uid.into()));
                 return released.transpose().map(drop).map_err(|error| chain(&error));
             }
-            apply_all(&*host, &steps).map_err(|error| chain(&error))?;
+            apply_all(&*host, &steps, &[]).map_err(|error| chain(&error))?;
         }
         Err(format!("containers {uid} are there again after each removal"))
     });

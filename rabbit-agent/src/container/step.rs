@@ -31,6 +31,13 @@ pub enum Step {
     RemoveFiles(ObjectUid),
 }
 
+impl Step {
+    /// Whether something that runs, or may run next, comes of it.
+    pub(super) fn starts(&self) -> bool {
+        matches!(self, Self::MakePod(_) | Self::Make(_) | Self::Start(_))
+    }
+}
+
 /// The pod of an attempt. Its name on the node follows from the object's uid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PodName {
@@ -118,6 +125,7 @@ pub struct Container {
     pub user: i64,
     pub group: i64,
     pub storages: Vec<String>,
+    pub global_lustre: Vec<String>,
     pub packages: Vec<Package>,
     /// Whether it has keys, and the program that uses them.
     pub has_keys: bool,

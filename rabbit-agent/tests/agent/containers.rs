@@ -270,6 +270,25 @@ async fn nothing_starts_before_its_storage_is_mounted() {
     assert!(podman.pods().is_empty());
 }
 
+#[tokio::test]
+async fn a_global_lustre_that_the_rabbit_lacks_is_told_and_nothing_starts() {
+    if !gate::podman() {
+        return;
+    }
+    let podman = Podman::new();
+    let bench = bench(&podman).await;
+    let mut object = containers(&podman.image(), "true");
+    // A mount, and none of a Lustre.
+    object["spec"]["globalLustre"] = json!(["/proc"]);
+    bench.make::<NodeContainers>(RABBIT, object).await;
+    let told = |object: &NodeContainers| {
+        let message = status(object).message;
+        message.contains("/proc") && message.contains("a mount of proc: mount it there")
+    };
+    bench.until(NAME, "told", told).await;
+    assert!(podman.pods().is_empty());
+}
+
 const DATA: &[u8] = b"what containers read\n";
 
 /// A package with this content.

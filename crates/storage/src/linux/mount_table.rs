@@ -94,6 +94,14 @@ pub(super) fn at(point: &Path) -> io::Result<Vec<Entry>> {
     Ok(found)
 }
 
+/// The type of the file system that is mounted at exactly this place, where the table names it so; of several the latest.
+///
+/// # Errors
+/// When the mount table cannot be read.
+pub fn kind_at(point: &Path) -> io::Result<Option<String>> {
+    Ok(at(point)?.into_iter().next().map(|entry| entry.kind))
+}
+
 /// All mounts of the mount namespace of a process. Lines that cannot be parsed are left out.
 pub(super) fn of_process(pid: i32) -> io::Result<Vec<Entry>> {
     let bytes = fs::read(format!("/proc/{pid}/mountinfo"))?;

@@ -38,12 +38,17 @@ fn network(port: u32, place: u32, rabbit: &str) -> Value {
 #[test]
 fn what_no_container_gets_is_refused_with_the_field() {
     type Edit = fn(&mut Value);
-    let cases: [(Edit, &str); 15] = [
+    let cases: [(Edit, &str); 17] = [
         (|spec| spec["userID"] = json!(0), "spec.userID is 0"),
         (|spec| spec["groupID"] = json!(-1), "spec.groupID is -1"),
         (|spec| spec["storages"] = json!(["/etc"]), "/etc"),
         (|spec| spec["storages"] = json!(["/mnt/nnf/../../etc"]), ".."),
         (|spec| spec["storages"] = json!(["/mnt/nnf/a:/etc"]), "no colon"),
+        (
+            |spec| spec["globalLustre"] = json!(["/lus/../etc"]),
+            "spec.globalLustre is \"/lus/../etc\"",
+        ),
+        (|spec| spec["globalLustre"] = json!(["/mnt/nnf/a"]), "away from where jobs' storage is"),
         (|spec| spec["hostname"] = json!("a b"), "spec.hostname"),
         (|spec| spec["hosts"] = json!({"rabbits": ["r"], "domains": ["x:1.2.3.4"]}), "spec.hosts"),
         (|spec| spec["containers"][0]["image"] = json!("--privileged"), "image"),

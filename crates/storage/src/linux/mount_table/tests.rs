@@ -52,3 +52,9 @@ fn a_mount_and_its_file_system_are_read_only_each_by_itself() {
     assert_eq!(read_only("rw,relatime", "ro,errors=remount-ro"), (false, true));
     assert_eq!(read_only("ro,nosuid", "rw"), (true, false));
 }
+
+#[test]
+fn a_mount_is_told_by_its_type_at_its_own_place_alone() {
+    assert_eq!(kind_at(Path::new("/proc")).unwrap().as_deref(), Some("proc"));
+    assert_eq!(kind_at(Path::new("/proc/self")).unwrap(), None);
+}
