@@ -35,4 +35,4 @@ pub use check::ProfileFault;
 pub use mpi::Attempt;
 pub use names::NameFault;
 pub use package::Package;
-pub use run::{Rabbit, Run, StoragePath};
+pub use run::{Rabbit, Run, StoragePath, StorageSource};

@@ -18,7 +18,12 @@ use k8s_openapi::{
 };
 
 use crate::{
-    environment, expand::expand, objects::start_deadline, outcome::State, quantity, run::Run,
+    environment,
+    expand::expand,
+    objects::start_deadline,
+    outcome::State,
+    quantity,
+    run::{Run, StorageSource},
 };
 
 /// Thousandths of a processor are told.
@@ -108,8 +113,8 @@ fn of_pod(
         containers: pod.containers.iter().map(of).collect(),
         share_process_namespace: pod.share_process_namespace.unwrap_or(false),
         termination_grace_period_seconds: pod.termination_grace_period_seconds,
-        storages: run.storages.iter().map(|storage| storage.path.clone()).collect(),
-        global_lustre: Vec::new(),
+        storages: paths(run, |source| *source == StorageSource::Rabbit),
+        global_lustre: paths(run, |source| *source != StorageSource::Rabbit),
         packages: run.profile.packages.clone(),
         files: Some(source(run, run.name)),
         retry_limit: run.profile.retry_limit,
@@ -119,6 +124,11 @@ fn of_pod(
         suspend: false,
     };
     NodeContainers { metadata: metadata(run, rabbit), spec, status: None }
+}
+
+fn paths(run: &Run<'_>, is_from: impl Fn(&StorageSource) -> bool) -> Vec<String> {
+    let those = run.mounts().filter(|storage| is_from(&storage.source));
+    those.map(|storage| storage.path.clone()).collect()
 }
 
 /// Gives the containers the run's ports on their rabbit.

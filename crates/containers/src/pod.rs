@@ -3,7 +3,8 @@
 use api::nnf_container_profile::{NnfContainer, NnfPodSpec};
 use k8s_openapi::api::core::v1::{
     Capabilities, ConfigMapVolumeSource, Container, ContainerPort, HostPathVolumeSource,
-    PodSecurityContext, PodSpec, SecurityContext, Toleration, Volume, VolumeMount,
+    PersistentVolumeClaimVolumeSource, PodSecurityContext, PodSpec, SecurityContext, Toleration,
+    Volume, VolumeMount,
 };
 
 use crate::{
@@ -11,7 +12,7 @@ use crate::{
     nodes::{DIRECTORY, GROUP, PASSWD},
     outcome::HOSTNAME,
     package,
-    run::{Rabbit, Run},
+    run::{Rabbit, Run, StoragePath, StorageSource},
 };
 
 /// The volume with the files of the run.
@@ -141,16 +142,27 @@ fn volumes(run: &Run<'_>, rabbit: &Rabbit, spec: &NnfPodSpec) -> Vec<Volume> {
         }),
         ..Volume::default()
     };
-    let storages = run.storages.iter().enumerate().map(|(place, storage)| Volume {
-        name: format!("{STORAGE}{place}"),
-        host_path: Some(HostPathVolumeSource {
-            path: storage.path.clone(),
-            type_: Some("Directory".to_owned()),
-        }),
-        ..Volume::default()
-    });
+    let storages = run.mounts().enumerate().map(|(place, storage)| volume(place, storage));
     let packages = packages(run, rabbit);
     spec.volumes.iter().cloned().chain([config]).chain(storages).chain(packages).collect()
+}
+
+fn volume(place: usize, storage: &StoragePath) -> Volume {
+    let name = format!("{STORAGE}{place}");
+    match &storage.source {
+        StorageSource::Rabbit => {
+            let type_ = Some("Directory".to_owned());
+            let path = HostPathVolumeSource { path: storage.path.clone(), type_ };
+            Volume { name, host_path: Some(path), ..Volume::default() }
+        }
+        StorageSource::Global { claim } => {
+            let claim = PersistentVolumeClaimVolumeSource {
+                claim_name: claim.clone(),
+                ..PersistentVolumeClaimVolumeSource::default()
+            };
+            Volume { name, persistent_volume_claim: Some(claim), ..Volume::default() }
+        }
+    }
 }
 
 /// The packages of the run where its rabbit has them.
@@ -182,11 +194,12 @@ fn mounts(run: &Run<'_>) -> impl Iterator<Item = VolumeMount> {
         read_only: Some(true),
         ..VolumeMount::default()
     };
-    let storages = run.storages.iter().enumerate().map(|(place, storage)| VolumeMount {
+    let storages = run.mounts().enumerate().map(|(place, storage)| VolumeMount {
         name: format!("{STORAGE}{place}"),
         mount_path: storage.path.clone(),
         // An allocation that is mounted anew appears in a container that runs.
-        mount_propagation: Some("HostToContainer".to_owned()),
+        mount_propagation: (storage.source == StorageSource::Rabbit)
+            .then(|| "HostToContainer".to_owned()),
         ..VolumeMount::default()
     });
     let packages = run.profile.packages.iter().enumerate().map(|(place, package)| VolumeMount {

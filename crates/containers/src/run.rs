@@ -45,6 +45,17 @@ pub struct StoragePath {
     pub variable: String,
     /// The path: a directory, on the rabbit and in the container.
     pub path: String,
+    /// Whence it is there.
+    pub source: StorageSource,
+}
+
+/// Whence storage is on a rabbit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StorageSource {
+    /// Its agent mounts it for the job.
+    Rabbit,
+    /// It is a Lustre of the site's own: the rabbit has it mounted anyway, and a pod gets it by this PersistentVolumeClaim.
+    Global { claim: String },
 }
 
 /// A rabbit of a run, with the job's computes that it serves in the job's order.
@@ -61,6 +72,14 @@ impl Run<'_> {
     #[must_use]
     pub fn namespace(&self) -> &str {
         self.metadata.namespace.as_deref().unwrap_or_default()
+    }
+
+    /// The storages that containers see, each once: several variables may have the same path.
+    pub(crate) fn mounts(&self) -> impl Iterator<Item = &StoragePath> {
+        let is_first = |(place, one): &(usize, &StoragePath)| {
+            self.storages.iter().take(*place).all(|earlier| earlier.path != one.path)
+        };
+        self.storages.iter().enumerate().filter(is_first).map(|(_, one)| one)
     }
 
     /// Names of the rabbits, in the run's order.

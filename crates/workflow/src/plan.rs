@@ -6,6 +6,7 @@
 pub mod allocation;
 pub mod checks;
 pub mod container;
+pub mod global_lustre;
 pub mod jobdw;
 pub mod lustre;
 pub mod mounts;

@@ -6,9 +6,9 @@ use std::{
 };
 
 use api::{
-    NnfContainerProfile, NnfNode, NnfPortManager, NnfStorageProfile, PersistentStorageInstance,
-    Servers, Storage, SystemConfiguration, SystemStatus, names::STORAGE_LABEL_RABBIT,
-    storage::ResourceStatus, system_status::SystemNodeStatus,
+    LustreFileSystem, NnfContainerProfile, NnfNode, NnfPortManager, NnfStorageProfile,
+    PersistentStorageInstance, Servers, Storage, SystemConfiguration, SystemStatus,
+    names::STORAGE_LABEL_RABBIT, storage::ResourceStatus, system_status::SystemNodeStatus,
 };
 use containers::claim::Holder;
 use controller::ObjectKey;
@@ -45,6 +45,14 @@ impl Default for Settings {
             containers: None,
             claims_as: None,
         }
+    }
+}
+
+impl Settings {
+    /// Whether Kubernetes runs the containers.
+    #[must_use]
+    pub fn has_pods(&self) -> bool {
+        self.containers.as_ref().is_some_and(|one| one.namespace.is_some())
     }
 }
 
@@ -89,6 +97,8 @@ pub struct Site {
     pub profiles: BTreeMap<String, Arc<NnfStorageProfile>>,
     /// Profiles of containers that jobs may name.
     pub container_profiles: BTreeMap<String, Arc<NnfContainerProfile>>,
+    /// Lustre file systems of the site that no job made.
+    pub lustre: BTreeMap<ObjectKey, Arc<LustreFileSystem>>,
     /// Who has which ports, by rabbit.
     pub ports: BTreeMap<String, Arc<NnfPortManager>>,
     /// Uids of all workflows.

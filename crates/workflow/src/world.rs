@@ -17,10 +17,10 @@ use std::{
 };
 
 use api::{
-    ClientMount, Computes, ContainerRun, DWDirectiveRule, DirectiveBreakdown, NnfContainerProfile,
-    NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
-    NodeContainers, PersistentStorageInstance, RabbitLabels, Servers, Storage, SystemConfiguration,
-    SystemStatus, Workflow, names::STORAGE_NAMESPACE,
+    ClientMount, Computes, ContainerRun, DWDirectiveRule, DirectiveBreakdown, LustreFileSystem,
+    NnfContainerProfile, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage,
+    NnfPortManager, NnfStorageProfile, NodeContainers, PersistentStorageInstance, RabbitLabels,
+    Servers, Storage, SystemConfiguration, SystemStatus, Workflow, names::STORAGE_NAMESPACE,
 };
 use controller::{Change, Event, Object, ObjectKey, Store};
 use directive::Ruleset;
@@ -88,6 +88,7 @@ pub struct World {
     mgts: Store<NnfLustreMgt>,
     profiles: Store<NnfStorageProfile>,
     container_profiles: Store<NnfContainerProfile>,
+    lustre: Store<LustreFileSystem>,
     ports: Store<NnfPortManager>,
     on_rabbits: Store<NodeContainers>,
     runs: Store<ContainerRun>,

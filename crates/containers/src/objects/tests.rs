@@ -2,7 +2,7 @@ use api::NnfContainerProfile;
 use serde_json::{Value, from_value, json, to_value};
 
 use super::*;
-use crate::run::{Rabbit, StoragePath};
+use crate::run::{Rabbit, StoragePath, StorageSource};
 
 const PATH: &str = "/mnt/nnf/25cfbc9a-86b8-450a-baa5-9e29c57ca4c2-0";
 
@@ -22,12 +22,23 @@ fn profile() -> NnfContainerProfile {
 }
 
 fn with(profile: &NnfContainerProfile, check: impl FnOnce(&Run<'_>)) {
+    with_storages(profile, &[storage("DW_JOB_scratch", PATH, StorageSource::Rabbit)], check);
+}
+
+fn storage(variable: &str, path: &str, source: StorageSource) -> StoragePath {
+    StoragePath { variable: variable.to_owned(), path: path.to_owned(), source }
+}
+
+fn with_storages(
+    profile: &NnfContainerProfile,
+    storages: &[StoragePath],
+    check: impl FnOnce(&Run<'_>),
+) {
     let metadata = ObjectMeta {
         namespace: Some("default".to_owned()),
         labels: Some([(label::CONTAINER.to_owned(), "cweb".to_owned())].into()),
         ..ObjectMeta::default()
     };
-    let storages = [StoragePath { variable: "DW_JOB_scratch".to_owned(), path: PATH.to_owned() }];
     let compute = |global: usize, name: &str| (global, name.to_owned());
     let placement = [
         Rabbit {
@@ -43,7 +54,7 @@ fn with(profile: &NnfContainerProfile, check: impl FnOnce(&Run<'_>)) {
         user: 1050,
         group: 1051,
         profile: profile.data(),
-        storages: &storages,
+        storages,
         packages: &BTreeMap::new(),
         placement: &placement,
         ports: &[5000],
@@ -229,4 +240,33 @@ fn the_deadline_of_the_start_is_the_profiles() {
             assert_eq!(spec.backoff_limit, Some(3));
         });
     }
+}
+
+#[test]
+fn a_global_lustre_is_a_claim_that_is_mounted_once_and_told_by_every_variable() {
+    let global = || StorageSource::Global { claim: "polly-default-readwritemany-pvc".to_owned() };
+    let storages = [
+        storage("DW_JOB_scratch", PATH, StorageSource::Rabbit),
+        storage("DW_GLOBAL_lus", "/lus/polly", global()),
+        storage("DW_GLOBAL_too", "/lus/polly", global()),
+    ];
+    with_storages(&profile(), &storages, |run| {
+        let pod = to_value(job(run, 0).unwrap().spec.unwrap().template.spec.unwrap()).unwrap();
+        let claim = json!({"name": "storage-1", "persistentVolumeClaim": {"claimName": "polly-default-readwritemany-pvc"}});
+        let volumes = pod["volumes"].as_array().unwrap();
+        assert!(volumes.contains(&claim), "{volumes:#?}");
+        let container = &pod["containers"][0];
+        let mounts = container["volumeMounts"].as_array().unwrap();
+        let at: Vec<_> = mounts.iter().filter(|one| one["mountPath"] == "/lus/polly").collect();
+        assert_eq!(at, [&json!({"name": "storage-1", "mountPath": "/lus/polly"})]);
+        for name in ["DW_GLOBAL_lus", "DW_GLOBAL_too"] {
+            let told = json!({"name": name, "value": "/lus/polly"});
+            assert!(container["env"].as_array().unwrap().contains(&told), "{name}");
+        }
+        let there = crate::on_rabbit::containers(run, 0).unwrap().spec;
+        assert_eq!(
+            (there.storages, there.global_lustre),
+            (vec![PATH.to_owned()], vec!["/lus/polly".to_owned()])
+        );
+    });
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, from_value, json};
 use super::*;
 use crate::{
     objects,
-    run::{Rabbit, StoragePath},
+    run::{Rabbit, StoragePath, StorageSource},
 };
 
 fn with(profile: Value, check: impl FnOnce(&Run<'_>)) {
@@ -16,7 +16,8 @@ fn with(profile: Value, check: impl FnOnce(&Run<'_>)) {
         ..ObjectMeta::default()
     };
     let path = "/mnt/nnf/25cfbc9a-0".to_owned();
-    let storages = [StoragePath { variable: "DW_JOB_scratch".to_owned(), path }];
+    let variable = "DW_JOB_scratch".to_owned();
+    let storages = [StoragePath { variable, path, source: StorageSource::Rabbit }];
     let rabbit = |name: &str| Rabbit { name: name.to_owned(), computes: Vec::new() };
     check(&Run {
         workflow: "w",

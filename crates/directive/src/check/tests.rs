@@ -235,6 +235,12 @@ fn a_container_obeys_its_profile() {
             &["3: argument DW_GLOBAL_lus=/home: no global Lustre is mounted there;"],
         ),
         (
+            "profile=app DW_JOB_local=bar DW_GLOBAL_lus=/lus/fs10",
+            &[
+                "3: argument DW_GLOBAL_lus=/lus/fs10: no global Lustre is mounted there; write a path beneath /lus/fs1",
+            ],
+        ),
+        (
             "profile=app DW_JOB_local=bar DW_JOB_more=bar",
             &[
                 "3: argument DW_JOB_more=bar: profile app has no such storage; it has DW_JOB_local or",

@@ -1,7 +1,7 @@
 //! The watches of all kinds, as one stream of what to do with the world.
 
 use api::names::label;
-use controller::{WatchHealth, updates};
+use controller::{WatchHealth, updates, updates_if_served};
 use futures::{
     StreamExt,
     stream::{self, BoxStream},
@@ -41,6 +41,11 @@ impl ForEachKind for Watches {
     fn kind<K: Kept>(&mut self, scope: Scope) {
         let (namespace, config) = match scope {
             Scope::All => (None, Config::default()),
+            Scope::IfServed => {
+                let take = World::take;
+                self.streams.push(updates_if_served::<K, _, _>(&self.client, &self.health, take));
+                return;
+            }
             Scope::Containers => {
                 (self.namespace.as_deref(), Config::default().labels(label::CONTAINER))
             }

@@ -97,7 +97,7 @@ fn start(view: &View<'_>, index: usize, container: &Container, now: Timestamp) -
         (!has_names).then(|| Change::create(&objects::service(&run))),
         of.config_map.is_none().then(|| Change::create(&objects::config_map(&run))),
     ];
-    let mounted = storages::mounted(view, container, run.rabbits());
+    let mounted = storages::mounted(view, container, &run);
     let brought = packages::brought(of, &parts);
     let all = Progress::default().with(files.into_iter().flatten()).and(mounted).and(brought);
     all.then(|| {

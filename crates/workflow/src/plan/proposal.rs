@@ -25,7 +25,7 @@ use crate::{
     change::Change,
     instance,
     names::{SERVERS_FINALIZER, of_directive, owned, reference, with_directive},
-    plan::{teardown::is_held, without_finalizer},
+    plan::{global_lustre, teardown::is_held, without_finalizer},
     profile::{admission, sizes},
     progress::{Outcome, Progress, transient_error, user_error},
     site::Site,
@@ -68,7 +68,8 @@ pub fn known(view: &View<'_>) -> Known {
         default_storage_profiles: defaults.map(|(name, _)| name.clone()).collect(),
         persistent: persistent.collect(),
         container_profiles: containers.collect(),
-        has_pods: view.site.settings.containers.as_ref().is_some_and(|one| one.namespace.is_some()),
+        lustre_roots: global_lustre::roots(view.site),
+        has_pods: view.site.settings.has_pods(),
         ..Known::default()
     }
 }

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use api::{
-    ClientMount, Computes, ContainerRun, DWDirectiveRule, DirectiveBreakdown, NnfContainerProfile,
-    NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
-    NodeContainers, PersistentStorageInstance, Servers, Storage, SystemConfiguration, SystemStatus,
-    Workflow,
+    ClientMount, Computes, ContainerRun, DWDirectiveRule, DirectiveBreakdown, LustreFileSystem,
+    NnfContainerProfile, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage,
+    NnfPortManager, NnfStorageProfile, NodeContainers, PersistentStorageInstance, Servers, Storage,
+    SystemConfiguration, SystemStatus, Workflow,
 };
 use k8s_openapi::api::{
     batch::v1::Job,
@@ -23,6 +23,8 @@ use crate::site::Settings;
 pub enum Scope {
     /// All.
     All,
+    /// All, where the API serves the kind, which is another project's.
+    IfServed,
     /// Those with the label of containers, in the namespace of containers.
     Containers,
 }
@@ -52,6 +54,7 @@ impl Settings {
         each.kind::<PersistentStorageInstance>(Scope::All);
         each.kind::<DWDirectiveRule>(Scope::All);
         each.kind::<NnfContainerProfile>(Scope::All);
+        each.kind::<LustreFileSystem>(Scope::IfServed);
         if self.claims_as.is_some() {
             each.kind::<ContainerRun>(Scope::All);
         }

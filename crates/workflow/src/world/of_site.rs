@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use api::{
-    DWDirectiveRule, NnfNode, NnfStorageProfile, Storage, SystemConfiguration, SystemStatus,
+    DWDirectiveRule, LustreFileSystem, NnfNode, NnfStorageProfile, Storage, SystemConfiguration,
+    SystemStatus,
     names::{NNF_NODE, PROFILE_TEMPLATE_NAMESPACE, STORAGE_NAMESPACE, SYSTEM_CONFIGURATION},
 };
 use controller::{Change, Store};
@@ -56,6 +57,20 @@ impl Kept for Storage {
             wakes.push(Wake::Waiting);
         }
         wakes
+    }
+}
+
+impl Kept for LustreFileSystem {
+    fn store(world: &mut World) -> &mut Store<Self> {
+        &mut world.lustre
+    }
+
+    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        let Some(object) = change.object() else { return Vec::new() };
+        keep(&mut world.site.lustre, place(&**object), change.new.clone());
+        // Its controller writes the status, and nobody here reads it.
+        let spec = |one: &Option<Arc<Self>>| one.as_ref().map(|one| one.spec.clone());
+        if spec(&change.old) == spec(&change.new) { Vec::new() } else { vec![Wake::Waiting] }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Containers beside a job's storage. The Job controller and the kubelets are played by what they were seen to write.
 
 mod ends;
+mod global_lustre;
 mod mpi;
 mod on_rabbits;
 mod packages;

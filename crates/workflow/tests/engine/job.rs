@@ -142,6 +142,7 @@ impl Site {
     pub(crate) fn is_clean(&self) {
         let shared = [
             "DWDirectiveRule",
+            "LustreFileSystem",
             "NnfNode",
             "NnfPortManager",
             "Storage",

@@ -105,6 +105,7 @@ impl Site {
             "NetworkPolicy" => "networking.k8s.io/v1",
             "Pod" | "Service" | "ConfigMap" | "Secret" => "v1",
             "NodeContainers" | "ContainerRun" => "warren.nnf.cray.hpe.com/v1alpha1",
+            "LustreFileSystem" => "lus.cray.hpe.com/v1beta1",
             kind if kind.starts_with("Nnf") => "nnf.cray.hpe.com/v1alpha11",
             _ => "dataworkflowservices.github.io/v1alpha7",
         };

@@ -76,7 +76,7 @@ fn created(
     }
     files
         .and(earlier(of, attempt.number))
-        .and(storages::mounted(view, container, run.rabbits()))
+        .and(storages::mounted(view, container, &run))
         .and(packages::brought(of, parts))
         .then(|| workers(of, parts, &run))
         .then(|| match launcher(view, of) {

@@ -55,7 +55,7 @@ fn possible(
             view.namespace()
         )));
     }
-    storages::check(container)?;
+    storages::check(view, container, template.data())?;
     let mut faults = containers::check::faults(template.data(), view.workflow.spec.user_id);
     if containers.namespace.is_none() {
         faults.extend(containers::check::on_rabbits(template.data()));

@@ -70,7 +70,7 @@ impl<'a> Parts<'a> {
             profile,
             asked: container.profile.clone(),
             placement: placement(view)?,
-            storages: storages::paths(view, container),
+            storages: storages::paths(view, container, profile.data()),
             packages: packages(view, index),
             cluster_domain: settings.cluster_domain.clone(),
             ids: (spec.user_id, spec.group_id),

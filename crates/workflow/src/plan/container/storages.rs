@@ -2,45 +2,54 @@
 
 use std::{borrow::Cow, collections::BTreeSet};
 
-use api::{ResourceError, WorkflowState};
-use containers::StoragePath;
+use api::{NnfContainerProfileData, ResourceError, WorkflowState};
+use containers::{Run, StoragePath, StorageSource};
 use controller::ObjectKey;
 use directive::{Command, Container, FileSystem, StorageArgument, Variable};
 
 use super::part;
 use crate::{
-    plan::mounts::{self, is_mounted},
-    progress::{Progress, some_of, user_error},
+    plan::{
+        global_lustre,
+        mounts::{self, is_mounted},
+    },
+    progress::{Progress, some_of},
     view::{Containers, Group, View},
 };
 
-/// Checks that all of it can be had.
-pub(super) fn check(container: &Container) -> Result<(), ResourceError> {
-    match container.storages.iter().find(|one| one.variable == Variable::Global) {
-        None => Ok(()),
-        Some(one) => Err(user_error(format!(
-            "argument {}={}: this version of Warren gives containers no global Lustre; leave the argument out",
-            one.key, one.value
-        ))),
-    }
+/// Checks that containers can have what of it no directive makes.
+pub(super) fn check(
+    view: &View<'_>,
+    container: &Container,
+    profile: &NnfContainerProfileData,
+) -> Result<(), ResourceError> {
+    let mut global = container.storages.iter().filter(|one| one.variable == Variable::Global);
+    global.try_for_each(|one| global_lustre::storage(view, profile, one).map(drop))
 }
 
 /// Where it is on every rabbit, and in the containers there.
-pub(super) fn paths(view: &View<'_>, container: &Container) -> Vec<StoragePath> {
+pub(super) fn paths(
+    view: &View<'_>,
+    container: &Container,
+    profile: &NnfContainerProfileData,
+) -> Vec<StoragePath> {
     let path = |argument: &StorageArgument| {
+        if argument.variable == Variable::Global {
+            // Nothing starts without it: `mounted` says why.
+            return global_lustre::storage(view, profile, argument).ok();
+        }
         let (index, file_system) = named(view, argument)?;
         let path = mounts::path(view, index, file_system);
-        Some(StoragePath { variable: argument.key.clone(), path })
+        Some(StoragePath { variable: argument.key.clone(), path, source: StorageSource::Rabbit })
     };
     container.storages.iter().filter_map(path).collect()
 }
 
-/// Whether every rabbit of the run has all of it mounted.
-pub(super) fn mounted<'a>(
-    view: &View<'_>,
-    container: &Container,
-    rabbits: impl Iterator<Item = &'a str>,
-) -> Progress {
+/// Whether every rabbit of the run has all of it mounted that directives make, and containers can have the rest.
+pub(super) fn mounted(view: &View<'_>, container: &Container, run: &Run<'_>) -> Progress {
+    if let Err(error) = check(view, container, run.profile) {
+        return Progress::failed(error);
+    }
     let used = container.storages.iter().filter_map(|argument| named(view, argument));
     let used: Vec<usize> = used.map(|(index, _)| index).collect();
     // Once for all rabbits: a job over many of them has many mounts.
@@ -50,7 +59,7 @@ pub(super) fn mounted<'a>(
     });
     let mounted: BTreeSet<(usize, &str)> = mounts.collect();
     let has_all = |rabbit: &str| used.iter().all(|index| mounted.contains(&(*index, rabbit)));
-    let waited = rabbits.filter(|rabbit| !has_all(rabbit));
+    let waited = run.rabbits().filter(|rabbit| !has_all(rabbit));
     let waited: Vec<&str> = waited.collect();
     if waited.is_empty() {
         Progress::default()
