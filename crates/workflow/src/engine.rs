@@ -218,13 +218,14 @@ impl Engine {
                 .for_each(|key| self.queue.wake(key));
         }
         let retry = made.failures.iter().map(|(_, retry)| *retry).min().unwrap_or(Retry::OnChange);
-        self.log_refused(&key, made.failures.into_iter().map(|(text, _)| text).collect());
+        let failures: Vec<_> = made.failures.into_iter().map(|(text, _)| text).collect();
+        self.log_refused(&key, &failures);
         self.queue.finished(&key, retry, Instant::now());
     }
 
     /// Logs the changes that failed, unless the same was logged before.
-    fn log_refused(&mut self, key: &Key, failures: Vec<String>) {
-        if self.world.set_refused(key, failures.clone()) {
+    fn log_refused(&mut self, key: &Key, failures: &[String]) {
+        if self.world.set_refused(key, failures.to_owned()) {
             failures
                 .iter()
                 .for_each(|text| log::warn!("{key}: {text}; the coordinator tries again"));
