@@ -157,7 +157,7 @@ async fn deleted(
 fn refusal(change: &Change, error: &kube::Error) -> String {
     let remedy = match error {
         kube::Error::Api(status) if status.is_already_exists() => {
-            ": an object that is not known as this workflow's has that name; delete it, or use another name for the workflow"
+            ": the engine does not know that object as this workflow's; find out whose it is, or use another name for the workflow"
         }
         _ => "",
     };

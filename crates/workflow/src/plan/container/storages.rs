@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, collections::BTreeSet};
 
-use api::{NnfContainerProfileData, ResourceError, WorkflowState};
+use api::{NnfContainerProfileData, ResourceError, Severity, WorkflowState};
 use containers::{Run, StoragePath, StorageSource};
 use controller::ObjectKey;
 use directive::{Command, Container, FileSystem, StorageArgument, Variable};
@@ -48,7 +48,8 @@ pub(super) fn paths(
 /// Whether every rabbit of the run has all of it mounted that directives make, and containers can have the rest.
 pub(super) fn mounted(view: &View<'_>, container: &Container, run: &Run<'_>) -> Progress {
     if let Err(error) = check(view, container, run.profile) {
-        return Progress::failed(error);
+        // It was there in Proposal, and may come back: no reason to end the job.
+        return Progress::failed(ResourceError { severity: Severity::Major, ..error });
     }
     let used = container.storages.iter().filter_map(|argument| named(view, argument));
     let used: Vec<usize> = used.map(|(index, _)| index).collect();

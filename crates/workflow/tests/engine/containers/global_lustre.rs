@@ -158,6 +158,7 @@ fn nothing_starts_while_it_is_gone_and_all_goes_on_when_it_is_back() {
         site.ask("w", "PreRun");
         site.settle();
         assert!(site.message("w").contains("mounted there any more"), "{}", site.message("w"));
+        assert_eq!(site.told("w").2, "TransientCondition", "it may come back");
         assert!(site.names("Job").is_empty() && site.names("NodeContainers").is_empty());
         site.put(polly("polly", "/lus/polly", "ReadWriteMany"));
         site.settle();
