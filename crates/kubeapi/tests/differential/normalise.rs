@@ -64,17 +64,19 @@ fn clean(body: &mut Value, memory: &mut Memory) {
         }
     }
     if kind == "Table" {
-        clean_ages(body);
+        clean_cells(body);
     }
     walk(body, memory);
 }
 
-/// Ages are of the moment.
-fn clean_ages(table: &mut Value) {
+/// Ages are of the moment. Go writes the integer in a column of numbers as the nearest float.
+fn clean_cells(table: &mut Value) {
     for row in table["rows"].as_array_mut().into_iter().flatten() {
         for cell in row["cells"].as_array_mut().into_iter().flatten() {
             if cell.as_str().is_some_and(|text| AGE.is_match(text)) {
                 *cell = json!("AGE");
+            } else if let Some(number) = cell.as_f64() {
+                *cell = json!(number);
             }
         }
     }

@@ -484,7 +484,8 @@ fn operations(random: &mut Random, known: &Knowledge, kind: &Kind, one: &str) ->
             random.pick(&odd).clone_into(&mut path);
         }
         let fresh = kind.body(random, Care::Nearly);
-        let value = fresh.pointer(&path).cloned().unwrap_or_else(|| values::nonsense(random));
+        // The path may be that of a text with a format.
+        let value = fresh.pointer(&path).cloned().unwrap_or_else(|| values::no_list(random));
         let value = if random.chance(70) { value } else { at.clone() };
         let value = if path == "/metadata/annotations" { json!({"p": "q"}) } else { value };
         all.push(match random.below(10) {
