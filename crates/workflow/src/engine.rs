@@ -5,7 +5,7 @@ mod watches;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use api::RabbitLabels;
@@ -154,7 +154,7 @@ impl Engine {
     }
 
     fn begin(&mut self, key: Key) {
-        let Plan { changes, replan_soon, .. } = self.plan(&key);
+        let Plan { changes, replan_soon, replan_at, .. } = self.plan(&key);
         let places = changes.iter().any(fills_servers);
         if places && self.placing.as_ref().is_some_and(|other| *other != key) {
             self.after_placing.insert(key.clone());
@@ -164,7 +164,13 @@ impl Engine {
         if changes.is_empty() {
             self.world.set_refused(&key, Vec::new());
             let retry = if replan_soon { Retry::Soon } else { Retry::OnChange };
-            self.queue.finished(&key, retry, Instant::now());
+            let now = Instant::now();
+            self.queue.finished(&key, retry, now);
+            if let Some(at) = replan_at {
+                let until = at.duration_since(Timestamp::now());
+                let until = Duration::try_from(until).unwrap_or_default();
+                self.queue.wake_at(&key, now + until, now);
+            }
             return;
         }
         if places {

@@ -45,12 +45,14 @@ pub struct Plan {
     /// The engine plans this key again soon: it may still have to write a wait to the status, or ports become free, which no watch
     /// reports.
     pub replan_soon: bool,
+    /// And at this moment, unless something changes before.
+    pub replan_at: Option<Timestamp>,
 }
 
 impl From<Progress> for Plan {
     fn from(progress: Progress) -> Self {
         let outcomes = vec![progress.outcome];
-        Self { changes: progress.changes, outcomes, replan_soon: false }
+        Self { changes: progress.changes, outcomes, ..Self::default() }
     }
 }
 
@@ -150,7 +152,8 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
     }
     let replan_soon = report::has_unwritten_wait(view, &state, &outcomes, now)
         || container::is_cooling(view, now);
-    Plan { changes, outcomes, replan_soon }
+    let replan_at = container::next_silence(view, now);
+    Plan { changes, outcomes, replan_soon, replan_at }
 }
 
 /// What agents run for a workflow that is no more goes, and its storage after it.

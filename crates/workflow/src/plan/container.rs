@@ -13,6 +13,7 @@ mod ports;
 mod propose;
 mod run;
 mod storages;
+mod suspend;
 
 use std::collections::BTreeMap;
 
@@ -27,10 +28,11 @@ pub use self::{
     storages::{holds, rabbits, without_held},
 };
 use self::{
-    ended::{also, end, unprepared, with},
+    ended::{also, end, silent, unprepared, with},
     part::{Part, all},
     propose::propose,
     run::Parts,
+    suspend::{is_suspended, suspended, without},
 };
 use crate::{
     change::Change,
@@ -83,6 +85,9 @@ fn start(view: &View<'_>, index: usize, container: &Container, now: Timestamp) -
     if let Some(mpi) = mpi_of(view, index) {
         return mpi::start(view, index, container, mpi, now);
     }
+    if is_suspended(view) {
+        return suspended(of);
+    }
     let parts = match Parts::of(view, index, container) {
         Ok(parts) => parts,
         Err(error) => return Progress::failed(error),
@@ -98,9 +103,10 @@ fn start(view: &View<'_>, index: usize, container: &Container, now: Timestamp) -
         of.config_map.is_none().then(|| Change::create(&objects::config_map(&run))),
     ];
     let mounted = storages::mounted(view, container, &run);
-    let brought = packages::brought(of, &parts);
-    let all = Progress::default().with(files.into_iter().flatten()).and(mounted).and(brought);
-    all.then(|| {
+    let brought = packages::brought(of, &parts, now);
+    let stopped = without(all(of).filter(|part| part.is_stopped()));
+    let needed = Progress::default().with(files.into_iter().flatten());
+    needed.and(mounted).and(brought).and(stopped).then(|| {
         let mut missing = Vec::new();
         let mut there = Vec::new();
         for (place, rabbit) in run.rabbits().enumerate() {
@@ -118,7 +124,7 @@ fn start(view: &View<'_>, index: usize, container: &Container, now: Timestamp) -
                 }
             }
         }
-        if missing.is_empty() { ready(of, &there) } else { Progress::default().with(missing) }
+        if missing.is_empty() { ready(of, &there, now) } else { Progress::default().with(missing) }
     })
 }
 
@@ -128,7 +134,7 @@ fn mpi_of<'a>(view: &'a View<'_>, index: usize) -> Option<&'a NnfMpiSpec> {
 }
 
 /// Waits until all of these containers are ready or have ended; PostRun reports how they ended.
-fn ready(of: &Objects, all: &[Part<'_>]) -> Progress {
+fn ready(of: &Objects, all: &[Part<'_>], now: Timestamp) -> Progress {
     let in_state = |state| all.iter().copied().filter(move |part| part.state() == state);
     let mut late = in_state(State::TooLate);
     if let Some(first) = late.next() {
@@ -139,6 +145,9 @@ fn ready(of: &Objects, all: &[Part<'_>]) -> Progress {
     let mut unstarted = in_state(State::Unprepared);
     if let Some(first) = unstarted.next() {
         return Progress::failed(user_error(also(unprepared(of, first), unstarted)));
+    }
+    if let Some(error) = silent(of, all.iter().copied(), now) {
+        return Progress::failed(error);
     }
     let starting = || in_state(State::Starting);
     if starting().next().is_some() {
@@ -176,6 +185,16 @@ fn all_removed(view: &View<'_>, index: usize, now: Timestamp) -> Progress {
         return packages::removed(of).with(changes);
     }
     Progress::default().with(changes).with(ports::returned(view, now))
+}
+
+/// When the next of the workflow's rabbits becomes silent, unless it says before how its containers are: no watch reports that.
+pub fn next_silence(view: &View<'_>, now: Timestamp) -> Option<Timestamp> {
+    if !matches!(view.state(), WorkflowState::PreRun | WorkflowState::PostRun) {
+        return None;
+    }
+    let parts = view.directives.iter().map(|one| &one.containers);
+    let parts = parts.flat_map(|of| all(of).chain(packages::under_way(of)));
+    parts.filter_map(Part::silent_from).filter(|at| *at > now).min()
 }
 
 /// The variables by which the job's computes find the containers.

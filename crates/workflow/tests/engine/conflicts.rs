@@ -65,13 +65,15 @@ impl Site {
 
     /// What the Job controller writes into all Jobs in a state; whether that is news.
     fn jobs_are(&mut self, state: &str) -> bool {
-        let status = match state {
+        let mut status = match state {
             "PreRun" => containers::running(),
             "PostRun" => containers::complete(),
             _ => return false,
         };
-        let is_old =
-            |(at, job): &(&crate::site::At, &Stored)| at.0 == "Job" && job["status"] != status;
+        status["startTime"] = json!(self.now().to_string());
+        let is_old = |(at, job): &(&crate::site::At, &Stored)| {
+            at.0 == "Job" && job["status"]["ready"] != status["ready"]
+        };
         let old: Vec<_> = self.objects.iter().filter(is_old).map(|(at, _)| at.clone()).collect();
         for (kind, namespace, name) in &old {
             self.edit(kind, namespace, name, |job| job["status"] = status.clone());

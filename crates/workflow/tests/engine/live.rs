@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use controller::Event;
+use k8s_openapi::jiff::Timestamp;
 use workflow::{
     Containers, IndexNames,
     plan::plan_key,
@@ -49,6 +50,8 @@ struct Running {
     woken: BTreeSet<Key>,
     /// Whose last plan left something to wait for, and whether something was wrong.
     waiting: BTreeMap<Key, bool>,
+    /// Keys that the engine plans again at a certain time.
+    due: BTreeMap<Key, Timestamp>,
 }
 
 impl Running {
@@ -164,6 +167,7 @@ impl Site {
             claims: self.claims.clone(),
             woken,
             waiting: BTreeMap::new(),
+            due: BTreeMap::new(),
         }
     }
 
@@ -171,7 +175,11 @@ impl Site {
     fn run(&mut self, running: &mut Running) -> bool {
         let mut changed = false;
         running.hear(self);
+        running
+            .woken
+            .extend(running.due.extract_if(.., |_, at| *at <= self.now()).map(|one| one.0));
         for key in std::mem::take(&mut running.woken) {
+            running.due.remove(&key);
             let plan = plan_key(&running.world, &key, self.now());
             let is_failing = plan.outcomes.iter().any(|one| matches!(one, Outcome::Failed(_)));
             if plan.outcomes.iter().all(|one| *one == Outcome::Done) {
@@ -187,8 +195,9 @@ impl Site {
                 }
             }
             if plan.replan_soon {
-                running.woken.insert(key);
+                running.woken.insert(key.clone());
             }
+            running.due.extend(plan.replan_at.map(|at| (key, at)));
             running.hear(self);
         }
         changed

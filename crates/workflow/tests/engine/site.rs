@@ -429,6 +429,12 @@ impl Site {
         plan_key(&self.world(), &key, self.now()).replan_soon
     }
 
+    /// When the engine plans for a workflow again though nothing changes.
+    pub(crate) fn next_look(&self, name: &str) -> Option<Timestamp> {
+        let key = Key::Workflow(("default".to_owned(), name.to_owned()));
+        plan_key(&self.world(), &key, self.now()).replan_at
+    }
+
     /// Plans, and makes all of it or as much as `cut` leaves; whether anything was changed.
     pub(crate) fn step(&mut self, cut: impl Fn(usize) -> Vec<usize>) -> bool {
         let planned = self.planned();

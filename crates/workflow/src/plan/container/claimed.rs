@@ -105,6 +105,8 @@ fn seen(of: &Objects, state: &WorkflowState, progress: &Progress) -> State {
         }
         Outcome::Done if is_ready => State::Ready,
         Outcome::Done => State::Succeeded,
+        // Of a rabbit that is silent nobody knows whether it runs some.
+        Outcome::Failed(_) if is_there => State::Unknown,
         _ if is_there && is_ready => State::Starting,
         _ if is_there => State::Ready,
         _ if progress.changes.iter().any(makes_containers) => State::Prepared,

@@ -1,15 +1,16 @@
 //! PostRun: how a directive's containers ended.
 
-use api::NnfContainerProfileData;
+use api::{NnfContainerProfileData, ResourceError};
 use containers::{objects, outcome::State};
 use k8s_openapi::jiff::Timestamp;
 
 use super::{
     mpi,
     part::{Part, all},
+    suspend::stay_suspended,
 };
 use crate::{
-    progress::{Progress, internal_error, some_of, user_error},
+    progress::{Progress, internal_error, some_of, transient_error, user_error},
     report::is_completed,
     view::{Containers as Objects, View},
 };
@@ -33,12 +34,16 @@ pub(super) fn end(view: &View<'_>, index: usize, now: Timestamp) -> Progress {
     if let Some(first) = failed.next() {
         return Progress::failed(user_error(also(why(of, first, profile), failed)));
     }
+    if all(of).any(|part| part.state() == State::Suspended) {
+        return Progress::failed(stay_suspended());
+    }
     let running: Vec<Part<'_>> = all(of).filter(|part| !part.state().is_ended()).collect();
-    awaited(&running, profile, now)
+    awaited(of, &running, profile, now)
 }
 
 /// Waits for the end of these containers, and gives each the deadline of the end.
 pub(super) fn awaited(
+    of: &Objects,
     running: &[Part<'_>],
     profile: &NnfContainerProfileData,
     now: Timestamp,
@@ -55,7 +60,26 @@ pub(super) fn awaited(
         let age = now.duration_since(part.started()?).as_secs().max(0);
         (!is_set).then(|| part.with_deadline(Some(age.saturating_add(limit)))).flatten()
     });
-    Progress::wait(format!("containers on {rabbits} to end")).with(changes)
+    let silent = silent(of, running.iter().copied(), now);
+    silent
+        .map_or_else(|| Progress::wait(format!("containers on {rabbits} to end")), Progress::failed)
+        .with(changes)
+}
+
+/// The rabbits of these containers that are silent. Nobody knows whether containers run there, so that only the rabbits' next word
+/// ends the run; until then the workload manager is told.
+pub(super) fn silent<'a>(
+    of: &Objects,
+    parts: impl Iterator<Item = Part<'a>>,
+    now: Timestamp,
+) -> Option<ResourceError> {
+    let mut silent = parts.filter(|part| part.silent_from().is_some_and(|from| from <= now));
+    let first = silent.next()?;
+    let (rabbit, runner) = (first.rabbit(), first.runner());
+    let what = format!(
+        "rabbit {rabbit} is silent: its container was to end long ago, and its {runner} does not say that it did; see whether the rabbit and its {runner} run, for the container may run as well"
+    );
+    Some(transient_error(also(with(what, first.reason(of)), silent)))
 }
 
 /// How containers ended that did not end well.

@@ -21,10 +21,10 @@ use super::{
     ports, ready,
     run::Parts,
     storages,
+    suspend::{is_suspended, stay_suspended, suspended, without},
 };
 use crate::{
     change::Change,
-    names::SUSPENDED,
     progress::{Outcome, Progress, internal_error, user_error},
     report::{is_completed, is_failed},
     view::{Containers as Objects, View},
@@ -41,9 +41,9 @@ pub(super) fn start(
     let of = &view.directives[index].containers;
     let policy = mpi.policy();
     if let Some(launcher) = launcher(view, of).filter(|one| is_over(*one)) {
-        return ready(of, &[launcher]).with(cleaned(view, of, &policy));
+        return ready(of, &[launcher], now).with(cleaned(view, of, &policy));
     }
-    if view.workflow.annotations().get(SUSPENDED).is_some_and(|value| value == "true") {
+    if is_suspended(view) {
         return suspended(of);
     }
     match Parts::of(view, index, container) {
@@ -77,11 +77,11 @@ fn created(
     files
         .and(earlier(of, attempt.number))
         .and(storages::mounted(view, container, &run))
-        .and(packages::brought(of, parts))
+        .and(packages::brought(of, parts, now))
         .then(|| workers(of, parts, &run))
         .then(|| match launcher(view, of) {
-            Some(launcher) => ready(of, &[launcher]),
-            None => workers_ready(view, index, run.placement.len()).then(|| {
+            Some(launcher) => ready(of, &[launcher], now),
+            None => workers_ready(view, index, run.placement.len(), now).then(|| {
                 Progress::default()
                     .with(parts.create(|| objects::launcher(&run), || on_rabbit::launcher(&run)))
             }),
@@ -119,7 +119,7 @@ fn files(
 }
 
 /// Whether every worker answers. One that has ended answers no more.
-fn workers_ready(view: &View<'_>, index: usize, count: usize) -> Progress {
+fn workers_ready(view: &View<'_>, index: usize, count: usize, now: Timestamp) -> Progress {
     let of = &view.directives[index].containers;
     let names = (0..count).map(|place| names::worker(&view.workflow.name_any(), place));
     let workers: Vec<Part<'_>> = names.filter_map(|name| of_host(of, &name)).collect();
@@ -134,7 +134,7 @@ fn workers_ready(view: &View<'_>, index: usize, count: usize) -> Progress {
             "worker on {rabbit} ended before its launcher"
         )));
     }
-    ready(of, &workers)
+    ready(of, &workers, now)
 }
 
 /// Waits until the launcher has ended, and reports how.
@@ -168,10 +168,8 @@ pub(super) fn end(
             Progress::failed(user_error(why(of, launcher, profile))).with(cleaned)
         }
         State::Succeeded => Progress::default().with(cleaned),
-        State::Suspended => Progress::failed(user_error(
-            "containers are suspended: they are resumed in PreRun only, so go on to Teardown",
-        )),
-        State::Starting | State::Ready => awaited(&[launcher], profile, now),
+        State::Suspended => Progress::failed(stay_suspended()),
+        State::Starting | State::Ready => awaited(of, &[launcher], profile, now),
     }
 }
 
@@ -201,13 +199,6 @@ fn ended(view: &View<'_>, of: &Objects, policy: &NnfMpiRunPolicy) -> Vec<Change>
     }
 }
 
-/// Stops what runs.
-fn suspended(of: &Objects) -> Progress {
-    let running = all(of).filter(|part| !part.state().is_ended());
-    Progress::wait(format!("containers until the annotation {SUSPENDED} goes"))
-        .with(running.filter_map(Part::stopped))
-}
-
 /// What goes when the launcher has ended: the keys, and the workers that the policy names. Workers that failed stay, for their
 /// logs.
 fn cleaned(view: &View<'_>, of: &Objects, policy: &NnfMpiRunPolicy) -> Vec<Change> {
@@ -226,15 +217,8 @@ fn cleaned(view: &View<'_>, of: &Objects, policy: &NnfMpiRunPolicy) -> Vec<Chang
 
 /// Removes what attempts before this one left.
 fn earlier(of: &Objects, number: u32) -> Progress {
-    let old: Vec<Part<'_>> = all(of).filter(|part| part.attempt() < number).collect();
     let files = of.attempts.range(..number).filter_map(|(_, one)| Change::delete(&**one));
-    let changes = old.iter().filter_map(|part| part.removed()).chain(files);
-    let progress = if old.is_empty() {
-        Progress::default()
-    } else {
-        Progress::wait("containers that were suspended to end")
-    };
-    progress.with(changes)
+    without(all(of).filter(|part| part.attempt() < number)).with(files)
 }
 
 /// The attempt that is to be: the last one, or the next when that one was suspended.

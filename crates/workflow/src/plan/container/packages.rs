@@ -4,6 +4,7 @@
 //! agents the packages, once the last container is gone.
 
 use containers::{on_rabbit, outcome::State};
+use k8s_openapi::jiff::Timestamp;
 
 use super::{Part, ready, run::Parts};
 use crate::{
@@ -13,7 +14,7 @@ use crate::{
 };
 
 /// Has the packages brought to the rabbits, and waits until every one of them has all.
-pub(super) fn brought(of: &Objects, parts: &Parts<'_>) -> Progress {
+pub(super) fn brought(of: &Objects, parts: &Parts<'_>, now: Timestamp) -> Progress {
     // Those of all attempts.
     let run = parts.run(&[], None);
     let name = on_rabbit::packages_name(&run);
@@ -29,7 +30,13 @@ pub(super) fn brought(of: &Objects, parts: &Parts<'_>) -> Progress {
     }
     // What is in place is late no more: its deadline may stand.
     let is_in_place = there.iter().all(|part| part.state() == State::Ready);
-    if is_in_place { Progress::default() } else { ready(of, &there) }
+    if is_in_place { Progress::default() } else { ready(of, &there, now) }
+}
+
+/// What rabbits still bring.
+pub(super) fn under_way(of: &Objects) -> impl Iterator<Item = Part<'_>> {
+    let all = of.packages.values().map(|one| Part::Agent(one));
+    all.filter(|part| part.state() != State::Ready)
 }
 
 /// Removes the packages from the rabbits, where no other run uses them.

@@ -9,9 +9,18 @@ use containers::{
     outcome::{self, State},
 };
 use controller::has_finalizer;
-use k8s_openapi::{api::batch::v1::Job, jiff::Timestamp};
+use k8s_openapi::{
+    api::batch::v1::Job,
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    jiff::{SignedDuration, Timestamp},
+};
 
 use crate::{change::Change, view::Containers as Objects};
+
+/// Seconds after containers should have ended in which their rabbit may still say so.
+const LATE: i64 = 60;
+/// Seconds between the signal to end and the end, when the profile does not say.
+const GRACE: i64 = 30;
 
 /// The containers on one rabbit.
 #[derive(Clone, Copy, Debug)]
@@ -122,6 +131,44 @@ impl<'a> Part<'a> {
             Self::Agent(one) => one.status.as_ref()?.start_time.as_ref(),
         };
         time.map(|time| time.0)
+    }
+
+    /// When their rabbit becomes silent, unless it says before that they ended: their deadline and the time to end are over by then.
+    /// Containers that nobody took up count from their creation.
+    pub(super) fn silent_from(self) -> Option<Timestamp> {
+        if self.state().is_ended() || self.is_stopped() {
+            return None;
+        }
+        let created = || self.metadata().creation_timestamp.as_ref().map(|at| at.0);
+        let begun = self.started().or_else(created)?;
+        let seconds = self.deadline()?.saturating_add(self.grace()).saturating_add(LATE);
+        begun.checked_add(SignedDuration::from_secs(seconds)).ok()
+    }
+
+    fn grace(self) -> i64 {
+        let seconds = match self {
+            Self::Job(job) => {
+                let pod = job.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+                pod.and_then(|pod| pod.termination_grace_period_seconds)
+            }
+            Self::Agent(one) => one.spec.termination_grace_period_seconds,
+        };
+        seconds.unwrap_or(GRACE)
+    }
+
+    /// Who runs them on the rabbit.
+    pub(super) fn runner(self) -> &'static str {
+        match self {
+            Self::Job(_) => "kubelet",
+            Self::Agent(_) => "agent",
+        }
+    }
+
+    fn metadata(self) -> &'a ObjectMeta {
+        match self {
+            Self::Job(job) => &job.metadata,
+            Self::Agent(one) => &one.metadata,
+        }
     }
 
     /// Gives them so many seconds, or no limit.

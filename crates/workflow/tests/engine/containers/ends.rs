@@ -143,3 +143,58 @@ fn jobs_that_somebody_deleted_are_told() {
     site.settle();
     assert!(site.message("w").contains("Jobs are gone"), "{}", site.message("w"));
 }
+
+/// A rabbit without power: its Job's pods never go, so that the Job does not fail either.
+#[test]
+fn a_rabbit_that_is_silent_after_the_deadline_is_told_and_nothing_of_it_is_taken_for_ended() {
+    for state in ["PreRun", "PostRun"] {
+        let mut site = site();
+        site.towards("w", &lines("gfs2"), "PreRun");
+        site.jobs_tell(&json!({"active": 1, "ready": 0, "startTime": "2027-01-15T08:00:00Z"}));
+        if state == "PostRun" {
+            site.jobs_tell(&running());
+            site.ask("w", "PostRun");
+            site.settle();
+        }
+        let silent = site.next_look("w").expect("a moment");
+        let until = u64::try_from(silent.duration_since(site.now()).as_secs()).unwrap();
+        site.pass_time(until - 1);
+        site.settle();
+        assert!(!site.message("w").contains("silent"), "{state}: {}", site.message("w"));
+        site.pass_time(2);
+        site.settle();
+        let (of, ready, status, message) = site.told("w");
+        assert_eq!((&*of, ready, &*status), (state, false, "TransientCondition"), "{message}");
+        assert!(message.contains("rabbit r is silent"), "{message}");
+        assert!(message.ends_with("also on s"), "{message}");
+        assert_eq!(site.next_look("w"), None, "only its next word helps");
+        assert_eq!(site.names("Job").len(), 2);
+        site.jobs_tell(&failed("DeadlineExceeded"));
+        assert_eq!(site.told("w").2, "Error", "it speaks again: {:?}", site.told("w"));
+    }
+}
+
+#[test]
+fn containers_that_are_suspended_stop_and_are_made_anew_with_all_attempts() {
+    let mut site = site();
+    site.towards("w", &lines("gfs2"), "PreRun");
+    site.jobs_tell(&running());
+    super::mpi::suspend(&mut site, true);
+    let before = site.get("Job", "default", "w-r").clone();
+    assert_eq!(before["spec"]["suspend"], true);
+    site.jobs_tell(&super::mpi::stopped());
+    super::mpi::suspend(&mut site, false);
+    let after = site.get("Job", "default", "w-r").clone();
+    assert_ne!(before["metadata"]["uid"], after["metadata"]["uid"]);
+    assert_eq!(after["spec"]["suspend"], Value::Null);
+    site.jobs_tell(&running());
+    assert!(site.is_ready("w", "PreRun"), "{:?}", site.told("w"));
+    super::mpi::suspend(&mut site, true);
+    site.jobs_tell(&super::mpi::stopped());
+    site.ask("w", "PostRun");
+    site.settle();
+    assert!(site.message("w").contains("go on to Teardown"), "{:?}", site.told("w"));
+    site.ask("w", "Teardown");
+    site.settle();
+    site.remove("w");
+}

@@ -64,13 +64,13 @@ fn annotate(site: &mut Site, is: bool) {
     });
 }
 
-fn suspend(site: &mut Site, is: bool) {
+pub(super) fn suspend(site: &mut Site, is: bool) {
     annotate(site, is);
     site.settle();
 }
 
 /// What the Job controller writes into a Job that it has stopped.
-fn stopped() -> Value {
+pub(super) fn stopped() -> Value {
     json!({"active": 0, "ready": 0, "terminating": 0, "conditions": [
         {"type": "Suspended", "status": "True", "reason": "JobSuspended"}]})
 }
