@@ -11,6 +11,7 @@ use fanout::Exchange;
 use kube::Client;
 use tokio::sync::watch::Receiver;
 use tokio::task::JoinSet;
+use workflow::metrics::MetricsRequests;
 use workflow::{Rules, Settings};
 
 use crate::namespaces;
@@ -27,15 +28,17 @@ pub(crate) struct Context {
     pub(crate) nodes: Receiver<BTreeSet<String>>,
     /// Whether the API is the embedded one, on which no other controllers work.
     pub(crate) is_standalone: bool,
+    /// Who asks the workflow engine for its metrics.
+    pub(crate) metrics: MetricsRequests,
 }
 
 /// Starts the controllers as tasks of `work`.
 pub(crate) fn start(client: &Client, context: Context, work: &mut JoinSet<()>) {
-    let Context { exchange, nodes, is_standalone, workflows, rules } = context;
+    let Context { exchange, nodes, is_standalone, workflows, rules, metrics } = context;
     let namespaces = namespaces::keep(client.clone(), exchange, nodes);
     run(work, is_standalone, "the namespaces of nodes", namespaces);
     let (is_on, settings) = (workflows.is_some(), workflows.unwrap_or_default());
-    run(work, is_on, "workflows", workflow::run(client.clone(), settings, rules));
+    run(work, is_on, "workflows", workflow::run(client.clone(), settings, rules, metrics));
 }
 
 fn run(

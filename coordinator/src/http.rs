@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `/healthz` | the process answers |
 //! | `/readyz` | 200 once every object was read and while ClientMounts are watched, else 503: until then nodes wait |
-//! | `/metrics` | how many nodes are connected and well, in the text format of OpenMetrics |
+//! | `/metrics` | how many nodes are connected and well, and how the engine's workflows are, in the text format of OpenMetrics |
 
 mod metrics;
 
@@ -23,6 +23,7 @@ use thiserror::Error;
 use tokio::net::TcpListener;
 
 use crate::hub::Hub;
+use workflow::metrics::MetricsReader;
 
 /// Why the pages cannot be served.
 #[derive(Debug, Error)]
@@ -39,19 +40,30 @@ pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, HttpError
 }
 
 /// Serves the pages for ever.
-pub(crate) async fn serve(listener: TcpListener, hub: Arc<Hub>) -> Infallible {
-    daemon::pages::serve(listener, pages(hub)).await
+pub(crate) async fn serve(
+    listener: TcpListener,
+    hub: Arc<Hub>,
+    engine: MetricsReader,
+) -> Infallible {
+    daemon::pages::serve(listener, pages(Known { hub, engine })).await
 }
 
-fn pages(hub: Arc<Hub>) -> Router {
+/// What the pages show.
+#[derive(Clone, Debug)]
+struct Known {
+    hub: Arc<Hub>,
+    engine: MetricsReader,
+}
+
+fn pages(known: Known) -> Router {
     Router::new()
         .route("/healthz", get("ok"))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
-        .with_state(hub)
+        .with_state(known)
 }
 
-async fn readyz(State(hub): State<Arc<Hub>>) -> (StatusCode, String) {
+async fn readyz(State(Known { hub, .. }): State<Known>) -> (StatusCode, String) {
     if *hub.exchange().ready().borrow() {
         return (StatusCode::OK, "ok".to_owned());
     }
@@ -63,7 +75,8 @@ async fn readyz(State(hub): State<Arc<Hub>>) -> (StatusCode, String) {
     (StatusCode::SERVICE_UNAVAILABLE, why)
 }
 
-async fn metrics(State(hub): State<Arc<Hub>>) -> impl IntoResponse {
+async fn metrics(State(known): State<Known>) -> impl IntoResponse {
     const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(CONTENT_TYPE, OPEN_METRICS)], metrics::text(&hub.nodes()))
+    let engine = known.engine.text().await;
+    ([(CONTENT_TYPE, OPEN_METRICS)], metrics::text(&known.hub.nodes(), &engine))
 }

@@ -14,6 +14,7 @@ use thiserror::Error;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use workflow::Rules;
+use workflow::metrics::{MetricsReader, MetricsRequests};
 
 use self::listeners::Listeners;
 use crate::cluster::ClusterService;
@@ -116,9 +117,10 @@ impl Coordinator {
             node_address: listeners.tls.as_ref().and_then(TlsListener::address),
             http_address: listeners.http.as_ref().and_then(|listener| listener.local_addr().ok()),
         };
-        coordinator.serve_http(&mut listeners, rules.clone());
+        let (metrics, asked) = MetricsReader::new();
+        coordinator.serve_http(&mut listeners, metrics, rules.clone());
         let rules = rules.unwrap_or_default();
-        coordinator.begin(&client, embedded.is_some(), config, rules.clone());
+        coordinator.begin(&client, embedded.is_some(), config, rules.clone(), asked);
         if let Some(embedded) = embedded {
             coordinator.serve_api(embedded);
         }
@@ -151,7 +153,14 @@ impl Coordinator {
         result
     }
 
-    fn begin(&mut self, client: &Client, is_standalone: bool, config: &Config, rules: Rules) {
+    fn begin(
+        &mut self,
+        client: &Client,
+        is_standalone: bool,
+        config: &Config,
+        rules: Rules,
+        metrics: MetricsRequests,
+    ) {
         let exchange = self.hub.exchange();
         let (names_sender, names) = watch::channel(BTreeSet::new());
         self.work.spawn(fanout::client_mounts(client.clone(), exchange.clone()));
@@ -165,15 +174,20 @@ impl Coordinator {
         self.work.spawn(jobs::computes(client.clone(), None, jobs.clone()));
         self.work.spawn(jobs::look(client.clone(), None, jobs.clone()));
         let workflows = config.workflows.clone();
-        let context =
-            Context { workflows, rules, exchange: exchange.clone(), nodes: names, is_standalone };
+        let exchange = exchange.clone();
+        let context = Context { workflows, rules, exchange, nodes: names, is_standalone, metrics };
         engine::start(client, context, &mut self.work);
     }
 
     /// Serves probes, metrics and the webhook, where they are asked for.
-    fn serve_http(&mut self, listeners: &mut Listeners, rules: Option<Rules>) {
+    fn serve_http(
+        &mut self,
+        listeners: &mut Listeners,
+        metrics: MetricsReader,
+        rules: Option<Rules>,
+    ) {
         if let Some(listener) = listeners.http.take() {
-            let serving = http::serve(listener, self.hub.clone());
+            let serving = http::serve(listener, self.hub.clone(), metrics);
             self.work.spawn(async { match serving.await {} });
         }
         if let Some(listener) = listeners.webhook.take() {

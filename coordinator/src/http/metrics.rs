@@ -1,7 +1,7 @@
 //! The metrics page, made anew for each request.
 
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
@@ -14,8 +14,8 @@ struct Labels {
     state: &'static str,
 }
 
-/// The number of nodes by role and state, and the number of gaps.
-pub(super) fn text(nodes: &ListNodesResponse) -> String {
+/// The number of nodes by role and state, the number of gaps, and what the engine says.
+pub(super) fn text(nodes: &ListNodesResponse, engine: &str) -> String {
     let (by_state, gaps) = (Family::<Labels, Gauge>::default(), Gauge::<i64>::default());
     for role in ["compute", "rabbit", "unknown"] {
         for state in ["ok", "warning", "critical", "silent", "away"] {
@@ -38,7 +38,9 @@ pub(super) fn text(nodes: &ListNodesResponse) -> String {
         gaps,
     );
     let mut text = String::new();
-    encode(&mut text, &registry).expect("writing into a string does not fail");
+    let written = encode_registry(&mut text, &registry);
+    text.push_str(engine);
+    written.and_then(|()| encode_eof(&mut text)).expect("writing into a string does not fail");
     text
 }
 
@@ -79,7 +81,10 @@ mod tests {
             record(Role::Compute, true, State::Unspecified),
             record(Role::Rabbit, true, State::Critical),
         ];
-        let page = text(&ListNodesResponse { nodes, gaps: vec!["a gap".to_owned()] });
+        let page = text(
+            &ListNodesResponse { nodes, gaps: vec!["a gap".to_owned()] },
+            "warren_containers 1\n",
+        );
         for line in [
             r#"warren_nodes{role="compute",state="ok"} 2"#,
             r#"warren_nodes{role="compute",state="away"} 1"#,
@@ -87,6 +92,7 @@ mod tests {
             r#"warren_nodes{role="rabbit",state="critical"} 1"#,
             r#"warren_nodes{role="rabbit",state="ok"} 0"#,
             "warren_gaps 1",
+            "warren_containers 1",
         ] {
             assert!(page.lines().any(|found| found == line), "{line} is not in\n{page}");
         }

@@ -15,7 +15,7 @@ use futures::{
     stream::{self, BoxStream},
 };
 use k8s_openapi::jiff::Timestamp;
-use kube::Client;
+use kube::{Client, api::DynamicObject};
 use tokio::task::{JoinError, JoinSet};
 
 use self::watches::{Update, watch_all};
@@ -24,6 +24,7 @@ use crate::{
     change::Change,
     claims::{self, SharedLease},
     execute::{Made, Stored, execute},
+    metrics::{Metrics, MetricsRequests},
     plan::{Plan, plan_key},
     progress::Outcome,
     site::Settings,
@@ -35,8 +36,8 @@ const SIDE_BY_SIDE: usize = 64;
 /// What watches bring and that is taken in before anything is planned again.
 const AT_ONCE: usize = 4096;
 
-/// Drives all workflows until dropped.
-pub async fn run(client: Client, settings: Settings, rules: Rules) {
+/// Drives all workflows until dropped, and answers who asks for its metrics.
+pub async fn run(client: Client, settings: Settings, rules: Rules, asked: MetricsRequests) {
     let mut events = watch_all(&client, &settings);
     let lease = SharedLease::default();
     if let Some(me) = settings.claims_as.clone() {
@@ -45,7 +46,7 @@ pub async fn run(client: Client, settings: Settings, rules: Rules) {
         let kept = kept.map(|seen| Update::new(move |world: &mut World| world.saw_leases(&seen)));
         events = stream::select(events, kept).boxed();
     }
-    Engine { lease, ..Engine::new(client, settings, rules) }.run(events).await;
+    Engine { lease, ..Engine::new(client, settings, rules) }.run(events, asked).await;
 }
 
 struct Engine {
@@ -62,6 +63,7 @@ struct Engine {
     /// The Lease under which this coordinator claims runs.
     lease: SharedLease,
     is_started: bool,
+    metrics: Metrics,
 }
 
 /// What became of the changes of one plan.
@@ -88,15 +90,20 @@ impl Engine {
             after_placing: BTreeSet::new(),
             lease: SharedLease::default(),
             is_started: false,
+            metrics: Metrics::default(),
         }
     }
 
-    async fn run(mut self, mut events: BoxStream<'static, Update>) {
+    async fn run(mut self, mut events: BoxStream<'static, Update>, mut asked: MetricsRequests) {
         loop {
             let due = self.queue.deadline().map(tokio::time::Instant::from_std);
             tokio::select! {
                 Some(update) = events.next() => self.take_in(update, &mut events),
                 Some(ended) = self.passes.join_next() => self.ended(ended),
+                Some(answer) = asked.recv() => {
+                    // Who asked may have gone.
+                    let _ = answer.send(self.metrics.text(&self.world.count(Timestamp::now())));
+                }
                 () = sleep_until(due) => {}
             }
             if !self.world.is_complete() {
@@ -212,7 +219,9 @@ impl Engine {
             // A defect of the executor: the coordinator ends with it, and starts anew.
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         };
+        self.metrics.failed(made.failures.len(), made.lost_claims);
         for Stored { object, is_new } in made.stored {
+            self.count_ready(&object);
             let wakes = self.world.stored(object, is_new.then_some(lists));
             self.wake(wakes);
         }
@@ -227,6 +236,11 @@ impl Engine {
         let failures: Vec<_> = made.failures.into_iter().map(|(text, _)| text).collect();
         self.log_refused(&key, &failures);
         self.queue.finished(&key, retry, Instant::now());
+    }
+
+    fn count_ready(&self, stored: &DynamicObject) {
+        let Some(workflow) = self.world.newly_ready(stored) else { return };
+        self.metrics.ready(&workflow);
     }
 
     /// Logs the changes that failed, unless the same was logged before.

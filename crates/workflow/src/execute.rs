@@ -33,6 +33,8 @@ pub struct Made {
     pub stored: Vec<Stored>,
     /// The changes that failed: why, and when to try again.
     pub failures: Vec<(String, Retry)>,
+    /// How many of these are claims that were lost.
+    pub lost_claims: usize,
 }
 
 /// An object as the API stored it.
@@ -91,7 +93,10 @@ async fn still_held(client: &Client, changes: Vec<Change>, made: &mut Made) -> V
         let of = format!("claim {epoch} of ContainerRun {namespace}/{name}");
         match is_held(client, &hold).await {
             Ok(true) => drop(kept.insert(hold)),
-            Ok(false) => made.failures.push((format!("{of} is lost"), Retry::Soon)),
+            Ok(false) => {
+                made.failures.push((format!("{of} is lost"), Retry::Soon));
+                made.lost_claims += 1;
+            }
             Err(error) => made.failures.push((format!("{of}: {}", plain(&error)), retry(&error))),
         }
     }

@@ -31,6 +31,7 @@ pub mod execute;
 pub mod external_mgt;
 pub mod instance;
 pub mod ledger;
+pub mod metrics;
 pub mod mgts;
 pub mod names;
 pub mod plan;

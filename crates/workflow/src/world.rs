@@ -3,6 +3,7 @@
 mod children;
 mod claims;
 mod containers;
+mod counts;
 mod groups;
 mod kinds;
 mod of_site;

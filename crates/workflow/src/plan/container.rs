@@ -17,10 +17,10 @@ mod suspend;
 
 use std::collections::BTreeMap;
 
-use api::{WorkflowState, nnf_container_profile::NnfMpiSpec};
+use api::{NodeContainers, WorkflowState, nnf_container_profile::NnfMpiSpec};
 use containers::{environment, names, objects, on_rabbit, outcome::State};
 use directive::{Command, Container};
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::{api::batch::v1::Job, jiff::Timestamp};
 
 pub use self::{
     claimed::by_holder,
@@ -195,6 +195,16 @@ pub fn next_silence(view: &View<'_>, now: Timestamp) -> Option<Timestamp> {
     let parts = view.directives.iter().map(|one| &one.containers);
     let parts = parts.flat_map(|of| all(of).chain(packages::under_way(of)));
     parts.filter_map(Part::silent_from).filter(|at| *at > now).min()
+}
+
+/// How far the containers of each run are on each rabbit, one word each.
+pub fn states<'a>(
+    jobs: impl Iterator<Item = &'a Job>,
+    on_rabbits: impl Iterator<Item = &'a NodeContainers>,
+    now: Timestamp,
+) -> impl Iterator<Item = &'static str> {
+    let runs = on_rabbits.filter(|one| !one.spec.containers.is_empty());
+    jobs.map(Part::Job).chain(runs.map(Part::Agent)).map(move |part| part.word(now))
 }
 
 /// The variables by which the job's computes find the containers.

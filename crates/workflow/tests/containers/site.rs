@@ -55,7 +55,12 @@ impl Site {
             claims_as,
             ..Settings::default()
         };
-        let engine = workflow::run(self.client.clone(), settings, Rules::default());
+        let engine = workflow::run(
+            self.client.clone(),
+            settings,
+            Rules::default(),
+            workflow::metrics::MetricsReader::new().1,
+        );
         self.coordinators.push(tokio::spawn(engine));
     }
 

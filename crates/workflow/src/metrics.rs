@@ -1,0 +1,222 @@
+//! The engine's metrics for Prometheus. What happens is counted when it happens; what there is, when somebody asks.
+
+use std::collections::BTreeMap;
+
+use api::{Workflow, WorkflowState};
+use k8s_openapi::jiff::Timestamp;
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text::encode_registry},
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::Registry,
+};
+use tokio::sync::{mpsc, oneshot};
+
+/// Seconds up to which the states of workflows are counted: from what takes no storage to the longest time-out of a site.
+const BUCKETS: [f64; 9] = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0];
+
+/// Asks the engine for its metrics.
+#[derive(Clone, Debug)]
+pub struct MetricsReader(mpsc::Sender<oneshot::Sender<String>>);
+
+/// Where the engine hears that somebody asks.
+pub type MetricsRequests = mpsc::Receiver<oneshot::Sender<String>>;
+
+impl MetricsReader {
+    /// A reader, and what the engine gets for it.
+    #[must_use]
+    pub fn new() -> (Self, MetricsRequests) {
+        let (sender, requests) = mpsc::channel(1);
+        (Self(sender), requests)
+    }
+
+    /// The engine's metrics in the text format of OpenMetrics, without its end; none where no engine runs.
+    pub async fn text(&self) -> String {
+        let (sender, text) = oneshot::channel();
+        if self.0.send(sender).await.is_err() {
+            return String::new();
+        }
+        text.await.unwrap_or_default()
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct State {
+    state: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StateAndStatus {
+    state: String,
+    status: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Phase {
+    phase: String,
+}
+
+/// What there is.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Workflows by state and status.
+    pub workflows: BTreeMap<(String, String), i64>,
+    /// By state, how long the workflow that has waited longest to reach it has waited, in seconds.
+    pub longest_wait: BTreeMap<String, i64>,
+    /// Containers of a run on a rabbit, by state.
+    pub containers: BTreeMap<&'static str, i64>,
+    /// Runs that coordinators claim, by phase.
+    pub runs: BTreeMap<String, i64>,
+}
+
+/// What happened since the coordinator started.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    reached: Family<State, Histogram>,
+    refused: Counter,
+    lost_claims: Counter,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self {
+            reached: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
+            refused: Counter::default(),
+            lost_claims: Counter::default(),
+        }
+    }
+}
+
+impl Metrics {
+    /// The API stored a Workflow that was not ready before.
+    pub(crate) fn ready(&self, workflow: &Workflow) {
+        let Some(status) = workflow.status.as_ref().filter(|status| status.ready) else { return };
+        let (Some(state), Some(from), Some(to)) =
+            (&status.state, &status.desired_state_change, &status.ready_change)
+        else {
+            return;
+        };
+        let of = State { state: state.as_str().to_owned() };
+        let seconds = to.0.duration_since(from.0).as_secs_f64().max(0.0);
+        self.reached.get_or_create(&of).observe(seconds);
+    }
+
+    /// The API refused changes, and some because another coordinator has the claim now.
+    pub(crate) fn failed(&self, changes: usize, lost_claims: usize) {
+        self.refused.inc_by(changes as u64);
+        self.lost_claims.inc_by(lost_claims as u64);
+    }
+
+    /// All of them, in the text format of OpenMetrics without its end.
+    pub(crate) fn text(&self, counts: &Counts) -> String {
+        let mut registry = Registry::with_prefix("warren");
+        register_counts(&mut registry, counts);
+        registry.register(
+            "workflow_state_seconds",
+            "Time from the request of a state until it was reached",
+            self.reached.clone(),
+        );
+        registry.register(
+            "refused_changes",
+            "Changes that the API refused or did not answer; the engine plans them anew",
+            self.refused.clone(),
+        );
+        registry.register(
+            "lost_claims",
+            "Changes of containers that were dropped because another coordinator has the claim",
+            self.lost_claims.clone(),
+        );
+        let mut text = String::new();
+        encode_registry(&mut text, &registry).expect("writing into a string does not fail");
+        text
+    }
+}
+
+fn register_counts(registry: &mut Registry, counts: &Counts) {
+    let workflows = Family::<StateAndStatus, Gauge>::default();
+    for ((state, status), count) in &counts.workflows {
+        let of = StateAndStatus { state: state.clone(), status: status.clone() };
+        workflows.get_or_create(&of).set(*count);
+    }
+    registry.register("workflows", "Workflows by state and status", workflows);
+    let of_state = |state: &str| State { state: state.to_owned() };
+    let waits = Family::<State, Gauge>::default();
+    for (state, seconds) in &counts.longest_wait {
+        waits.get_or_create(&of_state(state)).set(*seconds);
+    }
+    let help = "How long the Workflow that has waited longest for a state has waited";
+    registry.register("workflow_longest_wait_seconds", help, waits);
+    let containers = Family::<State, Gauge>::default();
+    for (state, count) in &counts.containers {
+        containers.get_or_create(&of_state(state)).set(*count);
+    }
+    let help = "Containers of runs on rabbits; silent: their rabbit should have said long ago that they ended";
+    registry.register("containers", help, containers);
+    let runs = Family::<Phase, Gauge>::default();
+    for (phase, count) in &counts.runs {
+        runs.get_or_create(&Phase { phase: phase.clone() }).set(*count);
+    }
+    registry.register("container_runs", "Runs that coordinators claim, by phase", runs);
+}
+
+impl Counts {
+    /// Counts a Workflow.
+    pub(crate) fn add(&mut self, workflow: &Workflow, now: Timestamp) {
+        let status = workflow.status.clone().unwrap_or_default();
+        let state = status.state.unwrap_or(WorkflowState::Proposal);
+        let state = state.as_str().to_owned();
+        let kind = status.status.map_or_else(String::new, |kind| kind.as_str().to_owned());
+        *self.workflows.entry((state.clone(), kind)).or_default() += 1;
+        if let Some(since) = status.desired_state_change.filter(|_| !status.ready) {
+            let seconds = now.duration_since(since.0).as_secs().max(0);
+            let longest = self.longest_wait.entry(state).or_default();
+            *longest = seconds.max(*longest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{from_value, json};
+
+    use super::*;
+
+    fn workflow(state: &str, ready: bool) -> Workflow {
+        let mut object = json!({
+            "metadata": {"name": "w"},
+            "spec": {"desiredState": state, "wlmID": "", "jobID": "", "userID": 1, "groupID": 1, "dwDirectives": []},
+            "status": {"state": state, "ready": ready, "status": if ready { "Completed" } else { "DriverWait" },
+                "desiredStateChange": "2027-01-15T08:00:00.000000Z"},
+        });
+        if ready {
+            object["status"]["readyChange"] = json!("2027-01-15T08:00:02.000000Z");
+        }
+        from_value(object).unwrap()
+    }
+
+    #[test]
+    fn states_are_timed_when_they_are_reached_and_counted_as_they_are() {
+        let metrics = Metrics::default();
+        metrics.ready(&workflow("Setup", true));
+        metrics.ready(&workflow("PreRun", false));
+        metrics.failed(3, 1);
+        let mut counts = Counts::default();
+        let now = "2027-01-15T08:01:00Z".parse().unwrap();
+        for one in [workflow("Setup", true), workflow("PreRun", false), workflow("PreRun", false)] {
+            counts.add(&one, now);
+        }
+        counts.containers.insert("silent", 2);
+        let text = metrics.text(&counts);
+        for line in [
+            r#"warren_workflow_state_seconds_sum{state="Setup"} 2.0"#,
+            r#"warren_workflow_state_seconds_bucket{le="3.0",state="Setup"} 1"#,
+            r#"warren_workflows{state="PreRun",status="DriverWait"} 2"#,
+            r#"warren_workflow_longest_wait_seconds{state="PreRun"} 60"#,
+            r#"warren_containers{state="silent"} 2"#,
+            "warren_refused_changes_total 3",
+            "warren_lost_claims_total 1",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+        }
+        assert!(!text.contains(r#"workflow_state_seconds_sum{state="PreRun"}"#), "{text}");
+    }
+}
