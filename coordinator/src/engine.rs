@@ -6,13 +6,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use controller::events::Events;
 use daemon::vital;
 use fanout::Exchange;
 use kube::Client;
 use tokio::sync::watch::Receiver;
 use tokio::task::JoinSet;
 use workflow::metrics::MetricsRequests;
-use workflow::{Rules, Settings};
+use workflow::{Reporting, Rules, Settings};
 
 use crate::namespaces;
 
@@ -37,8 +38,17 @@ pub(crate) fn start(client: &Client, context: Context, work: &mut JoinSet<()>) {
     let Context { exchange, nodes, is_standalone, workflows, rules, metrics } = context;
     let namespaces = namespaces::keep(client.clone(), exchange, nodes);
     run(work, is_standalone, "the namespaces of nodes", namespaces);
-    let (is_on, settings) = (workflows.is_some(), workflows.unwrap_or_default());
-    run(work, is_on, "workflows", workflow::run(client.clone(), settings, rules, metrics));
+    let (is_on, settings, client) =
+        (workflows.is_some(), workflows.unwrap_or_default(), client.clone());
+    run(work, is_on, "workflows", async move {
+        let events = Events::new(client.clone(), "coordinator", &host());
+        workflow::run(client, settings, rules, Reporting { metrics, events }).await;
+    });
+}
+
+fn host() -> String {
+    let name = nix::unistd::gethostname().unwrap_or_default();
+    name.to_string_lossy().into_owned()
 }
 
 fn run(

@@ -9,13 +9,13 @@ use std::{
 };
 
 use api::RabbitLabels;
-use controller::{ObjectKey, Queue, Retry};
+use controller::{ObjectKey, Queue, Retry, describe, events::Events};
 use futures::{
     FutureExt, StreamExt,
     stream::{self, BoxStream},
 };
 use k8s_openapi::jiff::Timestamp;
-use kube::{Client, api::DynamicObject};
+use kube::Client;
 use tokio::task::{JoinError, JoinSet};
 
 use self::watches::{Update, watch_all};
@@ -25,6 +25,7 @@ use crate::{
     claims::{self, SharedLease},
     execute::{Made, Stored, execute},
     metrics::{Metrics, MetricsRequests},
+    notes::note,
     plan::{Plan, plan_key},
     progress::Outcome,
     site::Settings,
@@ -36,8 +37,18 @@ const SIDE_BY_SIDE: usize = 64;
 /// What watches bring and that is taken in before anything is planned again.
 const AT_ONCE: usize = 4096;
 
+/// Where the engine says what it does, beside its objects.
+#[derive(Debug)]
+pub struct Reporting {
+    /// Who asks for its metrics.
+    pub metrics: MetricsRequests,
+    /// What becomes of Workflows.
+    pub events: Events,
+}
+
 /// Drives all workflows until dropped, and answers who asks for its metrics.
-pub async fn run(client: Client, settings: Settings, rules: Rules, asked: MetricsRequests) {
+pub async fn run(client: Client, settings: Settings, rules: Rules, reporting: Reporting) {
+    let Reporting { metrics: asked, events: published } = reporting;
     let mut events = watch_all(&client, &settings);
     let lease = SharedLease::default();
     if let Some(me) = settings.claims_as.clone() {
@@ -46,7 +57,8 @@ pub async fn run(client: Client, settings: Settings, rules: Rules, asked: Metric
         let kept = kept.map(|seen| Update::new(move |world: &mut World| world.saw_leases(&seen)));
         events = stream::select(events, kept).boxed();
     }
-    Engine { lease, ..Engine::new(client, settings, rules) }.run(events, asked).await;
+    let engine = Engine { lease, events: published, ..Engine::new(client, settings, rules) };
+    engine.run(events, asked).await;
 }
 
 struct Engine {
@@ -64,6 +76,7 @@ struct Engine {
     lease: SharedLease,
     is_started: bool,
     metrics: Metrics,
+    events: Events,
 }
 
 /// What became of the changes of one plan.
@@ -91,6 +104,7 @@ impl Engine {
             lease: SharedLease::default(),
             is_started: false,
             metrics: Metrics::default(),
+            events: Events::default(),
         }
     }
 
@@ -129,6 +143,7 @@ impl Engine {
 
     fn update(&mut self, update: Update) {
         let wakes = update.apply(&mut self.world);
+        self.report();
         if let Some(rules) = self.world.rules() {
             self.rules.set(rules);
         }
@@ -221,10 +236,10 @@ impl Engine {
         };
         self.metrics.failed(made.failures.len(), made.lost_claims);
         for Stored { object, is_new } in made.stored {
-            self.count_ready(&object);
             let wakes = self.world.stored(object, is_new.then_some(lists));
             self.wake(wakes);
         }
+        self.report();
         blocks.iter().for_each(|at| self.world.site.ledger.end(at));
         if self.placing.as_ref() == Some(&key) {
             self.placing = None;
@@ -238,9 +253,16 @@ impl Engine {
         self.queue.finished(&key, retry, Instant::now());
     }
 
-    fn count_ready(&self, stored: &DynamicObject) {
-        let Some(workflow) = self.world.newly_ready(stored) else { return };
-        self.metrics.ready(&workflow);
+    /// Counts, logs and publishes what the new statuses of Workflows say.
+    fn report(&mut self) {
+        for (before, after) in self.world.changed_workflows() {
+            self.metrics.ready(&before, &after);
+            let Some(note) = note(&before, &after) else { continue };
+            if note.is_warning {
+                log::warn!("{}: {}", describe(&*after), note.text());
+            }
+            self.events.queue(&*after, [note]);
+        }
     }
 
     /// Logs the changes that failed, unless the same was logged before.

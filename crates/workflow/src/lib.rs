@@ -34,6 +34,7 @@ pub mod ledger;
 pub mod metrics;
 pub mod mgts;
 pub mod names;
+pub mod notes;
 pub mod plan;
 pub mod profile;
 pub mod progress;
@@ -45,5 +46,5 @@ pub mod view;
 pub mod world;
 
 pub use admit::{Rules, admit};
-pub use engine::run;
+pub use engine::{Reporting, run};
 pub use site::{Containers, IndexNames, Settings};

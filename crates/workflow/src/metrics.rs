@@ -87,9 +87,12 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// The API stored a Workflow that was not ready before.
-    pub(crate) fn ready(&self, workflow: &Workflow) {
-        let Some(status) = workflow.status.as_ref().filter(|status| status.ready) else { return };
+    /// The API stored a Workflow.
+    pub(crate) fn ready(&self, before: &Workflow, after: &Workflow) {
+        let was_ready = before.status.as_ref().is_some_and(|status| status.ready);
+        let Some(status) = after.status.as_ref().filter(|status| status.ready && !was_ready) else {
+            return;
+        };
         let (Some(state), Some(from), Some(to)) =
             (&status.state, &status.desired_state_change, &status.ready_change)
         else {
@@ -196,8 +199,9 @@ mod tests {
     #[test]
     fn states_are_timed_when_they_are_reached_and_counted_as_they_are() {
         let metrics = Metrics::default();
-        metrics.ready(&workflow("Setup", true));
-        metrics.ready(&workflow("PreRun", false));
+        metrics.ready(&workflow("Setup", false), &workflow("Setup", true));
+        metrics.ready(&workflow("Setup", true), &workflow("Setup", true));
+        metrics.ready(&workflow("Setup", true), &workflow("PreRun", false));
         metrics.failed(3, 1);
         let mut counts = Counts::default();
         let now = "2027-01-15T08:01:00Z".parse().unwrap();

@@ -115,6 +115,8 @@ pub struct World {
     lists: u64,
     /// The kinds that were listed.
     listed: BTreeSet<String>,
+    /// Workflows before and after their changes, since somebody asked.
+    changed: Vec<(Arc<Workflow>, Arc<Workflow>)>,
     /// By what was planned, the changes that the API refused.
     refused: BTreeMap<Key, Refused>,
 }
@@ -218,6 +220,11 @@ impl World {
     #[must_use]
     pub fn lists(&self) -> u64 {
         self.lists
+    }
+
+    /// Workflows that changed since the last call, as they were and are, whoever was first to say so: a watch or the API's answer.
+    pub fn changed_workflows(&mut self) -> Vec<(Arc<Workflow>, Arc<Workflow>)> {
+        std::mem::take(&mut self.changed)
     }
 
     fn see<K: Kept>(&mut self, object: &K) {

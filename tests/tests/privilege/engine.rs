@@ -5,8 +5,10 @@ use std::collections::BTreeSet;
 use anyhow::{Context, ensure};
 use serde_json::Value;
 use tests::{
+    cluster::patience,
     fixture::Fixture,
     gate,
+    program::until,
     server::{RealServer, Server},
     webhook::CONFIGURATION,
     workflow::{AFTER_PROPOSAL, Flow},
@@ -46,6 +48,22 @@ fn the_engine_has_the_rights_that_a_workflow_takes_and_uses_each() -> anyhow::Re
     for state in AFTER_PROPOSAL {
         flow.reach(state)?;
     }
+    flow.delete()?;
+    flow.create(&["#DW persistentdw name=nowhere"])?;
+    flow.wait("Proposal", "Error")?;
+    until("an Event of the failure", patience(), || {
+        let asked = [
+            "get",
+            "events",
+            "--field-selector",
+            "reason=StateFailed",
+            "-o",
+            "jsonpath={..note}{..message}",
+        ];
+        let told = installed.kubectl(&asked)?;
+        ensure!(told.contains("Proposal: ") && told.contains("nowhere"), "{told:?}");
+        Ok(())
+    })?;
     flow.delete()?;
     flow.end()?;
     let audit = installed.plane.audit()?;

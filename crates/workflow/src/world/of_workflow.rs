@@ -32,6 +32,7 @@ impl Kept for Workflow {
             .filter_map(|index| world.servers.get(&at.0, &of_directive(object, index)).cloned())
             .collect();
         servers.iter().for_each(|servers| world.promise(servers, true));
+        world.changed.extend(change.old.clone().zip(change.new.clone()));
         let mut wakes = vec![Wake::Key(Key::Workflow(at))];
         wakes.extend(world.name_instances(change));
         if gives_back(change) {

@@ -59,7 +59,10 @@ impl Site {
             self.client.clone(),
             settings,
             Rules::default(),
-            workflow::metrics::MetricsReader::new().1,
+            workflow::Reporting {
+                metrics: workflow::metrics::MetricsReader::new().1,
+                events: controller::events::Events::default(),
+            },
         );
         self.coordinators.push(tokio::spawn(engine));
     }
