@@ -30,6 +30,20 @@ pub enum State {
 }
 
 impl State {
+    /// It in a word or two, for lists and metrics.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Ready => "ready",
+            Self::Succeeded => "succeeded",
+            Self::Suspended => "suspended",
+            Self::Failed => "failed",
+            Self::TooLate => "too late",
+            Self::Unprepared => "not started",
+        }
+    }
+
     /// Whether no pod of the Job runs any more.
     #[must_use]
     pub fn is_ended(self) -> bool {

@@ -114,7 +114,7 @@ fn of_rabbit(one: &NodeContainers) -> Line {
         rabbit: one.namespace().unwrap_or_default(),
         role: one.labels().get(label::ROLE).cloned(),
         job: one.name_any(),
-        phase: phase(on_rabbit::state(one)),
+        phase: on_rabbit::state(one).word(),
         retries: i32::try_from(attempt - 1).unwrap_or(0).max(0),
         since: one.creation_timestamp().map(|at| at.0),
         why: on_rabbit::reason(one),
@@ -129,23 +129,11 @@ fn of(job: &Job, pods: &[Pod]) -> Line {
         workflow: job.labels().get(label::CONTAINER).cloned().unwrap_or_default(),
         rabbit: outcome::rabbit_of(job).to_owned(),
         role: job.labels().get(label::ROLE).cloned(),
-        phase: phase(state),
+        phase: state.word(),
         retries: job.status.as_ref().and_then(|status| status.failed).unwrap_or(0),
         since: job.creation_timestamp().map(|at| at.0),
         why: outcome::reason(own),
         job: name,
-    }
-}
-
-fn phase(state: State) -> &'static str {
-    match state {
-        State::Starting => "starting",
-        State::Ready => "ready",
-        State::Succeeded => "succeeded",
-        State::Suspended => "suspended",
-        State::Failed => "failed",
-        State::TooLate => "too late",
-        State::Unprepared => "not started",
     }
 }
 

@@ -145,18 +145,10 @@ impl<'a> Part<'a> {
         begun.checked_add(SignedDuration::from_secs(seconds)).ok()
     }
 
-    /// How far they are, in one word for metrics.
+    /// How far they are, for metrics.
     pub(super) fn word(self, now: Timestamp) -> &'static str {
-        match self.state() {
-            _ if self.silent_from().is_some_and(|from| from <= now) => "silent",
-            State::Starting => "starting",
-            State::Ready => "ready",
-            State::Succeeded => "succeeded",
-            State::Suspended => "suspended",
-            State::Failed => "failed",
-            State::TooLate => "too_late",
-            State::Unprepared => "unprepared",
-        }
+        let is_silent = self.silent_from().is_some_and(|from| from <= now);
+        if is_silent { "silent" } else { self.state().word() }
     }
 
     fn grace(self) -> i64 {

@@ -171,7 +171,7 @@ fn a_rabbit_that_is_silent_after_the_deadline_is_told_and_nothing_of_it_is_taken
         assert_eq!(site.names("Job").len(), 2);
         assert_eq!(site.world().count(site.now()).containers, [("silent", 2)].into());
         site.jobs_tell(&failed("DeadlineExceeded"));
-        assert_eq!(site.world().count(site.now()).containers, [("too_late", 2)].into());
+        assert_eq!(site.world().count(site.now()).containers, [("too late", 2)].into());
         assert_eq!(site.told("w").2, "Error", "it speaks again: {:?}", site.told("w"));
     }
 }
