@@ -22,6 +22,8 @@ pub(crate) enum Verb {
     Worker(Worker),
     /// Wait until every worker answers; fail with the names of those that do not
     Wait(Wait),
+    /// Print the workers that answer now, a line each and in order, as elastic frameworks ask for hosts
+    DiscoverHosts(DiscoverHosts),
     /// Start a command on a worker, as mpirun asks for it
     #[command(skip)]
     Rsh(Rsh),
@@ -66,5 +68,17 @@ pub(crate) struct Wait {
     pub(crate) worker: Option<String>,
     /// How long
     #[arg(long, value_name = "SECONDS")]
+    pub(crate) seconds: u64,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct DiscoverHosts {
+    #[command(flatten)]
+    pub(crate) keys: Keys,
+    /// File with a worker in each line
+    #[arg(long, value_name = "FILE", default_value = "/nnf/config/workers")]
+    pub(crate) workers: PathBuf,
+    /// How long to wait for the answers
+    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     pub(crate) seconds: u64,
 }

@@ -64,11 +64,20 @@ fn run(verb: Verb) -> Result<ExitCode, Box<dyn std::error::Error>> {
         }
         Verb::Worker(worker) => runtime.block_on(worker::run(&worker.keys))?,
         Verb::Wait(wait) => runtime.block_on(wait::run(&wait)).map(|()| 0)?,
+        Verb::DiscoverHosts(asked) => {
+            runtime.block_on(wait::answering(&asked)).map(|hosts| print(&hosts))?
+        }
         Verb::Rsh(rsh) => runtime.block_on(rsh::run(&rsh))?,
     };
     // A name that is still looked up holds nobody up.
     runtime.shutdown_background();
     Ok(ExitCode::from(code))
+}
+
+#[expect(clippy::print_stdout, reason = "it is what the caller reads")]
+fn print(hosts: &[String]) -> u8 {
+    hosts.iter().for_each(|host| println!("{host}"));
+    0
 }
 
 #[expect(clippy::print_stderr, reason = "the pod's log is where people look for it")]

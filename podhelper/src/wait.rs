@@ -1,6 +1,11 @@
-//! Waits until every worker answers. The launcher's pod does so before each mpirun, also when a launcher failed and its pod starts again.
+//! Asks the workers: waits until every one of them answers, or finds those that answer now. The launcher's pod does so before each mpirun, also when a launcher failed and its pod starts again.
 
-use std::{collections::BTreeMap, fs, io, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use directive::hostlist;
 use futures::{StreamExt, stream};
@@ -8,7 +13,7 @@ use thiserror::Error;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::{
-    args::Wait,
+    args::{DiscoverHosts, Wait},
     keys::{Connector, Keys, KeysError},
     rsh::connected,
 };
@@ -59,12 +64,29 @@ pub(crate) async fn run(wait: &Wait) -> Result<(), WaitError> {
     Err(WaitError::Missing { seconds: wait.seconds, of: workers.len(), missing, domain })
 }
 
+/// Those that answer now, in the file's order.
+pub(crate) async fn answering(asked: &DiscoverHosts) -> Result<Vec<String>, WaitError> {
+    let connector = Keys::read(&asked.keys.directory)?.connector()?;
+    let workers = named_in(&asked.workers)?;
+    let end = Instant::now() + Duration::from_secs(asked.seconds);
+    let each = workers.into_iter().map(|host| async {
+        let answer = timeout_at(end, connected(&connector, &host)).await;
+        matches!(answer, Ok(Ok(_))).then_some(host)
+    });
+    let answers: Vec<_> = stream::iter(each).buffered(SIDE_BY_SIDE).collect().await;
+    Ok(answers.into_iter().flatten().collect())
+}
+
 fn workers(wait: &Wait) -> Result<Vec<String>, WaitError> {
-    let Some(path) = &wait.workers else { return Ok(wait.worker.iter().cloned().collect()) };
+    let one = || wait.worker.iter().cloned().collect();
+    wait.workers.as_deref().map_or_else(|| Ok(one()), named_in)
+}
+
+fn named_in(path: &Path) -> Result<Vec<String>, WaitError> {
     let text = fs::read_to_string(path)
-        .map_err(|source| WaitError::Read { path: path.clone(), source })?;
+        .map_err(|source| WaitError::Read { path: path.to_owned(), source })?;
     let workers: Vec<String> = text.lines().map(str::to_owned).collect();
-    if workers.is_empty() { Err(WaitError::NoWorkers(path.clone())) } else { Ok(workers) }
+    if workers.is_empty() { Err(WaitError::NoWorkers(path.to_owned())) } else { Ok(workers) }
 }
 
 /// Asks one worker until it answers; in the end what was last heard of it.

@@ -119,6 +119,10 @@ fn every_try_waits_for_the_workers_again_and_names_those_that_are_away() {
     let missing = "after 15 seconds 1 of 2 workers do not answer: demo-worker-1; demo-worker-1: Connection refused";
     assert!(told.errors.contains(missing), "{told:?}");
     assert!(!told.errors.contains("demo-worker-0"), "{told:?}");
+    let told =
+        scene.main(&["/nnf/bin/podhelper", "discover-hosts", "--workers=/nnf/config/workers"]);
+    let hosts: Vec<&str> = told.output.lines().filter_map(|host| host.split('.').next()).collect();
+    assert_eq!(hosts, ["demo-worker-0"], "{told:?}");
     scene.start_worker(1);
     let told = scene.launch(&mpirun(&[])).unwrap();
     assert_eq!(map(&told), both, "{told:?}");
