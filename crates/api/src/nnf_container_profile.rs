@@ -263,6 +263,9 @@ pub struct NnfPodSpec {
     /// Whether the pod gets a token for the API.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub automount_service_account_token: Option<bool>,
+    /// Which pods the scheduler prefers to it. Only Warren's CRD has this field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority_class_name: Option<String>,
 }
 
 /// A container.

@@ -78,6 +78,7 @@ pub(crate) fn on(run: &Run<'_>, index: usize, rabbit: &Rabbit, spec: &NnfPodSpec
         }),
         automount_service_account_token: Some(false),
         enable_service_links: Some(false),
+        priority_class_name: spec.priority_class_name.clone(),
         share_process_namespace: spec.share_process_namespace,
         termination_grace_period_seconds: spec.termination_grace_period_seconds,
         image_pull_secrets: some(spec.image_pull_secrets.clone()),

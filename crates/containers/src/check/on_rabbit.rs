@@ -42,6 +42,11 @@ fn of_pod(at: &str, spec: &NnfPodSpec) -> Vec<ProfileFault> {
             "imagePullSecrets",
             "the administrator takes them out, and logs the rabbits in with podman login",
         ),
+        (
+            spec.priority_class_name.is_some(),
+            "priorityClassName",
+            "the administrator takes it out; the kernel alone shares the rabbit there",
+        ),
     ];
     let pod = pod.into_iter().filter(|(has, ..)| *has);
     let pod = pod.map(|(_, field, remedy)| fault(format!("{at}.{field}"), remedy));

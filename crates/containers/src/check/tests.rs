@@ -245,12 +245,13 @@ fn what_only_kubernetes_does_is_refused_where_rabbits_run_containers() {
         let fault = fault.to_string();
         assert!(fault.contains(field) && fault.contains("administrator"), "{fault}");
     }
-    let pods: [(Edit, &str); 4] = [
+    let pods: [(Edit, &str); 5] = [
         (
             |profile| profile["spec"]["volumes"] = json!([{"name": "v", "emptyDir": {}}]),
             "data.spec.volumes",
         ),
         (|profile| profile["spec"]["imagePullSecrets"] = json!([{"name": "s"}]), "podman login"),
+        (|profile| profile["spec"]["priorityClassName"] = json!("high"), "priorityClassName"),
         (
             |profile| {
                 let mut worker = profile["spec"].clone();

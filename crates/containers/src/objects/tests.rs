@@ -169,6 +169,13 @@ fn a_pod_has_nothing_of_its_host_but_the_storage_and_no_token() {
         let of_host: Vec<&Value> = volumes.iter().filter_map(|one| one.get("hostPath")).collect();
         assert_eq!(of_host, [&json!({"path": PATH, "type": "Directory"})]);
         assert_eq!(pod["hostname"], "rabbit-2");
+        assert_eq!(pod["priorityClassName"], Value::Null);
+    });
+    let mut profile = to_value(profile()).unwrap();
+    profile["data"]["spec"]["priorityClassName"] = json!("low");
+    with(&from_value(profile).unwrap(), |run| {
+        let pod = job(run, 1).unwrap().spec.unwrap().template.spec.unwrap();
+        assert_eq!(pod.priority_class_name.as_deref(), Some("low"));
     });
 }
 
