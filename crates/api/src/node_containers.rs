@@ -9,7 +9,9 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{ResourceError, package::Package, schema, string_enum::string_enum};
+use crate::{MicroTime, ResourceError, package::Package, schema, string_enum::string_enum};
+
+mod logs;
 
 string_enum! {
     /// How far the containers on a rabbit are.
@@ -224,9 +226,12 @@ pub struct NodeContainersStatus {
     /// What they wait for, or how the last attempt that failed did: container, exit code or signal, the last lines of its log.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// The ends of the logs of containers that ended.
+    /// The ends of the logs of containers that ended, and of those that ran when somebody last asked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub logs: Vec<NodeContainersLog>,
+    /// The moment of the last question for logs that `logs` answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logs_answered: Option<MicroTime>,
     /// Where the packages are on the rabbit, once all are in place and no containers stand beside them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<PackagePath>,
@@ -244,6 +249,7 @@ impl Default for NodeContainersStatus {
             deadline_exceeded: false,
             message: String::new(),
             logs: Vec::new(),
+            logs_answered: None,
             packages: Vec::new(),
             error: None,
         }

@@ -21,7 +21,7 @@ use super::{
     global_lustre,
     host::{Host, HostError},
     log,
-    observed::{Observed, UID, attempts, inspected, members, pods},
+    observed::{Logs, Observed, UID, attempts, inspected, members, pods},
     step::{Container, Pod, Step},
 };
 
@@ -95,7 +95,7 @@ impl PodmanHost {
 }
 
 impl Host for PodmanHost {
-    fn observe(&self, uid: ObjectUid) -> Result<Observed, HostError> {
+    fn observe(&self, uid: ObjectUid, logs: Logs) -> Result<Observed, HostError> {
         let ask = |what: &str, words: &[&str]| {
             let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
             self.podman.run(what, &words, self.deadline)
@@ -110,11 +110,12 @@ impl Host for PodmanHost {
             [] => Vec::new(),
             _ => inspected(&ask("inspect containers", &inspect)?)?,
         };
+        let read = |path: &str| end_of(Path::new(path));
         Ok(Observed {
             has_directory: self.place(uid).exists(),
             has_files: self.files(uid).exists(),
             has_keys: self.keys(uid).exists(),
-            attempts: attempts(&pods, &inspected, |path| end_of(Path::new(path)), is_connected)?,
+            attempts: attempts(&pods, &inspected, logs, read, is_connected)?,
         })
     }
 

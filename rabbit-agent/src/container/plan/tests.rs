@@ -13,7 +13,8 @@ pub(crate) fn at(seconds: i64) -> Timestamp {
 }
 
 pub(crate) fn fresh() -> Record {
-    Record { start: at(0), attempt: 0, is_late: false, end: None }
+    let (asked, answered, logs) = (None, None, Vec::new());
+    Record { start: at(0), attempt: 0, is_late: false, end: None, asked, answered, logs }
 }
 
 pub(crate) fn ended(code: i32, seconds: i64) -> State {
