@@ -36,6 +36,8 @@ pub struct Observed {
     pub has_files: bool,
     /// Whether they have their keys.
     pub has_keys: bool,
+    /// Attempts whose shared directories are there.
+    pub volumes: BTreeSet<i64>,
     /// Attempts by number.
     pub attempts: BTreeMap<i64, Attempt>,
 }
