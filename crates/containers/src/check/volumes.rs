@@ -102,3 +102,6 @@ fn others(mount: &VolumeMount) -> Vec<String> {
     let known = ["name", "mountPath", "readOnly"];
     fields.into_iter().map(|(field, _)| field).filter(|field| !known.contains(&&**field)).collect()
 }
+
+#[cfg(test)]
+mod tests;
