@@ -19,6 +19,8 @@
 //! * A container has no capability, cannot gain privileges, and sees of its rabbit only its storage, and what is mounted as a Lustre
 //!   outside of where jobs' storage is.
 //! * Keys are files of the containers' user alone, and go once nothing may start any more.
+//! * Directories that the containers of an attempt share are their user's alone, and go once nothing of the attempt runs.
+//! * The log of a container that runs is read when somebody asks for it by an annotation, and told once.
 //! * A pod of MPI is in the network of its run before any container of it starts.
 //! * A final state stands in the status. Nothing is started after it.
 //!

@@ -19,7 +19,7 @@ const LINES: [&str; 2] = [
     "#DW container name=view profile=viewer DW_JOB_scratch=scratch",
 ];
 /// Reads what the job's first compute writes, past the page cache: the compute writes through a device of its own.
-const VIEW: &str = "echo viewer on $NNF_NODE_NAME; \
+const VIEW: &str = "echo viewer on $NNF_NODE_NAME; cat /between/said; \
     until dd if=$DW_JOB_scratch/node-0 bs=4096 count=1 iflag=direct 2>/dev/null | grep -q hello; do sleep 0.2; done; \
     ls $DW_JOB_scratch; id -u; cat /nnf/config/nodes.json; echo; echo seen";
 
@@ -33,6 +33,19 @@ fn profile(image: &str, script: &str) -> Value {
                 "containers": [{"name": "view", "image": image, "command": ["/bin/sh", "-c"], "args": [script]}]},
         },
     })
+}
+
+/// The same after a container that leaves it something in a directory of both.
+fn profile_of_two(image: &str, script: &str) -> Value {
+    let mut profile = profile(image, script);
+    let spec = &mut profile["data"]["spec"];
+    spec["volumes"] = json!([{"name": "between", "emptyDir": {}}]);
+    spec["containers"][0]["volumeMounts"] = json!([{"name": "between", "mountPath": "/between"}]);
+    let mut first = spec["containers"][0].clone();
+    first["name"] = json!("first");
+    first["args"] = json!(["echo said before > /between/said"]);
+    spec["initContainers"] = json!([first]);
+    profile
 }
 
 fn flow(podman: &Podman, name: &str, script: &str) -> anyhow::Result<Flow> {
@@ -80,7 +93,8 @@ fn a_container_sees_what_the_computes_write_and_outlives_its_agent() -> anyhow::
         return Ok(());
     }
     let podman = Podman::new();
-    let mut flow = flow(&podman, "view", VIEW)?;
+    let mut flow = prepared(&podman, "view", &profile_of_two(&podman.image(), VIEW))?;
+    flow.reach("PreRun")?;
     let chassis = flow.fixture.run.cluster.chassis().clone();
     ensure!(told(&flow)?["phase"] == "ready", "{:#}", told(&flow)?);
     let running = |flow: &Flow| {
@@ -91,6 +105,12 @@ fn a_container_sees_what_the_computes_write_and_outlives_its_agent() -> anyhow::
     ensure!(before.lines().count() == 2, "a container and what holds its network: {before:?}");
     kill_agent(&flow)?;
     ensure!(running(&flow)? == before, "the container is another one");
+    let so_far = format!("{0}/view: viewer on {0}\n{0}/view: said before\n", chassis.rabbit);
+    until("its agent to answer what it has said so far", tests::cluster::PATIENCE, || {
+        let log = flow.fixture.run.prints(&["logs", "view"])?;
+        ensure!(log == so_far, "not yet: {log}");
+        Ok(())
+    })?;
     let (compute, _) = &chassis.computes[0];
     let path = flow.workflow()?["status"]["env"]["DW_JOB_scratch"].clone();
     let path = path.as_str().context("DW_JOB_scratch")?.to_owned();

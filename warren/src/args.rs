@@ -66,6 +66,7 @@ pub(crate) enum Verb {
     Containers(Containers),
     /// Show the logs of a workflow's containers
     ///
+    /// Without Kubernetes the last 8 KiB of each: what runs is asked for, and a rabbit that does not answer within 10 s is named.
     /// Teardown removes them.
     Logs(Logs),
     /// Ask this node's agent: for a job's mounts, what it would do

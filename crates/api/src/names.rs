@@ -32,6 +32,12 @@ pub mod finalizer {
     pub const NODE_CONTAINERS: &str = "warren.nnf.cray.hpe.com/node_containers";
 }
 
+/// Annotation keys.
+pub mod annotation {
+    /// On a `NodeContainers`: when somebody last asked for the logs of its containers, also of those that run (RFC 3339).
+    pub const LOGS_ASKED: &str = "warren.nnf.cray.hpe.com/logs-asked";
+}
+
 /// Label keys.
 pub mod label {
     /// Name of the workflow an object serves.

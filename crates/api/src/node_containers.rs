@@ -9,7 +9,9 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{ResourceError, package::Package, schema, string_enum::string_enum};
+use crate::{MicroTime, ResourceError, package::Package, schema, string_enum::string_enum};
+
+mod logs;
 
 string_enum! {
     /// How far the containers on a rabbit are.
@@ -94,6 +96,9 @@ pub struct NodeContainersSpec {
     /// Where the rabbit has the site's own Lustre file systems mounted that the containers see there too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub global_lustre: Vec<String>,
+    /// Names of directories that the containers of an attempt share. They are empty when it begins, and go once it has ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub empty_dirs: Vec<String>,
     /// Files that are on the rabbit before any container starts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<Package>,
@@ -176,6 +181,9 @@ pub struct NodeContainer {
     /// Variables, in the order in which they are set.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<NodeContainerVariable>,
+    /// Where it sees the directories that the containers share.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub volume_mounts: Vec<NodeContainerMount>,
     /// Where the program starts.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub working_dir: String,
@@ -191,6 +199,19 @@ pub struct NodeContainer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub memory_bytes: Option<i64>,
+}
+
+/// A directory of `emptyDirs` in a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeContainerMount {
+    /// Its name.
+    pub name: String,
+    /// Where the container sees it.
+    pub mount_path: String,
+    /// Whether the container only reads it.
+    #[serde(default, skip_serializing_if = "crate::omit::is_false")]
+    pub read_only: bool,
 }
 
 /// A variable.
@@ -224,9 +245,12 @@ pub struct NodeContainersStatus {
     /// What they wait for, or how the last attempt that failed did: container, exit code or signal, the last lines of its log.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// The ends of the logs of containers that ended.
+    /// The ends of the logs of containers that ended, and of those that ran when somebody last asked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub logs: Vec<NodeContainersLog>,
+    /// The moment of the last question for logs that `logs` answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logs_answered: Option<MicroTime>,
     /// Where the packages are on the rabbit, once all are in place and no containers stand beside them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<PackagePath>,
@@ -244,6 +268,7 @@ impl Default for NodeContainersStatus {
             deadline_exceeded: false,
             message: String::new(),
             logs: Vec::new(),
+            logs_answered: None,
             packages: Vec::new(),
             error: None,
         }

@@ -4,12 +4,15 @@ mod mpi;
 mod on_rabbit;
 mod package;
 mod pod;
+mod volumes;
 
 use api::NnfContainerProfileData;
 use thiserror::Error;
 
 use self::{mpi::of_mpi, package::of_packages, pod::of_pod};
-pub use self::{on_rabbit::on_rabbits, package::on_kubernetes, pod::PodFault};
+pub use self::{
+    on_rabbit::on_rabbits, package::on_kubernetes, pod::PodFault, volumes::is_mount_path,
+};
 use crate::package::PackageFault;
 
 /// What is wrong with a profile: for its administrator.

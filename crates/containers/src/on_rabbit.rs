@@ -8,8 +8,8 @@ use api::{
     NodeContainers, NodeContainersSpec,
     nnf_container_profile::{NnfContainer, NnfPodSpec},
     node_containers::{
-        ImagePullPolicy, NodeContainer, NodeContainerVariable, NodeContainersHosts,
-        NodeContainersSource, NodeContainersState,
+        ImagePullPolicy, NodeContainer, NodeContainerMount, NodeContainerVariable,
+        NodeContainersHosts, NodeContainersSource, NodeContainersState,
     },
 };
 use k8s_openapi::{
@@ -76,6 +76,7 @@ pub fn packages(run: &Run<'_>, index: usize) -> Option<NodeContainers> {
         termination_grace_period_seconds: None,
         storages: Vec::new(),
         global_lustre: Vec::new(),
+        empty_dirs: Vec::new(),
         files: None,
         retry_limit: 0,
         network: None,
@@ -115,6 +116,8 @@ fn of_pod(
         termination_grace_period_seconds: pod.termination_grace_period_seconds,
         storages: paths(run, |source| *source == StorageSource::Rabbit),
         global_lustre: paths(run, |source| *source != StorageSource::Rabbit),
+        // Others were refused.
+        empty_dirs: pod.volumes.iter().map(|volume| volume.name.clone()).collect(),
         packages: run.profile.packages.clone(),
         files: Some(source(run, run.name)),
         retry_limit: run.profile.retry_limit,
@@ -187,6 +190,11 @@ fn container(rabbit: &str, of: &NnfContainer, all: Vec<EnvVar>) -> NodeContainer
     let known: BTreeMap<String, String> =
         variables.iter().map(|one| (one.name.clone(), one.value.clone())).collect();
     let expanded = |texts: &[String]| texts.iter().map(|text| expand(text, &known)).collect();
+    let mounts = of.volume_mounts.iter().map(|mount| NodeContainerMount {
+        name: mount.name.clone(),
+        mount_path: mount.mount_path.clone(),
+        read_only: mount.read_only == Some(true),
+    });
     NodeContainer {
         name: of.name.clone(),
         image: of.image.clone(),
@@ -194,6 +202,7 @@ fn container(rabbit: &str, of: &NnfContainer, all: Vec<EnvVar>) -> NodeContainer
         command: expanded(&of.command),
         args: expanded(&of.args),
         env: variables,
+        volume_mounts: mounts.collect(),
         working_dir: of.working_dir.clone(),
         ports: Vec::new(),
         cpu_millis: limit(of, CPU),

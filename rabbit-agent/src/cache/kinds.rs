@@ -147,6 +147,13 @@ impl Cached for NnfLustreMgt {
 
 impl Cached for NodeContainers {
     worked_on!(containers, Containers);
+
+    /// A question for logs is an annotation, which is no part of what is wanted.
+    fn wakes(_: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
+        let (Some(old), Some(new)) = (&change.old, &change.new) else { return Vec::new() };
+        let is_asked = new.unanswered().is_some() && new.unanswered() != old.unanswered();
+        new.key().filter(|_| is_asked).map(Wake::Related).into_iter().collect()
+    }
 }
 
 impl Cached for NnfStorageProfile {

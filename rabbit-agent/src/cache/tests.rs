@@ -1,6 +1,9 @@
 use super::*;
 use crate::samples;
-use api::{NnfNodeStorageStatus, names::finalizer};
+use api::{
+    NnfNodeStorageStatus,
+    names::{annotation, finalizer},
+};
 
 fn cache() -> Cache {
     Cache::new("rabbit-1".parse().unwrap())
@@ -156,4 +159,28 @@ fn a_client_mount_may_be_mounted_unless_it_was_told_that_it_is_not() {
         assert_eq!(named, may_be, "{finalizer} {status:?}");
         assert!(cache.mounts_on("another").is_empty());
     }
+}
+
+/// It is an annotation, and no other wakes anybody.
+#[test]
+fn a_question_for_logs_wakes_once_and_its_answer_does_not() {
+    let asked = |version: u32, annotation: &str, at: &str, answered: Option<&str>| {
+        let object: NodeContainers = serde_json::from_value(serde_json::json!({
+            "metadata": {"name": "w", "namespace": "rabbit-1", "annotations": {annotation: at}},
+            "spec": {"userID": 1, "groupID": 1, "hostname": "r"},
+            "status": {"state": "Ready", "attempt": 1, "logsAnswered": answered},
+        }))
+        .unwrap();
+        Event::Applied(Ok(versioned(object, version)))
+    };
+    let (mut cache, ours) = (cache(), annotation::LOGS_ASKED);
+    let moments = ["2026-11-27T03:00:00.000000Z", "2026-11-27T03:00:01.000000Z"];
+    cache.take(asked(1, "other", moments[0], None));
+    assert_eq!(cache.take(asked(2, "other", moments[1], None)), []);
+    let woken = [Wake::Related(Key::Containers("w".into()))];
+    assert_eq!(cache.take(asked(3, ours, moments[0], None)), woken);
+    assert_eq!(cache.take(asked(4, ours, moments[0], None)), []);
+    let Event::Applied(Ok(answer)) = asked(5, ours, moments[0], Some(moments[0])) else { panic!() };
+    assert_eq!(cache.wrote(answer), []);
+    assert_eq!(cache.take(asked(6, ours, moments[1], Some(moments[0]))), woken);
 }

@@ -68,6 +68,8 @@ pub(super) struct Places<'a> {
     pub(super) keys: &'a Path,
     /// The program that uses these.
     pub(super) podhelper: &'a Path,
+    /// Directory of those that the containers of their attempt share.
+    pub(super) volumes: &'a Path,
     /// Directory of the packages of all containers.
     pub(super) packages: &'a Path,
     /// The block devices of their raw storage.
@@ -153,7 +155,7 @@ impl Words {
     }
 
     fn volumes(&mut self, container: &Container, places: Places<'_>) {
-        let Places { files, names, keys, podhelper, packages, .. } = places;
+        let Places { files, names, keys, podhelper, volumes, packages, .. } = places;
         // An allocation that is mounted anew appears in a container that runs.
         for path in &container.storages {
             self.flag("--volume", format!("{path}:{path}:rw,rslave"));
@@ -161,6 +163,11 @@ impl Words {
         // That file system alone, without what is mounted in it.
         for path in &container.global_lustre {
             self.flag("--volume", format!("{path}:{path}:rw,bind"));
+        }
+        for mount in &container.what.volume_mounts {
+            let from = volumes.join(&mount.name);
+            let how = if mount.read_only { "ro" } else { "rw" };
+            self.flag("--volume", format!("{}:{}:{how}", from.display(), mount.mount_path));
         }
         let mut read_only = |from: &Path, to: &str| {
             self.flag("--volume", format!("{}:{to}:ro", from.display()));

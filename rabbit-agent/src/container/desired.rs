@@ -6,7 +6,9 @@ use api::{
     NodeContainers, NodeContainersSpec,
     node_containers::{NodeContainer, NodeContainersNetwork},
 };
-use containers::{Package, mpi::network::address, names::is_label, package::PackageFault};
+use containers::{
+    Package, check::is_mount_path, mpi::network::address, names::is_label, package::PackageFault,
+};
 use kube::ResourceExt;
 use storage::desired::{AllowedRoots, MountPoint, MountPointError, ObjectUid};
 use thiserror::Error;
@@ -107,9 +109,16 @@ impl Desired {
             let is_new = names.insert(&package.name);
             check("spec.packages", &package.name, |_| is_new, "and another has the same name")?;
         }
+        let mut shared = BTreeSet::new();
+        for name in &spec.empty_dirs {
+            check("spec.emptyDirs", name, is_label, A_LABEL)?;
+            let is_new = shared.insert(name.as_str());
+            check("spec.emptyDirs", name, |_| is_new, "and another has the same name")?;
+        }
         let mut names = BTreeSet::new();
         for container in spec.init_containers.iter().chain(&spec.containers) {
             of_container(container)?;
+            of_mounts(container, &shared)?;
             let is_new = names.insert(&container.name);
             check("container", &container.name, |_| is_new, "and another has the same name")?;
         }
@@ -144,6 +153,7 @@ pub(crate) fn uid_of(object: &NodeContainers) -> Result<ObjectUid, ContainerErro
 
 const A_LUSTRE: &str = "and must be the whole path where a Lustre of the site is mounted, and away from where jobs' storage is";
 const A_LABEL: &str = "and must have a-z, 0-9 and - and at most 63 characters";
+const A_MOUNT_PATH: &str = "and must be an absolute path beneath /, without .. and without a colon";
 const A_HOST: &str = "and must be the name of a host";
 
 /// The port and place of a network.
@@ -174,6 +184,16 @@ fn of_container(of: &NodeContainer) -> Result<(), ContainerError> {
         let is_name = |name: &str| !name.is_empty() && !name.contains(['=', '\0']);
         let at = format!("container {}: env", of.name);
         check(&at, &variable.name, is_name, "and must be the name of a variable")?;
+    }
+    Ok(())
+}
+
+fn of_mounts(of: &NodeContainer, shared: &BTreeSet<&str>) -> Result<(), ContainerError> {
+    for mount in &of.volume_mounts {
+        let at = format!("container {}: volumeMounts", of.name);
+        let is_there = |name: &str| shared.contains(name);
+        check(&at, &mount.name, is_there, "and must be one of spec.emptyDirs")?;
+        check(&at, &mount.mount_path, is_mount_path, A_MOUNT_PATH)?;
     }
     Ok(())
 }

@@ -6,17 +6,17 @@ use storage::{desired::ObjectUid, host::CommandError};
 use thiserror::Error;
 
 use super::{
-    observed::{AnswerError, Observed},
+    observed::{AnswerError, Logs, Observed},
     step::Step,
 };
 
 /// The node, or one in memory.
 pub trait Host: fmt::Debug + Send + Sync {
-    /// What there is of an object's containers.
+    /// What there is of an object's containers, with these logs.
     ///
     /// # Errors
     /// When it cannot be told.
-    fn observe(&self, uid: ObjectUid) -> Result<Observed, HostError>;
+    fn observe(&self, uid: ObjectUid, logs: Logs) -> Result<Observed, HostError>;
 
     /// Makes a change.
     ///

@@ -36,6 +36,8 @@ pub struct Observed {
     pub has_files: bool,
     /// Whether they have their keys.
     pub has_keys: bool,
+    /// Attempts whose shared directories are there.
+    pub volumes: BTreeSet<i64>,
     /// Attempts by number.
     pub attempts: BTreeMap<i64, Attempt>,
 }
@@ -58,8 +60,17 @@ pub struct Container {
     pub state: State,
     /// The process that notices its end and writes it down.
     pub monitor: Option<i32>,
-    /// The end of its log.
+    /// The end of its log, where it was read.
     pub log: String,
+}
+
+/// Which logs are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Logs {
+    /// Those of containers that ended.
+    OfEnded,
+    /// Those of containers that run too.
+    All,
 }
 
 /// How far a container is.
@@ -170,10 +181,11 @@ pub(super) fn members(pods: &[Pod]) -> Vec<String> {
     pods.iter().flat_map(|pod| pod.containers.iter().flatten()).map(|one| one.id.clone()).collect()
 }
 
-/// Puts both together. `read` returns the end of a log, and `is_connected` whether the process is in a network of a run.
+/// Puts both together, with these logs. `read` returns the end of a log, and `is_connected` whether the process is in a network of a run.
 pub(super) fn attempts(
     pods: &[Pod],
     inspected: &[Inspected],
+    logs: Logs,
     read: impl Fn(&str) -> String,
     is_connected: impl Fn(i32) -> bool,
 ) -> Result<BTreeMap<i64, Attempt>, AnswerError> {
@@ -185,7 +197,8 @@ pub(super) fn attempts(
             pod.containers.iter().flatten().map(|one| one.id.as_str()).collect();
         let is_running = pod.containers.iter().flatten().any(|one| is_running(&one.status));
         let own = inspected.iter().filter(|one| members.contains(one.id.as_str()));
-        let containers = own.clone().filter_map(|one| Some((name(one)?, container(one, &read))));
+        let containers =
+            own.clone().filter_map(|one| Some((name(one)?, container(one, logs, &read))));
         // What holds the pod's network is none of ours.
         let mut holders = own.filter(|one| name(one).is_none() && one.state.pid > 0);
         let attempt = Attempt {
@@ -203,7 +216,7 @@ fn name(of: &Inspected) -> Option<String> {
     of.config.labels.as_ref()?.get(CONTAINER).cloned()
 }
 
-fn container(of: &Inspected, read: impl Fn(&str) -> String) -> Container {
+fn container(of: &Inspected, logs: Logs, read: impl Fn(&str) -> String) -> Container {
     let reported = &of.state;
     let state = match reported.status.as_str() {
         running if is_running(running) => State::Running,
@@ -217,8 +230,12 @@ fn container(of: &Inspected, read: impl Fn(&str) -> String) -> Container {
             at: reported.finished_at,
         },
     };
-    let has_ended = matches!(state, State::Ended { .. } | State::Lost);
-    let log = if has_ended { read(&of.host_config.log_config.path) } else { String::new() };
+    let is_read = match state {
+        State::Created => false,
+        State::Running => logs == Logs::All,
+        State::Ended { .. } | State::Lost => true,
+    };
+    let log = if is_read { read(&of.host_config.log_config.path) } else { String::new() };
     let monitor = Some(reported.conmon_pid).filter(|pid| *pid > 0 && state == State::Running);
     Container { state, monitor, log }
 }

@@ -1,6 +1,9 @@
 //! How far the containers of an object are: what both the plan and the report go by.
 
-use api::node_containers::NodeContainersState;
+use api::{
+    MicroTime,
+    node_containers::{NodeContainersLog, NodeContainersState},
+};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use super::{
@@ -24,6 +27,12 @@ pub struct Record {
     pub is_late: bool,
     /// How they ended, once they have.
     pub end: Option<NodeContainersState>,
+    /// The moment of a question for logs that nobody answered yet.
+    pub asked: Option<MicroTime>,
+    /// The moment of the last question that was answered.
+    pub answered: Option<MicroTime>,
+    /// The logs that were told.
+    pub logs: Vec<NodeContainersLog>,
 }
 
 /// How far they are.

@@ -7,7 +7,7 @@ use super::{
     desired::Desired,
     observed::{self, Observed, State},
     phase::{Phase, Record, due, phase},
-    step::{Attempt, Container, Files, Keys, Name, Network, Pod, PodName, Step},
+    step::{Attempt, Container, Files, Keys, Name, Network, Pod, PodName, Step, Volumes},
 };
 
 /// The steps that bring containers on their way; none when they are where they are to be, or only time brings them on.
@@ -28,11 +28,12 @@ pub fn plan(
     match phase(desired, observed, record, now) {
         Phase::Over(_) => {
             let keys = observed.has_keys.then_some(Step::RemoveKeys(desired.uid));
-            stopped(None).into_iter().chain(keys).collect()
+            stopped(None).into_iter().chain(keys).chain(left(desired, observed, None)).collect()
         }
         Phase::Late => Vec::new(),
         Phase::Attempt(number) => {
             let mut steps = stopped(Some(number));
+            steps.extend(left(desired, observed, Some(number)));
             if may_start {
                 steps.extend(going(desired, observed, number, within));
             }
@@ -40,9 +41,11 @@ pub fn plan(
         }
         Phase::Next(number, begins) => {
             let mut steps = stopped(None);
+            steps.extend(left(desired, observed, Some(number)));
             if may_start && begins.is_none_or(|begins| begins <= now) {
                 steps.extend(files(desired, observed));
                 steps.extend(keys(desired, observed));
+                steps.extend(volumes(desired, observed, number));
                 steps.push(Step::MakePod(pod(desired, number)));
                 steps.extend(missing(desired, None, number, within));
             }
@@ -69,7 +72,9 @@ fn going(desired: &Desired, observed: &Observed, number: i64, within: Option<i64
     let attempt = &observed.attempts[&number];
     let mut steps: Vec<Step> = missing(desired, Some(attempt), number, within).collect();
     if !steps.is_empty() {
-        steps.splice(0..0, files(desired, observed).into_iter().chain(keys(desired, observed)));
+        let before =
+            [files(desired, observed), keys(desired, observed), volumes(desired, observed, number)];
+        steps.splice(0..0, before.into_iter().flatten());
         return steps;
     }
     if let Some(network) = network(desired, number).filter(|_| !attempt.is_connected) {
@@ -96,6 +101,22 @@ fn keys(desired: &Desired, observed: &Observed) -> Option<Step> {
     let (user, group) = (desired.spec.user_id, desired.spec.group_id);
     let files = desired.keys.clone();
     Some(Step::WriteKeys(Box::new(Keys { uid: desired.uid, user, group, of, files })))
+}
+
+fn volumes(desired: &Desired, observed: &Observed, number: i64) -> Option<Step> {
+    let names = desired.spec.empty_dirs.clone();
+    let are_missing = !names.is_empty() && !observed.volumes.contains(&number);
+    let (user, group) = (desired.spec.user_id, desired.spec.group_id);
+    let pod = pod_name(desired, number);
+    are_missing.then(|| Step::MakeVolumes(Box::new(Volumes { pod, user, group, names })))
+}
+
+/// Shared directories of attempts that are over, and of which nothing runs any more.
+fn left(desired: &Desired, observed: &Observed, going: Option<i64>) -> impl Iterator<Item = Step> {
+    let runs = |number: &i64| observed.attempts.get(number).is_some_and(|one| one.is_running);
+    let over =
+        observed.volumes.iter().filter(move |&number| Some(*number) != going && !runs(number));
+    over.map(|number| Step::RemoveVolumes(pod_name(desired, *number)))
 }
 
 fn network(desired: &Desired, number: i64) -> Option<Network> {

@@ -21,8 +21,8 @@ use super::{
     global_lustre,
     host::{Host, HostError},
     log,
-    observed::{Observed, UID, attempts, inspected, members, pods},
-    step::{Container, Pod, Step},
+    observed::{Logs, Observed, UID, attempts, inspected, members, pods},
+    step::{Container, Pod, PodName, Step},
 };
 
 mod files;
@@ -70,6 +70,15 @@ impl PodmanHost {
         self.place(uid).join("keys")
     }
 
+    /// The directories that the containers of an attempt share, for each attempt.
+    fn volumes(&self, uid: ObjectUid) -> PathBuf {
+        self.place(uid).join("volumes")
+    }
+
+    fn volumes_of(&self, pod: PodName) -> PathBuf {
+        self.volumes(pod.uid).join(pod.attempt.to_string())
+    }
+
     fn make(&self, step: &Step, container: &Container) -> Result<(), HostError> {
         if container.has_keys && !self.podhelper.is_file() {
             return Err(HostError::NoPodhelper { path: self.podhelper.clone() });
@@ -82,6 +91,7 @@ impl PodmanHost {
             names: &names,
             keys: &keys,
             podhelper: &self.podhelper,
+            volumes: &self.volumes_of(container.name.pod),
             packages: &self.packages,
             devices: &devices,
         };
@@ -95,7 +105,7 @@ impl PodmanHost {
 }
 
 impl Host for PodmanHost {
-    fn observe(&self, uid: ObjectUid) -> Result<Observed, HostError> {
+    fn observe(&self, uid: ObjectUid, logs: Logs) -> Result<Observed, HostError> {
         let ask = |what: &str, words: &[&str]| {
             let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
             self.podman.run(what, &words, self.deadline)
@@ -110,11 +120,14 @@ impl Host for PodmanHost {
             [] => Vec::new(),
             _ => inspected(&ask("inspect containers", &inspect)?)?,
         };
+        let volumes = files::names(&self.volumes(uid))?;
+        let read = |path: &str| end_of(Path::new(path));
         Ok(Observed {
             has_directory: self.place(uid).exists(),
             has_files: self.files(uid).exists(),
             has_keys: self.keys(uid).exists(),
-            attempts: attempts(&pods, &inspected, |path| end_of(Path::new(path)), is_connected)?,
+            volumes: volumes.iter().filter_map(|name| name.parse().ok()).collect(),
+            attempts: attempts(&pods, &inspected, logs, read, is_connected)?,
         })
     }
 
@@ -123,6 +136,13 @@ impl Host for PodmanHost {
             Step::WriteFiles(files) => files::write(&self.files(files.uid), files),
             Step::WriteKeys(keys) => files::write_keys(&self.keys(keys.uid), keys),
             Step::RemoveKeys(uid) => files::remove(&self.keys(*uid)),
+            Step::MakeVolumes(volumes) => {
+                files::make_volumes(&self.volumes_of(volumes.pod), volumes)
+            }
+            Step::RemoveVolumes(pod) => {
+                let path = self.volumes_of(*pod);
+                at(&path, fs::remove_dir_all(&path))
+            }
             Step::Connect(network) => self.connect(network),
             Step::MakePod(pod) => {
                 let words = arguments::make_pod(pod, &addresses(pod)?);

@@ -20,7 +20,7 @@ use super::{
     Host,
     desired::{Desired, grace, uid_of},
     host::HostError,
-    observed::Observed,
+    observed::{Logs, Observed},
     phase::Record,
     plan::{plan, removal},
     read,
@@ -67,7 +67,7 @@ pub async fn reconcile(
             pass.failed(&object, &Failure::input(why.clone()));
             return set(context, &object, unprepared(&recorded, why.clone()), pass).await.map(drop);
         }
-        let seen = look(host, desired.uid).await;
+        let seen = look(host, desired.uid, logs(&recorded)).await;
         let lacked = match &seen {
             Ok(seen) => read::missing(context, &mut desired, &recorded, seen).await,
             Err(_) => Ok(()),
@@ -163,9 +163,14 @@ struct Converged {
     trouble: Option<String>,
 }
 
-async fn look(host: &Arc<dyn Host>, uid: ObjectUid) -> Result<Observed, String> {
+/// The logs that are to be told.
+fn logs(record: &Record) -> Logs {
+    if record.asked.is_some() { Logs::All } else { Logs::OfEnded }
+}
+
+async fn look(host: &Arc<dyn Host>, uid: ObjectUid, logs: Logs) -> Result<Observed, String> {
     let host = Arc::clone(host);
-    daemon::blocking(move || host.observe(uid)).await.map_err(|error| chain(&error))
+    daemon::blocking(move || host.observe(uid, logs)).await.map_err(|error| chain(&error))
 }
 
 /// Plans, applies and observes until nothing is left to do, or something fails.
@@ -190,7 +195,7 @@ async fn converge(
             }
             let lustre = &desired.spec.global_lustre;
             trouble = apply_all(&*host, &steps, lustre).err().map(|error| chain(&error));
-            match host.observe(desired.uid) {
+            match host.observe(desired.uid, logs(&record)) {
                 Ok(newer) => observed = newer,
                 Err(error) => trouble = trouble.or_else(|| Some(chain(&error))),
             }
@@ -234,7 +239,7 @@ async fn remove(
     let gone = daemon::blocking(move || -> Result<(), String> {
         let uid = of.map_err(|error| chain(&error))?;
         for _ in 0..ROUNDS {
-            let seen = host.observe(uid).map_err(|error| chain(&error))?;
+            let seen = host.observe(uid, Logs::OfEnded).map_err(|error| chain(&error))?;
             let steps = removal(uid, grace, &seen);
             if steps.is_empty() {
                 // No container has them mounted any more.

@@ -12,7 +12,7 @@ use k8s_openapi::{
 
 use super::{
     desired::Desired,
-    observed::{Attempt, Observed, State},
+    observed::{Attempt, Container, Observed, State},
     phase::{Phase, Record, due, is_ready, phase},
 };
 
@@ -32,6 +32,9 @@ pub fn record(object: &NodeContainers, now: Timestamp) -> Record {
         attempt: status.attempt,
         is_late: status.deadline_exceeded,
         end: is_end.then_some(status.state),
+        asked: object.unanswered(),
+        answered: status.logs_answered,
+        logs: status.logs,
     }
 }
 
@@ -45,7 +48,7 @@ pub fn begun(now: Timestamp) -> NodeContainersStatus {
     }
 }
 
-/// The status at this moment. `trouble` is what keeps them from going on.
+/// The status at this moment. Where somebody asked for logs, those of containers that run were observed too. `trouble` is what keeps them from going on.
 #[must_use]
 pub fn report(
     desired: &Desired,
@@ -83,7 +86,8 @@ pub fn report(
         start_time: Some(Time(record.start)),
         deadline_exceeded: record.is_late || phase == Phase::Late,
         message: message.unwrap_or_default(),
-        logs: logs(observed),
+        logs: logs(observed, record),
+        logs_answered: record.asked.or(record.answered),
         packages: Vec::new(),
         error: None,
     }
@@ -140,18 +144,24 @@ fn failure(desired: &Desired, attempt: &Attempt) -> Option<String> {
     })
 }
 
-fn logs(observed: &Observed) -> Vec<NodeContainersLog> {
+fn logs(observed: &Observed, record: &Record) -> Vec<NodeContainersLog> {
     let all = observed.attempts.iter().flat_map(|(number, attempt)| {
-        attempt.containers.iter().map(move |(name, one)| (*number, name, one))
-    });
-    let written = all.filter(|(.., one)| !one.log.is_empty());
-    written
-        .map(|(attempt, name, one)| NodeContainersLog {
-            attempt,
+        attempt.containers.iter().map(|(name, one)| NodeContainersLog {
+            attempt: *number,
             container: name.clone(),
-            text: one.log.clone(),
+            text: text(one, *number, name, record),
         })
-        .collect()
+    });
+    all.filter(|log| !log.text.is_empty()).collect()
+}
+
+/// The end of a log. What was told of a container that runs stays until somebody asks again: to take it back would be a write.
+fn text(of: &Container, attempt: i64, name: &str, record: &Record) -> String {
+    if of.state != State::Running || !of.log.is_empty() {
+        return of.log.clone();
+    }
+    let told = record.logs.iter().find(|log| log.attempt == attempt && log.container == name);
+    told.map(|log| log.text.clone()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -15,6 +15,10 @@ pub enum Step {
     WriteKeys(Box<Keys>),
     /// Removes the keys.
     RemoveKeys(ObjectUid),
+    /// Makes the directories that the containers of an attempt share.
+    MakeVolumes(Box<Volumes>),
+    /// Removes them with what is in them.
+    RemoveVolumes(PodName),
     /// Makes the pod of an attempt.
     MakePod(Pod),
     /// Makes a container in it, and fetches its image.
@@ -27,7 +31,7 @@ pub enum Step {
     Stop(Attempt),
     /// Removes an attempt with its logs.
     Remove(Attempt),
-    /// Removes files and keys.
+    /// Removes files, keys and shared directories.
     RemoveFiles(ObjectUid),
 }
 
@@ -85,6 +89,15 @@ pub struct Keys {
     pub of: NodeContainersSource,
     /// None when that is not there.
     pub files: Option<KeyFiles>,
+}
+
+/// Directories that the containers of an attempt share, and whose they are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Volumes {
+    pub pod: PodName,
+    pub user: i64,
+    pub group: i64,
+    pub names: Vec<String>,
 }
 
 /// The place of a pod in the network of its run.
@@ -152,6 +165,8 @@ impl fmt::Display for Step {
             Self::WriteFiles(files) => write!(f, "write files of containers {}", files.uid),
             Self::WriteKeys(keys) => write!(f, "write keys of containers {}", keys.uid),
             Self::RemoveKeys(uid) => write!(f, "remove keys of containers {uid}"),
+            Self::MakeVolumes(volumes) => write!(f, "make directories of pod {}", volumes.pod),
+            Self::RemoveVolumes(pod) => write!(f, "remove directories of pod {pod}"),
             Self::Connect(network) => write!(f, "connect pod {}", network.pod),
             Self::MakePod(pod) => write!(f, "make pod {}", pod.name),
             Self::Make(container) => {

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use api::{
-    NodeContainers, NodeContainersStatus, Severity, names::finalizer,
+    NodeContainers, NodeContainersStatus, Severity,
+    names::{annotation, finalizer},
     node_containers::NodeContainersState,
 };
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -113,6 +114,92 @@ async fn a_container_finds_names_files_and_variables_and_is_the_user_without_pri
 
 /// What a container reads it needs once: a run's files may go before its containers do.
 #[tokio::test]
+async fn containers_of_an_attempt_share_a_directory_that_the_next_finds_empty_and_nobody_keeps() {
+    if !gate::podman() {
+        return;
+    }
+    let podman = Podman::new();
+    let bench = bench(&podman).await;
+    let script = "ls /shared; mkdir /shared/more; exit 1";
+    let mut object = containers(&podman.image(), script);
+    let spec = &mut object["spec"];
+    spec["retryLimit"] = json!(1);
+    spec["emptyDirs"] = json!(["v", "unused"]);
+    let mount =
+        |read_only: bool| json!([{"name": "v", "mountPath": "/shared", "readOnly": read_only}]);
+    let mut first = spec["containers"][0].clone();
+    first["name"] = json!("first");
+    first["args"] =
+        json!(["ls -A /shared; ls -ldn /shared | grep -c '^drwx------ .* 1050  *1051 '; \
+                echo $NNF_NODE_NAME > /shared/from-the-first"]);
+    first["volumeMounts"] = mount(false);
+    spec["initContainers"] = json!([first]);
+    let mut reader = spec["containers"][0].clone();
+    reader["name"] = json!("reader");
+    reader["args"] = json!(["cat /shared/from-the-first; touch /shared/y"]);
+    reader["volumeMounts"] = mount(true);
+    spec["containers"][0]["volumeMounts"] = mount(false);
+    spec["containers"].as_array_mut().unwrap().push(reader);
+    let made: NodeContainers = bench.make(RABBIT, object).await;
+    let failed = bench.until(NAME, "failed", is(NodeContainersState::Failed)).await;
+    let said = |attempt: i64, container: &str| -> String {
+        let logs = status(&failed).logs.into_iter();
+        let own = logs.filter(|log| log.attempt == attempt && log.container == container);
+        own.map(|log| log.text).collect()
+    };
+    for attempt in [1, 2] {
+        assert_eq!(said(attempt, "first"), "1\n", "attempt {attempt} begins with nothing");
+        assert_eq!(said(attempt, "app"), "from-the-first\n");
+        let read_only = "rabbit-1\ntouch: /shared/y: Read-only file system\n";
+        assert_eq!(said(attempt, "reader"), read_only);
+    }
+    let place = bench.directory.path().join("containers").join(made.uid().unwrap());
+    let left = std::fs::read_dir(place.join("volumes")).unwrap().count();
+    assert_eq!(left, 0, "what is over needs no room");
+    bench.delete::<NodeContainers>(NAME).await;
+    bench.until_gone::<NodeContainers>(NAME).await;
+    assert!(!place.exists());
+}
+
+/// Whoever is killed in between is followed by an agent that finds what is left.
+#[tokio::test]
+async fn a_directory_that_containers_share_goes_with_them_and_outlives_their_agent() {
+    if !gate::podman() {
+        return;
+    }
+    let podman = Podman::new();
+    let mut bench = bench(&podman).await;
+    let script = "echo kept > /shared/file; while true; do sleep 0.1; done";
+    let mut object = containers(&podman.image(), script);
+    object["spec"]["emptyDirs"] = json!(["v"]);
+    object["spec"]["containers"][0]["volumeMounts"] =
+        json!([{"name": "v", "mountPath": "/shared"}]);
+    let made: NodeContainers = bench.make(RABBIT, object).await;
+    let place = bench.directory.path().join("containers").join(made.uid().unwrap());
+    let file = place.join("volumes/1/v/file");
+    bench.until(NAME, "ready", is(NodeContainersState::Ready)).await;
+    while !std::fs::read_to_string(&file).is_ok_and(|text| text == "kept\n") {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    bench.stop().await;
+    // As an agent leaves it that was killed while it made the next.
+    std::fs::create_dir_all(place.join("volumes/2.unfinished/v")).unwrap();
+    bench.start();
+    bench
+        .change::<NodeContainers>(NAME, json!({"spec": {"terminationGracePeriodSeconds": 1}}))
+        .await;
+    ask(&bench, "03:00:00.000000").await;
+    bench.until(NAME, "looked at", |one| answered(one, "03:00:00.000000")).await;
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "kept\n");
+    bench.change::<NodeContainers>(NAME, json!({"spec": {"suspend": true}})).await;
+    bench.until(NAME, "ended", is(NodeContainersState::Suspended)).await;
+    assert!(!place.join("volumes/1").exists());
+    bench.delete::<NodeContainers>(NAME).await;
+    bench.until_gone::<NodeContainers>(NAME).await;
+    assert!(!place.exists() && podman.pods().is_empty());
+}
+
+#[tokio::test]
 async fn files_are_awaited_with_the_name_of_what_is_missing_and_read_once() {
     if !gate::podman() {
         return;
@@ -175,6 +262,82 @@ async fn what_runs_is_adopted_by_the_next_agent_and_not_started_twice() {
     assert_eq!(status(&late).message, "container app was ended by signal 9: began");
     assert!(podman.run(&["ps", "--quiet"]).is_empty());
     assert_eq!(podman.pods().len(), 1);
+}
+
+/// A question for logs, asked at this moment of that day.
+async fn ask(bench: &Bench, time: &str) {
+    let annotations = json!({annotation::LOGS_ASKED: format!("2026-11-27T{time}Z")});
+    bench.change::<NodeContainers>(NAME, json!({"metadata": {"annotations": annotations}})).await;
+}
+
+async fn until_said(podman: &Podman, container: &str) {
+    while podman.run(&["logs", container]).is_empty() {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+fn answered(object: &NodeContainers, time: &str) -> bool {
+    let answer = status(object).logs_answered.map(|at| at.to_string());
+    answer.is_some_and(|answer| answer == format!("2026-11-27T{time}Z"))
+}
+
+#[tokio::test]
+async fn who_asks_is_told_what_a_container_that_runs_has_said_so_far() {
+    if !gate::podman() {
+        return;
+    }
+    let podman = Podman::new();
+    let mut bench = bench(&podman).await;
+    let script = "echo began; until test -e /tmp/on; do sleep 0.1; done; echo went on; \
+        until test -e /tmp/end; do sleep 0.1; done; echo ended";
+    let made: NodeContainers = bench.make(RABBIT, containers(&podman.image(), script)).await;
+    let name = format!("warren-{}-1-app", made.uid().unwrap());
+    let act = |file: &str| drop(podman.run(&["exec", &name, "touch", file]));
+    bench.until(NAME, "ready", is(NodeContainersState::Ready)).await;
+    until_said(&podman, &name).await;
+    assert_eq!(log(&bench.get(NAME).await), "", "nobody asked");
+    ask(&bench, "03:00:00.000000").await;
+    let told = bench.until(NAME, "told", |one| answered(one, "03:00:00.000000")).await;
+    assert_eq!((log(&told).as_str(), status(&told).state), ("began\n", NodeContainersState::Ready));
+    act("/tmp/on");
+    act("/tmp/end");
+    let ended = bench.until(NAME, "ended", is(NodeContainersState::Succeeded)).await;
+    assert_eq!(log(&ended), "began\nwent on\nended\n");
+    // The next agent has nothing to write: the question was answered.
+    bench.stop().await;
+    bench.start();
+    ask(&bench, "02:00:00.000000").await;
+    ask(&bench, "03:00:01.000000").await;
+    let again = bench.until(NAME, "told", |one| answered(one, "03:00:01.000000")).await;
+    assert_eq!(status(&again).logs, status(&ended).logs);
+}
+
+/// Also where no pass is due: only the question wakes the agent, and an agent that starts finds those that were asked meanwhile.
+#[tokio::test]
+async fn a_question_that_was_asked_while_no_agent_ran_is_answered_by_the_next_and_once() {
+    if !gate::podman() {
+        return;
+    }
+    let podman = Podman::new();
+    let mut bench = bench(&podman).await;
+    let script = "echo began; while true; do sleep 0.1; done";
+    let made: NodeContainers = bench.make(RABBIT, containers(&podman.image(), script)).await;
+    bench.until(NAME, "ready", is(NodeContainersState::Ready)).await;
+    until_said(&podman, &format!("warren-{}-1-app", made.uid().unwrap())).await;
+    bench.stop().await;
+    ask(&bench, "03:00:00.000000").await;
+    bench.start();
+    let told = bench.until(NAME, "told", |one| answered(one, "03:00:00.000000")).await;
+    assert_eq!(log(&told), "began\n");
+    let version = told.resource_version();
+    bench.stop().await;
+    bench.start();
+    // What is made after it is looked at after it.
+    let mut other = containers("oci-archive:/nowhere/image.tar", "true");
+    other["metadata"]["name"] = json!("default-v-1");
+    bench.make::<NodeContainers>(RABBIT, other).await;
+    bench.until("default-v-1", "tried", |one| !status(one).message.is_empty()).await;
+    assert_eq!(bench.get::<NodeContainers>(NAME).await.resource_version(), version);
 }
 
 #[tokio::test]

@@ -1,11 +1,13 @@
 //! The logs of a workflow's containers, which their rabbits keep until Teardown. Where no Kubernetes runs them, their ends are in
-//! what the rabbits' agents tell.
+//! what the rabbits' agents tell, who are asked for those of containers that run.
+
+mod asked;
 
 use api::{NodeContainers, names::label};
 use containers::outcome::rabbit_of_pod;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
-    Error as KubeError, ResourceExt,
+    Client, Error as KubeError, ResourceExt,
     api::{Api, LogParams},
 };
 use serde::Serialize;
@@ -35,12 +37,7 @@ pub(crate) async fn run(server: &ServerArgs, args: &Logs, output: Output) -> Res
     let (mut logs, mut failed) = (Vec::new(), None);
     let found = match pods.list(&selected(Some(&args.workflow))).await {
         Ok(found) => found.items,
-        Err(error) if is_no_kubernetes(&error) => {
-            let all = on_rabbits(client, Some(&args.workflow), &args.namespace).await?;
-            let logs = reported(&all, args);
-            return if all.is_empty() { Err(none(args)) } else { print(&logs, output) }
-                .map(|()| Exit::Done);
-        }
+        Err(error) if is_no_kubernetes(&error) => return told(client, args, output).await,
         Err(error) => return Err(failure::api("list Pods", &error)),
     };
     for pod in wanted(found, args)? {
@@ -62,6 +59,24 @@ pub(crate) async fn run(server: &ServerArgs, args: &Logs, output: Output) -> Res
     failed.map_or(Ok(Exit::Done), Err)
 }
 
+/// Prints what agents tell.
+async fn told(client: Client, args: &Logs, output: Output) -> Result<Exit, Failure> {
+    let mut all = on_rabbits(client.clone(), Some(&args.workflow), &args.namespace).await?;
+    all.retain(|one| is_wanted(&args.rabbit, &one.namespace().unwrap_or_default()));
+    if all.is_empty() {
+        return Err(none(args));
+    }
+    let labels = selected(Some(&args.workflow)).label_selector.unwrap_or_default();
+    let asked = asked::bring_up_to_date(&client, &labels, &mut all).await;
+    print(&reported(&all, args.tail), output)?;
+    asked.map(|()| Exit::Done)
+}
+
+/// Whether a rabbit is one of these; all are where none is named.
+fn is_wanted(rabbits: &[String], rabbit: &str) -> bool {
+    rabbits.is_empty() || rabbits.iter().any(|one| one == rabbit)
+}
+
 /// The workflow's pods, by rabbit and age.
 fn wanted(all: Vec<Pod>, args: &Logs) -> Result<Vec<Pod>, Failure> {
     let all = on(&args.rabbit, all);
@@ -75,18 +90,17 @@ fn none(args: &Logs) -> Failure {
     Failure::new(Exit::Failed, what).remedy(remedy)
 }
 
-/// What agents reported of the logs of containers that ended, by rabbit and attempt.
-fn reported(all: &[NodeContainers], args: &Logs) -> Vec<Log> {
-    let is_wanted = |rabbit: &String| args.rabbit.is_empty() || args.rabbit.contains(rabbit);
+/// What agents reported of logs, by rabbit and attempt.
+fn reported(all: &[NodeContainers], tail: Option<i64>) -> Vec<Log> {
     let mut logs = Vec::new();
-    for one in all.iter().filter(|one| one.namespace().is_some_and(|rabbit| is_wanted(&rabbit))) {
+    for one in all {
         let ends = one.status.iter().flat_map(|status| &status.logs);
         logs.extend(ends.map(|log| Log {
             rabbit: one.namespace().unwrap_or_default(),
             role: one.labels().get(label::ROLE).cloned(),
             pod: format!("{}-{}", one.name_any(), log.attempt),
             container: log.container.clone(),
-            text: last(&log.text, args.tail),
+            text: last(&log.text, tail),
         }));
     }
     logs
@@ -101,8 +115,7 @@ fn last(text: &str, lines: Option<i64>) -> String {
 
 /// Those on these rabbits, or on all when none is named; by rabbit and age.
 fn on(rabbits: &[String], mut all: Vec<Pod>) -> Vec<Pod> {
-    let is_wanted = |rabbit: &str| rabbits.is_empty() || rabbits.iter().any(|one| one == rabbit);
-    all.retain(|pod| is_wanted(rabbit_of_pod(pod)));
+    all.retain(|pod| is_wanted(rabbits, rabbit_of_pod(pod)));
     all.sort_by_key(|pod| (rabbit_of_pod(pod).to_owned(), pod.creation_timestamp()));
     all
 }
@@ -181,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_agents_told_is_cut_to_the_lines_and_rabbits_that_are_wanted() {
+    fn what_agents_told_is_cut_to_the_lines_that_are_wanted() {
         let of = |rabbit: &str| -> NodeContainers {
             from_value(json!({
                 "metadata": {"name": "default-w-1", "namespace": rabbit},
@@ -192,15 +205,14 @@ mod tests {
             .unwrap()
         };
         let all = [of("r"), of("s")];
-        let shown = |rabbits: &[&str], tail| -> Vec<(String, String)> {
-            let rabbit = rabbits.iter().map(|&name| name.to_owned()).collect();
-            let (workflow, namespace) = ("w".to_owned(), "default".to_owned());
-            let logs = reported(&all, &Logs { workflow, namespace, rabbit, tail });
-            logs.into_iter().map(|log| (whose(&log), log.text)).collect()
+        let shown = |tail| -> Vec<(String, String)> {
+            reported(&all, tail).into_iter().map(|log| (whose(&log), log.text)).collect()
         };
-        assert_eq!(shown(&["s"], Some(2)), [("s/app".to_owned(), "b\nc\n".to_owned())]);
-        assert_eq!(shown(&[], None).len(), 2);
-        assert_eq!(shown(&[], Some(9))[0].1, "a\nb\nc\n");
+        let of = |rabbit: &str, text: &str| (format!("{rabbit}/app"), text.to_owned());
+        assert_eq!(shown(Some(2)), [of("r", "b\nc\n"), of("s", "b\nc\n")]);
+        for tail in [None, Some(9)] {
+            assert_eq!(shown(tail), [of("r", "a\nb\nc\n"), of("s", "a\nb\nc\n")]);
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod backup;
 mod box_of_one;
 mod centre;
 mod interrupted;
+mod logs;
 mod outsider;
 mod planning;
 mod reading;

@@ -5,7 +5,7 @@ use api::{
     nnf_container_profile::{NnfContainer, NnfPodSpec},
 };
 
-use super::ProfileFault;
+use super::{ProfileFault, volumes};
 use crate::{
     on_rabbit::{CPU, MEMORY, limits},
     quantity,
@@ -31,27 +31,22 @@ pub fn on_rabbits(profile: &NnfContainerProfileData) -> Vec<ProfileFault> {
 }
 
 fn of_pod(at: &str, spec: &NnfPodSpec) -> Vec<ProfileFault> {
-    let pod = [
-        (
-            !spec.volumes.is_empty(),
-            "volumes",
-            "the administrator takes them out; containers may write to their own /tmp and to the job's storage",
-        ),
-        (
-            !spec.image_pull_secrets.is_empty(),
-            "imagePullSecrets",
+    let mut faults = volumes::of_pod(at, spec);
+    if !spec.image_pull_secrets.is_empty() {
+        faults.push(fault(
+            format!("{at}.imagePullSecrets"),
             "the administrator takes them out, and logs the rabbits in with podman login",
-        ),
-        (
-            spec.priority_class_name.is_some(),
-            "priorityClassName",
+        ));
+    }
+    if spec.priority_class_name.is_some() {
+        faults.push(fault(
+            format!("{at}.priorityClassName"),
             "the administrator takes it out; the kernel alone shares the rabbit there",
-        ),
-    ];
-    let pod = pod.into_iter().filter(|(has, ..)| *has);
-    let pod = pod.map(|(_, field, remedy)| fault(format!("{at}.{field}"), remedy));
+        ));
+    }
     let containers = spec.init_containers.iter().chain(&spec.containers);
-    pod.chain(containers.flat_map(of_container)).collect()
+    faults.extend(containers.flat_map(of_container));
+    faults
 }
 
 fn of_container(of: &NnfContainer) -> Vec<ProfileFault> {
@@ -60,7 +55,6 @@ fn of_container(of: &NnfContainer) -> Vec<ProfileFault> {
     let fields = [
         (has_source, "env.valueFrom", "the administrator writes the value"),
         (!of.env_from.is_empty(), "envFrom", "the administrator writes the variables into env"),
-        (!of.volume_mounts.is_empty(), "volumeMounts", "the administrator takes them out"),
         (of.liveness_probe.is_some(), "livenessProbe", "the administrator takes it out"),
         (
             of.readiness_probe.is_some(),
@@ -95,6 +89,6 @@ fn of_container(of: &NnfContainer) -> Vec<ProfileFault> {
     faults
 }
 
-fn fault(field: String, remedy: &'static str) -> ProfileFault {
+pub(super) fn fault(field: String, remedy: &'static str) -> ProfileFault {
     ProfileFault::NotOnRabbits { field, remedy }
 }

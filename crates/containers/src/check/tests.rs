@@ -228,7 +228,6 @@ fn what_only_kubernetes_does_is_refused_where_rabbits_run_containers() {
             json!([{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]),
         ),
         app("envFrom", json!([{"secretRef": {"name": "s"}}])),
-        app("volumeMounts", json!([{"name": "v", "mountPath": "/v"}])),
         app("livenessProbe", json!({})),
         app("readinessProbe", json!({})),
         app("startupProbe", json!({})),
@@ -245,20 +244,16 @@ fn what_only_kubernetes_does_is_refused_where_rabbits_run_containers() {
         let fault = fault.to_string();
         assert!(fault.contains(field) && fault.contains("administrator"), "{fault}");
     }
-    let pods: [(Edit, &str); 5] = [
-        (
-            |profile| profile["spec"]["volumes"] = json!([{"name": "v", "emptyDir": {}}]),
-            "data.spec.volumes",
-        ),
+    let pods: [(Edit, &str); 4] = [
         (|profile| profile["spec"]["imagePullSecrets"] = json!([{"name": "s"}]), "podman login"),
         (|profile| profile["spec"]["priorityClassName"] = json!("high"), "priorityClassName"),
         (
             |profile| {
                 let mut worker = profile["spec"].clone();
-                worker["volumes"] = json!([{"name": "v", "emptyDir": {}}]);
+                worker["volumes"] = json!([{"name": "v", "hostPath": {"path": "/"}}]);
                 *profile = json!({"mpiSpec": {"launcher": profile["spec"], "worker": worker}});
             },
-            "data.mpiSpec.worker.volumes",
+            "data.mpiSpec.worker.volumes: \"v\": hostPath",
         ),
         (
             |profile| {

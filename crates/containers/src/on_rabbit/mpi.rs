@@ -74,6 +74,7 @@ fn waiting(run: &Run<'_>, like: &NodeContainer) -> NodeContainer {
         command: mpi::waiting(run),
         args: Vec::new(),
         ports: Vec::new(),
+        volume_mounts: Vec::new(),
         working_dir: String::new(),
         ..like.clone()
     }

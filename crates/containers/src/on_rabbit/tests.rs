@@ -74,6 +74,21 @@ fn a_rabbit_is_told_what_its_pod_would_be() {
     });
 }
 
+#[test]
+fn directories_that_containers_share_are_told_by_name_and_place() {
+    let mounts = json!([{"name": "v", "mountPath": "/v"}, {"name": "w", "mountPath": "/w", "readOnly": true}]);
+    let mut profile = app(&json!({"volumeMounts": mounts}));
+    profile["spec"]["volumes"] =
+        json!([{"name": "v", "emptyDir": {}}, {"name": "w", "emptyDir": {}}]);
+    with(profile, |run| {
+        let spec = containers(run, 0).unwrap().spec;
+        assert_eq!(spec.empty_dirs, ["v", "w"]);
+        let told = spec.containers[0].volume_mounts.iter();
+        let told: Vec<_> = told.map(|one| (&*one.name, &*one.mount_path, one.read_only)).collect();
+        assert_eq!(told, [("v", "/v", false), ("w", "/w", true)]);
+    });
+}
+
 /// Each rabbit has an object of its own: what is the same for all of them is in one.
 #[test]
 fn what_a_rabbit_is_told_hardly_grows_with_the_computes_of_the_others() {

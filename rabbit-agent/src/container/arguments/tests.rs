@@ -44,10 +44,11 @@ fn a_pod_has_the_hosts_name_and_ports_and_knows_the_other_rabbits() {
 }
 
 fn places(names: &[String]) -> Places<'_> {
-    let [files, keys, podhelper, packages] =
-        ["/state/x/files", "/state/x/keys", "/opt/podhelper", "/packages"].map(Path::new);
+    let [files, keys, volumes] =
+        ["/state/x/files", "/state/x/keys", "/state/x/volumes/2"].map(Path::new);
+    let [podhelper, packages] = ["/opt/podhelper", "/packages"].map(Path::new);
     let devices = &[DeviceNumber { major: 253, minor: 7 }];
-    Places { files, names, keys, podhelper, packages, devices }
+    Places { files, names, keys, podhelper, volumes, packages, devices }
 }
 
 #[test]
@@ -56,6 +57,7 @@ fn a_container_is_nobody_in_particular_on_its_rabbit() {
         "name": "app", "image": "app:1", "imagePullPolicy": "Never", "command": ["sh", "-c"],
         "args": ["ls; false", "--privileged"], "env": [{"name": "A", "value": "b c\nd"}],
         "workingDir": "/tmp", "cpuMillis": 1500, "memoryBytes": 1024,
+        "volumeMounts": [{"name": "v", "mountPath": "/v"}, {"name": "w", "mountPath": "/w", "readOnly": true}],
     });
     let container = Container {
         name: name(),
@@ -99,6 +101,10 @@ fn a_container_is_nobody_in_particular_on_its_rabbit() {
         "/mnt/nnf/x-0:/mnt/nnf/x-0:rw,rslave",
         "--volume",
         "/lus/polly:/lus/polly:rw,bind",
+        "--volume",
+        "/state/x/volumes/2/v:/v:rw",
+        "--volume",
+        "/state/x/volumes/2/w:/w:ro",
         "--volume",
         "/state/x/files:/nnf/config:ro",
         "--volume",

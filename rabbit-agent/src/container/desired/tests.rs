@@ -31,6 +31,12 @@ fn roots() -> AllowedRoots {
     AllowedRoots::new(["/mnt/nnf".into()]).unwrap()
 }
 
+/// A container has a directory `v` that it shares, and this mount.
+fn mount(spec: &mut Value, name: &str, path: &str) {
+    spec["emptyDirs"] = json!(["v"]);
+    spec["containers"][0]["volumeMounts"] = json!([{"name": name, "mountPath": path}]);
+}
+
 fn network(port: u32, place: u32, rabbit: &str) -> Value {
     json!({"port": port, "place": place, "rabbits": [rabbit]})
 }
@@ -38,7 +44,7 @@ fn network(port: u32, place: u32, rabbit: &str) -> Value {
 #[test]
 fn what_no_container_gets_is_refused_with_the_field() {
     type Edit = fn(&mut Value);
-    let cases: [(Edit, &str); 17] = [
+    let cases: [(Edit, &str); 21] = [
         (|spec| spec["userID"] = json!(0), "spec.userID is 0"),
         (|spec| spec["groupID"] = json!(-1), "spec.groupID is -1"),
         (|spec| spec["storages"] = json!(["/etc"]), "/etc"),
@@ -61,6 +67,10 @@ fn what_no_container_gets_is_refused_with_the_field() {
             |spec| spec["packages"] = json!([package("/lus/a"), package("/lus/b")]),
             "spec.packages is \"data\", and another has the same name",
         ),
+        (|spec| spec["emptyDirs"] = json!(["../v"]), "spec.emptyDirs is \"../v\""),
+        (|spec| spec["emptyDirs"] = json!(["v", "v"]), "another has the same name"),
+        (|spec| mount(spec, "w", "/v"), "must be one of spec.emptyDirs"),
+        (|spec| mount(spec, "v", "/v:/etc"), "without a colon"),
         (|spec| spec["network"] = network(0, 0, "rabbit-1"), "port 0, place 0"),
         (|spec| spec["network"] = network(5000, 1, "rabbit-1"), "port 5000, place 1"),
         (|spec| spec["network"] = network(5000, 0, "a;b"), "spec.network.rabbits"),

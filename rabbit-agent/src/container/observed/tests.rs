@@ -5,17 +5,17 @@ use super::*;
 const PODS: &[u8] = include_bytes!("recorded/pods.json");
 const CONTAINERS: &str = include_str!("recorded/containers.json");
 
-fn recorded(containers: &str) -> BTreeMap<i64, Attempt> {
+fn recorded(containers: &str, logs: Logs) -> BTreeMap<i64, Attempt> {
     let pods = pods(PODS).unwrap();
     let inspected = inspected(containers.as_bytes()).unwrap();
     let end = |path: &str| format!("end of {}", path.rsplit('/').next().unwrap());
-    attempts(&pods, &inspected, end, |process| process > 0).unwrap()
+    attempts(&pods, &inspected, logs, end, |process| process > 0).unwrap()
 }
 
 #[test]
 fn containers_are_told_by_attempt_and_name_and_the_pods_own_is_none_of_them() {
     assert_eq!(members(&pods(PODS).unwrap()).len(), 5);
-    let attempts = recorded(CONTAINERS);
+    let attempts = recorded(CONTAINERS, Logs::OfEnded);
     let attempt = &attempts[&1];
     assert_eq!((attempts.len(), attempt.is_running), (1, true));
     let names: Vec<&str> = attempt.containers.keys().map(String::as_str).collect();
@@ -31,6 +31,13 @@ fn containers_are_told_by_attempt_and_name_and_the_pods_own_is_none_of_them() {
     assert_eq!(observed.monitors(), [side.monitor.unwrap()]);
 }
 
+#[test]
+fn the_log_of_one_that_runs_is_read_where_it_is_wanted() {
+    let all = recorded(CONTAINERS, Logs::All);
+    let log = |name: &str| all[&1].containers[name].log.as_str();
+    assert_eq!((log("side"), log("app"), log("late")), ("end of ctr.log", "end of ctr.log", ""));
+}
+
 /// As podman tells it of what ran when the rabbit stopped.
 #[test]
 fn what_has_ended_without_an_end_was_lost() {
@@ -40,7 +47,7 @@ fn what_has_ended_without_an_end_was_lost() {
             container["State"]["Status"] = "exited".into();
         }
     }
-    let attempts = recorded(&containers.to_string());
+    let attempts = recorded(&containers.to_string(), Logs::OfEnded);
     assert_eq!(attempts[&1].containers["side"].state, State::Lost);
 }
 

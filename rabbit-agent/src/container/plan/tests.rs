@@ -13,7 +13,8 @@ pub(crate) fn at(seconds: i64) -> Timestamp {
 }
 
 pub(crate) fn fresh() -> Record {
-    Record { start: at(0), attempt: 0, is_late: false, end: None }
+    let (asked, answered, logs) = (None, None, Vec::new());
+    Record { start: at(0), attempt: 0, is_late: false, end: None, asked, answered, logs }
 }
 
 pub(crate) fn ended(code: i32, seconds: i64) -> State {
@@ -32,7 +33,7 @@ pub(crate) fn seen(attempts: &[(&[(&str, State)], bool)]) -> Observed {
         containers: containers.iter().map(container).collect(),
     };
     let attempts = (1..).zip(attempts.iter().map(attempt)).collect();
-    Observed { has_directory: true, has_files: true, has_keys: false, attempts }
+    Observed { has_directory: true, has_files: true, attempts, ..Observed::default() }
 }
 
 fn steps(
@@ -212,4 +213,32 @@ fn a_deleted_object_leaves_nothing() {
     let cut = Observed { has_directory: true, ..Observed::default() };
     assert_eq!(removal(uid, 5, &cut), [Step::RemoveFiles(uid)], "of an agent that was killed");
     assert!(removal(uid, 5, &Observed::default()).is_empty());
+}
+
+#[test]
+fn what_an_attempt_s_containers_share_is_made_for_each_and_goes_once_it_is_over() {
+    let shares = |spec: &mut Value| spec["emptyDirs"] = json!(["v"]);
+    let with = |numbers: &[i64], attempts| Observed {
+        volumes: numbers.iter().copied().collect(),
+        ..seen(attempts)
+    };
+    let first = steps(shares, &with(&[], &[]), &fresh(), at(0));
+    let made = ["make directories of pod warren-U-1", "make pod warren-U-1"];
+    assert_eq!(first[..2], made, "{first:?}");
+    let cut: &[(&[(&str, State)], bool)] = &[(&[], false)];
+    let missing = steps(shares, &with(&[], cut), &fresh(), at(0));
+    assert_eq!(missing, [made[0], "make container warren-U-1-app of app:1"]);
+    assert_eq!(steps(shares, &with(&[1], cut), &fresh(), at(0)).len(), 1, "never made twice");
+    let failed: &[(&[(&str, State)], bool)] = &[(&[("app", ended(1, 5))], false)];
+    let waiting = steps(shares, &with(&[1], failed), &fresh(), at(6));
+    assert_eq!(waiting, ["remove directories of pod warren-U-1"], "before the next begins");
+    let next = steps(shares, &with(&[], failed), &fresh(), at(15));
+    assert_eq!(next[0], "make directories of pod warren-U-2");
+    let holds: &[(&[(&str, State)], bool)] = &[(&[("app", ended(0, 5))], true)];
+    let stopping = steps(shares, &with(&[1], holds), &fresh(), at(6));
+    assert_eq!(stopping, ["stop pod warren-U-1"], "something of it runs");
+    let over: &[(&[(&str, State)], bool)] = &[(&[("app", ended(0, 5))], false)];
+    assert_eq!(steps(shares, &with(&[1], over), &fresh(), at(6)), waiting);
+    assert!(steps(shares, &with(&[], over), &fresh(), at(6)).is_empty());
+    assert_eq!(removal(UID.parse().unwrap(), 0, &with(&[1], over)).len(), 2, "with the files");
 }

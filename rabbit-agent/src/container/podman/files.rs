@@ -1,6 +1,6 @@
-//! Files that containers find: those of their configuration, and keys.
+//! Files that containers find: those of their configuration, keys, and directories that they share.
 //!
-//! Each object has a directory for both. It goes with the object, whatever an agent that was killed left in it.
+//! Each object has a directory for all of them. It goes with the object, whatever an agent that was killed left in it.
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +14,7 @@ use api::node_containers::NodeContainersSource;
 use containers::nodes::DISCOVER_HOSTS;
 
 use super::{HostError, at};
-use crate::container::step::{Files, KeyFiles, Keys};
+use crate::container::step::{Files, KeyFiles, Keys, Volumes};
 
 /// Writes the files of a configuration. Containers read them; nobody lists those of others, since the state directory is
 /// root's own.
@@ -35,6 +35,19 @@ pub(super) fn write_keys(directory: &Path, keys: &Keys) -> Result<(), HostError>
     };
     let [user, group] = [keys.user, keys.group].map(|id| u32::try_from(id).ok());
     replace(directory, 0o700, texts, |_| 0o400, |path| chown(path, user, group))
+}
+
+/// Makes the directories that the containers of an attempt share: their user's alone. All are there or none.
+pub(super) fn make_volumes(directory: &Path, volumes: &Volumes) -> Result<(), HostError> {
+    let new = unfinished(directory)?;
+    at(&new, fs::create_dir_all(&new))?;
+    let [user, group] = [volumes.user, volumes.group].map(|id| u32::try_from(id).ok());
+    for name in &volumes.names {
+        let path = new.join(name);
+        let made = DirBuilder::new().mode(0o700).create(&path);
+        at(&path, made.and_then(|()| chown(&path, user, group)))?;
+    }
+    at(directory, fs::rename(&new, directory))
 }
 
 /// Makes a directory with these files. It is there whole or not at all.
@@ -94,6 +107,7 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
 
     use super::*;
+    use crate::container::step::PodName;
 
     fn of() -> NodeContainersSource {
         NodeContainersSource { namespace: "default".to_owned(), name: "w-1".to_owned() }
@@ -136,6 +150,28 @@ mod tests {
             let found = fs::metadata(path).unwrap();
             assert_eq!((found.mode() & 0o777, found.uid(), found.gid()), (mode, 1050, 1051));
         }
+    }
+
+    #[test]
+    fn directories_that_containers_share_are_their_user_s_alone_and_all_there_or_none() {
+        if !gate::root() {
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let place = directory.path().join("uid/volumes/2");
+        fs::create_dir_all(directory.path().join("uid/volumes/2.unfinished/v")).unwrap();
+        let uid = "3f6c2d1e-8a47-4b0e-9d5b-6f1f0a7c9e21".parse().unwrap();
+        let (pod, names) = (PodName { uid, attempt: 2 }, ["v", "w"].map(str::to_owned).to_vec());
+        make_volumes(&place, &Volumes { pod, user: 1050, group: 1051, names }).unwrap();
+        for name in ["v", "w"] {
+            let found = fs::metadata(place.join(name)).unwrap();
+            assert_eq!((found.mode() & 0o777, found.uid(), found.gid()), (0o700, 1050, 1051));
+        }
+        assert_eq!(names_in(place.parent().unwrap()), ["2"]);
+    }
+
+    fn names_in(directory: &Path) -> Vec<String> {
+        super::names(directory).unwrap()
     }
 
     #[test]

@@ -1,3 +1,5 @@
+use api::names::annotation;
+use kube::ResourceExt;
 use serde_json::json;
 
 use super::*;
@@ -84,4 +86,50 @@ fn time_is_waited_for_where_it_alone_brings_something_about() {
     assert_eq!(of(&seen(&[(&[("app", ended(0, 5))], false)]), 5), None);
     let running = seen(&[(&[("app", State::Running)], true)]);
     assert_eq!(again(&desired(|_| {}), &running, &fresh(), at(5)), None, "no timer runs");
+}
+
+#[test]
+fn a_question_is_answered_with_the_logs_of_all_that_run_and_nothing_is_taken_back() {
+    let say = |text: &str| {
+        let mut seen = seen(&[
+            (&[("app", ended(1, 0))], false),
+            (&[("app", State::Running), ("side", State::Created)], true),
+        ]);
+        let app = seen.attempts.get_mut(&2).unwrap().containers.get_mut("app").unwrap();
+        app.log = text.to_owned();
+        seen
+    };
+    let told = |status: &NodeContainersStatus| -> Vec<(i64, String)> {
+        status.logs.iter().map(|log| (log.attempt, log.text.clone())).collect()
+    };
+    let mut stored = object(|_| {});
+    let mut pass = |asked: Option<&str>, seen: &str| {
+        let asked = asked.map(|at| (annotation::LOGS_ASKED.to_owned(), at.to_owned()));
+        stored.annotations_mut().extend(asked);
+        let status = report(&desired(|_| {}), &say(seen), &record(&stored, at(0)), None, at(60));
+        stored.status = Some(status.clone());
+        (told(&status), status.logs_answered.map(|at| at.to_string()), record(&stored, at(0)).asked)
+    };
+    let first = (1, "its last words\n".to_owned());
+    assert_eq!(pass(None, ""), (vec![first.clone()], None, None));
+    let asked = "2027-01-15T08:01:00.000000Z";
+    let answer = (vec![first.clone(), (2, "so far\n".to_owned())], Some(asked.to_owned()), None);
+    assert_eq!(pass(Some(asked), "so far\n"), answer);
+    assert_eq!(pass(None, ""), answer, "a pass that nobody asked writes nothing");
+    let later = "2027-01-15T08:02:00.000000Z";
+    assert_eq!(pass(Some(later), "more\n").0, [first, (2, "more\n".to_owned())]);
+}
+
+#[test]
+fn what_was_told_of_one_that_ran_gives_way_to_its_last_words() {
+    let log = |text: &str| NodeContainersLog {
+        attempt: 1,
+        container: "app".to_owned(),
+        text: text.to_owned(),
+    };
+    let told = Record { logs: vec![log("so far\n")], ..fresh() };
+    let ended = seen(&[(&[("app", ended(0, 0))], false)]);
+    let status = report(&desired(|_| {}), &ended, &told, None, at(0));
+    assert_eq!(status.logs, [log("its last words\n")]);
+    assert!(report(&desired(|_| {}), &seen(&[]), &told, None, at(0)).logs.is_empty());
 }

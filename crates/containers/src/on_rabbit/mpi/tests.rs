@@ -135,3 +135,18 @@ fn addresses_end_where_the_block_does() {
     assert_eq!(told((1 << 17) - 3).as_deref(), Some("198.19.255.254"));
     assert_eq!((told((1 << 17) - 2), told(u32::MAX)), (None, None));
 }
+
+#[test]
+fn what_waits_for_the_workers_has_no_directory_of_the_profile_s() {
+    let shares = |profile: &mut Value| {
+        let launcher = &mut profile["mpiSpec"]["launcher"];
+        launcher["volumes"] = json!([{"name": "v", "emptyDir": {}}]);
+        launcher["containers"][0]["volumeMounts"] = json!([{"name": "v", "mountPath": "/v"}]);
+    };
+    with(shares, |run| {
+        let [launcher, worker, _] = both(run).map(|one| one.spec);
+        assert_eq!((launcher.empty_dirs.len(), worker.empty_dirs.len()), (1, 0));
+        assert_eq!(launcher.containers[0].volume_mounts.len(), 1);
+        assert!(launcher.init_containers[0].volume_mounts.is_empty());
+    });
+}

@@ -2,6 +2,7 @@
 
 mod mpi;
 
+use api::names::annotation;
 use serde_json::{Value, json};
 
 use super::{BESIDE_KEPT, lines};
@@ -100,6 +101,24 @@ fn nothing_is_told_to_a_rabbit_before_it_has_everything_mounted() {
     site.agents_sleep = false;
     site.settle();
     assert_eq!(site.on_rabbits().len(), 2);
+}
+
+#[test]
+fn who_asks_for_logs_and_who_answers_has_the_engine_write_nothing() {
+    let mut site = site();
+    site.towards("w", &lines("gfs2"), "PreRun");
+    site.agents_tell(&state("Ready"));
+    let (writes, moment) = (site.writes, "2026-11-27T03:00:00.000000Z");
+    for place in site.on_rabbits() {
+        site.edit(&place.0, &place.1, &place.2, |object| {
+            object["metadata"]["annotations"] = json!({annotation::LOGS_ASKED: moment});
+        });
+    }
+    site.settle();
+    let logs = json!([{"attempt": 1, "container": "view", "text": "so far\n"}]);
+    site.agents_tell(&json!({"logs": logs, "logsAnswered": moment}));
+    assert_eq!(site.writes, writes);
+    assert!(site.is_ready("w", "PreRun"), "{:?}", site.told("w"));
 }
 
 #[test]

@@ -1,0 +1,107 @@
+//! Volumes where the rabbits' agents run the containers: directories that the containers of an attempt share, and no others.
+
+use std::{
+    collections::BTreeSet,
+    path::{Component, Path},
+};
+
+use api::nnf_container_profile::{NnfContainer, NnfPodSpec};
+use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, Volume, VolumeMount};
+use serde_json::Value;
+
+use super::{ProfileFault, on_rabbit::fault};
+use crate::names::is_label;
+
+/// Whether a container may have a directory at this path: absolute, not `/`, and written as podman reads it.
+#[must_use]
+pub fn is_mount_path(path: &str) -> bool {
+    let mut parts = Path::new(path).components();
+    let is_absolute = parts.next() == Some(Component::RootDir);
+    let rest: Vec<_> = parts.collect();
+    let is_plain = rest.iter().all(|part| matches!(part, Component::Normal(_)));
+    is_absolute && is_plain && !rest.is_empty() && !path.contains([':', '\0'])
+}
+
+/// What is wrong with the volumes of a pod, and where its containers have them.
+pub(super) fn of_pod(at: &str, spec: &NnfPodSpec) -> Vec<ProfileFault> {
+    let mut names = BTreeSet::new();
+    let mut faults = Vec::new();
+    for volume in &spec.volumes {
+        let name = &volume.name;
+        let of = |field: &str, remedy| fault(format!("{at}.volumes: {name:?}: {field}"), remedy);
+        if !is_label(name) {
+            faults.push(of(
+                "name",
+                "the administrator names it with a-z, 0-9 and -, and at most 63 characters",
+            ));
+        }
+        if !names.insert(name.as_str()) {
+            faults.push(of("name", "the administrator gives each volume a name of its own"));
+        }
+        faults.extend(of_volume(volume).into_iter().map(|(field, remedy)| of(&field, remedy)));
+    }
+    let containers = spec.init_containers.iter().chain(&spec.containers);
+    faults.extend(containers.flat_map(|one| of_container(one, &names)));
+    faults
+}
+
+type Refused = (String, &'static str);
+
+fn of_volume(volume: &Volume) -> Vec<Refused> {
+    let told = serde_json::to_value(volume).unwrap_or_default();
+    let fields = told.as_object().into_iter().flat_map(|fields| fields.keys());
+    let others = fields.filter(|field| !["name", "emptyDir"].contains(&field.as_str()));
+    let remedy = "the administrator makes it an emptyDir, or takes it out; containers may write to the job's storage too";
+    let mut refused: Vec<Refused> = others.map(|field| (field.clone(), remedy)).collect();
+    let Some(EmptyDirVolumeSource { medium, size_limit }) = volume.empty_dir.clone() else {
+        if refused.is_empty() {
+            refused.push(("a volume without emptyDir".to_owned(), remedy));
+        }
+        return refused;
+    };
+    if let Some(medium) = medium.filter(|medium| !medium.is_empty()) {
+        let remedy = "the administrator takes it out; the directory is on a disk of the rabbit";
+        refused.push((format!("emptyDir.medium {medium}"), remedy));
+    }
+    if size_limit.is_some() {
+        let remedy = "the administrator takes it out; nothing there limits a directory";
+        refused.push(("emptyDir.sizeLimit".to_owned(), remedy));
+    }
+    refused
+}
+
+fn of_container(of: &NnfContainer, volumes: &BTreeSet<&str>) -> Vec<ProfileFault> {
+    let mut paths = BTreeSet::new();
+    let mut faults = Vec::new();
+    for mount in &of.volume_mounts {
+        let at = format!("container {:?}: volumeMounts: {:?}", of.name, mount.name);
+        let refusal = |field: &str, remedy| fault(format!("{at}: {field}"), remedy);
+        if !volumes.contains(mount.name.as_str()) {
+            faults.push(refusal(
+                "name",
+                "the administrator adds an emptyDir of this name to volumes",
+            ));
+        }
+        let path = format!("mountPath {:?}", mount.mount_path);
+        if !is_mount_path(&mount.mount_path) {
+            let remedy =
+                "the administrator writes an absolute path beneath /, without .. and colons";
+            faults.push(refusal(&path, remedy));
+        } else if !paths.insert(Path::new(&mount.mount_path)) {
+            faults.push(refusal(&path, "the administrator gives each mount a path of its own"));
+        }
+        let others = others(mount).into_iter();
+        faults.extend(others.map(|field| refusal(&field, "the administrator takes it out")));
+    }
+    faults
+}
+
+/// What a mount has beside what is carried out.
+fn others(mount: &VolumeMount) -> Vec<String> {
+    let Ok(Value::Object(fields)) = serde_json::to_value(mount) else { return Vec::new() };
+    let known = ["name", "mountPath", "readOnly"];
+    fields.into_iter().map(|(field, _)| field).filter(|field| !known.contains(&&**field)).collect()
+}
+
+#[cfg(test)]
+mod tests;

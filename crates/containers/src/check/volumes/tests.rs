@@ -1,0 +1,52 @@
+use serde_json::{from_value, json};
+
+use super::*;
+use crate::check::{faults, on_rabbits};
+
+#[test]
+fn of_volumes_rabbits_have_directories_that_an_attempt_s_containers_share() {
+    let told = |volumes: Value, mounts: Value| -> Vec<String> {
+        let app = json!({"name": "app", "image": "i", "volumeMounts": mounts});
+        let profile = json!({"spec": {"containers": [app], "volumes": volumes}});
+        let profile = from_value(profile).unwrap();
+        let all = faults(&profile, 1050).into_iter().chain(on_rabbits(&profile));
+        all.map(|fault| fault.to_string()).collect()
+    };
+    let plain = json!([{"name": "v", "emptyDir": {}}, {"name": "w", "emptyDir": {}}]);
+    let mounts = json!([{"name": "v", "mountPath": "/v"}, {"name": "v", "mountPath": "/r", "readOnly": true}]);
+    assert_eq!(told(plain.clone(), mounts), [""; 0]);
+    for (volume, part) in [
+        (json!({"emptyDir": {"medium": "Memory"}}), "\"v\": emptyDir.medium Memory is not"),
+        (json!({"emptyDir": {"sizeLimit": "1Gi"}}), "\"v\": emptyDir.sizeLimit is not"),
+        (json!({"emptyDir": null}), "\"v\": a volume without emptyDir is not"),
+        (
+            json!({"emptyDir": null, "configMap": {"name": "c"}}),
+            "data.spec.volumes: \"v\": configMap is not",
+        ),
+        (json!({"name": "../v"}), "\"../v\": name is not"),
+        (json!({"name": "w"}), "\"w\": name is not"),
+    ] {
+        let mut all = plain.clone();
+        all[0].as_object_mut().unwrap().extend(volume.as_object().unwrap().clone());
+        let faults = told(all, json!([]));
+        let [fault] = &faults[..] else { panic!("{part}: {faults:?}") };
+        assert!(fault.contains(part) && fault.contains("administrator"), "{fault}");
+    }
+    for (mount, part) in [
+        (json!({"name": "x"}), "volumeMounts: \"x\": name is not"),
+        (json!({"subPath": "a"}), "container \"app\": volumeMounts: \"v\": subPath is not"),
+        (json!({"mountPropagation": "None"}), "mountPropagation is not"),
+        (json!({"mountPath": "v"}), "mountPath \"v\" is not"),
+        (json!({"mountPath": "/"}), "mountPath \"/\" is not"),
+        (json!({"mountPath": "/a:/b"}), "mountPath \"/a:/b\" is not"),
+        (json!({"mountPath": "/a/../b"}), "without .. and colons"),
+        (json!({"mountPath": "//w/"}), "a path of its own"),
+        (json!({"mountPath": "/nnf/keys"}), "is kept for Warren's own files"),
+    ] {
+        let mut all = json!([{"name": "w", "mountPath": "/w"}, {"name": "v", "mountPath": "/v"}]);
+        all[1].as_object_mut().unwrap().extend(mount.as_object().unwrap().clone());
+        let faults = told(plain.clone(), all);
+        let [fault] = &faults[..] else { panic!("{part}: {faults:?}") };
+        assert!(fault.contains(part) && fault.contains("administrator"), "{fault}");
+    }
+}

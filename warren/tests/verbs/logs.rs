@@ -1,0 +1,105 @@
+//! Logs of containers that the rabbits' agents run, who are played here.
+
+use api::{NodeContainers, names::annotation};
+use kube::{
+    Api, Client, Config, ResourceExt,
+    api::{Patch, PatchParams},
+    config::{KubeConfigOptions, Kubeconfig},
+    runtime::wait::await_condition,
+};
+use serde_json::{Value, json};
+
+use crate::box_of_one::BoxOfOne;
+
+const NAME: &str = "default-w-1";
+
+fn containers(rabbit: &str) -> Value {
+    json!({
+        "apiVersion": "warren.nnf.cray.hpe.com/v1alpha1", "kind": "NodeContainers",
+        "metadata": {"name": NAME, "namespace": rabbit, "labels": {
+            "nnf.cray.hpe.com/container": "w",
+            "dataworkflowservices.github.io/workflow.namespace": "default"}},
+        "spec": {"userID": 1050, "groupID": 1051, "hostname": rabbit, "containers": [
+            {"name": "app", "image": "app:1", "imagePullPolicy": "Never"}]},
+    })
+}
+
+/// A box where two rabbits have containers of the workflow `w`.
+fn here() -> BoxOfOne {
+    let here = BoxOfOne::start();
+    let namespace =
+        |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    let all = ["rabbit-1", "rabbit-2"].map(|name| [namespace(name), containers(name)]);
+    let file = here.file("containers.yaml", &all.concat());
+    here.warren(&["apply", "-f", &file]).assert().success();
+    for rabbit in ["rabbit-1", "rabbit-2"] {
+        act(&here, async |client| {
+            tell(&client, rabbit, json!({"state": "Ready", "attempt": 1})).await;
+        });
+    }
+    here
+}
+
+/// Does this with a client of the box.
+fn act<T>(here: &BoxOfOne, what: impl AsyncFnOnce(Client) -> T) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let kubeconfig = Kubeconfig::read_from(here.path("kubeconfig")).unwrap();
+        let options = KubeConfigOptions::default();
+        let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
+        what(Client::try_from(config).unwrap()).await
+    })
+}
+
+/// What the agent of a rabbit writes.
+async fn tell(client: &Client, rabbit: &str, status: Value) {
+    let api: Api<NodeContainers> = Api::namespaced(client.clone(), rabbit);
+    let patch = Patch::Merge(json!({"status": status}));
+    api.patch_status(NAME, &PatchParams::default(), &patch).await.unwrap();
+}
+
+/// Answers the next question as the agent of a rabbit does.
+async fn answer(client: &Client, rabbit: &str, text: &str) {
+    let api: Api<NodeContainers> = Api::namespaced(client.clone(), rabbit);
+    let is_asked = |one: Option<&NodeContainers>| one.is_some_and(|one| one.unanswered().is_some());
+    let asked = await_condition(api, NAME, is_asked).await.unwrap().unwrap();
+    let logs = json!([{"attempt": 1, "container": "app", "text": text}]);
+    let asked = &asked.annotations()[annotation::LOGS_ASKED];
+    tell(client, rabbit, json!({"logs": logs, "logsAnswered": asked})).await;
+}
+
+#[test]
+fn who_runs_is_asked_each_time_and_the_answers_are_shown() {
+    let here = here();
+    for text in ["began\n", "began\nwent on\n"] {
+        let shown = std::thread::scope(|scope| {
+            let shown = scope.spawn(|| here.output(&["logs", "w"]));
+            act(&here, async |client| {
+                for rabbit in ["rabbit-1", "rabbit-2"] {
+                    answer(&client, rabbit, text).await;
+                }
+            });
+            shown.join().unwrap()
+        });
+        let lines = |rabbit: &str| -> String {
+            text.lines().map(|line| format!("{rabbit}/app: {line}\n")).collect()
+        };
+        assert_eq!(shown, lines("rabbit-1") + &lines("rabbit-2"));
+    }
+}
+
+#[test]
+fn a_rabbit_that_does_not_answer_is_named_beside_what_there_is() {
+    let here = here();
+    let logs = json!([{"attempt": 1, "container": "app", "text": "all\n"}]);
+    let ended = json!({"state": "Failed", "logs": logs});
+    act(&here, async |client| tell(&client, "rabbit-2", ended).await);
+    let assert = here.warren(&["logs", "w"]).assert().code(3).stdout("rabbit-2/app: all\n");
+    let text = String::from_utf8(assert.get_output().stderr.clone()).unwrap();
+    assert!(text.contains("rabbit-1 did not answer") && !text.contains("rabbit-2"), "{text}");
+    // Nobody asks of containers that ended.
+    assert_eq!(here.output(&["logs", "w", "--rabbit", "rabbit-2"]), "rabbit-2/app: all\n");
+    let found = here.json(&["get", "nodecontainers", NAME, "-n", "rabbit-2", "--json"]);
+    assert_eq!(found["metadata"]["annotations"], Value::Null);
+    here.warren(&["logs", "w", "--rabbit", "rabbit-3"]).assert().code(1);
+}
