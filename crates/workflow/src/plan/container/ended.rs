@@ -77,7 +77,7 @@ pub(super) fn silent<'a>(
     let first = silent.next()?;
     let (rabbit, runner) = (first.rabbit(), first.runner());
     let what = format!(
-        "rabbit {rabbit} is silent: its container was to end long ago, and its {runner} does not say that it did; see whether the rabbit and its {runner} run, for the container may run as well"
+        "rabbit {rabbit} is silent: the time of its container is over, and its {runner} does not say that it ended; see whether the rabbit and its {runner} run, for the container may run as well"
     );
     Some(transient_error(also(with(what, first.reason(of)), silent)))
 }
