@@ -34,9 +34,14 @@ pub(crate) fn apiserver(directory: &Path) -> Vec<String> {
     ])
 }
 
-/// The first lets pods onto a node once it is ready.
+/// The first lets pods onto a node once it is ready; the last tells a name service which pods a Service has.
 pub(crate) fn controllers() -> Vec<String> {
-    flags(&[("controllers", "node-lifecycle-controller,pod-garbage-collector-controller")])
+    let more = [
+        "node-lifecycle-controller",
+        "pod-garbage-collector-controller",
+        "endpointslice-controller",
+    ];
+    flags(&[("controllers", &more.join(","))])
 }
 
 pub(crate) fn scheduler(kubeconfig: &Path) -> Vec<String> {

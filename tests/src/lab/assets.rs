@@ -15,6 +15,9 @@ const ZFS: &str = "WARREN_LAB_ZFS";
 /// Variable that names the directory of Kubernetes' programs, likewise.
 const KUBERNETES: &str = "WARREN_LAB_KUBERNETES";
 
+/// Variable that names the directory of podhelper's image, likewise.
+const PODHELPER: &str = "WARREN_LAB_PODHELPER";
+
 /// What `tests/lab/prepare` made.
 #[derive(Debug, Clone)]
 pub struct Assets {
@@ -22,6 +25,7 @@ pub struct Assets {
     guest: PathBuf,
     zfs: Option<PathBuf>,
     kubernetes: Option<PathBuf>,
+    podhelper: Option<PathBuf>,
 }
 
 impl Assets {
@@ -31,8 +35,12 @@ impl Assets {
     /// When it names none, or something is missing there.
     pub fn given() -> anyhow::Result<Self> {
         let asked = |name| env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
-        let (zfs, kubernetes) = (asked(ZFS), asked(KUBERNETES));
-        let assets = Self { zfs, kubernetes, ..Self::of(directory(QEMU)?, directory(GUEST)?) };
+        let assets = Self {
+            zfs: asked(ZFS),
+            kubernetes: asked(KUBERNETES),
+            podhelper: asked(PODHELPER),
+            ..Self::of(directory(QEMU)?, directory(GUEST)?)
+        };
         for file in [assets.qemu(), assets.kernel(), assets.initramfs(), assets.root()] {
             ensure!(
                 file.is_file(),
@@ -46,7 +54,7 @@ impl Assets {
     /// Those in two directories, and no others.
     #[must_use]
     pub fn of(qemu: PathBuf, guest: PathBuf) -> Self {
-        Self { qemu, guest, zfs: None, kubernetes: None }
+        Self { qemu, guest, zfs: None, kubernetes: None, podhelper: None }
     }
 
     /// The emulator.
@@ -100,6 +108,16 @@ impl Assets {
             format!(
                 "{KUBERNETES} is not set: run `make lab SCENARIO=kubernetes-job`, which sets it"
             )
+        })
+    }
+
+    /// Directory of podhelper as administrators build it, and what its image is built by.
+    ///
+    /// # Errors
+    /// When the environment does not name it.
+    pub fn podhelper(&self) -> anyhow::Result<&Path> {
+        self.podhelper.as_deref().with_context(|| {
+            format!("{PODHELPER} is not set: run `make lab SCENARIO=kubernetes-mpi`, which sets it")
         })
     }
 

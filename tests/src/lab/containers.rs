@@ -35,14 +35,14 @@ const UNIT: &str = include_str!("../../../systemd/warren-rabbit-agent.service");
 /// Where rabbits find the image.
 pub const IMAGE: &str = "oci-archive:/lab/ranks.tar";
 
-/// Makes the image as docs/containers.md does, from the guest's own Debian, with `/bin/ranks` in it. This build of podhelper is
-/// linked to libraries, as no site's is: the image gets them too.
-const MAKE: &str = r#"
+/// Makes the image as docs/containers.md does, from the guest's own Debian, with `/bin/ranks` in it. `$helper` may name a build of
+/// podhelper that is linked to libraries, as no site's is: the image gets them too.
+pub(super) const MAKE: &str = r#"
 chmod 755 /bin/ranks
 cd /var/tmp
-programs=$(type -P sh hostname mpirun orted NPopenmpi)
+programs=$(type -P sh hostname id mv mpirun orted NPopenmpi)
 plugins=$(find /usr/lib/x86_64-linux-gnu/openmpi /usr/lib/x86_64-linux-gnu/pmix2 -name '*.so')
-(echo /tmp; echo /bin/ranks; ls /etc/openmpi/*; ldd $programs $plugins /programs/podhelper | grep -o '/[^ :]*' | grep -v ^/programs/) |
+(echo /tmp; echo /bin/ranks; ls /etc/openmpi/*; ldd $programs $plugins ${helper-} | grep -o '/[^ :]*' | grep -v ^/programs/) |
     sort -u | tar -chf root.tar --hard-dereference --no-recursion -T -
 podman import --quiet root.tar ranks:1 >/dev/null
 podman save --quiet --format oci-archive -o /lab/ranks.tar ranks:1
@@ -83,10 +83,15 @@ pub fn install(clusters: &mut [Cluster]) -> anyhow::Result<()> {
 /// # Errors
 /// When podman or Open MPI is not as expected.
 pub fn make_image(system: &System, [on, other]: [&str; 2], ranks: &str) -> anyhow::Result<()> {
-    let script = format!("cat > /bin/ranks <<'END'\n{ranks}\nEND\n{MAKE}");
+    let script = format!("helper=/programs/podhelper\n{}{MAKE}", script_of_ranks(ranks));
     system.guest(on).run(&script, LONG).context("make the image")?;
     let archive = |rabbit| system.guest(rabbit).exchange().join("ranks.tar");
     fs::copy(archive(on), archive(other)).context("hand the image over").map(drop)
+}
+
+/// Writes the script that [`MAKE`] puts into the image.
+pub(super) fn script_of_ranks(ranks: &str) -> String {
+    format!("cat > /bin/ranks <<'END'\n{ranks}\nEND\n")
 }
 
 /// Checks that nothing of containers is left on a rabbit.

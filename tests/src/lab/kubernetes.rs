@@ -1,4 +1,7 @@
-//! A rabbit that is the node of a real Kubernetes cluster: kubelet with containerd, and the cluster's control plane beside them.
+//! A rabbit that is the node of a real Kubernetes cluster: kubelet with containerd, and the cluster's control plane
+//! and name service beside them.
+
+pub mod mpi;
 
 use std::{
     fs,
@@ -11,6 +14,7 @@ use serde_json::{Value, json};
 use workflow::shipped;
 
 use super::{Bench, Cluster, System, containers::HOSTS};
+pub use mpi::PODHELPER;
 
 /// For programs that take seconds elsewhere to start.
 const LONG: Duration = Duration::from_secs(900);
@@ -24,10 +28,11 @@ pub const KUBECONFIG: &str = "/run/kube/kubeconfig";
 pub const COORDINATOR: &str = "/run/kube/coordinator.kubeconfig";
 
 /// Files of packaging/kubernetes that give a coordinator its rights; it has no others.
-const RIGHTS: [&str; 3] = [
+const RIGHTS: [&str; 4] = [
     "coordinator/coordinator-access.yaml",
     "engine/engine-access.yaml",
     "containers/containers-access.yaml",
+    "packages/packages-access.yaml",
 ];
 
 /// What pods are made of.
@@ -81,6 +86,8 @@ apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 containerRuntimeEndpoint: unix:///run/containerd/containerd.sock
 cgroupDriver: systemd
+clusterDNS: [192.168.77.1]
+clusterDomain: cluster.local
 authentication: {x509: {clientCAFile: /run/kube/certificates/ca.crt}}
 END
 systemd-run --quiet --unit kubelet /opt/kube/kubelet --config /etc/kubernetes/kubelet.yaml \
@@ -94,13 +101,36 @@ kubectl apply --server-side -f /lab/definitions.json
 kubectl wait --for=condition=Established crd --all --timeout=300s
 for namespace in dws-system nnf-system rabbit-1 compute-1; do kubectl create namespace $namespace; done
 kubectl create -f /lab/site.json -f /lab/rights
-token=$(kubectl create token warren-coordinator -n nnf-system --duration=24h)
+kubectl create serviceaccount coredns -n kube-system
+kubectl create clusterrole coredns --verb=list,watch --resource=namespaces,services,endpointslices.discovery.k8s.io
+kubectl create clusterrolebinding coredns --clusterrole=coredns --serviceaccount=kube-system:coredns
 cd /run/kube
-cp kubeconfig coordinator.kubeconfig
-kubectl config --kubeconfig coordinator.kubeconfig set-credentials coordinator --token="$token"
-kubectl config --kubeconfig coordinator.kubeconfig set-context --current --user=coordinator
+for account in nnf-system/warren-coordinator kube-system/coredns; do
+    name=${account#*/}
+    token=$(kubectl create token $name -n ${account%/*} --duration=24h)
+    cp kubeconfig ${name#warren-}.kubeconfig
+    kubectl config --kubeconfig ${name#warren-}.kubeconfig set-credentials $name --token="$token"
+    kubectl config --kubeconfig ${name#warren-}.kubeconfig set-context --current --user=$name
+done
 until kubectl wait --for=condition=Ready node/rabbit-1 --timeout=10s; do sleep 1; done
 "#;
+
+/// The name service, with the rights that it needs and no others: pods reach it at their node's address.
+const NAMES: &str = r"
+cat > /etc/kubernetes/Corefile <<'END'
+.:53 {
+    bind 192.168.77.1
+    errors
+    kubernetes cluster.local {
+        kubeconfig /run/kube/coredns.kubeconfig
+    }
+}
+END
+systemd-run --quiet --unit coredns /opt/kube/coredns -conf /etc/kubernetes/Corefile
+for try in $(seq 600); do ss -Hlun 'sport = 53' | grep -q 192.168.77.1 && exit; sleep 0.5; done
+journalctl -u coredns >&2
+exit 1
+";
 
 /// What there is of pods on a node: mounts, directories and logs, containers and their networks.
 const LEFT: &str = r"
@@ -133,7 +163,7 @@ pub fn install(bench: &Bench, cluster: &mut Cluster) -> anyhow::Result<()> {
         let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
         fs::write(exchange.join(format!("{name}.json")), list.to_string()).context("write them")?;
     }
-    for step in [HOSTS, RUNTIME, MAKE, CONTROL_PLANE, KUBELET, SITE] {
+    for step in [HOSTS, RUNTIME, MAKE, CONTROL_PLANE, KUBELET, SITE, NAMES] {
         cluster.rabbit.run(step, LONG)?;
     }
     Ok(())

@@ -11,7 +11,7 @@ mod fence_job;
 mod gfs2;
 mod health;
 mod jobs;
-mod kubernetes_job;
+mod kubernetes;
 mod main_job;
 mod mishaps;
 mod nvme;
@@ -78,7 +78,8 @@ pub const ALL: &[Scenario] = &[
     slurm::GFS2,
     slurm::REBOOT,
     containers_job::SCENARIO,
-    kubernetes_job::SCENARIO,
+    kubernetes::JOB,
+    kubernetes::MPI,
     zpools::SCENARIO,
     zpool_job::SCENARIO,
 ];

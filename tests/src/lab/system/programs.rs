@@ -69,6 +69,14 @@ impl Api {
         }
     }
 
+    /// Where the rabbit has packages: on Kubernetes only where that is said.
+    fn packages(self) -> &'static str {
+        match self {
+            Self::Embedded => "",
+            Self::Kubernetes => "--package-dir /var/lib/warren/rabbit/packages",
+        }
+    }
+
     /// What the coordinator is to know of it, and the socket that is there once it serves.
     fn of_coordinator(self) -> (String, &'static str) {
         match self {
@@ -79,7 +87,10 @@ impl Api {
             }
             Self::Kubernetes => {
                 let kubeconfig = kubernetes::COORDINATOR;
-                let engine = "--workflows --container-namespace default";
+                let image = kubernetes::PODHELPER;
+                let engine = format!(
+                    "--workflows --container-namespace default --podhelper-image {image} --container-packages"
+                );
                 (format!("--kubeconfig {kubeconfig} {engine}"), "coordinator.sock")
             }
         }
@@ -99,7 +110,8 @@ pub(super) fn coordinator(api: Api) -> String {
 /// The agent of the rabbit that has the coordinator.
 pub(super) fn rabbit_agent(node: &str, api: Api) -> String {
     let here = format!("--api {} --coordinator unix:///run/warren/coordinator.sock", api.address());
-    format!("{STARTED}started rabbit-agent --node {node} {here} {RABBIT}\n")
+    let packages = api.packages();
+    format!("{STARTED}started rabbit-agent --node {node} {here} {RABBIT} {packages}\n")
 }
 
 /// The agent of another rabbit.

@@ -1,0 +1,56 @@
+//! What a node has besides where pods of MPI run: an image with Debian's Open MPI, and podhelper's.
+
+use std::fs;
+
+use anyhow::Context;
+use control_plane::{AuditEvent, read_audit};
+
+use super::{LONG, hand_over};
+use crate::lab::{Bench, Cluster, System, containers};
+
+/// With Open MPI, and no podhelper.
+pub const RANKS: &str = "localhost/ranks:1";
+/// As docs/containers.md builds it.
+pub const PODHELPER: &str = "localhost/podhelper:1";
+
+/// Puts [`RANKS`] where a pull would.
+const IMPORT: &str = "
+ctr -n k8s.io images import /lab/ranks.tar >/dev/null
+rm /lab/ranks.tar
+";
+
+/// Makes podhelper's image and puts it where a pull would.
+const MAKE: &str = "
+cd /var/tmp
+podman build --quiet -t podhelper:1 /lab/podhelper >/dev/null
+podman save --quiet --format oci-archive -o podhelper.tar localhost/podhelper:1
+podman rmi podhelper:1 >/dev/null
+ctr -n k8s.io images import podhelper.tar >/dev/null
+rm podhelper.tar
+";
+
+/// Makes both images on a node, with this script as `/bin/ranks` in the first.
+///
+/// # Errors
+/// When podhelper was not built, or podman or Open MPI is not as expected.
+pub fn prepare(bench: &Bench, cluster: &mut Cluster, ranks: &str) -> anyhow::Result<()> {
+    let built = bench.assets().podhelper()?;
+    let files = ["podhelper", "Containerfile"].map(|name| built.join(name));
+    hand_over(&cluster.rabbit.exchange().join("podhelper"), files)?;
+    let own = format!("{}{}{IMPORT}", containers::script_of_ranks(ranks), containers::MAKE);
+    for script in [&own, MAKE] {
+        cluster.rabbit.run(script, LONG).context("make the images of MPI")?;
+    }
+    Ok(())
+}
+
+/// Every request to the cluster's API so far.
+///
+/// # Errors
+/// When the audit log is not readable.
+pub fn requests(system: &System, rabbit: &str) -> anyhow::Result<Vec<AuditEvent>> {
+    system.run(rabbit, "cp /run/kube/audit.log /lab/audit.log")?;
+    let log = system.guest(rabbit).exchange().join("audit.log");
+    let requests = read_audit(&log)?;
+    fs::remove_file(&log).context("remove the copy").map(|()| requests)
+}

@@ -1,0 +1,132 @@
+//! Containers beside a rabbit's data by a real kubelet: what a cluster without kubelets cannot show.
+
+use anyhow::{Context, ensure};
+use serde_json::{Value, json};
+
+use crate::{
+    lab::{Bench, kubernetes::IMAGE, scenarios::Scenario, system::System},
+    run::{Machines, Run, Silent},
+};
+
+use super::{
+    COMPUTE, RABBIT, USER, advance, are_pods, create, environment, happens, is_answered, profile,
+};
+
+pub(in super::super) const SCENARIO: Scenario = Scenario {
+    name: "kubernetes-job",
+    about: "a rabbit that is a node of a real Kubernetes cluster, and its compute: kubelet and containerd run a container beside the job's GFS2",
+    run,
+};
+
+const DIRECTIVES: [&str; 2] = [
+    "#DW jobdw type=gfs2 capacity=512MiB name=scratch",
+    "#DW container name=view profile=view DW_JOB_scratch=scratch",
+];
+const FAILS: [&str; 1] = ["#DW container name=fails profile=fails"];
+
+/// Tells where it is, as whom and with which limits and rights; reads by every name in the index tree what the compute writes there,
+/// once it does; answers in the same file system; and ends with what a program on the compute sends to its port.
+const VIEW: &str = r#"
+read -r kernel < /proc/sys/kernel/random/boot_id
+read -r memory < /sys/fs/cgroup/memory.max
+read -r quota period < /sys/fs/cgroup/cpu.max
+while read -r name value; do
+    case $name in CapBnd: | NoNewPrivs:) rights="${rights-}, $name $value" ;; esac
+done < /proc/self/status
+[ -e /var/run/secrets ] && token=yes || token=none
+echo "$NNF_NODE_NAME, kernel $kernel, $(id -un) $(id -u):$(id -g), memory $memory, cpu $quota/$period$rights, token $token"
+for each in "$DW_JOB_scratch"/*; do
+    until read -r said < "$each/hello"; do sleep 1; done 2>/dev/null
+    echo "${each##*/}: $said"
+done
+echo "written by a container on $NNF_NODE_NAME" > "$DW_JOB_scratch/node-0/new"
+mv "$DW_JOB_scratch/node-0/new" "$DW_JOB_scratch/node-0/answer"
+echo "port: $(socat -u TCP-LISTEN:$NNF_CONTAINER_PORTS STDOUT)"
+"#;
+
+/// Bytes that the container may use, beside nine tenths of a processor.
+const LIMIT: u64 = 64 << 20;
+
+fn run(bench: &Bench) -> anyhow::Result<()> {
+    happens(bench, |_| Ok(()), story)
+}
+
+fn story(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
+    run.apply("profiles", &[view(), fails()])?;
+    works(run)?;
+    tells_how_it_failed(run)
+}
+
+/// One that does what it is to do, from first to last.
+fn works(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
+    create(run, "view", &DIRECTIVES)?;
+    advance(run, "view", "PreRun")?;
+    are_pods(&run.cluster, 1)?;
+    let environment = environment(run, "view")?;
+    let variable =
+        |name: &str| environment[name].as_str().map(str::to_owned).with_context(|| name.to_owned());
+    is_answered(run, &environment, &format!("a container on {RABBIT}"))?;
+    let sends = format!(
+        "echo by the port | socat -u - TCP:{}:{},retry=60,interval=1",
+        variable("NNF_CONTAINER_HOSTNAMES")?,
+        variable("NNF_CONTAINER_PORTS")?
+    );
+    run.cluster.run_on(COMPUTE, USER, &sends)?;
+    advance(run, "view", "PostRun")?;
+    told(run)?;
+    advance(run, "view", "Teardown")?;
+    run.warren(&["workflow", "delete", "view"])
+}
+
+/// One that fails: its exit code and the end of its log are what the kubelet knows of it.
+fn tells_how_it_failed(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
+    create(run, "fails", &FAILS)?;
+    advance(run, "fails", "PreRun")?;
+    let refused = advance(run, "fails", "PostRun").err().context("PostRun has no error")?;
+    let why =
+        "failed to run successfully after 1 attempts: container fails exited with 3: no input";
+    ensure!(format!("{refused:#}").contains(why), "not {why:?}: {refused:#}");
+    run.warren(&["workflow", "teardown", "fails"])?;
+    run.warren(&["workflow", "delete", "fails"])
+}
+
+fn view() -> Value {
+    let container = json!({
+        "name": "view", "image": IMAGE, "command": ["sh", "-ec", VIEW],
+        "resources": {"limits": {"cpu": "900m", "memory": LIMIT.to_string()}},
+    });
+    profile(
+        "view",
+        json!({
+            "storages": [{"name": "DW_JOB_scratch"}], "numPorts": 1, "spec": {"containers": [container]},
+        }),
+    )
+}
+
+fn fails() -> Value {
+    let command = json!(["sh", "-c", "echo no input >&2; exit 3"]);
+    let container = json!({"name": "fails", "image": IMAGE, "command": command});
+    profile("fails", json!({"spec": {"containers": [container]}}))
+}
+
+/// Its log, line for line.
+fn told(run: &Run<Silent, System>) -> anyhow::Result<()> {
+    let kernel = run.cluster.run(RABBIT, "cat /proc/sys/kernel/random/boot_id")?;
+    let kernel = kernel.trim();
+    let lines = [
+        format!(
+            "{RABBIT}, kernel {kernel}, user {USER}:{USER}, memory {LIMIT}, cpu 90000/100000, \
+             CapBnd: 0000000000000000, NoNewPrivs: 1, token none"
+        ),
+        format!("{COMPUTE}: written on {COMPUTE}"),
+        format!("node-0: written on {COMPUTE}"),
+        "port: by the port".to_owned(),
+    ];
+    let expected: String = lines.iter().map(|line| format!("{RABBIT}/view: {line}\n")).collect();
+    let logs = run.prints(&["logs", "view"])?;
+    ensure!(logs == expected, "the log is\n{logs}and not\n{expected}");
+    let shown = run.prints(&["containers", "view", "--json"])?;
+    let shown: Value = serde_json::from_str(&shown).context("decode what warren shows")?;
+    ensure!(shown[0]["phase"] == "succeeded" && shown[0]["retries"] == 0, "{shown:#}");
+    Ok(())
+}
