@@ -89,6 +89,41 @@ fn of_two_coordinators_one_makes_the_containers_and_the_other_goes_on_with_them(
     });
 }
 
+/// A rabbit without power: no kubelet ends its pods, and the Job controller does not call their Job failed before they are gone.
+#[test]
+fn a_rabbit_that_is_silent_is_told_and_its_next_word_ends_the_run() {
+    if !gate::real_server() {
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    runtime.block_on(async {
+        let site = Site::start(directory.path()).await;
+        let pod = json!({
+            "terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "app", "image": "registry.example/app:1"}],
+        });
+        site.profile("dark", json!({"postRunTimeoutSeconds": 1, "spec": pod})).await;
+        site.towards("dark", "dark", "PreRun").await;
+        site.pods("dark", 2).await;
+        site.tell("dark", ready()).await;
+        site.wait("dark", "PreRun", "Completed", "").await;
+        site.hold("dark", true).await;
+        site.ask("dark", "PostRun").await;
+        site.wait("dark", "PostRun", "DriverWait", "containers on r, s to end").await;
+        site.wait("dark", "PostRun", "TransientCondition", "rabbit r is silent").await;
+        for job in site.jobs("dark").await {
+            let conditions = job["status"]["conditions"].as_array().unwrap();
+            let kinds: Vec<_> = conditions.iter().map(|one| one["type"].clone()).collect();
+            assert_eq!(kinds, ["FailureTarget"], "{job:#}");
+        }
+        site.hold("dark", false).await;
+        let why = "failed to complete after 1 seconds";
+        site.wait("dark", "PostRun", "Error", why).await;
+        site.remove("dark").await;
+    });
+}
+
 async fn from_proposal_to_teardown(site: &Site) {
     site.profile("app", json!({})).await;
     site.towards("life", "app", "PreRun").await;
