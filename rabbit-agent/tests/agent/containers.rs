@@ -141,6 +141,9 @@ async fn containers_of_an_attempt_share_a_directory_that_the_next_finds_empty_an
     spec["containers"][0]["volumeMounts"] = mount(false);
     spec["containers"].as_array_mut().unwrap().push(reader);
     let made: NodeContainers = bench.make(RABBIT, object).await;
+    bench.until(NAME, "over once", |one| !status(one).message.is_empty()).await;
+    // 10 s later.
+    bench.until(NAME, "begun again", |one| status(one).attempt == 2).await;
     let failed = bench.until(NAME, "failed", is(NodeContainersState::Failed)).await;
     let said = |attempt: i64, container: &str| -> String {
         let logs = status(&failed).logs.into_iter();
