@@ -51,10 +51,12 @@ pub(super) fn set(directory: &Path, flow: &Flow, settings: &str) -> anyhow::Resu
     fs::write(directory.join("etc/warren"), text).context("write settings")
 }
 
-/// A port that nobody listens on now.
+/// A port that nobody listens on now. It is none of those that the kernel gives to connections, of which other tests have many:
+/// Slurm's daemons take it seconds later.
 fn port() -> anyhow::Result<u16> {
-    let listener = TcpListener::bind("127.0.0.1:0").context("find a port")?;
-    Ok(listener.local_addr().context("find a port")?.port())
+    let any = (0..100).map(|_| fastrand::u16(10_000..32_768));
+    let mut free = any.filter(|port| TcpListener::bind(("0.0.0.0", *port)).is_ok());
+    free.next().context("find a port: none of 100 between 10000 and 32767 is free")
 }
 
 /// PATH with our programs first.
