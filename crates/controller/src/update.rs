@@ -47,8 +47,7 @@ pub fn updates<K: Object, S: 'static, W: 'static>(
 }
 
 /// The same for a kind of somebody else's that the API need not serve: while it does not, there are no objects of it, and nothing
-/// is logged. So it is, with a line in the log, while the API refuses the first list: whoever upgrades may grant the right later.
-/// The watch finds out when the kind is served. What was listed once stays known when a later list fails.
+/// is logged. The watch finds out when it is served.
 pub fn updates_if_served<K: Object, S: 'static, W: 'static>(
     client: &Client,
     health: &WatchHealth,
@@ -56,19 +55,14 @@ pub fn updates_if_served<K: Object, S: 'static, W: 'static>(
 ) -> BoxStream<'static, Update<S, W>> {
     let resource = ApiResource::erase::<K>(&());
     let watched = Watched { resource, namespace: None, config: Config::default() };
-    let (refusals, mut was_listed) = (health.clone(), false);
-    let events = watch(client.clone(), watched).map(move |event| match event {
+    taken(watch(client.clone(), watched).map(none_unless_served), health, take)
+}
+
+fn none_unless_served(event: Event) -> Event {
+    match event {
         Event::Failing(Trouble::Unserved(_)) => Event::Listed(Vec::new()),
-        Event::Failing(trouble @ Trouble::Kind(_)) if !was_listed => {
-            refusals.failing(&K::kind(&()), &trouble);
-            Event::Listed(Vec::new())
-        }
-        event => {
-            was_listed |= matches!(event, Event::Listed(_));
-            event
-        }
-    });
-    taken(events, health, take)
+        event => event,
+    }
 }
 
 fn taken<K: Object, S: 'static, W: 'static>(
@@ -83,4 +77,17 @@ fn taken<K: Object, S: 'static, W: 'static>(
         Update::new(move |known| take(known, event))
     });
     events.boxed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_kind_that_is_not_served_there_are_no_objects_and_other_troubles_stay() {
+        let unserved = Event::Failing(Trouble::Unserved("no such kind".to_owned()));
+        assert!(matches!(none_unless_served(unserved), Event::Listed(items) if items.is_empty()));
+        let refused = Event::Failing(Trouble::Kind("no right".to_owned()));
+        assert!(matches!(none_unless_served(refused), Event::Failing(Trouble::Kind(_))));
+    }
 }

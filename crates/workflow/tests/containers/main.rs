@@ -6,7 +6,7 @@
 mod kubelet;
 mod site;
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use api::node_containers::{NodeContainersState, NodeContainersStatus, PackagePath};
 use containers::claim::Holder;
@@ -27,16 +27,21 @@ fn ended(exit: i64, words: &str) -> Value {
         {"name": "app", "image": "i", "imageID": "", "ready": false, "restartCount": 0, "state": state}]})
 }
 
-/// All stories on one control plane: it takes longer to start than any of them.
-#[test]
-fn a_real_job_controller_runs_the_containers_of_workflows() {
+/// Tells a story with a directory for its control plane, where one may be started.
+fn on_a_real_server(story: impl AsyncFnOnce(&Path)) {
     if !gate::real_server() {
         return;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let directory = tempfile::tempdir().unwrap();
-    runtime.block_on(async {
-        let site = Site::start(directory.path()).await;
+    runtime.block_on(story(directory.path()));
+}
+
+/// All stories on one control plane: it takes longer to start than any of them.
+#[test]
+fn a_real_job_controller_runs_the_containers_of_workflows() {
+    on_a_real_server(async |directory| {
+        let site = Site::start(directory).await;
         from_proposal_to_teardown(&site).await;
         one_that_fails(&site).await;
         one_that_does_not_start(&site).await;
@@ -52,13 +57,8 @@ fn a_real_job_controller_runs_the_containers_of_workflows() {
 /// as a Lease needs to expire.
 #[test]
 fn of_two_coordinators_one_makes_the_containers_and_the_other_goes_on_with_them() {
-    if !gate::real_server() {
-        return;
-    }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let directory = tempfile::tempdir().unwrap();
-    runtime.block_on(async {
-        let mut site = Site::idle(directory.path()).await;
+    on_a_real_server(async |directory| {
+        let mut site = Site::idle(directory).await;
         let holders = ["a", "b"].map(|pod| Holder::new(pod, "1"));
         holders.iter().for_each(|holder| site.coordinator(Some(holder.clone())));
         site.profile("app", json!({})).await;
@@ -92,13 +92,8 @@ fn of_two_coordinators_one_makes_the_containers_and_the_other_goes_on_with_them(
 /// A rabbit without power: no kubelet ends its pods, and the Job controller does not call their Job failed before they are gone.
 #[test]
 fn a_rabbit_that_is_silent_is_told_and_its_next_word_ends_the_run() {
-    if !gate::real_server() {
-        return;
-    }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let directory = tempfile::tempdir().unwrap();
-    runtime.block_on(async {
-        let site = Site::start(directory.path()).await;
+    on_a_real_server(async |directory| {
+        let site = Site::start(directory).await;
         let pod = json!({
             "terminationGracePeriodSeconds": 0,
             "containers": [{"name": "app", "image": "registry.example/app:1"}],
