@@ -18,7 +18,7 @@ report=
 
 say() { printf 'warren %s: %s\n' "$script" "$*" >&2; }
 
-# A workload manager may end a prolog with SIGTERM when the job is cancelled; bash hears of it between two commands, the agent at once.
+# A workload manager may end a prolog with SIGTERM when the job is cancelled; bash hears of it between two commands, and tells the agent.
 cancel() {
     cancelled=yes
     [ -z "$agent" ] || kill -TERM "$agent" 2>/dev/null
@@ -62,7 +62,7 @@ read_settings() {
 # once WORDS: one run of the agent, whose lines go to the log as they come. Sets code, and report: what failed and who
 # holds it, or everything when the agent tells neither.
 once() {
-    local line pipe lines into status=0 all='' failed=''
+    local line='' part pipe lines into status=0 all='' failed=''
     # The agent is a job: of a process substitution that ends early bash may forget the status, and wait then tells -1.
     exec {pipe}<> <(:)
     exec {lines}<"/dev/fd/$pipe" {into}>"/dev/fd/$pipe" {pipe}>&-
@@ -70,17 +70,17 @@ once() {
     agent=$!
     exec {into}>&-
     [ -z "$cancelled" ] || cancel
-    # In POSIX mode a signal interrupts read, which then fails with more than 128.
-    set -o posix
+    # read ends each second, for bash may take a signal in the moment before it reads and then waits for a line to act on it.
     while [ "$status" = 0 ] || [ "$status" -gt 128 ]; do
-        IFS= read -r line <&"$lines"
+        IFS= read -r -t 1 part <&"$lines"
         status=$?
+        line+=$part
         [ "$status" = 0 ] || continue
         say "${line//[^[:print:]]/ }"
         all+=${all:+; }$line
         case $line in error:* | *' is held by '*) failed+=${failed:+; }$line ;; esac
+        line=
     done
-    set +o posix
     report=${failed:-$all}
     exec {lines}<&-
     wait "$agent"

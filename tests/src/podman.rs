@@ -113,6 +113,15 @@ impl Podman {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    /// Makes a file in a container. A program run there for it would be killed when the file is what the container waits for.
+    ///
+    /// # Panics
+    /// When that fails.
+    pub fn touch(&self, container: &str, file: &str) {
+        let pid = self.run(&["inspect", "--format", "{{.State.Pid}}", container]);
+        fs::write(format!("/proc/{}/root{file}", pid.trim()), "").expect("a file in a container");
+    }
+
     /// Names of all pods.
     #[must_use]
     pub fn pods(&self) -> Vec<String> {

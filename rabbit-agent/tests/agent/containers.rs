@@ -220,7 +220,7 @@ async fn files_are_awaited_with_the_name_of_what_is_missing_and_read_once() {
     bench.until(NAME, "ready", is(NodeContainersState::Ready)).await;
     api.delete("late", &DeleteParams::default()).await.unwrap();
     let name = format!("warren-{}-1-app", made.uid().unwrap());
-    drop(podman.run(&["exec", &name, "touch", "/tmp/end"]));
+    podman.touch(&name, "/tmp/end");
     let ended = bench.until(NAME, "ended", is(NodeContainersState::Succeeded)).await;
     assert_eq!(log(&ended), "[]");
 }
@@ -295,15 +295,14 @@ async fn who_asks_is_told_what_a_container_that_runs_has_said_so_far() {
         until test -e /tmp/end; do sleep 0.1; done; echo ended";
     let made: NodeContainers = bench.make(RABBIT, containers(&podman.image(), script)).await;
     let name = format!("warren-{}-1-app", made.uid().unwrap());
-    let act = |file: &str| drop(podman.run(&["exec", &name, "touch", file]));
     bench.until(NAME, "ready", is(NodeContainersState::Ready)).await;
     until_said(&podman, &name).await;
     assert_eq!(log(&bench.get(NAME).await), "", "nobody asked");
     ask(&bench, "03:00:00.000000").await;
     let told = bench.until(NAME, "told", |one| answered(one, "03:00:00.000000")).await;
     assert_eq!((log(&told).as_str(), status(&told).state), ("began\n", NodeContainersState::Ready));
-    act("/tmp/on");
-    act("/tmp/end");
+    podman.touch(&name, "/tmp/on");
+    podman.touch(&name, "/tmp/end");
     let ended = bench.until(NAME, "ended", is(NodeContainersState::Succeeded)).await;
     assert_eq!(log(&ended), "began\nwent on\nended\n");
     // The next agent has nothing to write: the question was answered.
@@ -355,7 +354,7 @@ async fn an_end_that_no_agent_saw_is_told_by_the_next() {
     bench.until(NAME, "ready", is(NodeContainersState::Ready)).await;
     bench.stop().await;
     let name = format!("warren-{}-1-app", made.uid().unwrap());
-    drop(podman.run(&["exec", &name, "touch", "/tmp/end"]));
+    podman.touch(&name, "/tmp/end");
     assert_eq!(podman.run(&["wait", &name]), "4\n");
     bench.start();
     let failed = bench.until(NAME, "failed", is(NodeContainersState::Failed)).await;
