@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 
 use crate::rsh::Rsh;
 
-/// What runs in the pods of MPI. Started under the name `rsh` it is the agent of mpirun.
+/// What runs in the pods of MPI, and waits for peers in others. Started under the name `rsh` it is the agent of mpirun.
 #[derive(Debug, Parser)]
 #[command(version, disable_help_subcommand = true)]
 pub(crate) struct Args {
@@ -22,6 +22,8 @@ pub(crate) enum Verb {
     Worker(Worker),
     /// Wait until every worker answers; fail with the names of those that do not
     Wait(Wait),
+    /// Wait until the containers on all rabbits of a run without MPI listen on a port; fail with the names of those that do not
+    Peers(Peers),
     /// Print the workers that answer now, a line each and in order, as elastic frameworks ask for hosts
     DiscoverHosts(DiscoverHosts),
     /// Start a command on a worker, as mpirun asks for it
@@ -69,6 +71,19 @@ pub(crate) struct Wait {
     /// How long
     #[arg(long, value_name = "SECONDS")]
     pub(crate) seconds: u64,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Peers {
+    /// The port, such as the one in `NNF_CONTAINER_PORTS`
+    #[arg(long)]
+    pub(crate) port: u16,
+    /// How long
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) seconds: u64,
+    /// Directory with the files of the run
+    #[arg(long, value_name = "DIR", default_value = "/nnf/config")]
+    pub(crate) config: PathBuf,
 }
 
 #[derive(Debug, clap::Args)]

@@ -64,6 +64,7 @@ fn run(verb: Verb) -> Result<ExitCode, Box<dyn std::error::Error>> {
         }
         Verb::Worker(worker) => runtime.block_on(worker::run(&worker.keys))?,
         Verb::Wait(wait) => runtime.block_on(wait::run(&wait)).map(|()| 0)?,
+        Verb::Peers(peers) => runtime.block_on(wait::peers(&peers)).map(|()| 0)?,
         Verb::DiscoverHosts(asked) => {
             runtime.block_on(wait::answering(&asked)).map(|hosts| print(&hosts))?
         }

@@ -1,4 +1,5 @@
-//! Asks the workers: waits until every one of them answers, or finds those that answer now. The launcher's pod does so before each mpirun, also when a launcher failed and its pod starts again.
+//! Waits until every host of a run answers, or finds those that answer now. With MPI the launcher's pod does so before each mpirun,
+//! also when a launcher failed and its pod starts again; containers without MPI ask each other.
 
 use std::{
     collections::BTreeMap,
@@ -10,12 +11,15 @@ use std::{
 use directive::hostlist;
 use futures::{StreamExt, stream};
 use thiserror::Error;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::{
+    net::TcpStream,
+    time::{Instant, sleep, timeout, timeout_at},
+};
 
 use crate::{
-    args::{DiscoverHosts, Wait},
-    keys::{Connector, Keys, KeysError},
-    rsh::connected,
+    args::{DiscoverHosts, Peers, Wait},
+    keys::{Keys, KeysError},
+    rsh::{TRY, connected},
 };
 
 /// Between two questions to one worker.
@@ -31,14 +35,16 @@ const RESOLVER: &str = "/etc/resolv.conf";
 pub(crate) enum WaitError {
     #[error("prepare the keys")]
     Keys(#[from] KeysError),
-    #[error("read {}, which names the workers", path.display())]
+    #[error("read {}, which names the hosts", path.display())]
     Read { path: PathBuf, source: io::Error },
     #[error("{} names no worker", .0.display())]
     NoWorkers(PathBuf),
-    #[error("after {seconds} seconds {} of {of} workers do not answer: {}{}", missing.len(), describe(missing), mended(domain.as_deref()))]
+    #[error("after {seconds} seconds {} of {of} {what} do not answer: {}{}", missing.len(), describe(missing), mended(domain.as_deref()))]
     Missing {
         seconds: u64,
         of: usize,
+        /// Who was asked.
+        what: &'static str,
         /// What was last heard of each.
         missing: BTreeMap<String, String>,
         /// The domain of the cluster, where the workers' names have another.
@@ -46,22 +52,39 @@ pub(crate) enum WaitError {
     },
 }
 
-/// Waits for all of them.
+/// Waits for all workers.
 pub(crate) async fn run(wait: &Wait) -> Result<(), WaitError> {
     let connector = Keys::read(&wait.keys.directory)?.connector()?;
-    let workers = workers(wait)?;
-    let end = Instant::now() + Duration::from_secs(wait.seconds);
-    let each =
-        workers.iter().map(|host| async { (host.clone(), answered(&connector, host, end).await) });
+    let ask = async |host: &str| connected(&connector, host).await.map(drop);
+    all("workers", &workers(wait)?, wait.seconds, ask).await
+}
+
+/// Waits for the containers on all rabbits of the run. Each has the name of its rabbit in the domain of the run.
+pub(crate) async fn peers(peers: &Peers) -> Result<(), WaitError> {
+    let read = |name: &str| read(&peers.config.join(name));
+    let (rabbits, run) = (read("nnfContainerNodes")?, read("nnfContainerSubdomain")?);
+    let hosts = rabbits.split_whitespace().map(|rabbit| format!("{rabbit}.{}", run.trim()));
+    let ask =
+        async |host: &str| timeout(TRY, TcpStream::connect((host, peers.port))).await?.map(drop);
+    all("rabbits' containers", &hosts.collect::<Vec<_>>(), peers.seconds, ask).await
+}
+
+/// Asks all of them until each has answered.
+async fn all(
+    what: &'static str,
+    hosts: &[String],
+    seconds: u64,
+    ask: impl AsyncFn(&str) -> io::Result<()>,
+) -> Result<(), WaitError> {
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let each = hosts.iter().map(|host| async { (host.clone(), answered(&ask, host, end).await) });
     let answers: Vec<_> = stream::iter(each).buffer_unordered(SIDE_BY_SIDE).collect().await;
     let missing = answers.into_iter().filter_map(|(host, answer)| Some((host, answer.err()?)));
     let missing: BTreeMap<String, String> = missing.collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
+    let Some(first) = hosts.first().filter(|_| !missing.is_empty()) else { return Ok(()) };
     let resolver = fs::read_to_string(RESOLVER).unwrap_or_default();
-    let domain = other_domain(&workers[0], &resolver).map(str::to_owned);
-    Err(WaitError::Missing { seconds: wait.seconds, of: workers.len(), missing, domain })
+    let domain = other_domain(first, &resolver).map(str::to_owned);
+    Err(WaitError::Missing { seconds, of: hosts.len(), what, missing, domain })
 }
 
 /// Those that answer now, in the file's order.
@@ -82,19 +105,26 @@ fn workers(wait: &Wait) -> Result<Vec<String>, WaitError> {
     wait.workers.as_deref().map_or_else(|| Ok(one()), named_in)
 }
 
+fn read(path: &Path) -> Result<String, WaitError> {
+    fs::read_to_string(path).map_err(|source| WaitError::Read { path: path.to_owned(), source })
+}
+
 fn named_in(path: &Path) -> Result<Vec<String>, WaitError> {
-    let text = fs::read_to_string(path)
-        .map_err(|source| WaitError::Read { path: path.to_owned(), source })?;
+    let text = read(path)?;
     let workers: Vec<String> = text.lines().map(str::to_owned).collect();
     if workers.is_empty() { Err(WaitError::NoWorkers(path.to_owned())) } else { Ok(workers) }
 }
 
-/// Asks one worker until it answers; in the end what was last heard of it.
-async fn answered(connector: &Connector, host: &str, end: Instant) -> Result<(), String> {
+/// Asks one until it answers; in the end what was last heard of it.
+async fn answered(
+    ask: impl AsyncFn(&str) -> io::Result<()>,
+    host: &str,
+    end: Instant,
+) -> Result<(), String> {
     let mut last = "no answer".to_owned();
     loop {
-        match timeout_at(end, connected(connector, host)).await {
-            Ok(Ok(_)) => return Ok(()),
+        match timeout_at(end, ask(host)).await {
+            Ok(Ok(())) => return Ok(()),
             Ok(Err(error)) => last = error.to_string(),
             Err(_) => return Err(last),
         }

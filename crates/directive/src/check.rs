@@ -32,8 +32,8 @@ pub struct Known {
     pub container_profiles: BTreeMap<String, ContainerProfile>,
     /// PersistentStorageInstances of the workflow's namespace by name.
     pub persistent: BTreeMap<String, Persistent>,
-    /// `spec.mountRoot` of each LustreFileSystem.
-    pub lustre_roots: Vec<String>,
+    /// `spec.mountRoot` of each LustreFileSystem; `None` when nobody knows.
+    pub lustre_roots: Option<Vec<String>>,
     /// Whether the certificate that user containers authenticate with is there.
     pub has_container_certificate: bool,
     /// Whether Kubernetes runs the containers: it lets none open a block device of its node.

@@ -97,8 +97,8 @@ pub struct Site {
     pub profiles: BTreeMap<String, Arc<NnfStorageProfile>>,
     /// Profiles of containers that jobs may name.
     pub container_profiles: BTreeMap<String, Arc<NnfContainerProfile>>,
-    /// Lustre file systems of the site that no job made.
-    pub lustre: BTreeMap<ObjectKey, Arc<LustreFileSystem>>,
+    /// Lustre file systems of the site that no job made; `None` while the API does not let them be listed.
+    pub lustre: Option<BTreeMap<ObjectKey, Arc<LustreFileSystem>>>,
     /// Who has which ports, by rabbit.
     pub ports: BTreeMap<String, Arc<NnfPortManager>>,
     /// Uids of all workflows.

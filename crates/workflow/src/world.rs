@@ -23,7 +23,7 @@ use api::{
     NnfPortManager, NnfStorageProfile, NodeContainers, PersistentStorageInstance, RabbitLabels,
     Servers, Storage, SystemConfiguration, SystemStatus, Workflow, names::STORAGE_NAMESPACE,
 };
-use controller::{Change, Event, Object, ObjectKey, Store};
+use controller::{Change, Event, Object, ObjectKey, Store, Trouble};
 use directive::Ruleset;
 use k8s_openapi::api::{
     batch::v1::Job,
@@ -113,8 +113,8 @@ pub struct World {
     seen: BTreeMap<String, u64>,
     /// How many lists the watches brought.
     lists: u64,
-    /// The kinds that were listed.
-    listed: BTreeSet<String>,
+    /// The kinds that were listed, and the optional ones that cannot be.
+    answered: BTreeSet<String>,
     /// Workflows before and after their changes, since somebody asked.
     changed: Vec<(Arc<Workflow>, Arc<Workflow>)>,
     /// By what was planned, the changes that the API refused.
@@ -174,10 +174,14 @@ impl World {
 
     /// Takes in an event.
     pub fn take<K: Kept>(&mut self, event: Event<K>) -> Vec<Wake> {
+        let kind = K::kind(&());
         match &event {
             Event::Listed(_) => {
                 self.lists += 1;
-                self.listed.insert(K::kind(&()).into_owned());
+                self.answered.insert(kind.into_owned());
+            }
+            Event::Failing(Trouble::Kind(_)) if self.kinds.is_optional(&kind) => {
+                self.answered.insert(kind.into_owned());
             }
             Event::Applied(Ok(object)) | Event::Deleted(Ok(object)) => self.see(object),
             _ => {}
@@ -187,6 +191,10 @@ impl World {
         let mut wakes: Vec<Wake> =
             changes.iter().flat_map(|change| K::changed(self, change)).collect();
         wakes.extend(self.know_unreadable());
+        if self.lustre.is_complete() && self.site.lustre.is_none() {
+            self.site.lustre = Some(BTreeMap::new());
+            wakes.push(Wake::Waiting);
+        }
         // The end of an object that never could be read changes nothing else.
         if K::store(self).unreadable().count() < before {
             wakes.push(Wake::Failing);

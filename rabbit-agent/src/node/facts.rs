@@ -9,8 +9,9 @@ use storage::{
     desired::ObjectUid,
     health::{Facts, GroupFacts},
 };
+use uuid::Uuid;
 
-use crate::{health::HealthState, pass::Context};
+use crate::{container::observed::Logs, health::HealthState, pass::Context};
 
 /// How long a check waits for the volume groups: a drive that hangs must not hide the state of everything else.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -23,16 +24,34 @@ pub(super) async fn facts(
     owners: &BTreeSet<ObjectUid>,
 ) -> Option<Facts> {
     let probe = health.probe()?;
-    if context.site.volumes == Volumes::Plain {
-        return Some(daemon::blocking(move || probe.facts()).await);
-    }
-    let (mut facts, seen) =
-        tokio::join!(daemon::blocking(move || probe.facts()), volumes(context, health, owners));
+    let (mut facts, seen, unable) = tokio::join!(
+        daemon::blocking(move || probe.facts()),
+        async {
+            if context.site.volumes == Volumes::Plain {
+                return None;
+            }
+            Some(volumes(context, health, owners).await)
+        },
+        podman(context),
+    );
     match seen {
-        Ok(seen) => facts.groups = Some(seen.groups.iter().filter_map(GroupFacts::of).collect()),
-        Err(why) => facts.unread.push(format!("volume groups: {why}")),
+        Some(Ok(seen)) => {
+            facts.groups = Some(seen.groups.iter().filter_map(GroupFacts::of).collect());
+        }
+        Some(Err(why)) => facts.unread.push(format!("volume groups: {why}")),
+        None => {}
     }
+    facts.unread.extend(unable);
     Some(facts)
+}
+
+/// Why no container can start here, where any are to: podman is asked for those of no object.
+async fn podman(context: &Context) -> Option<String> {
+    let host = context.containers.clone()?;
+    let nobody = ObjectUid::from(Uuid::nil());
+    let asked = daemon::blocking(move || host.observe(nobody, Logs::OfEnded)).await;
+    let why = asked.err().map(|error| daemon::chain(&error))?;
+    Some(format!("{why}; no container starts here before podman answers: try podman pod ps"))
 }
 
 /// Reads the volume groups. A read that hangs keeps its thread, and the agent starts no other meanwhile.

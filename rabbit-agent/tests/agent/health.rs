@@ -40,11 +40,16 @@ impl Probe for FakeProbe {
 }
 
 async fn watched() -> (Bench, Arc<FakeProbe>, HealthState) {
+    watched_with(|_| ()).await
+}
+
+async fn watched_with(set: impl FnOnce(&mut Bench)) -> (Bench, Arc<FakeProbe>, HealthState) {
     let probe = Arc::new(FakeProbe::default());
     probe.links.lock().unwrap().insert(6, UP);
     let mut bench = Bench::bare().await;
     let state = HealthState::new(probe.clone(), None, 0);
     bench.status = rabbit_agent::status::AgentStatus::of(state.clone());
+    set(&mut bench);
     bench.site().await;
     bench.start();
     (bench, probe, state)
@@ -88,6 +93,31 @@ async fn a_compute_whose_link_is_lost_is_offline_and_comes_back_by_itself() {
     state.request_check();
     // When it has been up for a while, without a request for that check.
     bench.until(NNF_NODE, "ready again", |node: &NnfNode| sixth(node) == READY).await;
+    health.wait_for(|newest| newest.state() == State::Ok).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_rabbit_whose_podman_does_not_answer_warns_before_a_container_is_to_run() {
+    let place = tempfile::tempdir().unwrap();
+    let (program, broken) = (place.path().join("podman"), place.path().join("broken"));
+    // As podman answers without containers, and as it was seen to when its database was of another version.
+    let text = format!(
+        "#!/bin/sh\n[ -e {} ] || {{ echo '[]'; exit 0; }}\necho database graph driver mismatch >&2; exit 125\n",
+        broken.display()
+    );
+    tests::program::plant(&program, &text).unwrap();
+    let (bench, _, state) = watched_with(|bench| bench.podman = Some(program)).await;
+    let mut health = state.listen();
+    bench.until(NNF_NODE, "ready", node_reported).await;
+    health.wait_for(|newest| newest.state() == State::Ok).await.unwrap();
+    std::fs::write(&broken, "").unwrap();
+    state.request_check();
+    let told = health.wait_for(|newest| newest.state() == State::Warning).await.unwrap().clone();
+    for part in ["database graph driver mismatch", "no container starts here"] {
+        assert!(told.message.contains(part), "{}", told.message);
+    }
+    std::fs::remove_file(&broken).unwrap();
+    state.request_check();
     health.wait_for(|newest| newest.state() == State::Ok).await.unwrap();
 }
 

@@ -53,11 +53,12 @@ fn storage(
     }
 }
 
-/// Whether a path lies on a global Lustre.
+/// Whether a path lies on a global Lustre. A path is not refused while nobody knows them.
 pub(super) fn beneath(key: &str, path: &str, known: &Known) -> Option<MeaningFault> {
-    if known.lustre_roots.iter().any(|root| is_beneath(path, root)) {
+    let roots = known.lustre_roots.as_ref()?;
+    if roots.iter().any(|root| is_beneath(path, root)) {
         return None;
     }
-    let known = choice("write a path beneath", known.lustre_roots.iter());
+    let known = choice("write a path beneath", roots.iter());
     Some(MeaningFault::NoLustre { key: key.to_owned(), value: path.to_owned(), known })
 }

@@ -41,7 +41,7 @@ fn site() -> Known {
     known
         .persistent
         .insert("public".to_owned(), Persistent { user: 1, is_public: true, ..persistent });
-    known.lustre_roots = vec!["/lus/fs1".to_owned()];
+    known.lustre_roots = Some(vec!["/lus/fs1".to_owned()]);
     known
 }
 

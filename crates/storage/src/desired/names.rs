@@ -70,6 +70,12 @@ impl From<ObjectUid> for Uuid {
     }
 }
 
+impl From<Uuid> for ObjectUid {
+    fn from(uid: Uuid) -> Self {
+        Self(uid)
+    }
+}
+
 impl FromStr for ObjectUid {
     type Err = NameError;
 

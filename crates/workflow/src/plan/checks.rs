@@ -179,11 +179,7 @@ pub fn lacking<'a>(storage: &Storage, wanted: &'a StorageAllocationSet) -> Optio
 /// # Errors
 /// Why not.
 pub fn serves(rabbit: &str, storage: &Storage) -> Checked {
-    if storage.spec.state == StorageState::Disabled {
-        return Err(transient_error(format!(
-            "{rabbit} is disabled by an administrator (Storage default/{rabbit}, spec.state): enable it, or place the storage elsewhere"
-        )));
-    }
+    enabled(rabbit, storage)?;
     match storage.status.as_ref().and_then(|status| status.status.clone()) {
         Some(ResourceStatus::Ready | ResourceStatus::Degraded) => Ok(()),
         other => {
@@ -193,6 +189,19 @@ pub fn serves(rabbit: &str, storage: &Storage) -> Checked {
             )))
         }
     }
+}
+
+/// Whether an administrator lets jobs use a rabbit.
+///
+/// # Errors
+/// That it is disabled.
+pub fn enabled(rabbit: &str, storage: &Storage) -> Checked {
+    if storage.spec.state != StorageState::Disabled {
+        return Ok(());
+    }
+    Err(transient_error(format!(
+        "{rabbit} is disabled by an administrator (Storage default/{rabbit}, spec.state): enable it, or place the job elsewhere"
+    )))
 }
 
 /// Whether the rabbits have the bytes, with all that is promised to others.

@@ -106,7 +106,8 @@ fn start(view: &View<'_>, index: usize, container: &Container, now: Timestamp) -
     let brought = packages::brought(of, &parts, now);
     let stopped = without(all(of).filter(|part| part.is_stopped()));
     let needed = Progress::default().with(files.into_iter().flatten());
-    needed.and(mounted).and(brought).and(stopped).then(|| {
+    let enabled = storages::enabled(view, of, &run);
+    needed.and(enabled).and(mounted).and(brought).and(stopped).then(|| {
         let mut missing = Vec::new();
         let mut there = Vec::new();
         for (place, rabbit) in run.rabbits().enumerate() {

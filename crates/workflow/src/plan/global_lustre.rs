@@ -9,12 +9,17 @@ use containers::{StoragePath, StorageSource};
 use directive::{StorageArgument, location::is_beneath};
 use kube::ResourceExt;
 
-use crate::{progress::user_error, site::Site, view::View};
+use crate::{
+    progress::{transient_error, user_error},
+    site::Site,
+    view::View,
+};
 
-/// Where nodes have them mounted.
-pub fn roots(site: &Site) -> Vec<String> {
-    let roots: BTreeSet<&str> = site.lustre.values().filter_map(|one| root(one)).collect();
-    roots.into_iter().map(str::to_owned).collect()
+/// Where nodes have them mounted; `None` when nobody knows.
+pub fn roots(site: &Site) -> Option<Vec<String>> {
+    let roots: BTreeSet<&str> =
+        site.lustre.as_ref()?.values().filter_map(|one| root(one)).collect();
+    Some(roots.into_iter().map(str::to_owned).collect())
 }
 
 /// What containers see of the file system that an argument names. Pods get it only where it names their namespace, in the mode
@@ -26,6 +31,11 @@ pub fn storage(
 ) -> Result<StoragePath, ResourceError> {
     let StorageArgument { key, value, .. } = argument;
     let (namespace, mode) = (view.namespace(), mode(profile, key));
+    if view.site.lustre.is_none() {
+        return Err(transient_error(format!(
+            "argument {key}={value}: nobody knows the global Lustres, for LustreFileSystems cannot be listed; the coordinator's log says why, and this goes on when they are"
+        )));
+    }
     let Some((root, object)) = on_path(view.site, value, &namespace, &mode) else {
         return Err(user_error(format!(
             "argument {key}={value}: no global Lustre is mounted there any more; the administrator makes its LustreFileSystem again"
@@ -59,7 +69,7 @@ fn on_path<'a>(
     namespace: &str,
     mode: &PvcMode,
 ) -> Option<(&'a str, &'a LustreFileSystem)> {
-    let all = site.lustre.values().filter_map(|one| Some((root(one)?, &**one)));
+    let all = site.lustre.iter().flatten().filter_map(|(_, one)| Some((root(one)?, &**one)));
     let above = all.filter(|(root, _)| is_beneath(path, root));
     above.max_by_key(|(root, one)| (root.len(), gives(one, namespace, mode)))
 }

@@ -78,9 +78,9 @@ impl Settings {
 /// Takes in an object as the API stored it; of a new one, with how many lists there were before.
 type TakeStored = fn(&mut World, DynamicObject, Option<u64>) -> Vec<Wake>;
 
-/// By kind, how the world takes in what the API stored.
+/// By kind, where it is watched, and how the world takes in what the API stored.
 #[derive(Debug, Default)]
-pub(super) struct Kinds(BTreeMap<String, TakeStored>);
+pub(super) struct Kinds(BTreeMap<String, (Scope, TakeStored)>);
 
 impl Kinds {
     pub(super) fn of(settings: &Settings) -> Self {
@@ -88,32 +88,36 @@ impl Kinds {
         settings.kinds(&mut kinds);
         kinds
     }
+
+    /// Whether the engine does its work without the objects of a kind, and leaves out what depends on them.
+    pub(super) fn is_optional(&self, kind: &str) -> bool {
+        self.0.get(kind).is_some_and(|(scope, _)| *scope == Scope::IfServed)
+    }
 }
 
 impl ForEachKind for Kinds {
-    fn kind<K: Kept>(&mut self, _: Scope) {
-        self.0.insert(K::kind(&()).into_owned(), |world, object, is_new| {
-            match (object.try_parse::<K>(), is_new) {
-                (Ok(object), Some(lists)) => world.created(object, lists),
-                (Ok(object), None) => world.patched(object),
-                (Err(_), _) => Vec::new(),
-            }
-        });
+    fn kind<K: Kept>(&mut self, scope: Scope) {
+        let take: TakeStored = |world, object, is_new| match (object.try_parse::<K>(), is_new) {
+            (Ok(object), Some(lists)) => world.created(object, lists),
+            (Ok(object), None) => world.patched(object),
+            (Err(_), _) => Vec::new(),
+        };
+        self.0.insert(K::kind(&()).into_owned(), (scope, take));
     }
 }
 
 impl World {
-    /// Whether every kind was listed to its end: nothing may be concluded before.
+    /// Whether every kind was listed to its end, but for optional ones that the API refuses: nothing may be concluded before.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.kinds.0.keys().all(|kind| self.listed.contains(kind))
+        self.kinds.0.keys().all(|kind| self.answered.contains(kind))
     }
 
     /// Takes in what the API answered to a change, ahead of the watch; of a new object, with how many lists there were before.
     pub fn stored(&mut self, object: DynamicObject, is_new: Option<u64>) -> Vec<Wake> {
         let kind = object.types.as_ref().map(|types| types.kind.clone()).unwrap_or_default();
         match self.kinds.0.get(&kind) {
-            Some(take) => take(self, object, is_new),
+            Some((_, take)) => take(self, object, is_new),
             // No watch brings Secrets: the engine may not read them.
             None if kind == Secret::kind(&()) => {
                 object.try_parse().map(|secret| self.keys_made(&secret)).unwrap_or_default()

@@ -67,7 +67,7 @@ impl Kept for LustreFileSystem {
 
     fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
         let Some(object) = change.object() else { return Vec::new() };
-        keep(&mut world.site.lustre, place(&**object), change.new.clone());
+        keep(world.site.lustre.get_or_insert_default(), place(&**object), change.new.clone());
         // Its controller writes the status, and nobody here reads it.
         let spec = |one: &Option<Arc<Self>>| one.as_ref().map(|one| one.spec.clone());
         if spec(&change.old) == spec(&change.new) { Vec::new() } else { vec![Wake::Waiting] }

@@ -115,6 +115,34 @@ pub(crate) fn failed(reason: &str) -> Value {
 }
 
 #[test]
+fn a_rabbit_that_an_administrator_disabled_gets_no_containers_of_a_job_that_has_nothing_there() {
+    let state = |site: &mut Site, rabbit: &str, to: &str| {
+        site.edit("Storage", "default", rabbit, |object| object["spec"]["state"] = json!(to));
+        site.settle();
+    };
+    for is_mpi in [false, true] {
+        let mut site = site();
+        if is_mpi {
+            mpi::with_profile(&mut site);
+        }
+        state(&mut site, "s", "Disabled");
+        site.towards("w", &lines("lustre"), "PreRun");
+        let (_, _, status, message) = site.told("w");
+        assert_eq!(status, "TransientCondition", "{message}");
+        assert!(message.contains("s is disabled by an administrator"), "{message}");
+        assert!(site.names("Job").is_empty());
+        state(&mut site, "s", "Enabled");
+        assert_eq!(site.names("Job").len(), 2, "{}", site.message("w"));
+        // What is there stays.
+        for rabbit in ["r", "s"] {
+            state(&mut site, rabbit, "Disabled");
+        }
+        assert!(site.message("w").contains("containers on r, s"), "{}", site.message("w"));
+        site.remove("w");
+    }
+}
+
+#[test]
 fn containers_run_beside_every_kind_of_storage_that_rabbits_may_have_mounted() {
     for kind in ["gfs2", "lustre"] {
         let mut site = site();

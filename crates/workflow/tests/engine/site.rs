@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use api::names::finalizer;
-use controller::{Event, Item, Unreadable};
+use controller::{Event, Item, Trouble, Unreadable};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use workflow::{
@@ -41,6 +41,8 @@ pub(crate) struct Site {
     pub(crate) claims: Claimed,
     /// How a rabbit's tree of allocations is named.
     pub(crate) index_names: IndexNames,
+    /// Kinds that the engine has no right to list.
+    pub(crate) unlisted: Vec<&'static str>,
     /// Containers that are asked to end do not.
     pub(crate) pods_stay: bool,
     /// Secrets that the engine of this moment knows of, as it made them or found them there.
@@ -545,6 +547,10 @@ struct Lists<'a> {
 
 impl ForEachKind for Lists<'_> {
     fn kind<K: Kept>(&mut self, _: Scope) {
+        if self.site.unlisted.contains(&&*K::kind(&())) {
+            self.world.take::<K>(Event::Failing(Trouble::Kind("forbidden".to_owned())));
+            return;
+        }
         let of = self.site.objects.iter().filter(|((kind, ..), _)| *kind == *K::kind(&()));
         let is_readable = |at: &At| !self.site.unreadable.contains(at);
         let read = of.map(|(at, object)| read::<K>(at, object, is_readable(at)));

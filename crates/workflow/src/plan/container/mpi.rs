@@ -46,6 +46,11 @@ pub(super) fn start(
     if is_suspended(view) {
         return suspended(of);
     }
+    if launcher(view, of).is_none()
+        && let Some(lost) = lost(of, now)
+    {
+        return lost.with(cleaned(view, of, &policy));
+    }
     match Parts::of(view, index, container) {
         Ok(parts) => created(view, index, container, &parts, now),
         Err(error) => Progress::failed(error),
@@ -76,6 +81,7 @@ fn created(
     }
     files
         .and(earlier(of, attempt.number))
+        .and(storages::enabled(view, of, &run))
         .and(storages::mounted(view, container, &run))
         .and(packages::brought(of, parts, now))
         .then(|| workers(of, parts, &run))
@@ -118,22 +124,32 @@ fn files(
     Progress::default().with([service, policy, files, keys].into_iter().flatten())
 }
 
-/// Whether every worker answers. One that has ended answers no more.
+/// That no launcher can start any more, because a worker of the last attempt has ended: what it says is not taken back, so that
+/// nobody needs the keys.
+fn lost(of: &Objects, now: Timestamp) -> Option<Progress> {
+    let last = last(of)?;
+    let workers: Vec<Part<'_>> = all(of).filter(|worker| worker.attempt() == last).collect();
+    let in_state = |state| workers.iter().copied().find(|worker| worker.state() == state);
+    if let Some(failed) = in_state(State::Failed)
+        && let Some(profile) = &of.profile
+    {
+        return Some(Progress::failed(user_error(why(of, failed, profile.data()))));
+    }
+    if let Some(ended) = in_state(State::Succeeded) {
+        let rabbit = ended.rabbit();
+        return Some(Progress::failed(user_error(format!(
+            "worker on {rabbit} ended before its launcher"
+        ))));
+    }
+    let is_lost = |state| matches!(state, State::TooLate | State::Unprepared);
+    workers.iter().any(|worker| is_lost(worker.state())).then(|| ready(of, &workers, now))
+}
+
+/// Whether every worker answers.
 fn workers_ready(view: &View<'_>, index: usize, count: usize, now: Timestamp) -> Progress {
     let of = &view.directives[index].containers;
     let names = (0..count).map(|place| names::worker(&view.workflow.name_any(), place));
     let workers: Vec<Part<'_>> = names.filter_map(|name| of_host(of, &name)).collect();
-    if let Some(failed) = workers.iter().find(|worker| worker.state() == State::Failed)
-        && let Some(profile) = &of.profile
-    {
-        return Progress::failed(user_error(why(of, *failed, profile.data())));
-    }
-    if let Some(ended) = workers.iter().find(|worker| worker.state() == State::Succeeded) {
-        let rabbit = ended.rabbit();
-        return Progress::failed(user_error(format!(
-            "worker on {rabbit} ended before its launcher"
-        )));
-    }
     ready(of, &workers, now)
 }
 
@@ -223,10 +239,14 @@ fn earlier(of: &Objects, number: u32) -> Progress {
 
 /// The attempt that is to be: the last one, or the next when that one was suspended.
 fn number(of: &Objects) -> u32 {
-    let last = of.attempts.keys().copied().chain(all(of).map(Part::attempt)).max();
-    let Some(last) = last else { return 1 };
+    let Some(last) = last(of) else { return 1 };
     let mut own = all(of).filter(|part| part.attempt() == last);
     last + u32::from(own.any(Part::is_stopped))
+}
+
+/// The number of the last attempt.
+fn last(of: &Objects) -> Option<u32> {
+    of.attempts.keys().copied().chain(all(of).map(Part::attempt)).max()
 }
 
 fn launcher<'a>(view: &View<'_>, of: &'a Objects) -> Option<Part<'a>> {

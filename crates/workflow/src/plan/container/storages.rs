@@ -7,10 +7,10 @@ use containers::{Run, StoragePath, StorageSource};
 use controller::ObjectKey;
 use directive::{Command, Container, FileSystem, StorageArgument, Variable};
 
-use super::part;
+use super::part::{self, Part};
 use crate::{
     plan::{
-        global_lustre,
+        checks, global_lustre,
         mounts::{self, is_mounted},
     },
     progress::{Progress, some_of},
@@ -43,6 +43,20 @@ pub(super) fn paths(
         Some(StoragePath { variable: argument.key.clone(), path, source: StorageSource::Rabbit })
     };
     container.storages.iter().filter_map(path).collect()
+}
+
+/// Whether an administrator lets the run use its rabbits. Those that have some of the job already, storage or containers, keep it.
+pub(super) fn enabled(view: &View<'_>, of: &Containers, run: &Run<'_>) -> Progress {
+    let servers = view.directives.iter().filter_map(|one| one.storage.servers.as_ref());
+    let sets = servers.flat_map(|servers| &servers.spec.allocation_sets);
+    let storage = sets.flat_map(|set| &set.storage).map(|one| one.name.as_str());
+    let used: BTreeSet<&str> = storage.chain(part::all(of).map(Part::rabbit)).collect();
+    let mut new = run.rabbits().filter(|rabbit| !used.contains(rabbit));
+    let enabled = new.try_for_each(|rabbit| {
+        let storage = view.site.storages.get(rabbit);
+        storage.map_or(Ok(()), |storage| checks::enabled(rabbit, storage))
+    });
+    enabled.map_or_else(Progress::failed, |()| Progress::default())
 }
 
 /// Whether every rabbit of the run has all of it mounted that directives make, and containers can have the rest.

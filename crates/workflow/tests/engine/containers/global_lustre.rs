@@ -1,6 +1,14 @@
 //! Containers that see a Lustre of the site's own.
 
+use std::collections::BTreeMap;
+
+use api::LustreFileSystem;
+use controller::{Event, Trouble};
 use serde_json::{Value, json};
+use workflow::{
+    Settings,
+    world::{Wake, World},
+};
 
 use super::{on_rabbits, profile};
 use crate::{
@@ -148,6 +156,34 @@ fn of_several_the_longest_root_wins_and_of_equal_ones_that_which_pods_may_have()
     site.towards("w", &lines("/lus/polly/in"), "PreRun");
     let pod = &site.get("Job", "default", "w-r")["spec"]["template"]["spec"];
     assert_eq!(storage_of(pod).0[1]["persistentVolumeClaim"], json!({"claimName": CLAIM}));
+}
+
+/// As after an upgrade whose ClusterRole was forgotten.
+#[test]
+fn while_nobody_may_list_them_only_those_wait_who_name_one() {
+    // A copy has an engine of its own, which starts then.
+    let mut site = with_polly(super::site()).clone();
+    site.unlisted.push("LustreFileSystem");
+    site.create("w", &lines("/lus/polly"));
+    site.create("other", &super::lines("gfs2"));
+    site.settle();
+    assert!(site.is_ready("other", "Proposal"), "{:?}", site.told("other"));
+    let (_, _, status, message) = site.told("w");
+    assert_eq!(status, "TransientCondition", "{message}");
+    assert!(message.contains("LustreFileSystems cannot be listed"), "{message}");
+    let mut site = site.clone();
+    site.unlisted.clear();
+    site.settle();
+    assert!(site.is_ready("w", "Proposal"), "{:?}", site.told("w"));
+}
+
+#[test]
+fn who_waits_for_a_list_is_woken_when_it_comes() {
+    let mut world = World::new(Settings::default());
+    let refused = Event::Failing(Trouble::Kind("forbidden".to_owned()));
+    assert!(world.take::<LustreFileSystem>(refused).is_empty() && world.site.lustre.is_none());
+    let wakes = world.take::<LustreFileSystem>(Event::Listed(Vec::new()));
+    assert_eq!((wakes, world.site.lustre), (vec![Wake::Waiting], Some(BTreeMap::new())));
 }
 
 #[test]

@@ -166,6 +166,11 @@ fn a_worker_that_fails_for_good_before_the_launcher_is_an_error() {
     let message = site.message("w");
     assert!(message.contains("container on s failed to run successfully after 3"), "{message}");
     assert_eq!(jobs(&site), WORKERS);
+    assert!(site.names("Secret").is_empty(), "nobody needs the keys any more");
+    assert!(is_asked_to_stop(&site, WORKERS[0]) && !is_asked_to_stop(&site, WORKERS[1]));
+    job_tells(&mut site, WORKERS[0], &stopped());
+    assert_eq!((jobs(&site), site.message("w")), (WORKERS.map(str::to_owned).to_vec(), message));
+    site.remove("w");
 }
 
 #[test]
