@@ -11,12 +11,21 @@ fn directives() -> Vec<String> {
     vec![directive("raw", "one"), directive("xfs", "two")]
 }
 
-/// Brings a workflow to its end where of each plan only what `cut` chooses is made.
+/// A life of storage where of each plan only what `cut` chooses is made.
 fn life(cut: &impl Fn(usize) -> Vec<usize>) -> Site {
-    let mut site = Site::new(2, 100 * GIB);
-    site.create("w", &directives());
+    lived(Site::new(2, 100 * GIB), &directives(), &["c1", "c2"], cut)
+}
+
+/// Brings a workflow to its end where of each plan only what `cut` chooses is made before the engine starts anew.
+pub(crate) fn lived(
+    mut site: Site,
+    directives: &[String],
+    computes: &[&str],
+    cut: &impl Fn(usize) -> Vec<usize>,
+) -> Site {
+    site.create("w", directives);
     site.settle_with(cut);
-    site.fill_computes("w", &["c1", "c2"]);
+    site.fill_computes("w", computes);
     for state in &STATES[1..] {
         site.ask("w", state);
         site.settle_with(cut);

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::{LUSTRE, put_persistent, two_rabbits, with_external, with_profile};
 use crate::{
+    faults::lived,
     job::STATES,
     site::{Site, at, some_in_any_order},
 };
@@ -28,20 +29,8 @@ fn sites() -> Vec<(&'static str, Site)> {
     vec![("combined", combined), ("separate", separate), ("external", external), ("pool", pool)]
 }
 
-/// A life where of each plan only what `cut` chooses is made before the engine starts anew.
-fn life(mut site: Site, cut: &impl Fn(usize) -> Vec<usize>) -> Site {
-    site.create("w", &[LUSTRE.to_owned()]);
-    site.settle_with(cut);
-    site.fill_computes("w", &["c1", "d1", "d2"]);
-    for state in &STATES[1..] {
-        site.ask("w", state);
-        site.settle_with(cut);
-        assert!(site.is_ready("w", state), "{:?}", site.told("w"));
-    }
-    site.delete(&at("Workflow", "default", "w"));
-    site.settle_with(cut);
-    site.is_clean();
-    site
+fn life(site: Site, cut: &impl Fn(usize) -> Vec<usize>) -> Site {
+    lived(site, &[LUSTRE.to_owned()], &["c1", "d1", "d2"], cut)
 }
 
 #[test]
