@@ -71,8 +71,8 @@ fn flags_in(text: &str) -> Flags {
 }
 
 /// Those of a program and of all its verbs.
-fn flags_of(program: &str) -> anyhow::Result<Flags> {
-    let commands = commands_of(program, "--help-all")?;
+fn flags_of(program: &str, help: &str) -> anyhow::Result<Flags> {
+    let commands = commands_of(program, help)?;
     Ok(commands.iter().flat_map(|(_, text)| flags_in(text)).collect())
 }
 
@@ -144,8 +144,9 @@ fn commands(text: &str) -> Vec<String> {
 fn every_flag_that_is_named_is_one_that_help_has() -> anyhow::Result<()> {
     let mut ours = BTreeMap::new();
     for program in PROGRAMS {
-        ours.insert(program, flags_of(program)?);
+        ours.insert(program, flags_of(program, "--help-all")?);
     }
+    ours.insert("podhelper", flags_of("podhelper", "--help")?);
     for script in SCRIPTS {
         let told = command(root().join(script)).arg("--help").output()?;
         ensure!(told.status.success(), "{script} --help: {told:?}");
@@ -154,7 +155,7 @@ fn every_flag_that_is_named_is_one_that_help_has() -> anyhow::Result<()> {
     let all: Flags = ours.values().flatten().cloned().collect();
     // The program that runs, and not one that another is told of.
     let of = Regex::new(
-        r"^(?:\s*|\s*sudo |ExecStart=\S*/)(clientmount-agent|rabbit-agent|coordinator|warren) ([^;|&#]*)",
+        r"^(?:\s*|\s*sudo |ExecStart=\S*/)(clientmount-agent|rabbit-agent|coordinator|warren|podhelper) ([^;|&#]*)",
     )?;
     let (mut wrong, mut named) = (Vec::new(), Flags::new());
     for (path, text) in documents()? {

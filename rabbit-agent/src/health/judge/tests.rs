@@ -1,3 +1,6 @@
+mod links;
+mod mounted;
+
 use storage::{
     Observed,
     desired::{AllocationId, NodeName, ObjectUid},
@@ -148,31 +151,6 @@ fn a_rabbit_that_is_well_needs_no_look() {
 }
 
 #[test]
-fn a_link_that_flaps_is_down_until_it_stays_up() {
-    let mut rabbit = Rabbit::well();
-    rabbit.check();
-    rabbit.links.insert(0, Link::Down);
-    let reported =
-        "compute-01 (index 0): its PCIe link is down: power it on, or check its cable and the port";
-    assert_eq!(rabbit.after(1), [reported], "at once");
-    rabbit.links.insert(0, UP);
-    assert_eq!(rabbit.after(1), [reported]);
-    assert_eq!(rabbit.judged.settles, Some(rabbit.now + Duration::from_secs(5)));
-    rabbit.links.insert(0, Link::Down);
-    assert_eq!(rabbit.after(1), [reported]);
-    assert_eq!(
-        (rabbit.judged.settles, rabbit.judged.recheck),
-        (None, None),
-        "its end is announced"
-    );
-    rabbit.links.insert(0, UP);
-    assert_eq!(rabbit.after(1), [reported]);
-    assert_eq!(rabbit.after(4), [reported]);
-    assert!(rabbit.after(1).is_empty());
-    assert_eq!(rabbit.judged.settles, None);
-}
-
-#[test]
 fn a_burst_of_looks_settles_nothing() {
     let mut rabbit = Rabbit::well();
     rabbit.links.insert(0, Link::Down);
@@ -181,31 +159,6 @@ fn a_burst_of_looks_settles_nothing() {
     for _ in 0..50 {
         assert_eq!(rabbit.check().len(), 1);
     }
-}
-
-#[test]
-fn a_link_that_cannot_be_looked_at_stays_what_it_was() {
-    let mut rabbit = Rabbit::well();
-    rabbit.links.insert(0, Link::Down);
-    rabbit.check();
-    rabbit.links.insert(0, Link::Unread("slot 7 does not exist".into()));
-    let reported = rabbit.after(60);
-    assert!(
-        reported[0].contains("slot 7 does not exist") && reported[1].contains("is down"),
-        "{reported:?}"
-    );
-    rabbit.links.insert(0, UP);
-    rabbit.after(1);
-    assert!(rabbit.after(5).is_empty());
-}
-
-#[test]
-fn a_compute_that_is_configured_no_more_is_nobodys_concern() {
-    let mut rabbit = Rabbit::well();
-    rabbit.links.insert(0, Link::Down);
-    assert_eq!(rabbit.check().len(), 1);
-    rabbit.computes.clear();
-    assert!(rabbit.check().is_empty());
 }
 
 #[test]
@@ -363,106 +316,6 @@ fn what_would_settle_and_cannot_be_looked_at_is_looked_at_once_a_minute() {
 }
 
 #[test]
-fn a_link_that_comes_up_and_cannot_be_looked_at_is_looked_at_once_a_minute() {
-    let mut rabbit = Rabbit::well();
-    rabbit.links.insert(0, Link::Down);
-    rabbit.check();
-    rabbit.links.insert(0, UP);
-    rabbit.check();
-    rabbit.links.insert(0, Link::Unread("slot 7 does not exist".into()));
-    for _ in 0..3 {
-        rabbit.after(60);
-        let judged = &rabbit.judged;
-        assert_eq!((judged.settles, judged.recheck), (None, Some(rabbit.now + RECHECK)));
-    }
-}
-
-#[test]
-fn a_look_at_the_links_alone_calls_for_no_second_look_at_the_drives() {
-    let mut rabbit = Rabbit::well();
-    rabbit.observed.drives[0].warnings = vec![DriveWarning::SpareLow];
-    rabbit.check();
-    rabbit.observed.drives[0].warnings.clear();
-    rabbit.check();
-    assert_eq!(rabbit.judged.settles, Some(rabbit.now + Duration::from_secs(5)));
-    rabbit.now += Duration::from_secs(5);
-    let links = rabbit.links.clone();
-    assert_eq!(rabbit.judge(Some(&links), DrivesSeen::NotAsked).len(), 1);
-    let judged = &rabbit.judged;
-    assert_eq!((judged.settles, judged.recheck), (None, Some(rabbit.now + RECHECK)));
-    assert!(rabbit.check().is_empty(), "the look at the drives that follows tells that it is over");
-    assert_eq!((rabbit.judged.settles, rabbit.judged.recheck), (None, None));
-}
-
-#[test]
-fn a_link_below_what_both_ends_can_is_told_with_both() {
-    let mut rabbit = Rabbit::well();
-    let rate = |transfers, lanes| Some(LinkRate { transfers, lanes });
-    let slow = Link::Up { current: rate(8000, 2), most: rate(16_000, 4) };
-    rabbit.drive().link = Some(slow.clone());
-    rabbit.links.insert(0, slow);
-    let reported = rabbit.check();
-    assert_eq!(reported.len(), 2);
-    assert!(
-        reported
-            .iter()
-            .all(|text| text.contains("runs at 8.0 GT/s x2, and both ends can 16.0 GT/s x4")),
-        "{reported:?}"
-    );
-    let full = Link::Up { current: rate(16_000, 4), most: rate(16_000, 4) };
-    rabbit.drive().link = Some(full.clone());
-    rabbit.links.insert(0, full);
-    rabbit.check();
-    assert!(rabbit.after(5).is_empty());
-}
-
-fn mounted(
-    asked_read_only: bool,
-    is_read_only: bool,
-    answer: Answer,
-) -> Option<Vec<FileSystemFacts>> {
-    let device = DeviceNumber { major: 7, minor: 2 };
-    let (target, kind) = ("/mnt/nnf/a".into(), "xfs".into());
-    Some(vec![FileSystemFacts { target, device, kind, asked_read_only, is_read_only, answer }])
-}
-
-#[test]
-fn a_file_system_that_went_read_only_is_told_from_one_that_was_mounted_so() {
-    let mut rabbit = Rabbit::well();
-    rabbit.facts.file_systems = mounted(true, true, Answer::Well);
-    assert!(rabbit.check().is_empty());
-    rabbit.facts.file_systems = mounted(false, true, Answer::Well);
-    assert!(rabbit.check()[0].starts_with("/mnt/nnf/a: xfs went read-only"), "by the kernel");
-    rabbit.facts.file_systems = Some(Vec::new());
-    assert!(rabbit.check().is_empty(), "unmounted");
-    rabbit.facts.file_systems = mounted(false, false, Answer::Well);
-    assert!(rabbit.check().is_empty());
-    rabbit.facts.file_systems = mounted(true, true, Answer::Well);
-    for _ in 0..2 {
-        assert!(rabbit.after(60)[0].contains("went read-only"), "by somebody's remount");
-    }
-    rabbit.facts.file_systems = None;
-    assert_eq!(rabbit.after(60).len(), 1, "the mount table could not be read");
-}
-
-#[test]
-fn a_file_system_that_was_shut_down_is_critical_for_itself() {
-    let mut rabbit = Rabbit::well();
-    rabbit.facts.file_systems =
-        mounted(false, false, Answer::ShutDown("Input/output error".into()));
-    let reported = rabbit.check();
-    assert!(
-        reported[0]
-            .starts_with("/mnt/nnf/a: xfs was shut down after an error (Input/output error)"),
-        "{reported:?}"
-    );
-    assert_eq!(rabbit.judged.conditions.values().next().unwrap().severity, Severity::Critical);
-    assert_eq!(overall(&rabbit.judged), NnfResourceHealth::Warning);
-    rabbit.facts.file_systems = mounted(false, false, Answer::Silent("it hangs".into()));
-    assert!(rabbit.check().iter().any(|text| text.contains("does not answer: it hangs")));
-}
-
-#[test]
 fn memory_pressure_and_load_have_room_between_entering_and_leaving() {
     let mut rabbit = Rabbit::well();
     let mut at = |available: u64, memory, hundredths| {
@@ -488,24 +341,6 @@ fn memory_pressure_and_load_have_room_between_entering_and_leaving() {
 }
 
 #[test]
-fn a_volume_group_that_is_not_whole_is_told_by_its_volumes() {
-    let mut rabbit = Rabbit::well();
-    let unwell = vec![("lv-0".to_owned(), "partial".to_owned())];
-    let lost = vec!["nqn.x:d0:1: it is not plugged in".to_owned()];
-    let group =
-        GroupFacts { name: "vg0".into(), missing: 1, lost, unwell, ..GroupFacts::default() };
-    rabbit.facts.groups = Some(vec![group]);
-    let reported = rabbit.check();
-    assert!(
-        reported[0].contains("1 physical volumes are missing (nqn.x:d0:1: it is not plugged in)")
-            && reported[1].contains("lv-0 is partial"),
-        "{reported:?}"
-    );
-    rabbit.facts.groups = None;
-    assert_eq!(rabbit.after(60).len(), 2, "nobody looked");
-}
-
-#[test]
 fn drives_that_could_not_be_looked_at_are_critical_and_keep_what_was_known() {
     let mut rabbit = Rabbit::well();
     rabbit.smart().spare = 1;
@@ -526,82 +361,4 @@ fn a_rabbit_without_drives_is_critical() {
     rabbit.observed = Observed::default();
     assert!(rabbit.check()[0].starts_with("no drive is usable"));
     assert_eq!(overall(&rabbit.judged), NnfResourceHealth::Critical);
-}
-
-#[test]
-fn unclaimed_namespaces_are_a_warning_with_their_names() {
-    let mut rabbit = Rabbit::well();
-    let many: Vec<String> = (0..4096).map(|nsid| format!("nqn.x:{nsid}")).collect();
-    let observed = rabbit.observed.clone();
-    let reported =
-        rabbit.judge(None, DrivesSeen::Whole { observed: &observed, unclaimed: &many, lost: &[] });
-    assert!(reported[0].ends_with("nqn.x:7 and 4088 more"), "{reported:?}");
-    assert_eq!(overall(&rabbit.judged), NnfResourceHealth::Warning);
-}
-
-#[test]
-fn a_namespace_that_two_looks_miss_is_lost_and_looked_for_until_it_is_back() {
-    let mut rabbit = Rabbit::well();
-    let observed = rabbit.observed.clone();
-    let gone = ["nqn.x:d0:1 of NnfNodeBlockStorage job".to_owned()];
-    let mut look = |lost: &[String]| {
-        rabbit.now += Duration::from_secs(10);
-        let reported =
-            rabbit.judge(None, DrivesSeen::Whole { observed: &observed, unclaimed: &[], lost });
-        (reported, rabbit.judged.recheck == Some(rabbit.now + RECHECK))
-    };
-    assert_eq!(look(&[]), (vec![], false));
-    assert_eq!(look(&gone), (vec![], true), "its object may have gone while one looked");
-    let (reported, rechecked) = look(&gone);
-    assert!(reported[0].starts_with("1 namespaces are on no drive") && rechecked, "{reported:?}");
-    assert!(reported[0].ends_with("nqn.x:d0:1 of NnfNodeBlockStorage job"), "{reported:?}");
-    look(&[]);
-    assert_eq!(look(&[]), (vec![], false));
-    assert_eq!(look(&gone), (vec![], true), "it was there in between");
-}
-
-#[test]
-fn a_drive_that_is_pulled_is_missed_until_it_is_back() {
-    let mut rabbit = Rabbit::well();
-    rabbit.check();
-    let well = rabbit.observed.clone();
-    rabbit.observed = rabbit.judged.with_missing(Observed::default());
-    assert_eq!(rabbit.observed.drives[0].serial, "S1");
-    let reported = rabbit.check();
-    assert!(
-        reported.iter().any(|text| text.starts_with("nqn.x:d0: it is not there any more")),
-        "{reported:?}"
-    );
-    assert_eq!(of_drive(&rabbit.judged, &nqn()).0, NnfResourceStatus::Offline);
-    rabbit.observed = rabbit.judged.with_missing(well.clone());
-    assert_eq!(rabbit.observed, well);
-    rabbit.after(60);
-    assert!(rabbit.after(5).is_empty());
-}
-
-#[test]
-fn a_volume_group_that_no_object_claims_is_told_with_how_to_remove_it() {
-    let owner: ObjectUid = "a4f0c1de-5d7f-4c1b-9f6e-0c0e7d0f8a11".parse().unwrap();
-    let group = GroupFacts {
-        name: format!("{owner}_0"),
-        allocation: Some(AllocationId { owner, index: 0 }),
-        devices: vec!["/dev/nvme0n1".into(), "/dev/nvme1n1".into()],
-        is_shared: true,
-        ..GroupFacts::default()
-    };
-    let mut rabbit = Rabbit::well();
-    rabbit.facts.groups = Some(vec![group.clone()]);
-    let on = "--devices /dev/nvme0n1,/dev/nvme1n1";
-    let reported = rabbit.check();
-    let commands =
-        format!("vgchange --lock-start {on} {owner}_0 && vgremove --force --yes {on} {owner}_0");
-    assert!(reported[0].contains(&commands), "{reported:?}");
-    rabbit.facts.groups = Some(vec![GroupFacts { is_shared: false, ..group.clone() }]);
-    assert!(!rabbit.check()[0].contains("lock-start"));
-    rabbit.claimants.insert(owner);
-    rabbit.check();
-    assert_eq!(rabbit.after(60), [""; 0], "it is claimed");
-    rabbit.claimants.clear();
-    rabbit.facts.groups = Some(vec![GroupFacts { allocation: None, ..group }]);
-    assert_eq!(rabbit.check(), [""; 0], "nobody knows whose it is");
 }

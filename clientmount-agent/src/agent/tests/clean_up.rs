@@ -1,0 +1,144 @@
+//! What the agent removes after a start, and what it leaves.
+
+use super::*;
+
+#[tokio::test]
+async fn the_clean_up_after_a_start_removes_unwanted_mounts_and_no_others() {
+    let mut node = Node::start(Chassis::new(2));
+    let objects = [0, 1].map(|index| node.chassis.object(index));
+    node.chassis.compute.plant_mount(&point("/mnt/nnf/admin"), "/dev/sda1", "ext4");
+    let mut session = node.coordinator.session().await;
+    session.sync(&[&objects[0], &objects[1]]).await;
+    for object in &objects {
+        session.report_of(object, ready).await;
+    }
+    node.restart_agent(session).await;
+    let mut session = node.coordinator.session().await;
+    session.send_message(to_node::Message::Welcome(Welcome { epoch: 2 })).await;
+    session.health(health::State::Ok).await;
+    assert_eq!(node.mounted().len(), 3, "nothing is removed before everything is known");
+    session.send(&objects[1]).await;
+    session.send_message(to_node::Message::Synced(Synced {})).await;
+    session.report_of(&objects[1], ready).await;
+    // Waits for the work on the other object.
+    node.stop.take().unwrap().send(()).unwrap();
+    within("the agent's end", &mut node.agent).await.unwrap();
+    assert_eq!(node.mounted(), ["/mnt/nnf/admin", "/mnt/nnf/job-1"]);
+}
+
+#[tokio::test]
+async fn an_object_that_cannot_be_read_is_reported_and_postpones_the_clean_up() {
+    let mut node = Node::start(Chassis::new(2));
+    let (first, second) = (node.chassis.object(0), node.chassis.object(1));
+    let mut session = node.coordinator.session().await;
+    session.sync(&[&first]).await;
+    session.report_of(&first, ready).await;
+    // No record says whose the mount is.
+    node.chassis.lose_records();
+    node.restart_agent(session).await;
+    let mut session = node.coordinator.session().await;
+    session.send_message(to_node::Message::Welcome(Welcome { epoch: 2 })).await;
+    let mut unreadable = message(&second);
+    unreadable.client_mount = br#"{"spec":{"mounts":[{},{}]}}"#.to_vec();
+    session.send_message(to_node::Message::Desired(unreadable)).await;
+    session.send_message(to_node::Message::Synced(Synced {})).await;
+    let (report, status) = session.report().await;
+    assert_eq!((report.name.as_str(), status.mounts.len()), ("job-1", 2));
+    let error = status.error.unwrap();
+    assert!(error.user_message.unwrap().contains("the object cannot be read as a ClientMount"));
+    assert_eq!(error.severity, Severity::Fatal);
+    assert_eq!(node.mounted(), ["/mnt/nnf/job-0"], "it may be that object's");
+    session.send(&second).await;
+    session.report_of(&second, ready).await;
+    assert_eq!(node.mounted(), ["/mnt/nnf/job-1"]);
+}
+
+/// A node on which the first umount(2) fails; mounts run beside it, in any order.
+#[derive(Debug)]
+struct Refusing {
+    node: Arc<FakeHost>,
+    has_failed: std::sync::atomic::AtomicBool,
+}
+
+impl Host for Refusing {
+    fn observe(&self, desired: &Desired) -> Result<Observed, ObserveError> {
+        self.node.observe(desired)
+    }
+
+    fn apply(&self, step: &Step) -> Result<(), StepError> {
+        let has_failed = || self.has_failed.swap(true, std::sync::atomic::Ordering::SeqCst);
+        if matches!(step, Step::Unmount { .. }) && !has_failed() {
+            let (call, target) = ("umount", step.on().to_string());
+            return Err(StepError::System {
+                call,
+                target,
+                source: std::io::ErrorKind::Other.into(),
+            });
+        }
+        self.node.apply(step)
+    }
+}
+
+#[tokio::test]
+async fn a_failed_clean_up_is_reported_as_health_and_does_not_delay_work() {
+    let mut node = Node::start(Chassis::new(2));
+    let objects = [0, 1].map(|index| node.chassis.object(index));
+    let mut session = node.coordinator.session().await;
+    session.sync(&[&objects[0]]).await;
+    session.report_of(&objects[0], ready).await;
+    node.chassis.lose_records();
+    let host = Refusing { node: Arc::clone(&node.chassis.compute), has_failed: false.into() };
+    node.restart_agent_on(Arc::new(host), session).await;
+    let mut session = node.coordinator.session().await;
+    session.sync(&[&objects[1]]).await;
+    let health = session.health(health::State::Warning).await;
+    assert!(health.message.starts_with("unwanted mounts remain: "), "{}", health.message);
+    session.report_of(&objects[1], ready).await;
+}
+
+/// A node on which umount(2) hangs until the test ends that.
+#[derive(Debug)]
+struct Hanging {
+    node: Arc<FakeHost>,
+    hang: std::sync::Mutex<std::sync::mpsc::Receiver<()>>,
+}
+
+impl Host for Hanging {
+    fn observe(&self, desired: &Desired) -> Result<Observed, ObserveError> {
+        self.node.observe(desired)
+    }
+
+    fn apply(&self, step: &Step) -> Result<(), StepError> {
+        if matches!(step, Step::Unmount { .. }) {
+            // It returns when the test drops the sender.
+            let _ = self.hang.lock().unwrap().recv();
+        }
+        self.node.apply(step)
+    }
+}
+
+#[tokio::test]
+async fn a_clean_up_that_hangs_delays_only_the_objects_whose_mounts_it_removes() {
+    let mut node = Node::start(Chassis::new(2));
+    let objects = [0, 1].map(|index| node.chassis.object(index));
+    let mut session = node.coordinator.session().await;
+    session.sync(&[&objects[0]]).await;
+    session.report_of(&objects[0], ready).await;
+    node.chassis.lose_records();
+    let (release, hang) = std::sync::mpsc::channel();
+    let host = Hanging { node: Arc::clone(&node.chassis.compute), hang: hang.into() };
+    node.restart_agent_on(Arc::new(host), session).await;
+    let mut session = node.coordinator.session().await;
+    session.sync(&[&objects[1]]).await;
+    session.report_of(&objects[1], ready).await;
+
+    // The clean-up is about to unmount its path: the agent must not observe the mount before that and report it.
+    session.send(&objects[0]).await;
+    session.send(&version(&objects[1], "2")).await;
+    let again = session.report_of(&objects[1], ready).await;
+    assert_eq!(again.observed_resource_version, "2");
+    assert!(session.other_reports.is_empty(), "{:?}", session.other_reports);
+    drop(release);
+    session.report_of(&objects[0], ready).await;
+    assert_eq!(node.mounted().len(), 2);
+}

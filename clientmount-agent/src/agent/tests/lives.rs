@@ -1,0 +1,199 @@
+//! The life of an object: mounted, reported, changed, released.
+
+use super::*;
+
+#[tokio::test]
+async fn reconnects_to_a_coordinator_that_welcomes_and_drops_become_rarer() {
+    let mut node = Node::start(Chassis::new(1));
+    let begun = std::time::Instant::now();
+    for _ in 0..4 {
+        let session = node.coordinator.session().await;
+        session.sync(&[]).await;
+        drop(session);
+    }
+    // Three delays of 0.2, 0.4 and 0.8 s, at least three quarters of each; none is ever shorter.
+    assert!(begun.elapsed() >= Duration::from_millis(1050), "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn a_life_from_mount_to_release() {
+    let mut node = Node::start(Chassis::new(1));
+    let object = node.chassis.object(0);
+    let mut session = node.coordinator.session().await;
+    assert_eq!((session.hello.node.as_str(), session.hello.role()), ("compute-1", Role::Compute));
+    session.sync(&[&object]).await;
+    let (report, status) = session.report().await;
+    assert!(ready(&status), "{status:?}");
+    assert_eq!((report.observed_resource_version.as_str(), report.released), ("1", false));
+    assert_eq!(node.mounted(), ["/mnt/nnf/job-0"]);
+
+    session.send(&version(&unmounted(&object), "2")).await;
+    let (report, status) = session.report().await;
+    assert!(ready(&status) && status.mounts[0].state.as_str() == "unmounted");
+    assert_eq!((report.observed_resource_version.as_str(), report.released), ("2", false));
+    assert!(node.mounted().is_empty());
+
+    session.send(&version(&deleted(&object), "3")).await;
+    let (report, status) = session.report().await;
+    assert!(ready(&status) && report.released);
+    session.send_message(to_node::Message::Gone(Gone { uid: report.uid, ..Gone::default() })).await;
+    node.stop.take().unwrap().send(()).unwrap();
+    assert_eq!(node.outbox.reports().len(), 1);
+    assert_eq!(node.end().await, End::Stopped);
+}
+
+/// A coordinator sends an object again when somebody has overwritten the status that the node reported.
+#[tokio::test]
+async fn an_object_that_is_sent_again_is_observed_and_reported_again() {
+    let mut node = Node::start(Chassis::new(1));
+    let object = node.chassis.object(0);
+    let mut session = node.coordinator.session().await;
+    session.sync(&[&object]).await;
+    session.report_of(&object, ready).await;
+    let steps = node.chassis.compute.applied().len();
+    session.send(&version(&object, "2")).await;
+    let report = session.report_of(&object, ready).await;
+    assert_eq!(report.observed_resource_version, "2");
+    assert_eq!(node.chassis.compute.applied().len(), steps, "there is nothing to do");
+}
+
+#[tokio::test]
+async fn deleting_unmounts_whatever_the_object_asks_for() {
+    let mut node = Node::start(Chassis::new(1));
+    let object = node.chassis.object(0);
+    let mut session = node.coordinator.session().await;
+    session.sync(&[&object]).await;
+    session.report_of(&object, ready).await;
+    session.send(&deleted(&object)).await;
+    assert!(session.report_of(&object, ready).await.released);
+    assert!(node.mounted().is_empty());
+}
+
+#[tokio::test]
+async fn an_object_whose_finalizer_somebody_removed_is_unmounted_and_forgotten() {
+    let mut node = Node::start(Chassis::new(2));
+    let (first, second) = (node.chassis.object(0), node.chassis.object(1));
+    let mut session = node.coordinator.session().await;
+    session.sync(&[&first]).await;
+    session.report_of(&first, ready).await;
+    session
+        .send_message(to_node::Message::Gone(Gone {
+            uid: first.metadata.uid.clone().unwrap(),
+            ..Gone::default()
+        }))
+        .await;
+    // The second takes the path of the first: it gets it only when the first is unmounted.
+    let mut second = second;
+    second.spec.mounts[0].mount_path = first.spec.mounts[0].mount_path.clone();
+    session.send(&second).await;
+    session.report_of(&second, ready).await;
+    assert_eq!(node.mounted(), ["/mnt/nnf/job-0"]);
+    assert_eq!(node.outbox.reports().len(), 1);
+}
+
+#[tokio::test]
+async fn an_object_made_again_under_its_name_is_another_object() {
+    let mut node = Node::start(Chassis::new(2));
+    let first = node.chassis.object(0);
+    let mut second = node.chassis.object(1);
+    second.metadata.name = first.metadata.name.clone();
+    let mut session = node.coordinator.session().await;
+    session.sync(&[&first]).await;
+    session.report_of(&first, ready).await;
+    session.send(&second).await;
+    session.report_of(&second, ready).await;
+    within("the first one's unmount", async {
+        while node.mounted() != ["/mnt/nnf/job-1"] {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn of_two_objects_with_one_path_the_older_keeps_it() {
+    let mut node = Node::start(Chassis::new(2));
+    let (mut old, mut new) = (node.chassis.object(1), node.chassis.object(0));
+    new.spec.mounts[0].mount_path = old.spec.mounts[0].mount_path.clone();
+    let at = |object: &mut ClientMount, second: u8| {
+        let mut json = serde_json::to_value(&*object).unwrap();
+        json["metadata"]["creationTimestamp"] = format!("2026-11-20T12:00:{second:02}Z").into();
+        *object = serde_json::from_value(json).unwrap();
+    };
+    at(&mut old, 1);
+    at(&mut new, 2);
+    let mut session = node.coordinator.session().await;
+    // The newer comes first: what counts is who was created first.
+    session.sync(&[&new, &old]).await;
+    let mut reports = [session.report().await, session.report().await];
+    reports.sort_by_key(|(report, _)| report.name.clone());
+    let error = reports[0].1.error.clone().unwrap();
+    assert_eq!(error.severity, Severity::Fatal);
+    let user = error.user_message.unwrap();
+    assert!(
+        user.contains("mountPath /mnt/nnf/job-1 belongs to ClientMount compute-1/job-1"),
+        "{user}"
+    );
+    assert!(ready(&reports[1].1));
+    session.send(&deleted(&old)).await;
+    assert!(session.report_of(&old, ready).await.released);
+    session.report_of(&new, ready).await;
+    assert_eq!(node.mounted(), ["/mnt/nnf/job-1"]);
+}
+
+#[tokio::test]
+async fn a_failure_is_retried_by_itself_and_cleared() {
+    let mut node = Node::start(Chassis::new(1));
+    let object = node.chassis.object(0);
+    let mut session = node.coordinator.session().await;
+    session.sync(&[&object]).await;
+    session.report_of(&object, ready).await;
+    node.chassis.compute.hold(&point("/mnt/nnf/job-0"));
+    session.send(&unmounted(&object)).await;
+    let (_, status) = session.report().await;
+    let error = status.error.unwrap();
+    assert!(
+        error.debug_message.contains("unable to unmount file system")
+            && error.debug_message.contains("os error 16")
+    );
+    assert_eq!((error.severity, status.all_ready), (Severity::Minor, false));
+    node.chassis.compute.let_go(&point("/mnt/nnf/job-0"));
+    session.report_of(&object, ready).await;
+}
+
+#[tokio::test]
+async fn objects_do_not_wait_for_each_other() {
+    let mut node = Node::start(Chassis::new(50));
+    let objects: Vec<_> = (0..50).map(|index| node.chassis.object(index)).collect();
+    node.chassis.compute.plant_file(&point("/mnt/nnf/job-7"));
+    let mut session = node.coordinator.session().await;
+    session.sync(&objects.iter().collect::<Vec<_>>()).await;
+    let mut failures = Vec::new();
+    for _ in 0..50 {
+        let (report, status) = session.report().await;
+        if failed(&status) {
+            failures.push(report.name);
+        }
+    }
+    assert_eq!((failures, node.mounted().len()), (vec!["job-7".to_owned()], 49));
+}
+
+#[tokio::test]
+async fn the_newest_version_wins() {
+    let mut node = Node::start(Chassis::new(1));
+    let object = node.chassis.object(0);
+    let mut session = node.coordinator.session().await;
+    session.sync(&[&object]).await;
+    for number in 2..40 {
+        let object = if number % 2 == 0 { unmounted(&object) } else { object.clone() };
+        session.send(&version(&object, &number.to_string())).await;
+    }
+    loop {
+        let (report, status) = session.report().await;
+        assert!(ready(&status), "{status:?}");
+        if report.observed_resource_version == "39" {
+            break;
+        }
+    }
+    assert_eq!(node.mounted(), ["/mnt/nnf/job-0"]);
+}

@@ -1,0 +1,129 @@
+//! Allocations on drives, and who may use them.
+
+use super::*;
+
+#[test]
+fn the_freest_drive_takes_an_allocation_and_ties_go_to_the_lowest_slot() {
+    for (seen, chosen) in [
+        (vec![drive(0, 100 << 20, 0), drive(1, 200 << 20, 0)], 1),
+        (vec![drive(0, 200 << 20, 150 << 20), drive(1, 100 << 20, 0)], 1),
+        (vec![drive(2, 100 << 20, 0), drive(1, 100 << 20, 0)], 1),
+    ] {
+        let steps = lines(plan(&Desired::Allocated(allocation(5000)), &drives(seen)));
+        let expected = format!(
+            "create namespace of 8192 bytes on nqn.2026-01.io.warren:p:drive-{chosen} for allocation {}.4",
+            uid()
+        );
+        assert_eq!(steps, [expected]);
+    }
+}
+
+#[test]
+fn units_of_one_group_are_looked_at_by_themselves() {
+    let one = Desired::Mounted(mount());
+    let other = Desired::Unmounted(Mount { target: point("/mnt/nnf/another"), ..mount() });
+    assert_eq!(one.group(), other.group());
+    assert_ne!(one.unit(), other.unit());
+}
+
+#[test]
+fn capacity_that_is_not_there_is_refused_with_numbers() {
+    let no = |capacity, observed: &Observed| {
+        plan(&Desired::Allocated(allocation(capacity)), observed).unwrap_err()
+    };
+    let seen = drives(vec![drive(0, 100 << 20, 60 << 20)]);
+    assert!(matches!(no(0, &seen), Rejection::ZeroCapacity { .. }));
+    assert!(matches!(no(1, &drives(vec![])), Rejection::NoDrives { asked: 1, .. }));
+    assert_eq!(
+        no(50 << 20, &seen).to_string(),
+        "insufficient capacity: 52428800 bytes asked for, 52428800 on each of 1 drives, and \
+         nqn.2026-01.io.warren:p:drive-0 has 41943040 of 104857600 bytes left: ask for less or free allocations"
+    );
+    // Rounding up must not go beyond what is left.
+    assert!(matches!(no((40 << 20) + 1, &seen), Rejection::InsufficientCapacity { .. }));
+    assert!(matches!(no(u64::MAX, &seen), Rejection::InsufficientCapacity { .. }));
+    let full = Observed { pool: Some(Pool { available: 30 << 20, promised: 10 << 20 }), ..seen };
+    assert!(
+        matches!(no(21 << 20, &full), Rejection::PoolFull { promised, .. } if promised == 10 << 20)
+    );
+    assert_eq!(no(21 << 20, &full).class(), RejectionClass::Capacity);
+    let warns = |warning| Drive { warnings: vec![warning], ..drive(1, 100 << 20, 0) };
+    assert_eq!(warns(DriveWarning::Temperature).free(), 100 << 20);
+    assert_eq!(warns(DriveWarning::ReadOnly).free(), 0);
+    let lost = Drive { fault: Some("gone".into()), ..drive(1, 100 << 20, 0) };
+    assert!(matches!(
+        no(1, &drives(vec![lost])),
+        Rejection::DrivesFaulty { usable: 0, least: 1, drives: 1, .. }
+    ));
+    assert_eq!(lines(plan(&Desired::Allocated(allocation(20 << 20)), &full)).len(), 1);
+}
+
+#[test]
+fn access_is_made_exactly_what_is_asked() {
+    let ours = NamespaceOwner::Ours(allocation(1).id);
+    let seen = |access: &[&str], device| Observed {
+        namespaces: vec![
+            namespace(1, NamespaceOwner::Foreign("x".into()), &["compute-9"], true),
+            namespace(2, ours.clone(), access, device),
+        ],
+        ..Observed::default()
+    };
+    let attach_both = [
+        format!("attach namespace {} to rabbit-1 (endpoint 0)", id(2)),
+        format!("attach namespace {} to compute-3 (endpoint 3)", id(2)),
+    ];
+    let detach = format!("detach namespace {} from compute-9", id(2));
+    let plan = |observed: &Observed| lines(plan(&Desired::Allocated(allocation(1)), observed));
+    assert_eq!(plan(&seen(&[], false)), attach_both);
+    assert_eq!(plan(&seen(&["compute-3", "rabbit-1"], true)), [""; 0]);
+    assert_eq!(plan(&seen(&["compute-3", "compute-9"], true)), [attach_both[0].clone(), detach]);
+    // After a reboot: file drives have one device for all hosts, real ones the rabbit's own.
+    let rebooted = seen(&["compute-3", "rabbit-1"], false);
+    assert_eq!(plan(&rebooted), attach_both[..1]);
+    let pool = Some(Pool { available: 1, promised: 0 });
+    assert_eq!(plan(&Observed { pool, ..rebooted }), attach_both);
+}
+
+#[test]
+fn release_takes_ours_and_its_leftovers_only() {
+    let wanted = allocation(1).id;
+    let other = AllocationId { index: 5, ..wanted };
+    let observed = Observed {
+        namespaces: vec![
+            namespace(1, NamespaceOwner::Ours(other), &["rabbit-1"], true),
+            namespace(2, NamespaceOwner::Ours(wanted), &["rabbit-1"], true),
+            namespace(3, NamespaceOwner::Partial(wanted), &[], false),
+            namespace(4, NamespaceOwner::Partial(other), &[], false),
+            namespace(5, NamespaceOwner::Foreign("x".into()), &[], false),
+        ],
+        ..Observed::default()
+    };
+    let expected = [
+        format!("detach namespace {} from rabbit-1", id(2)),
+        format!("delete namespace {} of allocation {wanted}", id(3)),
+        format!("delete namespace {} of allocation {wanted}", id(2)),
+    ];
+    assert_eq!(lines(plan(&Desired::Released(wanted), &observed)), expected);
+}
+
+#[test]
+fn a_node_that_is_cut_off_loses_its_access_and_nothing_else_happens() {
+    let wanted = allocation(1).id;
+    let other = AllocationId { index: 5, ..wanted };
+    let node: NodeName = "compute-1".parse().unwrap();
+    let cut = |namespaces| {
+        let desired = Desired::Withdrawn { allocation: wanted, host: node.clone().into() };
+        lines(plan(&desired, &Observed { namespaces, ..Observed::default() }))
+    };
+    let both = &["rabbit-1", "compute-1"];
+    let reached = vec![
+        namespace(1, NamespaceOwner::Ours(other), both, true),
+        namespace(2, NamespaceOwner::Ours(wanted), both, true),
+        namespace(3, NamespaceOwner::Partial(wanted), &["compute-1"], false),
+        namespace(4, NamespaceOwner::Ours(wanted), &["rabbit-1", "compute-2"], true),
+        namespace(5, NamespaceOwner::Foreign("x".into()), both, false),
+    ];
+    let detach = |nsid| format!("detach namespace {} from compute-1", id(nsid));
+    assert_eq!(cut(reached), [detach(2), detach(3)]);
+    assert!(cut(Vec::new()).is_empty(), "nothing is made for it");
+}

@@ -1,0 +1,253 @@
+//! Mounts with their hooks, and where they were cut off.
+
+use super::*;
+
+#[test]
+fn a_mount_runs_its_hooks_in_order() {
+    let hook =
+        |phase: HookPoint| format!("run hook {}[0]: run /dev/loop7 /mnt/nnf/wf-0", phase.as_str());
+    let expected = [
+        format!("open hook records {}", scope_name()),
+        hook(HookPoint::PreActivate),
+        hook(HookPoint::PostActivate),
+        hook(HookPoint::PreMount),
+        "create mount point /mnt/nnf/wf-0".into(),
+        "mount xfs /dev/loop7 on /mnt/nnf/wf-0: /dev/loop7 /mnt/nnf/wf-0".into(),
+        "give /mnt/nnf/wf-0 to 5:6".into(),
+        hook(HookPoint::PostMount),
+    ];
+    assert_eq!(lines(plan(&Desired::Mounted(mount()), &seen(TargetState::default()))), expected);
+}
+
+#[test]
+fn an_unmount_runs_its_hooks_in_order_and_forgets() {
+    let hook =
+        |phase: HookPoint| format!("run hook {}[0]: run /dev/loop7 /mnt/nnf/wf-0", phase.as_str());
+    let observed = Observed { hooks_open: true, ..seen(mounted_by(Owner { uid: 5, gid: 6 })) };
+    let expected = [
+        hook(HookPoint::PreUnmount),
+        "unmount /mnt/nnf/wf-0: /mnt/nnf/wf-0".into(),
+        "remove mount point /mnt/nnf/wf-0".into(),
+    ];
+    assert_eq!(lines(plan(&Desired::Unmounted(mount()), &observed)), expected);
+    let unmounted = Observed {
+        hooks: ran(&mount(), &[HookPoint::PreUnmount]),
+        hooks_open: true,
+        ..seen(TargetState::default())
+    };
+    let rest = [
+        hook(HookPoint::PostUnmount),
+        hook(HookPoint::PreDeactivate),
+        hook(HookPoint::PostDeactivate),
+        format!("forget hook records {}", scope_name()),
+    ];
+    assert_eq!(lines(plan(&Desired::Unmounted(mount()), &unmounted)), rest);
+    let names = vec!["process 7".to_owned()];
+    let in_use = Use::HeldBy(Holders { names, processes: vec![7] });
+    let rejection = plan(&Desired::Unmounted(mount()), &Observed { in_use, ..unmounted });
+    let rejection = rejection.unwrap_err();
+    assert_eq!(rejection.class(), RejectionClass::Waiting);
+    assert!(rejection.to_string().contains("still in use, by process 7: "), "{rejection}");
+    // Records lost with the state directory: the mount shows that its tear-down is due.
+    let lost = Observed { hooks_open: false, ..observed };
+    assert_eq!(lines(plan(&Desired::Unmounted(mount()), &lost))[1..], expected[..]);
+}
+
+#[test]
+fn a_mount_goes_on_where_it_was_cut_off() {
+    let mount = mount();
+    let before =
+        ran(&mount, &[HookPoint::PreActivate, HookPoint::PostActivate, HookPoint::PreMount]);
+    let cut =
+        Observed { hooks: before, hooks_open: true, ..seen(mounted_by(Owner { uid: 0, gid: 0 })) };
+    let steps = lines(plan(&Desired::Mounted(mount.clone()), &cut));
+    assert_eq!(steps.len(), 2, "{steps:?}");
+    assert!(
+        steps[0].starts_with("give") && steps[1].starts_with("run hook postMount"),
+        "{steps:?}"
+    );
+    let all = ran(
+        &mount,
+        &[
+            HookPoint::PreActivate,
+            HookPoint::PostActivate,
+            HookPoint::PreMount,
+            HookPoint::PostMount,
+        ],
+    );
+    let done =
+        Observed { hooks: all, hooks_open: true, ..seen(mounted_by(Owner { uid: 5, gid: 6 })) };
+    assert_eq!(plan(&Desired::Mounted(mount), &done), Ok(vec![]));
+}
+
+#[test]
+fn an_unmount_goes_on_where_it_was_cut_off() {
+    let mount = mount();
+    let cut = Observed {
+        hooks: ran(
+            &mount,
+            &[HookPoint::PreActivate, HookPoint::PreUnmount, HookPoint::PostUnmount],
+        ),
+        hooks_open: true,
+        ..seen(TargetState::default())
+    };
+    let steps = lines(plan(&Desired::Unmounted(mount.clone()), &cut));
+    assert_eq!(steps.len(), 3, "{steps:?}");
+    assert!(steps[0].starts_with("run hook preDeactivate"), "{steps:?}");
+    // Never mounted, or all done.
+    assert_eq!(plan(&Desired::Unmounted(mount), &seen(TargetState::default())), Ok(vec![]));
+}
+
+#[test]
+fn empty_lines_skip_the_step_and_its_checks() {
+    let skipped = Mount { mount: None, unmount: None, owner: None, hooks: Vec::new(), ..mount() };
+    let foreign =
+        TargetState { mounted: Some(there(fs_id(9))), ..mounted_by(Owner { uid: 0, gid: 0 }) };
+    for desired in [Desired::Mounted(skipped.clone()), Desired::Unmounted(skipped)] {
+        assert_eq!(plan(&desired, &seen(foreign.clone())), Ok(vec![]));
+    }
+}
+
+#[test]
+fn only_the_right_mount_counts() {
+    let bare = Mount { hooks: Vec::new(), owner: None, ..mount() };
+    let at = |there: MountedThing| {
+        seen(TargetState { mounted: Some(there), ..mounted_by(Owner { uid: 0, gid: 0 }) })
+    };
+    let unreadable =
+        MountedThing { superblock: Superblock::Unknown, namespace: Some(id(1)), ..there(fs_id(0)) };
+    for ours in [there(fs_id(0)), unreadable] {
+        assert_eq!(plan(&Desired::Mounted(bare.clone()), &at(ours.clone())), Ok(vec![]));
+        assert_eq!(plan(&Desired::Unmounted(bare.clone()), &at(ours)).unwrap().len(), 2);
+    }
+    let subdirectory = MountedThing { root: "/sub".into(), ..there(fs_id(0)) };
+    let ext4 = MountedThing { kind: "ext4".into(), ..there(fs_id(0)) };
+    let elsewhere = MountedThing { namespace: Some(id(2)), ..unknown() };
+    // By hand, on our namespace.
+    let remade =
+        MountedThing { superblock: Superblock::Foreign, namespace: Some(id(1)), ..there(fs_id(0)) };
+    for other in [there(fs_id(1)), subdirectory, ext4, elsewhere, remade] {
+        let rejection = plan(&Desired::Mounted(bare.clone()), &at(other.clone())).unwrap_err();
+        assert!(matches!(rejection, Rejection::Occupied { .. }), "{other:?}");
+        assert_eq!(rejection.class(), RejectionClass::InTheWay);
+        assert_eq!(plan(&Desired::Unmounted(bare.clone()), &at(other)), Ok(vec![]));
+    }
+    // Its device is gone: whose it is cannot be told, and that is told.
+    let rejection = plan(&Desired::Unmounted(bare), &at(unknown())).unwrap_err();
+    assert!(matches!(rejection, Rejection::Unproved { .. }), "{rejection}");
+}
+
+#[test]
+fn a_raw_device_is_taken_back_from_its_user() {
+    let raw = Mount {
+        kind: FileSystemKind::Raw,
+        hooks: Vec::new(),
+        mount: command("-o bind $DEVICE $MOUNT_PATH"),
+        ..mount()
+    };
+    let bound = MountedThing {
+        kind: "none".into(),
+        superblock: Superblock::Unknown,
+        namespace: Some(id(1)),
+        ..there(fs_id(0))
+    };
+    let target = TargetState {
+        path: PathState::BlockDevice,
+        mounted: Some(bound),
+        ..mounted_by(Owner { uid: 5, gid: 6 })
+    };
+    let expected = [
+        "give /mnt/nnf/wf-0 to 0:0",
+        "unmount /mnt/nnf/wf-0: /mnt/nnf/wf-0",
+        "remove mount point /mnt/nnf/wf-0",
+    ];
+    assert_eq!(lines(plan(&Desired::Unmounted(raw), &seen(target))), expected);
+}
+
+#[test]
+fn volumes_that_cannot_be_mounted_are_refused() {
+    let no = |mount: Mount, volume: VolumeState| {
+        let observed = Observed {
+            volume: Some(volume),
+            target: Some(TargetState::default()),
+            ..Observed::default()
+        };
+        plan(&Desired::Mounted(mount), &observed).unwrap_err()
+    };
+    let ours = visible(Signature::Ours(fs_id(0)));
+    let mut two = mount();
+    two.source = MountSource::Volume {
+        volume: Volume { namespaces: vec![id(1), id(2)], ..volume() },
+        id: fs_id(0),
+    };
+    assert!(matches!(no(two, ours), Rejection::TooManyDevices { count: 2, .. }));
+    let missing = no(mount(), VolumeState { missing: vec![id(1)], ..VolumeState::default() });
+    assert!(missing.to_string().contains(&id(1).to_string()), "{missing}");
+    assert_eq!(missing.class(), RejectionClass::Waiting);
+    for unfinished in [Signature::Blank, Signature::HalfMade(fs_id(0))] {
+        assert!(matches!(no(mount(), visible(unfinished)), Rejection::NotMade { .. }));
+    }
+}
+
+#[test]
+fn a_file_is_written_into_what_is_mounted_until_it_is_as_wanted() {
+    let (ours, roots) = (Owner { uid: 5, gid: 6 }, Owner { uid: 0, gid: 0 });
+    let file = |text: &str, owner| {
+        Some(RootFile { name: ".nnf-servers.json".into(), text: text.into(), owner })
+    };
+    let source = MountSource::Lustre("10.0.0.1@tcp:/fs".into());
+    let hooks = Vec::new();
+    let wanted = file("{}\n", ours);
+    let lustre =
+        Mount { kind: FileSystemKind::Lustre, source, hooks, file: wanted.clone(), ..mount() };
+    let steps = |mount: &Mount, observed| lines(plan(&Desired::Mounted(mount.clone()), &observed));
+    let written = "write /mnt/nnf/wf-0/.nnf-servers.json for 5:6";
+    let all = steps(&lustre, seen(TargetState::default()));
+    assert_eq!(all[all.len() - 2..], ["give /mnt/nnf/wf-0 to 5:6", written]);
+
+    let there = MountedThing {
+        source: "10.0.0.1@tcp:/fs".into(),
+        kind: "lustre".into(),
+        root: "/".into(),
+        ..unknown()
+    };
+    let on = TargetState { mounted: Some(there), ..mounted_by(ours) };
+    let with = |file| Observed { file, ..seen(on.clone()) };
+    assert!(steps(&lustre, with(wanted)).is_empty());
+    for other in [None, file("{", ours), file("{}\n", roots)] {
+        assert_eq!(steps(&lustre, with(other)), [written]);
+    }
+    let skipped = Mount { mount: None, ..lustre };
+    assert!(steps(&skipped, seen(TargetState::default())).is_empty(), "not beneath a mount");
+}
+
+#[test]
+fn a_lustre_client_mounts_its_source() {
+    let lustre = Mount {
+        kind: FileSystemKind::Lustre,
+        source: MountSource::Lustre("10.0.0.1@tcp:/fs".into()),
+        mount: command("$DEVICE $MOUNT_PATH"),
+        hooks: Vec::new(),
+        owner: None,
+        ..mount()
+    };
+    let steps = lines(plan(&Desired::Mounted(lustre), &seen(TargetState::default())));
+    assert_eq!(
+        steps[1],
+        "mount lustre 10.0.0.1@tcp:/fs on /mnt/nnf/wf-0: 10.0.0.1@tcp:/fs /mnt/nnf/wf-0"
+    );
+}
+
+#[test]
+fn a_lustre_client_is_known_by_its_servers_address() {
+    for (wanted, source, kind, is_it) in [
+        ("10.0.0.1@tcp:/fs", "10.0.0.1@tcp:/fs", "lustre", true),
+        ("10.0.0.1@tcp:/fs", "10.0.0.1@tcp:/fs", "tmpfs", true),
+        ("10.0.0.1@tcp:/fs", "10.0.0.1@tcp:/other", "lustre", false),
+        ("host:/fs", "host:/fs", "lustre", true),
+        ("host:/fs", "host:/fs", "nfs", false),
+    ] {
+        let there = MountedThing { source: source.into(), kind: kind.into(), ..unknown() };
+        assert_eq!(mount::is_client(wanted, &there), is_it, "{wanted}: {kind} {source}");
+    }
+}
