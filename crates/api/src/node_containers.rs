@@ -239,6 +239,10 @@ pub struct NodeContainersStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::date_time")]
     pub start_time: Option<Time>,
+    /// When the agent saw that they had ended for good, on its own clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::date_time")]
+    pub end_time: Option<Time>,
     /// Whether they took longer than they may: no attempt follows, and what runs is ended.
     #[serde(default, skip_serializing_if = "crate::omit::is_false")]
     pub deadline_exceeded: bool,
@@ -265,6 +269,7 @@ impl Default for NodeContainersStatus {
             state: NodeContainersState::Starting,
             attempt: 0,
             start_time: None,
+            end_time: None,
             deadline_exceeded: false,
             message: String::new(),
             logs: Vec::new(),

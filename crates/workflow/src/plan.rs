@@ -152,7 +152,7 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
     }
     let replan_soon = report::has_unwritten_wait(view, &state, &outcomes, now)
         || container::is_cooling(view, now);
-    let replan_at = container::next_silence(view, now);
+    let replan_at = container::next_moment(view, now);
     Plan { changes, outcomes, replan_soon, replan_at }
 }
 

@@ -27,6 +27,8 @@ pub struct Record {
     pub is_late: bool,
     /// How they ended, once they have.
     pub end: Option<NodeContainersState>,
+    /// When they did.
+    pub end_time: Option<Timestamp>,
     /// The moment of a question for logs that nobody answered yet.
     pub asked: Option<MicroTime>,
     /// The moment of the last question that was answered.

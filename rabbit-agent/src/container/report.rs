@@ -20,22 +20,27 @@ use super::{
 #[must_use]
 pub fn record(object: &NodeContainers, now: Timestamp) -> Record {
     let status = object.status.clone().unwrap_or_default();
-    let is_end = matches!(
-        status.state,
-        NodeContainersState::Succeeded
-            | NodeContainersState::Failed
-            | NodeContainersState::TooLate
-            | NodeContainersState::Unprepared
-    );
     Record {
         start: status.start_time.map_or(now, |start| start.0),
         attempt: status.attempt,
         is_late: status.deadline_exceeded,
-        end: is_end.then_some(status.state),
+        end: is_end(&status.state).then_some(status.state),
+        end_time: status.end_time.map(|end| end.0),
         asked: object.unanswered(),
         answered: status.logs_answered,
         logs: status.logs,
     }
+}
+
+/// Whether a state is the last one.
+fn is_end(state: &NodeContainersState) -> bool {
+    matches!(
+        state,
+        NodeContainersState::Succeeded
+            | NodeContainersState::Failed
+            | NodeContainersState::TooLate
+            | NodeContainersState::Unprepared
+    )
 }
 
 /// The status of containers that were just taken up.
@@ -80,10 +85,12 @@ pub fn report(
         | NodeContainersState::Suspended => None,
         _ => trouble.map(str::to_owned).or_else(lost).or_else(failure),
     };
+    let end_time = record.end_time.or_else(|| is_end(&state).then_some(now));
     NodeContainersStatus {
         state,
         attempt,
         start_time: Some(Time(record.start)),
+        end_time: end_time.map(Time),
         deadline_exceeded: record.is_late || phase == Phase::Late,
         message: message.unwrap_or_default(),
         logs: logs(observed, record),

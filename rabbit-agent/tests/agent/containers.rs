@@ -151,11 +151,13 @@ async fn a_failure_is_tried_again_and_told_with_exit_code_and_log() {
     bench.make::<NodeContainers>(RABBIT, object).await;
     let once = bench.until(NAME, "failed once", |object| !status(object).logs.is_empty()).await;
     assert_eq!(status(&once).state, NodeContainersState::Starting);
+    assert_eq!(status(&once).end_time, None);
     let failed = bench.until(NAME, "failed", is(NodeContainersState::Failed)).await;
     let status = status(&failed);
     assert_eq!(status.message, "container app exited with 3: no such file");
     let attempts: Vec<i64> = status.logs.iter().map(|log| log.attempt).collect();
     assert_eq!((attempts, status.attempt), (vec![1, 2], 2));
+    assert!(status.end_time > status.start_time, "{status:?}");
 }
 
 #[tokio::test]

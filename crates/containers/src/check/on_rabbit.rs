@@ -17,13 +17,6 @@ pub fn on_rabbits(profile: &NnfContainerProfileData) -> Vec<ProfileFault> {
     let mut faults: Vec<_> =
         profile.spec.iter().flat_map(|spec| of_pod("data.spec", spec)).collect();
     if let Some(mpi) = &profile.mpi_spec {
-        if mpi.policy().ttl_seconds_after_finished.is_some() {
-            let field = "data.mpiSpec.runPolicy.ttlSecondsAfterFinished".to_owned();
-            faults.push(fault(
-                field,
-                "the administrator takes it out; with cleanPodPolicy All the containers go once the launcher's end was told",
-            ));
-        }
         faults.extend(of_pod("data.mpiSpec.launcher", &mpi.launcher));
         faults.extend(of_pod("data.mpiSpec.worker", &mpi.worker));
     }

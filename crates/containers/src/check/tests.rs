@@ -244,7 +244,7 @@ fn what_only_kubernetes_does_is_refused_where_rabbits_run_containers() {
         let fault = fault.to_string();
         assert!(fault.contains(field) && fault.contains("administrator"), "{fault}");
     }
-    let pods: [(Edit, &str); 4] = [
+    let pods: [(Edit, &str); 3] = [
         (|profile| profile["spec"]["imagePullSecrets"] = json!([{"name": "s"}]), "podman login"),
         (|profile| profile["spec"]["priorityClassName"] = json!("high"), "priorityClassName"),
         (
@@ -254,13 +254,6 @@ fn what_only_kubernetes_does_is_refused_where_rabbits_run_containers() {
                 *profile = json!({"mpiSpec": {"launcher": profile["spec"], "worker": worker}});
             },
             "data.mpiSpec.worker.volumes: \"v\": hostPath",
-        ),
-        (
-            |profile| {
-                *profile = json!({"mpiSpec": {"launcher": profile["spec"], "worker": profile["spec"],
-                        "runPolicy": {"ttlSecondsAfterFinished": 0}}});
-            },
-            "data.mpiSpec.runPolicy.ttlSecondsAfterFinished",
         ),
     ];
     for (edit, part) in pods {

@@ -68,7 +68,7 @@ impl Driver for Containers {
             WorkflowState::PostRun => by_holder(end(view, index, self.now)),
             WorkflowState::DataOut => by_holder(
                 mpi_of(view, index)
-                    .map_or_else(Progress::default, |mpi| mpi::kept(view, index, mpi)),
+                    .map_or_else(Progress::default, |mpi| mpi::kept(view, index, mpi, self.now)),
             ),
             // A workload manager may name the computes after Setup; before, nobody knows the rabbits.
             WorkflowState::Setup
@@ -188,14 +188,21 @@ fn all_removed(view: &View<'_>, index: usize, now: Timestamp) -> Progress {
     Progress::default().with(changes).with(ports::returned(view, now))
 }
 
-/// When the next of the workflow's rabbits becomes silent, unless it says before how its containers are: no watch reports that.
-pub fn next_silence(view: &View<'_>, now: Timestamp) -> Option<Timestamp> {
-    if !matches!(view.state(), WorkflowState::PreRun | WorkflowState::PostRun) {
-        return None;
-    }
-    let parts = view.directives.iter().map(|one| &one.containers);
+/// When time alone brings something about, which no watch reports: the next of the workflow's rabbits becomes silent, unless it says
+/// before how its containers are, or the time to live of what an agent ran is over.
+pub fn next_moment(view: &View<'_>, now: Timestamp) -> Option<Timestamp> {
+    let ends = (0..view.directives.len()).filter_map(|index| {
+        let of = &view.directives[index].containers;
+        mpi::expires(view, of, &mpi_of(view, index)?.policy())
+    });
+    next_silence(view).chain(ends).filter(|at| *at > now).min()
+}
+
+fn next_silence(view: &View<'_>) -> impl Iterator<Item = Timestamp> {
+    let is_awaited = matches!(view.state(), WorkflowState::PreRun | WorkflowState::PostRun);
+    let parts = view.directives.iter().filter(move |_| is_awaited).map(|one| &one.containers);
     let parts = parts.flat_map(|of| all(of).chain(packages::under_way(of)));
-    parts.filter_map(Part::silent_from).filter(|at| *at > now).min()
+    parts.filter_map(Part::silent_from)
 }
 
 /// How far the containers of each run are on each rabbit, one word each.

@@ -14,7 +14,16 @@ pub(crate) fn at(seconds: i64) -> Timestamp {
 
 pub(crate) fn fresh() -> Record {
     let (asked, answered, logs) = (None, None, Vec::new());
-    Record { start: at(0), attempt: 0, is_late: false, end: None, asked, answered, logs }
+    Record {
+        start: at(0),
+        attempt: 0,
+        is_late: false,
+        end: None,
+        end_time: None,
+        asked,
+        answered,
+        logs,
+    }
 }
 
 pub(crate) fn ended(code: i32, seconds: i64) -> State {

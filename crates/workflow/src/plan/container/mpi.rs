@@ -10,7 +10,7 @@ use api::{
 };
 use containers::{Attempt, Run, names, objects, on_rabbit, outcome::State};
 use directive::Container;
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 
 use super::{
@@ -163,13 +163,13 @@ pub(super) fn end(
 ) -> Progress {
     let of = &view.directives[index].containers;
     if is_completed(view, index, "PostRun") {
-        return kept(view, index, mpi);
+        return kept(view, index, mpi, now);
     }
     let (policy, is_reported) = (mpi.policy(), is_failed(view, index, "PostRun"));
     let Some(launcher) = launcher(view, of) else {
         if is_reported {
             // The policy removed it after PostRun's result was in the status, where that stays.
-            return Progress { outcome: Outcome::Working, changes: ended(view, of, &policy) };
+            return Progress { outcome: Outcome::Working, changes: ended(view, of, &policy, now) };
         }
         let is_gone = is_completed(view, index, "PreRun");
         let gone = "the launcher is gone: how it ended is not known";
@@ -178,7 +178,7 @@ pub(super) fn end(
     let mut cleaned = cleaned(view, of, &policy);
     match launcher.state() {
         State::Failed | State::TooLate | State::Unprepared => {
-            let more = if is_reported { ended(view, of, &policy) } else { Vec::new() };
+            let more = if is_reported { ended(view, of, &policy, now) } else { Vec::new() };
             let more: Vec<_> = more.into_iter().filter(|one| !cleaned.contains(one)).collect();
             cleaned.extend(more);
             Progress::failed(user_error(why(of, launcher, profile))).with(cleaned)
@@ -190,29 +190,42 @@ pub(super) fn end(
 }
 
 /// Keeps a run after its success is in the status: all of it until Teardown, unless the policy says otherwise.
-pub(super) fn kept(view: &View<'_>, index: usize, mpi: &NnfMpiSpec) -> Progress {
+pub(super) fn kept(view: &View<'_>, index: usize, mpi: &NnfMpiSpec, now: Timestamp) -> Progress {
     if !is_completed(view, index, "PostRun") {
         return Progress::default();
     }
-    Progress::default().with(ended(view, &view.directives[index].containers, &mpi.policy()))
+    Progress::default().with(ended(view, &view.directives[index].containers, &mpi.policy(), now))
 }
 
 /// What the policy removes after PostRun's result is in the status, good or not.
-fn ended(view: &View<'_>, of: &Objects, policy: &NnfMpiRunPolicy) -> Vec<Change> {
+fn ended(view: &View<'_>, of: &Objects, policy: &NnfMpiRunPolicy, now: Timestamp) -> Vec<Change> {
     let launcher = launcher(view, of);
     let ttl = policy.ttl_seconds_after_finished.and_then(|seconds| i32::try_from(seconds).ok());
+    let is_due = || expires(view, of, policy).is_some_and(|at| at <= now);
     let all = || all(of).filter_map(Part::removed).collect();
     match (launcher, ttl) {
         _ if policy.clean_pod_policy == Some(CleanPodPolicy::All) => all(),
-        // Kubernetes counts the seconds, and no profile has them elsewhere.
+        // Kubernetes counts the seconds.
         (Some(Part::Job(launcher)), Some(ttl)) => {
             let mut after = launcher.clone();
             after.spec.get_or_insert_default().ttl_seconds_after_finished = Some(ttl);
             Change::patch(launcher, &after).into_iter().collect()
         }
         (None, Some(_)) => all(),
+        (Some(Part::Agent(_)), Some(_)) if is_due() => all(),
         (_, None) | (Some(Part::Agent(_)), Some(_)) => Vec::new(),
     }
+}
+
+/// When the time of an ended launcher is over that an agent ran.
+pub(super) fn expires(
+    view: &View<'_>,
+    of: &Objects,
+    policy: &NnfMpiRunPolicy,
+) -> Option<Timestamp> {
+    let seconds = policy.ttl_seconds_after_finished?;
+    let end = launcher(view, of)?.ended_on_rabbit()?;
+    end.checked_add(SignedDuration::from_secs(seconds)).ok()
 }
 
 /// What goes when the launcher has ended: the keys, and the workers that the policy names. Workers that failed stay, for their

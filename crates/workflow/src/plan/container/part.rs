@@ -133,6 +133,14 @@ impl<'a> Part<'a> {
         time.map(|time| time.0)
     }
 
+    /// When the agent saw that they ended. Of Jobs Kubernetes keeps the time to live.
+    pub(super) fn ended_on_rabbit(self) -> Option<Timestamp> {
+        match self {
+            Self::Job(_) => None,
+            Self::Agent(one) => one.status.as_ref()?.end_time.as_ref().map(|time| time.0),
+        }
+    }
+
     /// When their rabbit becomes silent, unless it says before that they ended: their deadline and the time to end are over by then.
     /// Containers that nobody took up count from their creation.
     pub(super) fn silent_from(self) -> Option<Timestamp> {

@@ -1,7 +1,7 @@
 //! MPI that the rabbits' agents run: who starts when, with which keys, and what stays.
 
 use super::*;
-use crate::containers::mpi::{started_in, with_profile};
+use crate::containers::mpi::started_in;
 
 const LAUNCHER: &str = "default.w-launcher";
 const WORKERS: [&str; 2] = ["default.w-worker-0", "default.w-worker-1"];
@@ -164,20 +164,22 @@ fn what_was_suspended_starts_anew_with_other_keys() {
 }
 
 #[test]
-fn what_only_kubernetes_does_of_mpi_is_refused_with_the_remedy() {
-    let mut site = site();
-    with_profile(&mut site);
-    site.edit("NnfContainerProfile", "nnf-system", "app", |profile| {
-        profile["data"]["mpiSpec"]["runPolicy"] = json!({"ttlSecondsAfterFinished": 60});
-    });
-    site.create("w", &["#DW container name=beside profile=app".to_owned()]);
-    site.settle();
-    let message = site.message("w");
-    for part in [
-        "argument profile=app: data.mpiSpec.runPolicy.ttlSecondsAfterFinished",
-        "cleanPodPolicy All",
-    ] {
-        assert!(message.contains(part), "{message}");
+fn a_time_to_live_counts_from_the_launcher_s_end_and_takes_all_once_it_was_told() {
+    let mut site = launched("gfs2", &json!({"ttlSecondsAfterFinished": 600}));
+    let end = site.now();
+    let ended = json!({"state": "Succeeded", "endTime": end.to_string()});
+    tells(&mut site, LAUNCHER, &ended);
+    for state in ["PostRun", "DataOut"] {
+        site.ask("w", state);
+        site.settle();
+        assert!(site.is_ready("w", state), "{:?}", site.told("w"));
+        let at = site.next_look("w").expect("a moment");
+        assert_eq!(at.duration_since(end).as_secs(), 600, "{state}");
     }
+    assert_eq!(names(&site).len(), 3);
+    site.pass_time(600);
+    site.settle();
+    assert!(names(&site).is_empty(), "{:?}", names(&site));
+    assert!(site.is_ready("w", "DataOut") && site.next_look("w").is_none());
     site.remove("w");
 }
