@@ -8,10 +8,14 @@ use k8s_openapi::{
         batch::v1::{Job, JobSpec},
         core::v1::{ConfigMap, PodSpec, PodTemplateSpec, Secret, Service, ServiceSpec},
         networking::v1::{
-            NetworkPolicy, NetworkPolicyIngressRule, NetworkPolicyPeer, NetworkPolicySpec,
+            NetworkPolicy, NetworkPolicyIngressRule, NetworkPolicyPeer, NetworkPolicyPort,
+            NetworkPolicySpec,
         },
     },
-    apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference},
+    apimachinery::pkg::{
+        apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference},
+        util::intstr::IntOrString,
+    },
 };
 
 use crate::{mpi, names, nodes, pod, run::Run};
@@ -35,29 +39,37 @@ pub fn service(run: &Run<'_>) -> Service {
     }
 }
 
-/// Lets only pods of the run reach its workers: whoever reaches a worker's port costs it work, also without its keys. None
-/// without MPI: other containers serve the job's computes.
+/// Who reaches the pods of the run: its own, and everybody on the ports that its rabbits have open for it. With MPI it is about the
+/// workers, which have no such ports: whoever reaches a worker's port costs it work, also without its keys.
 #[must_use]
-pub fn network_policy(run: &Run<'_>) -> Option<NetworkPolicy> {
-    run.profile.mpi_spec.as_ref()?;
+pub fn network_policy(run: &Run<'_>) -> NetworkPolicy {
     let of_run = [label::CONTAINER, label::WORKFLOW_UID, label::DIRECTIVE_INDEX];
     let all: BTreeMap<String, String> = run.metadata.labels.clone().unwrap_or_default();
     let all: BTreeMap<String, String> =
         all.into_iter().filter(|(name, _)| of_run.contains(&name.as_str())).collect();
-    let mut workers = all.clone();
-    workers.insert(label::ROLE.to_owned(), mpi::WORKER.to_owned());
+    let is_mpi = run.profile.mpi_spec.is_some();
+    let mut guarded = all.clone();
+    guarded.extend(is_mpi.then(|| (label::ROLE.to_owned(), mpi::WORKER.to_owned())));
     let selector =
         |labels| LabelSelector { match_labels: Some(labels), ..LabelSelector::default() };
     let own =
         NetworkPolicyPeer { pod_selector: Some(selector(all)), ..NetworkPolicyPeer::default() };
     let own = NetworkPolicyIngressRule { from: Some(vec![own]), ports: None };
+    let open = run.ports.iter().filter(|_| !is_mpi).map(|port| NetworkPolicyPort {
+        port: Some(IntOrString::Int(i32::from(*port))),
+        ..NetworkPolicyPort::default()
+    });
+    let open: Vec<NetworkPolicyPort> = open.collect();
+    // A rule without ports would open all of them.
+    let open = Some(open).filter(|ports| !ports.is_empty());
+    let open = open.map(|ports| NetworkPolicyIngressRule { from: None, ports: Some(ports) });
     let spec = NetworkPolicySpec {
-        pod_selector: Some(selector(workers)),
+        pod_selector: Some(selector(guarded)),
         policy_types: Some(vec!["Ingress".to_owned()]),
-        ingress: Some(vec![own]),
+        ingress: Some([own].into_iter().chain(open).collect()),
         egress: None,
     };
-    Some(NetworkPolicy { metadata: named(run, run.workflow), spec: Some(spec) })
+    NetworkPolicy { metadata: named(run, run.workflow), spec: Some(spec) }
 }
 
 /// The files of the run.

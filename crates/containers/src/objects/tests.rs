@@ -189,7 +189,19 @@ fn names_resolve_before_anything_is_ready() {
         }
         assert_eq!(ours["metadata"]["name"], theirs["metadata"]["name"]);
         assert_eq!(ours["spec"]["publishNotReadyAddresses"], true);
-        assert_eq!(network_policy(run), None, "computes call these containers");
+    });
+}
+
+#[test]
+fn pods_are_reached_by_their_run_and_by_everybody_on_their_ports_alone() {
+    let spec = |run: &Run<'_>| to_value(network_policy(run)).unwrap()["spec"].clone();
+    with(&profile(), |run| {
+        let (all, closed) = (spec(run), spec(&Run { ports: &[], ..run.clone() }));
+        let own = json!({"from": [{"podSelector": all["podSelector"]}]});
+        let ports: Vec<Value> = run.ports.iter().map(|port| json!({"port": port})).collect();
+        assert!(!ports.is_empty());
+        assert_eq!(all["ingress"], json!([own, {"ports": ports}]));
+        assert_eq!(closed["ingress"], json!([own]), "no rule that opens all ports");
     });
 }
 

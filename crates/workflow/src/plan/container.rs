@@ -18,7 +18,7 @@ mod suspend;
 use std::collections::BTreeMap;
 
 use api::{NodeContainers, WorkflowState, nnf_container_profile::NnfMpiSpec};
-use containers::{environment, names, objects, on_rabbit, outcome::State};
+use containers::{Run, environment, names, objects, on_rabbit, outcome::State};
 use directive::{Command, Container};
 use k8s_openapi::{api::batch::v1::Job, jiff::Timestamp};
 
@@ -97,15 +97,11 @@ fn start(view: &View<'_>, index: usize, container: &Container, now: Timestamp) -
         return ported.progress;
     }
     let run = parts.run(&ported.ports, None);
-    let has_names = of.service.is_some() || !parts.on_kubernetes();
-    let files = [
-        (!has_names).then(|| Change::create(&objects::service(&run))),
-        of.config_map.is_none().then(|| Change::create(&objects::config_map(&run))),
-    ];
+    let files = of.config_map.is_none().then(|| Change::create(&objects::config_map(&run)));
     let mounted = storages::mounted(view, container, &run);
     let brought = packages::brought(of, &parts, now);
     let stopped = without(all(of).filter(|part| part.is_stopped()));
-    let needed = Progress::default().with(files.into_iter().flatten());
+    let needed = Progress::default().with(network(of, &parts, &run)).with(files);
     let enabled = storages::enabled(view, of, &run);
     needed.and(enabled).and(mounted).and(brought).and(stopped).then(|| {
         let mut missing = Vec::new();
@@ -127,6 +123,15 @@ fn start(view: &View<'_>, index: usize, container: &Container, now: Timestamp) -
         }
         if missing.is_empty() { ready(of, &there, now) } else { Progress::default().with(missing) }
     })
+}
+
+/// The names by which pods find each other, and who reaches them. Elsewhere the rabbits' agents see to it.
+fn network(of: &Objects, parts: &Parts<'_>, run: &Run<'_>) -> impl Iterator<Item = Change> {
+    let is_missing = |is_there: bool| parts.on_kubernetes() && !is_there;
+    let service = is_missing(of.service.is_some()).then(|| Change::create(&objects::service(run)));
+    let policy = is_missing(of.network_policy.is_some());
+    let policy = policy.then(|| Change::create(&objects::network_policy(run)));
+    service.into_iter().chain(policy)
 }
 
 /// The part for MPI of a directive's profile.

@@ -222,7 +222,7 @@ fn only_pods_of_the_run_reach_its_workers() {
             run
         };
         let run = own("u", "1");
-        let policy = to_value(objects::network_policy(&run).unwrap()).unwrap();
+        let policy = to_value(objects::network_policy(&run)).unwrap();
         let (to, rules) = (&policy["spec"]["podSelector"], &policy["spec"]["ingress"]);
         assert_eq!(rules.as_array().unwrap().len(), 1, "{policy:#}");
         let from = &rules[0]["from"];

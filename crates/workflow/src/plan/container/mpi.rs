@@ -16,7 +16,7 @@ use kube::ResourceExt;
 use super::{
     Part, all,
     ended::{awaited, why},
-    packages,
+    network, packages,
     part::of_host,
     ports, ready,
     run::Parts,
@@ -111,17 +111,12 @@ fn files(
     run: &Run<'_>,
     attempt: &Attempt,
 ) -> Progress {
-    let is_missing = of.service.is_none() && parts.on_kubernetes();
-    let service = is_missing.then(|| Change::create(&objects::service(run)));
-    let is_missing = of.network_policy.is_none() && parts.on_kubernetes();
-    let policy = objects::network_policy(run).filter(|_| is_missing);
-    let policy = policy.map(|policy| Change::create(&policy));
     let config_map = of.attempts.get(&attempt.number);
     let files = config_map.is_none().then(|| Change::create(&objects::config_map(run)));
     let is_made = launcher(view, of).is_some() || of.keys.contains(&attempt.keys);
     let keys = config_map.filter(|_| !is_made).and_then(|owner| objects::keys(run, owner));
     let keys = keys.map(|secret| Change::keys(&secret));
-    Progress::default().with([service, policy, files, keys].into_iter().flatten())
+    Progress::default().with(network(of, parts, run)).with(files.into_iter().chain(keys))
 }
 
 /// That no launcher can start any more, because a worker of the last attempt has ended: what it says is not taken back, so that

@@ -217,9 +217,15 @@ fn an_engine_that_is_stopped_after_any_change_goes_on() {
 }
 
 #[test]
-fn who_reaches_the_workers_is_said_before_they_start_and_goes_with_the_run() {
-    let mut site = site();
-    with_profile(&mut site);
+fn who_reaches_pods_is_said_before_they_start_and_goes_with_the_run() {
+    let mut mpi = site();
+    with_profile(&mut mpi);
+    guards(mpi, &json!("worker"), &Value::Null);
+    guards(site(), &Value::Null, &json!([{"port": 5000}]));
+}
+
+/// The policy is about pods with this role, and opens these ports.
+fn guards(mut site: Site, role: &Value, ports: &Value) {
     site.towards("w", &lines("gfs2"), "DataIn");
     assert!(site.names("NetworkPolicy").is_empty());
     site.ask("w", "PreRun");
@@ -228,9 +234,10 @@ fn who_reaches_the_workers_is_said_before_they_start_and_goes_with_the_run() {
         before = site.names("NetworkPolicy");
         assert!(site.step(|length| (0..length).collect()), "{:?}", site.told("w"));
     }
-    assert_eq!(before, ["default/w"], "there before the first worker");
+    assert_eq!(before, ["default/w"], "there before the first pod");
     let policy = &site.get("NetworkPolicy", "default", "w")["spec"];
-    assert_eq!(policy["podSelector"]["matchLabels"]["nnf.cray.hpe.com/role"], "worker");
+    assert_eq!(policy["podSelector"]["matchLabels"]["nnf.cray.hpe.com/role"], *role);
+    assert_eq!(policy["ingress"][1]["ports"], *ports);
     let uid = &site.workflow("w")["metadata"]["uid"];
     let from = &policy["ingress"][0]["from"][0]["podSelector"]["matchLabels"];
     assert_eq!(from["dataworkflowservices.github.io/workflow.uid"], *uid, "{policy:#}");
