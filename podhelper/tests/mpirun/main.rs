@@ -6,6 +6,7 @@
 
 mod ends;
 mod scene;
+mod wheels;
 
 use std::collections::BTreeMap;
 

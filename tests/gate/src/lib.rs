@@ -20,7 +20,7 @@ const REQUIRE: &str = "WARREN_TEST_REQUIRE";
 const RHEL_OPEN_MPI: &str = "/usr/lib64/openmpi/bin";
 
 /// All there are.
-const SUITES: [&str; 19] = [
+const SUITES: [&str; 20] = [
     "clock",
     "cuts",
     "jq",
@@ -30,6 +30,7 @@ const SUITES: [&str; 19] = [
     "lvmlockd",
     "mandoc",
     "mpi",
+    "mpi-wheels",
     "mpich",
     "namespace",
     "podman",
@@ -98,13 +99,29 @@ pub fn slurm() -> bool {
 /// When it was asked for and is not.
 #[must_use]
 pub fn python_kubernetes() -> Option<PathBuf> {
-    let home = |name: &str| env::var_os(name).map(PathBuf::from);
-    let cache = home("XDG_CACHE_HOME").or_else(|| Some(home("HOME")?.join(".cache")));
-    let cache = home("WARREN_CACHE").or_else(|| Some(cache?.join("warren")));
-    let python = cache?.join("python-kubernetes/bin/python");
+    let python = cache()?.join("python-kubernetes/bin/python");
     const MISSING: &str =
         "Python has no Kubernetes client: run packaging/prerequisites python_kubernetes";
     open("python-kubernetes", (!python.exists()).then_some(MISSING)).then_some(python)
+}
+
+/// Where what the tests fetch is kept.
+fn cache() -> Option<PathBuf> {
+    let home = |name: &str| env::var_os(name).map(PathBuf::from);
+    let cache = home("XDG_CACHE_HOME").or_else(|| Some(home("HOME")?.join(".cache")));
+    home("WARREN_CACHE").or_else(|| Some(cache?.join("warren")))
+}
+
+/// A directory with Open MPI 5 (`openmpi`) and Intel MPI (`intel`), if their ranks can be started here.
+///
+/// # Panics
+/// When they were asked for and cannot.
+#[must_use]
+pub fn mpi_wheels() -> Option<PathBuf> {
+    let home = cache()?.join("mpi-wheels");
+    const MISSING: &str = "Open MPI 5 and Intel MPI are missing: run packaging/prerequisites mpi";
+    let missing = (!home.exists()).then_some(MISSING);
+    (mpi() && open("mpi-wheels", missing)).then_some(home)
 }
 
 /// Whether manual pages can be checked here.

@@ -54,6 +54,8 @@ impl Scene {
         command.args(words.unwrap_or(own).iter().map(|word| self.beneath(word)));
         command.env_clear().env("PATH", PATH).env("KUBERNETES_SERVICE_HOST", API);
         command.env("KUBERNETES_SERVICE_PORT", "443").current_dir("/").stdin(Stdio::null());
+        // As runc and crun set it, by the user's entry in /etc/passwd.
+        command.env("HOME", "/tmp");
         // Open MPI names its directory there after host and user, and every test has the same ones.
         command.env("TMPDIR", self.path("tmp"));
         for variable in container.env.iter().flatten() {

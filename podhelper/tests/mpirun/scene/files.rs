@@ -3,11 +3,12 @@
 use std::{
     fs::{self, Permissions},
     os::unix::fs::{PermissionsExt, chown},
+    path::Path,
 };
 
 use super::{
     Scene,
-    host::address,
+    host::{address, command},
     plan::{full_name, group, hostname, names_in, volume},
 };
 
@@ -31,6 +32,12 @@ impl Scene {
             fs::copy(self.path("nnf/config").join(&item.key), &path).unwrap();
             fs::set_permissions(path, mode(item.mode)).unwrap();
         }
+    }
+
+    /// A directory of this machine, where the pods' user reads it.
+    pub(crate) fn copy(&self, from: &Path, to: &Path) {
+        let copied = command("cp").arg("-a").args([from, to]).output().unwrap();
+        assert!(copied.status.success(), "{copied:?}");
     }
 
     /// New keys, which those have that start from now on.

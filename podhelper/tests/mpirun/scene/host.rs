@@ -130,6 +130,6 @@ fn counted(switch: &Host) -> Arc<AtomicUsize> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "what an administrator would type")]
-fn command(program: &str) -> Command {
+pub(super) fn command(program: &str) -> Command {
     Command::new(program)
 }
