@@ -1,7 +1,8 @@
-//! A rabbit that is the node of a real Kubernetes cluster: kubelet with containerd, and the cluster's control plane
-//! and name service beside them.
+//! A rabbit that is the node of a real Kubernetes cluster: kubelet with containerd, and the cluster's control plane,
+//! name service and keeper of NetworkPolicies beside them.
 
 pub mod mpi;
+pub mod policies;
 
 use std::{
     fs,
@@ -101,9 +102,11 @@ kubectl apply --server-side -f /lab/definitions.json
 kubectl wait --for=condition=Established crd --all --timeout=300s
 for namespace in dws-system nnf-system rabbit-1 compute-1; do kubectl create namespace $namespace; done
 kubectl create -f /lab/site.json -f /lab/rights
-kubectl create serviceaccount coredns -n kube-system
+for account in coredns kube-network-policies; do kubectl create serviceaccount $account -n kube-system; done
 kubectl create clusterrole coredns --verb=list,watch --resource=namespaces,services,endpointslices.discovery.k8s.io
 kubectl create clusterrolebinding coredns --clusterrole=coredns --serviceaccount=kube-system:coredns
+kubectl create clusterrole policies --verb=list,watch --resource=namespaces,pods,networkpolicies.networking.k8s.io
+kubectl create clusterrolebinding policies --clusterrole=policies --serviceaccount=kube-system:kube-network-policies
 cd /run/kube
 for account in nnf-system/warren-coordinator kube-system/coredns; do
     name=${account#*/}
@@ -163,7 +166,7 @@ pub fn install(bench: &Bench, cluster: &mut Cluster) -> anyhow::Result<()> {
         let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
         fs::write(exchange.join(format!("{name}.json")), list.to_string()).context("write them")?;
     }
-    for step in [HOSTS, RUNTIME, MAKE, CONTROL_PLANE, KUBELET, SITE, NAMES] {
+    for step in [HOSTS, RUNTIME, MAKE, CONTROL_PLANE, KUBELET, SITE, NAMES, policies::KEEPER] {
         cluster.rabbit.run(step, LONG)?;
     }
     Ok(())

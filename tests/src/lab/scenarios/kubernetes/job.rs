@@ -4,7 +4,12 @@ use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
 use crate::{
-    lab::{Bench, kubernetes::IMAGE, scenarios::Scenario, system::System},
+    lab::{
+        Bench,
+        kubernetes::{IMAGE, kubectl, policies::stranger},
+        scenarios::Scenario,
+        system::System,
+    },
     run::{Machines, Run, Silent},
 };
 
@@ -71,11 +76,24 @@ fn works(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
         variable("NNF_CONTAINER_HOSTNAMES")?,
         variable("NNF_CONTAINER_PORTS")?
     );
+    strangers_are_kept_out(&run.cluster, &variable("NNF_CONTAINER_PORTS")?)?;
     run.cluster.run_on(COMPUTE, USER, &sends)?;
     advance(run, "view", "PostRun")?;
     told(run)?;
     advance(run, "view", "Teardown")?;
     run.warren(&["workflow", "delete", "view"])
+}
+
+/// A pod of another's is kept away from all ports of the container but its own. Who listens there takes one caller: it is not called,
+/// but for the computes, which do call it.
+fn strangers_are_kept_out(system: &System, port: &str) -> anyhow::Result<()> {
+    let words =
+        "get pods -n default -l job-name=view-rabbit-1 -o jsonpath='{.items[0].status.podIP}'";
+    let ip = kubectl(system, RABBIT, words)?;
+    let port: u16 = port.parse().with_context(|| format!("read the port {port:?}"))?;
+    let heard = stranger(system, RABBIT, &ip, &[port + 1])?;
+    ensure!(heard.len() == 1 && heard[0].contains("timed out"), "{heard:?}");
+    Ok(())
 }
 
 /// One that fails: its exit code and the end of its log are what the kubelet knows of it.

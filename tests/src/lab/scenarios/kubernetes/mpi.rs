@@ -11,6 +11,7 @@ use crate::{
         kubernetes::{
             kubectl,
             mpi::{RANKS as IMAGE, prepare, requests},
+            policies::stranger,
         },
         scenarios::Scenario,
         system::System,
@@ -60,6 +61,9 @@ mv "$DW_JOB_scratch/node-0/new" "$DW_JOB_scratch/node-0/answer"
 const BETWEEN: &str =
     "mpirun -np 2 --map-by ppr:1:node NPopenmpi -u 256 -n 5 -o /dev/null && mpirun sh /bin/ranks";
 
+/// Where workers listen for their launcher.
+const PORT: u16 = 2222;
+
 /// What the rabbit has of a package before an agent fetches it: prints its digest and its size.
 const PACKAGE: &str = "
 mkdir -p /srv/packages
@@ -71,12 +75,13 @@ stat -c %s /srv/packages/input
 /// The rabbit's kubelet as the cluster's API knows it.
 const KUBELET: &str = "system:node:rabbit-1";
 /// Who else may have asked that API for something: the cluster's own parts, this test with the agent, and Warren's coordinator.
-const KNOWN: [&str; 6] = [
+const KNOWN: [&str; 7] = [
     "admin",
     "system:apiserver",
     "system:kube-controller-manager",
     "system:kube-scheduler",
     "system:serviceaccount:kube-system:coredns",
+    "system:serviceaccount:kube-system:kube-network-policies",
     "system:serviceaccount:nnf-system:warren-coordinator",
 ];
 
@@ -102,6 +107,7 @@ fn reads_the_data(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     create(run, "ranks", &DIRECTIVES)?;
     advance(run, "ranks", "PreRun")?;
     are_pods(&run.cluster, 2)?;
+    strangers_are_kept_out(&run.cluster)?;
     let environment = environment(run, "ranks")?;
     is_answered(run, &environment, "rank 0 on ranks-worker-0")?;
     // The ranks have ended by then.
@@ -116,6 +122,19 @@ fn reads_the_data(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     keys_are_gone(&run.cluster)?;
     advance(run, "ranks", "Teardown")?;
     run.warren(&["workflow", "delete", "ranks"])
+}
+
+/// The port of a worker answers the launcher, which waits for that. A pod of another's is kept away from it, though it reaches the
+/// launcher, where nothing listens there.
+fn strangers_are_kept_out(system: &System) -> anyhow::Result<()> {
+    for (role, expected) in [("launcher", "Connection refused"), ("worker", "timed out")] {
+        let words = format!(
+            "get pods -n default -l nnf.cray.hpe.com/role={role} -o jsonpath='{{.items[0].status.podIP}}'"
+        );
+        let heard = stranger(system, RABBIT, &kubectl(system, RABBIT, &words)?, &[PORT])?;
+        ensure!(heard.len() == 1 && heard[0].contains(expected), "{role}: {heard:?}");
+    }
+    Ok(())
 }
 
 /// Ranks in two pods, the launcher's and the worker's.
