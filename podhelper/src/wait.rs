@@ -37,8 +37,8 @@ pub(crate) enum WaitError {
     Keys(#[from] KeysError),
     #[error("read {}, which names the hosts", path.display())]
     Read { path: PathBuf, source: io::Error },
-    #[error("{} names no worker", .0.display())]
-    NoWorkers(PathBuf),
+    #[error("{} names no host", .0.display())]
+    NoHosts(PathBuf),
     #[error("after {seconds} seconds {} of {of} {what} do not answer: {}{}", missing.len(), describe(missing), mended(domain.as_deref()))]
     Missing {
         seconds: u64,
@@ -61,12 +61,16 @@ pub(crate) async fn run(wait: &Wait) -> Result<(), WaitError> {
 
 /// Waits for the containers on all rabbits of the run. Each has the name of its rabbit in the domain of the run.
 pub(crate) async fn peers(peers: &Peers) -> Result<(), WaitError> {
-    let read = |name: &str| read(&peers.config.join(name));
-    let (rabbits, run) = (read("nnfContainerNodes")?, read("nnfContainerSubdomain")?);
+    let nodes = peers.config.join("nnfContainerNodes");
+    let (rabbits, run) = (read(&nodes)?, read(&peers.config.join("nnfContainerSubdomain"))?);
     let hosts = rabbits.split_whitespace().map(|rabbit| format!("{rabbit}.{}", run.trim()));
+    let hosts: Vec<String> = hosts.collect();
+    if hosts.is_empty() {
+        return Err(WaitError::NoHosts(nodes));
+    }
     let ask =
         async |host: &str| timeout(TRY, TcpStream::connect((host, peers.port))).await?.map(drop);
-    all("rabbits' containers", &hosts.collect::<Vec<_>>(), peers.seconds, ask).await
+    all("rabbits' containers", &hosts, peers.seconds, ask).await
 }
 
 /// Asks all of them until each has answered.
@@ -112,7 +116,7 @@ fn read(path: &Path) -> Result<String, WaitError> {
 fn named_in(path: &Path) -> Result<Vec<String>, WaitError> {
     let text = read(path)?;
     let workers: Vec<String> = text.lines().map(str::to_owned).collect();
-    if workers.is_empty() { Err(WaitError::NoWorkers(path.to_owned())) } else { Ok(workers) }
+    if workers.is_empty() { Err(WaitError::NoHosts(path.to_owned())) } else { Ok(workers) }
 }
 
 /// Asks one until it answers; in the end what was last heard of it.

@@ -35,8 +35,13 @@ fn a_run_goes_on_when_every_rabbit_s_container_listens() {
 }
 
 #[test]
-fn outside_of_a_container_it_says_which_file_is_not_there() {
+fn a_file_that_is_not_there_or_names_nobody_is_told() {
     let nowhere = tempfile::tempdir().unwrap();
     let told = String::from_utf8(wait(nowhere.path(), 1, "1").stderr).unwrap();
     assert!(told.contains("nnfContainerNodes, which names the hosts"), "{told}");
+    for name in ["nnfContainerNodes", "nnfContainerSubdomain"] {
+        std::fs::write(nowhere.path().join(name), "").unwrap();
+    }
+    let told = String::from_utf8(wait(nowhere.path(), 1, "1").stderr).unwrap();
+    assert!(told.contains("nnfContainerNodes names no host"), "none is not all: {told}");
 }

@@ -15,7 +15,7 @@
 //! * Nothing is made before the workflow carries a finalizer, and the finalizer stays until nothing of it is on any node.
 //! * Access is withdrawn from who has provably unmounted, or is down by evidence; storage goes after all access has.
 //! * Storage of other controllers is not touched: ours names a Servers as its owner.
-//! * At rest nothing is asked and no timer runs; one per workflow does while its containers have a deadline.
+//! * At rest the engine asks nothing and runs no timer, but one for each workflow whose containers have a deadline or a time to live.
 //!
 //! # Fewer kinds than the sites' controllers
 //! There is no NnfStorage and no NnfAccess: what they hold follows from DirectiveBreakdown, Servers and Computes, and of Lustre

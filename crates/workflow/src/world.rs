@@ -139,6 +139,11 @@ pub trait Kept: Object {
     fn changed(_: &mut World, change: &Change<Self>) -> Vec<Wake> {
         wake_workflow(change.object().and_then(|object| workflow_of(&**object)))
     }
+
+    /// Takes in that the watch listed all, after what changed, and says what to plan again.
+    fn listed(_: &mut World) -> Vec<Wake> {
+        Vec::new()
+    }
 }
 
 impl World {
@@ -175,6 +180,7 @@ impl World {
     /// Takes in an event.
     pub fn take<K: Kept>(&mut self, event: Event<K>) -> Vec<Wake> {
         let kind = K::kind(&());
+        let is_list = matches!(event, Event::Listed(_));
         match &event {
             Event::Listed(_) => {
                 self.lists += 1;
@@ -191,9 +197,8 @@ impl World {
         let mut wakes: Vec<Wake> =
             changes.iter().flat_map(|change| K::changed(self, change)).collect();
         wakes.extend(self.know_unreadable());
-        if self.lustre.is_complete() && self.site.lustre.is_none() {
-            self.site.lustre = Some(BTreeMap::new());
-            wakes.push(Wake::Waiting);
+        if is_list {
+            wakes.extend(K::listed(self));
         }
         // The end of an object that never could be read changes nothing else.
         if K::store(self).unreadable().count() < before {

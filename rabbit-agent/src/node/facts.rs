@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::{container::observed::Logs, health::HealthState, pass::Context};
 
-/// How long a check waits for the volume groups: a drive that hangs must not hide the state of everything else.
+/// How long a check waits for the volume groups, and for podman: what hangs must not hide the state of everything else.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Facts of the node. Volume groups of `owners` are left to the passes over their objects. A site without logical
@@ -45,12 +45,17 @@ pub(super) async fn facts(
     Some(facts)
 }
 
-/// Why no container can start here, where any are to: podman is asked for those of no object.
+/// Why no container can start on this rabbit; `None` also where the agent runs none. The agent asks podman for the containers of an
+/// object that there is not.
 async fn podman(context: &Context) -> Option<String> {
     let host = context.containers.clone()?;
     let nobody = ObjectUid::from(Uuid::nil());
-    let asked = daemon::blocking(move || host.observe(nobody, Logs::OfEnded)).await;
-    let why = asked.err().map(|error| daemon::chain(&error))?;
+    let asked = daemon::blocking(move || host.observe(nobody, Logs::OfEnded));
+    let why = match tokio::time::timeout(PATIENCE, asked).await {
+        Ok(Ok(_)) => return None,
+        Ok(Err(error)) => daemon::chain(&error),
+        Err(_) => format!("podman did not answer within {} s", PATIENCE.as_secs()),
+    };
     Some(format!("{why}; no container starts here before podman answers: try podman pod ps"))
 }
 

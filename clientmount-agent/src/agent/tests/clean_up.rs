@@ -53,6 +53,24 @@ async fn an_object_that_cannot_be_read_is_reported_and_postpones_the_clean_up() 
     assert_eq!(node.mounted(), ["/mnt/nnf/job-1"]);
 }
 
+/// An agent that starts without records on a host of this kind, with a mount of an object that the coordinator does not want any
+/// more; the other object is what it wants.
+async fn restarted_on<H: Host + 'static>(
+    host: impl FnOnce(Arc<FakeHost>) -> H,
+) -> (Node, Session, [ClientMount; 2]) {
+    let mut node = Node::start(Chassis::new(2));
+    let objects = [0, 1].map(|index| node.chassis.object(index));
+    let mut session = node.coordinator.session().await;
+    session.sync(&[&objects[0]]).await;
+    session.report_of(&objects[0], ready).await;
+    node.chassis.lose_records();
+    let host = host(Arc::clone(&node.chassis.compute));
+    node.restart_agent_on(Arc::new(host), session).await;
+    let session = node.coordinator.session().await;
+    session.sync(&[&objects[1]]).await;
+    (node, session, objects)
+}
+
 /// A node on which the first umount(2) fails; mounts run beside it, in any order.
 #[derive(Debug)]
 struct Refusing {
@@ -81,16 +99,8 @@ impl Host for Refusing {
 
 #[tokio::test]
 async fn a_failed_clean_up_is_reported_as_health_and_does_not_delay_work() {
-    let mut node = Node::start(Chassis::new(2));
-    let objects = [0, 1].map(|index| node.chassis.object(index));
-    let mut session = node.coordinator.session().await;
-    session.sync(&[&objects[0]]).await;
-    session.report_of(&objects[0], ready).await;
-    node.chassis.lose_records();
-    let host = Refusing { node: Arc::clone(&node.chassis.compute), has_failed: false.into() };
-    node.restart_agent_on(Arc::new(host), session).await;
-    let mut session = node.coordinator.session().await;
-    session.sync(&[&objects[1]]).await;
+    let refusing = |node| Refusing { node, has_failed: false.into() };
+    let (_node, mut session, objects) = restarted_on(refusing).await;
     let health = session.health(health::State::Warning).await;
     assert!(health.message.starts_with("unwanted mounts remain: "), "{}", health.message);
     session.report_of(&objects[1], ready).await;
@@ -119,17 +129,9 @@ impl Host for Hanging {
 
 #[tokio::test]
 async fn a_clean_up_that_hangs_delays_only_the_objects_whose_mounts_it_removes() {
-    let mut node = Node::start(Chassis::new(2));
-    let objects = [0, 1].map(|index| node.chassis.object(index));
-    let mut session = node.coordinator.session().await;
-    session.sync(&[&objects[0]]).await;
-    session.report_of(&objects[0], ready).await;
-    node.chassis.lose_records();
     let (release, hang) = std::sync::mpsc::channel();
-    let host = Hanging { node: Arc::clone(&node.chassis.compute), hang: hang.into() };
-    node.restart_agent_on(Arc::new(host), session).await;
-    let mut session = node.coordinator.session().await;
-    session.sync(&[&objects[1]]).await;
+    let (node, mut session, objects) =
+        restarted_on(|node| Hanging { node, hang: hang.into() }).await;
     session.report_of(&objects[1], ready).await;
 
     // The clean-up is about to unmount its path: the agent must not observe the mount before that and report it.

@@ -2,7 +2,8 @@
 //!
 //! Kubernetes runs them as Jobs, or each rabbit's agent runs them from a NodeContainers. Both restart a container that failed, and
 //! end one at its deadline. The engine sets the start deadline at creation, removes it when all containers are ready, and sets the
-//! end deadline in PostRun. It plans once more when a deadline is so long over that the rabbit must be silent.
+//! end deadline in PostRun. It plans once more when a deadline is so long over that the rabbit must be
+//! silent, and when the time to live of what an agent ran is over.
 
 mod claimed;
 mod ended;

@@ -72,6 +72,13 @@ impl Kept for LustreFileSystem {
         let spec = |one: &Option<Arc<Self>>| one.as_ref().map(|one| one.spec.clone());
         if spec(&change.old) == spec(&change.new) { Vec::new() } else { vec![Wake::Waiting] }
     }
+
+    /// From now on it is known which there are, also when there is none.
+    fn listed(world: &mut World) -> Vec<Wake> {
+        let is_first = world.site.lustre.is_none();
+        world.site.lustre.get_or_insert_default();
+        is_first.then_some(Wake::Waiting).into_iter().collect()
+    }
 }
 
 impl Kept for NnfNode {

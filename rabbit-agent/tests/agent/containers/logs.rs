@@ -1,4 +1,4 @@
-//! Logs that are told while containers run, and when they ended.
+//! The agent reports logs of containers that run when somebody asks, and of those that ended.
 
 use super::*;
 
