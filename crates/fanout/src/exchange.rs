@@ -205,8 +205,8 @@ impl Exchange {
             return false;
         };
         if object.older_than(&known) {
-            // The watch already brought a newer version, whose status was not compared while ours was being written.
-            self.lock().check_status(&key);
+            // The watch brought a newer version while ours was being written, and what followed from it counted as that write.
+            self.review(&mut self.lock(), &key);
         } else {
             self.apply_mount(object);
         }

@@ -160,6 +160,28 @@ fn an_overwritten_refusal_is_written_again() {
     assert_eq!(again.operations[1], write.operations[1]);
 }
 
+#[test]
+fn a_refusal_overwritten_before_our_write_is_answered_is_written_again() {
+    let (key, mut foreign) = (Key::new("n1", "a"), mount("n1", "a", 1, 5));
+    foreign.node = "n2".to_owned();
+    foreign.finalizers.clear();
+    let exchange = serving(foreign.clone(), vec![pinned()]);
+    let write = exchange.next_write(&key).unwrap();
+    let with = |resource_version: u64, status: &serde_json::Value| {
+        let mut object = foreign.clone();
+        (object.status, object.resource_version) =
+            (Some(status.clone()), resource_version.to_string());
+        object
+    };
+    let refusal = &write.operations[1]["value"];
+    exchange.apply_mount(with(6, refusal));
+    exchange.apply_mount(with(7, &state("mounted")));
+    exchange.written(&key, &write);
+    assert!(exchange.refresh_mount(with(6, refusal)));
+    let again = exchange.next_write(&key).expect("somebody has overwritten it");
+    assert_eq!(again.operations[1], write.operations[1]);
+}
+
 /// A job's mount waits for two answers of the API one after the other, and not for three.
 #[test]
 fn a_profile_is_read_while_the_finalizer_is_added() {
