@@ -1,9 +1,10 @@
-//! Decides which changes of objects the coordinator refuses before the API stores them. Pure.
+//! Completes new objects, and decides which changes of objects the coordinator refuses, before the API stores them. Pure.
 //!
-//! The embedded API calls [`admit`] directly; a cluster's API server asks over HTTPS ([`crate::webhook`]).
+//! The embedded API calls [`complete`] and [`admit`] directly; a cluster's API server asks over HTTPS ([`crate::webhook`]).
 
 use api::{NnfStorageProfile, SystemConfiguration};
 use containers::claim::rules::{self, Part};
+use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 use workflow::Rules;
@@ -52,6 +53,18 @@ impl Refusal {
 
 /// The rules for Workflows; `None` where another engine drives them.
 pub(crate) type Workflows = Option<Rules>;
+
+/// Returns what is to be stored instead of a new object, where the sites' controllers give its kind more than the client did.
+pub(crate) fn complete(change: Change<'_>, workflows: &Workflows, now: Timestamp) -> Option<Value> {
+    let rules = workflows.as_ref()?;
+    let kind = (change.group, change.resource, change.subresource.filter(|of| !of.is_empty()));
+    match (kind, change.old) {
+        (("dataworkflowservices.github.io", "workflows", None), None) => {
+            workflow::complete(change.new, rules.get().as_deref(), now)
+        }
+        _ => None,
+    }
+}
 
 /// Admits a change, or says what is wrong with it and how to put it right.
 ///

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use daemon::{ListenError, listen};
+use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 pub(crate) use kubeapi::serve::TlsError;
 use kubeapi::serve::{tls, unix};
@@ -12,7 +13,7 @@ use kubeapi::{Admission, Api, Credentials, CredentialsError, Identity, OpenError
 use thiserror::Error;
 use tokio::net::{TcpListener, UnixListener};
 
-use crate::admission::{Change, Workflows, admit};
+use crate::admission::{Change, Workflows, admit, complete};
 use crate::config::Standalone;
 
 /// The user name of the coordinator's own writes.
@@ -54,12 +55,22 @@ pub enum StandaloneError {
     },
 }
 
+/// The admission functions of the embedded API.
+fn admission(workflows: Workflows) -> Admission {
+    let of_new = workflows.clone();
+    Admission::new(move |change| admitted(change, &workflows))
+        .completing(move |change| complete(change_of(change)?, &of_new, Timestamp::now()))
+}
+
+/// A change as admission judges it; none for a deletion, which is never refused.
+fn change_of(change: kubeapi::Change<'_>) -> Option<Change<'_>> {
+    let kubeapi::Change { group, resource, subresource, old, user, .. } = change;
+    Some(Change { group, resource, subresource, caller: Some(user), old, new: change.new? })
+}
+
 /// Admits a change; a refusal reads like that of a webhook on a cluster.
 fn admitted(change: kubeapi::Change<'_>, workflows: &Workflows) -> Result<(), Status> {
-    let kubeapi::Change { group, resource, subresource, old, user, .. } = change;
-    // Deletions are never refused.
-    let Some(new) = change.new else { return Ok(()) };
-    let change = Change { group, resource, subresource, caller: Some(user), old, new };
+    let Some(change) = change_of(change) else { return Ok(()) };
     admit(change, workflows).map_err(|why| {
         let text = why.text();
         let message = format!("admission webhook \"coordinator\" denied the request: {text}");
@@ -96,7 +107,7 @@ impl Embedded {
         let api = Api::open(kubeapi::Config {
             crds: api::crd::crd_values(),
             history: HISTORY,
-            admission: Admission::new(move |change| admitted(change, &workflows)),
+            admission: admission(workflows),
             ..kubeapi::Config::new(&config.data_dir)
         })
         .map_err(|error| match error {

@@ -1,6 +1,7 @@
-//! The validating webhook of a cluster: the API server asks [`crate::admission`] over HTTPS before it stores a change.
+//! The webhooks of a cluster: the API server asks [`crate::admission`] over HTTPS before it stores a change.
 //!
-//! `POST /admit` takes an AdmissionReview of `admission.k8s.io/v1` and answers one.
+//! `POST /complete` is for a MutatingWebhookConfiguration, `POST /admit` for a validating one. Both take an AdmissionReview of
+//! `admission.k8s.io/v1` and answer one.
 
 use std::convert::Infallible;
 use std::io;
@@ -12,6 +13,7 @@ use axum::extract::{DefaultBodyLimit, State};
 use axum::routing::post;
 use axum::{Json, Router};
 use k8s_openapi::api::authentication::v1::UserInfo;
+use k8s_openapi::jiff::Timestamp;
 use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse, AdmissionReview, Operation};
 use rustls::ServerConfig;
@@ -22,7 +24,7 @@ use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use crate::admission::{Change, Workflows, admit};
+use crate::admission::{Change, Workflows, admit, complete};
 use crate::config::Webhook;
 
 /// Size of the largest review in bytes: the object before and after, each of 1.5 MiB at most (etcd's limit of a request), and the
@@ -67,7 +69,8 @@ impl Listener {
     /// Answers reviews for ever.
     pub(crate) async fn serve(self, workflows: Workflows) -> Infallible {
         let router = Router::new()
-            .route("/admit", post(review))
+            .route("/complete", post(complete_review))
+            .route("/admit", post(admit_review))
             .layer(DefaultBodyLimit::max(LARGEST_REVIEW))
             .with_state(workflows);
         daemon::pages::serve_tls(self.tcp, self.acceptor, router).await
@@ -97,38 +100,69 @@ fn pod(user: &UserInfo) -> Option<&str> {
     extra.first().map(String::as_str)
 }
 
-async fn review(
-    State(workflows): State<Workflows>,
-    Json(review): Json<AdmissionReview<DynamicObject>>,
-) -> Json<AdmissionReview<DynamicObject>> {
-    let request: Result<AdmissionRequest<_>, _> = review.try_into();
-    let answer = |request: &AdmissionRequest<_>| answer(request, &workflows);
-    let answer = request.as_ref().map_or_else(AdmissionResponse::invalid, answer);
+type Review = Json<AdmissionReview<DynamicObject>>;
+type Request = AdmissionRequest<DynamicObject>;
+
+async fn complete_review(State(workflows): State<Workflows>, Json(review): Review) -> Review {
+    answer(review, |request| completed(request, &workflows))
+}
+
+async fn admit_review(State(workflows): State<Workflows>, Json(review): Review) -> Review {
+    answer(review, |request| admitted(request, &workflows))
+}
+
+fn answer(
+    review: AdmissionReview<DynamicObject>,
+    judge: impl FnOnce(&Request) -> AdmissionResponse,
+) -> Review {
+    let request: Result<Request, _> = review.try_into();
+    let answer = request.as_ref().map_or_else(AdmissionResponse::invalid, judge);
     Json(answer.into_review())
 }
 
-fn answer(request: &AdmissionRequest<DynamicObject>, workflows: &Workflows) -> AdmissionResponse {
-    let admitted = AdmissionResponse::from(request);
+/// The object before and after a change. A change has both: `None` for any other operation.
+fn objects(request: &Request) -> Option<(Option<Value>, Value)> {
     let value = |object: &Option<DynamicObject>| {
         object.as_ref().and_then(|object| serde_json::to_value(object).ok())
     };
-    let (old, new): (Option<Value>, Option<Value>) =
-        (value(&request.old_object), value(&request.object));
-    let (Operation::Create | Operation::Update, Some(new)) = (&request.operation, &new) else {
-        return admitted;
-    };
-    let change = Change {
+    match request.operation {
+        Operation::Create | Operation::Update => {
+            Some((value(&request.old_object), value(&request.object)?))
+        }
+        Operation::Delete | Operation::Connect => None,
+    }
+}
+
+fn change<'a>(request: &'a Request, (old, new): &'a (Option<Value>, Value)) -> Change<'a> {
+    Change {
         group: &request.resource.group,
         resource: &request.resource.resource,
         subresource: request.sub_resource.as_deref(),
         caller: pod(&request.user_info),
         old: old.as_ref(),
         new,
-    };
-    match admit(change, workflows) {
-        Ok(()) => admitted,
+    }
+}
+
+fn completed(request: &Request, workflows: &Workflows) -> AdmissionResponse {
+    let response = AdmissionResponse::from(request);
+    let Some(objects) = objects(request) else { return response };
+    let new = &objects.1;
+    match complete(change(request, &objects), workflows, Timestamp::now()) {
+        Some(completed) => response
+            .with_patch(json_patch::diff(new, &completed))
+            .unwrap_or_else(AdmissionResponse::invalid),
+        None => response,
+    }
+}
+
+fn admitted(request: &Request, workflows: &Workflows) -> AdmissionResponse {
+    let response = AdmissionResponse::from(request);
+    let Some(objects) = objects(request) else { return response };
+    match admit(change(request, &objects), workflows) {
+        Ok(()) => response,
         Err(why) => {
-            let mut denied = admitted.deny(why.text());
+            let mut denied = response.deny(why.text());
             // The code and reason of the embedded API's refusal; the default would be 400.
             let (code, reason) = why.code();
             (denied.result.code, denied.result.reason) = (code, reason.to_owned());

@@ -244,6 +244,21 @@ impl ApiServer {
         .with_context(|| format!("create {}", object["metadata"]))
     }
 
+    /// Replaces an object.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub fn replace(&self, object: &Value) -> anyhow::Result<Value> {
+        self.ask(async |client| {
+            let object: DynamicObject =
+                serde_json::from_value(object.clone()).map_err(kube::Error::SerdeError)?;
+            let api = of(&client, &object);
+            let stored = api.replace(&object.name_any(), &PostParams::default(), &object).await?;
+            serde_json::to_value(stored).map_err(kube::Error::SerdeError)
+        })
+        .with_context(|| format!("replace {}", object["metadata"]))
+    }
+
     /// An object, if it is there.
     ///
     /// # Errors

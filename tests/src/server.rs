@@ -11,9 +11,7 @@ use std::{
 
 use anyhow::Context;
 use k8s_openapi::{
-    api::{
-        admissionregistration::v1::ValidatingWebhookConfiguration as Webhooks, core::v1::Namespace,
-    },
+    api::core::v1::Namespace,
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition as Crd,
 };
 use kube::{
@@ -26,7 +24,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::webhook::{CONFIGURATION, Webhook};
+use crate::webhook::{Webhook, packaged};
 
 /// A real server takes a definition in milliseconds; one that needs this long never does.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -88,7 +86,7 @@ impl RealServer {
         Self { turn: Some(turn), ..Self::own(kubeconfig.clone(), kubeconfig) }
     }
 
-    /// Installs what the engine needs of a site, and has the API server ask the coordinator about changes of Workflows.
+    /// Installs what the engine needs of a site, and registers the packaged webhooks and admission policies.
     ///
     /// # Errors
     /// When the server refuses something.
@@ -96,9 +94,12 @@ impl RealServer {
         control_plane::alone(async {
             let client = control_plane::client(&self.administrator).await?;
             workflow::shipped::install(&client).await.context("install rules and a profile")?;
-            let asks: Webhooks = serde_json::from_value(webhook.configuration(&["workflows"]))?;
-            let webhooks = Api::all(client);
-            webhooks.create(&PostParams::default(), &asks).await.context("register the webhook")?;
+            let objects = webhook.packaged()?;
+            unregister(&client, &objects).await?;
+            for object in objects {
+                let (api, object) = cluster_object(&client, object)?;
+                api.create(&PostParams::default(), &object).await.context("register admission")?;
+            }
             Ok(())
         })
     }
@@ -107,9 +108,7 @@ impl RealServer {
         let client = control_plane::client(&self.administrator).await?;
         if self.turn.is_some() {
             // That of an earlier test asks a coordinator that is no more.
-            let webhooks: Api<Webhooks> = Api::all(client.clone());
-            let gone = webhooks.delete(CONFIGURATION, &DeleteParams::default()).await;
-            gone_or(gone.map(drop)).context("remove the webhook")?;
+            unregister(&client, &packaged()?).await?;
             install_crds(&client, &api::ruled_crd_values()).await.context("install the CRDs")?;
             clear(&client).await.context("clear away what a test before this one left")?;
         }
@@ -148,6 +147,26 @@ impl Server {
             Self::Real(real) => Some(real),
         }
     }
+}
+
+/// Removes webhooks and admission policies of these names.
+async fn unregister(client: &Client, objects: &[Value]) -> anyhow::Result<()> {
+    for object in objects {
+        let (api, object) = cluster_object(client, object.clone())?;
+        let gone = api.delete(&object.name_any(), &DeleteParams::default()).await;
+        gone_or(gone.map(drop)).context("remove webhooks and admission policies")?;
+    }
+    Ok(())
+}
+
+fn cluster_object(
+    client: &Client,
+    object: Value,
+) -> anyhow::Result<(Api<DynamicObject>, DynamicObject)> {
+    let object: DynamicObject = serde_json::from_value(object)?;
+    let types = object.types.as_ref().context("an object without kind")?;
+    let kind = ApiResource::from_gvk(&types.try_into()?);
+    Ok((Api::all_with(client.clone(), &kind), object))
 }
 
 /// Installs CRDs as `kubectl apply` would, and waits until their kinds are served.

@@ -1,4 +1,4 @@
-//! The coordinator as a cluster's validating webhook: its certificate, and what an administrator tells the API server.
+//! The coordinator as a cluster's webhooks: its certificate, and what an administrator tells the API server.
 
 use std::{
     ffi::OsString,
@@ -11,9 +11,6 @@ use anyhow::Context;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use control_plane::Authority;
 use serde_json::{Value, json};
-
-/// The name of its configuration on the API server.
-pub const CONFIGURATION: &str = "warren";
 
 /// A port of loopback and a certificate for it.
 #[derive(Debug)]
@@ -55,24 +52,37 @@ impl Webhook {
         arguments
     }
 
-    /// The ValidatingWebhookConfiguration by which the API server asks it about these kinds, named by their plurals.
-    #[must_use]
-    pub fn configuration(&self, plurals: &[&str]) -> Value {
-        json!({
-            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
-            "metadata": {"name": CONFIGURATION},
-            "webhooks": [{
-                "name": "changes.dataworkflowservices.github.io",
-                "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Fail",
-                "clientConfig": {
-                    "url": format!("https://127.0.0.1:{}/admit", self.port),
-                    "caBundle": BASE64_STANDARD.encode(self.authority.certificate())
-                },
-                "rules": [{
-                    "apiGroups": ["dataworkflowservices.github.io"], "apiVersions": ["*"],
-                    "operations": ["CREATE", "UPDATE"], "resources": plurals
-                }]
-            }]
-        })
+    /// The packaged objects by which an API server completes and judges Workflows, asking this coordinator at its address.
+    ///
+    /// # Errors
+    /// When a packaged file cannot be read.
+    pub fn packaged(&self) -> anyhow::Result<Vec<Value>> {
+        let mut objects = packaged()?;
+        for webhook in objects.iter_mut().filter_map(|object| object.get_mut("webhooks")) {
+            for webhook in webhook.as_array_mut().into_iter().flatten() {
+                let client = &mut webhook["clientConfig"];
+                let path = client["service"]["path"].as_str().context("path")?;
+                *client = json!({
+                    "url": format!("https://127.0.0.1:{}{path}", self.port),
+                    "caBundle": BASE64_STANDARD.encode(self.authority.certificate()),
+                });
+            }
+        }
+        Ok(objects)
     }
+}
+
+/// The packaged webhooks and admission policies of the engine.
+///
+/// # Errors
+/// When a file cannot be read.
+pub fn packaged() -> anyhow::Result<Vec<Value>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/kubernetes/engine");
+    let mut objects: Vec<Value> = Vec::new();
+    for file in ["webhook.yaml", "workflow-changes.yaml"] {
+        let text = fs::read_to_string(folder.join(file)).with_context(|| format!("read {file}"))?;
+        objects.extend(serde_saphyr::from_multiple::<Value>(&text).context("decode YAML")?);
+    }
+    objects.retain(|object| object["kind"] != "Service");
+    Ok(objects)
 }

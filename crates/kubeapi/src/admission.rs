@@ -1,4 +1,4 @@
-//! Admission: a function of the program that opens an API, asked before a change is stored.
+//! Admission: functions of the program that opens an API, asked before a change is stored.
 
 use crate::status::Status;
 use serde_json::Value;
@@ -13,7 +13,7 @@ pub enum Operation {
     Delete,
 }
 
-/// A change that is right otherwise, as a validating webhook gets it.
+/// A change, as a webhook gets it.
 #[derive(Debug, Clone, Copy)]
 pub struct Change<'a> {
     pub operation: Operation,
@@ -32,31 +32,56 @@ pub struct Change<'a> {
     pub new: Option<&'a Value>,
 }
 
+type Complete = dyn Fn(Change<'_>) -> Option<Value> + Send + Sync;
 type Admit = dyn Fn(Change<'_>) -> Result<(), Status> + Send + Sync;
 
-/// Admits or refuses changes; by default it admits all. Clients' writes are asked about, dry runs among them, and what
-/// [`crate::Api::open`] installs; what garbage collection does is not. It runs on the writer's thread and must not block.
+/// Completes new objects, and admits or refuses changes; by default it does neither. The API asks about clients' writes, dry runs
+/// among them, and about what [`crate::Api::open`] installs; it does not ask about garbage collection. Both functions run on the
+/// writer's thread and must not block.
 #[derive(Clone, Default)]
-pub struct Admission(Option<Arc<Admit>>);
+pub struct Admission {
+    complete: Option<Arc<Complete>>,
+    admit: Option<Arc<Admit>>,
+}
 
 impl Admission {
-    /// Asks `admit` of every change. Its refusal is the answer: a webhook's would be `Status::new(403, "Forbidden", …)`.
+    /// Asks `admit` about every change. Its refusal is the answer: a webhook's would be `Status::new(403, "Forbidden", …)`.
     pub fn new(admit: impl Fn(Change<'_>) -> Result<(), Status> + Send + Sync + 'static) -> Self {
-        Self(Some(Arc::new(admit)))
+        Self { complete: None, admit: Some(Arc::new(admit)) }
     }
 
-    /// Whether there is anybody to ask.
+    /// Asks `complete` for what is to be stored instead of a new object; `None` leaves the object as it is. Comes before
+    /// validation, as mutating webhooks do.
+    #[must_use]
+    pub fn completing(
+        self,
+        complete: impl Fn(Change<'_>) -> Option<Value> + Send + Sync + 'static,
+    ) -> Self {
+        Self { complete: Some(Arc::new(complete)), ..self }
+    }
+
+    /// Whether there is a function that admits.
     pub(crate) fn asks(&self) -> bool {
-        self.0.is_some()
+        self.admit.is_some()
+    }
+
+    /// Whether there is a function that completes.
+    pub(crate) fn completes(&self) -> bool {
+        self.complete.is_some()
+    }
+
+    pub(crate) fn complete(&self, change: Change<'_>) -> Option<Value> {
+        self.complete.as_ref().and_then(|complete| complete(change))
     }
 
     pub(crate) fn admit(&self, change: Change<'_>) -> Result<(), Status> {
-        self.0.as_ref().map_or(Ok(()), |admit| admit(change))
+        self.admit.as_ref().map_or(Ok(()), |admit| admit(change))
     }
 }
 
 impl fmt::Debug for Admission {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Admission").field(&self.asks()).finish()
+        let mut debug = f.debug_struct("Admission");
+        debug.field("completes", &self.completes()).field("asks", &self.asks()).finish()
     }
 }

@@ -1,4 +1,5 @@
-//! Which changes of a Workflow are admitted. Pure: the same for the embedded API and for a cluster's webhook.
+//! What a new Workflow has from its first moment, and which changes of a Workflow are admitted. Pure: the same for the embedded API
+//! and for a cluster's webhooks.
 //!
 //! The rules are DWS's: a workflow begins in Proposal, goes on state by state, each once it is ready, and to Teardown from
 //! anywhere; what its job is does not change.
@@ -7,8 +8,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use api::{Workflow, WorkflowState, WorkflowStatus, workflow::DriverStatus};
 use directive::Ruleset;
+use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
+
+use crate::report::begin_status;
 
 /// The site's rules as the engine knows them now, for whoever admits changes.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +31,24 @@ impl Rules {
     pub fn get(&self) -> Option<Arc<Ruleset>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
+}
+
+/// Returns the new Workflow with its first status, which workload managers read in the answer to its creation. `None` for an
+/// object that [`admit`] or its schema refuses. A state or readiness that the client claims stays, so that [`admit`] refuses it.
+#[must_use]
+pub fn complete(new: &Value, rules: Option<&Ruleset>, now: Timestamp) -> Option<Value> {
+    let mut workflow = Workflow::deserialize(new).ok()?;
+    if workflow.spec.desired_state != WorkflowState::Proposal {
+        return None;
+    }
+    let claimed = workflow.status.take().unwrap_or_default();
+    begin_status(&mut workflow, rules, now);
+    let mut status = workflow.status.unwrap_or_default();
+    status.ready = claimed.ready;
+    status.state = claimed.state.or(status.state);
+    let mut completed = new.clone();
+    completed["status"] = serde_json::to_value(status).ok()?;
+    Some(completed)
 }
 
 /// Admits a change, or says what is wrong with it and how to put it right. What does not read as a Workflow is refused by its
@@ -55,10 +77,12 @@ fn created(new: &Workflow, rules: Option<&Ruleset>) -> Result<(), String> {
     if spec.hurry {
         return Err("spec.hurry is true: set it together with desiredState Teardown".to_owned());
     }
-    let is_begun = |status: &WorkflowStatus| {
-        status.state.is_some() || status.ready || !status.drivers.is_empty()
+    let is_ahead = |status: &WorkflowStatus| {
+        status.state.as_ref().is_some_and(|state| *state != WorkflowState::Proposal)
+            || status.ready
+            || status.drivers.iter().any(|share| share.completed)
     };
-    if new.status.as_ref().is_some_and(is_begun) {
+    if new.status.as_ref().is_some_and(is_ahead) {
         return Err("status.state, ready or drivers is set: leave them to the engine".to_owned());
     }
     let checked = rules.map_or(Ok(Vec::new()), |rules| rules.check(&spec.directives));

@@ -45,6 +45,6 @@ pub mod site;
 pub mod view;
 pub mod world;
 
-pub use admit::{Rules, admit};
+pub use admit::{Rules, admit, complete};
 pub use engine::{Reporting, run};
 pub use site::{Containers, IndexNames, Settings};

@@ -1,43 +1,20 @@
 //! What a workflow's status says, from the outcomes of its directives. Pure.
 
+mod initial;
 mod variables;
 
 use api::{
-    ErrorType, MicroTime, ResourceError, Severity, Workflow, WorkflowState, WorkflowStatus,
+    ErrorType, MicroTime, ResourceError, Severity, WorkflowState, WorkflowStatus,
     workflow::{DriverStatus, WorkflowDriverStatus, WorkflowStatusKind},
 };
-use directive::Directive;
 use k8s_openapi::jiff::{SignedDuration, Timestamp, Unit};
-use kube::ResourceExt;
 
-use self::variables::add_storage;
-use crate::{
-    change::Change,
-    names::{GO_FINALIZER, WORKFLOW_FINALIZER, reference},
-    progress::Outcome,
-    view::View,
-};
+pub use self::initial::{begin, begin_status};
+use self::{initial::start_state, variables::add_storage};
+use crate::{change::Change, names::GO_FINALIZER, progress::Outcome, view::View};
 
 /// The driver whose share is ours.
 const DRIVER: &str = "nnf";
-
-/// A workflow that nobody has answered for: takes it on. Directives that no rule knows still get a share of Proposal, which
-/// tells what is wrong with them.
-pub fn begin(view: &View<'_>, now: Timestamp) -> Option<Change> {
-    let before = &*view.workflow;
-    let mut after = before.clone();
-    after.metadata.finalizers.get_or_insert_default().push(WORKFLOW_FINALIZER.to_owned());
-    let status = after.status.get_or_insert_default();
-    let (name, namespace) = (before.name_any(), before.namespace().unwrap_or_default());
-    status.env.insert("DW_WORKFLOW_NAME".to_owned(), name.clone());
-    status.env.insert("DW_WORKFLOW_NAMESPACE".to_owned(), namespace.clone());
-    status.computes = Some(reference("Computes", &name, &namespace));
-    if status.drivers.is_empty() {
-        status.drivers = drivers(view);
-    }
-    start_state(&mut after, &before.spec.desired_state, now);
-    Change::patch(before, &after)
-}
 
 /// Writes only a message and TransientCondition into a Workflow that carries the Go finalizer; no state or driver is completed. One
 /// that is ready in its desired state gets the message alone.
@@ -53,37 +30,6 @@ pub fn mark_go_owned(view: &View<'_>) -> Option<Change> {
         "begun by the Go controllers (finalizer {GO_FINALIZER}): Warren does nothing for it; let those controllers end it (docs/switching-from-go.md)"
     );
     Change::patch(before, &after)
-}
-
-fn drivers(view: &View<'_>) -> Vec<WorkflowDriverStatus> {
-    let lines = &view.workflow.spec.directives;
-    let entry = |driver: &str, directive: usize, state: &str| WorkflowDriverStatus {
-        driver_id: driver.to_owned(),
-        dwd_index: i64::try_from(directive).unwrap_or(i64::MAX),
-        watch_state: WorkflowState::from(state),
-        ..WorkflowDriverStatus::default()
-    };
-    let read: Vec<Directive> = lines.iter().filter_map(|line| line.parse().ok()).collect();
-    let known = if read.len() == lines.len() { view.site.rules.drivers(&read) } else { Vec::new() };
-    let mut all: Vec<_> =
-        known.iter().map(|one| entry(&one.driver, one.directive, &one.state)).collect();
-    for index in 0..lines.len() {
-        if !known.iter().any(|one| one.directive == index && one.state == "Proposal") {
-            all.push(entry(DRIVER, index, "Proposal"));
-        }
-    }
-    all
-}
-
-/// Begins a state.
-fn start_state(workflow: &mut Workflow, state: &WorkflowState, now: Timestamp) {
-    workflow.spec.force_ready = false;
-    let status = workflow.status.get_or_insert_default();
-    status.state = Some(state.clone());
-    status.ready = false;
-    status.status = Some(WorkflowStatusKind::DriverWait);
-    status.message = String::new();
-    status.desired_state_change = Some(micro(now));
 }
 
 /// Writes to the status how far a workflow is; nothing when the status says so already.

@@ -43,10 +43,11 @@ class Recorder:
     def delete_workflow(self, name):
         self.actions.append({"op": "cleanup_thread_delete_workflow", "name": name})
 
-    def get(self, plural, name):
+    def get(self, plural, name, namespace="default"):
         if plural == "workflows":
-            return {"status": {"directiveBreakdowns": [{"name": f"{name}-0"}]}}
-        return {"status": {"storage": {"reference": {"name": name}, "allocationSets": SETS[self.case["name"]]}}}
+            return {"status": {"directiveBreakdowns": [{"name": f"{name}-0", "namespace": namespace}]}}
+        storage = {"reference": {"name": name, "namespace": namespace}, "allocationSets": SETS.get(self.case["name"], [])}
+        return {"kind": "DirectiveBreakdown", "status": {"ready": True, "storage": storage}}
 
     def list_all(self, plural, _selector):
         return self.case.get("k8s_lists", {}).get(plural, [])
@@ -123,7 +124,7 @@ def queries(golden):
         yield service.not_in_state(case["desired"]) == case["nodes"], case["nodes"]
     servers = golden["servers"]
     service = Service(Recorder({"k8s_lists": servers}), Job(77), RABBITS)
-    yield service.servers_with(lambda one: one.get("allocationSize", 0) > 0) == set(servers["allocationSize>0"]), "allocationSize>0"
+    yield service.servers_with(lambda one: one["allocationSize"] > 0) == set(servers["allocationSize>0"]), "allocationSize>0"
     yield service.servers_with(lambda one: not one.get("ready")) == set(servers["not ready"]), "not ready"
 
 

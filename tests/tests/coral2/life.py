@@ -68,8 +68,8 @@ class Api:
     def create(self, plural, body):
         return self.objects.create_namespaced_custom_object(DWS, self.dws, "default", plural, body)
 
-    def get(self, plural, name):
-        return self.objects.get_namespaced_custom_object(DWS, self.dws, "default", plural, name)
+    def get(self, plural, name, namespace="default"):
+        return self.objects.get_namespaced_custom_object(DWS, self.dws, namespace, plural, name)
 
     def patch(self, plural, name, body):
         # The client sends a dictionary as a merge patch.
@@ -139,13 +139,14 @@ def gone(api, name):
             raise SystemExit(f"{name} is there still: {json.dumps(workflow)}")
 
 
-def proposed(api, name):
+def proposed(api, service, name):
     """The Proposal that is complete, or refused."""
     for kind, workflow in api.events("workflows"):
         if kind is None or workflow["metadata"]["name"] != name:
             continue
-        status = workflow.get("status") or {}
-        if status.get("state") == "Proposal" and (status.get("ready") or status.get("status") == "Error"):
+        service.event(kind, workflow)
+        status = workflow["status"]
+        if status.get("state") == "Proposal" and (status["ready"] or status.get("status") == "Error"):
             return status
 
 
@@ -164,7 +165,7 @@ def main(kubeconfig, word, jobid, *rest):
             service.create(int(jobid), user, user, lines)
         except ApiException as error:
             return {"status": error.status, "message": json.loads(error.body)["message"]}
-        return proposed(api, job.name)
+        return proposed(api, service, job.name)
     if word == "start":
         service.setup()
         follow(api, service, lambda: job.variables is not None or job.error)
@@ -190,7 +191,7 @@ def main(kubeconfig, word, jobid, *rest):
         return {
             "notMounted": sorted(service.not_in_state("mounted")),
             "notUnmounted": sorted(service.not_in_state("unmounted")),
-            "allocated": sorted(service.servers_with(lambda one: one.get("allocationSize", 0) > 0)),
+            "allocated": sorted(service.servers_with(lambda one: one["allocationSize"] > 0)),
             "notReady": sorted(service.servers_with(lambda one: not one.get("ready"))),
         }
     if word == "setup":
@@ -203,7 +204,7 @@ def main(kubeconfig, word, jobid, *rest):
         for kind, workflow in api.events("workflows"):
             if kind is not None:
                 service.event(kind, workflow)
-                seen = workflow.get("status", {})
+                seen = workflow["status"]
             if monotonic() > end or (seen.get("ready") and seen.get("state") == rest[1]):
                 return {"state": seen.get("state"), "ready": seen.get("ready")}
     if word == "force":

@@ -1,7 +1,8 @@
 """What flux-coral2's service does with Kubernetes, and nothing of what it does with Flux.
 
 Every method makes the calls that the service makes, in its order and with its bodies; golden.py holds it to recordings of the
-service. `api` is the real client (life.py) or a recorder (golden.py).
+service. Every method reads the fields that v0.36 reads, in the way it does: a field that the service takes for granted and an object
+lacks ends the stand-in with a KeyError, as it ends the job under Flux. `api` is the real client (life.py) or a recorder (golden.py).
 """
 
 from datetime import datetime
@@ -11,6 +12,11 @@ DWS = "dataworkflowservices.github.io"
 FINALIZER = "flux-framework.readthedocs.io/workflow"
 WORKFLOW_LABEL = f"{DWS}/workflow.name"
 LEAST = 4 << 30
+STRATEGIES = {
+    "xfs": ["AllocatePerCompute"], "raw": ["AllocatePerCompute"], "gfs2": ["AllocatePerCompute"],
+    "ost": ["AllocateAcrossServers"], "mdt": ["AllocateAcrossServers"], "mgtmdt": ["AllocateAcrossServers", "AllocateSingleServer"],
+    "mgt": ["AllocateSingleServer"],
+}
 BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 
 
@@ -61,9 +67,15 @@ def allocation_set(wanted, counts):
 
 def usable(storage):
     """Whether the service takes a rabbit for usable, and whose links to it for lost."""
-    status = storage.get("status") or {}
-    links = status.get("access", {}).get("computes", [])
-    return status.get("status") == "Ready", {link["name"] for link in links if link["status"] != "Ready"}
+    try:
+        status = storage["status"]["status"]
+    except KeyError:
+        status = "Disabled"
+    try:
+        links = storage["status"]["access"]["computes"]
+    except KeyError:
+        links = []
+    return status == "Ready", {link["name"] for link in links if link["status"] != "Ready"}
 
 
 class Job:
@@ -88,19 +100,34 @@ class Service:
         metadata = {"name": self.job.name, "namespace": "default", "finalizers": [FINALIZER]}
         self.api.create("workflows", {"kind": "Workflow", "apiVersion": f"{DWS}/v1alpha7", "spec": spec, "metadata": metadata})
 
+    def breakdowns(self, workflow):
+        for reference in workflow["status"].get("directiveBreakdowns") or []:
+            yield self.api.get("directivebreakdowns", reference["name"], reference["namespace"])
+
+    def proposed(self, workflow):
+        """Reads what Flux's scheduler is told of the storage."""
+        for breakdown in self.breakdowns(workflow):
+            breakdown["status"].get("requiredDaemons", [])
+            assert breakdown["kind"] == "DirectiveBreakdown", breakdown
+            assert breakdown["status"]["ready"], breakdown
+            if "storage" in breakdown["status"]:
+                for wanted in breakdown["status"]["storage"]["allocationSets"]:
+                    assert wanted["allocationStrategy"] in STRATEGIES[wanted["label"]], wanted
+                    assert wanted["minimumCapacity"] >= 0, wanted
+
     def setup(self):
         counts = {}
         for host in self.job.hosts:
             rabbit = self.rabbits[host]
             counts[rabbit] = counts.get(rabbit, 0) + 1
         workflow = self.api.get("workflows", self.job.name)
-        for reference in workflow["status"].get("directiveBreakdowns", []):
-            breakdown = self.api.get("directivebreakdowns", reference["name"])
+        for breakdown in self.breakdowns(workflow):
             if "storage" not in breakdown["status"]:
                 continue
             storage = breakdown["status"]["storage"]
             wanted = ({"least": self.least, **one} for one in storage["allocationSets"])
             sets = [allocation_set(one, counts) for one in wanted]
+            assert storage["reference"]["namespace"] == "default", storage
             self.patch("servers", storage["reference"]["name"], {"spec": {"allocationSets": sets}})
         self.desire("Setup")
 
@@ -125,21 +152,25 @@ class Service:
 
     def event(self, kind, workflow):
         """One event of the watch on Workflows, in the service's order of tests."""
-        job, status = self.job, workflow.get("status") or {}
+        job, _ = self.job, workflow["spec"]["jobID"]
         if workflow["metadata"]["name"] != job.name or kind == "DELETED":
             job.deleted = job.deleted or kind == "DELETED"
             return
-        desired, state = workflow["spec"]["desiredState"], status.get("state")
-        if state is None or job.deleted:
+        status = workflow["status"]
+        if "state" not in status or job.deleted:
             return
-        complete = desired == state and status.get("ready")
+        desired, state = workflow["spec"]["desiredState"], status["state"]
+        complete = desired == state and status["ready"]
         if desired == "Teardown":
             self.ending(workflow, state == "Teardown", complete)
         if desired == "Teardown" or job.toredown:
             return
-        if complete and desired == "Setup":
+        if complete and desired == "Proposal":
+            self.proposed(workflow)
+        elif complete and desired == "Setup":
             self.desire("DataIn")
             hosts = [{"name": host} for host in job.hosts if host not in job.failed]
+            assert status["computes"]["namespace"] == "default", status
             self.patch("computes", status["computes"]["name"], {"data": hosts})
         elif complete and desired == "DataIn":
             self.desire("PreRun")
@@ -149,8 +180,8 @@ class Service:
             self.desire("DataOut")
         elif complete and desired == "DataOut":
             self.teardown()
-        if not complete and status.get("status") == "Error":
-            job.error = status.get("message")
+        if status.get("status") == "Error":
+            job.error = status.get("message", "")
         job.transient = status.get("status") == "TransientCondition"
 
     def ending(self, workflow, is_there, complete):
@@ -168,22 +199,33 @@ class Service:
         """Nodes of which the service says that they are not mounted, or not unmounted."""
         nodes = []
         for mount in self.api.list_all("clientmounts", f"{WORKFLOW_LABEL}={self.job.name}"):
-            node = (mount.get("spec") or {}).get("node")
-            if node is None:
+            try:
+                node = mount["spec"]["node"]
+            except KeyError:
                 continue
-            name = mount.get("metadata", {}).get("name")
-            mounts = (mount.get("status") or {}).get("mounts")
-            if name is None or mounts is None:
+            try:
+                name, mounts = mount["metadata"]["name"], mount["status"]["mounts"]
+            except KeyError:
                 nodes.append(node)
-            elif name.endswith("-computes") and any(one.get("state") != state or not one.get("ready") for one in mounts):
+                continue
+            if not name.endswith("-computes"):
+                continue
+            try:
+                is_there = all(one["state"] == state and one["ready"] for one in mounts)
+            except (KeyError, TypeError):
+                is_there = False
+            if not is_there:
                 nodes.append(node)
         return nodes
 
     def servers_with(self, condition):
         found = set()
         for servers in self.api.list_all("servers", f"{WORKFLOW_LABEL}={self.job.name}"):
-            for one in (servers.get("status") or {}).get("allocationSets", []):
-                found.update(rabbit for rabbit, entry in one.get("storage", {}).items() if condition(entry))
+            try:
+                for one in servers["status"]["allocationSets"]:
+                    found.update(rabbit for rabbit, entry in one["storage"].items() if condition(entry))
+            except (KeyError, TypeError):
+                continue
         return found
 
     def setup_timeout(self):
@@ -204,7 +246,7 @@ class Service:
         self.teardown()
         nodes = self.not_in_state("unmounted")
         reason = f"workflow {self.job.name} timed out with an active allocation on this rabbit"
-        for rabbit in self.servers_with(lambda entry: entry.get("allocationSize", 0) > 0):
+        for rabbit in self.servers_with(lambda entry: entry["allocationSize"] > 0):
             annotations = {"disable_reason": reason, "disable_date": str(datetime.now())}
             self.patch("storages", rabbit, {"metadata": {"annotations": annotations}, "spec": {"state": "Disabled"}})
         return nodes

@@ -10,7 +10,6 @@ use tests::{
     gate,
     program::until,
     server::{RealServer, Server},
-    webhook::CONFIGURATION,
     workflow::{AFTER_PROPOSAL, Flow},
 };
 
@@ -37,8 +36,6 @@ fn the_engine_has_the_rights_that_a_workflow_takes_and_uses_each() -> anyhow::Re
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let installed = Installed::start("with-engine", &["compute-1", "compute-2"])?;
-    // The packaged one names a Service, and no pod runs here: the same is asked at an address.
-    installed.kubectl(&["delete", "validatingwebhookconfiguration", CONFIGURATION])?;
     let roles = runtime.block_on(credentials(&installed))?.roles;
     let server = Server::Real(RealServer::with_roles(installed.plane.kubeconfig(), roles));
     let mut flow = Flow::on(Fixture::with_engine_on(server, 2)?, "life")?;

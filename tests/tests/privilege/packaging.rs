@@ -82,7 +82,8 @@ fn the_chart_makes_the_objects_of_the_kustomizations() -> anyhow::Result<()> {
 
 /// The chart is given the authority of the webhooks; in the kustomization cert-manager fills it in, asked by an annotation.
 fn leave_the_authority_to_cert_manager(objects: &mut Objects) {
-    let is_webhook = |object: &&mut Value| object["kind"] == "ValidatingWebhookConfiguration";
+    let kinds = ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"];
+    let is_webhook = |object: &&mut Value| kinds.iter().any(|kind| object["kind"] == *kind);
     for object in objects.values_mut().filter(is_webhook) {
         let secret = "nnf-system/warren-coordinator-tls";
         object["metadata"]["annotations"] =

@@ -169,7 +169,28 @@ fn all_causes(
     causes
 }
 
-/// Calls the admission function, with the objects in the version of the request.
+/// Asks the admission functions what is to be stored instead of a new object.
+pub(super) fn complete(
+    batch: &Batch<'_>,
+    resource: &Resource,
+    object: Object,
+) -> Result<Object, Status> {
+    if !batch.admission().completes() {
+        return Ok(object);
+    }
+    let new = version_value(resource, &object);
+    let change = change(batch, resource, None, Operation::Create, (None, Some(&new)));
+    match batch.admission().complete(change) {
+        Some(completed) => {
+            let (mut read, _) = read(resource, completed, FieldValidation::Ignore)?;
+            read.meta = object.meta;
+            Ok(read)
+        }
+        None => Ok(object),
+    }
+}
+
+/// Asks the admission functions whether a change may be stored.
 pub(super) fn ask(
     batch: &Batch<'_>,
     resource: &Resource,
@@ -180,23 +201,37 @@ pub(super) fn ask(
     if !batch.admission().asks() {
         return Ok(());
     }
-    let (definition, version) = (&resource.definition, resource.version());
-    let shown = |object: &Object| {
-        let mut object = object.clone();
-        version.show(definition, &mut object);
-        object.to_value()
-    };
-    let (old, new) = (old.map(shown), new.map(shown));
-    batch.admission().admit(Change {
+    let value = |object| version_value(resource, object);
+    let (old, new) = (old.map(value), new.map(value));
+    let objects = (old.as_ref(), new.as_ref());
+    batch.admission().admit(change(batch, resource, subresource, operation, objects))
+}
+
+/// An object in the version of the request.
+fn version_value(resource: &Resource, object: &Object) -> Value {
+    let mut object = object.clone();
+    resource.version().show(&resource.definition, &mut object);
+    object.to_value()
+}
+
+fn change<'a>(
+    batch: &'a Batch<'_>,
+    resource: &'a Resource,
+    subresource: Option<Subresource>,
+    operation: Operation,
+    (old, new): (Option<&'a Value>, Option<&'a Value>),
+) -> Change<'a> {
+    let version = resource.version();
+    Change {
         operation,
         user: batch.user(),
         group: &version.group,
         version: &version.name,
-        resource: &definition.plural,
+        resource: &resource.definition.plural,
         subresource: subresource.map(|_| "status"),
-        old: old.as_ref(),
-        new: new.as_ref(),
-    })
+        old,
+        new,
+    }
 }
 
 /// Only a DELETE begins a deletion (apimachinery `ValidateObjectMetaAccessorUpdate`).

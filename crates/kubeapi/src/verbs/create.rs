@@ -29,6 +29,7 @@ pub(crate) fn create(
     let revision =
         object.meta.resource_version.as_deref().and_then(|text| text.parse::<u64>().ok());
     own_metadata(batch, &resource, target, &mut object);
+    let mut object = admit::complete(batch, &resource, object)?;
     if resource.version().has_status && definition.custom {
         object.body.remove("status");
     }

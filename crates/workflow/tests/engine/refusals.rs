@@ -286,7 +286,7 @@ fn admission_judges_the_directives_of_a_new_workflow() {
         ),
         (&|new| new["spec"]["desiredState"] = json!("Setup"), "created in Proposal"),
         (&|new| new["spec"]["hurry"] = json!(true), "spec.hurry"),
-        (&|new| new["status"] = json!({"state": "Proposal", "ready": false}), "status.state"),
+        (&|new| new["status"] = json!({"state": "Proposal", "ready": true}), "status.state"),
     ];
     for (edit, part) in refused {
         let why = create(edit).unwrap_err();

@@ -64,3 +64,26 @@ async fn a_refused_delete_leaves_the_object() {
     assert_eq!(server.delete(WIDGETS, &json!(null)).await.refused(403), "widgets stay");
     server.get("widgets/a").await.expect(200);
 }
+
+#[tokio::test]
+async fn a_new_object_is_completed_before_it_is_validated_and_admitted() {
+    let directory = tempfile::tempdir().unwrap();
+    let admission = Admission::new(|change| match change.new {
+        Some(new) if change.resource == "widgets" && new["spec"]["node"] != "completed" => {
+            Err(Status::new(403, "Forbidden", "it is not complete"))
+        }
+        _ => Ok(()),
+    });
+    let admission = admission.completing(|change| {
+        let mut new = change.new.filter(|_| change.resource == "widgets")?.clone();
+        new["spec"]["node"] = "completed".into();
+        new["metadata"]["name"] = "other".into();
+        Some(new)
+    });
+    let server = Server::open_with(directory, 100, SHARED, admission).with_namespace().await;
+    let stored = server.widget("a", json!({"node": 3})).await;
+    assert_eq!(stored["spec"]["node"], "completed");
+    assert_eq!(stored["metadata"]["name"], "a", "metadata is the client's");
+    let changed = server.merge("widgets/a", &json!({"spec": {"node": "changed"}})).await;
+    assert_eq!(changed.refused(403), "it is not complete", "what is stored is not completed");
+}

@@ -1,4 +1,8 @@
-//! What the coordinator refuses before an object is stored: asked by its own API directly, by a cluster over HTTPS.
+//! What is completed and refused before an object is stored: by the coordinator, which its own API asks directly and a cluster over
+//! HTTPS, and by a cluster's admission policies.
+
+mod changes;
+mod workflows;
 
 use std::path::Path;
 
@@ -91,7 +95,9 @@ fn a_cluster_asks_the_coordinator_over_https() -> anyhow::Result<()> {
     server.install_crds(|_| ())?;
     let webhook = Webhook::new(at)?;
     let _coordinator = on_cluster(at, &server, &webhook)?;
-    server.create(&webhook.configuration(&["systemconfigurations"]))?;
+    for object in webhook.packaged()? {
+        server.create(&object)?;
+    }
     block_on(async {
         until_ok("the webhook counts", async || {
             let api = configurations(client(&server.kubeconfig()).await?);
@@ -104,7 +110,7 @@ fn a_cluster_asks_the_coordinator_over_https() -> anyhow::Result<()> {
 
 fn on_cluster(at: &Path, server: &ApiServer, webhook: &Webhook) -> anyhow::Result<Program> {
     let mut argv = command(binary("coordinator")?);
-    argv.arg("--kubeconfig").arg(server.kubeconfig());
+    argv.arg("--workflows").arg("--kubeconfig").arg(server.kubeconfig());
     argv.arg("--socket").arg(at.join("coordinator.sock"));
     argv.args(webhook.arguments());
     Program::start("coordinator", &argv, at)

@@ -1,0 +1,79 @@
+//! What a Workflow's status says from its first moment, before any of its directives is carried out. Pure.
+
+use api::{
+    Workflow, WorkflowState,
+    workflow::{WorkflowDriverStatus, WorkflowStatusKind},
+};
+use directive::{Directive, Ruleset};
+use k8s_openapi::jiff::Timestamp;
+use kube::ResourceExt;
+
+use super::{DRIVER, micro};
+use crate::{
+    change::Change,
+    names::{WORKFLOW_FINALIZER, reference},
+    view::View,
+};
+
+/// Puts the engine's finalizer on a Workflow, and gives it the status that admission gave it unless no admission was there.
+pub fn begin(view: &View<'_>, now: Timestamp) -> Option<Change> {
+    let before = &*view.workflow;
+    let mut after = before.clone();
+    after.metadata.finalizers.get_or_insert_default().push(WORKFLOW_FINALIZER.to_owned());
+    begin_status(&mut after, Some(&view.site.rules), now);
+    Change::patch(before, &after)
+}
+
+/// Begins the desired state, and names what a workload manager reads: the Computes, two variables, and each driver's shares.
+/// Without rules the drivers are not known yet. A directive that no rule knows still gets a share of Proposal, which says what is
+/// wrong with the directive.
+pub fn begin_status(workflow: &mut Workflow, rules: Option<&Ruleset>, now: Timestamp) {
+    let (name, namespace) = (workflow.name_any(), workflow.namespace().unwrap_or_default());
+    let state = workflow.spec.desired_state.clone();
+    let status = workflow.status.get_or_insert_default();
+    // The API server chooses a generated name after admission.
+    if !name.is_empty() {
+        status.env.insert("DW_WORKFLOW_NAME".to_owned(), name.clone());
+        status.env.insert("DW_WORKFLOW_NAMESPACE".to_owned(), namespace.clone());
+        status.computes = Some(reference("Computes", &name, &namespace));
+    }
+    if let Some(rules) = rules.filter(|_| status.drivers.is_empty()) {
+        status.drivers = drivers(&workflow.spec.directives, rules);
+    }
+    let is_begun = status.state.as_ref() == Some(&state) && !status.ready;
+    let since = status.desired_state_change.filter(|_| is_begun);
+    start_state(workflow, &state, now);
+    if since.is_some() {
+        workflow.status.get_or_insert_default().desired_state_change = since;
+    }
+}
+
+fn drivers(lines: &[String], rules: &Ruleset) -> Vec<WorkflowDriverStatus> {
+    let entry = |driver: &str, directive: usize, state: &str| WorkflowDriverStatus {
+        driver_id: driver.to_owned(),
+        dwd_index: i64::try_from(directive).unwrap_or(i64::MAX),
+        watch_state: WorkflowState::from(state),
+        ..WorkflowDriverStatus::default()
+    };
+    let read: Vec<Directive> = lines.iter().filter_map(|line| line.parse().ok()).collect();
+    let known = if read.len() == lines.len() { rules.drivers(&read) } else { Vec::new() };
+    let mut all: Vec<_> =
+        known.iter().map(|one| entry(&one.driver, one.directive, &one.state)).collect();
+    for index in 0..lines.len() {
+        if !known.iter().any(|one| one.directive == index && one.state == "Proposal") {
+            all.push(entry(DRIVER, index, "Proposal"));
+        }
+    }
+    all
+}
+
+/// Begins a state.
+pub(super) fn start_state(workflow: &mut Workflow, state: &WorkflowState, now: Timestamp) {
+    workflow.spec.force_ready = false;
+    let status = workflow.status.get_or_insert_default();
+    status.state = Some(state.clone());
+    status.ready = false;
+    status.status = Some(WorkflowStatusKind::DriverWait);
+    status.message = String::new();
+    status.desired_state_change = Some(micro(now));
+}
