@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use workflow::Rules;
 
-use crate::roster::invalid_name;
+use crate::roster::mistakes;
 
 /// A create or an update of an object.
 #[derive(Clone, Copy, Debug)]
@@ -104,13 +104,17 @@ fn pinned_profile(change: Change<'_>) -> Result<(), String> {
 }
 
 fn system_configuration(change: Change<'_>) -> Result<(), String> {
-    // The schema refuses an object that cannot be read as a SystemConfiguration.
-    let invalid_name_of = |object: &Value| {
-        SystemConfiguration::deserialize(object).ok().as_ref().and_then(invalid_name)
+    let mistakes_of = |object: &Value| match SystemConfiguration::deserialize(object) {
+        Ok(configuration) => mistakes(&configuration),
+        Err(error) => vec![format!("the SystemConfiguration cannot be read: {error}")],
     };
-    match invalid_name_of(change.new) {
-        Some(why) if change.old.and_then(invalid_name_of).as_ref() != Some(&why) => Err(why),
-        Some(_) | None => Ok(()),
+    let known = change.old.map(mistakes_of).unwrap_or_default();
+    let mut new = mistakes_of(change.new);
+    new.retain(|mistake| !known.contains(mistake));
+    match new.as_slice() {
+        [] => Ok(()),
+        [one] => Err(one.clone()),
+        [first, others @ ..] => Err(format!("{first} (and {} more)", others.len())),
     }
 }
 
@@ -157,11 +161,8 @@ mod tests {
         assert_eq!(admit(status, &None), Ok(()));
         let other = Change { resource: "storages", ..change(None, &bad) };
         assert_eq!(admit(other, &None), Ok(()));
-        assert_eq!(
-            admit(change(None, &json!({"spec": 3})), &None),
-            Ok(()),
-            "the schema refuses it"
-        );
+        let why = admit(change(None, &json!({"spec": 3})), &None).unwrap_err();
+        assert!(why.text().contains("cannot be read"), "{why:?}");
     }
 
     #[test]

@@ -7,6 +7,7 @@
 
 mod certificate;
 mod locations;
+mod mistakes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,8 +18,8 @@ use thiserror::Error;
 
 use certificate::warning;
 pub(crate) use locations::Location;
-pub(crate) use locations::invalid_name;
-use locations::{is_node_name, locations};
+use locations::{invalid_name, is_node_name, locations};
+pub(crate) use mistakes::mistakes;
 
 /// Sessions and locations of all nodes.
 #[derive(Debug, Default)]

@@ -136,8 +136,8 @@ impl Coordinator {
         let mut made = self.makes(self.plans(run, found, 0)?).await;
         ensure!(made.stored.is_empty() && made.failures.len() == 1, "{}: {made:?}", self.me);
         let (why, retry) = made.failures.remove(0);
-        ensure!(retry == Retry::Soon, "{}: {why}: {retry:?}", self.me);
-        Ok(why)
+        ensure!(retry == Retry::Soon, "{}: {}: {retry:?}", self.me, why.text);
+        Ok(why.text)
     }
 
     /// Patches the status as no coordinator would; gives the refusal.

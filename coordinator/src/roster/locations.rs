@@ -18,8 +18,9 @@ pub(crate) enum Location {
     External,
 }
 
+/// Whether a node can have a name: that of a host, and of the Kubernetes namespace with the node's objects.
 pub(super) fn is_node_name(name: &str) -> bool {
-    hostname_validator::is_valid(name)
+    containers::names::is_label(name)
 }
 
 /// The location of each node; names that are no host names are left out.
@@ -38,12 +39,14 @@ pub(crate) fn invalid_name(configuration: &SystemConfiguration) -> Option<String
     };
     let name = shortened(format!("{name:?}"), NAME);
     Some(format!(
-        "SystemConfiguration default/default, {field}: {name} is no host name (RFC 1123){others}, so no node has it here: correct it there"
+        "SystemConfiguration default/default, {field}: {name} is no label of a DNS name, as hosts and Kubernetes namespaces have (lower case letters, digits and '-', at most 63){others}, so no node has it here: correct it there"
     ))
 }
 
 /// All names with their fields; of a name that is there twice the later location counts.
-fn named(configuration: &SystemConfiguration) -> impl Iterator<Item = (String, &str, Location)> {
+pub(super) fn named(
+    configuration: &SystemConfiguration,
+) -> impl Iterator<Item = (String, &str, Location)> {
     let external = configuration.spec.external_compute_nodes.iter().enumerate();
     let external = external.map(|(at, node)| {
         (format!("spec.externalComputeNodes[{at}].name"), node.name.as_str(), Location::External)

@@ -2,7 +2,6 @@
 
 use api::Workflow;
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
 use proto::limits::{TEXT, shortened};
 use proto::v1::node_condition::Condition;
@@ -30,7 +29,7 @@ pub(super) enum Ending {
 /// Whether a Workflow is that of a job.
 pub(super) fn is_of(workflow: &Workflow, id: &JobId) -> bool {
     let spec = &workflow.spec;
-    spec.wlm_id == id.manager && spec.job_id == IntOrString::String(id.job.clone())
+    spec.wlm_id == id.manager && spec.job_id == id.job.as_str().into()
 }
 
 /// The first field in which a Workflow differs from the wanted one.

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use api::names::STORAGE_NAMESPACE;
 use api::storage::{ResourceStatus, StorageState};
 use api::{NnfNode, Storage};
-use kube::api::{Api, ListParams};
+use apiclient::list_readable;
+use kube::api::ListParams;
 use kube::{Client, ResourceExt};
 use proto::v1::CapacityResponse;
 use tonic::Status;
@@ -22,10 +23,12 @@ pub(super) async fn read(client: &Client) -> Result<CapacityResponse, Status> {
         let what = format!("list the {what}");
         move |source| refused(&Refused { what, source })
     };
-    let storages: Api<Storage> = Api::namespaced(client.clone(), STORAGE_NAMESPACE);
-    let storages = storages.list(&ListParams::default()).await.map_err(failed("Storages"))?;
-    let nodes: Api<NnfNode> = Api::all(client.clone());
-    let nodes = nodes.list(&ListParams::default()).await.map_err(failed("NnfNodes"))?;
+    let params = ListParams::default();
+    let storages = list_readable(client.clone(), Some(STORAGE_NAMESPACE), &params).await;
+    let storages = storages.map_err(failed("Storages"))?;
+    let nodes = list_readable(client.clone(), None, &params).await.map_err(failed("NnfNodes"))?;
+    // A rabbit whose object cannot be read offers nothing, and hides no other.
+    storages.unreadable.iter().chain(&nodes.unreadable).for_each(|text| log::warn!("{text}"));
     Ok(sum(&storages.items, &nodes.items))
 }
 

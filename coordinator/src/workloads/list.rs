@@ -1,9 +1,9 @@
 //! Which jobs of a workload manager have a Workflow.
 
 use api::Workflow;
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use apiclient::list_readable;
 use kube::Client;
-use kube::api::{Api, ListParams};
+use kube::api::ListParams;
 use proto::v1::ListResponse;
 use tonic::Status;
 use workload::Refused;
@@ -15,15 +15,16 @@ use super::request::NAMESPACE;
 /// Asks the API.
 ///
 /// # Errors
-/// When the API does not answer: a job that could not be read must not be missing in the list.
+/// When the API does not answer. The log names a Workflow that cannot be read: no call can act on it before it is corrected.
 pub(super) async fn read(
     client: &Client,
     caller: &Caller,
     manager: &str,
 ) -> Result<ListResponse, Status> {
-    let workflows: Api<Workflow> = Api::namespaced(client.clone(), NAMESPACE);
     let failed = |source| refused(&Refused { what: "list the Workflows".to_owned(), source });
-    let workflows = workflows.list(&ListParams::default()).await.map_err(failed)?;
+    let listed = list_readable(client.clone(), Some(NAMESPACE), &ListParams::default()).await;
+    let workflows = listed.map_err(failed)?;
+    workflows.unreadable.iter().for_each(|text| log::warn!("{text}"));
     Ok(ListResponse { jobs: of(&workflows.items, caller, manager) })
 }
 
@@ -31,10 +32,7 @@ pub(super) async fn read(
 fn of(workflows: &[Workflow], caller: &Caller, manager: &str) -> Vec<String> {
     let is_asked_for =
         |workflow: &&Workflow| workflow.spec.wlm_id == manager && caller.check(workflow).is_ok();
-    let job = |workflow: &Workflow| match &workflow.spec.job_id {
-        IntOrString::Int(job) => job.to_string(),
-        IntOrString::String(job) => job.clone(),
-    };
+    let job = |workflow: &Workflow| workflow.spec.job_id.to_string();
     let mut jobs: Vec<String> = workflows.iter().filter(is_asked_for).map(job).collect();
     jobs.sort();
     jobs

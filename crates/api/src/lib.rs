@@ -39,6 +39,7 @@ pub mod nnf_port_manager;
 pub mod nnf_storage_profile;
 mod no_profile;
 pub mod node_containers;
+pub mod number_or_text;
 mod omit;
 pub mod package;
 pub mod persistent_storage_instance;
@@ -77,6 +78,7 @@ pub use nnf_port_manager::{NnfPortManager, NnfPortManagerSpec, NnfPortManagerSta
 pub use nnf_storage_profile::{NnfStorageProfile, NnfStorageProfileBody, NnfStorageProfileData};
 pub use no_profile::NoProfile;
 pub use node_containers::{NodeContainers, NodeContainersSpec, NodeContainersStatus};
+pub use number_or_text::NumberOrText;
 pub use persistent_storage_instance::{
     PersistentStorageInstance, PersistentStorageInstanceSpec, PersistentStorageInstanceStatus,
 };

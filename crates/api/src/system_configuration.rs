@@ -1,11 +1,11 @@
 //! `SystemConfiguration`: which rabbit serves which computes, filled in by administrators.
 
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::ResourceError;
+use crate::number_or_text::NumberOrText;
 use crate::schema;
 
 /// The nodes of the system.
@@ -37,7 +37,7 @@ pub struct SystemConfigurationSpec {
     pub storage_nodes: Vec<StorageNode>,
     /// Ports for jobs' use: single numbers, or `START-END` with both ends included.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub ports: Vec<IntOrString>,
+    pub ports: Vec<NumberOrText>,
     /// Seconds before a port is used again; the kernel keeps a closed one in TIME_WAIT that long.
     #[serde(default = "default_cooldown")]
     #[schemars(schema_with = "schema::int")]

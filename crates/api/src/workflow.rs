@@ -5,12 +5,12 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::micro_time::MicroTime;
+use crate::number_or_text::NumberOrText;
 use crate::schema;
 use crate::string_enum::string_enum;
 
@@ -167,7 +167,7 @@ pub struct WorkflowSpec {
     pub wlm_id: String,
     /// The workload manager's job: a number or a text.
     #[serde(rename = "jobID")]
-    pub job_id: IntOrString,
+    pub job_id: NumberOrText,
     /// Who owns the job.
     #[serde(rename = "userID")]
     #[schemars(schema_with = "schema::int32")]

@@ -12,6 +12,7 @@
 mod address;
 mod backoff;
 mod connect;
+mod list_readable;
 mod observed;
 mod plain;
 mod reloading;
@@ -22,6 +23,7 @@ mod unix;
 pub use address::{Address, AddressError};
 pub use backoff::WatchBackoff;
 pub use connect::{ConnectError, connect, connect_to_server, connect_with};
+pub use list_readable::{Readable, list_readable};
 pub use observed::{Answer, observed};
 pub use plain::{innermost, is_refusal, plain};
 pub use server::{Credentials, CredentialsError};

@@ -11,7 +11,7 @@ use api::{
 };
 use k8s_openapi::{
     api::core::v1::ObjectReference,
-    apimachinery::pkg::{apis::meta::v1::Time, util::intstr::IntOrString},
+    apimachinery::pkg::apis::meta::v1::Time,
     jiff::{SignedDuration, Timestamp},
 };
 use thiserror::Error;
@@ -27,9 +27,7 @@ pub enum PortFault {
         "SystemConfiguration default/default lists {listed} ports, and the profile asks for {wanted}: the administrator adds some to ports"
     )]
     TooFew { listed: usize, wanted: usize },
-    #[error(
-        "the rabbits of this job have {free} ports free at the same time, and the profile asks for {wanted}"
-    )]
+    #[error("{wanted} ports that are free on all rabbits of this job at once; {free} are")]
     Taken { free: usize, wanted: usize },
 }
 
@@ -43,10 +41,7 @@ pub type Records<'a> = BTreeMap<&'a str, &'a [NnfPortManagerAllocation]>;
 pub fn listed(system: &SystemConfigurationSpec) -> Result<Vec<u16>, PortFault> {
     let mut all = Vec::new();
     for given in &system.ports {
-        let text = match given {
-            IntOrString::Int(number) => number.to_string(),
-            IntOrString::String(text) => text.clone(),
-        };
+        let text = given.to_string();
         let (first, last) = text.split_once('-').unwrap_or((&text, &text));
         let port = |text: &str| text.trim().parse().ok().filter(|port: &u16| *port > 0);
         let range = port(first).zip(port(last)).filter(|(first, last)| first <= last);

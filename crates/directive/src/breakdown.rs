@@ -5,7 +5,7 @@ mod sets;
 use thiserror::Error;
 
 use crate::capacity::CapacityError;
-pub use sets::{of_jobdw, of_persistent};
+pub use sets::{is_label_value, of_jobdw, of_persistent};
 
 /// Allocations of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]

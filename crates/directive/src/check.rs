@@ -133,7 +133,8 @@ fn faults(command: &Command, commands: &[(usize, Command)], known: &Known) -> Ve
         }
         Command::CreatePersistent(create) => {
             let sets = |profile: &_| breakdown::of_persistent(create, profile).map(drop);
-            storage(create.profile.as_deref(), known, sets).into_iter().collect()
+            let name = object_name(&create.name).map(Fault::from).into_iter();
+            name.chain(storage(create.profile.as_deref(), known, sets)).collect()
         }
         Command::Persistentdw(used) => {
             persistent(&used.name, known).map(Fault::from).into_iter().collect()
@@ -150,6 +151,21 @@ fn faults(command: &Command, commands: &[(usize, Command)], known: &Known) -> Ve
         faults.push(MeaningFault::NoCertificate { words: command.requires().join(",") }.into());
     }
     faults
+}
+
+/// Most characters of a persistent storage's name: labels of 63 characters hold the name of its Servers, which may be the storage's
+/// name and a suffix of 11.
+const LONGEST_NAME: usize = 52;
+
+/// Whether Kubernetes takes the name of persistent storage as that of an object.
+fn object_name(name: &str) -> Option<MeaningFault> {
+    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let fits = name.len() <= LONGEST_NAME
+        && name.bytes().all(is_inner)
+        && !name.starts_with('-')
+        && !name.ends_with('-');
+    let length = name.chars().count();
+    (!fits).then(|| MeaningFault::ObjectName { name: name.to_owned(), length, most: LONGEST_NAME })
 }
 
 /// Whether the profile that a directive means exists and gives it storage.

@@ -7,12 +7,16 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use api::{Workflow, WorkflowState, WorkflowStatus, workflow::DriverStatus};
-use directive::Ruleset;
+use directive::{Ruleset, breakdown::is_label_value};
 use k8s_openapi::jiff::Timestamp;
+use kube::ResourceExt;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::report::begin_status;
+use crate::{
+    names::{LONGEST_LABEL, job_id},
+    report::begin_status,
+};
 
 /// The site's rules as the engine knows them now, for whoever admits changes.
 #[derive(Clone, Debug, Default)]
@@ -51,22 +55,49 @@ pub fn complete(new: &Value, rules: Option<&Ruleset>, now: Timestamp) -> Option<
     Some(completed)
 }
 
-/// Admits a change, or says what is wrong with it and how to put it right. What does not read as a Workflow is refused by its
-/// schema. Without rules the directives are not judged here; the engine judges them in Proposal.
+/// Admits a change, or says what is wrong with it and how to put it right. Without rules the directives are not judged here; the engine judges them in Proposal.
 ///
 /// # Errors
 /// The refusal, for the person who made the change.
 pub fn admit(old: Option<&Value>, new: &Value, rules: Option<&Ruleset>) -> Result<(), String> {
-    let Ok(new) = Workflow::deserialize(new) else { return Ok(()) };
-    match old.map(Workflow::deserialize) {
-        None => created(&new, rules),
-        Some(Ok(old)) => updated(&old, &new),
-        // One that cannot be read may be corrected.
-        Some(Err(_)) => Ok(()),
+    match (old.map(Workflow::deserialize), Workflow::deserialize(new)) {
+        (None, Ok(new)) => created(&new, rules),
+        (Some(Ok(old)), Ok(new)) => updated(&old, &new),
+        // One that cannot be read may be corrected, and its finalizers must come off.
+        (Some(Err(_)), _) => Ok(()),
+        (None | Some(Ok(_)), Err(error)) => Err(format!(
+            "the Workflow cannot be read, so that nothing would be done for it: {error}"
+        )),
     }
 }
 
+/// Checks the texts of a Workflow that other objects carry in their names and labels.
+///
+/// # Errors
+/// The field, its length or value, and the remedy.
+pub fn check_names(workflow: &Workflow) -> Result<(), String> {
+    let name = workflow.name_any();
+    let last = workflow.spec.directives.len().saturating_sub(1).to_string().len();
+    let most = LONGEST_LABEL - "-".len() - last;
+    if name.len() > most {
+        return Err(format!(
+            "metadata.name has {} characters: write at most {most}, because labels of {LONGEST_LABEL} characters hold the name, a dash and the number of a directive",
+            name.len()
+        ));
+    }
+    let job = job_id(workflow);
+    if !is_label_value(&job) {
+        let shown: String = job.chars().take(LONGEST_LABEL).collect();
+        return Err(format!(
+            "spec.jobID is {shown:?}, of {} characters: write at most {LONGEST_LABEL} letters, digits, '-', '_' and '.', with a letter or digit at both ends, because labels hold it",
+            job.chars().count()
+        ));
+    }
+    Ok(())
+}
+
 fn created(new: &Workflow, rules: Option<&Ruleset>) -> Result<(), String> {
+    check_names(new)?;
     let spec = &new.spec;
     if spec.desired_state != WorkflowState::Proposal {
         return Err(format!(

@@ -23,7 +23,7 @@ use crate::{
     admit::Rules,
     change::Change,
     claims::{self, SharedLease},
-    execute::{Made, Stored, execute},
+    execute::{Made, Refusal, Stored, execute},
     metrics::{Metrics, MetricsRequests},
     notes::note,
     plan::{Plan, plan_key},
@@ -219,7 +219,8 @@ impl Engine {
     fn plan(&mut self, key: &Key) -> Plan {
         let plan = plan_key(&self.world, key, Timestamp::now());
         let outcomes = &plan.outcomes;
-        let is_failing = outcomes.iter().any(|one| matches!(one, Outcome::Failed(_)));
+        let is_failing =
+            outcomes.iter().any(|one| matches!(one, Outcome::Failed(_) | Outcome::Queued(_)));
         if outcomes.iter().all(|outcome| *outcome == Outcome::Done) {
             self.waiting.remove(key);
         } else {
@@ -248,8 +249,8 @@ impl Engine {
                 .for_each(|key| self.queue.wake(key));
         }
         let retry = made.failures.iter().map(|(_, retry)| *retry).min().unwrap_or(Retry::OnChange);
-        let failures: Vec<_> = made.failures.into_iter().map(|(text, _)| text).collect();
-        self.log_refused(&key, &failures);
+        let failures: Vec<_> = made.failures.into_iter().map(|(refusal, _)| refusal).collect();
+        self.log_refused(&key, failures);
         self.queue.finished(&key, retry, Instant::now());
     }
 
@@ -266,11 +267,10 @@ impl Engine {
     }
 
     /// Logs the changes that failed, unless the same was logged before.
-    fn log_refused(&mut self, key: &Key, failures: &[String]) {
-        if self.world.set_refused(key, failures.to_owned()) {
-            failures
-                .iter()
-                .for_each(|text| log::warn!("{key}: {text}; the coordinator tries again"));
+    fn log_refused(&mut self, key: &Key, failures: Vec<Refusal>) {
+        let texts: Vec<String> = failures.iter().map(|one| one.text.clone()).collect();
+        if self.world.set_refused(key, failures) {
+            texts.iter().for_each(|text| log::warn!("{key}: {text}; the coordinator tries again"));
         }
     }
 }

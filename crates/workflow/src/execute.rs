@@ -31,10 +31,20 @@ struct LeaseNotRenewed;
 pub struct Made {
     /// Objects as the API stored them.
     pub stored: Vec<Stored>,
-    /// The changes that failed: why, and when to try again.
-    pub failures: Vec<(String, Retry)>,
+    /// The changes that failed, and when to try again.
+    pub failures: Vec<(Refusal, Retry)>,
     /// How many of these are claims that were lost.
     pub lost_claims: usize,
+}
+
+/// Why the API did not make a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The change, the cause, and the remedy if one is known.
+    pub text: String,
+    /// Whether the API refuses the change as long as it stays the same: the object breaks a rule. A name that is taken may become
+    /// free.
+    pub is_final: bool,
 }
 
 /// An object as the API stored it.
@@ -94,10 +104,12 @@ async fn still_held(client: &Client, changes: Vec<Change>, made: &mut Made) -> V
         match is_held(client, &hold).await {
             Ok(true) => drop(kept.insert(hold)),
             Ok(false) => {
-                made.failures.push((format!("{of} is lost"), Retry::Soon));
+                made.failures.push((passing(format!("{of} is lost")), Retry::Soon));
                 made.lost_claims += 1;
             }
-            Err(error) => made.failures.push((format!("{of}: {}", plain(&error)), retry(&error))),
+            Err(error) => {
+                made.failures.push((passing(format!("{of}: {}", plain(&error))), retry(&error)));
+            }
         }
     }
     let is_kept = |change: &Change| by(change).is_none_or(|hold| kept.contains(&hold));
@@ -158,15 +170,21 @@ async fn deleted(
     }
 }
 
+fn passing(text: String) -> Refusal {
+    Refusal { text, is_final: false }
+}
+
 /// What a user reads of a change that failed.
-fn refusal(change: &Change, error: &kube::Error) -> String {
+fn refusal(change: &Change, error: &kube::Error) -> Refusal {
     let remedy = match error {
         kube::Error::Api(status) if status.is_already_exists() => {
             ": the engine does not know that object as this workflow's; find out whose it is, or use another name for the workflow"
         }
         _ => "",
     };
-    format!("{change}: {}{remedy}", plain(error))
+    let is_final = matches!(change.bare(), Change::Create(..))
+        && matches!(error, kube::Error::Api(status) if matches!(status.code, 400 | 422));
+    Refusal { text: format!("{change}: {}{remedy}", plain(error)), is_final }
 }
 
 /// On 404, 409 and 422 somebody else was quicker, or the object is gone: the watch brings what there is now. All other errors last

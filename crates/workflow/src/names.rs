@@ -9,10 +9,7 @@ use api::{
 use controller::ObjectKey;
 use k8s_openapi::{
     api::core::v1::ObjectReference,
-    apimachinery::pkg::{
-        apis::meta::v1::{ObjectMeta, OwnerReference},
-        util::intstr::IntOrString,
-    },
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
 use kube::{Resource, ResourceExt};
 
@@ -40,10 +37,7 @@ pub fn of_directive(workflow: &Workflow, index: usize) -> String {
 
 /// The workload manager's job, as a label may hold it.
 pub fn job_id(workflow: &Workflow) -> String {
-    match &workflow.spec.job_id {
-        IntOrString::Int(number) => number.to_string(),
-        IntOrString::String(text) => text.replace(' ', "-"),
-    }
+    workflow.spec.job_id.to_string().replace(' ', "-")
 }
 
 /// A reference to an object beside the workflow.
@@ -109,14 +103,29 @@ pub fn of_mount(workflow: &Workflow, index: usize, servers: &Servers) -> BTreeMa
     labels
 }
 
-/// Metadata of an object that goes with persistent storage and has its name.
+/// Name of the Servers and the pinned profile of persistent storage: its own, unless that could be [`of_directive`] of a workflow
+/// whose job another user has yet to submit.
+pub fn of_instance(name: &str) -> String {
+    let index = name.rsplit_once('-').map_or("", |(_, index)| index);
+    let is_a_directives = !index.is_empty() && index.bytes().all(|byte| byte.is_ascii_digit());
+    if is_a_directives { format!("{name}{INSTANCE_SUFFIX}") } else { name.to_owned() }
+}
+
+/// Characters of a name that labels of other objects hold.
+pub const LONGEST_LABEL: usize = 63;
+
+/// No name of a directive's storage ends so.
+pub const INSTANCE_SUFFIX: &str = ".persistent";
+
+/// Metadata of the Servers and the pinned profile of persistent storage.
 pub fn of_persistent(instance: &PersistentStorageInstance, workflow: &Workflow) -> ObjectMeta {
     let (namespace, name) = (instance.namespace().unwrap_or_default(), instance.name_any());
+    let own_name = of_instance(&name);
     let mut labels: BTreeMap<String, String> = persistent_labels(&namespace, &name).into();
     labels.extend(owner_labels("PersistentStorageInstance", instance));
     labels.extend(of_directive_labels(workflow, PERSISTENT_INDEX));
     ObjectMeta {
-        name: Some(name),
+        name: Some(own_name),
         namespace: Some(namespace),
         labels: Some(labels),
         owner_references: Some(vec![owner("PersistentStorageInstance", instance)]),

@@ -25,11 +25,12 @@ use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 
 use crate::{
+    admit,
     change::Change,
     external_mgt, instance,
     names::{GO_FINALIZER, WORKFLOW_FINALIZER},
     plan::persistent::PersistentStorage,
-    progress::{Outcome, Progress, transient_error, user_error},
+    progress::{Outcome, Progress, internal_error, transient_error, user_error},
     rabbit, report,
     view::{DirectiveView, Group, View},
     world::{Key, World},
@@ -177,7 +178,10 @@ fn advance_all(view: &View<'_>, state: &WorkflowState, now: Timestamp) -> Vec<Pr
         return tear_down_all(view, now);
     }
     let lines = &view.workflow.spec.directives;
-    let problems = if *state == WorkflowState::Proposal { problems(view) } else { Vec::new() };
+    let is_proposal = *state == WorkflowState::Proposal;
+    let problems = if is_proposal { problems(view) } else { Vec::new() };
+    // Admission refuses such a Workflow; on a cluster no webhook may have seen it.
+    let unnamable = is_proposal.then(|| admit::check_names(&view.workflow).err()).flatten();
     let containers = container::Containers { now };
     // Who carries out what.
     let drivers: [&dyn Driver; 3] = [&jobdw::JobStorage, &PersistentStorage, &containers];
@@ -187,6 +191,7 @@ fn advance_all(view: &View<'_>, state: &WorkflowState, now: Timestamp) -> Vec<Pr
         let driver = command.as_ref().and_then(driver);
         let asked = command.as_ref().filter(|_| *state == WorkflowState::Proposal);
         let problem = problems.iter().find(|(of, _)| *of == index).map(|(_, why)| why.clone());
+        let problem = unnamable.clone().or(problem);
         if let Some(why) = asked.and_then(|one| unserved(one, driver.is_some())).or(problem) {
             return Progress::failed(user_error(why));
         }
@@ -223,19 +228,22 @@ fn wlm_errors_as_waits(outcome: Outcome) -> Outcome {
     }
 }
 
-/// A directive whose changes the API refuses again and again waits for somebody: a right, a quota, or a name that is taken.
+/// A directive that is not done, in a workflow of which the API refuses changes again and again: a right or a quota that somebody
+/// may give, or an object that the API never takes.
 fn refused(view: &View<'_>, outcome: Outcome) -> Outcome {
-    match (outcome, &view.refused[..]) {
-        (Outcome::Working, [first, more @ ..]) => {
-            let more = if more.is_empty() {
-                String::new()
-            } else {
-                format!("; and {} more changes", more.len())
-            };
-            Outcome::Failed(transient_error(format!("{first}{more}; the coordinator tries again")))
-        }
-        (outcome, _) => outcome,
-    }
+    let is_open = matches!(outcome, Outcome::Working | Outcome::Wait(_) | Outcome::Queued(_));
+    let last = view.refused.iter().find(|one| one.is_final).or(view.refused.first());
+    let Some(refusal) = last.filter(|_| is_open) else { return outcome };
+    let others = match view.refused.len() - 1 {
+        0 => String::new(),
+        others => format!("; and {others} more changes"),
+    };
+    let text = &refusal.text;
+    Outcome::Failed(if refusal.is_final {
+        internal_error(format!("{text}{others}"))
+    } else {
+        transient_error(format!("{text}{others}; the coordinator tries again"))
+    })
 }
 
 /// A deleted object keeps the error that ended an earlier state until its agent looks at it again. That error says nothing about

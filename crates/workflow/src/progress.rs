@@ -14,8 +14,23 @@ pub enum Outcome {
     Working,
     /// Somebody else has to act; the text says who, and what is waited for.
     Wait(String),
+    /// Other jobs hold what this one needs; the text names it. The engine plans again when something becomes free.
+    Queued(String),
     /// Something is wrong. The severity says whether time may mend it.
     Failed(ResourceError),
+}
+
+impl From<ResourceError> for Outcome {
+    fn from(error: ResourceError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<Outcome> for Progress {
+    /// Nothing to change.
+    fn from(outcome: Outcome) -> Self {
+        Self { changes: Vec::new(), outcome }
+    }
 }
 
 /// What is to be changed, and how far that is.
@@ -69,7 +84,7 @@ fn rank(outcome: &Outcome) -> u8 {
     match outcome {
         Outcome::Done => 0,
         Outcome::Working => 1,
-        Outcome::Wait(_) => 2,
+        Outcome::Wait(_) | Outcome::Queued(_) => 2,
         Outcome::Failed(error) => match error.severity {
             Severity::Fatal => 5,
             Severity::Major => 4,
@@ -88,7 +103,8 @@ pub fn wlm_error(message: impl Into<String>) -> ResourceError {
     fatal(ErrorType::Wlm, message)
 }
 
-/// An error that goes when its cause goes.
+/// An error that a person may have to mend, and that goes with its cause. Flux ends a job after 10 s of one: what only lasts until
+/// other jobs end is [`Outcome::Queued`].
 pub fn transient_error(message: impl Into<String>) -> ResourceError {
     ResourceError { severity: Severity::Major, ..fatal(ErrorType::Internal, message) }
 }

@@ -55,10 +55,10 @@ pub fn report(
         }
     }
     // Paths depend on no node: a workload manager tells them to its job before the job has any.
-    let is_agreed = *state == WorkflowState::Proposal
-        && outcomes.iter().all(|outcome| matches!(outcome, Outcome::Done));
+    let is_done = outcomes.iter().all(|outcome| matches!(outcome, Outcome::Done));
+    let is_agreed = *state == WorkflowState::Proposal && is_done;
     add_storage(view, is_agreed || *state == WorkflowState::PreRun, status);
-    finish_state(status, state, forced, now);
+    finish_state(status, state, (is_done, forced), now);
     Change::patch(before, &after)
 }
 
@@ -84,7 +84,8 @@ pub fn has_unwritten_wait(
     outcomes: &[Outcome],
     now: Timestamp,
 ) -> bool {
-    is_new(view, state, now) && outcomes.iter().any(|outcome| matches!(outcome, Outcome::Wait(_)))
+    let waits = |outcome: &Outcome| matches!(outcome, Outcome::Wait(_) | Outcome::Queued(_));
+    is_new(view, state, now) && outcomes.iter().any(waits)
 }
 
 /// One directive's share.
@@ -112,8 +113,8 @@ fn update_share(
             }
             // The next plan, after these changes, says what the directive waits for.
             Outcome::Working => {}
-            Outcome::Wait(_) if is_early => {}
-            Outcome::Wait(why) => {
+            Outcome::Wait(_) | Outcome::Queued(_) if is_early => {}
+            Outcome::Wait(why) | Outcome::Queued(why) => {
                 share.status = DriverStatus::Running;
                 share.message = format!("pending {why}");
                 share.error = String::new();
@@ -144,17 +145,28 @@ fn message(error: &ResourceError) -> String {
     format!("{kind} error: {text}")
 }
 
-/// The state as a whole, from everybody's shares of it.
-fn finish_state(status: &mut WorkflowStatus, state: &WorkflowState, forced: bool, now: Timestamp) {
+/// The state as a whole: reached when all drivers completed their shares of it, and ours has nothing left to do, whatever a client
+/// wrote into the shares.
+fn finish_state(
+    status: &mut WorkflowStatus,
+    state: &WorkflowState,
+    (is_done, forced): (bool, bool),
+    now: Timestamp,
+) {
     if status.ready {
         return;
     }
     let shares: Vec<_> = status.drivers.iter().filter(|one| one.watch_state == *state).collect();
-    let ready = forced || shares.iter().all(|one| one.completed);
+    let ready = forced || is_done && shares.iter().all(|one| one.completed);
     let (kind, message) = if forced {
         (WorkflowStatusKind::Completed, "Forced Ready".to_owned())
     } else {
-        overall(&shares)
+        match overall(&shares) {
+            (WorkflowStatusKind::Completed, message) if !ready => {
+                (WorkflowStatusKind::DriverWait, message)
+            }
+            told => told,
+        }
     };
     (status.status, status.message) = (Some(kind), message);
     if ready {

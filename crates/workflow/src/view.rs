@@ -18,7 +18,7 @@ use k8s_openapi::api::{
 };
 use kube::ResourceExt;
 
-use crate::{instance::Named, site::Site};
+use crate::{execute::Refusal, instance::Named, site::Site};
 
 /// One workflow.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub struct View<'a> {
     /// What agents still run for an earlier workflow of this name.
     pub left_containers: Vec<Arc<NodeContainers>>,
     /// Changes that the API refuses again and again, and why.
-    pub refused: Vec<String>,
+    pub refused: Vec<Refusal>,
 }
 
 /// One directive.

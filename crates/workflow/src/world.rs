@@ -34,7 +34,10 @@ use kube::ResourceExt;
 
 pub use self::kinds::{ForEachKind, Scope};
 use self::{children::Children, kinds::Kinds};
-use crate::site::{Settings, Site};
+use crate::{
+    execute::Refusal,
+    site::{Settings, Site},
+};
 
 /// What is planned by itself.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,7 +72,7 @@ pub enum Wake {
     Key(Key),
     /// Every workflow that waits for something.
     Waiting,
-    /// Every workflow that fails: it may have room now.
+    /// Every workflow that fails, or waits for what others hold: it may have room now.
     Failing,
 }
 
@@ -125,7 +128,7 @@ pub struct World {
 #[derive(Debug)]
 struct Refused {
     /// Which, and why.
-    texts: Vec<String>,
+    refusals: Vec<Refusal>,
     /// Whether it refused the same ones before. A first refusal is mostly of one who did not see yet what somebody else wrote.
     is_repeated: bool,
 }
@@ -161,20 +164,20 @@ impl World {
     }
 
     /// Takes in which changes of a plan the API refused, and says whether it refused other ones before.
-    pub fn set_refused(&mut self, key: &Key, texts: Vec<String>) -> bool {
-        if texts.is_empty() {
+    pub fn set_refused(&mut self, key: &Key, refusals: Vec<Refusal>) -> bool {
+        if refusals.is_empty() {
             self.refused.remove(key);
             return false;
         }
-        let is_repeated = self.refused.get(key).is_some_and(|before| before.texts == texts);
-        self.refused.insert(key.clone(), Refused { texts, is_repeated });
+        let is_repeated = self.refused.get(key).is_some_and(|before| before.refusals == refusals);
+        self.refused.insert(key.clone(), Refused { refusals, is_repeated });
         !is_repeated
     }
 
     /// The changes of a workflow that the API refuses again and again.
-    fn refused_again(&self, at: &ObjectKey) -> Vec<String> {
+    fn refused_again(&self, at: &ObjectKey) -> Vec<Refusal> {
         let refused = self.refused.get(&Key::Workflow(at.clone())).filter(|one| one.is_repeated);
-        refused.map(|one| one.texts.clone()).unwrap_or_default()
+        refused.map(|one| one.refusals.clone()).unwrap_or_default()
     }
 
     /// Takes in an event.

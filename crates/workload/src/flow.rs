@@ -3,7 +3,6 @@
 use api::{Workflow, WorkflowSpec, WorkflowState};
 use apiclient::WatchBackoff;
 use futures::{Stream, StreamExt};
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch};
@@ -226,7 +225,7 @@ pub fn job(
     let spec = WorkflowSpec {
         desired_state: WorkflowState::Proposal,
         wlm_id: manager.to_owned(),
-        job_id: IntOrString::String(job.to_owned()),
+        job_id: job.into(),
         user_id: i64::from(user),
         group_id: i64::from(group),
         hurry: false,

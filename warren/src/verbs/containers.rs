@@ -2,6 +2,7 @@
 //! them, what the rabbits' agents say.
 
 use api::{NodeContainers, names::label};
+use apiclient::list_readable;
 use containers::{
     on_rabbit,
     outcome::{self, State},
@@ -94,8 +95,9 @@ pub(super) async fn on_rabbits(
     workflow: Option<&str>,
     namespace: &str,
 ) -> Result<Vec<NodeContainers>, Failure> {
-    let listed = Api::<NodeContainers>::all(client).list(&selected(workflow)).await;
-    let mut all = listed.map_err(|error| failure::api("list NodeContainers", &error))?.items;
+    let listed = list_readable(client, None, &selected(workflow)).await;
+    let mut all: Vec<NodeContainers> =
+        listed.map_err(|error| failure::api("list NodeContainers", &error))?.items;
     let of = |one: &NodeContainers| one.labels().get(label::WORKFLOW_NAMESPACE).cloned();
     all.retain(|one| of(one).as_deref() == Some(namespace));
     all.sort_by_key(|one| (one.labels().get(label::CONTAINER).cloned(), one.namespace()));

@@ -3,8 +3,9 @@
 use api::client_mount::ClientMountInfo;
 use api::names::label;
 use api::{ClientMount, RabbitLabels};
-use kube::api::{Api, ListParams};
-use kube::{Resource, ResourceExt};
+use apiclient::{Readable, list_readable};
+use kube::api::ListParams;
+use kube::{Client, Resource, ResourceExt};
 use serde::Serialize;
 
 use crate::args::Mounts;
@@ -41,10 +42,10 @@ pub(crate) async fn run(
     let client = server.client(output).await?;
     let mut mounts = Vec::new();
     if args.node.is_empty() {
-        mounts.extend(list(&Api::all(client), args).await?);
+        mounts.extend(list(&client, None, args, output).await?);
     } else {
         for node in &args.node {
-            mounts.extend(list(&Api::namespaced(client.clone(), node), args).await?);
+            mounts.extend(list(&client, Some(node), args, output).await?);
         }
     }
     if output.is_json() {
@@ -58,18 +59,23 @@ pub(crate) async fn run(
     Ok(Exit::Done)
 }
 
-async fn list(api: &Api<ClientMount>, args: &Mounts) -> Result<Vec<Mount>, Failure> {
+async fn list(
+    client: &Client,
+    namespace: Option<&str>,
+    args: &Mounts,
+    output: Output,
+) -> Result<Vec<Mount>, Failure> {
     let mut parameters = ListParams::default().limit(PAGE);
     parameters.label_selector =
         args.workflow.as_ref().map(|name| format!("{}={name}", label::WORKFLOW_NAME));
     let mut mounts = Vec::new();
     loop {
-        let page = api
-            .list(&parameters)
+        let page: Readable<ClientMount> = list_readable(client.clone(), namespace, &parameters)
             .await
             .map_err(|error| failure::api("list ClientMounts", &error))?;
+        page.unreadable.iter().for_each(|text| output.note(text));
         mounts.extend(page.items.iter().flat_map(of));
-        parameters.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
+        parameters.continue_token = page.continue_token;
         if parameters.continue_token.is_none() {
             return Ok(mounts);
         }

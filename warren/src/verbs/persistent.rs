@@ -1,6 +1,7 @@
 //! Storage that outlives its job: what there is, making it, destroying it.
 
 use api::{PersistentStorageInstance, Servers, WorkflowState};
+use apiclient::{Readable, list_readable};
 use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt};
 use serde::Serialize;
@@ -125,12 +126,12 @@ struct Shown {
 }
 
 async fn list(server: &ServerArgs, namespace: &str, output: Output) -> Result<Exit, Failure> {
-    let api: Api<PersistentStorageInstance> =
-        Api::namespaced(server.client(output).await?, namespace);
-    let list = api
-        .list(&ListParams::default())
-        .await
-        .map_err(|error| failure::api("list the PersistentStorageInstances", &error))?;
+    let client = server.client(output).await?;
+    let list: Readable<PersistentStorageInstance> =
+        list_readable(client, Some(namespace), &ListParams::default())
+            .await
+            .map_err(|error| failure::api("list the PersistentStorageInstances", &error))?;
+    list.unreadable.iter().for_each(|text| output.note(text));
     let shown: Vec<Shown> = list.items.iter().map(shown).collect();
     if output.is_json() {
         output.json(&shown)?;
@@ -162,6 +163,8 @@ async fn show(
 ) -> Result<Exit, Failure> {
     let object = get(client, name, namespace).await?;
     let api: Api<Servers> = Api::namespaced(client.clone(), namespace);
+    let reference = object.status.as_ref().and_then(|status| status.servers.as_ref());
+    let name = reference.and_then(|servers| servers.name.as_deref()).unwrap_or(name);
     let what = || format!("get the Servers {namespace}/{name}");
     let servers = api.get_opt(name).await.map_err(|error| failure::api(what(), &error))?;
     let (shown, rabbits) = (shown(&object), servers.as_ref().map(places).unwrap_or_default());

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use api::names::{STORAGE_NAMESPACE, SYSTEM_CONFIGURATION};
 use api::{Storage, SystemStatus, Workflow};
+use apiclient::list_readable;
 use jiff::Timestamp;
 use kube::ResourceExt;
-use kube::api::{Api, ListParams};
+use kube::api::ListParams;
 use proto::v1::{Role, Workload};
 use tonic::Status;
 use workload::{Objects, Refused, gather, kinds};
@@ -91,10 +92,11 @@ impl Job {
             + std::fmt::Debug
             + serde::de::DeserializeOwned,
     {
-        let api: Api<K> = Api::namespaced(self.client.clone(), STORAGE_NAMESPACE);
-        let listed = api.list(&ListParams::default()).await;
+        let (client, params) = (self.client.clone(), ListParams::default());
+        let listed = list_readable(client, Some(STORAGE_NAMESPACE), &params).await;
         let listed = listed
             .map_err(|source| refused(&Refused { what: format!("list the {what}"), source }))?;
+        listed.unreadable.iter().for_each(|text| log::warn!("{text}"));
         Ok(listed.items)
     }
 }

@@ -103,8 +103,9 @@ fn lustre(
     Ok(sets)
 }
 
-/// Whether Kubernetes takes a text as the value of a label: the pool's members carry its name in one.
-fn is_label_value(text: &str) -> bool {
+/// Whether Kubernetes takes a text as the value of a label.
+#[must_use]
+pub fn is_label_value(text: &str) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let ends = [text.bytes().next(), text.bytes().last()];
     let is_end = |byte: &Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());

@@ -17,6 +17,10 @@ pub enum MeaningFault {
         "argument name={name}: directive {other} takes the same variable {variable}; give each its own name"
     )]
     SameVariable { name: String, other: usize, variable: String },
+    #[error(
+        "argument name={name}: objects carry the name, which has {length} characters; write at most {most} lower case letters, digits and '-', with a letter or digit at both ends"
+    )]
+    ObjectName { name: String, length: usize, most: usize },
     #[error("argument profile={name}: no such {kind}; {known}")]
     NoProfile { name: String, kind: &'static str, known: String },
     #[error(
@@ -27,9 +31,7 @@ pub enum MeaningFault {
         "argument requires={words}: the site has no Secret nnf-dm-usercontainer-server-tls; leave the argument out, or the administrator makes one"
     )]
     NoCertificate { words: String },
-    #[error(
-        "argument name={name}: no such persistent storage; `warren persistent list` shows what is there, create_persistent makes it"
-    )]
+    #[error("argument name={name}: no such persistent storage; create_persistent makes it")]
     NoPersistent { name: String },
     #[error("argument name={name}: this persistent storage is being destroyed; name another one")]
     PersistentDeleted { name: String },

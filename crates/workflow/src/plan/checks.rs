@@ -12,8 +12,8 @@ use controller::ObjectKey;
 use kube::ResourceExt;
 
 use crate::{
-    plan::{allocation::bytes_of, lustre},
-    progress::{transient_error, wlm_error},
+    plan::{allocation::bytes_of, lustre, place},
+    progress::{Outcome, transient_error, wlm_error},
     view::{Group, View},
 };
 
@@ -28,22 +28,22 @@ pub fn servers(
     servers: &Servers,
     sets: &[StorageAllocationSet],
     group: &Group,
-) -> Checked {
+) -> Result<(), Outcome> {
     let given = &servers.spec.allocation_sets;
     if given.len() != sets.len() {
-        return Err(wlm_error(format!(
+        return Err(Outcome::Failed(wlm_error(format!(
             "Servers has {} allocationSets and the breakdown {}: give each label one",
             given.len(),
             sets.len()
-        )));
+        ))));
     }
     for wanted in sets {
         let mut of = given.iter().filter(|set| set.label == wanted.label);
         let (Some(set), None) = (of.next(), of.next()) else {
-            return Err(wlm_error(format!(
+            return Err(Outcome::Failed(wlm_error(format!(
                 "Servers must have one allocation set with label {:?}: correct spec.allocationSets[].label",
                 wanted.label
-            )));
+            ))));
         };
         shape(wanted, set)?;
         computes(view, wanted, set)?;
@@ -207,38 +207,78 @@ pub fn enabled(rabbit: &str, storage: &Storage) -> Checked {
 /// Whether the rabbits have the bytes, with all that is promised to others.
 ///
 /// # Errors
-/// The rabbit, and how much of it is missing.
-pub fn space(view: &View<'_>, servers: &Servers) -> Checked {
+/// The rabbit, and how much of it is missing. What other jobs hold is waited for.
+pub fn space(view: &View<'_>, servers: &Servers) -> Result<(), Outcome> {
     let asking: ObjectKey = (servers.namespace().unwrap_or_default(), servers.name_any());
     if let Some((namespace, name)) = view.site.ledger.blocking_unreadable(&asking) {
-        return Err(transient_error(format!(
+        return Err(Outcome::Failed(transient_error(format!(
             "Servers {namespace}/{name} cannot be read, and nobody knows what it takes of which rabbit: correct it, or tear its workflow down; nothing new is placed before"
-        )));
+        ))));
     }
-    let mut needed: BTreeMap<&str, i64> = BTreeMap::new();
-    for set in &servers.spec.allocation_sets {
+    for (rabbit, needed) in demand([servers]) {
+        let Some(node) = view.site.nodes.get(&rabbit) else {
+            return Err(Outcome::Failed(transient_error(format!(
+                "{rabbit} has not told what its drives have free (no NnfNode {rabbit}/nnf-nlc): start its rabbit-agent"
+            ))));
+        };
+        let space = view.site.ledger.space(&rabbit, node, &asking);
+        if needed > space.total {
+            return Err(Outcome::Failed(wlm_error(format!(
+                "{rabbit}: insufficient capacity available: {needed} bytes are asked for, and its drives have {} in all",
+                space.total
+            ))));
+        }
+        // The message omits the free byte count: it changes with every allocation, and each change would rewrite the status of
+        // every waiting workflow.
+        if needed > space.free {
+            return Err(Outcome::Queued(format!(
+                "capacity on {rabbit}: {needed} bytes are asked for, and fewer are free; it goes on when other jobs give theirs back"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Bytes that these Servers ask for, by rabbit.
+fn demand<'a>(all: impl IntoIterator<Item = &'a Servers>) -> BTreeMap<String, i64> {
+    let mut needed: BTreeMap<String, i64> = BTreeMap::new();
+    for set in all.into_iter().flat_map(|servers| &servers.spec.allocation_sets) {
         for one in &set.storage {
-            let sum = needed.entry(&one.name).or_default();
+            let sum = needed.entry(one.name.clone()).or_default();
             *sum = sum.saturating_add(bytes_of(set).saturating_mul(one.allocation_count));
         }
     }
-    for (rabbit, needed) in needed {
-        let Some(node) = view.site.nodes.get(rabbit) else {
-            return Err(transient_error(format!(
-                "{rabbit} has not told what its drives have free (no NnfNode {rabbit}/nnf-nlc): start its rabbit-agent"
-            )));
-        };
-        let space = view.site.ledger.space(rabbit, node, &asking);
-        if needed > space.total {
-            return Err(wlm_error(format!(
-                "{rabbit}: insufficient capacity available: {needed} bytes are asked for, and its drives have {} in all",
-                space.total
-            )));
+    needed
+}
+
+/// Whether the rabbits have the bytes that all directives of the workflow ask for together. Otherwise each would wait for the
+/// others to give theirs back.
+///
+/// # Errors
+/// The rabbit, and the bytes.
+pub fn space_of_all(view: &View<'_>) -> Checked {
+    let filled = view.directives.iter().enumerate().filter_map(|(index, directive)| {
+        let servers = directive.storage.servers.as_ref()?;
+        match place::unfilled(view, index) {
+            Some(placed) => placed.ok(),
+            None => Some(Servers::clone(servers)),
         }
-        // How many are free changes with each allocation of anybody; told, every change would be a write of every such workflow.
-        if needed > space.free {
-            return Err(transient_error(format!(
-                "{rabbit}: insufficient capacity available: {needed} bytes are asked for, and fewer are free; it goes on when other jobs give theirs back"
+    });
+    let all: Vec<Servers> = filled.collect();
+    if all.len() < 2 {
+        return Ok(());
+    }
+    let asking = ObjectKey::default();
+    for (rabbit, needed) in demand(&all) {
+        let total = view
+            .site
+            .nodes
+            .get(&rabbit)
+            .map(|node| view.site.ledger.space(&rabbit, node, &asking).total);
+        if total.is_some_and(|total| needed > total) {
+            return Err(wlm_error(format!(
+                "{rabbit}: insufficient capacity available: the directives of this workflow ask for {needed} bytes together, and its drives have {} in all",
+                total.unwrap_or_default()
             )));
         }
     }

@@ -16,7 +16,7 @@ use crate::{
     change::Change,
     names::persistent_of,
     plan::{checks, lustre},
-    progress::{Progress, wlm_error},
+    progress::{Outcome, Progress, wlm_error},
     view::View,
 };
 
@@ -25,32 +25,48 @@ const LEAST: u64 = 1;
 
 /// Fills Servers in.
 pub fn fill(view: &View<'_>, servers: &Servers, sets: &[StorageAllocationSet]) -> Progress {
-    let placed = match placed(view, servers, sets) {
+    let after = match placed(view, servers, sets) {
         Ok(placed) => placed,
-        Err(error) => return Progress::failed(error),
+        Err(outcome) => return outcome.into(),
     };
-    let mut after = servers.clone();
-    after.spec.allocation_sets = placed;
-    if let Err(error) = checks::space(view, &after) {
-        return Progress::failed(error);
+    if let Err(outcome) = checks::space(view, &after) {
+        return outcome.into();
     }
     Progress::default().with(Change::patch(servers, &after))
+}
+
+/// The Servers of a directive as the engine would fill it in now; `None` for one that is filled, or that nothing is known of.
+pub fn unfilled(view: &View<'_>, index: usize) -> Option<Result<Servers, Outcome>> {
+    let of = &view.directives[index];
+    let sets = of.breakdown.as_ref()?.status.as_ref()?.storage.as_ref()?;
+    let servers = of.storage.servers.as_ref()?;
+    servers.spec.allocation_sets.is_empty().then(|| placed(view, servers, &sets.allocation_sets))
 }
 
 fn placed(
     view: &View<'_>,
     servers: &Servers,
     sets: &[StorageAllocationSet],
-) -> Result<Vec<ServersAllocationSet>, ResourceError> {
+) -> Result<Servers, Outcome> {
+    let mut placed = servers.clone();
+    placed.spec.allocation_sets = placed_sets(view, servers, sets)?;
+    Ok(placed)
+}
+
+fn placed_sets(
+    view: &View<'_>,
+    servers: &Servers,
+    sets: &[StorageAllocationSet],
+) -> Result<Vec<ServersAllocationSet>, Outcome> {
     let is_lustre = sets.iter().any(|set| lustre::place::is_lustre(&set.label));
     // A file system that outlives its job lies beside no job's computes.
     let is_anywhere = is_lustre && persistent_of(servers).is_some();
     if view.computes().next().is_none() && !is_anywhere {
         let (namespace, name) =
             (view.namespace(), servers.metadata.name.as_deref().unwrap_or_default());
-        return Err(wlm_error(format!(
+        return Err(Outcome::Failed(wlm_error(format!(
             "Servers {namespace}/{name} names no rabbit and Computes no compute: fill Servers, or fill Computes and the engine places the storage beside them"
-        )));
+        ))));
     }
     if is_lustre {
         return lustre::place::placed(view, servers, sets);

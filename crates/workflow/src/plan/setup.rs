@@ -43,11 +43,16 @@ pub fn proposed_storage(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progres
     else {
         return Progress::wait("its Servers, which is gone");
     };
+    if of.storage.blocks.is_empty()
+        && let Err(error) = checks::space_of_all(view)
+    {
+        return Progress::failed(error);
+    }
     if servers.spec.allocation_sets.is_empty() {
         return place::fill(view, servers, &sets.allocation_sets);
     }
-    if let Err(error) = checks::servers(view, servers, &sets.allocation_sets, &of.storage) {
-        return Progress::failed(error);
+    if let Err(outcome) = checks::servers(view, servers, &sets.allocation_sets, &of.storage) {
+        return outcome.into();
     }
     let local = lines(profile, jobdw.file_system);
     let padding = local.and_then(|local| local.allocation_padding.parse().ok());

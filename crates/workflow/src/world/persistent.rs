@@ -18,7 +18,7 @@ use kube::{Resource, ResourceExt};
 use super::{World, groups::label_of, place};
 use crate::{
     instance::{self, InstanceView, Named, is_exclusive, is_in_prerun},
-    names::{GO_FINALIZER, persistent_of},
+    names::{GO_FINALIZER, of_instance, persistent_of},
     plan::mounts::is_unmounted,
     view::Group,
 };
@@ -80,10 +80,14 @@ impl World {
     fn storage_of_instance(&self, object: &PersistentStorageInstance) -> (Group, Vec<Group>) {
         let (namespace, name) = place(object);
         let mut groups = self.instance_groups(&(namespace.clone(), name.clone()));
-        let servers = owned_by(self.servers.get(&namespace, &name), object);
+        let its = of_instance(&name);
+        // An earlier version of the engine gave every Servers and profile the name of its storage.
+        let servers = owned_by(self.servers.get(&namespace, &its), object)
+            .or_else(|| owned_by(self.servers.get(&namespace, &name), object));
         let uid = servers.as_ref().and_then(|servers| servers.uid()).unwrap_or_default();
         let storage = Group {
-            profile: owned_by(self.profiles.get(&namespace, &name), object),
+            profile: owned_by(self.profiles.get(&namespace, &its), object)
+                .or_else(|| owned_by(self.profiles.get(&namespace, &name), object)),
             servers,
             ..groups.remove(&uid).unwrap_or_default()
         };
@@ -162,16 +166,17 @@ impl World {
 
     /// A Servers or profile of this name that belongs to something else, and is not on its way out.
     fn taken(&self, at: &ObjectKey) -> Option<String> {
+        let name = of_instance(&at.1);
         let described = |kind: &str, metadata: &ObjectMeta| {
             let owner = metadata.labels.as_ref().and_then(|labels| labels.get(label::OWNER_KIND));
             let is_passing = owner.is_some_and(|kind| kind == "PersistentStorageInstance");
-            (!is_passing).then(|| format!("{kind} {}/{}", at.0, at.1))
+            (!is_passing).then(|| format!("{kind} {}/{name}", at.0))
         };
         let servers =
-            self.servers.get(&at.0, &at.1).and_then(|one| described("Servers", one.meta()));
+            self.servers.get(&at.0, &name).and_then(|one| described("Servers", one.meta()));
         let profile = || {
             self.profiles
-                .get(&at.0, &at.1)
+                .get(&at.0, &name)
                 .and_then(|one| described("NnfStorageProfile", one.meta()))
         };
         servers.or_else(profile)

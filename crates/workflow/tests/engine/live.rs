@@ -181,7 +181,10 @@ impl Site {
         for key in std::mem::take(&mut running.woken) {
             running.due.remove(&key);
             let plan = plan_key(&running.world, &key, self.now());
-            let is_failing = plan.outcomes.iter().any(|one| matches!(one, Outcome::Failed(_)));
+            let is_failing = plan
+                .outcomes
+                .iter()
+                .any(|one| matches!(one, Outcome::Failed(_) | Outcome::Queued(_)));
             if plan.outcomes.iter().all(|one| *one == Outcome::Done) {
                 running.waiting.remove(&key);
             } else {

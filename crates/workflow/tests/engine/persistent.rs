@@ -177,8 +177,8 @@ fn bytes_of_persistent_storage_are_promised_to_nobody_else() {
         &["c1", "c2"],
     );
     let (_, _, status, message) = site.told("w");
-    assert_eq!(status, "TransientCondition", "{message}");
-    assert!(message.contains("insufficient capacity"), "{message}");
+    assert_eq!(status, "DriverWait", "{message}");
+    assert!(message.contains("pending capacity on r: "), "{message}");
     site.bring("end", &destroy("kept"), "Teardown", &[]);
     assert!(site.is_ready("w", "Setup"), "{:?}", site.told("w"));
     for name in ["w", "end"] {

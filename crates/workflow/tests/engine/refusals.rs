@@ -333,3 +333,100 @@ fn counts_are_bounded_and_may_not_change_once_storage_is_made() {
     assert!(site.is_ready("w", "PreRun"), "{:?}", site.told("w"));
     site.remove("w");
 }
+
+/// Workload managers pass these fields on: variables to the job, references and the token to their own calls.
+#[test]
+fn what_a_client_writes_into_a_status_is_corrected() {
+    let mut site = Site::new(1, 100 * GIB);
+    site.bring("w", &[directive("xfs", "scratch")], "Setup", &["c1"]);
+    let before = site.workflow("w").clone();
+    site.edit("Workflow", "default", "w", |object| {
+        let status = &mut object["status"];
+        status["env"]["LD_PRELOAD"] = json!("/tmp/evil.so");
+        status["env"]["DW_JOB_scratch"] = json!("/etc");
+        status["env"]["DW_WORKFLOW_NAME"] = json!("other");
+        status["computes"]["name"] = json!("other");
+        status["directiveBreakdowns"][0]["name"] = json!("other-0");
+        status["workflowToken"] = json!({"secretName": "root", "secretNamespace": "kube-system"});
+        status["requires"] = json!(["copy-offload"]);
+    });
+    site.settle();
+    assert_eq!(site.workflow("w")["status"], before["status"]);
+    assert!(site.is_ready("w", "Setup"), "{:?}", site.told("w"));
+}
+
+/// A share that a client left out or completed does not make a state reached.
+#[test]
+fn a_state_is_reached_by_what_is_done_and_not_by_what_is_said() {
+    let mut site = Site::new(1, 100 * GIB);
+    site.create("w", &[directive("xfs", "scratch")]);
+    site.edit("Workflow", "default", "w", |object| {
+        object["status"] = json!({"state": "Proposal", "ready": false, "drivers": [{
+            "driverID": "other", "taskID": "", "dwdIndex": 0, "watchState": "PreRun", "lastHB": 0, "completed": false,
+            "status": "Pending"}]});
+    });
+    site.settle();
+    site.fill_computes("w", &["c1"]);
+    site.edit("Servers", "default", "w-0", |object| {
+        object["spec"]["allocationSets"] = json!([{"label": "xfs", "allocationSize": 2 * GIB,
+            "storage": [{"name": "nowhere", "allocationCount": 1}]}]);
+    });
+    site.ask("w", "Setup");
+    site.settle();
+    let (state, ready, status, _) = site.told("w");
+    assert_eq!((&*state, ready, &*status), ("Setup", false, "DriverWait"));
+}
+
+#[test]
+fn names_that_objects_cannot_carry_are_refused_with_field_length_and_remedy() {
+    let long = "w".repeat(62);
+    let cases = [
+        (long.as_str(), json!(7), "metadata.name has 62 characters: write at most 61"),
+        ("w", json!("-7"), "spec.jobID is \"-7\", of 2 characters"),
+        ("w", json!("7/8"), "spec.jobID is \"7/8\""),
+        ("w", json!("7".repeat(64)), "of 64 characters: write at most 63"),
+    ];
+    for (name, job, words) in cases {
+        let new = json!({
+            "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "Workflow",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"desiredState": "Proposal", "wlmID": "w", "jobID": job, "userID": 1, "groupID": 1,
+                     "dwDirectives": [directive("xfs", "scratch")]},
+        });
+        let why = admit(None, &new, None).unwrap_err();
+        assert!(why.contains(words), "{name} {job}: {why}");
+        // Where no admission was asked, Proposal says the same.
+        let mut site = Site::new(1, 100 * GIB);
+        site.put(new);
+        site.settle();
+        let (_, _, status, message) = site.told(name);
+        assert!(status == "Error" && message.contains(words), "{status} {message}");
+    }
+}
+
+#[test]
+fn a_job_id_of_64_bits_is_carried_as_it_is() {
+    let mut site = Site::new(1, 100 * GIB);
+    site.create("w", &[directive("xfs", "scratch")]);
+    site.edit("Workflow", "default", "w", |object| {
+        object["spec"]["jobID"] = json!(501_360_523_054_545_920_u64);
+    });
+    site.settle();
+    assert!(site.is_ready("w", "Proposal"), "{:?}", site.told("w"));
+    let mut changed = site.workflow("w").clone();
+    changed["spec"]["jobID"] = json!(501_360_523_054_545_921_u64);
+    let why = admit(Some(site.workflow("w")), &changed, None).unwrap_err();
+    assert!(why.contains("spec.jobID is immutable"), "{why}");
+}
+
+/// A persistent storage called as the storage of a job to come takes nothing from that job.
+#[test]
+fn persistent_storage_named_like_a_jobs_storage_blocks_no_job() {
+    let mut site = Site::new(1, 100 * GIB);
+    let create = "#DW create_persistent type=xfs capacity=1GiB name=wlm-7777-0".to_owned();
+    site.bring("maker", &[create], "Teardown", &["c1"]);
+    site.bring("wlm-7777", &[directive("xfs", "scratch")], "PreRun", &["c1"]);
+    let uses = "#DW persistentdw name=wlm-7777-0".to_owned();
+    site.bring("user", &[uses], "PreRun", &["c1"]);
+    assert!(site.names("Servers").contains(&"default/wlm-7777-0.persistent".to_owned()));
+}

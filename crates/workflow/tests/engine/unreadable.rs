@@ -91,7 +91,7 @@ fn servers_that_cannot_be_read_keep_what_they_may_have_promised() {
     site.unreadable.clear();
     site.settle();
     assert!(site.is_ready("a", "Setup"), "{:?}", site.told("a"));
-    assert!(site.told("b").3.contains("insufficient capacity"), "{:?}", site.told("b"));
+    assert!(site.told("b").3.contains("pending capacity on r"), "{:?}", site.told("b"));
     site.pass_space_on("a", "b");
 }
 

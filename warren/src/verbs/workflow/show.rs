@@ -1,8 +1,9 @@
 //! One workflow on a page, or all of them in a table.
 
 use api::{DirectiveBreakdown, Servers, Workflow};
+use apiclient::{Readable, list_readable};
 use jiff::Timestamp;
-use kube::api::{Api, ListParams};
+use kube::api::ListParams;
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use workload::Objects;
@@ -43,11 +44,11 @@ async fn one(
 }
 
 async fn all(client: &Client, namespace: &str, output: Output) -> Result<Exit, Failure> {
-    let api: Api<Workflow> = Api::namespaced(client.clone(), namespace);
-    let list = api
-        .list(&ListParams::default())
-        .await
-        .map_err(|error| failure::api("list the Workflows", &error))?;
+    let list: Readable<Workflow> =
+        list_readable(client.clone(), Some(namespace), &ListParams::default())
+            .await
+            .map_err(|error| failure::api("list the Workflows", &error))?;
+    list.unreadable.iter().for_each(|text| output.note(text));
     if output.is_json() {
         output.json(&list.items.iter().map(summary).collect::<Vec<_>>())?;
     } else if list.items.is_empty() {
@@ -88,11 +89,7 @@ fn row(workflow: &Workflow, now: Timestamp) -> Vec<String> {
 }
 
 fn job(workflow: &Workflow) -> String {
-    use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-    match &workflow.spec.job_id {
-        IntOrString::Int(number) => number.to_string(),
-        IntOrString::String(text) => text.clone(),
-    }
+    workflow.spec.job_id.to_string()
 }
 
 /// Everything that its owner may want to know.

@@ -136,7 +136,9 @@ fn held(
             Outcome::Done | Outcome::Working => {
                 Progress::wait(format!("coordinator {holder}, which makes these containers"))
             }
-            Outcome::Wait(_) | Outcome::Failed(_) => Progress { changes: Vec::new(), ..progress },
+            Outcome::Wait(_) | Outcome::Queued(_) | Outcome::Failed(_) => {
+                Progress { changes: Vec::new(), ..progress }
+            }
         };
     };
     let may_make = matches!(status.phase, Phase::Starting | Phase::Running);
@@ -162,7 +164,7 @@ fn makes_containers(change: &Change) -> bool {
 fn waits(outcome: &Outcome, what: &str) -> Progress {
     match outcome {
         Outcome::Failed(error) => Progress::failed(error.clone()),
-        Outcome::Wait(why) => Progress::wait(why.clone()),
+        Outcome::Wait(why) | Outcome::Queued(why) => Progress::wait(why.clone()),
         Outcome::Done | Outcome::Working => Progress::wait(what),
     }
 }

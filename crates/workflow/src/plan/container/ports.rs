@@ -1,7 +1,7 @@
 //! Ports of the rabbits of a run: taken before its containers are made, and given back after the last of them.
 
 use api::{
-    NnfPortManager, NnfPortManagerSpec, NnfPortManagerStatus, ResourceError, WorkflowState,
+    NnfPortManager, NnfPortManagerSpec, NnfPortManagerStatus, WorkflowState,
     names::{NNF_PORT_MANAGER, STORAGE_NAMESPACE, SYSTEM_CONFIGURATION},
     nnf_port_manager::{
         NnfPortManagerAllocation, NnfPortManagerAllocationStatus, NnfPortManagerState,
@@ -19,7 +19,7 @@ use super::run::Parts;
 use crate::{
     change::Change,
     names::reference,
-    progress::{Progress, transient_error, user_error},
+    progress::{Outcome, Progress, user_error},
     site::Site,
     view::View,
 };
@@ -38,9 +38,7 @@ pub(super) fn taken(view: &View<'_>, parts: &Parts<'_>, now: Timestamp) -> Taken
     }
     let chosen = match chosen(view, parts, now) {
         Ok(chosen) => chosen,
-        Err(error) => {
-            return Taken { progress: Progress::failed(error), ..Taken::default() };
-        }
+        Err(outcome) => return Taken { progress: outcome.into(), ..Taken::default() },
     };
     let requester = requester(view);
     let is_free = |one: &NnfPortManagerAllocation| is_free(view.site, one, now);
@@ -103,11 +101,13 @@ pub fn is_cooling(view: &View<'_>, now: Timestamp) -> bool {
     })
 }
 
-fn chosen(view: &View<'_>, parts: &Parts<'_>, now: Timestamp) -> Result<Vec<u16>, ResourceError> {
+fn chosen(view: &View<'_>, parts: &Parts<'_>, now: Timestamp) -> Result<Vec<u16>, Outcome> {
     let system = view.site.system.as_ref().map(|system| system.spec.clone()).unwrap_or_default();
     let error = |fault: PortFault| match fault {
-        PortFault::Taken { .. } => transient_error(fault.to_string()),
-        PortFault::Unreadable(_) | PortFault::TooFew { .. } => user_error(fault.to_string()),
+        PortFault::Taken { .. } => Outcome::Queued(fault.to_string()),
+        PortFault::Unreadable(_) | PortFault::TooFew { .. } => {
+            Outcome::Failed(user_error(fault.to_string()))
+        }
     };
     let records: Records<'_> = parts
         .placement

@@ -22,7 +22,7 @@ use crate::{
         checks,
         place::{set, wanted},
     },
-    progress::{transient_error, wlm_error},
+    progress::{Outcome, transient_error, wlm_error},
     view::View,
 };
 
@@ -43,7 +43,7 @@ pub fn placed(
     view: &View<'_>,
     servers: &Servers,
     sets: &[StorageAllocationSet],
-) -> Result<Vec<ServersAllocationSet>, ResourceError> {
+) -> Result<Vec<ServersAllocationSet>, Outcome> {
     let (near, far) = rabbits(view, servers)?;
     let mut placed: BTreeMap<&str, ServersAllocationSet> = BTreeMap::new();
     let mut alone: BTreeSet<String> = BTreeSet::new();
@@ -60,7 +60,7 @@ pub fn placed(
         let near: Vec<Served> = near.iter().filter(is_free).cloned().collect();
         let far: Vec<Served> = far.iter().filter(is_free).cloned().collect();
         let on = candidates(&wanted, near, far, !alone.is_empty() || is_alone(one));
-        let of = place(&[wanted], &on, LUSTRE_LEAST).map_err(|_| no_place(one))?;
+        let of = place(&[wanted], &on, LUSTRE_LEAST).map_err(|_| no_place(view, servers, one))?;
         for found in of.into_iter().map(set) {
             if is_alone(one) {
                 alone.extend(found.storage.iter().map(|storage| storage.name.clone()));
@@ -123,11 +123,25 @@ fn rabbits(
     Ok((near, far.collect()))
 }
 
-fn no_place(set: &StorageAllocationSet) -> ResourceError {
-    transient_error(format!(
+/// Why a set has no place: it waits where a rabbit would take it but for a management target that it has.
+fn no_place(view: &View<'_>, servers: &Servers, set: &StorageAllocationSet) -> Outcome {
+    let all = view.site.rabbits().into_iter().filter(|rabbit| {
+        let storage = view.site.storages.get(*rabbit);
+        storage.is_some_and(|storage| {
+            checks::serves(rabbit, storage).is_ok() && checks::lacking(storage, set).is_none()
+        })
+    });
+    let taken = |rabbit| Some((rabbit, mgs_on(view, servers, rabbit)?));
+    let mut taken = all.filter(|_| has_key(set, MGT_KEY)).filter_map(taken);
+    if let Some((rabbit, whose)) = taken.next() {
+        return Outcome::Queued(format!(
+            "a rabbit without a management target, of which each serves one only: such as {rabbit}, when the one of {whose} goes"
+        ));
+    }
+    Outcome::Failed(transient_error(format!(
         "no rabbit can take the {} targets: each is drained or disabled, lacks a label of the profile's storageLabels, or holds a target that it may not stand beside; it goes on when one is free",
         set.label
-    ))
+    )))
 }
 
 fn has_key(set: &StorageAllocationSet, key: &str) -> bool {
@@ -152,7 +166,7 @@ pub fn colocation(
     view: &View<'_>,
     servers: &Servers,
     sets: &[StorageAllocationSet],
-) -> Result<(), ResourceError> {
+) -> Result<(), Outcome> {
     for set in sets.iter().filter(|set| is_alone(set)) {
         let of = |is_it: bool| {
             let sets = servers.spec.allocation_sets.iter();
@@ -161,17 +175,17 @@ pub fn colocation(
         };
         let others: BTreeSet<&str> = of(false).collect();
         if let Some(rabbit) = of(true).find(|rabbit| others.contains(rabbit)) {
-            return Err(wlm_error(format!(
+            return Err(Outcome::Failed(wlm_error(format!(
                 "Servers puts other targets beside {} on {rabbit}, which the profile excludes (colocation): name a rabbit of its own for it",
                 set.label
-            )));
+            ))));
         }
     }
     let keyed = sets.iter().any(|set| has_key(set, MGT_KEY));
     let Some(rabbit) = mgs_rabbit(servers).filter(|_| keyed) else { return Ok(()) };
     match mgs_on(view, servers, rabbit) {
-        Some(whose) => Err(transient_error(format!(
-            "{rabbit} has the management target of {whose}, and serves one only (colocation {MGT_KEY}): it goes on when that goes, or place it elsewhere"
+        Some(whose) => Err(Outcome::Queued(format!(
+            "the management target of {whose} to leave {rabbit}, which serves one only (colocation {MGT_KEY})"
         ))),
         None => Ok(()),
     }
@@ -187,7 +201,10 @@ fn mgs_on(view: &View<'_>, servers: &Servers, rabbit: &str) -> Option<String> {
         let owner = mgt.owner();
         match owner {
             Some(owner) if !is_other(&owner) => None,
-            _ => Some(format!("NnfLustreMGT {rabbit}/{}", mgt.name_any())),
+            _ => Some(mgt.workflow().map_or_else(
+                || format!("NnfLustreMGT {rabbit}/{}", mgt.name_any()),
+                |workflow| format!("workflow {}/{}", workflow.namespace, workflow.name),
+            )),
         }
     });
     there.or_else(|| {

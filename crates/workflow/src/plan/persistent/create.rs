@@ -16,7 +16,9 @@ use kube::ResourceExt;
 use crate::{
     change::Change,
     instance::{Named, is_going, is_made, is_of, is_usable},
-    names::{PERSISTENT_FINALIZER, STANDALONE_MGT, of_persistent as metadata_of, owned},
+    names::{
+        PERSISTENT_FINALIZER, STANDALONE_MGT, of_instance, of_persistent as metadata_of, owned,
+    },
     plan::{proposal, setup},
     progress::{Outcome, Progress, user_error},
     view::View,
@@ -81,7 +83,12 @@ fn objects(
     let sets = |profile: &StorageProfile| of_persistent(create, profile);
     let lifetime = StorageLifetime::Persistent;
     let status = |sets: &[AllocationSet]| DirectiveBreakdownStatus {
-        storage: Some(proposal::storage(lifetime, &create.name, &view.namespace(), sets)),
+        storage: Some(proposal::storage(
+            lifetime,
+            &of_instance(&create.name),
+            &view.namespace(),
+            sets,
+        )),
         ..DirectiveBreakdownStatus::default()
     };
     proposal::missing(view, index, &as_jobdw(create), &metadata, sets, status)

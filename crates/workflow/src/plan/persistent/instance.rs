@@ -17,7 +17,7 @@ use crate::{
         InstanceView, as_jobdw, consumer, is_allowed, is_entry_of, is_exclusive, is_going, is_made,
         is_mount_of, is_ours, is_target, is_usable,
     },
-    names::{PERSISTENT_FINALIZER, reference},
+    names::{PERSISTENT_FINALIZER, of_instance, reference},
     plan::{
         Plan,
         allocation::allocations,
@@ -204,7 +204,7 @@ fn status(view: &InstanceView<'_>) -> Option<Change> {
     let is_kept = is_made(object) && !is_going(object);
     let lost = || lost(storage, &allocations(storage.servers.as_ref()?)).filter(|_| is_kept);
     let missing = || {
-        let at = (object.namespace().unwrap_or_default(), object.name_any());
+        let at = (object.namespace().unwrap_or_default(), of_instance(&object.name_any()));
         let unknown = || internal_error("its Servers is gone: nothing can say where its data is");
         let is_missing = storage.servers.is_none() && is_kept;
         is_missing.then(|| proposal::unread_servers(view.site, &at).unwrap_or_else(unknown))

@@ -16,6 +16,7 @@ use crate::{
         Named, as_jobdw, consumer, is_allowed, is_exclusive, is_going, is_made, is_mount_of,
         is_ours, is_target, is_usable,
     },
+    names::of_instance,
     plan::{allocation::allocations, container, mounts, proposal, setup, teardown},
     progress::{Outcome, Progress, user_error},
     view::{Group, View},
@@ -76,7 +77,10 @@ fn propose(
 ) -> Progress {
     let of = &view.directives[index];
     let Some(servers) = &of.storage.servers else {
-        return proposal::without_servers(view.site, &(view.namespace(), object.name_any()));
+        return proposal::without_servers(
+            view.site,
+            &(view.namespace(), of_instance(&object.name_any())),
+        );
     };
     let compute = || compute(object, servers);
     let breakdown = proposal::breakdown(view, index, || DirectiveBreakdownStatus {
@@ -124,7 +128,10 @@ fn joined(view: &View<'_>, index: usize, object: &PersistentStorageInstance) -> 
         return Progress { changes: Vec::new(), outcome };
     }
     let Some(servers) = &of.storage.servers else {
-        return proposal::without_servers(view.site, &(view.namespace(), object.name_any()));
+        return proposal::without_servers(
+            view.site,
+            &(view.namespace(), of_instance(&object.name_any())),
+        );
     };
     setup::lost(&of.storage, &allocations(servers)).map_or_else(Progress::default, Progress::failed)
 }

@@ -33,7 +33,7 @@ impl Group {
         let worst = errors.map(Progress::failed).reduce(Progress::and)?;
         match worst.outcome {
             Outcome::Failed(error) => Some(error),
-            Outcome::Done | Outcome::Working | Outcome::Wait(_) => None,
+            Outcome::Done | Outcome::Working | Outcome::Wait(_) | Outcome::Queued(_) => None,
         }
     }
 }

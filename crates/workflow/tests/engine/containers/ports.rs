@@ -46,8 +46,8 @@ fn a_port_cools_down_and_who_waits_for_it_looks_again() {
     assert!(site.is_ready("v", "Teardown"), "{:?}", site.told("v"));
     site.towards("w", &lines("gfs2"), "PreRun");
     let (_, _, status, message) = site.told("w");
-    assert_eq!(status, "TransientCondition", "{message}");
-    assert!(message.contains("have 0 ports free"), "{message}");
+    assert_eq!(status, "DriverWait", "{message}");
+    assert!(message.contains("pending 1 ports that are free on all rabbits"), "{message}");
     assert!(site.names("Job").iter().all(|job| !job.starts_with("default/w-")));
     let looks_again = site.looks_again("w");
     assert!(looks_again, "nothing else tells that a port is free again");

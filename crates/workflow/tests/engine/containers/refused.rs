@@ -3,6 +3,7 @@
 use api::Severity;
 use serde_json::{Value, json};
 use workflow::{
+    execute::Refusal,
     plan::plan_key,
     progress::Outcome,
     world::{Key, World},
@@ -139,13 +140,8 @@ fn packages_are_refused_where_nobody_fetches_them_and_bad_ones_everywhere() {
 }
 
 #[test]
-fn names_that_no_service_or_job_can_have_are_refused() {
+fn a_name_that_no_service_can_have_is_refused() {
     let mut site = site();
-    let long = "w".repeat(62);
-    site.create(&long, &lines("gfs2"));
-    site.settle();
-    let message = site.told(&long).3;
-    assert!(message.contains("has 64 characters and may have 63"), "{message}");
     site.create("w.x", &lines("gfs2"));
     site.settle();
     assert!(site.told("w.x").3.contains("its name is that of a Service"), "{:?}", site.told("w.x"));
@@ -187,7 +183,10 @@ fn what_the_api_refuses_again_is_told() {
         assert!(site.step(|all| (0..all).collect()), "no Job is ever planned");
     }
     let key = Key::Workflow(("default".to_owned(), "w".to_owned()));
-    let refused = || vec![r#"create Job default/w-r: jobs.batch "w-r" already exists"#.to_owned()];
+    let refused = || {
+        let text = r#"create Job default/w-r: jobs.batch "w-r" already exists"#.to_owned();
+        vec![Refusal { text, is_final: false }]
+    };
     let mut world = site.world();
     let outcome = |world: &World| plan_key(world, &key, site.now()).outcomes.pop();
     assert!(world.set_refused(&key, refused()), "it is new");
@@ -199,4 +198,12 @@ fn what_the_api_refuses_again_is_told() {
     assert!(message.starts_with("create Job default/w-r: ") && message.ends_with("tries again"));
     world.set_refused(&key, Vec::new());
     assert_eq!(outcome(&world), Some(Outcome::Working));
+    // An object that breaks a rule of the API stays refused.
+    let invalid =
+        || vec![Refusal { text: "create Job default/w-r: invalid".to_owned(), is_final: true }];
+    world.set_refused(&key, invalid());
+    world.set_refused(&key, invalid());
+    let Some(Outcome::Failed(error)) = outcome(&world) else { panic!("{:?}", outcome(&world)) };
+    assert_eq!(error.severity, Severity::Fatal);
+    assert_eq!(error.user_message.as_deref(), Some("create Job default/w-r: invalid"));
 }

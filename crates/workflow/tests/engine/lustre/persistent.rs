@@ -205,7 +205,7 @@ fn two_members_of_a_pool_stand_on_two_rabbits_and_a_third_waits() {
     site.settle();
     site.ask_and_settle("third", "Setup");
     assert!(
-        site.told("third").3.contains("no rabbit can take the mgt targets"),
+        site.told("third").3.contains("pending a rabbit without a management target"),
         "{:?}",
         site.told("third")
     );

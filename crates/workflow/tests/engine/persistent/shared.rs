@@ -28,23 +28,20 @@ fn a_name_that_is_taken_is_refused_and_the_owner_is_named() {
 }
 
 #[test]
-fn a_name_that_an_object_of_a_workflow_has_is_refused() {
+fn a_name_that_a_foreign_object_has_is_refused() {
     let mut site = Site::new(1, 100 * GIB);
-    site.bring(
-        "w",
-        &["#DW jobdw type=xfs capacity=1GiB name=scratch".to_owned()],
-        "Setup",
-        &["c1"],
-    );
-    site.create("maker", &create("xfs", "w-0"));
+    site.put(json!({
+        "kind": "Servers", "metadata": {"name": "scratch", "namespace": "default"}, "spec": {},
+    }));
+    site.create("maker", &create("xfs", "scratch"));
     site.settle();
     assert!(
-        site.told("maker").3.contains("the name is taken by Servers default/w-0"),
+        site.told("maker").3.contains("the name is taken by Servers default/scratch"),
         "{:?}",
         site.told("maker")
     );
-    site.delete(&at("Workflow", "default", "maker"));
-    site.remove("w");
+    site.delete(&at("Servers", "default", "scratch"));
+    site.remove("maker");
 }
 
 #[test]

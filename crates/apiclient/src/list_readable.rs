@@ -1,0 +1,57 @@
+//! Lists in which one object that cannot be read hides no other.
+
+use std::fmt::Debug;
+
+use kube::{
+    Api, Client, Resource,
+    api::ListParams,
+    core::{DeserializeGuard, NamespaceResourceScope},
+};
+use serde::de::DeserializeOwned;
+
+/// A list of the API.
+#[derive(Clone, Debug)]
+pub struct Readable<K> {
+    /// The objects that can be read.
+    pub items: Vec<K>,
+    /// Kind, namespace and name of each of the others, and why it cannot be read.
+    pub unreadable: Vec<String>,
+    /// Asks for the next page; `None` on the last.
+    pub continue_token: Option<String>,
+}
+
+/// Lists the objects of a Kubernetes namespace, or of all.
+///
+/// # Errors
+/// When the API refuses or does not answer.
+pub async fn list_readable<K>(
+    client: Client,
+    namespace: Option<&str>,
+    params: &ListParams,
+) -> kube::Result<Readable<K>>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned,
+{
+    let api: Api<DeserializeGuard<K>> = namespace
+        .map_or_else(|| Api::all(client.clone()), |name| Api::namespaced(client.clone(), name));
+    let page = api.list(params).await?;
+    let continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
+    let (mut items, mut unreadable) = (Vec::new(), Vec::new());
+    for DeserializeGuard(item) in page.items {
+        match item {
+            Ok(object) => items.push(object),
+            Err(invalid) => {
+                let (namespace, name) = (
+                    invalid.metadata.namespace.unwrap_or_default(),
+                    invalid.metadata.name.unwrap_or_default(),
+                );
+                let (kind, error) = (K::kind(&()), &invalid.error);
+                unreadable.push(format!("{kind} {namespace}/{name} cannot be read: {error}"));
+            }
+        }
+    }
+    Ok(Readable { items, unreadable, continue_token })
+}
