@@ -2,7 +2,7 @@
 //!
 //! The embedded API calls [`complete`] and [`admit`] directly; a cluster's API server asks over HTTPS ([`crate::webhook`]).
 
-use api::{NnfStorageProfile, SystemConfiguration};
+use api::SystemConfiguration;
 use containers::claim::rules::{self, Part};
 use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
@@ -11,7 +11,7 @@ use workflow::Rules;
 
 use crate::roster::mistakes;
 
-/// A create or an update of an object.
+/// A change of an object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Change<'a> {
     pub(crate) group: &'a str,
@@ -23,6 +23,23 @@ pub(crate) struct Change<'a> {
     /// The object as it is stored; `None` for one that is created.
     pub(crate) old: Option<&'a Value>,
     pub(crate) new: &'a Value,
+}
+
+/// Refuses to delete a pinned profile while the workflow or persistent storage is there that it was pinned for: its storage cannot
+/// be removed without it. Garbage collection, which removes the profile after its owner, is not asked.
+pub(crate) fn admit_deletion(group: &str, resource: &str, old: &Value) -> Result<(), Refusal> {
+    let is_profile = group == "nnf.cray.hpe.com"
+        && ["nnfstorageprofiles", "nnfcontainerprofiles"].contains(&resource);
+    let owner = &old["metadata"]["ownerReferences"][0];
+    if !is_profile || old["data"]["pinned"] != true || owner.is_null() {
+        return Ok(());
+    }
+    let text = |field: &str| owner[field].as_str().unwrap_or_default();
+    Err(Refusal::Forbidden(format!(
+        "a pinned profile belongs to its {} {}, whose storage cannot be removed without it: delete that instead",
+        text("kind"),
+        text("name")
+    )))
 }
 
 /// Why a change is not admitted.
@@ -84,7 +101,9 @@ pub(crate) fn admit(change: Change<'_>, workflows: &Workflows) -> Result<(), Ref
             let rules = rules.get();
             workflow::admit(change.old, change.new, rules.as_deref()).map_err(Refusal::Forbidden)
         }
-        ("nnf.cray.hpe.com", "nnfstorageprofiles", None) if workflows.is_some() => {
+        ("nnf.cray.hpe.com", "nnfstorageprofiles" | "nnfcontainerprofiles", None)
+            if workflows.is_some() =>
+        {
             pinned_profile(change).map_err(Refusal::Forbidden)
         }
         _ => Ok(()),
@@ -93,14 +112,11 @@ pub(crate) fn admit(change: Change<'_>, workflows: &Workflows) -> Result<(), Ref
 
 /// Refuses changes of a pinned profile: a job's storage was made by it, and root runs its lines until the storage is gone.
 fn pinned_profile(change: Change<'_>) -> Result<(), String> {
-    let read = |object| NnfStorageProfile::deserialize(object).ok();
-    let (old, new) = (change.old.and_then(read), read(change.new));
-    match (old, new) {
-        (Some(old), Some(new)) if old.data().pinned && old.data() != new.data() => Err(
-            "data of a pinned profile may not change: change the profile that the directive names, for jobs to come".to_owned(),
-        ),
-        _ => Ok(()),
+    let Some(old) = change.old else { return Ok(()) };
+    if old["data"]["pinned"] == true && old["data"] != change.new["data"] {
+        return Err("data of a pinned profile may not change: change the profile that the directive names, for jobs to come".to_owned());
     }
+    Ok(())
 }
 
 fn system_configuration(change: Change<'_>) -> Result<(), String> {
@@ -192,6 +208,21 @@ mod tests {
         assert_eq!(admitted(&pinned, &labelled), Ok(()));
         let template = profile(false, "$DEVICE");
         assert_eq!(admitted(&template, &profile(false, "-f $DEVICE")), Ok(()));
+    }
+
+    #[test]
+    fn a_pinned_profile_is_deleted_with_its_owner_only() {
+        let profile = |pinned: bool, owners: Value| json!({"metadata": {"ownerReferences": owners}, "data": {"pinned": pinned}});
+        let deleted =
+            |resource: &str, old: Value| admit_deletion("nnf.cray.hpe.com", resource, &old);
+        let owner = json!([{"kind": "Workflow", "name": "w"}]);
+        for resource in ["nnfstorageprofiles", "nnfcontainerprofiles"] {
+            let why = deleted(resource, profile(true, owner.clone())).unwrap_err();
+            assert!(why.text().contains("belongs to its Workflow w"), "{why:?}");
+            assert_eq!(deleted(resource, profile(false, owner.clone())), Ok(()));
+            assert_eq!(deleted(resource, profile(true, Value::Null)), Ok(()), "an administrator's");
+        }
+        assert_eq!(deleted("storages", profile(true, owner)), Ok(()));
     }
 
     #[test]

@@ -37,9 +37,10 @@ pub(crate) struct Context {
 pub(crate) fn start(client: &Client, context: Context, work: &mut JoinSet<()>) {
     let Context { exchange, nodes, is_standalone, workflows, rules, metrics } = context;
     let namespaces = namespaces::keep(client.clone(), exchange, nodes);
-    run(work, is_standalone, "the namespaces of nodes", namespaces);
-    let (is_on, settings, client) =
-        (workflows.is_some(), workflows.unwrap_or_default(), client.clone());
+    let is_on = workflows.is_some();
+    // Elsewhere the DWS controllers make them.
+    run(work, is_standalone || is_on, "the namespaces of nodes", namespaces);
+    let (settings, client) = (workflows.unwrap_or_default(), client.clone());
     run(work, is_on, "workflows", async move {
         let events = Events::new(client.clone(), "coordinator", &host());
         workflow::run(client, settings, rules, Reporting { metrics, events }).await;

@@ -1,5 +1,6 @@
-//! Makes the nodes' Kubernetes namespaces, in which their ClientMounts are. At a site the central controller of
-//! SystemConfiguration makes them; standalone there is none, so the coordinator makes them, and again when somebody deletes one.
+//! Makes the nodes' Kubernetes namespaces, in which their ClientMounts are. The central controller of SystemConfiguration makes them
+//! at a site that has one. The coordinator makes them where it serves the API itself or drives Workflows, also for nodes that are
+//! added later, and again when somebody deletes one.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -13,7 +13,7 @@ use kubeapi::{Admission, Api, Credentials, CredentialsError, Identity, OpenError
 use thiserror::Error;
 use tokio::net::{TcpListener, UnixListener};
 
-use crate::admission::{Change, Workflows, admit, complete};
+use crate::admission::{Change, Workflows, admit, admit_deletion, complete};
 use crate::config::Standalone;
 
 /// The user name of the coordinator's own writes.
@@ -62,7 +62,7 @@ fn admission(workflows: Workflows) -> Admission {
         .completing(move |change| complete(change_of(change)?, &of_new, Timestamp::now()))
 }
 
-/// A change as admission judges it; none for a deletion, which is never refused.
+/// A creation or an update, as admission judges it.
 fn change_of(change: kubeapi::Change<'_>) -> Option<Change<'_>> {
     let kubeapi::Change { group, resource, subresource, old, user, .. } = change;
     Some(Change { group, resource, subresource, caller: Some(user), old, new: change.new? })
@@ -70,8 +70,12 @@ fn change_of(change: kubeapi::Change<'_>) -> Option<Change<'_>> {
 
 /// Admits a change; a refusal reads like that of a webhook on a cluster.
 fn admitted(change: kubeapi::Change<'_>, workflows: &Workflows) -> Result<(), Status> {
-    let Some(change) = change_of(change) else { return Ok(()) };
-    admit(change, workflows).map_err(|why| {
+    let judged = match (change_of(change), change.old) {
+        (Some(change), _) => admit(change, workflows),
+        (None, Some(old)) => admit_deletion(change.group, change.resource, old),
+        (None, None) => Ok(()),
+    };
+    judged.map_err(|why| {
         let text = why.text();
         let message = format!("admission webhook \"coordinator\" denied the request: {text}");
         let (code, reason) = why.code();

@@ -77,9 +77,13 @@ impl Webhook {
 /// # Errors
 /// When a file cannot be read.
 pub fn packaged() -> anyhow::Result<Vec<Value>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/kubernetes/engine");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/kubernetes");
     let mut objects: Vec<Value> = Vec::new();
-    for file in ["webhook.yaml", "workflow-changes.yaml"] {
+    for file in [
+        "engine/webhook.yaml",
+        "engine/workflow-changes.yaml",
+        "workflow-status/workflow-status.yaml",
+    ] {
         let text = fs::read_to_string(folder.join(file)).with_context(|| format!("read {file}"))?;
         objects.extend(serde_saphyr::from_multiple::<Value>(&text).context("decode YAML")?);
     }

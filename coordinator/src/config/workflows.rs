@@ -109,7 +109,8 @@ impl WorkflowArgs {
             packages: self.container_packages,
         });
         let claims_as = self.claim_containers_as;
-        let settings = Settings { mount_root, index_names, containers, claims_as };
+        let has_nodes = !is_standalone;
+        let settings = Settings { mount_root, index_names, containers, has_nodes, claims_as };
         self.workflows.unwrap_or(is_standalone).then_some(settings)
     }
 }

@@ -26,6 +26,7 @@ pub mod crd;
 pub mod directive_breakdown;
 pub mod dw_directive_rule;
 pub mod fs_name;
+pub mod kubernetes_node;
 pub mod lustre_file_system;
 pub mod micro_time;
 pub mod names;
@@ -61,6 +62,7 @@ pub use directive_breakdown::{
     DirectiveBreakdown, DirectiveBreakdownSpec, DirectiveBreakdownStatus,
 };
 pub use dw_directive_rule::{DWDirectiveRule, DWDirectiveRuleBody};
+pub use kubernetes_node::KubernetesNode;
 pub use lustre_file_system::{LustreFileSystem, LustreFileSystemSpec, LustreFileSystemStatus};
 pub use micro_time::MicroTime;
 pub use names::RabbitLabels;

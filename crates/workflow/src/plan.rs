@@ -93,9 +93,9 @@ pub fn plan_key(world: &World, key: &Key, now: Timestamp) -> Plan {
             Plan { changes, ..Plan::default() }
         }
         Key::Workflow(at) => match world.view(at) {
-            Some(view) => plan(&view, now),
+            Some(view) => plan(&View { now, ..view }, now),
             None if world.site.unreadable.contains_key(at) => {
-                Progress::wait("somebody to correct the workflow").into()
+                Progress::wait("a correction of the Workflow, which cannot be read").into()
             }
             None => match &world.left_containers(at, "")[..] {
                 [] => orphans(world.groups(at).into_values().collect()),
@@ -160,7 +160,7 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
 /// What agents run for a workflow that is no more goes, and its storage after it.
 fn ended(left: &[Arc<NodeContainers>]) -> Plan {
     let changes = left.iter().filter_map(|one| Change::delete(&**one));
-    Progress::wait("containers to end").with(changes).into()
+    Progress::wait("end of containers").with(changes).into()
 }
 
 /// What is to be done for the storage of a workflow that is no more.
@@ -208,7 +208,7 @@ fn tear_down_all(view: &View<'_>, now: Timestamp) -> Vec<Progress> {
     let lines = &view.workflow.spec.directives;
     let one = |(index, of): (usize, &DirectiveView)| match persistent_command(of, &lines[index]) {
         Some(command) => PersistentStorage.advance(view, index, &command, &WorkflowState::Teardown),
-        None if container::holds(view, index) => Progress::wait("containers to end"),
+        None if container::holds(view, index) => Progress::wait("end of containers"),
         None => {
             let storage = teardown::group(view.site, &of.storage);
             hide_earlier_error(view, index, storage).and(container::removed(view, index, now))

@@ -30,7 +30,7 @@ pub fn plan(site: &Site, rabbit: &str) -> Option<Change> {
     }
     let node = site.nodes.get(rabbit)?.status.clone().unwrap_or_default();
     let mut after = Storage::clone(storage);
-    after.status = Some(status(storage, &node));
+    after.status = Some(status(storage, &node, site.drained.get(rabbit).map(String::as_str)));
     Change::status(&**storage, &after)
 }
 
@@ -62,7 +62,9 @@ fn new(system: &SystemConfiguration, rabbit: &str) -> Storage {
     Storage { metadata, spec: StorageSpec::default(), status: None }
 }
 
-fn status(storage: &Storage, node: &NnfNodeStatus) -> StorageStatus {
+/// The status, in the order of the sites' controllers: an administrator's word, a fence, a taint that drains the Kubernetes Node, and
+/// what the agent says.
+fn status(storage: &Storage, node: &NnfNodeStatus, drain: Option<&str>) -> StorageStatus {
     let server = |one: &api::nnf_node::NnfServerStatus| StorageNode {
         name: one.hostname.clone(),
         status: one.status.as_ref().map(of),
@@ -74,8 +76,11 @@ fn status(storage: &Storage, node: &NnfNodeStatus) -> StorageStatus {
     let (whole, reboot) = match storage.spec.state {
         StorageState::Disabled => (Some(ResourceStatus::Disabled), false),
         _ if node.fenced => (Some(ResourceStatus::Degraded), true),
+        _ if drain.is_some() => (Some(ResourceStatus::Drained), false),
         _ => (node.status.as_ref().map(of), false),
     };
+    let drained = drain.filter(|_| whole == Some(ResourceStatus::Drained));
+    let message = drained.map(|taint| format!("Kubernetes node is tainted with {taint}"));
     StorageStatus {
         kind: Some(StorageType::Nvme),
         devices: node.drives.iter().map(device).collect(),
@@ -88,7 +93,7 @@ fn status(storage: &Storage, node: &NnfNodeStatus) -> StorageStatus {
         capacity: node.capacity,
         status: whole,
         reboot_required: reboot,
-        message: String::new(),
+        message: message.unwrap_or_default(),
     }
 }
 
@@ -140,7 +145,8 @@ mod tests {
     #[test]
     fn a_rabbit_is_shown_as_the_sites_controllers_show_it() {
         let seen: Storage = captured("storage");
-        let status = status(&seen, &captured::<api::NnfNode>("nnfnode").status.unwrap());
+        let node = captured::<api::NnfNode>("nnfnode").status.unwrap();
+        let status = status(&seen, &node, None);
         assert_eq!(Some(&status), seen.status.as_ref());
         let system: SystemConfiguration = captured("systemconfiguration");
         let made = new(&system, &seen.name_any());
@@ -161,13 +167,25 @@ mod tests {
         assert_eq!(plan(&site, &rabbit), None);
         storage.spec.state = StorageState::Disabled;
         let whole = |node: &api::NnfNode, storage: &Storage| {
-            let status = status(storage, node.status.as_ref().unwrap());
+            let status = status(storage, node.status.as_ref().unwrap(), None);
             (status.status, status.reboot_required)
         };
         assert_eq!(whole(&node, &storage), (Some(ResourceStatus::Disabled), false));
         storage.spec.state = StorageState::Enabled;
         node.status.as_mut().unwrap().fenced = true;
         assert_eq!(whole(&node, &storage), (Some(ResourceStatus::Degraded), true));
+        node.status.as_mut().unwrap().fenced = false;
+        site.nodes.insert(rabbit.clone(), Arc::new(node.clone()));
+        site.drained.insert(rabbit.clone(), "cray.nnf.node.drain".to_owned());
+        site.storages.insert(rabbit.clone(), Arc::new(storage.clone()));
+        let drained = format!("{:?}", plan(&site, &rabbit).unwrap());
+        assert!(drained.contains("Drained"), "{drained}");
+        assert!(
+            drained.contains("Kubernetes node is tainted with cray.nnf.node.drain"),
+            "{drained}"
+        );
+        site.drained.clear();
+        assert_eq!(plan(&site, &rabbit), None, "the taint is gone");
         storage.spec.mode = StorageMode::Testing;
         site.storages.insert(rabbit.clone(), Arc::new(storage));
         site.nodes.insert(rabbit.clone(), Arc::new(node));

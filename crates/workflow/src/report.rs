@@ -229,7 +229,8 @@ fn shares<'a>(
     })
 }
 
-fn micro(now: Timestamp) -> MicroTime {
+/// A time as the API stores it, in microseconds.
+pub fn micro(now: Timestamp) -> MicroTime {
     MicroTime(now.round(Unit::Microsecond).unwrap_or(now))
 }
 

@@ -33,6 +33,8 @@ pub struct Settings {
     pub index_names: IndexNames,
     /// Where containers run; `None` where none do.
     pub containers: Option<Containers>,
+    /// Whether rabbits are nodes of a Kubernetes cluster, whose taints count.
+    pub has_nodes: bool,
     /// Which coordinator this is, where several claim the runs of containers; `None` where it is the only one.
     pub claims_as: Option<Holder>,
 }
@@ -43,6 +45,7 @@ impl Default for Settings {
             mount_root: "/mnt/nnf".to_owned(),
             index_names: IndexNames::Node,
             containers: None,
+            has_nodes: false,
             claims_as: None,
         }
     }
@@ -91,6 +94,8 @@ pub struct Site {
     pub rabbit_of: BTreeMap<String, String>,
     /// Storage objects by rabbit.
     pub storages: BTreeMap<String, Arc<Storage>>,
+    /// By name of a Kubernetes Node, the key of its taint that drains the rabbit.
+    pub drained: BTreeMap<String, String>,
     /// NnfNodes by rabbit.
     pub nodes: BTreeMap<String, Arc<NnfNode>>,
     /// Profiles that jobs may name.

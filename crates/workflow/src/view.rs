@@ -16,6 +16,7 @@ use k8s_openapi::api::{
     core::v1::{ConfigMap, Pod, Service},
     networking::v1::NetworkPolicy,
 };
+use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 
 use crate::{execute::Refusal, instance::Named, site::Site};
@@ -35,6 +36,8 @@ pub struct View<'a> {
     pub leftovers: Vec<Group>,
     /// What agents still run for an earlier workflow of this name.
     pub left_containers: Vec<Arc<NodeContainers>>,
+    /// When it was taken.
+    pub now: Timestamp,
     /// Changes that the API refuses again and again, and why.
     pub refused: Vec<Refusal>,
 }

@@ -18,10 +18,11 @@ use std::{
 };
 
 use api::{
-    ClientMount, Computes, ContainerRun, DWDirectiveRule, DirectiveBreakdown, LustreFileSystem,
-    NnfContainerProfile, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage,
-    NnfPortManager, NnfStorageProfile, NodeContainers, PersistentStorageInstance, RabbitLabels,
-    Servers, Storage, SystemConfiguration, SystemStatus, Workflow, names::STORAGE_NAMESPACE,
+    ClientMount, Computes, ContainerRun, DWDirectiveRule, DirectiveBreakdown, KubernetesNode,
+    LustreFileSystem, NnfContainerProfile, NnfLustreMgt, NnfNode, NnfNodeBlockStorage,
+    NnfNodeStorage, NnfPortManager, NnfStorageProfile, NodeContainers, PersistentStorageInstance,
+    RabbitLabels, Servers, Storage, SystemConfiguration, SystemStatus, Workflow,
+    names::STORAGE_NAMESPACE,
 };
 use controller::{Change, Event, Object, ObjectKey, Store, Trouble};
 use directive::Ruleset;
@@ -102,6 +103,7 @@ pub struct World {
     network_policies: Store<NetworkPolicy>,
     config_maps: Store<ConfigMap>,
     storages: Store<Storage>,
+    kubernetes_nodes: Store<KubernetesNode>,
     nodes: Store<NnfNode>,
     systems: Store<SystemConfiguration>,
     statuses: Store<SystemStatus>,

@@ -71,6 +71,14 @@ fn a_new_workflow_has_its_status_on_a_cluster() -> anyhow::Result<()> {
     let mut unjudged = workflow("unjudged", "Proposal", json!({}));
     unjudged["spec"]["dwDirectives"] = refused_later.clone();
     server.create(&unjudged)?;
+    until("a status from the first moment, without a coordinator", PATIENCE, || {
+        let probe = json!({"generateName": "probe-", "namespace": "default"});
+        let created = server.create(&json!({
+            "apiVersion": unjudged["apiVersion"], "kind": "Workflow", "metadata": probe, "spec": unjudged["spec"],
+        }))?;
+        ensure!(created["status"] == json!({"ready": false}), "{created}");
+        Ok(())
+    })?;
     block_on(async {
         let client = control_plane::client(&server.kubeconfig()).await?;
         workflow::shipped::install(&client).await.context("install the rules")

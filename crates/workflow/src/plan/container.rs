@@ -186,7 +186,7 @@ fn all_removed(view: &View<'_>, index: usize, now: Timestamp) -> Progress {
     let changes: Vec<Change> = running.chain(files).collect();
     if !of.has_ended() {
         let rabbits = some_of(all(of).map(Part::rabbit));
-        return Progress::wait(format!("containers on {rabbits} to end")).with(changes);
+        return Progress::wait(format!("end of containers on {rabbits}")).with(changes);
     }
     if !of.packages.is_empty() {
         return packages::removed(of).with(changes);

@@ -145,7 +145,7 @@ pub fn withdrawn(site: &Site, group: &Group) -> Progress {
         let rabbit = block.namespace().unwrap_or_default();
         if still.is_empty() && !is_alone(block, &rabbit) && !is_going(block) {
             progress =
-                progress.and(Progress::wait(format!("access of computes on {rabbit} to end")));
+                progress.and(Progress::wait(format!("withdrawal of computes' access on {rabbit}")));
         }
     }
     progress

@@ -66,7 +66,7 @@ pub fn proposed_storage(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progres
         Ok(changes) => progress(&of.storage, &all).with(changes),
         Err(error) => Progress::failed(error),
     }
-    .with(servers_status::update(&of.storage, servers, &all))
+    .with(servers_status::update(&of.storage, servers, &all, view.now))
 }
 
 /// Makes the objects of a directive's storage.

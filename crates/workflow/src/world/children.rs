@@ -8,6 +8,7 @@ use std::{
 use api::{RabbitLabels, names::label};
 use controller::{Change, Object, ObjectKey};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 
 use super::{Key, Wake, World, groups::label_of, persistent, place, workflow_of};
@@ -83,6 +84,7 @@ impl World {
         };
         let directives = (0..workflow.spec.directives.len()).map(directive).collect();
         Some(View {
+            now: Timestamp::default(),
             site: &self.site,
             computes: own(self.computes.get(namespace, name), &uid),
             directives,

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use api::{
-    ClientMount, Computes, ContainerRun, DWDirectiveRule, DirectiveBreakdown, LustreFileSystem,
-    NnfContainerProfile, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage,
-    NnfPortManager, NnfStorageProfile, NodeContainers, PersistentStorageInstance, Servers, Storage,
-    SystemConfiguration, SystemStatus, Workflow,
+    ClientMount, Computes, ContainerRun, DWDirectiveRule, DirectiveBreakdown, KubernetesNode,
+    LustreFileSystem, NnfContainerProfile, NnfLustreMgt, NnfNode, NnfNodeBlockStorage,
+    NnfNodeStorage, NnfPortManager, NnfStorageProfile, NodeContainers, PersistentStorageInstance,
+    Servers, Storage, SystemConfiguration, SystemStatus, Workflow,
 };
 use k8s_openapi::api::{
     batch::v1::Job,
@@ -23,7 +23,7 @@ use crate::site::Settings;
 pub enum Scope {
     /// All.
     All,
-    /// All, where the API serves the kind, which is another project's.
+    /// All, where the API serves the kind, which is another project's, and the coordinator may list it.
     IfServed,
     /// Those with the label of containers, in the namespace of containers.
     Containers,
@@ -55,6 +55,9 @@ impl Settings {
         each.kind::<DWDirectiveRule>(Scope::All);
         each.kind::<NnfContainerProfile>(Scope::All);
         each.kind::<LustreFileSystem>(Scope::IfServed);
+        if self.has_nodes {
+            each.kind::<KubernetesNode>(Scope::IfServed);
+        }
         if self.claims_as.is_some() {
             each.kind::<ContainerRun>(Scope::All);
         }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use api::{
-    DWDirectiveRule, LustreFileSystem, NnfNode, NnfStorageProfile, Storage, SystemConfiguration,
-    SystemStatus,
+    DWDirectiveRule, KubernetesNode, LustreFileSystem, NnfNode, NnfStorageProfile, Storage,
+    SystemConfiguration, SystemStatus,
     names::{NNF_NODE, PROFILE_TEMPLATE_NAMESPACE, STORAGE_NAMESPACE, SYSTEM_CONFIGURATION},
 };
 use controller::{Change, Store};
@@ -94,6 +94,25 @@ impl Kept for NnfNode {
         }
         keep(&mut world.site.nodes, rabbit.clone(), change.new.clone());
         vec![Wake::Key(Key::Rabbit(rabbit)), Wake::Failing]
+    }
+}
+
+/// Keys of taints that drain a rabbit begin so, as the sites' `nnf rabbit drain` and their controllers have it.
+const DRAIN_TAINT: &str = "cray.nnf.node.drain";
+
+impl Kept for KubernetesNode {
+    fn store(world: &mut World) -> &mut Store<Self> {
+        &mut world.kubernetes_nodes
+    }
+
+    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        let Some(node) = change.object().map(|object| object.name_any()) else { return Vec::new() };
+        let taint = change.new.as_ref().and_then(|node| node.taint(DRAIN_TAINT)).map(str::to_owned);
+        if world.site.drained.get(&node) == taint.as_ref() {
+            return Vec::new();
+        }
+        keep(&mut world.site.drained, node.clone(), taint);
+        vec![Wake::Key(Key::Rabbit(node))]
     }
 }
 

@@ -62,7 +62,7 @@ pub(super) fn awaited(
     });
     let silent = silent(of, running.iter().copied(), now);
     silent
-        .map_or_else(|| Progress::wait(format!("containers on {rabbits} to end")), Progress::failed)
+        .map_or_else(|| Progress::wait(format!("end of containers on {rabbits}")), Progress::failed)
         .with(changes)
 }
 

@@ -43,5 +43,5 @@ pub(super) fn under_way(of: &Objects) -> impl Iterator<Item = Part<'_>> {
 pub(super) fn removed(of: &Objects) -> Progress {
     let rabbits = some_of(of.packages.keys().map(|(rabbit, _)| rabbit.as_str()));
     let changes = of.packages.values().filter_map(|one| Change::delete(&**one));
-    Progress::wait(format!("packages on {rabbits} to be removed")).with(changes)
+    Progress::wait(format!("removal of packages on {rabbits}")).with(changes)
 }

@@ -19,14 +19,14 @@ pub(super) fn is_suspended(view: &View<'_>) -> bool {
 /// Stops what runs.
 pub(super) fn suspended(of: &Objects) -> Progress {
     let running = all(of).filter(|part| !part.state().is_ended());
-    Progress::wait(format!("containers until the annotation {SUSPENDED} goes"))
+    Progress::wait(format!("removal of the annotation {SUSPENDED}, which suspends the containers"))
         .with(running.filter_map(Part::stopped))
 }
 
 /// Removes containers that were suspended, and waits until they are gone.
 pub(super) fn without<'a>(old: impl Iterator<Item = Part<'a>>) -> Progress {
     let old: Vec<Part<'_>> = old.collect();
-    let waits = (!old.is_empty()).then(|| Progress::wait("containers that were suspended to end"));
+    let waits = (!old.is_empty()).then(|| Progress::wait("end of containers that were suspended"));
     waits.unwrap_or_default().with(old.iter().filter_map(|part| part.removed()))
 }
 

@@ -138,7 +138,10 @@ fn own(maker: &Maker<'_>) -> Progress {
     };
     let at: ObjectKey = (rabbit.to_owned(), maker.servers.name_any());
     if maker.view.site.mgts.get(&at).is_some() {
-        return Progress::wait(format!("NnfLustreMGT {rabbit}/{} of other storage to go", at.1));
+        return Progress::wait(format!(
+            "removal of NnfLustreMGT {rabbit}/{} of other storage",
+            at.1
+        ));
     }
     let status = maker.view.site.nodes.get(rabbit).and_then(|node| node.status.as_ref());
     let address = status.map(|status| normalized(&status.lnet_nid)).unwrap_or_default();
@@ -225,7 +228,7 @@ pub fn released(group: &Group) -> Progress {
             progress = progress.and(match error {
                 Some(error) => Progress::failed(of_node(node, error)),
                 None => Progress::wait(format!(
-                    "NnfLustreMGT {node}/{name} to erase the file system's name"
+                    "erasure of the file system's name on NnfLustreMGT {node}/{name}"
                 )),
             });
         }

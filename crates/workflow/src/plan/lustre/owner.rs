@@ -33,7 +33,7 @@ pub fn given(maker: &Maker<'_>, first: &Target, named: &Named) -> Progress {
         Some(mount) if is_mounted(mount) => {
             Progress::default().with(desire(mount, MountState::Unmounted))
         }
-        Some(_) => Progress::wait(format!("the file system to be given to its user on {rabbit}")),
+        Some(_) => Progress::wait(format!("change of owner of the file system on {rabbit}")),
         None => match object(maker, &makers, &at, named) {
             Some(object) => Progress::default().with([Change::create(&object)]),
             None => Progress::failed(internal_error("its Servers has no uid")),

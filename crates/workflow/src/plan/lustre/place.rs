@@ -185,7 +185,7 @@ pub fn colocation(
     let Some(rabbit) = mgs_rabbit(servers).filter(|_| keyed) else { return Ok(()) };
     match mgs_on(view, servers, rabbit) {
         Some(whose) => Err(Outcome::Queued(format!(
-            "the management target of {whose} to leave {rabbit}, which serves one only (colocation {MGT_KEY})"
+            "removal of the management target of {whose} from {rabbit}, which serves one only (colocation {MGT_KEY})"
         ))),
         None => Ok(()),
     }

@@ -26,7 +26,7 @@ use crate::{
 pub fn storage(maker: &Maker<'_>, profile: &NnfStorageProfile) -> Progress {
     let targets = targets(maker.servers);
     let all: Vec<Allocation> = targets.iter().map(|one| one.allocation.clone()).collect();
-    let status = setup::servers_status::update(maker.group(), maker.servers, &all);
+    let status = setup::servers_status::update(maker.group(), maker.servers, &all, maker.view.now);
     all_made(maker, profile, &targets, &all).with(status)
 }
 

@@ -37,7 +37,7 @@ pub(super) fn propose(view: &View<'_>, index: usize, create: &CreatePersistent) 
         },
         Some(object) if !is_of(object, &view.workflow) => Progress::failed(collision(object)),
         Some(object) if is_going(object) => {
-            Progress::wait(format!("persistent storage {} to be gone", create.name))
+            Progress::wait(format!("removal of persistent storage {}", create.name))
         }
         Some(object) => objects(view, index, create, object),
     }
@@ -134,7 +134,7 @@ pub(super) fn roll_back(view: &View<'_>, index: usize) -> Progress {
     let storage = &view.directives[index].storage;
     let waits = match storage.error() {
         Some(error) => Progress::failed(error),
-        None => Progress::wait(format!("persistent storage {} to be gone", object.name_any())),
+        None => Progress::wait(format!("removal of persistent storage {}", object.name_any())),
     };
     waits.with(Change::delete(object))
 }

@@ -35,7 +35,7 @@ pub(super) fn destroy(view: &View<'_>, index: usize) -> Progress {
     }
     if is_going(object) {
         let error = view.directives[index].storage.error();
-        let waits = || Progress::wait(format!("persistent storage {name} to be gone"));
+        let waits = || Progress::wait(format!("removal of persistent storage {name}"));
         return error.map_or_else(waits, Progress::failed);
     }
     let consumers = consumers(object);

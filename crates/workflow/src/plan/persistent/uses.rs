@@ -137,7 +137,7 @@ fn joined(view: &View<'_>, index: usize, object: &PersistentStorageInstance) -> 
 }
 
 fn waits(name: &str) -> Outcome {
-    Outcome::Wait(format!("persistent storage {name} to be Active"))
+    Outcome::Wait(format!("persistent storage {name}, which is not Active yet"))
 }
 
 fn mounted(
@@ -175,7 +175,7 @@ fn unmounted(view: &View<'_>, index: usize, named: &Named) -> Progress {
     let is_rabbit = |node: &str| storage.blocks.keys().any(|(rabbit, _)| rabbit == node);
     let mut nodes = nodes.filter(|node| !is_rabbit(node) && !view.site.is_down(node));
     let access = match nodes.find(|node| !named.others.contains(*node) && has_access(node)) {
-        Some(node) => Progress::wait(format!("access of {node} to end")),
+        Some(node) => Progress::wait(format!("withdrawal of access of {node}")),
         None => Progress::default(),
     };
     Progress { changes: Vec::new(), ..unmounts.and(access) }

@@ -5,8 +5,10 @@ use api::{
     servers::{ServersStatusAllocationSet, ServersStatusStorage},
 };
 
+use k8s_openapi::jiff::Timestamp;
+
 use super::is_ready;
-use crate::{change::Change, plan::allocation::Allocation, view::Group};
+use crate::{change::Change, plan::allocation::Allocation, report::micro, view::Group};
 
 /// With at most so many allocations left, the status says at once when one of them is made.
 const FEW: usize = 4;
@@ -14,7 +16,12 @@ const FEW: usize = 4;
 /// The status of Servers, if it is to be written. The engine writes it when it begins, when all allocations are made, when
 /// something is wrong, and when few are left, because a workload manager then wants to know on which rabbits: not once for each
 /// rabbit, of which there may be hundreds.
-pub fn update(group: &Group, servers: &Servers, all: &[Allocation]) -> Option<Change> {
+pub fn update(
+    group: &Group,
+    servers: &Servers,
+    all: &[Allocation],
+    now: Timestamp,
+) -> Option<Change> {
     let late = all.iter().filter(|one| !is_ready(group, one)).count();
     let ready = late == 0;
     let known = servers.status.clone().unwrap_or_default();
@@ -49,8 +56,10 @@ pub fn update(group: &Group, servers: &Servers, all: &[Allocation]) -> Option<Ch
         ready: known.ready || ready,
         allocation_sets: sets,
         error: group.error(),
-        ..known
+        ..known.clone()
     });
+    let status = after.status.as_mut().filter(|status| **status != known)?;
+    status.last_update = Some(micro(now));
     Change::status(servers, &after)
 }
 

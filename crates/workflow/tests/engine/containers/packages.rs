@@ -117,7 +117,7 @@ fn packages_stay_until_the_last_pod_is_gone() {
     site.pods_stay = true;
     site.ask("w", "Teardown");
     site.settle();
-    assert!(site.message("w").contains("containers to end"), "{}", site.message("w"));
+    assert!(site.message("w").contains("end of containers"), "{}", site.message("w"));
     for rabbit in ["r", "s"] {
         let packages = site.get("NodeContainers", rabbit, "default-w-1-packages");
         assert!(packages["metadata"]["deletionTimestamp"].is_null(), "pods have them mounted");

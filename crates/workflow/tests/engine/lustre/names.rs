@@ -77,7 +77,7 @@ fn of_two_that_were_given_one_rabbit_the_older_comes_first() {
     assert!(site.is_ready("a", "Setup"), "{:?}", site.told("a"));
     let (_, _, status, message) = site.told("b");
     assert_eq!(status, "DriverWait");
-    let told = "pending the management target of workflow default/a to leave r";
+    let told = "pending removal of the management target of workflow default/a from r";
     assert!(message.contains(told), "{message}");
     site.delete(&crate::site::at("Workflow", "default", "a"));
     site.settle();
