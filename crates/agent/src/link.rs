@@ -2,6 +2,8 @@
 //!
 //! While nothing changes the link sends nothing and runs no timer; the kernel's TCP keepalive notices a dead peer.
 
+mod pace;
+
 use std::{collections::BTreeSet, error::Error, io, iter, sync::Arc, time::Duration};
 
 use apiclient::innermost;
@@ -23,6 +25,7 @@ use tonic::{
 use crate::{
     coordinator::CoordinatorAddress,
     hello::refreshed,
+    link::pace::Pace,
     outbox::{Outbox, OutboxMessage},
     questions::QuestionMessage,
     received::ReceivedMount,
@@ -49,11 +52,9 @@ pub enum LinkEvent {
 pub const LARGEST_MESSAGE: usize = 16 * 1024 * 1024;
 /// How long connecting and the coordinator's welcome may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-const FIRST_DELAY: Duration = Duration::from_millis(200);
-const LONGEST_DELAY: Duration = Duration::from_secs(15);
 /// A connection that is lost sooner counts as a failed attempt: otherwise all nodes would connect five times a second to a
 /// coordinator that welcomes and drops them.
-const STABLE_AFTER: Duration = Duration::from_secs(30);
+const STABLE_AFTER: Duration = Duration::from_secs(5);
 
 /// Why a connection ended.
 enum End {
@@ -72,8 +73,8 @@ pub async fn run(
     outbox: Arc<Outbox>,
     events: mpsc::Sender<LinkEvent>,
 ) {
-    let initial = || (controller::delays(FIRST_DELAY, LONGEST_DELAY), BTreeSet::new());
-    let (mut delays, mut logged) = initial();
+    let initial = || (Pace::new(Instant::now()), BTreeSet::new());
+    let (mut pace, mut logged) = initial();
     loop {
         let connection = outbox.begin();
         let end =
@@ -87,7 +88,7 @@ pub async fn run(
             }
             End::Lost { why, connected_for } => {
                 if connected_for.is_some_and(|connected_for| connected_for >= STABLE_AFTER) {
-                    (delays, logged) = initial();
+                    (pace, logged) = initial();
                 }
                 // The log names each reason once: a coordinator that is away for a night must not fill every node's journal. A
                 // refused certificate causes several errors, whichever the transport meets first.
@@ -102,7 +103,8 @@ pub async fn run(
                 }
             }
         }
-        time::sleep(delays.next().unwrap_or(LONGEST_DELAY)).await;
+        let delay = pace.delay(Instant::now(), outbox.questions().are_open());
+        drop(time::timeout(delay, outbox.asked()).await);
     }
 }
 

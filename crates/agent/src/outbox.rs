@@ -138,6 +138,14 @@ impl Outbox {
         &self.questions
     }
 
+    /// Returns when a question is opened while there is no connection: the link then tries at once.
+    pub async fn asked(&self) {
+        let newest = self.questions.newest();
+        while self.questions.newest() == newest {
+            self.changed.notified().await;
+        }
+    }
+
     /// Wakes the task that sends messages: a question was opened or withdrawn.
     pub(crate) fn wake(&self) {
         self.changed.notify_one();

@@ -72,6 +72,16 @@ impl Drop for Question {
 }
 
 impl Questions {
+    /// Whether a script waits for an answer.
+    pub fn are_open(&self) -> bool {
+        !self.inner.lock().open.is_empty()
+    }
+
+    /// The id of the newest question.
+    pub(crate) fn newest(&self) -> u64 {
+        self.inner.lock().last
+    }
+
     fn open(&self, job: Option<JobName>) -> (u64, watch::Receiver<Option<JobState>>) {
         let mut inner = self.inner.lock();
         inner.last += 1;
