@@ -191,6 +191,17 @@ fn of(most: &Option<u32>) -> String {
 }
 
 fn list(failures: &[ExecuteError]) -> String {
+impl CommandError {
+    /// Whether the program is not installed. bash says so with exit status 127 (bash(1), EXIT STATUS).
+    pub fn is_not_installed(&self) -> bool {
+        match self {
+            Self::Start { source, .. } => source.kind() == io::ErrorKind::NotFound,
+            Self::Failed { status, .. } => status == "exit status: 127",
+            Self::TooMuch { .. } | Self::TimedOut { .. } => false,
+        }
+    }
+}
+
     let texts: Vec<_> = failures.iter().map(|failure| chain(failure)).collect();
     texts.join("; ")
 }

@@ -84,7 +84,9 @@ pub(crate) fn observe(
             let shows = |hook: &Hook| hook.id.phase == HookPoint::PreTeardown;
             file_system(observer, fs, fs.hooks.iter().any(shows))
         }
-        Desired::TargetReady(target) | Desired::TargetGone(target) => lustre(observer, target),
+        Desired::TargetReady(target) => lustre(observer, target, |_| false),
+        // Without open records no hook has to see what a pool holds before it goes.
+        Desired::TargetGone(target) => lustre(observer, target, |observed| !observed.hooks_open),
         Desired::Mounted(mount) => mounted(observer, mount, ToBe::Mounted),
         Desired::Unmounted(mount) => mounted(observer, mount, ToBe::Unmounted),
         Desired::IndexTree(tree) | Desired::NoIndexTree(tree) => {
@@ -109,13 +111,26 @@ fn file_system(
     Ok(Observed { volume: Some(volume), temporary: Some(temporary), ..observed })
 }
 
-fn lustre(observer: &impl Observer, target: &LustreTarget) -> Result<Observed, ObserveError> {
+/// Looks at a target. Where ZFS is not installed and pools on its devices `may_be_missed`, they count as absent.
+fn lustre(
+    observer: &impl Observer,
+    target: &LustreTarget,
+    may_be_missed: impl Fn(&Observed) -> bool,
+) -> Result<Observed, ObserveError> {
     let client = target.client.as_ref();
     let mut observed = hooks(observer, &target.scope(), &target.hooks)?;
     let (devices, missing) = devices(observer, &target.namespaces, target.made_for)?;
     let imported = observer.zpool(target, &devices)?;
     let look_for = imported.is_none() && !devices.is_empty();
-    let found = if look_for { observer.pools_on(&devices)? } else { Vec::new() };
+    let found = match look_for.then(|| observer.pools_on(&devices)).transpose() {
+        Err(ObserveError::Command(error))
+            if error.is_not_installed() && may_be_missed(&observed) =>
+        {
+            None
+        }
+        found => found?,
+    };
+    let found = found.unwrap_or_default();
     observed.zpool = Some(PoolState { devices, missing, imported, found });
     observed.target = Some(observer.target(&target.target)?);
     observed.temporary = client.map(|client| observer.target(&client.temporary)).transpose()?;
