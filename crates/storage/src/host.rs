@@ -104,6 +104,11 @@ impl StepError {
         move |source| Self::System { call, target: target.to_string(), source }
     }
 
+    /// Whether its deadline ended it, and not an answer.
+    pub fn is_hung(&self) -> bool {
+        matches!(self, Self::Hung { .. } | Self::Command(CommandError::TimedOut { .. }))
+    }
+
     /// The processes that hold up any of the failed steps.
     pub fn holders(&self) -> BTreeSet<i32> {
         match self {
@@ -186,11 +191,6 @@ pub enum CommandError {
     },
 }
 
-fn of(most: &Option<u32>) -> String {
-    most.map_or_else(String::new, |most| format!(" of {most}"))
-}
-
-fn list(failures: &[ExecuteError]) -> String {
 impl CommandError {
     /// Whether the program is not installed. bash says so with exit status 127 (bash(1), EXIT STATUS).
     pub fn is_not_installed(&self) -> bool {
@@ -202,6 +202,11 @@ impl CommandError {
     }
 }
 
+fn of(most: &Option<u32>) -> String {
+    most.map_or_else(String::new, |most| format!(" of {most}"))
+}
+
+fn list(failures: &[ExecuteError]) -> String {
     let texts: Vec<_> = failures.iter().map(|failure| chain(failure)).collect();
     texts.join("; ")
 }

@@ -58,8 +58,12 @@ pub(crate) trait Observer {
     fn target(&self, target: &MountPoint) -> Result<TargetState, ObserveError>;
     /// Who uses a device that is no longer mounted at its mount point.
     fn users(&self, device: &VolumeDevice, kind: FileSystemKind) -> Result<Use, ObserveError>;
-    /// Who uses a Lustre file system that this node has mounted nowhere.
-    fn lustre_users(&self, source: &str) -> Result<Option<Holders>, ObserveError>;
+    /// Who uses a Lustre file system that is not mounted at `target` any more.
+    fn lustre_users(
+        &self,
+        source: &str,
+        target: &MountPoint,
+    ) -> Result<Option<Holders>, ObserveError>;
     fn file(&self, target: &MountPoint, name: &str) -> Result<Option<RootFile>, ObserveError>;
     fn tree(&self, tree: &IndexTree) -> Result<TreeState, ObserveError>;
     fn mounts(&self) -> Result<Vec<(MountPoint, MountedThing)>, ObserveError>;
@@ -185,7 +189,7 @@ fn mounted(observer: &impl Observer, mount: &Mount, to_be: ToBe) -> Result<Obser
         }
         MountSource::Bind(from) => observed.source = Some(observer.target(from)?),
         MountSource::Lustre(source) if to_be == ToBe::Unmounted && !is_mounted => {
-            observed.in_use = observer.lustre_users(source)?.into();
+            observed.in_use = observer.lustre_users(source, &mount.target)?.into();
         }
         MountSource::Lustre(_) => {}
     }

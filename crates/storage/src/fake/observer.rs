@@ -165,7 +165,7 @@ impl Observer for FakeHost {
         Ok(is_kept.then(|| Holders { names, processes: Vec::new() }).into())
     }
 
-    fn lustre_users(&self, _: &str) -> Result<Option<Holders>, ObserveError> {
+    fn lustre_users(&self, _: &str, _: &MountPoint) -> Result<Option<Holders>, ObserveError> {
         Ok(None)
     }
 

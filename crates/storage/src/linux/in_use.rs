@@ -4,7 +4,7 @@ use std::{io, path::Path, time::Duration};
 
 use super::{busy::pause_for, child, exclusive, holders, mount_table};
 use crate::{
-    desired::{AllowedRoots, FileSystemKind},
+    desired::{AllowedRoots, FileSystemKind, MountPoint},
     host::StepError,
     observed::{Holders, Use, VolumeDevice},
 };
@@ -73,9 +73,12 @@ fn opened(device: &VolumeDevice) -> io::Result<Option<Holders>> {
     Ok((!holders.names.is_empty()).then_some(holders))
 }
 
-/// Who uses a Lustre file system that this node has mounted nowhere.
-pub(super) fn lustre(source: &str) -> io::Result<Option<Holders>> {
-    let holders = holders::of_source(FileSystemKind::Lustre.as_str(), source)?;
+/// Who uses a Lustre file system that is mounted nowhere on this node any more. An unmount of ours at `target` may have taken it out
+/// of the mount table and still wait for servers, with data that they have not got.
+pub(super) fn lustre(source: &str, target: &MountPoint) -> io::Result<Option<Holders>> {
+    let seen = holders::of_source(FileSystemKind::Lustre.as_str(), source)?;
+    let holders =
+        if seen.names.is_empty() { child::unreturned_on(&target.to_string()) } else { seen };
     Ok((!holders.names.is_empty()).then_some(holders))
 }
 

@@ -136,14 +136,11 @@ fn the_first_object_target_of_all_sets_the_file_system_up() {
 fn targets_have_the_names_that_lustre_gives_them() {
     let mut profile = profile();
     let lustre = &mut profile.spec.data.lustre_storage;
-    for options in [
-        &mut lustre.mgt_options.target,
-        &mut lustre.mdt_options.target,
-        &mut lustre.mgt_mdt_options.target,
-        &mut lustre.ost_options.target,
-    ] {
-        options.command_lines.post_activate = vec!["echo $TARGET_NAME".to_owned()];
-    }
+    let hook = || vec!["echo $TARGET_NAME".to_owned()];
+    lustre.mgt_options.target.command_lines.post_activate = hook();
+    lustre.mdt_options.target.command_lines.post_activate = hook();
+    lustre.mgt_mdt_options.target.command_lines.post_activate = hook();
+    lustre.ost_options.target.command_lines.post_activate = hook();
     for (kind, start, wanted) in [
         ("ost", 10, "aaaaaaab-OST000a"),
         ("ost", 4095, "aaaaaaab-OST0fff"),
