@@ -23,6 +23,7 @@ pub mod mgs;
 mod mount;
 mod mount_line;
 mod mount_point;
+mod mount_refusal;
 mod mount_table;
 pub mod network;
 mod observer;

@@ -123,7 +123,7 @@ impl Tree {
             let new = format!(".{}.removed", self.handed_up);
             self.handed_up += 1;
             match renameat(from, name, &self.root, &*new) {
-                // Of the user's own.
+                // The tree already has an entry of that name.
                 Err(Errno::EEXIST | Errno::ENOTEMPTY | Errno::ENOTDIR) => {}
                 moved => return moved,
             }

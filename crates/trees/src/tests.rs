@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::symlink};
 
 use nix::{
     mount::{MntFlags, MsFlags, mount, umount2},
-    sys::stat::mkdirat,
+    sys::stat::{Mode, mkdirat},
 };
 
 use super::*;

@@ -2,7 +2,7 @@
 
 use std::{io, path::Path, time::Duration};
 
-use super::{busy::pause_for, child, exclusive, holders, mount_table};
+use super::{busy::pause_for, child, cmd, exclusive, holders, mount_table};
 use crate::{
     desired::{AllowedRoots, FileSystemKind, MountPoint},
     host::StepError,
@@ -77,9 +77,10 @@ fn opened(device: &VolumeDevice) -> io::Result<Option<Holders>> {
 /// of the mount table and still wait for servers, with data that they have not got.
 pub(super) fn lustre(source: &str, target: &MountPoint) -> io::Result<Option<Holders>> {
     let seen = holders::of_source(FileSystemKind::Lustre.as_str(), source)?;
-    let holders =
-        if seen.names.is_empty() { child::unreturned_on(&target.to_string()) } else { seen };
-    Ok((!holders.names.is_empty()).then_some(holders))
+    let target = target.to_string();
+    let ours = || [child::unreturned_on(&target), cmd::unended(&target)];
+    let found = [seen].into_iter().chain(ours()).find(|holders| !holders.names.is_empty());
+    Ok(found)
 }
 
 fn io_error(error: StepError) -> io::Error {

@@ -12,9 +12,9 @@ use super::mount_table::number;
 
 /// One record is read at a time, and has at most this many bytes (`PRINTK_MESSAGE_MAX`).
 const RECORD: usize = 8192;
-/// Lines that are told; a damaged file system says much.
+/// Maximum lines in a message: a damaged file system writes dozens.
 const LINES: usize = 3;
-/// Records that are read, so that a kernel that writes on and on holds nobody up.
+/// Maximum records read: the kernel may write faster than this module reads.
 const RECORDS: usize = 4096;
 
 /// The log from a moment on; nothing where it cannot be read.

@@ -25,11 +25,12 @@ use super::{
     kernel_log::KernelLog,
     mount_line::{Way, is_plain_unmount, way},
     mount_point::entry_of,
+    mount_refusal::explain,
     mount_table::{self, Entry},
 };
 use crate::{
     desired::{AllowedRoots, FileSystemKind, MountPoint, Owner},
-    host::{CommandError, StepError},
+    host::StepError,
     observed::DeviceNumber,
 };
 
@@ -52,7 +53,7 @@ impl Deadlines {
     }
 }
 
-/// Whether the kernel names a client's or a target's mount so.
+/// Recognises the mount type of a Lustre client or target.
 fn is_lustre(kind: &str) -> bool {
     matches!(kind, "lustre" | "lustre_tgt")
 }
@@ -98,42 +99,6 @@ pub(super) fn mount(
     mounted.map_err(|error| explain(error, log, source))?;
     drop(leaf);
     verify(source, target, kind, &entry, deadlines.call)
-}
-
-/// Adds why the kernel refused a mount: what the file system wrote to the kernel's log about this source, or else the usual cause.
-/// EINVAL and EUCLEAN say nothing of a UUID that is mounted twice, or of what is damaged.
-fn explain(error: StepError, log: KernelLog, source: &str) -> StepError {
-    let lines = log.lines_about(source);
-    let why = |usual: Option<&str>| match &lines[..] {
-        [] => usual.map(str::to_owned),
-        lines => Some(format!("the kernel: {}", lines.join("; "))),
-    };
-    match error {
-        StepError::System { call, target, source } => {
-            let target = match why(usual_cause(&source)) {
-                Some(why) => format!("{target} ({why})"),
-                None => target,
-            };
-            StepError::System { call, target, source }
-        }
-        StepError::Command(CommandError::Failed { command, status, stderr }) => {
-            let more = why(None).map(|why| format!("{stderr} ({why})"));
-            let stderr = more.unwrap_or(stderr);
-            StepError::Command(CommandError::Failed { command, status, stderr })
-        }
-        other => other,
-    }
-}
-
-/// What an errno of mount(2) mostly means where the kernel's log says nothing.
-fn usual_cause(error: &io::Error) -> Option<&'static str> {
-    match error.raw_os_error()? {
-        libc::EINVAL => Some(
-            "usual causes: a file system with this UUID is mounted already, or this kernel does not know an option or a feature of it",
-        ),
-        libc::EUCLEAN => Some("usual cause: it is damaged; look with xfs_repair -n"),
-        _ => None,
-    }
 }
 
 /// Holds a source beneath an allowed root open, so that nobody can swap it.
@@ -285,14 +250,6 @@ pub(super) fn set_owner(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_errno_without_a_line_of_the_kernel_has_its_usual_cause() {
-        let of = |errno| usual_cause(&io::Error::from_raw_os_error(errno));
-        assert!(of(libc::EINVAL).unwrap().contains("UUID"));
-        assert!(of(libc::EUCLEAN).unwrap().contains("xfs_repair"));
-        assert_eq!(of(libc::ENODEV), None);
-    }
 
     #[test]
     fn a_lustre_has_longer_to_be_unmounted_than_others() {
