@@ -1,5 +1,3 @@
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::{fs, os::unix::fs::symlink};
 
 use nix::{
