@@ -216,6 +216,7 @@ impl Args {
                 state: self.state_dir,
                 command_deadline,
                 mount_deadline: self.deadlines.mount(),
+                lustre_unmount: self.deadlines.lustre_unmount(),
             },
             site: Site { node, side: Side::Compute, roots, index_root: None, volumes },
         })

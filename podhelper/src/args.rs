@@ -6,6 +6,9 @@ use clap::{Parser, Subcommand};
 
 use crate::rsh::Rsh;
 
+/// The longest time that anything is waited for: 136 years, which a clock can be asked for.
+const LONGEST: u64 = u32::MAX as u64;
+
 /// What runs in the pods of MPI, and waits for peers in others. Started under the name `rsh` it is the agent of mpirun.
 #[derive(Debug, Parser)]
 #[command(version, disable_help_subcommand = true)]
@@ -69,7 +72,7 @@ pub(crate) struct Wait {
     #[arg(long, value_name = "HOST")]
     pub(crate) worker: Option<String>,
     /// How long
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(..=LONGEST))]
     pub(crate) seconds: u64,
 }
 
@@ -79,7 +82,7 @@ pub(crate) struct Peers {
     #[arg(long)]
     pub(crate) port: u16,
     /// How long
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(..=LONGEST))]
     pub(crate) seconds: u64,
     /// Directory with the files of the run
     #[arg(long, value_name = "DIR", default_value = "/nnf/config")]
@@ -94,6 +97,6 @@ pub(crate) struct DiscoverHosts {
     #[arg(long, value_name = "FILE", default_value = "/nnf/config/workers")]
     pub(crate) workers: PathBuf,
     /// How long to wait for the answers
-    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(..=LONGEST))]
     pub(crate) seconds: u64,
 }

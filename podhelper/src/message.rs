@@ -95,7 +95,7 @@ impl Decoder for Codec {
         Ok(Some(match kind {
             b'a' => Message::Ask,
             b'h' => Message::Here,
-            b'r' => Message::Run(serde_json::from_slice(&body)?),
+            b'r' => Message::Run(command(&body)?),
             b'i' => Message::Input(body),
             b'.' => Message::InputEnd,
             b'o' => Message::Output(body),
@@ -105,6 +105,15 @@ impl Decoder for Codec {
             _ => return Err(unknown()),
         }))
     }
+}
+
+/// A command that another worker wrote: not what [`Command::of`] has checked.
+fn command(body: &[u8]) -> io::Result<Command> {
+    let command: Command = serde_json::from_slice(body)?;
+    if command.words.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "a command without a program"));
+    }
+    Ok(command)
 }
 
 #[cfg(test)]
@@ -150,5 +159,14 @@ mod tests {
                 if is_cut { io::ErrorKind::UnexpectedEof } else { io::ErrorKind::InvalidData };
             assert_eq!(kind, expected, "{frame:?}");
         }
+    }
+
+    #[test]
+    fn a_command_without_a_program_is_no_message() {
+        let mut codec = Codec(LengthDelimitedCodec::new());
+        let mut written = BytesMut::new();
+        codec.encode(Message::Run(Command::default()), &mut written).unwrap();
+        let error = codec.decode(&mut written).unwrap_err();
+        assert_eq!(error.to_string(), "a command without a program");
     }
 }

@@ -148,7 +148,7 @@ async fn started(
     match rank::spawn(&command) {
         Ok(child) => rank::run(child, messages, ending).await,
         Err(error) => {
-            let program = &command.words[0];
+            let program = command.words.first().map_or("nothing", String::as_str);
             messages.send(Message::Refused(format!("{program} cannot be started: {error}"))).await
         }
     }

@@ -1,10 +1,10 @@
 //! `zpool`, `zfs`, `lctl`, `lfs`, `mkfs.lustre` and `mount -t lustre` with nothing beneath: what they would have written is in
 //! one file.
 //!
-//! Options, output and refusals are those of the manual pages (zpool(8) and its parts, zfs(8), mkfs.lustre(8),
-//! mount.lustre(8), lctl(8)); no kernel with Lustre was at hand to compare with. A target's mount is a tmpfs whose source is
-//! the dataset, a client's one whose source is `<mgs>:/<fsname>`: it is in the mount table and can be busy, and nothing can be
-//! stored through it that anybody else would see.
+//! Options and output are those of the manual pages (zpool(8) and its parts, zfs(8), mkfs.lustre(8), mount.lustre(8), lctl(8)).
+//! Refusals, exit statuses and the properties of targets are those that Lustre 2.17 was seen to have. A target's mount is a tmpfs
+//! whose source is the dataset, a client's one whose source is `<mgs>:/<fsname>`: it is in the mount table and can be busy, and
+//! nothing can be stored through it that another process would see.
 //!
 //! The state is in the directory `lustre.state` beside the program's name on `PATH`, with a log of every command line. Without
 //! that directory ZFS is there in earnest, and only Lustre's own programs are played: on datasets of real pools.
@@ -13,6 +13,7 @@ mod in_earnest;
 mod mkfs;
 mod mounts;
 mod pools;
+mod refusal;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,6 +26,8 @@ use std::{
 use anyhow::{Context, bail};
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
+
+pub use self::refusal::Refusal;
 
 /// The names that it is called by where nothing is there.
 pub const NAMES: [&str; 6] = ["zpool", "zfs", "lctl", "lfs", "mkfs.lustre", "mount"];
@@ -42,6 +45,9 @@ pub const NID: &str = "10.0.0.1@tcp";
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct State {
     pools: BTreeMap<String, Pool>,
+    /// The file systems that have registered with the management service.
+    #[serde(default)]
+    registered: BTreeSet<String>,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -54,8 +60,14 @@ struct Pool {
 
 /// The datasets that targets are made of: as they are written here, or in ZFS.
 trait Datasets {
-    /// The service that a dataset is, which mkfs.lustre(8) wrote on it.
-    fn service(&self, dataset: &str) -> Option<String>;
+    /// A property of a dataset.
+    fn property(&self, dataset: &str, name: &str) -> Option<String>;
+
+    /// Sets a property of a dataset that exists.
+    fn set_property(&mut self, dataset: &str, name: &str, value: &str) -> anyhow::Result<()>;
+
+    /// Takes in that a target has told the management service of its file system.
+    fn registers(&mut self, dataset: &str);
 
     /// Makes a dataset, with everything that tells which target it is.
     fn create(&mut self, target: &mkfs::Target<'_>) -> anyhow::Result<()>;
@@ -96,7 +108,7 @@ pub fn log(directory: &Path) -> anyhow::Result<Vec<String>> {
 /// Does what the program with this name does, and says what it prints.
 ///
 /// # Errors
-/// With what it says when it refuses.
+/// With what it says when it refuses: a [`Refusal`] where its exit status matters.
 pub fn run(name: &str, words: &[&str]) -> anyhow::Result<String> {
     if name == "mount" && !mounts::is_lustre(words) {
         return mounts::plain(words);
@@ -112,7 +124,8 @@ pub fn run(name: &str, words: &[&str]) -> anyhow::Result<String> {
     let before = serde_json::to_string(&state)?;
     let said = act(&mut state, name, words)?;
     let after = serde_json::to_string(&state)?;
-    let is_on_mgs = matches!((name, words), ("lctl", ["erase_lcfg" | "conf_param", _]));
+    let is_on_mgs =
+        matches!((name, words), ("lctl", ["erase_lcfg" | "conf_param" | "set_param", ..]));
     let is_told = is_on_mgs || matches!(name, "mount" | "lfs");
     if after != before || is_told {
         let mut log = File::options().create(true).append(true).open(directory.join("log"))?;
@@ -138,7 +151,8 @@ fn act(state: &mut State, name: &str, words: &[&str]) -> anyhow::Result<String> 
         ("zfs", ["destroy", dataset]) => pools::discard(state, dataset),
         ("mkfs.lustre", words) => mkfs::make(state, words),
         ("mount", words) => mounts::mount(state, words),
-        ("lctl", ["erase_lcfg" | "conf_param", _]) => mounts::on_mgs(state),
+        ("lctl", ["erase_lcfg", name]) => mounts::erase(state, name),
+        ("lctl", ["conf_param" | "set_param", ..]) => mounts::on_mgs(state),
         _ => asked(name, words),
     }
 }

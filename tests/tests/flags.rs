@@ -17,7 +17,7 @@ const SCRIPTS: [&str; 2] =
     ["packaging/kubernetes/node-identities", "packaging/kubernetes/renew-token"];
 
 /// Flags of others' programs that the documents name.
-const THEIRS: [(&str, &str); 39] = [
+const THEIRS: [(&str, &str); 40] = [
     ("--create", "systemd-tmpfiles"),
     ("--cli", "nnf-node-manager"),
     ("--direct", "nnf-node-manager"),
@@ -35,6 +35,7 @@ const THEIRS: [(&str, &str); 39] = [
     ("--clusterrole", "kubectl"),
     ("--devices", "lvm"),
     ("--drop", "lvmlockctl"),
+    ("--param", "mkfs.lustre"),
     ("--duration", "kubectl"),
     ("--confirm", "stonith_admin"),
     ("--group", "kubectl"),

@@ -2,7 +2,7 @@
 //! `tests::lustre_tools` for what those know. What is proved is which commands are run, in which order and with which words,
 //! and that the agent reads what they print; not that a kernel with Lustre takes them.
 
-use std::{env, fs, path::PathBuf};
+use std::{env, fs, path::PathBuf, process::Output};
 
 use anyhow::{Context, ensure};
 use nix::sys::signal::Signal;
@@ -56,12 +56,16 @@ impl Tools {
 
     /// One of the programs, on the rabbit.
     fn run(&self, fixture: &Direct, words: &[&str]) -> anyhow::Result<()> {
+        let output = self.output(fixture, words)?;
+        ensure!(output.status.success(), "{words:?}: {output:?}");
+        Ok(())
+    }
+
+    fn output(&self, fixture: &Direct, words: &[&str]) -> anyhow::Result<Output> {
         let mut argv = command("nsenter");
         let node = fixture.rabbit()?.node_pid().to_string();
         argv.args(["--mount", "--target", &node, "--"]).args(words).env("PATH", &self.path);
-        let output = argv.output().context("start nsenter")?;
-        ensure!(output.status.success(), "{words:?}: {output:?}");
-        Ok(())
+        argv.output().context("start nsenter")
     }
 }
 
@@ -131,6 +135,7 @@ fn the_whole_life_of_a_file_systems_targets() -> anyhow::Result<()> {
     ensure!(serving.len() == 3, "{serving:#?}");
 
     restarted(&fixture, &tools, &serving)?;
+    refused_while_serving(&fixture, &tools, &serving)?;
 
     for object in [&ost, &ost_block, &mdt, &mdt_block] {
         fixture.server.delete(object)?;
@@ -157,6 +162,62 @@ fn the_whole_life_of_a_file_systems_targets() -> anyhow::Result<()> {
 
 /// What a restart of the node leaves: nothing mounted, nothing imported, and an agent that knows nothing. No hook that ran runs
 /// again, and nothing is formatted.
+/// What Lustre 2.17 was seen to answer while its targets serve.
+fn refused_while_serving(
+    fixture: &Direct,
+    tools: &Tools,
+    serving: &[[String; 3]],
+) -> anyhow::Result<()> {
+    let ost = serving.iter().find(|[source, ..]| source.ends_with("-ost-0/ost"));
+    let source = &ost.context("the first object target")?[0];
+    let elsewhere = fixture.at("mnt").display().to_string();
+    let format = [
+        "mkfs.lustre",
+        "--ost",
+        "--backfstype=zfs",
+        "--fsname=x",
+        "--mgsnode=a",
+        "--index=0",
+        source,
+    ];
+    for (words, status, said) in [
+        (&format[..], 17, "is currently mounted, exiting without any change"),
+        (
+            &["mount", "-t", "lustre", source, &elsewhere],
+            114,
+            "The target service is already running.",
+        ),
+        (&["lctl", "erase_lcfg", "nosuch"], 2, "OBD_IOC_LCFG_ERASE failed: No such file"),
+        (
+            &["mount", "-t", "lustre", "10.0.0.1@tcp:/nosuch", &elsewhere],
+            2,
+            "Is the filesystem name correct?",
+        ),
+    ] {
+        let output = tools.output(fixture, words)?;
+        let told = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.code() == Some(status) && told.contains(said), "{output:?}");
+    }
+    let output = tools.output(
+        fixture,
+        &[
+            "zfs",
+            "get",
+            "-H",
+            "-r",
+            "-t",
+            "filesystem",
+            "-o",
+            "name,value",
+            "lustre:svname",
+            source.split('/').next().unwrap_or_default(),
+        ],
+    )?;
+    let told = String::from_utf8_lossy(&output.stdout);
+    ensure!(told.contains(&format!("{FS_NAME}-OST0000")), "{output:?}");
+    Ok(())
+}
+
 fn restarted(fixture: &Direct, tools: &Tools, serving: &[[String; 3]]) -> anyhow::Result<()> {
     let before = tools.log(fixture)?.len();
     // It sees nothing of what happens before its end.

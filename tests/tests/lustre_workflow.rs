@@ -44,6 +44,15 @@ fn all_have(flow: &Flow, name: &str, path: &Value) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The name that a management target gave to the storage of this name.
+fn fs_name_of(flow: &Flow, mgt: &str, storage: &str) -> anyhow::Result<String> {
+    let mgt = flow.object("nnflustremgt", mgt, "rabbit-1")?;
+    let claims = mgt["status"]["claimList"].as_array().context("names")?;
+    let claim = claims.iter().find(|claim| claim["reference"]["name"] == storage);
+    let name = claim.and_then(|claim| claim["fsname"].as_str());
+    name.map(str::to_owned).with_context(|| format!("no name for {storage} in {mgt:#}"))
+}
+
 /// Command lines in this order; others may stand between them. Each is given by its words in their order.
 fn in_order(log: &[String], wanted: &[&[&str]]) -> anyhow::Result<()> {
     let mut rest = log.iter();
@@ -84,12 +93,14 @@ fn a_lustre_workflow_lives_from_proposal_to_teardown_and_leaves_nothing() -> any
     flow.create(&[JOB])?;
     flow.wait("Proposal", "Completed")?;
     flow.fill_computes()?;
+    let mut name = String::new();
     for state in AFTER_PROPOSAL {
         let workflow = flow.reach(state)?;
         if state == "PreRun" {
             let env = &workflow["status"]["env"];
             ensure!(env["DW_JOB_lus"] == env["DW_JOB_LUSTRE"], "{env:#}");
-            all_have(&flow, "aaaaaaaa", &env["DW_JOB_lus"])?;
+            name = fs_name_of(&flow, "life-0", "life-0")?;
+            all_have(&flow, &name, &env["DW_JOB_lus"])?;
             // The job's user has the file system, since it was given to it on the rabbit; a stand-in's mounts share nothing.
             let log = flow.fixture.lustre_log()?;
             let owner = log.iter().filter(|line| line.ends_with("-owner")).count();
@@ -98,20 +109,21 @@ fn a_lustre_workflow_lives_from_proposal_to_teardown_and_leaves_nothing() -> any
     }
     flow.delete()?;
     nothing_of_lustre_is_left(&flow)?;
-    let client = format!("mount -t lustre {NID}:/aaaaaaaa");
+    let client = format!("mount -t lustre {NID}:/{name}");
+    let made_as = format!("--fsname={name} --index=0");
     in_order(
         &flow.fixture.lustre_log()?,
         &[
             &["zpool create", "-mgtmdt-0"],
-            &["mkfs.lustre --mgs --mdt --fsname=aaaaaaaa --index=0"],
+            &["mkfs.lustre --mgs --mdt", "--param=mdt.identity_upcall=NONE", &made_as],
             &["mount -t lustre", "-mgtmdt-0/mgtmdt "],
             &["zpool create", "-ost-0"],
-            &["mkfs.lustre --ost", "--mgsnode=10.0.0.1@tcp --fsname=aaaaaaaa --index=0"],
+            &["mkfs.lustre --ost", "--mgsnode=10.0.0.1@tcp", &made_as],
             &["mount -t lustre", "-ost-0/ost "],
             &[&client, "-owner"],
             &[&client],
             &["zpool destroy", "-ost-0"],
-            &["lctl erase_lcfg aaaaaaaa"],
+            &[&format!("lctl erase_lcfg {name}")],
             &["zpool destroy", "-mgtmdt-0"],
         ],
     )?;
@@ -146,8 +158,8 @@ fn profile(flow: &mut Flow, name: &str, mgt: &Value) -> anyhow::Result<()> {
     flow.fixture.run.apply(name, &[profile])
 }
 
-/// Runs a job with this directive: both computes have the file system of this name at this path.
-fn mounted_by_a_job(flow: &Flow, line: &str, path: &str, name: &str) -> anyhow::Result<()> {
+/// Runs a job with this directive: both computes have the same file system at this path. Returns its name.
+fn mounted_by_a_job(flow: &Flow, line: &str, path: &str) -> anyhow::Result<String> {
     let cluster = &flow.fixture.run.cluster;
     let mut run = cluster.warren()?;
     run.args(["run", line, "--nodes", "compute-[1-2]", "--launcher", &cluster.launcher()?]);
@@ -157,8 +169,10 @@ fn mounted_by_a_job(flow: &Flow, line: &str, path: &str, name: &str) -> anyhow::
     let output = run.output().context("warren run")?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let said = String::from_utf8_lossy(&output.stdout);
-    ensure!(said.matches(&format!("{NID}:/{name}\n")).count() == 2, "{said}");
-    Ok(())
+    let start = format!("{NID}:/");
+    let names: Vec<&str> = said.lines().filter_map(|line| line.strip_prefix(&start)).collect();
+    ensure!(matches!(names[..], [one, other] if one == other), "{said}");
+    Ok(names[0].to_owned())
 }
 
 /// A management target, a file system on it, a job that uses that, a job with its own there, and their ends, each by one command.
@@ -183,21 +197,24 @@ fn lustre_outlives_jobs_on_a_management_target_of_a_pool() -> anyhow::Result<()>
     let refused = persistent(&flow, &["destroy", "mgt1"]).expect_err("a file system is on it");
     ensure!(format!("{refused:#}").contains("mgt1 is used by kept"), "{refused:#}");
     // One after the other: the smallest two at once ask for 16 GB, and a small machine's disk has fewer.
-    mounted_by_a_job(&flow, "#DW persistentdw name=kept", "$DW_PERSISTENT_kept", "aaaaaaab")?;
+    let kept = fs_name_of(&flow, "mgt1", "kept")?;
+    let line = "#DW persistentdw name=kept";
+    ensure!(mounted_by_a_job(&flow, line, "$DW_PERSISTENT_kept")? == kept, "another than {kept}");
     persistent(&flow, &["destroy", "kept"])?;
     let own = "#DW jobdw type=lustre capacity=1GB name=lus profile=pooled";
-    mounted_by_a_job(&flow, own, "$DW_JOB_lus", "aaaaaaac")?;
+    let job = mounted_by_a_job(&flow, own, "$DW_JOB_lus")?;
+    ensure!(job != kept, "{job} came back at once");
     persistent(&flow, &["destroy", "mgt1"])?;
     nothing_of_lustre_is_left(&flow)?;
     in_order(
         &flow.fixture.lustre_log()?,
         &[
             &["mkfs.lustre --mgs --backfstype"],
-            &["mkfs.lustre --mdt", "--fsname=aaaaaaab"],
-            &["mkfs.lustre --ost", "--fsname=aaaaaaab"],
-            &["lctl erase_lcfg aaaaaaab"],
-            &["mkfs.lustre --ost", "--fsname=aaaaaaac"],
-            &["lctl erase_lcfg aaaaaaac"],
+            &["mkfs.lustre --mdt", &format!("--fsname={kept}")],
+            &["mkfs.lustre --ost", &format!("--fsname={kept}")],
+            &[&format!("lctl erase_lcfg {kept}")],
+            &["mkfs.lustre --ost", &format!("--fsname={job}")],
+            &[&format!("lctl erase_lcfg {job}")],
             &["zpool destroy", "-mgt-0"],
         ],
     )?;

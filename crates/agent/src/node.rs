@@ -3,7 +3,10 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
-use storage::desired::{NameError, NodeName};
+use storage::{
+    desired::{NameError, NodeName},
+    linux::LustreUnmount,
+};
 use thiserror::Error;
 
 /// The node's name, and the directories beneath which objects may mount.
@@ -54,6 +57,12 @@ pub struct DeadlineArgs {
     /// Seconds after which a mount or umount that hangs in the kernel is reported and left alone
     #[arg(long, env = "WARREN_MOUNT_DEADLINE", value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     mount_deadline: u64,
+    /// Seconds after which the umount of a Lustre that hangs is reported and left alone
+    #[arg(long, env = "WARREN_LUSTRE_UNMOUNT_DEADLINE", value_name = "SECONDS", default_value_t = 180, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    lustre_unmount_deadline: u64,
+    /// Unmount a Lustre by force (umount -f) after its deadline: what its servers have not got is lost
+    #[arg(long, env = "WARREN_LUSTRE_UNMOUNT_FORCE")]
+    lustre_unmount_force: bool,
 }
 
 impl DeadlineArgs {
@@ -63,5 +72,12 @@ impl DeadlineArgs {
 
     pub fn mount(&self) -> Duration {
         Duration::from_secs(self.mount_deadline)
+    }
+
+    pub fn lustre_unmount(&self) -> LustreUnmount {
+        LustreUnmount {
+            deadline: Duration::from_secs(self.lustre_unmount_deadline),
+            force: self.lustre_unmount_force,
+        }
     }
 }

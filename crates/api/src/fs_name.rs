@@ -28,6 +28,18 @@ impl fmt::Display for FsName {
 }
 
 impl FsName {
+    /// The name at this place of the count, which goes around after the last.
+    #[must_use]
+    pub fn at(place: u64) -> Self {
+        let mut digits = [b'a'; LENGTH];
+        let mut left = place;
+        for digit in digits.iter_mut().rev() {
+            *digit += u8::try_from(left % 26).unwrap_or_default();
+            left /= 26;
+        }
+        Self(digits)
+    }
+
     /// The next name; after the last comes the first.
     #[must_use]
     pub fn next(mut self) -> Self {
@@ -75,6 +87,20 @@ mod tests {
             ("zzzzzzzz", "aaaaaaaa"),
         ] {
             assert_eq!(name(one).next().to_string(), next);
+        }
+    }
+
+    #[test]
+    fn a_place_of_the_count_has_a_name() {
+        let last = 26_u64.pow(8) - 1;
+        for (place, told) in [
+            (0, "aaaaaaaa"),
+            (27, "aaaaaabb"),
+            (last, "zzzzzzzz"),
+            (last + 1, "aaaaaaaa"),
+            (u64::MAX, "mxsyumqp"),
+        ] {
+            assert_eq!(FsName::at(place).to_string(), told, "{place}");
         }
     }
 

@@ -190,7 +190,7 @@ pub struct NodeContainer {
     /// Ports that the rabbit has open for it, under the same numbers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::ints")]
-    pub ports: Vec<u16>,
+    pub ports: Vec<i64>,
     /// Thousandths of a processor that it may use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]

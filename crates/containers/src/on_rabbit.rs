@@ -134,10 +134,14 @@ fn paths(run: &Run<'_>, is_from: impl Fn(&StorageSource) -> bool) -> Vec<String>
     those.map(|storage| storage.path.clone()).collect()
 }
 
+/// Seconds that containers may have between the signal to end and the end, at most: a day.
+pub const LONGEST_GRACE: i64 = 86_400;
+
 /// Gives the containers the run's ports on their rabbit.
 fn with_ports(run: &Run<'_>, made: &mut NodeContainers) {
     for (place, container) in made.spec.containers.iter_mut().enumerate() {
-        container.ports = environment::of_place(run, place).to_vec();
+        let ports = environment::of_place(run, place).iter();
+        container.ports = ports.map(|port| i64::from(*port)).collect();
     }
 }
 

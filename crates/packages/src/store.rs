@@ -232,7 +232,7 @@ fn mark(key: &Key, uid: Uuid) -> String {
 }
 
 fn removed(path: &Path) -> Result<(), StoreError> {
-    match fs::remove_dir_all(path) {
+    match trees::remove(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         done => at(path, done),
     }

@@ -61,6 +61,8 @@ struct Local {
     mounts: Vec<FakeMount>,
     volumes: OnNode,
     imported: BTreeSet<String>,
+    /// Whether the programs of ZFS are not installed.
+    lacks_zfs: bool,
     /// Mount points that somebody uses, and the processes that are reported.
     busy: BTreeMap<PathBuf, Vec<i32>>,
     /// Devices that are mounted or open in another mount namespace.
@@ -238,6 +240,11 @@ impl FakeHost {
     pub fn plant_pool(&self, name: &str, namespaces: &[NamespaceId]) {
         self.pools().plant(name, namespaces);
         self.local().imported.insert(name.to_owned());
+    }
+
+    /// Whether the programs of ZFS are missing on this node.
+    pub fn lack_zfs(&self, is_lacking: bool) {
+        self.local().lacks_zfs = is_lacking;
     }
 
     /// Removes that pool.

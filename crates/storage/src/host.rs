@@ -104,6 +104,11 @@ impl StepError {
         move |source| Self::System { call, target: target.to_string(), source }
     }
 
+    /// Whether its deadline ended it, and not an answer.
+    pub fn is_hung(&self) -> bool {
+        matches!(self, Self::Hung { .. } | Self::Command(CommandError::TimedOut { .. }))
+    }
+
     /// The processes that hold up any of the failed steps.
     pub fn holders(&self) -> BTreeSet<i32> {
         match self {
@@ -184,6 +189,17 @@ pub enum CommandError {
         /// Its processes, where in the kernel each stood, and the locks that this node was not granted.
         waits: String,
     },
+}
+
+impl CommandError {
+    /// Whether the program is not installed. bash says so with exit status 127 (bash(1), EXIT STATUS).
+    pub fn is_not_installed(&self) -> bool {
+        match self {
+            Self::Start { source, .. } => source.kind() == io::ErrorKind::NotFound,
+            Self::Failed { status, .. } => status == "exit status: 127",
+            Self::TooMuch { .. } | Self::TimedOut { .. } => false,
+        }
+    }
 }
 
 fn of(most: &Option<u32>) -> String {

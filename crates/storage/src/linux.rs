@@ -16,12 +16,14 @@ pub mod health;
 mod holders;
 mod hung;
 mod in_use;
+mod kernel_log;
 mod lvm;
 mod mapped;
 pub mod mgs;
 mod mount;
 mod mount_line;
 mod mount_point;
+mod mount_refusal;
 mod mount_table;
 pub mod network;
 mod observer;
@@ -34,7 +36,7 @@ mod tree;
 mod unfinished;
 mod zpool;
 
-pub use config::{DriveConfig, LinuxConfig};
+pub use config::{DriveConfig, LinuxConfig, LustreUnmount};
 pub use mount_table::{devices_beneath, kind_at};
 
 use std::{
@@ -108,7 +110,11 @@ impl LinuxHost {
                     .map_err(failed("the pool of file drives", &pool))?,
             ),
         };
-        let deadlines = Deadlines { command: config.command_deadline, call: config.mount_deadline };
+        let deadlines = Deadlines {
+            command: config.command_deadline,
+            call: config.mount_deadline,
+            lustre: config.lustre_unmount,
+        };
         // One deadline for a tool that the observation may run, and one for the rest.
         let calls = BoundedCalls::new(deadlines.call.saturating_mul(2));
         let node = Node { drives, records, roots: config.roots, deadlines, shares_kernel };

@@ -58,8 +58,12 @@ pub(crate) trait Observer {
     fn target(&self, target: &MountPoint) -> Result<TargetState, ObserveError>;
     /// Who uses a device that is no longer mounted at its mount point.
     fn users(&self, device: &VolumeDevice, kind: FileSystemKind) -> Result<Use, ObserveError>;
-    /// Who uses a Lustre file system that this node has mounted nowhere.
-    fn lustre_users(&self, source: &str) -> Result<Option<Holders>, ObserveError>;
+    /// Who uses a Lustre file system that is not mounted at `target` any more.
+    fn lustre_users(
+        &self,
+        source: &str,
+        target: &MountPoint,
+    ) -> Result<Option<Holders>, ObserveError>;
     fn file(&self, target: &MountPoint, name: &str) -> Result<Option<RootFile>, ObserveError>;
     fn tree(&self, tree: &IndexTree) -> Result<TreeState, ObserveError>;
     fn mounts(&self) -> Result<Vec<(MountPoint, MountedThing)>, ObserveError>;
@@ -84,7 +88,9 @@ pub(crate) fn observe(
             let shows = |hook: &Hook| hook.id.phase == HookPoint::PreTeardown;
             file_system(observer, fs, fs.hooks.iter().any(shows))
         }
-        Desired::TargetReady(target) | Desired::TargetGone(target) => lustre(observer, target),
+        Desired::TargetReady(target) => lustre(observer, target, |_| false),
+        // Without open records no hook has to see what a pool holds before it goes.
+        Desired::TargetGone(target) => lustre(observer, target, |observed| !observed.hooks_open),
         Desired::Mounted(mount) => mounted(observer, mount, ToBe::Mounted),
         Desired::Unmounted(mount) => mounted(observer, mount, ToBe::Unmounted),
         Desired::IndexTree(tree) | Desired::NoIndexTree(tree) => {
@@ -109,13 +115,26 @@ fn file_system(
     Ok(Observed { volume: Some(volume), temporary: Some(temporary), ..observed })
 }
 
-fn lustre(observer: &impl Observer, target: &LustreTarget) -> Result<Observed, ObserveError> {
+/// Looks at a target. Where ZFS is not installed and pools on its devices `may_be_missed`, they count as absent.
+fn lustre(
+    observer: &impl Observer,
+    target: &LustreTarget,
+    may_be_missed: impl Fn(&Observed) -> bool,
+) -> Result<Observed, ObserveError> {
     let client = target.client.as_ref();
     let mut observed = hooks(observer, &target.scope(), &target.hooks)?;
     let (devices, missing) = devices(observer, &target.namespaces, target.made_for)?;
     let imported = observer.zpool(target, &devices)?;
     let look_for = imported.is_none() && !devices.is_empty();
-    let found = if look_for { observer.pools_on(&devices)? } else { Vec::new() };
+    let found = match look_for.then(|| observer.pools_on(&devices)).transpose() {
+        Err(ObserveError::Command(error))
+            if error.is_not_installed() && may_be_missed(&observed) =>
+        {
+            None
+        }
+        found => found?,
+    };
+    let found = found.unwrap_or_default();
     observed.zpool = Some(PoolState { devices, missing, imported, found });
     observed.target = Some(observer.target(&target.target)?);
     observed.temporary = client.map(|client| observer.target(&client.temporary)).transpose()?;
@@ -170,7 +189,7 @@ fn mounted(observer: &impl Observer, mount: &Mount, to_be: ToBe) -> Result<Obser
         }
         MountSource::Bind(from) => observed.source = Some(observer.target(from)?),
         MountSource::Lustre(source) if to_be == ToBe::Unmounted && !is_mounted => {
-            observed.in_use = observer.lustre_users(source)?.into();
+            observed.in_use = observer.lustre_users(source, &mount.target)?.into();
         }
         MountSource::Lustre(_) => {}
     }

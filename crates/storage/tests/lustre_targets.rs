@@ -247,6 +247,28 @@ fn nothing_happens_to_a_pool_of_somebody_else() {
     settle(&converger, &both[1]);
 }
 
+/// A rabbit may get the programs and modules of ZFS after its agent.
+#[test]
+fn no_pool_is_made_where_none_could_be_searched_for() {
+    let (host, converger) = rabbit(2);
+    let target = target(&host);
+    let (ready, gone) = (Desired::TargetReady(target.clone()), Desired::TargetGone(target));
+    settle(&converger, &ready);
+    restart(&host, &converger);
+    host.lack_zfs(true);
+    let steps = host.applied().len();
+    for desired in [&ready, &gone] {
+        let error = format!("{:?}", converger.converge(desired).unwrap_err());
+        assert!(error.contains("zpool: command not found"), "{error}");
+    }
+    assert_eq!(host.applied().len(), steps, "hooks are to see the target before it goes");
+    host.lack_zfs(false);
+    assert_eq!(kinds(&settle(&converger, &ready)), ["zpool-import", "mount"]);
+    settle(&converger, &gone);
+    host.lack_zfs(true);
+    assert!(settle(&converger, &gone).is_empty(), "nothing is left that a search could find");
+}
+
 /// A drive is swapped for another: the pool serves on, and gets the successor of what it lost.
 #[test]
 fn a_lost_device_is_replaced_by_its_successor_while_the_target_serves() {

@@ -22,7 +22,7 @@ use storage::{
         AllowedRoots, FileSystemId, FileSystemKind, HookScope, Mount, MountPoint, MountSource,
         Owner,
     },
-    linux::{DriveConfig, LinuxConfig},
+    linux::{DriveConfig, LinuxConfig, LustreUnmount},
     observed::Namespace,
 };
 use tempfile::TempDir;
@@ -58,6 +58,7 @@ impl Cell {
             state: directory.path().join("state"),
             command_deadline: Duration::from_secs(60),
             mount_deadline: Duration::from_secs(60),
+            lustre_unmount: LustreUnmount::default(),
         });
         Self { roots, host: Arc::new(host.unwrap()), directory }
     }

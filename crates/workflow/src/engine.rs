@@ -69,7 +69,7 @@ struct Engine {
     passes: JoinSet<Pass>,
     /// Keys whose last plan was not done, and whether something in it failed.
     waiting: BTreeMap<Key, bool>,
-    /// The key that fills a Servers now. One at a time: the next must know what the one before took.
+    /// The key whose changes take something for it now. One at a time: the next must know what the one before took.
     placing: Option<Key>,
     after_placing: BTreeSet<Key>,
     /// The Lease under which this coordinator claims runs.
@@ -177,7 +177,7 @@ impl Engine {
 
     fn begin(&mut self, key: Key) {
         let Plan { changes, replan_soon, replan_at, .. } = self.plan(&key);
-        let places = changes.iter().any(fills_servers);
+        let places = changes.iter().any(takes_turn);
         if places && self.placing.as_ref().is_some_and(|other| *other != key) {
             self.after_placing.insert(key.clone());
             self.queue.finished(&key, Retry::OnChange, Instant::now());
@@ -286,14 +286,19 @@ fn new_block(change: &Change) -> Option<(ObjectKey, ObjectKey)> {
     Some((at, (owner.namespace.to_owned(), owner.name.to_owned())))
 }
 
-/// Whether a change says where allocations go, or who has which ports.
-fn fills_servers(change: &Change) -> bool {
-    let (Change::Patch(target, patch) | Change::Status(target, patch)) = change.bare() else {
+/// Whether a change says where allocations go, who has which ports, or which file system gets which name.
+fn takes_turn(change: &Change) -> bool {
+    let bare = change.bare();
+    if let Change::Create(target, _) = bare {
+        return target.resource.kind == "NnfLustreMGT";
+    }
+    let (Change::Patch(target, patch) | Change::Status(target, patch)) = bare else {
         return false;
     };
     let field = match target.resource.kind.as_str() {
         "Servers" => "/spec",
-        "NnfPortManager" => "/status",
+        "NnfPortManager" | "NnfLustreMGT" if matches!(bare, Change::Status(..)) => "/status",
+        "NnfLustreMGT" => "/spec/claimList",
         _ => return false,
     };
     patch.0.iter().any(|operation| operation.path().as_str().starts_with(field))

@@ -1,6 +1,6 @@
 //! Lustre management targets that no rabbit holds: the engine gives out the file system names, as a rabbit's agent does for
-//! its own. Nobody of ours is on their hosts, so no name is erased there and no command is run: names are counted on, and none
-//! is given out again. Pure.
+//! its own. No program of ours runs on their hosts, so the engine erases no name there and runs no command: it counts on, and gives
+//! out no name that another file system of the system has. Pure.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use api::{
 };
 use controller::ObjectKey;
 
-use crate::{change::Change, progress::transient_error, site::Site};
+use crate::{change::Change, fs_names::taken_elsewhere, progress::transient_error, site::Site};
 
 /// What is to be changed of a management target's status.
 #[must_use]
@@ -20,32 +20,38 @@ pub fn plan(site: &Site, at: &ObjectKey) -> Option<Change> {
         return None;
     }
     let mut after = NnfLustreMgt::clone(mgt);
-    after.status = Some(status(mgt));
+    after.status = Some(status(mgt, &taken_elsewhere(site, at)));
     Change::status(&**mgt, &after)
 }
 
-fn status(mgt: &NnfLustreMgt) -> NnfLustreMgtStatus {
+fn status(mgt: &NnfLustreMgt, elsewhere: &BTreeSet<String>) -> NnfLustreMgtStatus {
     let mut status = mgt.status.clone().unwrap_or_default();
     // The record of a name that nobody has any more; the count never comes back to it.
     status.claim_list.retain(|given| {
         given.reference.given().is_none_or(|reference| mgt.spec.claim_list.contains(reference))
     });
-    status.error = give_out(mgt, &mut status).err();
+    status.error = give_out(mgt, elsewhere, &mut status).err();
     status
 }
 
-fn give_out(mgt: &NnfLustreMgt, status: &mut NnfLustreMgtStatus) -> Result<(), ResourceError> {
-    let mut taken: BTreeSet<String> = mgt.spec.fs_name_black_list.iter().cloned().collect();
-    taken.extend(status.claim_list.iter().map(|claim| claim.fs_name.clone()));
-    let mut next = first(mgt, status)?.first_free(&taken);
+/// Only a name that is given out depends on what others have: where to count on is this target's own.
+fn give_out(
+    mgt: &NnfLustreMgt,
+    elsewhere: &BTreeSet<String>,
+    status: &mut NnfLustreMgtStatus,
+) -> Result<(), ResourceError> {
+    let mut own: BTreeSet<String> = mgt.spec.fs_name_black_list.iter().cloned().collect();
+    own.extend(status.claim_list.iter().map(|claim| claim.fs_name.clone()));
+    let mut next = first(mgt, status)?.first_free(&own);
     for claim in &mgt.spec.claim_list {
         if status.claim_list.iter().any(|given| *given.reference == *claim) {
             continue;
         }
-        let (reference, fs_name) = (claim.clone().into(), next.to_string());
-        taken.insert(fs_name.clone());
+        let name = next.first_free(&own.union(elsewhere).cloned().collect());
+        own.insert(name.to_string());
+        let (reference, fs_name) = (claim.clone().into(), name.to_string());
         status.claim_list.push(NnfLustreMgtStatusClaim { reference, fs_name });
-        next = next.next().first_free(&taken);
+        next = name.next().first_free(&own);
     }
     status.fs_name_next = next.to_string();
     Ok(())
@@ -89,38 +95,49 @@ mod tests {
         .unwrap()
     }
 
+    fn alone(mgt: &NnfLustreMgt) -> NnfLustreMgtStatus {
+        status(mgt, &BTreeSet::new())
+    }
+
     fn names(status: &NnfLustreMgtStatus) -> Vec<&str> {
         status.claim_list.iter().map(|claim| claim.fs_name.as_str()).collect()
     }
 
     #[test]
     fn every_claim_has_a_name_of_its_own_and_none_is_given_out_again() {
-        let first = status(&mgt(&["a", "b"], &Value::Null));
+        let first = alone(&mgt(&["a", "b"], &Value::Null));
         assert_eq!(
             (names(&first), &*first.fs_name_next),
             (vec!["zzzzzzzz", "aaaaaaab"], "aaaaaaac")
         );
-        let second = status(&mgt(&["b", "c"], &serde_json::to_value(&first).unwrap()));
+        let second = alone(&mgt(&["b", "c"], &serde_json::to_value(&first).unwrap()));
         assert_eq!(
             (names(&second), &*second.fs_name_next),
             (vec!["aaaaaaab", "aaaaaaac"], "aaaaaaad")
         );
-        let same = status(&mgt(&["b", "c"], &serde_json::to_value(&second).unwrap()));
+        let same = alone(&mgt(&["b", "c"], &serde_json::to_value(&second).unwrap()));
         assert_eq!(same, second);
+    }
+
+    #[test]
+    fn a_name_of_another_management_target_is_passed_over() {
+        let taken = ["zzzzzzzz", "aaaaaaab"].map(str::to_owned).into();
+        let told = status(&mgt(&["a"], &Value::Null), &taken);
+        assert_eq!((names(&told), &*told.fs_name_next), (vec!["aaaaaaac"], "aaaaaaad"));
     }
 
     #[test]
     fn what_cannot_be_counted_from_is_told_with_its_field() {
         let mut object = mgt(&["a"], &Value::Null);
         object.spec.fs_name_start = "Scratch".to_owned();
-        let error = status(&object).error.unwrap().debug_message;
+        let error = alone(&object).error.unwrap().debug_message;
         assert!(error.starts_with("spec.fsNameStart is \"Scratch\""), "{error}");
         object.spec.fs_name_start_reference = k8s_openapi::api::core::v1::ObjectReference {
             name: Some("names".to_owned()),
             ..Default::default()
         }
         .into();
-        let told = status(&object);
+        let told = alone(&object);
         assert!(told.error.unwrap().debug_message.starts_with("spec.fsNameStartReference"));
         assert!(told.claim_list.is_empty());
     }

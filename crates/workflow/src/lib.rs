@@ -29,6 +29,7 @@ pub mod claims;
 mod engine;
 pub mod execute;
 pub mod external_mgt;
+pub mod fs_names;
 pub mod instance;
 pub mod ledger;
 pub mod metrics;

@@ -8,6 +8,7 @@ use std::{
 use api::{NnfLustreMgt, RabbitLabels, nnf_lustre_mgt::NnfLustreMgtStatusCommand};
 use controller::ObjectKey;
 use k8s_openapi::api::core::v1::ObjectReference;
+use kube::ResourceExt;
 
 /// Namespace of the targets that no rabbit holds: the site's own.
 pub const EXTERNAL_NAMESPACE: &str = "nnf-system";
@@ -47,6 +48,11 @@ impl Mgts {
         let all: BTreeSet<&ObjectKey> = before.keys().chain(after.keys()).collect();
         let differs = |of: &&ObjectKey| for_all || before.get(*of) != after.get(*of);
         all.into_iter().filter(differs).cloned().collect()
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<NnfLustreMgt>> {
+        self.all.values()
     }
 
     /// One of them.
@@ -91,6 +97,12 @@ impl Mgts {
     pub fn external(&self) -> impl Iterator<Item = &ObjectKey> {
         self.all.keys().filter(|(namespace, _)| namespace == EXTERNAL_NAMESPACE)
     }
+}
+
+/// Where a target is: its rabbit, or the namespace of the site's own, and its name.
+#[must_use]
+pub fn place_of(mgt: &NnfLustreMgt) -> ObjectKey {
+    (mgt.namespace().unwrap_or_default(), mgt.name_any())
 }
 
 /// Whether a target knows a claim: asked for, or not erased yet.

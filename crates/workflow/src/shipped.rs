@@ -140,6 +140,10 @@ fn volumes(shared: bool) -> serde_json::Value {
     })
 }
 
+/// Has a metadata server believe its clients about a user's groups: a rabbit knows no users, and l_getidentity(8) would let none of
+/// them in.
+const NO_UPCALL: &str = "--param=mdt.identity_upcall=NONE";
+
 /// One target for management and metadata, and object targets beside the computes, all on ZFS.
 fn lustre() -> serde_json::Value {
     const SERVES: &str = "mountpoint $MOUNT_PATH";
@@ -154,7 +158,8 @@ fn lustre() -> serde_json::Value {
     };
     let serves =
         |mkfs: &str| target(&format!("{mkfs} --fsname=$FS_NAME --index=$INDEX"), &[SERVES]);
-    let (mut mdt, mut combined) = (serves("--mdt --mgsnode=$MGS_NID"), serves("--mgs --mdt"));
+    let mut mdt = serves(&format!("--mdt --mgsnode=$MGS_NID {NO_UPCALL}"));
+    let mut combined = serves(&format!("--mgs --mdt {NO_UPCALL}"));
     let mut ost = serves("--ost --mgsnode=$MGS_NID");
     (mdt["count"], combined["count"]) = (json!(1), json!(1));
     ost["colocateComputes"] = json!(true);
@@ -172,6 +177,22 @@ fn lustre() -> serde_json::Value {
 mod tests {
     use super::*;
     use crate::profile::{ruleset, sizes};
+
+    /// A rabbit does not know the user of a job.
+    #[test]
+    fn metadata_servers_of_the_shipped_profile_ask_no_rabbit_for_users() {
+        let profile = profile();
+        let lustre = &profile.data().lustre_storage;
+        let mkfs = [
+            &lustre.mdt_options.target.command_lines.mkfs,
+            &lustre.mgt_mdt_options.target.command_lines.mkfs,
+        ];
+        for line in mkfs {
+            assert!(line.contains(" --param=mdt.identity_upcall=NONE "), "{line}");
+        }
+        let ost = &lustre.ost_options.target.command_lines.mkfs;
+        assert!(!ost.contains("identity_upcall"), "{ost}");
+    }
 
     #[test]
     fn a_job_needs_nothing_but_what_is_shipped() {

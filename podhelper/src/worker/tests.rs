@@ -224,6 +224,14 @@ async fn a_program_that_is_not_there_is_named() {
 }
 
 #[tokio::test]
+async fn a_command_without_a_program_ends_its_connection_and_nothing_else() {
+    let (mut worker, mut messages) = connected().await;
+    messages.send(Message::Run(Command::default())).await.unwrap();
+    let told = worker.ends.recv().await.unwrap().unwrap_err().to_string();
+    assert!(told.contains("a command without a program"), "{told}");
+}
+
+#[tokio::test]
 async fn a_command_ends_with_its_launcher_and_so_do_its_children() {
     let (mut worker, mut messages) = connected().await;
     run(&mut messages, "sh -c 'sleep 1000 & echo $!; wait'").await;

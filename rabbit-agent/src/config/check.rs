@@ -57,6 +57,7 @@ impl Args {
                 state: self.state_dir,
                 command_deadline: self.deadlines.command(),
                 mount_deadline: self.deadlines.mount(),
+                lustre_unmount: self.deadlines.lustre_unmount(),
             },
         })
     }

@@ -1,13 +1,14 @@
 //! What is to run, checked once.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, ops::RangeInclusive};
 
 use api::{
     NodeContainers, NodeContainersSpec,
     node_containers::{NodeContainer, NodeContainersNetwork},
 };
 use containers::{
-    Package, check::is_mount_path, mpi::network::address, names::is_label, package::PackageFault,
+    Package, check::is_mount_path, mpi::network::address, names::is_label,
+    on_rabbit::LONGEST_GRACE, package::PackageFault,
 };
 use kube::ResourceExt;
 use storage::desired::{AllowedRoots, MountPoint, MountPointError, ObjectUid};
@@ -39,6 +40,15 @@ pub enum ContainerError {
         /// What is wrong with it, and what may stand there.
         problem: &'static str,
     },
+    #[error("{field} is {value}: use {} to {}", range.start(), range.end())]
+    Number {
+        /// The field.
+        field: String,
+        /// Its value.
+        value: i64,
+        /// What may stand there.
+        range: RangeInclusive<i64>,
+    },
     #[error("spec.packages[{index}].{fault}")]
     Package {
         /// Its place.
@@ -63,6 +73,8 @@ pub struct Desired {
     pub spec: NodeContainersSpec,
     /// Its packages.
     pub packages: Vec<Package>,
+    /// The ports that the rabbit has open for its containers.
+    pub ports: Vec<u16>,
     /// The port and place of its network.
     pub network: Option<(u16, u32)>,
     /// The files of its configuration, where the rabbit lacks them and they are there.
@@ -122,8 +134,13 @@ impl Desired {
             let is_new = names.insert(&container.name);
             check("container", &container.name, |_| is_new, "and another has the same name")?;
         }
+        let grace = spec.termination_grace_period_seconds;
+        check_number("spec.terminationGracePeriodSeconds", grace, 0..=LONGEST_GRACE)?;
+        check_number("spec.activeDeadlineSeconds", spec.active_deadline_seconds, 1..=i64::MAX)?;
+        check_number("spec.retryLimit", Some(spec.retry_limit), 0..=i64::MAX)?;
+        let ports = ports(&spec)?;
         let network = spec.network.as_ref().map(network).transpose()?;
-        Ok(Self { uid, spec, packages, network, files: None, keys: None })
+        Ok(Self { uid, spec, packages, ports, network, files: None, keys: None })
     }
 
     /// How many attempts there are.
@@ -139,7 +156,8 @@ impl Desired {
 
 /// Seconds between the signal to end and the end.
 pub(crate) fn grace(spec: &NodeContainersSpec) -> i64 {
-    spec.termination_grace_period_seconds.unwrap_or(GRACE).max(0)
+    // An object that is refused is removed all the same.
+    spec.termination_grace_period_seconds.unwrap_or(GRACE).clamp(0, LONGEST_GRACE)
 }
 
 /// The uid of an object.
@@ -180,6 +198,8 @@ fn of_container(of: &NodeContainer) -> Result<(), ContainerError> {
     let is_image = |image: &str| !image.is_empty() && !image.starts_with('-');
     let at = format!("container {}: image", of.name);
     check(&at, &of.image, is_image, "and must be the name of an image")?;
+    check_number(&format!("container {}: cpuMillis", of.name), of.cpu_millis, 1..=i64::MAX)?;
+    check_number(&format!("container {}: memoryBytes", of.name), of.memory_bytes, 1..=i64::MAX)?;
     for variable in &of.env {
         let is_name = |name: &str| !name.is_empty() && !name.contains(['=', '\0']);
         let at = format!("container {}: env", of.name);
@@ -196,6 +216,34 @@ fn of_mounts(of: &NodeContainer, shared: &BTreeSet<&str>) -> Result<(), Containe
         check(&at, &mount.mount_path, is_mount_path, A_MOUNT_PATH)?;
     }
     Ok(())
+}
+
+/// The ports that the rabbit has open for the containers.
+fn ports(spec: &NodeContainersSpec) -> Result<Vec<u16>, ContainerError> {
+    let of = |container: &NodeContainer| {
+        let at = format!("container {}: ports", container.name);
+        let port = move |port: &i64| {
+            check_number(&at, Some(*port), 1..=65535)?;
+            Ok(u16::try_from(*port).unwrap_or(u16::MAX))
+        };
+        container.ports.iter().map(port).collect::<Result<Vec<u16>, _>>()
+    };
+    let all = spec.init_containers.iter().chain(&spec.containers).map(of);
+    Ok(all.collect::<Result<Vec<_>, _>>()?.concat())
+}
+
+/// Checks a number that need not be there.
+fn check_number(
+    field: &str,
+    value: Option<i64>,
+    range: RangeInclusive<i64>,
+) -> Result<(), ContainerError> {
+    match value {
+        Some(value) if !range.contains(&value) => {
+            Err(ContainerError::Number { field: field.to_owned(), value, range })
+        }
+        _ => Ok(()),
+    }
 }
 
 fn check(

@@ -156,11 +156,16 @@ fn pod(desired: &Desired, number: i64) -> Pod {
         name: pod_name(desired, number),
         hostname: spec.hostname.clone(),
         hosts: spec.hosts.clone(),
-        ports: spec.containers.iter().flat_map(|one| one.ports.iter().copied()).collect(),
+        ports: desired.ports.clone(),
         has_network: spec.network.is_some(),
         shares_processes: spec.share_process_namespace,
-        memory: spec.containers.iter().map(|one| one.memory_bytes).sum(),
+        memory: spec.containers.iter().map(|one| one.memory_bytes).reduce(both).flatten(),
     }
+}
+
+/// What two containers may use together; `None` where one of them may use any amount.
+fn both(one: Option<i64>, other: Option<i64>) -> Option<i64> {
+    Some(one?.saturating_add(other?))
 }
 
 fn place(desired: &Desired, number: i64, container: &str) -> Name {

@@ -141,7 +141,7 @@ impl Host for PodmanHost {
             }
             Step::RemoveVolumes(pod) => {
                 let path = self.volumes_of(*pod);
-                at(&path, fs::remove_dir_all(&path))
+                at(&path, trees::remove(&path))
             }
             Step::Connect(network) => self.connect(network),
             Step::MakePod(pod) => {
@@ -160,7 +160,7 @@ impl Host for PodmanHost {
             }
             Step::RemoveFiles(uid) => {
                 let path = self.place(*uid);
-                at(&path, fs::remove_dir_all(&path))
+                at(&path, trees::remove(&path))
             }
         }
     }

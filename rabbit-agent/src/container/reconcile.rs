@@ -187,25 +187,29 @@ async fn converge(
     };
     let (host, desired, record) = (Arc::clone(host), desired.clone(), record.clone());
     let work = move || {
-        let mut trouble = None;
-        for _ in 0..ROUNDS {
+        let mut round = 0;
+        loop {
             let steps = plan(&desired, &observed, &record, may_start, Timestamp::now());
-            if steps.is_empty() {
-                break;
+            let trouble = steps.first().filter(|_| round == ROUNDS).map(not_converging);
+            if steps.is_empty() || trouble.is_some() {
+                return Converged { observed: Some(observed), trouble };
             }
             let lustre = &desired.spec.global_lustre;
-            trouble = apply_all(&*host, &steps, lustre).err().map(|error| chain(&error));
-            match host.observe(desired.uid, logs(&record)) {
-                Ok(newer) => observed = newer,
-                Err(error) => trouble = trouble.or_else(|| Some(chain(&error))),
-            }
+            let applied = apply_all(&*host, &steps, lustre).err().map(|error| chain(&error));
+            let seen = host.observe(desired.uid, logs(&record)).map_err(|error| chain(&error));
+            let trouble = applied.or(seen.as_ref().err().cloned());
+            observed = seen.unwrap_or(observed);
             if trouble.is_some() {
-                break;
+                return Converged { observed: Some(observed), trouble };
             }
+            round += 1;
         }
-        Converged { observed: Some(observed), trouble }
     };
     daemon::blocking(work).await
+}
+
+fn not_converging(next: &Step) -> String {
+    format!("still not as desired after {ROUNDS} rounds, next would be: {next}")
 }
 
 /// Nothing starts before these Lustre file systems are there.
@@ -285,3 +289,6 @@ fn refused(object: &NodeContainers, error: ResourceError) -> NodeContainersStatu
     let status = object.status.clone().unwrap_or_default();
     NodeContainersStatus { error: Some(error), ..status }
 }
+
+#[cfg(test)]
+mod tests;

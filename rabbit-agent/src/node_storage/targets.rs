@@ -82,6 +82,20 @@ fn check(object: &NnfNodeStorage, kind: &LustreTargetType) -> Result<(), NodeSto
     Ok(())
 }
 
+/// The name that Lustre gives to a target's service (mkfs.lustre(8), --index): four hexadecimal digits, and the metadata target's name
+/// for a combined one.
+fn service(kind: &LustreTargetType, file_system: &str, number: u32) -> String {
+    match kind {
+        LustreTargetType::Mgt => "MGS".to_owned(),
+        LustreTargetType::Mdt | LustreTargetType::MgtMdt => {
+            format!("{file_system}-MDT{number:04x}")
+        }
+        LustreTargetType::Ost | LustreTargetType::Other(_) => {
+            format!("{file_system}-OST{number:04x}")
+        }
+    }
+}
+
 struct Builder<'a> {
     object: &'a NnfNodeStorage,
     profile: &'a NnfStorageProfile,
@@ -181,7 +195,7 @@ impl Builder<'_> {
             ("$DEVICE", "$ZVOL_NAME".to_owned()),
             ("$TARGET_PATH", format!("{root}/{owner}-{kind}-{number}")),
             ("$TARGET_TYPE", kind.to_owned()),
-            ("$TARGET_NAME", format!("{name}-{}{number:04}", kind.to_uppercase())),
+            ("$TARGET_NAME", service(&self.kind, name, number)),
             ("$INDEX", number.to_string()),
             ("$FS_NAME", name.clone()),
             ("$MGS_NID", spec.mgs_address.clone()),

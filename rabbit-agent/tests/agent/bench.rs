@@ -67,6 +67,12 @@ const TREE: &str = "/mnt/nnf/3f6c2d1e-8a47-4b0e-9d5b-6f1f0a7c9e21-0";
 /// How long a test waits for something; only a failing test waits so long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Requests of the agent after which what a test waits for does not come any more.
+const WORDS: usize = 2000;
+
+/// What podman may take for one command. A busy machine takes long to start a container, and the agent is silent meanwhile.
+const PODMAN: Duration = Duration::from_secs(300);
+
 /// The fake node, which records each observation.
 #[derive(Debug)]
 struct Watched {
@@ -404,8 +410,8 @@ impl Bench {
         config.packages = runs.then(|| self.directory.path().join("packages"));
         config.containers = self.podman.as_ref().map(|podman| ContainerConfig {
             program: podman.display().to_string(),
-            deadline: Duration::from_secs(60),
-            pull: Duration::from_secs(60),
+            deadline: PODMAN,
+            pull: PODMAN,
             podhelper: tests::program::binary("podhelper").unwrap_or_default(),
             files: self.directory.path().join("containers"),
             packages: self.directory.path().join("packages"),
@@ -453,6 +459,27 @@ impl Bench {
         self.of::<K>(RABBIT).get(name).await.unwrap()
     }
 
+    /// How long the agent may be silent before nothing more is expected of it.
+    fn silence(&self) -> Duration {
+        if self.podman.is_some() { PODMAN + PATIENCE } else { PATIENCE }
+    }
+
+    /// Waits for as long as the agent has something to say to the API; `None` once it was silent for too long, or says the same over and
+    /// over.
+    async fn while_agent_speaks<T>(&self, waited: impl Future<Output = T>) -> Option<T> {
+        let mut asked = self.gate.asked.subscribe();
+        let mut waited = std::pin::pin!(waited);
+        for _ in 0..WORDS {
+            tokio::select! {
+                done = &mut waited => return Some(done),
+                spoke = tokio::time::timeout(self.silence(), asked.changed()) => {
+                    spoke.ok()?.ok()?;
+                }
+            }
+        }
+        None
+    }
+
     /// Waits until `holds`, and returns the object.
     pub(crate) async fn until<K: Kind>(
         &self,
@@ -463,9 +490,9 @@ impl Bench {
         let api = self.of::<K>(RABBIT);
         let waited =
             await_condition(api.clone(), name, |object: Option<&K>| object.is_some_and(&holds));
-        match tokio::time::timeout(PATIENCE, waited).await {
-            Ok(found) => found.unwrap().unwrap(),
-            Err(_) => panic!("{name} is not {what}: {:#?}", api.get_opt(name).await),
+        match self.while_agent_speaks(waited).await {
+            Some(found) => found.unwrap().unwrap(),
+            None => panic!("{name} is not {what}: {:#?}", api.get_opt(name).await),
         }
     }
 
@@ -486,7 +513,7 @@ impl Bench {
     pub(crate) async fn until_gone<K: Kind>(&self, name: &str) {
         let api = self.of::<K>(RABBIT);
         let waited = await_condition(api.clone(), name, |object: Option<&K>| object.is_none());
-        if tokio::time::timeout(PATIENCE, waited).await.is_err() {
+        if self.while_agent_speaks(waited).await.is_none() {
             panic!("{name} is not gone: {:#?}", api.get_opt(name).await);
         }
     }

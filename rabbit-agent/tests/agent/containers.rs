@@ -80,6 +80,11 @@ fn log(object: &NodeContainers) -> String {
     status(object).logs.into_iter().map(|log| log.text).collect()
 }
 
+/// Lets containers be late from now on, whatever they came to.
+async fn is_late(bench: &Bench, name: &str) {
+    bench.change::<NodeContainers>(name, json!({"spec": {"activeDeadlineSeconds": 1}})).await;
+}
+
 #[tokio::test]
 async fn a_container_finds_names_files_and_variables_and_is_the_user_without_privileges() {
     if !gate::podman() {
@@ -169,13 +174,14 @@ async fn what_runs_is_adopted_by_the_next_agent_and_not_started_twice() {
     let mut bench = bench(&podman).await;
     let script = "echo began; while true; do sleep 0.1; done";
     bench.make::<NodeContainers>(RABBIT, containers(&podman.image(), script)).await;
-    bench.until(NAME, "ready", is(NodeContainersState::Ready)).await;
+    let made = bench.until(NAME, "ready", is(NodeContainersState::Ready)).await;
+    logs::until_said(&podman, &format!("warren-{}-1-app", made.uid().unwrap())).await;
     let before = podman.run(&["ps", "--quiet", "--no-trunc"]);
     bench.stop().await;
     assert_eq!(podman.run(&["ps", "--quiet", "--no-trunc"]), before, "it outlives its agent");
     bench.start();
     // The agent has looked at it once more when it has ended what is late.
-    bench.change::<NodeContainers>(NAME, json!({"spec": {"activeDeadlineSeconds": 1}})).await;
+    is_late(&bench, NAME).await;
     let late = bench.until(NAME, "late", is(NodeContainersState::TooLate)).await;
     assert_eq!(log(&late), "began\n");
     assert_eq!(status(&late).message, "container app was ended by signal 9: began");
@@ -204,10 +210,8 @@ async fn those_that_come_first_end_first_and_ports_are_open_on_the_rabbit() {
     // The rabbit's address in the network of its containers.
     let ask = ["busybox", "wget", "-q", "-O", "-", "http://10.88.0.1:5000/nodes.json"];
     let mut answer = podman.in_network(&ask);
-    for _ in 0..50 {
-        if answer.status.success() {
-            break;
-        }
+    // It runs, and listens a little later.
+    while !answer.status.success() {
         tokio::time::sleep(Duration::from_millis(100)).await;
         answer = podman.in_network(&ask);
     }
@@ -221,11 +225,11 @@ async fn what_cannot_be_had_or_is_forbidden_is_told_with_its_remedy() {
     }
     let podman = Podman::new();
     let bench = bench(&podman).await;
-    let mut object = containers("oci-archive:/nowhere/image.tar", "true");
-    object["spec"]["activeDeadlineSeconds"] = json!(3);
+    let object = containers("oci-archive:/nowhere/image.tar", "true");
     bench.make::<NodeContainers>(RABBIT, object).await;
     let told = |object: &NodeContainers| status(object).message.contains("/nowhere/image.tar");
     bench.until(NAME, "told", told).await;
+    is_late(&bench, NAME).await;
     bench.until(NAME, "late", is(NodeContainersState::TooLate)).await;
     bench.delete::<NodeContainers>(NAME).await;
     bench.until_gone::<NodeContainers>(NAME).await;

@@ -15,7 +15,7 @@ use proto::v1::{
 use rabbit_agent::{config::Config, run};
 use storage::{
     desired::AllowedRoots,
-    linux::{DriveConfig, LinuxConfig},
+    linux::{DriveConfig, LinuxConfig, LustreUnmount},
 };
 use tokio::{net::UnixListener, sync::mpsc};
 use tokio_stream::wrappers::UnixListenerStream;
@@ -85,6 +85,7 @@ async fn the_coordinator_hears_of_the_rabbit_and_may_send_the_agent_home() {
             state: at("state"),
             command_deadline: Duration::from_secs(9),
             mount_deadline: Duration::from_secs(9),
+            lustre_unmount: LustreUnmount::default(),
         },
         health: rabbit_agent::health::args::HealthConfig::default(),
         probes: None,

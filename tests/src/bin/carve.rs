@@ -21,7 +21,7 @@ use storage::{
     Converger, Desired, Host, LinuxHost, Observed, Step,
     desired::{Access, Allocation, AllocationId, AllowedRoots, Endpoint, Spread},
     host::{ObserveError, StepError},
-    linux::{DriveConfig, LinuxConfig},
+    linux::{DriveConfig, LinuxConfig, LustreUnmount},
 };
 use tests::lab::report::{complain, say};
 
@@ -108,5 +108,6 @@ fn host() -> anyhow::Result<LinuxHost> {
         state: STATE.into(),
         command_deadline: DEADLINE,
         mount_deadline: DEADLINE,
+        lustre_unmount: LustreUnmount::default(),
     })?)
 }

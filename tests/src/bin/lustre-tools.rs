@@ -1,8 +1,8 @@
 //! Several programs in one, by the name that it is called by.
 
-use std::{env, path::Path, process::ExitCode};
+use std::{env, path::Path, process::ExitCode, thread};
 
-use tests::lustre_tools;
+use tests::lustre_tools::{self, Refusal};
 
 #[expect(
     clippy::print_stdout,
@@ -20,8 +20,16 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
+            let (status, stdout) = match error.downcast_ref() {
+                Some(Refusal::Ends { status, stdout, .. }) => (*status, stdout.as_str()),
+                Some(Refusal::Hangs) => loop {
+                    thread::park();
+                },
+                None => (1, ""),
+            };
+            print!("{stdout}");
             eprintln!("{error:#}");
-            ExitCode::FAILURE
+            ExitCode::from(status)
         }
     }
 }

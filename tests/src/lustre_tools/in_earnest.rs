@@ -9,7 +9,7 @@ use crate::program::command;
 pub(super) fn act(name: &str, words: &[&str]) -> anyhow::Result<String> {
     match name {
         "mkfs.lustre" => mkfs::make(&mut RealZfs, words),
-        "mount.lustre" => mounts::mount(&RealZfs, words),
+        "mount.lustre" => mounts::mount(&mut RealZfs, words),
         _ => asked(name, words),
     }
 }
@@ -27,11 +27,18 @@ impl RealZfs {
 }
 
 impl Datasets for RealZfs {
-    fn service(&self, dataset: &str) -> Option<String> {
-        let value = Self::run("zfs", &["get", "-H", "-o", "value", "lustre:svname", dataset]);
+    fn property(&self, dataset: &str, name: &str) -> Option<String> {
+        let value = Self::run("zfs", &["get", "-H", "-o", "value", name, dataset]);
         let value = value.ok()?.trim_end().to_owned();
         Some(value).filter(|value| value != "-")
     }
+
+    fn set_property(&mut self, dataset: &str, name: &str, value: &str) -> anyhow::Result<()> {
+        Self::run("zfs", &["set", &format!("{name}={value}"), dataset]).map(drop)
+    }
+
+    /// What the service knows is kept nowhere: this node asks it nothing.
+    fn registers(&mut self, _: &str) {}
 
     /// mkfs.lustre makes no difference whether its wishes for the pool and for speed are granted; that the dataset is made
     /// and every property written does.

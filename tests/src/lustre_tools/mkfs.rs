@@ -1,10 +1,8 @@
 //! mkfs.lustre(8), for targets on ZFS.
 
-use std::collections::BTreeMap;
-
 use anyhow::{Context, ensure};
 
-use super::Datasets;
+use super::{Datasets, Refusal, mounts};
 
 /// What a target's dataset is made with.
 #[derive(Debug)]
@@ -27,7 +25,12 @@ pub(super) fn fatal(text: &str) -> String {
 pub(super) fn make(datasets: &mut impl Datasets, words: &[&str]) -> anyhow::Result<String> {
     let target = read(words)?;
     let device = target.device;
-    let is_formatted = datasets.service(device).is_some();
+    let is_mounted = mounts::sources()?.iter().any(|source| source == device);
+    if is_mounted {
+        let stderr = format!("{device}: is currently mounted, exiting without any change");
+        return Err(Refusal::Ends { status: 17, stdout: DISK_DATA.to_owned(), stderr }.into());
+    }
+    let is_formatted = datasets.property(device, SERVICE).is_some();
     ensure!(
         !is_formatted,
         fatal(&format!(
@@ -37,8 +40,17 @@ pub(super) fn make(datasets: &mut impl Datasets, words: &[&str]) -> anyhow::Resu
     datasets.create(&target)?;
     let lines = target.properties.iter().map(|(name, value)| format!("  {name}={value}\n"));
     let lines: String = lines.collect();
-    Ok(format!("   Permanent disk data:\nWriting {device} properties\n{lines}"))
+    Ok(format!("{DISK_DATA}Writing {device} properties\n{lines}"))
 }
+
+/// What it prints first.
+const DISK_DATA: &str = "   Permanent disk data:\n";
+/// The property that names a target's service. mkfs.lustre writes it last.
+pub(super) const SERVICE: &str = "lustre:svname";
+/// The property with a target's flags.
+pub(super) const FLAGS: &str = "lustre:flags";
+/// The property that names a target's file system; a management target has none.
+pub(super) const FS_NAME: &str = "lustre:fsname";
 
 fn read<'a>(words: &[&'a str]) -> anyhow::Result<Target<'a>> {
     let (device, options) = words.split_last().with_context(|| fatal("no device"))?;
@@ -65,20 +77,21 @@ fn read<'a>(words: &[&'a str]) -> anyhow::Result<Target<'a>> {
     }
     let server = value("--mgsnode");
     ensure!(mgs || server.is_some(), fatal("Must specify --mgsnode"));
-    let index: u16 = value("--index").unwrap_or("0").parse().context("--index")?;
+    // A management server has no place among others: 0xffff.
+    let index = value("--index").map_or(Ok(u16::MAX), str::parse).context("--index")?;
     let service = match name.filter(|_| mdt || ost) {
         Some(name) => format!("{name}:{}{index:04x}", if ost { "OST" } else { "MDT" }),
         None => "MGS".to_owned(),
     };
     // Bits of the flags: MDT, OST, MGS, update, never mounted.
-    let flags = u8::from(mdt) | u8::from(ost) << 1 | u8::from(mgs) << MGS | 0x60;
+    let flags = u8::from(mdt) | u8::from(ost) << 1 | u8::from(mgs) << MGS | 0x20 | VIRGIN;
     let written = [
         ("lustre:mgsnode", server.map(str::to_owned)),
         ("lustre:version", Some("1".to_owned())),
-        ("lustre:flags", Some(flags.to_string())),
+        (FLAGS, Some(flags.to_string())),
         ("lustre:index", Some(index.to_string())),
-        ("lustre:fsname", name.map(str::to_owned)),
-        ("lustre:svname", Some(service)),
+        (FS_NAME, name.map(str::to_owned)),
+        (SERVICE, Some(service)),
     ];
     let written = written.into_iter().filter_map(|(name, value)| Some((name, value?)));
     Ok(Target {
@@ -91,9 +104,15 @@ fn read<'a>(words: &[&'a str]) -> anyhow::Result<Target<'a>> {
 
 /// Which bit of a target's flags says that it is a management server.
 const MGS: u32 = 2;
+/// The flag of a target that was never mounted.
+pub(super) const VIRGIN: u8 = 0x40;
 
-/// Whether a dataset with these properties is a management server.
-pub(super) fn is_mgs(properties: &BTreeMap<String, String>) -> bool {
-    let flags = properties.get("lustre:flags").and_then(|flags| flags.parse::<u8>().ok());
-    flags.is_some_and(|flags| flags >> MGS & 1 == 1)
+/// The flags of a target.
+pub(super) fn flags(datasets: &impl Datasets, dataset: &str) -> Option<u8> {
+    datasets.property(dataset, FLAGS)?.parse().ok()
+}
+
+/// Whether a dataset is a management server.
+pub(super) fn is_mgs(datasets: &impl Datasets, dataset: &str) -> bool {
+    flags(datasets, dataset).is_some_and(|flags| flags >> MGS & 1 == 1)
 }

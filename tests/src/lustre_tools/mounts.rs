@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
 use anyhow::{Context, bail, ensure};
 
-use super::{Datasets, State, mkfs};
+use super::{Datasets, Refusal, State, mkfs};
 use crate::program::command;
 
 /// Where the real one is, whatever `PATH` says.
@@ -60,7 +60,7 @@ fn sources_and_targets(table: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-pub(super) fn mount(datasets: &impl Datasets, words: &[&str]) -> anyhow::Result<String> {
+pub(super) fn mount(datasets: &mut impl Datasets, words: &[&str]) -> anyhow::Result<String> {
     let words = match words {
         ["-t", "lustre", "-o", _, rest @ ..] | ["-t", "lustre", rest @ ..] => rest,
         // As mount(8) calls its helpers.
@@ -71,50 +71,112 @@ pub(super) fn mount(datasets: &impl Datasets, words: &[&str]) -> anyhow::Result<
     ensure!(Path::new(target).is_dir(), "mount.lustre: {target} is not a directory");
     let failed = |why: &str| format!("mount.lustre: mount {source} at {target} failed: {why}");
     match source.split_once(":/") {
-        Some((_, name)) => {
-            let mounted = everywhere()?;
-            let serves =
-                |kind: &str| mounted.iter().any(|source| is_of(datasets, source, name, kind));
-            ensure!(
-                ["MDT", "OST"].iter().all(|kind| serves(kind)),
-                failed(
-                    "No such file or directory\nIs the MGS specification correct?\nIs the filesystem name correct?"
-                )
-            );
-        }
-        None => {
-            ensure!(
-                datasets.service(source).is_some(),
-                "mount.lustre: {source} has not been formatted with mkfs.lustre or the backend filesystem type is not supported by this tool"
-            );
-            let twice = table()?.iter().any(|(other, _)| other == source);
-            ensure!(
-                !twice,
-                failed(
-                    "Operation already in progress\nThe target service is already running. ({source})"
-                )
-            );
-        }
+        Some((_, name)) => check_client(datasets, name, failed)?,
+        None => check_server(datasets, source, failed)?,
     }
     let mut real = command(MOUNT);
     real.args(["-t", "tmpfs", "-o", "size=1m,mode=0755", source, target]);
-    done(&mut real)
+    let said = done(&mut real)?;
+    if !source.contains(":/") {
+        record_first_mount(datasets, source)?;
+    }
+    Ok(said)
 }
 
-/// Whether a mounted dataset is a target of this kind of the file system.
-fn is_of(datasets: &impl Datasets, dataset: &str, name: &str, kind: &str) -> bool {
-    let service = Some(dataset)
-        .filter(|dataset| dataset.contains('/'))
-        .and_then(|dataset| datasets.service(dataset));
-    service.is_some_and(|service| service.starts_with(&format!("{name}:{kind}")))
+/// Refuses a client whose file system does not exist, and hangs when no management server answers. An object target need not
+/// serve: the client waits for it only when it comes to a file there.
+fn check_client(
+    datasets: &impl Datasets,
+    name: &str,
+    failed: impl Fn(&str) -> String,
+) -> anyhow::Result<()> {
+    let mounted = everywhere()?;
+    if !mounted.iter().any(|source| mkfs::is_mgs(datasets, source)) {
+        return Err(Refusal::Hangs.into());
+    }
+    if mounted.iter().any(|source| is_metadata(datasets, source, name)) {
+        return Ok(());
+    }
+    let why = "No such file or directory\nIs the MGS specification correct?\nIs the filesystem name correct?\nIf upgrading, is the copied client log valid? (see upgrade docs)";
+    Err(Refusal::ends(2, failed(why)).into())
 }
 
-/// What lctl(8) does only where the management service runs. What the service knows is kept nowhere.
+/// Refuses a target whose service this node has already, whatever management target it belongs to.
+fn check_server(
+    datasets: &impl Datasets,
+    source: &str,
+    failed: impl Fn(&str) -> String,
+) -> anyhow::Result<()> {
+    let wanted = services(datasets, source);
+    ensure!(
+        !wanted.is_empty(),
+        "mount.lustre: {source} has not been formatted with mkfs.lustre or the backend filesystem type is not supported by this tool"
+    );
+    let running = sources()?;
+    let is_taken =
+        |other: &String| services(datasets, other).iter().any(|one| wanted.contains(one));
+    if running.iter().any(is_taken) {
+        let why = format!(
+            "Operation already in progress\nThe target service is already running. ({source})"
+        );
+        return Err(Refusal::ends(114, failed(&why)).into());
+    }
+    Ok(())
+}
+
+/// The services of a dataset, by the names that are unique on a node.
+fn services(datasets: &impl Datasets, dataset: &str) -> BTreeSet<String> {
+    if !dataset.contains('/') || dataset.starts_with('/') || dataset.contains(':') {
+        return BTreeSet::new();
+    }
+    let own = datasets.property(dataset, mkfs::SERVICE).map(|name| name.replace(':', "-"));
+    let mgs = mkfs::is_mgs(datasets, dataset).then(|| "MGS".to_owned());
+    own.into_iter().chain(mgs).collect()
+}
+
+/// Writes what the first mount of a target changes on it.
+fn record_first_mount(datasets: &mut impl Datasets, source: &str) -> anyhow::Result<()> {
+    let service = datasets.property(source, mkfs::SERVICE).unwrap_or_default();
+    let flags = mkfs::flags(datasets, source).unwrap_or_default() & !mkfs::VIRGIN;
+    datasets.set_property(source, mkfs::FLAGS, &flags.to_string())?;
+    datasets.set_property(source, mkfs::SERVICE, &service.replace(':', "-"))?;
+    if service.contains("OST") {
+        datasets.set_property(source, "lustre:autodegrade", "on")?;
+    }
+    datasets.registers(source);
+    Ok(())
+}
+
+/// Whether a mounted dataset is a metadata target of the file system.
+fn is_metadata(datasets: &impl Datasets, dataset: &str, name: &str) -> bool {
+    let start = format!("{name}-MDT");
+    services(datasets, dataset).iter().any(|service| service.starts_with(&start))
+}
+
+/// Does nothing where the management service runs; lctl(8) refuses elsewhere.
 pub(super) fn on_mgs(state: &State) -> anyhow::Result<String> {
-    let is_mgs = |dataset: &str| state.dataset(dataset).is_some_and(mkfs::is_mgs);
-    let serves = sources()?.iter().any(|source| is_mgs(source));
-    ensure!(serves, "This command must be run on the MGS.");
-    Ok(String::new())
+    let serves = sources()?.iter().any(|source| mkfs::is_mgs(state, source));
+    if serves {
+        return Ok(String::new());
+    }
+    let refusal = Refusal::Ends {
+        status: 19,
+        stdout: "Reader error: 'Object not found' at 0\n".to_owned(),
+        stderr:
+            "No device found for name MGS: Invalid argument\nThis command must be run on the MGS."
+                .to_owned(),
+    };
+    Err(refusal.into())
+}
+
+/// Makes the management service forget a file system.
+pub(super) fn erase(state: &mut State, name: &str) -> anyhow::Result<String> {
+    let said = on_mgs(state)?;
+    if state.registered.remove(name) {
+        return Ok(said);
+    }
+    let why = "error: erase_lcfg: OBD_IOC_LCFG_ERASE failed: No such file or directory";
+    Err(Refusal::ends(2, why).into())
 }
 
 pub(super) fn set_stripe(words: &[&str]) -> anyhow::Result<String> {

@@ -11,8 +11,20 @@ use super::{
 };
 
 impl Datasets for State {
-    fn service(&self, dataset: &str) -> Option<String> {
-        self.dataset(dataset)?.get("lustre:svname").cloned()
+    fn property(&self, dataset: &str, name: &str) -> Option<String> {
+        self.dataset(dataset)?.get(name).cloned()
+    }
+
+    fn set_property(&mut self, dataset: &str, name: &str, value: &str) -> anyhow::Result<()> {
+        let pool = self.pools.get_mut(pool_of(dataset)).filter(|pool| pool.imported);
+        let properties = pool.and_then(|pool| pool.datasets.get_mut(dataset));
+        let properties = properties.with_context(|| format!("cannot open '{dataset}'"))?;
+        properties.insert(name.to_owned(), value.to_owned());
+        Ok(())
+    }
+
+    fn registers(&mut self, dataset: &str) {
+        self.registered.extend(self.property(dataset, mkfs::FS_NAME));
     }
 
     fn create(&mut self, target: &mkfs::Target<'_>) -> anyhow::Result<()> {

@@ -7,7 +7,7 @@ use api::{
 
 use super::{ProfileFault, volumes};
 use crate::{
-    on_rabbit::{CPU, MEMORY, limits},
+    on_rabbit::{CPU, LONGEST_GRACE, MEMORY, limits},
     quantity,
 };
 
@@ -35,6 +35,13 @@ fn of_pod(at: &str, spec: &NnfPodSpec) -> Vec<ProfileFault> {
         faults.push(fault(
             format!("{at}.priorityClassName"),
             "the administrator takes it out; the kernel alone shares the rabbit there",
+        ));
+    }
+    let grace = spec.termination_grace_period_seconds;
+    if grace.is_some_and(|seconds| !(0..=LONGEST_GRACE).contains(&seconds)) {
+        faults.push(fault(
+            format!("{at}.terminationGracePeriodSeconds"),
+            "the administrator sets 0 to 86400 seconds",
         ));
     }
     let containers = spec.init_containers.iter().chain(&spec.containers);

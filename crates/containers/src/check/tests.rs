@@ -244,9 +244,13 @@ fn what_only_kubernetes_does_is_refused_where_rabbits_run_containers() {
         let fault = fault.to_string();
         assert!(fault.contains(field) && fault.contains("administrator"), "{fault}");
     }
-    let pods: [(Edit, &str); 3] = [
+    let pods: [(Edit, &str); 4] = [
         (|profile| profile["spec"]["imagePullSecrets"] = json!([{"name": "s"}]), "podman login"),
         (|profile| profile["spec"]["priorityClassName"] = json!("high"), "priorityClassName"),
+        (
+            |profile| profile["spec"]["terminationGracePeriodSeconds"] = json!(i64::MAX),
+            "data.spec.terminationGracePeriodSeconds is not carried out",
+        ),
         (
             |profile| {
                 let mut worker = profile["spec"].clone();

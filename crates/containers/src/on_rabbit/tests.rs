@@ -65,7 +65,7 @@ fn a_rabbit_is_told_what_its_pod_would_be() {
             assert_eq!((&*mine.name, &*mine.value), (&*its.name, value));
         }
         let ports = its.ports.iter().flatten().map(|port| port.host_port.unwrap());
-        assert!(mine.ports.iter().map(|port| i32::from(*port)).eq(ports));
+        assert!(mine.ports.iter().map(|port| i32::try_from(*port).unwrap()).eq(ports));
         let paths = pod.volumes.iter().flatten().filter_map(|one| one.host_path.as_ref());
         assert!(ours.spec.storages.iter().eq(paths.map(|host| &host.path)));
         let hosts = ours.spec.hosts.unwrap();

@@ -9,7 +9,7 @@ use crate::{
         AllocationId, FileSystemKind, HookId, HookScope, IndexTree, LustreTarget, MountPoint,
         NamespaceId, RootFile, Volume,
     },
-    host::ObserveError,
+    host::{CommandError, ObserveError},
     observe::Observer,
     observed::{
         Activation, BlockDevice, FoundPool, Holders, LvmReport, LvmState, Mapping, MountedThing,
@@ -119,6 +119,13 @@ impl Observer for FakeHost {
     }
 
     fn pools_on(&self, devices: &[BlockDevice]) -> Result<Vec<FoundPool>, ObserveError> {
+        if self.local().lacks_zfs {
+            return Err(ObserveError::Command(CommandError::Failed {
+                command: "zpool import".to_owned(),
+                status: "exit status: 127".to_owned(),
+                stderr: "bash: line 1: zpool: command not found".to_owned(),
+            }));
+        }
         let imported = self.local().imported.clone();
         Ok(self.pools().on(devices, &imported))
     }
@@ -158,7 +165,7 @@ impl Observer for FakeHost {
         Ok(is_kept.then(|| Holders { names, processes: Vec::new() }).into())
     }
 
-    fn lustre_users(&self, _: &str) -> Result<Option<Holders>, ObserveError> {
+    fn lustre_users(&self, _: &str, _: &MountPoint) -> Result<Option<Holders>, ObserveError> {
         Ok(None)
     }
 

@@ -158,14 +158,23 @@ fn abandoned(call: &str, target: &str) -> Option<Pid> {
 
 /// The children whose call has not returned, whatever call and target.
 pub(super) fn unreturned() -> Holders {
+    unreturned_if(|_| true)
+}
+
+/// The children whose call on this target has not returned.
+pub(super) fn unreturned_on(target: &str) -> Holders {
+    unreturned_if(|child| child.target == target)
+}
+
+fn unreturned_if(wanted: impl Fn(&Abandoned) -> bool) -> Holders {
     reap_abandoned();
-    let all = ABANDONED.lock().clone();
+    let found: Vec<_> = ABANDONED.lock().iter().filter(|child| wanted(child)).cloned().collect();
     let name = |Abandoned { pid, call, target }: &Abandoned| {
         format!("{call} {target}, which has not returned: {}", hung::process(*pid))
     };
     Holders {
-        names: all.iter().map(name).collect(),
-        processes: all.iter().map(|child| child.pid.as_raw()).collect(),
+        names: found.iter().map(name).collect(),
+        processes: found.iter().map(|child| child.pid.as_raw()).collect(),
     }
 }
 
@@ -213,6 +222,8 @@ mod tests {
         };
         ABANDONED.lock().push(Abandoned { pid, call: "test", target: "/mnt/held".to_owned() });
         let again = || run("test", "/mnt/held", LONG, &[], || Ok(()));
+        assert!(unreturned_on("/mnt/held").names[0].starts_with("test /mnt/held, which has not"));
+        assert!(unreturned_on("/mnt/other").names.is_empty());
         for _ in 0..2 {
             let text = again().unwrap_err().to_string();
             assert!(text.contains(&format!("process {pid} (")), "{text}");

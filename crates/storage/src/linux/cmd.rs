@@ -24,6 +24,8 @@ use crate::host::CommandError;
 
 mod left;
 
+pub(super) use left::unended;
+
 /// A program says first what is wrong, and last how it ended; usage texts are in between.
 const STDERR_KEPT: Ends = Ends { first: 512, last: 512 };
 /// LVM's report of a rabbit with the maximum number of namespaces is some hundred KiB.

@@ -2,9 +2,9 @@
 
 use std::{io, path::Path, time::Duration};
 
-use super::{busy::pause_for, child, exclusive, holders, mount_table};
+use super::{busy::pause_for, child, cmd, exclusive, holders, mount_table};
 use crate::{
-    desired::{AllowedRoots, FileSystemKind},
+    desired::{AllowedRoots, FileSystemKind, MountPoint},
     host::StepError,
     observed::{Holders, Use, VolumeDevice},
 };
@@ -73,10 +73,14 @@ fn opened(device: &VolumeDevice) -> io::Result<Option<Holders>> {
     Ok((!holders.names.is_empty()).then_some(holders))
 }
 
-/// Who uses a Lustre file system that this node has mounted nowhere.
-pub(super) fn lustre(source: &str) -> io::Result<Option<Holders>> {
-    let holders = holders::of_source(FileSystemKind::Lustre.as_str(), source)?;
-    Ok((!holders.names.is_empty()).then_some(holders))
+/// Who uses a Lustre file system that is mounted nowhere on this node any more. An unmount of ours at `target` may have taken it out
+/// of the mount table and still wait for servers, with data that they have not got.
+pub(super) fn lustre(source: &str, target: &MountPoint) -> io::Result<Option<Holders>> {
+    let seen = holders::of_source(FileSystemKind::Lustre.as_str(), source)?;
+    let target = target.to_string();
+    let ours = || [child::unreturned_on(&target), cmd::unended(&target)];
+    let found = [seen].into_iter().chain(ours()).find(|holders| !holders.names.is_empty());
+    Ok(found)
 }
 
 fn io_error(error: StepError) -> io::Error {

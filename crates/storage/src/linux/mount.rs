@@ -19,10 +19,13 @@ use super::{
     busy::{is_busy, retry_while_busy},
     child,
     cmd::Cmd,
+    config::LustreUnmount,
     directory_entry::{DirectoryEntry, Leaf, Walk, fd_path, walk},
     holders,
+    kernel_log::KernelLog,
     mount_line::{Way, is_plain_unmount, way},
     mount_point::entry_of,
+    mount_refusal::explain,
     mount_table::{self, Entry},
 };
 use crate::{
@@ -36,6 +39,23 @@ use crate::{
 pub(super) struct Deadlines {
     pub(super) command: Duration,
     pub(super) call: Duration,
+    pub(super) lustre: LustreUnmount,
+}
+
+impl Deadlines {
+    /// For the unmount of a file system of this type.
+    fn of_unmount(self, kind: &str) -> Self {
+        if !is_lustre(kind) {
+            return self;
+        }
+        let of = self.lustre.deadline;
+        Self { command: self.command.max(of), call: self.call.max(of), ..self }
+    }
+}
+
+/// Recognises the mount type of a Lustre client or target.
+fn is_lustre(kind: &str) -> bool {
+    matches!(kind, "lustre" | "lustre_tgt")
 }
 
 /// Mounts `source` on `target` by the site's `line`, and checks the result.
@@ -54,12 +74,11 @@ pub(super) fn mount(
     if leaf.mount.is_some() {
         return Err(StepError::Changed(format!("{target} is a mount by now")));
     }
-    match way(kind.as_str(), line, source, &target.to_string()) {
-        Way::Helper => {
-            Cmd::shell(&format!("mount -t {} {line}", kind.as_str()))
-                .run(deadlines.command)
-                .map(drop)?;
-        }
+    let log = KernelLog::from_now();
+    let mounted = match way(kind.as_str(), line, source, &target.to_string()) {
+        Way::Helper => Cmd::shell(&format!("mount -t {} {line}", kind.as_str()))
+            .run(deadlines.command)
+            .map_err(StepError::from),
         Way::Call { flags, data } => {
             let held = hold(source, roots).map_err(failed)?;
             let from =
@@ -75,23 +94,11 @@ pub(super) fn mount(
                     builder.mount(&from, &on).map(drop)
                 })
             })
-            .map_err(point_to_kernel_log)?;
         }
-    }
+    };
+    mounted.map_err(|error| explain(error, log, source))?;
     drop(leaf);
     verify(source, target, kind, &entry, deadlines.call)
-}
-
-/// EINVAL and EUCLEAN say nothing; XFS writes the reason (a UUID mounted twice, a damaged log) to the kernel log only.
-fn point_to_kernel_log(error: StepError) -> StepError {
-    match error {
-        StepError::System { call, target, source }
-            if matches!(source.raw_os_error(), Some(libc::EINVAL | libc::EUCLEAN)) =>
-        {
-            StepError::System { call, target: format!("{target} (dmesg tells why)"), source }
-        }
-        other => other,
-    }
 }
 
 /// Holds a source beneath an allowed root open, so that nobody can swap it.
@@ -137,7 +144,7 @@ fn is_on(entry: &Entry, device: &str, leaf: &Leaf) -> bool {
     wanted.is_ok_and(|wanted| wanted == leaf.device || wanted == entry.device)
 }
 
-/// Unmounts `device` from `target`, never by force and never lazily.
+/// Unmounts `device` from `target`, never lazily, and by force only a Lustre whose servers do not answer, where a site wants that.
 pub(super) fn unmount(
     target: &MountPoint,
     device: DeviceNumber,
@@ -147,18 +154,18 @@ pub(super) fn unmount(
     let failed = StepError::system("umount(2)", target);
     let Walk::Entry(entry) = walk(target).map_err(failed)? else { return Ok(()) };
     // Hooks ran since the observation, and somebody else may have mounted something on top.
-    match shown(&entry, target, deadlines.call).map_err(failed)? {
-        None => return Ok(()),
-        Some(there) if there == device => {}
-        Some(_) => {
-            return Err(StepError::Changed(format!("{target} shows another mount by now")));
-        }
+    let Some((there, kind)) = shown(&entry, target, deadlines.call).map_err(failed)? else {
+        return Ok(());
+    };
+    if there != device {
+        return Err(StepError::Changed(format!("{target} shows another mount by now")));
     }
+    let patience = deadlines.of_unmount(&kind);
     let result = if is_plain_unmount(line, &target.to_string()) {
-        unmount_call(target, &entry, deadlines.call)
+        unmount_call("umount(2)", UnmountFlags::empty(), target, &entry, patience.call)
     } else {
         Cmd::shell(&format!("umount {line}"))
-            .run(deadlines.command)
+            .run(patience.command)
             .map(drop)
             .map_err(StepError::from)
     };
@@ -167,22 +174,46 @@ pub(super) fn unmount(
             let holders = holders::of_mount(&target.path(), device);
             Err(StepError::Held { call, target: what, holders, source })
         }
+        Err(error) if is_lustre(&kind) && deadlines.lustre.force && error.is_hung() => {
+            unmount_by_force(target, &entry, device, deadlines.call, error)
+        }
         other => other,
     }
 }
 
-/// The device of the topmost mount at an entry.
+/// Unmounts by force what hangs for want of its servers, unless it is detached already and hangs beyond that.
+fn unmount_by_force(
+    target: &MountPoint,
+    entry: &DirectoryEntry,
+    device: DeviceNumber,
+    deadline: Duration,
+    hung: StepError,
+) -> Result<(), StepError> {
+    let call = "umount(2) by force";
+    let failed = StepError::system(call, target);
+    let root = mount_table::real(target.root()).map_err(failed)?.unwrap_or_default();
+    let top = mount_table::at(&root.join(target.below())).map_err(failed)?.into_iter().next();
+    if top.is_none_or(|top| top.device != device) {
+        return Err(hung);
+    }
+    log::warn!("{hung}: {target} is unmounted by force, and what no server has of it is lost");
+    unmount_call(call, UnmountFlags::FORCE, target, entry, deadline)
+}
+
+/// The device and the type of the topmost mount at an entry.
 fn shown(
     entry: &DirectoryEntry,
     target: &MountPoint,
     deadline: Duration,
-) -> io::Result<Option<DeviceNumber>> {
+) -> io::Result<Option<(DeviceNumber, String)>> {
     let Some(leaf) = entry.leaf_within(target, deadline)? else { return Ok(None) };
     let entry = leaf.mount.map(mount_table::entry).transpose()?.flatten();
-    Ok(entry.map(|entry| leaf.bound.unwrap_or(entry.device)))
+    Ok(entry.map(|entry| (leaf.bound.unwrap_or(entry.device), entry.kind)))
 }
 
 fn unmount_call(
+    call: &'static str,
+    flags: UnmountFlags,
     target: &MountPoint,
     entry: &DirectoryEntry,
     deadline: Duration,
@@ -191,11 +222,9 @@ fn unmount_call(
     let path = entry.path();
     let keep = [entry.parent.as_raw_fd()];
     // sys-mount 3.1 defines its NOFOLLOW as O_NOFOLLOW, which umount(2) refuses.
-    let flags = UnmountFlags::from_bits_retain(libc::UMOUNT_NOFOLLOW);
+    let flags = flags | UnmountFlags::from_bits_retain(libc::UMOUNT_NOFOLLOW);
     retry_while_busy(|| {
-        child::run("umount(2)", &target.to_string(), deadline, &keep, || {
-            sys_mount::unmount(&path, flags)
-        })
+        child::run(call, &target.to_string(), deadline, &keep, || sys_mount::unmount(&path, flags))
     })
 }
 
@@ -216,4 +245,24 @@ pub(super) fn set_owner(
     child::run("chown(2)", &target.to_string(), deadline, &[leaf.fd.as_raw_fd()], || {
         Ok(fchownat(&leaf.fd, "", Some(uid), Some(gid), AtFlags::AT_EMPTY_PATH)?)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lustre_has_longer_to_be_unmounted_than_others() {
+        let seconds = Duration::from_secs;
+        let lustre = LustreUnmount::default();
+        let deadlines = Deadlines { command: seconds(90), call: seconds(60), lustre };
+        for (kind, command, call) in
+            [("xfs", 90, 60), ("gfs2", 90, 60), ("lustre", 180, 180), ("lustre_tgt", 180, 180)]
+        {
+            let told = deadlines.of_unmount(kind);
+            assert_eq!((told.command, told.call), (seconds(command), seconds(call)), "{kind}");
+        }
+        let patient = Deadlines { call: seconds(600), ..deadlines };
+        assert_eq!(patient.of_unmount("lustre").call, seconds(600), "never shorter than others");
+    }
 }

@@ -96,8 +96,12 @@ impl Observer for Node {
         in_use::device(device, kind, node).map_err(|source| read(&device.path.display(), source))
     }
 
-    fn lustre_users(&self, source: &str) -> Result<Option<Holders>, ObserveError> {
-        in_use::lustre(source).map_err(|error| read(&source, error))
+    fn lustre_users(
+        &self,
+        source: &str,
+        target: &MountPoint,
+    ) -> Result<Option<Holders>, ObserveError> {
+        in_use::lustre(source, target).map_err(|error| read(&source, error))
     }
 
     fn file(&self, target: &MountPoint, name: &str) -> Result<Option<RootFile>, ObserveError> {

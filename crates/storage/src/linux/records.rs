@@ -46,10 +46,10 @@ impl Records {
     /// Removes all records at once, by one rename: a crash in between would otherwise run some hooks twice.
     pub(super) fn forget(&self, scope: &HookScope) -> io::Result<()> {
         let going = self.0.join(format!(".{}", scope.as_str()));
-        found(fs::remove_dir_all(&going))?;
+        found(trees::remove(&going))?;
         found(fs::rename(self.scope(scope), &going))?;
         durable::sync(&self.0)?;
-        found(fs::remove_dir_all(&going)).map(drop)
+        found(trees::remove(&going)).map(drop)
     }
 
     fn scope(&self, scope: &HookScope) -> PathBuf {

@@ -23,6 +23,9 @@ use crate::{
     step::ZfsAction,
 };
 
+/// Where sysfs shows that the kernel has ZFS.
+const MODULE: &str = "/sys/module/zfs";
+
 /// The target's pool, when this node has imported it.
 pub(super) fn imported(
     dataset: &Dataset,
@@ -32,7 +35,8 @@ pub(super) fn imported(
     let pool = dataset.pool();
     let names = match Cmd::new(["zpool", "list", "-H", "-o", "name"]).output(deadline) {
         Ok(output) => output,
-        Err(error) if is_without_zfs(&error) => return Ok(None),
+        // Without its kernel module ZFS has imported nothing; a module without tools imports by other hands.
+        Err(error) if error.is_not_installed() && !Path::new(MODULE).exists() => return Ok(None),
         Err(error) => return Err(error.into()),
     };
     if !String::from_utf8_lossy(&names).lines().any(|name| name == pool) {
@@ -59,12 +63,6 @@ fn made_of(
     Ok((status, vdevs))
 }
 
-/// Without the kernel module there are no pools; the tools alone may be missing for any reason.
-fn is_without_zfs(error: &CommandError) -> bool {
-    let is_missing = matches!(error, CommandError::Start { source, .. } if source.kind() == io::ErrorKind::NotFound);
-    is_missing && !Path::new("/sys/module/zfs").exists()
-}
-
 /// The state of the target. mkfs.lustre(8) writes `lustre:svname` last.
 fn state(dataset: &Dataset, deadline: Duration) -> Result<DatasetState, ObserveError> {
     let (pool, property) = (dataset.pool(), "lustre:svname");
@@ -88,7 +86,8 @@ fn read_state(text: &str, dataset: &Dataset) -> Result<DatasetState, String> {
     Ok(DatasetState::Absent)
 }
 
-/// Pools whose labels are on these devices and that are not imported.
+/// Pools whose labels are on these devices and that are not imported. A search that could not run has found no pool and excluded
+/// none: it is an error also where ZFS is not installed, for a rabbit may get its modules after its agent.
 pub(super) fn pools_on(
     devices: &[BlockDevice],
     deadline: Duration,
@@ -100,17 +99,10 @@ pub(super) fn pools_on(
         Err(CommandError::Failed { stderr, .. }) if stderr.contains("no pools available") => {
             Vec::new()
         }
-        Err(error) if is_no_command(&error) => Vec::new(),
         Err(error) => return Err(error.into()),
     };
     read_found(&String::from_utf8_lossy(&output))
         .map_err(|why| ObserveError::Malformed { what: format!("output of {line}"), why })
-}
-
-/// bash's exit status for a missing command (bash(1), EXIT STATUS): a node without ZFS has imported no pool.
-fn is_no_command(error: &CommandError) -> bool {
-    matches!(error, CommandError::Failed { status, .. } if status.ends_with(": 127"))
-        && !Path::new("/sys/module/zfs").exists()
 }
 
 /// `-d` for each device and its first partition: ZFS searches no others.

@@ -3,6 +3,7 @@
 mod cuts;
 mod health;
 mod kept;
+mod refused;
 mod silent;
 
 use std::{

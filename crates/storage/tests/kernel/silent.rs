@@ -5,7 +5,7 @@ use std::{fs, io::Read, path::Path, process::Child, time::Duration};
 use storage::{
     Desired, Host, LinuxHost,
     desired::{AllowedRoots, IndexTree, MountPoint},
-    linux::{DriveConfig, LinuxConfig},
+    linux::{DriveConfig, LinuxConfig, LustreUnmount},
 };
 
 use crate::{
@@ -57,6 +57,7 @@ fn a_root_that_hangs_is_told() {
             state: lab.path().join("state"),
             command_deadline: lab.command_deadline,
             mount_deadline: Duration::from_millis(500),
+            lustre_unmount: LustreUnmount::default(),
         })
         .unwrap();
         let point = |below: &str| {

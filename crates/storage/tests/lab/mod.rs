@@ -14,7 +14,7 @@ use std::{
 use storage::{
     Host, LinuxHost,
     desired::{AllowedRoots, FileSystemId, MountPoint},
-    linux::{DriveConfig, LinuxConfig},
+    linux::{DriveConfig, LinuxConfig, LustreUnmount},
     observed::Namespace,
 };
 use tempfile::TempDir;
@@ -101,6 +101,7 @@ fn host(
         state: directory.join("state").join(name),
         command_deadline,
         mount_deadline: Duration::from_secs(60),
+        lustre_unmount: LustreUnmount::default(),
     };
     Arc::new(LinuxHost::new(config).unwrap())
 }

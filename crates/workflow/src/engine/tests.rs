@@ -52,6 +52,30 @@ async fn what_is_being_created_counts_until_the_api_refused_it() {
     assert_eq!(free(&engine), 100);
 }
 
+/// Two file systems would be given one name by two management targets.
+#[test]
+fn changes_that_give_names_are_made_one_at_a_time() {
+    let before: api::NnfLustreMgt = from_value(json!({
+        "metadata": {"name": "m", "namespace": "r", "uid": "u", "resourceVersion": "1"},
+        "spec": {"addresses": ["10.0.0.1@tcp"], "fsNameStart": "aaaaaaaa"},
+    }))
+    .unwrap();
+    let changed = |part: &str, value: serde_json::Value| {
+        let mut after = serde_json::to_value(&before).unwrap();
+        after["spec"][part] = value;
+        Change::patch(&before, &from_value::<api::NnfLustreMgt>(after).unwrap()).unwrap()
+    };
+    let reference = json!({"kind": "Servers", "name": "w-0", "namespace": "default"});
+    let mut named = before.clone();
+    named.status = Some(api::NnfLustreMgtStatus::default());
+    named.status.as_mut().unwrap().fs_name_next = "aaaaaaab".to_owned();
+    assert!(takes_turn(&Change::create(&before)));
+    assert!(takes_turn(&changed("claimList", json!([reference]))));
+    assert!(takes_turn(&Change::status(&before, &named).unwrap()));
+    let commands = json!([{"reference": reference, "commands": ["true"]}]);
+    assert!(!takes_turn(&changed("commandList", commands)));
+}
+
 #[tokio::test]
 async fn a_thousand_reports_at_once_are_planned_for_once() {
     let mut engine = engine();

@@ -10,6 +10,7 @@
 //!   targets that were made with them first: neither changes while the file system lives.
 //! * A target that is gone while a later one exists is not made again.
 
+mod fs_name;
 pub mod mgt;
 pub mod mounts;
 pub mod owner;

@@ -44,7 +44,7 @@ fn network(port: u32, place: u32, rabbit: &str) -> Value {
 #[test]
 fn what_no_container_gets_is_refused_with_the_field() {
     type Edit = fn(&mut Value);
-    let cases: [(Edit, &str); 21] = [
+    let cases: [(Edit, &str); 28] = [
         (|spec| spec["userID"] = json!(0), "spec.userID is 0"),
         (|spec| spec["groupID"] = json!(-1), "spec.groupID is -1"),
         (|spec| spec["storages"] = json!(["/etc"]), "/etc"),
@@ -74,6 +74,19 @@ fn what_no_container_gets_is_refused_with_the_field() {
         (|spec| spec["network"] = network(0, 0, "rabbit-1"), "port 0, place 0"),
         (|spec| spec["network"] = network(5000, 1, "rabbit-1"), "port 5000, place 1"),
         (|spec| spec["network"] = network(5000, 0, "a;b"), "spec.network.rabbits"),
+        (
+            |spec| spec["terminationGracePeriodSeconds"] = json!(i64::MAX),
+            "spec.terminationGracePeriodSeconds is 9223372036854775807: use 0 to 86400",
+        ),
+        (|spec| spec["terminationGracePeriodSeconds"] = json!(-1), "is -1: use 0 to 86400"),
+        (|spec| spec["activeDeadlineSeconds"] = json!(0), "spec.activeDeadlineSeconds is 0"),
+        (
+            |spec| spec["containers"][0]["ports"] = json!([5000, -1]),
+            "container app: ports is -1: use 1 to 65535",
+        ),
+        (|spec| spec["containers"][0]["ports"] = json!([99999]), "ports is 99999"),
+        (|spec| spec["containers"][0]["cpuMillis"] = json!(0), "container app: cpuMillis is 0"),
+        (|spec| spec["containers"][0]["memoryBytes"] = json!(-1), "memoryBytes is -1"),
         (|spec| spec["initContainers"] = spec["containers"].clone(), "the same name"),
     ];
     for (edit, part) in cases {
@@ -81,4 +94,6 @@ fn what_no_container_gets_is_refused_with_the_field() {
         assert!(error.contains(part), "{part}: {error}");
     }
     assert_eq!(desired(|_| {}).attempts(), 2);
+    let endless = object(|spec| spec["terminationGracePeriodSeconds"] = json!(i64::MAX));
+    assert_eq!(grace(&endless.spec), 86_400, "what is refused is removed all the same");
 }

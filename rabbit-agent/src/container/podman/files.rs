@@ -81,14 +81,14 @@ fn replace(
 pub(super) fn remove(directory: &Path) -> Result<(), HostError> {
     let old = unfinished(directory)?;
     at(directory, fs::rename(directory, &old))?;
-    at(&old, fs::remove_dir_all(&old))
+    at(&old, trees::remove(&old))
 }
 
 /// Where a directory is made, and removed. Nothing is there, whatever an agent left that was killed meanwhile.
 fn unfinished(directory: &Path) -> Result<PathBuf, HostError> {
     let path = directory.with_extension("unfinished");
     if path.exists() {
-        at(&path, fs::remove_dir_all(&path))?;
+        at(&path, trees::remove(&path))?;
     }
     Ok(path)
 }

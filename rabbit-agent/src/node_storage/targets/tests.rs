@@ -133,6 +133,29 @@ fn the_first_object_target_of_all_sets_the_file_system_up() {
 }
 
 #[test]
+fn targets_have_the_names_that_lustre_gives_them() {
+    let mut profile = profile();
+    let lustre = &mut profile.spec.data.lustre_storage;
+    let hook = || vec!["echo $TARGET_NAME".to_owned()];
+    lustre.mgt_options.target.command_lines.post_activate = hook();
+    lustre.mdt_options.target.command_lines.post_activate = hook();
+    lustre.mgt_mdt_options.target.command_lines.post_activate = hook();
+    lustre.ost_options.target.command_lines.post_activate = hook();
+    for (kind, start, wanted) in [
+        ("ost", 10, "aaaaaaab-OST000a"),
+        ("ost", 4095, "aaaaaaab-OST0fff"),
+        ("mdt", 16, "aaaaaaab-MDT0010"),
+        ("mgtmdt", 0, "aaaaaaab-MDT0000"),
+        ("mgt", 0, "MGS"),
+    ] {
+        let made = made(&object(kind, 1, json!({"startIndex": start})), &profile).unwrap();
+        let hook = made[0].hooks.iter().find(|hook| hook.id.phase == HookPoint::PostActivate);
+        let told = hook.unwrap().command.expand(&BTreeMap::new());
+        assert_eq!(told, format!("echo {wanted}"), "{kind} {start}");
+    }
+}
+
+#[test]
 fn what_a_profile_renames_is_what_is_looked_at() {
     let mut profile = profile();
     let overrides = &mut profile.spec.data.lustre_storage.ost_options.target.variable_override;

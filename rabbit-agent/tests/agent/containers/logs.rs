@@ -8,7 +8,7 @@ pub(super) async fn ask(bench: &Bench, time: &str) {
     bench.change::<NodeContainers>(NAME, json!({"metadata": {"annotations": annotations}})).await;
 }
 
-async fn until_said(podman: &Podman, container: &str) {
+pub(super) async fn until_said(podman: &Podman, container: &str) {
     while podman.run(&["logs", container]).is_empty() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }

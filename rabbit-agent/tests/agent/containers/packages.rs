@@ -76,7 +76,7 @@ async fn a_package_that_is_another_ends_the_start_at_once_and_for_good() {
     assert!(message.contains(&server.url()) && message.contains("its SHA-256 is"), "{message}");
     bench.stop().await;
     bench.start();
-    bench.change::<NodeContainers>(NAME, json!({"spec": {"activeDeadlineSeconds": 1}})).await;
+    is_late(&bench, NAME).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     let still: NodeContainers = bench.of(RABBIT).get(NAME).await.unwrap();
     assert_eq!(status(&still), status(&refused));
@@ -95,15 +95,18 @@ async fn a_package_that_does_not_come_in_time_is_told_when_it_is_late() {
     let bench = bench(&podman).await;
     let server = FileServer::new(|_, stream| say(stream, "404 Not Found"));
     let mut object = containers(&podman.image(), "true");
-    object["spec"]["activeDeadlineSeconds"] = json!(4);
     object["spec"]["packages"] = json!([package(&server.url(), DATA)]);
     bench.make::<NodeContainers>(RABBIT, object).await;
+    while server.asked() < 2 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    is_late(&bench, NAME).await;
     let late = bench.until(NAME, "late", is(NodeContainersState::TooLate)).await;
     let message = status(&late).message;
     assert!(message.contains("package data") && message.contains("404 Not Found"), "{message}");
-    assert!(server.asked() > 1, "it was tried again");
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    assert_eq!(left(&bench, "fetching"), 0);
+    while left(&bench, "fetching") > 0 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
     let asked = server.asked();
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(server.asked(), asked, "nobody waits for it any more");
@@ -155,9 +158,11 @@ async fn packages_alone_that_are_others_or_late_are_told_so() {
     let away = FileServer::new(|_, stream| say(stream, "404 Not Found"));
     let mut late = packages_alone(&away.url(), b"another");
     late["metadata"]["name"] = json!("default-v-1-packages");
-    late["spec"]["activeDeadlineSeconds"] = json!(2);
     bench.make::<NodeContainers>(RABBIT, late).await;
     let name = "default-v-1-packages";
+    let told = |object: &NodeContainers| status(object).message.contains("404 Not Found");
+    bench.until(name, "told", told).await;
+    is_late(&bench, name).await;
     let late = bench.until(name, "late", is(NodeContainersState::TooLate)).await;
     assert!(status(&late).message.contains("404 Not Found"), "{}", status(&late).message);
     for name in [NAME, name] {

@@ -7,6 +7,7 @@ use super::{
     Cmd,
     hung::{self, Life},
 };
+use crate::observed::Holders;
 
 static LEFT: Mutex<Vec<Left>> = Mutex::new(Vec::new());
 
@@ -34,6 +35,24 @@ pub(super) fn waits(command: &Cmd) -> Option<String> {
     Some(hung::group(group))
 }
 
+/// The processes of killed commands that have not ended and whose text has `part` in it.
+pub(in super::super) fn unended(part: &str) -> Holders {
+    let mut left = LEFT.lock();
+    left.retain(|left| left.processes.iter().any(Life::goes_on));
+    let found = left.iter().filter(|left| left.command.shown.contains(part));
+    let found: Vec<_> = found
+        .map(|left| (left.command.shown.clone(), left.group, left.processes.clone()))
+        .collect();
+    drop(left);
+    let name = |(command, group, _): &(String, Pid, Vec<Life>)| {
+        format!("{command}, which has not ended: {}", hung::group(*group))
+    };
+    Holders {
+        names: found.iter().map(name).collect(),
+        processes: found.iter().flat_map(|(.., all)| all).map(|life| life.pid.as_raw()).collect(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::{fs, time::Duration};
@@ -54,6 +73,8 @@ mod tests {
         let CommandError::TimedOut { waits, .. } = &error else { panic!("{error}") };
         assert!(waits.contains("process ") && waits.contains("SIGKILL did not end it"), "{waits}");
         assert!(!mark.exists(), "it was begun");
+        assert!(unended(mark.to_str().unwrap()).names[0].contains("which has not ended"));
+        assert!(unended("/another").names.is_empty());
         Cmd::new(["true"]).run(Duration::from_secs(60)).unwrap();
         touch.clone().for_owner("another").run(Duration::from_secs(60)).unwrap();
         fs::remove_file(&mark).unwrap();

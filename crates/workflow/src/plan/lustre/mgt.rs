@@ -10,10 +10,11 @@ use controller::ObjectKey;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 
-use super::pool;
+use super::{fs_name::given_name, pool};
 use crate::{
     change::Change,
-    mgts::{EXTERNAL_NAMESPACE, normalized},
+    fs_names::{first_name, taken_elsewhere},
+    mgts::{EXTERNAL_NAMESPACE, normalized, place_of},
     names::{claim, of_storage},
     plan::{
         allocation::mgs_rabbit,
@@ -22,9 +23,6 @@ use crate::{
     progress::{Progress, internal_error, transient_error, wlm_error},
     view::Group,
 };
-
-/// The first name that a job's own target gives out.
-const FIRST_NAME: &str = "aaaaaaaa";
 
 /// Before the name of a pool, where a profile would have addresses.
 const POOL: &str = "pool:";
@@ -56,35 +54,16 @@ pub fn named(maker: &Maker<'_>, profile: &NnfStorageProfile) -> Result<Named, Pr
         Ok(None) => return Err(own(maker)),
         Err(progress) => return Err(progress),
     };
-    let claim = claim(maker.servers);
-    let (node, name) = (mgt.namespace().unwrap_or_default(), mgt.name_any());
-    if !mgt.spec.claim_list.contains(&claim) {
-        if mgt.metadata.deletion_timestamp.is_some() {
-            let why =
-                format!("NnfLustreMGT {node}/{name} is being deleted: tear the workflow down");
-            return Err(Progress::failed(internal_error(why)));
-        }
-        let mut after = NnfLustreMgt::clone(&mgt);
-        after.spec.claim_list.push(claim);
-        return Err(Progress::default().with(Change::patch(&*mgt, &after)));
-    }
-    let status = mgt.status.as_ref();
-    let mut given = status.into_iter().flat_map(|status| &status.claim_list);
-    let Some(given) = given.find(|given| *given.reference == claim) else {
-        let error = status.and_then(|status| status.error.as_ref());
-        return Err(error.map_or_else(
-            || Progress::wait(format!("a file system name from NnfLustreMGT {node}/{name}")),
-            |error| Progress::failed(of_node(&node, error)),
-        ));
-    };
+    let name = given_name(maker, &mgt)?;
+    let (node, mgt_name) = place_of(&mgt);
     let external = &profile.data().lustre_storage.mgt_options.external_mgs;
     let is_address = !external.is_empty() && !external.starts_with(POOL);
     let address = mgt.spec.addresses.first().filter(|_| !is_address).unwrap_or(external);
-    let named = Named { name: given.fs_name.clone(), address: normalized(address) };
+    let named = Named { name, address: normalized(address) };
     match made_with(maker.group()) {
         Some(earlier) if earlier.name != named.name => {
             Err(Progress::failed(internal_error(format!(
-                "NnfLustreMGT {node}/{name} names the file system {}, and its targets were made as {}: tear the workflow down",
+                "NnfLustreMGT {node}/{mgt_name} names the file system {}, and its targets were made as {}: tear the workflow down",
                 named.name, earlier.name
             ))))
         }
@@ -150,6 +129,7 @@ fn own(maker: &Maker<'_>) -> Progress {
             "{rabbit} has told no LNet address (NnfNode {rabbit}/nnf-nlc, status.lnetNid): load Lustre's modules there, or place the management target elsewhere"
         )));
     }
+    let taken = taken_elsewhere(maker.view.site, &at);
     let object = NnfLustreMgt {
         metadata: ObjectMeta {
             name: Some(at.1),
@@ -159,7 +139,7 @@ fn own(maker: &Maker<'_>) -> Progress {
         },
         spec: NnfLustreMgtSpec {
             addresses: vec![address],
-            fs_name_start: FIRST_NAME.to_owned(),
+            fs_name_start: first_name(&maker.servers.uid().unwrap_or_default(), &taken).to_string(),
             claim_list: vec![claim(maker.servers)],
             ..NnfLustreMgtSpec::default()
         },

@@ -107,11 +107,10 @@ impl Site {
         assert!(late.is_empty(), "{object:#} is made before {late:#?} serve");
         let others = self.objects.iter().filter(|((kind, ..), one)| {
             kind == "NnfNodeStorage"
-                && one["spec"]["lustreStorage"]["mgsAddress"] == *mgs
                 && one["spec"]["lustreStorage"]["fileSystemName"] == *name
                 && one["metadata"]["labels"][UID] != object["metadata"]["labels"][UID]
         });
-        assert_eq!(others.count(), 0, "{name} on {mgs} is another's");
+        assert_eq!(others.count(), 0, "{name} is another's: a node serves each name once");
     }
 
     fn check_end(&self, change: &Change, object: &Value) {
@@ -169,8 +168,11 @@ fn give_out(object: &Value, status: &mut Value) {
         .filter(|claim| !given.iter().any(|given| given["reference"] == **claim))
         .collect();
     for claim in missing {
-        let name = status["fsNameNext"].as_str().unwrap().to_owned();
-        let next = name.parse::<api::fs_name::FsName>().unwrap().next().to_string();
+        let avoided = list(object, "spec", "fsNameBlackList").iter();
+        let avoided = avoided.map(|name| name.as_str().unwrap().to_owned()).collect();
+        let name = status["fsNameNext"].as_str().unwrap().parse::<api::fs_name::FsName>().unwrap();
+        let name = name.first_free(&avoided);
+        let (name, next) = (name.to_string(), name.next().to_string());
         let given = status["claimList"].as_array_mut().unwrap();
         given.push(json!({"reference": claim, "fsname": name}));
         status["fsNameNext"] = json!(next);

@@ -1,8 +1,13 @@
 //! Two workflows and one management target, and one rabbit for two of them.
 
+use std::collections::BTreeSet;
+
 use serde_json::json;
 
-use super::{LUSTRE, put_external, two_rabbits, with_profile};
+use super::{
+    LUSTRE, lend_pool, put_external, put_persistent, two_rabbits, with_external, with_profile,
+};
+use crate::{job::GIB, site::Site};
 
 #[test]
 fn two_at_once_never_have_the_same_name() {
@@ -135,4 +140,75 @@ fn a_management_target_that_nobody_described_is_told() {
     site.remove_mgt("nnf-system", "twice");
     assert!(site.is_ready("w", "Setup"), "{:?}", site.told("w"));
     site.remove("w");
+}
+
+/// A management target of the site's own, or of a pool, that counts from the first of all names.
+fn counts_from_the_first(site: &mut Site, namespace: &str, name: &str) {
+    site.edit("NnfLustreMGT", namespace, name, |object| {
+        object["spec"]["fsNameStart"] = json!("aaaaaaaa");
+        object["status"]["fsNameNext"] = json!("aaaaaaaa");
+    });
+}
+
+#[test]
+fn file_systems_on_any_management_targets_have_names_of_their_own() {
+    let mut site = two_rabbits();
+    site.add_rabbit("t", &["e1"].map(str::to_owned), 1000 * GIB);
+    lend_pool(&mut site);
+    put_persistent(&mut site, "p1", "r", "Active");
+    put_persistent(&mut site, "p2", "s", "Active");
+    put_external(&mut site, "10.9.9.9@tcp");
+    counts_from_the_first(&mut site, "nnf-system", "outside");
+    site.put(json!({
+        "kind": "LustreFileSystem", "metadata": {"name": "scratch", "namespace": "nnf-system"},
+        "spec": {"name": "aaaaaaac", "mgsNids": "10.8.8.8@tcp", "mountRoot": "/lus/scratch"},
+    }));
+    with_profile(
+        &mut site,
+        &json!({"combinedMgtMdt": false, "mgtOptions": {"externalMgs": "10.9.9.9@tcp"}}),
+    );
+    let pooled = format!("{LUSTRE} profile=pooled");
+    for (name, line) in [("a", &*pooled), ("b", &pooled), ("c", LUSTRE), ("d", LUSTRE)] {
+        site.propose(name, line, &["c1"]);
+        site.ask_and_settle(name, "Setup");
+        assert!(site.is_ready(name, "Setup"), "{:?}", site.told(name));
+    }
+    with_profile(&mut site, &json!({"combinedMgtMdt": true, "mgtOptions": {"externalMgs": ""}}));
+    site.propose("e", LUSTRE, &["e1"]);
+    site.ask_and_settle("e", "Setup");
+    assert!(site.is_ready("e", "Setup"), "{:?}", site.told("e"));
+    let all = ["a", "b", "c", "d", "e"].map(|name| site.named(name).0);
+    let distinct: BTreeSet<&String> = all.iter().collect();
+    assert_eq!(distinct.len(), all.len(), "{all:?}");
+    assert_eq!(all[..4], ["aaaaaaaa", "aaaaaaab", "aaaaaaad", "aaaaaaae"]);
+    for name in ["a", "b", "c", "d"] {
+        site.delete(&crate::site::at("Workflow", "default", name));
+        site.settle();
+    }
+    site.remove("e");
+}
+
+#[test]
+fn a_name_that_another_file_system_has_is_given_back() {
+    let mut site = with_external();
+    lend_pool(&mut site);
+    put_persistent(&mut site, "p1", "r", "Active");
+    site.bring("a", &[LUSTRE.to_owned()], "Setup", &["c1"]);
+    let taken = site.named("a").0;
+    site.propose("b", &format!("{LUSTRE} profile=pooled"), &["d1"]);
+    site.agents_sleep = true;
+    site.ask_and_settle("b", "Setup");
+    // It counts elsewhere than its object said.
+    let claim = site.get("NnfLustreMGT", "r", "p1")["spec"]["claimList"][0].clone();
+    assert!(claim.is_object(), "the engine asked");
+    site.edit("NnfLustreMGT", "r", "p1", |object| {
+        object["status"] = json!({"fsNameNext": "bbbbbbbz", "commandList": [],
+            "claimList": [{"reference": claim, "fsname": taken}]});
+    });
+    site.agents_sleep = false;
+    site.settle();
+    assert!(site.is_ready("b", "Setup"), "{:?}", site.told("b"));
+    assert_eq!(site.named("b").0, "bbbbbbbz");
+    site.delete(&crate::site::at("Workflow", "default", "a"));
+    site.remove("b");
 }

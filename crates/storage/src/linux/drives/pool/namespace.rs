@@ -102,7 +102,7 @@ impl FilePool {
         }
         for leftover in leftovers {
             loop_device::detach(&leftover.join("data"), self.deadline)?;
-            fs::remove_dir_all(&leftover).map_err(failed)?;
+            trees::remove(&leftover).map_err(failed)?;
         }
         durable::sync_parent(&path).map_err(failed)
     }
@@ -161,7 +161,7 @@ impl FilePool {
 fn rename_away(path: &Path, renamed: &Path) -> io::Result<()> {
     fs::rename(path, renamed)?;
     durable::sync_parent(path)?;
-    fs::remove_dir_all(renamed)
+    trees::remove(renamed)
 }
 
 /// Builds under a name that means unfinished, then renames: a namespace is complete or recognisably not.

@@ -1,0 +1,96 @@
+//! The kernel's log (Documentation/ABI/testing/dev-kmsg): what a file system says there when it refuses a mount, which the errno does
+//! not.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, ErrorKind, Read, Seek, SeekFrom},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    path::Path,
+};
+
+use super::mount_table::number;
+
+/// One record is read at a time, and has at most this many bytes (`PRINTK_MESSAGE_MAX`).
+const RECORD: usize = 8192;
+/// Maximum lines in a message: a damaged file system writes dozens.
+const LINES: usize = 3;
+/// Maximum records read: the kernel may write faster than this module reads.
+const RECORDS: usize = 4096;
+
+/// The log from a moment on; nothing where it cannot be read.
+#[derive(Debug)]
+pub(super) struct KernelLog(Option<File>);
+
+impl KernelLog {
+    pub(super) fn from_now() -> Self {
+        let open = || -> io::Result<File> {
+            let mut log =
+                OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open("/dev/kmsg")?;
+            log.seek(SeekFrom::End(0))?;
+            Ok(log)
+        };
+        Self(open().ok())
+    }
+
+    /// The first lines since then about what is mounted from `source`: a device, which the kernel calls by its own name, or any other.
+    pub(super) fn lines_about(mut self, source: &str) -> Vec<String> {
+        let device = device_name(source);
+        let is_wanted = |line: &String| is_about(line, source, device.as_deref());
+        let records = std::iter::from_fn(|| self.record()).take(RECORDS);
+        records.filter(is_wanted).take(LINES).collect()
+    }
+
+    fn record(&mut self) -> Option<String> {
+        let mut bytes = [0; RECORD];
+        loop {
+            match self.0.as_mut()?.read(&mut bytes) {
+                Ok(length) => return Some(text(&String::from_utf8_lossy(&bytes[..length]))),
+                // The oldest ones were overwritten meanwhile.
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return None,
+            }
+        }
+    }
+}
+
+/// The message of a record: between its numbers and its dictionary.
+fn text(record: &str) -> String {
+    let (_, message) = record.split_once(';').unwrap_or_default();
+    message.lines().next().unwrap_or_default().to_owned()
+}
+
+/// Whether a line names the device as file systems do, `XFS (dm-3): …`, or has the source in it.
+fn is_about(line: &str, source: &str, device: Option<&str>) -> bool {
+    line.contains(source) || device.is_some_and(|device| line.contains(&format!("({device}): ")))
+}
+
+/// The kernel's name of a block device.
+fn device_name(source: &str) -> Option<String> {
+    let device = fs::metadata(source).ok()?.rdev();
+    let link = Path::new("/sys/dev/block").join(number(device).to_string());
+    Some(fs::read_link(link).ok()?.file_name()?.to_str()?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_belongs_to_the_device_that_it_names() {
+        let record = "3,1187,1378355952,-;XFS (loop1): Filesystem has duplicate UUID 6e033c73 - can't mount\n SUBSYSTEM=block\n";
+        let line = text(record);
+        assert_eq!(line, "XFS (loop1): Filesystem has duplicate UUID 6e033c73 - can't mount");
+        assert!(is_about(&line, "/dev/loop1", Some("loop1")));
+        assert!(!is_about(&line, "/dev/loop11", Some("loop11")));
+        assert!(!is_about(&line, "10.0.0.1@tcp:/aaaaaaaa", None));
+        let lustre = "LustreError: 1431:0:(tgt_mount.c:2446:server_fill_super()) Unable to start osd on pool-a-ost-1/ost: -114";
+        assert!(is_about(lustre, "pool-a-ost-1/ost", None));
+    }
+
+    #[test]
+    fn what_is_no_device_has_no_name() {
+        assert_eq!(device_name("/dev/null"), None);
+        assert_eq!(device_name("10.0.0.1@tcp:/aaaaaaaa"), None);
+    }
+}

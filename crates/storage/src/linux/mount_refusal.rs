@@ -1,0 +1,55 @@
+//! Why the kernel refused a mount.
+
+use std::io;
+
+use super::kernel_log::KernelLog;
+use crate::host::{CommandError, StepError};
+
+/// Adds why the kernel refused a mount: what the file system wrote to the kernel's log about this source, or else the usual cause.
+/// EINVAL and EUCLEAN say nothing of a UUID that is mounted twice, or of what is damaged.
+pub(super) fn explain(error: StepError, log: KernelLog, source: &str) -> StepError {
+    let lines = log.lines_about(source);
+    let why = |usual: Option<&str>| match &lines[..] {
+        [] => usual.map(str::to_owned),
+        lines => Some(format!("the kernel: {}", lines.join("; "))),
+    };
+    match error {
+        StepError::System { call, target, source } => {
+            let target = match why(usual_cause(&source)) {
+                Some(why) => format!("{target} ({why})"),
+                None => target,
+            };
+            StepError::System { call, target, source }
+        }
+        StepError::Command(CommandError::Failed { command, status, stderr }) => {
+            let more = why(None).map(|why| format!("{stderr} ({why})"));
+            let stderr = more.unwrap_or(stderr);
+            StepError::Command(CommandError::Failed { command, status, stderr })
+        }
+        other => other,
+    }
+}
+
+/// Returns the usual cause of an errno of mount(2), for a kernel log without a line about it.
+fn usual_cause(error: &io::Error) -> Option<&'static str> {
+    match error.raw_os_error()? {
+        libc::EINVAL => Some(
+            "usual causes: a file system with this UUID is mounted already, or this kernel does not know an option or a feature of it",
+        ),
+        libc::EUCLEAN => Some("usual cause: it is damaged; look with xfs_repair -n"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_errno_without_a_line_of_the_kernel_has_its_usual_cause() {
+        let of = |errno| usual_cause(&io::Error::from_raw_os_error(errno));
+        assert!(of(libc::EINVAL).unwrap().contains("UUID"));
+        assert!(of(libc::EUCLEAN).unwrap().contains("xfs_repair"));
+        assert_eq!(of(libc::ENODEV), None);
+    }
+}

@@ -1,0 +1,161 @@
+//! Removes directory trees that users may have filled: of any depth and width, with a few open files and no recursion.
+//!
+//! `std::fs::remove_dir_all` recurses and holds one descriptor for each level. A tree of 30,000 levels overflows the stack of the
+//! calling thread, or needs more descriptors than a process may have.
+//!
+//! This crate flattens the tree instead: a directory that is not empty hands its directories up to the root of the tree, and goes.
+//! Nothing is followed out of the tree, neither a symbolic link nor a mount (openat2(2), `RESOLVE_*`).
+
+use std::{
+    collections::BTreeSet,
+    ffi::{OsStr, OsString},
+    io,
+    os::{fd::OwnedFd, unix::ffi::OsStrExt},
+    path::Path,
+};
+
+use nix::{
+    dir::Dir,
+    errno::Errno,
+    fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2, renameat},
+    unistd::{UnlinkatFlags, unlinkat},
+};
+use thiserror::Error;
+
+/// Entries that are read at once: a directory may have more than memory has room for.
+const AT_ONCE: usize = 4096;
+
+/// Something in the tree stays.
+#[derive(Debug, Error)]
+#[error("{name:?} in it")]
+struct Left {
+    name: OsString,
+    #[source]
+    source: Errno,
+}
+
+impl From<Left> for io::Error {
+    fn from(left: Left) -> Self {
+        let kind = Self::from(left.source).kind();
+        Self::new(kind, left)
+    }
+}
+
+/// Removes a directory with everything in it. What cannot be removed stays, and everything else goes. Of a symbolic link only the link
+/// is removed.
+///
+/// # Errors
+/// `NotFound` when nothing is there; otherwise the first entry that stays, and why.
+pub fn remove(path: &Path) -> io::Result<()> {
+    match open(AT_FDCWD, path.as_os_str(), ResolveFlag::empty()) {
+        Ok(root) => Tree { root, left: BTreeSet::new(), handed_up: 0, first: None }.clear()?,
+        Err(Errno::ELOOP | Errno::ENOTDIR) => {
+            return Ok(unlinkat(AT_FDCWD, path, UnlinkatFlags::NoRemoveDir)?);
+        }
+        Err(errno) => return Err(errno.into()),
+    }
+    Ok(unlinkat(AT_FDCWD, path, UnlinkatFlags::RemoveDir)?)
+}
+
+fn open(at: impl std::os::fd::AsFd, name: &OsStr, resolve: ResolveFlag) -> nix::Result<OwnedFd> {
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    openat2(at, name, OpenHow::new().flags(flags).resolve(resolve))
+}
+
+/// The tree that goes.
+struct Tree {
+    root: OwnedFd,
+    /// Entries of the root that stay.
+    left: BTreeSet<OsString>,
+    /// How many directories were handed up.
+    handed_up: u64,
+    first: Option<Left>,
+}
+
+impl Tree {
+    /// Removes everything beneath the root.
+    fn clear(mut self) -> io::Result<()> {
+        loop {
+            let names = names(&self.root, &self.left)?;
+            if names.is_empty() {
+                return self.first.map_or(Ok(()), |first| Err(first.into()));
+            }
+            for name in names {
+                if let Err(errno) = self.remove(&name) {
+                    self.left.insert(name.clone());
+                    self.first.get_or_insert(Left { name, source: errno });
+                }
+            }
+        }
+    }
+
+    /// Removes an entry of the root. The directories in it become entries of the root.
+    fn remove(&mut self, name: &OsStr) -> nix::Result<()> {
+        if !is_directory(&self.root, name)? {
+            return Ok(());
+        }
+        const IN_IT: ResolveFlag = ResolveFlag::RESOLVE_BENEATH
+            .union(ResolveFlag::RESOLVE_NO_SYMLINKS)
+            .union(ResolveFlag::RESOLVE_NO_XDEV);
+        let directory = match open(&self.root, name, IN_IT) {
+            // A file system is mounted there.
+            Err(Errno::EXDEV) => return Err(Errno::EBUSY),
+            opened => opened?,
+        };
+        let none = BTreeSet::new();
+        loop {
+            let names = names(&directory, &none)
+                .map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or_default()))?;
+            if names.is_empty() {
+                return unlinkat(&self.root, name, UnlinkatFlags::RemoveDir);
+            }
+            for name in names {
+                if is_directory(&directory, &name)? {
+                    self.hand_up(&directory, &name)?;
+                }
+            }
+        }
+    }
+
+    /// Moves a directory to the root, under a name that nothing else has there.
+    fn hand_up(&mut self, from: &OwnedFd, name: &OsStr) -> nix::Result<()> {
+        loop {
+            let new = format!(".{}.removed", self.handed_up);
+            self.handed_up += 1;
+            match renameat(from, name, &self.root, &*new) {
+                // The tree already has an entry of that name.
+                Err(Errno::EEXIST | Errno::ENOTEMPTY | Errno::ENOTDIR) => {}
+                moved => return moved,
+            }
+        }
+    }
+}
+
+/// Removes an entry that is no directory, and says whether it is one.
+fn is_directory(at: &OwnedFd, name: &OsStr) -> nix::Result<bool> {
+    match unlinkat(at, name, UnlinkatFlags::NoRemoveDir) {
+        Ok(()) | Err(Errno::ENOENT) => Ok(false),
+        Err(Errno::EISDIR) => Ok(true),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// The first names in a directory, apart from some.
+fn names(directory: &OwnedFd, without: &BTreeSet<OsString>) -> io::Result<Vec<OsString>> {
+    let again = open(directory, OsStr::new("."), ResolveFlag::RESOLVE_BENEATH)?;
+    let mut names = Vec::new();
+    for entry in Dir::from_fd(again)?.iter() {
+        let entry = entry?;
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        if name != "." && name != ".." && !without.contains(name) {
+            names.push(name.to_owned());
+        }
+        if names.len() == AT_ONCE {
+            break;
+        }
+    }
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests;

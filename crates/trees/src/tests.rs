@@ -1,0 +1,99 @@
+use std::{fs, os::unix::fs::symlink};
+
+use nix::{
+    mount::{MntFlags, MsFlags, mount, umount2},
+    sys::stat::{Mode, mkdirat},
+};
+
+use super::*;
+
+/// A tree with one directory in another, this deep, and a file in the last.
+fn deep(at: &Path, levels: usize) {
+    fs::create_dir(at).unwrap();
+    let mut here = open(AT_FDCWD, at.as_os_str(), ResolveFlag::empty()).unwrap();
+    for _ in 0..levels {
+        mkdirat(&here, "d", Mode::S_IRWXU).unwrap();
+        here = open(&here, OsStr::new("d"), ResolveFlag::empty()).unwrap();
+    }
+    let flags = OFlag::O_CREAT | OFlag::O_WRONLY;
+    nix::fcntl::openat(&here, "file", flags, Mode::S_IRWXU).unwrap();
+}
+
+#[test]
+fn a_tree_of_thirty_thousand_levels_goes() {
+    let directory = tempfile::tempdir().unwrap();
+    let tree = directory.path().join("tree");
+    deep(&tree, 30_000);
+    remove(&tree).unwrap();
+    assert!(fs::symlink_metadata(&tree).is_err());
+}
+
+#[test]
+fn a_directory_with_more_entries_than_are_read_at_once_goes() {
+    let directory = tempfile::tempdir().unwrap();
+    let tree = directory.path().join("tree");
+    for name in 0..AT_ONCE + 10 {
+        fs::create_dir_all(tree.join(format!("{name}/in"))).unwrap();
+    }
+    remove(&tree).unwrap();
+    assert!(!tree.exists());
+}
+
+/// Names in the tree that are those of directories handed up.
+#[test]
+fn names_of_the_user_s_own_are_in_nobody_s_way() {
+    let directory = tempfile::tempdir().unwrap();
+    let tree = directory.path().join("tree");
+    fs::create_dir_all(tree.join("a/b/c")).unwrap();
+    fs::create_dir_all(tree.join(".0.removed/x")).unwrap();
+    fs::write(tree.join(".1.removed"), "").unwrap();
+    fs::create_dir_all(tree.join("a/.0.removed/y/.1.removed")).unwrap();
+    remove(&tree).unwrap();
+    assert!(!tree.exists());
+}
+
+#[test]
+fn nothing_outside_goes_by_a_link() {
+    let directory = tempfile::tempdir().unwrap();
+    let (tree, outside) = (directory.path().join("tree"), directory.path().join("outside"));
+    fs::create_dir_all(outside.join("in")).unwrap();
+    fs::create_dir_all(tree.join("a")).unwrap();
+    symlink(&outside, tree.join("a/link")).unwrap();
+    symlink(&outside, tree.join("link")).unwrap();
+    remove(&tree).unwrap();
+    assert!(!tree.exists() && outside.join("in").exists());
+    symlink(&outside, &tree).unwrap();
+    remove(&tree).unwrap();
+    assert!(fs::symlink_metadata(&tree).is_err() && outside.join("in").exists());
+}
+
+#[test]
+fn what_is_not_there_is_said_to_be_missing() {
+    let directory = tempfile::tempdir().unwrap();
+    let error = remove(&directory.path().join("none")).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::NotFound);
+}
+
+/// A mount in the tree stays with what is in it, and everything else goes.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a mount that nobody else makes")]
+fn what_cannot_be_removed_is_named_and_the_rest_goes() {
+    if !gate::root() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (tree, outside) = (directory.path().join("tree"), directory.path().join("outside"));
+    fs::create_dir_all(outside.join("in")).unwrap();
+    fs::create_dir_all(tree.join("a/mounted")).unwrap();
+    fs::create_dir_all(tree.join("z/other")).unwrap();
+    let none = None::<&str>;
+    mount(Some(&outside), &tree.join("a/mounted"), none, MsFlags::MS_BIND, none).unwrap();
+    let error = remove(&tree).unwrap_err();
+    let left = fs::read_dir(&tree).unwrap().map(|entry| entry.unwrap().file_name());
+    let left: Vec<_> = left.collect();
+    umount2(&tree.join("a/mounted"), MntFlags::MNT_DETACH).unwrap();
+    assert_eq!((error.kind(), &*error.to_string()), (io::ErrorKind::ResourceBusy, "\"a\" in it"));
+    assert_eq!(left, ["a"]);
+    assert!(outside.join("in").exists());
+    remove(&tree).unwrap();
+}

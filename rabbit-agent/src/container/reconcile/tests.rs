@@ -1,0 +1,33 @@
+use super::{super::desired::tests::desired, *};
+
+/// A podman that says yes, and has nothing afterwards.
+#[derive(Debug)]
+struct Forgetful;
+
+impl Host for Forgetful {
+    fn observe(&self, _: ObjectUid, _: Logs) -> Result<Observed, HostError> {
+        Ok(Observed::default())
+    }
+
+    fn apply(&self, _: &Step) -> Result<(), HostError> {
+        Ok(())
+    }
+
+    fn check_lustre(&self, _: &[String]) -> Result<(), HostError> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn what_never_becomes_as_desired_is_told() {
+    let desired = desired(|_| {});
+    let record = record(&super::super::desired::tests::object(|_| {}), Timestamp::now());
+    let host: Arc<dyn Host> = Arc::new(Forgetful);
+    let seen = Ok(Observed::default());
+    let converged = converge(&host, &desired, &record, true, seen).await;
+    let trouble = converged.trouble.unwrap();
+    assert!(
+        trouble.starts_with("still not as desired after 16 rounds, next would be: "),
+        "{trouble}"
+    );
+}
