@@ -195,7 +195,9 @@ impl Cluster {
             centre,
             webhook: None,
         };
-        cluster.server.prepare(&cluster.node_names())?;
+        // The engine makes the nodes' namespaces; elsewhere a site's central controller does.
+        let nodes = if centre == Centre::Engine { Vec::new() } else { cluster.node_names() };
+        cluster.server.prepare(&nodes)?;
         if let (Centre::Engine, Server::Real(real)) = (centre, &cluster.server) {
             let webhook = Webhook::new(&directory.join("coordinator"))?;
             real.prepare_for_engine(&webhook)?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tests::{
     cluster::patience,
     fixture::Fixture,
@@ -35,7 +35,7 @@ fn the_engine_has_the_rights_that_a_workflow_takes_and_uses_each() -> anyhow::Re
         return Ok(());
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let installed = Installed::start("with-engine", &["compute-1", "compute-2"])?;
+    let installed = Installed::start("with-engine", &[])?;
     let roles = runtime.block_on(credentials(&installed))?.roles;
     let server = Server::Real(RealServer::with_roles(installed.plane.kubeconfig(), roles));
     let mut flow = Flow::on(Fixture::with_engine_on(server, 2)?, "life")?;
@@ -62,6 +62,7 @@ fn the_engine_has_the_rights_that_a_workflow_takes_and_uses_each() -> anyhow::Re
         Ok(())
     })?;
     flow.delete()?;
+    taints_drain_a_rabbit(&installed)?;
     flow.end()?;
     let audit = installed.plane.audit()?;
     judge_refusals(&audit)?;
@@ -78,6 +79,28 @@ fn the_engine_has_the_rights_that_a_workflow_takes_and_uses_each() -> anyhow::Re
         .collect();
     ensure!(unused.is_empty(), "the engine has and does not use: {unused:?}; it used {used:?}");
     Ok(())
+}
+
+/// What `kubectl taint` and the sites' `nnf rabbit drain` do, and what workload managers then read of the rabbit.
+fn taints_drain_a_rabbit(installed: &Installed) -> anyhow::Result<()> {
+    let rabbit = |wanted: [&str; 2]| {
+        until("the rabbit's Storage", patience(), || {
+            let storage = installed.kubectl(&["get", "storage", "rabbit-1", "-o", "json"])?;
+            let status = &serde_json::from_str::<Value>(&storage)?["status"];
+            let told = [&status["status"], &status["message"]];
+            let told = told.map(|text| text.as_str().unwrap_or_default());
+            ensure!(told == wanted, "{told:?}, expected {wanted:?}");
+            Ok(())
+        })
+    };
+    rabbit(["Ready", ""])?;
+    installed.apply(&[json!({
+        "apiVersion": "v1", "kind": "Node", "metadata": {"name": "rabbit-1"},
+        "spec": {"taints": [{"key": "cray.nnf.node.drain", "value": "true", "effect": "NoSchedule"}]},
+    })])?;
+    rabbit(["Drained", "Kubernetes node is tainted with cray.nnf.node.drain"])?;
+    installed.kubectl(&["taint", "node", "rabbit-1", "cray.nnf.node.drain-"])?;
+    rabbit(["Ready", ""])
 }
 
 /// Verbs and resources of the engine's role. Of an owner's finalizers nobody reads or writes: the server asks whether one might.
