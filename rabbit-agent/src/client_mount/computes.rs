@@ -89,8 +89,9 @@ pub(super) async fn add(
             pass.failures
                 .extend(wrong.into_iter().map(|why| format!("{}: {why}", describe(object))));
             if !all_told {
-                // Computes that have access: their ClientMounts may still come, or their jobs use none.
-                pass.retry = pass.retry.min(Retry::Later);
+                // Computes that have access: their ClientMounts may still come, or their jobs use none. Central controllers create
+                // them within 2 s of the rabbit's, and the job looks for its link once PreRun is ready.
+                pass.retry = pass.retry.min(Retry::Soon);
             }
         }
         Err(error) => {
