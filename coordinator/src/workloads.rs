@@ -172,7 +172,7 @@ impl Workloads for WorkloadsService {
         let directives = request::directives(&request.into_inner().directives)?;
         // Before the engine has read the site's rules nobody is refused by them; Create judges again.
         if let Some(rules) = self.rules.get() {
-            let checked = rules.check(&directives);
+            let checked = directive::check::submitted(&directives, &rules);
             checked.map_err(|problems| Status::invalid_argument(problems.to_string()))?;
         }
         Ok(Response::new(CheckResponse {}))

@@ -6,7 +6,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use api::{Workflow, WorkflowState, WorkflowStatus, workflow::DriverStatus};
-use directive::Ruleset;
+use directive::{Ruleset, check};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -61,7 +61,8 @@ fn created(new: &Workflow, rules: Option<&Ruleset>) -> Result<(), String> {
     if new.status.as_ref().is_some_and(is_begun) {
         return Err("status.state, ready or drivers is set: leave them to the engine".to_owned());
     }
-    let checked = rules.map_or(Ok(Vec::new()), |rules| rules.check(&spec.directives));
+    let submitted = |rules: &Ruleset| check::submitted(&spec.directives, rules);
+    let checked = rules.map_or(Ok(Vec::new()), submitted);
     checked.map(drop).map_err(|problems| problems.to_string())
 }
 

@@ -79,7 +79,7 @@ pub(crate) struct Directives {
     /// What the job needs, such as '#DW jobdw type=xfs capacity=1GiB name=scratch'
     #[arg(value_name = "DIRECTIVE")]
     pub directives: Vec<String>,
-    /// Take the `#DW` lines that this job script begins with
+    /// Take the `#DW` lines among the comments that this job script begins with; others are named, and not read
     #[arg(long, value_name = "FILE", conflicts_with = "directives")]
     pub script: Option<PathBuf>,
 }

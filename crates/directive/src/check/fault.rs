@@ -28,9 +28,11 @@ pub enum MeaningFault {
     )]
     NoCertificate { words: String },
     #[error(
-        "argument name={name}: no such persistent storage; `warren persistent list` shows what is there, create_persistent makes it"
+        "argument name={name}: no such persistent storage; correct the name, or make it with create_persistent in a job before this one"
     )]
     NoPersistent { name: String },
+    #[error("{what} is not carried out here: this version of Warren {why}; leave the {kind} out")]
+    Unserved { what: String, why: &'static str, kind: &'static str },
     #[error("argument name={name}: this persistent storage is being destroyed; name another one")]
     PersistentDeleted { name: String },
     #[error(
