@@ -54,9 +54,14 @@ pub(crate) struct Job {
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Manager {
-    /// The workload manager, such as slurm
-    #[arg(long, value_name = "NAME", env = "WARREN_MANAGER", default_value = "wlm")]
+    /// The workload manager, such as slurm [default: wlm for root, user-UID for others, whose ids no other user can take]
+    #[arg(long, value_name = "NAME", env = "WARREN_MANAGER", default_value_t = own_manager(), hide_default_value = true)]
     pub manager: String,
+}
+
+fn own_manager() -> String {
+    let user = nix::unistd::geteuid();
+    if user.is_root() { "wlm".to_owned() } else { format!("user-{user}") }
 }
 
 /// How long a call may take.
