@@ -249,7 +249,8 @@ fn hide_earlier_error(view: &View<'_>, index: usize, progress: Progress) -> Prog
             && one.status == DriverStatus::Error
             && usize::try_from(one.dwd_index) == Ok(index)
     });
-    let is_reported = failed.any(|one| one.error == error.debug_message);
+    let reported = causes::message(&error.debug_message);
+    let is_reported = failed.any(|one| one.error == reported);
     if error.severity != Severity::Fatal || !is_reported {
         return progress;
     }

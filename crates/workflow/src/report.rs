@@ -169,13 +169,13 @@ fn update_share(
             Outcome::Wait(_) if is_early => {}
             Outcome::Wait(why) => {
                 share.status = DriverStatus::Running;
-                share.message = format!("pending {why}");
+                share.message = causes::message(&format!("pending {why}"));
                 share.error = String::new();
             }
             Outcome::Failed(error) => {
                 share.status = status_of(&error.severity);
                 share.message = message(error);
-                share.error = error.debug_message.clone();
+                share.error = causes::message(&error.debug_message);
             }
         }
     }
@@ -195,7 +195,7 @@ fn message(error: &ResourceError) -> String {
         ErrorType::Other(_) => &ErrorType::Internal,
         known => known,
     };
-    format!("{kind} error: {text}")
+    causes::message(&format!("{kind} error: {text}"))
 }
 
 /// The state as a whole, from everybody's shares of it.
