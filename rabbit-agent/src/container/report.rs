@@ -92,7 +92,7 @@ pub fn report(
         start_time: Some(Time(record.start)),
         end_time: end_time.map(Time),
         deadline_exceeded: record.is_late || phase == Phase::Late,
-        message: message.unwrap_or_default(),
+        message: causes::message(&message.unwrap_or_default()),
         logs: logs(observed, record),
         logs_answered: record.asked.or(record.answered),
         packages: Vec::new(),
@@ -106,7 +106,8 @@ pub fn unprepared(record: &Record, why: String) -> NodeContainersStatus {
     NodeContainersStatus {
         state: NodeContainersState::Unprepared,
         start_time: Some(Time(record.start)),
-        message: why,
+        // Entries of an archive are called what their author called them.
+        message: causes::message(&why),
         ..NodeContainersStatus::default()
     }
 }
