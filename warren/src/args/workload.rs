@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
+use super::patience;
 use super::workflow::Hosts;
 
 /// One call of the service `Workloads` each. A call may be repeated at any time, with the same effect.
@@ -68,7 +69,7 @@ fn own_manager() -> String {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Patience {
     /// Give up after this long, as in `90s` or `5m`; it counts from the first call, and is written down
-    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = patience)]
     pub timeout: Duration,
     /// Begin the time anew, for a call that is repeated
     #[arg(long)]
