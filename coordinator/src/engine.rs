@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use workflow::metrics::MetricsRequests;
 use workflow::{Reporting, Rules, Settings};
 
-use crate::namespaces;
+use crate::{abandoned, namespaces};
 
 /// What the controllers need.
 #[derive(Debug)]
@@ -38,6 +38,12 @@ pub(crate) fn start(client: &Client, context: Context, work: &mut JoinSet<()>) {
     let Context { exchange, nodes, is_standalone, workflows, rules, metrics } = context;
     let namespaces = namespaces::keep(client.clone(), exchange, nodes);
     run(work, is_standalone, "the namespaces of nodes", namespaces);
+    run(
+        work,
+        workflows.is_some(),
+        "workflows of killed commands",
+        abandoned::remove(client.clone()),
+    );
     let (is_on, settings, client) =
         (workflows.is_some(), workflows.unwrap_or_default(), client.clone());
     run(work, is_on, "workflows", async move {

@@ -18,6 +18,7 @@ pub struct Output {
     json: bool,
     colour: bool,
     progress: bool,
+    verbose: bool,
 }
 
 impl Output {
@@ -25,7 +26,13 @@ impl Output {
     pub fn new(json: bool) -> Self {
         let terminal = io::stderr().is_terminal();
         let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        Self { json, colour: terminal && wanted, progress: terminal }
+        Self { json, colour: terminal && wanted, progress: terminal, verbose: false }
+    }
+
+    /// The same; with `verbose` a failure is told with its details.
+    #[must_use]
+    pub fn verbose(self, verbose: bool) -> Self {
+        Self { verbose, ..self }
     }
 
     pub fn is_json(self) -> bool {
@@ -94,7 +101,7 @@ impl Output {
 
     /// Tells why a verb failed.
     pub fn failure(self, failure: &Failure) {
-        let text = failure.text();
+        let text = if self.verbose { failure.full_text() } else { failure.text() };
         if text.is_empty() {
             return;
         }
