@@ -171,15 +171,16 @@ async fn check(
     output: Output,
 ) -> Result<Exit, Failure> {
     let script = asked_for(args)?;
+    let directives = script.directives.clone();
+    let checked = connect(coordinator).await?.check(CheckRequest { directives }).await;
+    checked.map_err(|status| Failure::grpc("check", &status))?;
     if args.script.is_some() {
         let count = script.directives.len();
         let directives = if count == 1 { "directive" } else { "directives" };
         output.note(&format!("{count} {directives} taken"));
     }
     tell_unread(&script, output);
-    let directives = script.directives;
-    let checked = connect(coordinator).await?.check(CheckRequest { directives }).await;
-    checked.map(|_| Exit::Done).map_err(|status| Failure::grpc("check", &status))
+    Ok(Exit::Done)
 }
 
 async fn capacity(coordinator: &CoordinatorArgs, output: Output) -> Result<Exit, Failure> {
