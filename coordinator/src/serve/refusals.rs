@@ -1,5 +1,5 @@
-//! Bounds and cleans the message of every refusal over gRPC, whoever wrote parts of it. A client takes no answer whose headers exceed
-//! 16 KiB: it would report the coordinator as unreachable.
+//! Bounds and cleans the message of every refusal over gRPC. A gRPC client rejects an answer whose headers exceed 16 KiB, and
+//! reports the coordinator as unreachable.
 
 use tonic::Status;
 use tonic::codegen::http::Response;

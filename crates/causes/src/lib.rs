@@ -1,4 +1,4 @@
-//! Texts for logs and messages: of errors with their causes, and of what somebody else wrote, bounded and clean.
+//! Texts for logs and messages: errors with their causes, and texts of users, cleaned and bounded.
 
 mod text;
 

@@ -1,5 +1,5 @@
-//! Texts that somebody else wrote, for messages, logs and terminals: directives, container logs, names of processes and hosts,
-//! entries of archives. Whatever is told of them passes here.
+//! Cleans and bounds texts of users for messages, logs and terminals: directives, container logs, names of processes and hosts,
+//! names of files in archives.
 
 /// Most bytes of a message that a person reads: a status, an error, a refusal. A gRPC client takes no answer whose headers
 /// exceed 16 KiB, and each byte of a message may be three there.
@@ -39,9 +39,9 @@ pub fn message(text: &str) -> String {
     shortened(escaped(text, "\n\t"), MESSAGE)
 }
 
-/// Between a text that was shortened and the bytes that it had.
+/// Stands between a shortened text and the number of its bytes.
 const MISSING: &str = " … (";
-/// And behind them.
+/// The end of a shortened text.
 const IN_ALL: &str = " bytes in all)";
 
 /// Returns a text of at most `limit` bytes that says how long it was, at first.
@@ -58,7 +58,7 @@ pub fn shortened(mut text: String, limit: usize) -> String {
     text
 }
 
-/// How much is there of a text that was shortened, and how long it was.
+/// Returns the length of the rest of a shortened text, and how many bytes the whole had.
 fn shortened_before(text: &str) -> Option<(usize, usize)> {
     let (rest, all) = text.strip_suffix(IN_ALL)?.rsplit_once(MISSING)?;
     Some((rest.len(), all.parse().ok()?))

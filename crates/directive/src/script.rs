@@ -5,16 +5,16 @@ use std::fmt;
 use crate::command::COMMANDS;
 use crate::directive::PREFIX;
 
-/// What a job script asks for, and what looks like a directive and is none.
+/// The directives of a job script, and the lines that look like directives and are not read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Script {
     /// Its directives, one a line.
     pub directives: Vec<String>,
-    /// Lines that nobody reads.
+    /// The lines that look like directives and are not read.
     pub unread: Vec<Unread>,
 }
 
-/// A line that looks like a directive and stands where nobody reads it, or is not written as one.
+/// A line that looks like a directive, and stands behind the first command of the script or is not written as one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unread {
     /// Its number in the script, from 1.
@@ -36,8 +36,8 @@ const FORM: &str = "a directive begins with #DW at the beginning of its line";
 /// Reads the `#DW` lines among the comments that a script begins with, as Slurm's burst buffers find them: a line that ends with
 /// `\` goes on in the next one, and the first line that is no comment ends them.
 ///
-/// What is for Slurm alone is left out: the argument `pool`, and a line of `pool=` and `capacity=` and nothing else, which claims
-/// capacity of a pool.
+/// Leaves out the arguments for Slurm alone: `pool`, and a whole line of `pool=` and `capacity=` only, which claims capacity of a
+/// pool.
 #[must_use]
 pub fn of_script(script: &str) -> Script {
     let mut lines: Vec<String> = Vec::new();
@@ -66,13 +66,13 @@ pub fn of_script(script: &str) -> Script {
     Script { directives: lines.iter().filter_map(|words| for_us(words)).collect(), unread }
 }
 
-/// What follows `#DW` at the beginning of a line.
+/// Returns the words behind `#DW` at the beginning of a line.
 fn words(line: &str) -> Option<&str> {
     line.strip_prefix(PREFIX).filter(|rest| rest.chars().next().is_none_or(char::is_whitespace))
 }
 
-/// Whether the author of a line may have meant a directive: `#DW` anywhere but for blanks before it, or with a command behind it
-/// also `# DW`, `##DW` and `#dw`.
+/// Returns whether the author of a line may have meant a directive: the line begins with `#DW`, or after blanks with `#DW`, `# DW`,
+/// `##DW` or `#dw` and a command.
 fn looks_like_directive(line: &str) -> bool {
     let line = line.trim();
     let after = line.trim_start_matches('#').trim_start();
@@ -87,7 +87,7 @@ fn for_us(words: &str) -> Option<String> {
     let words: Vec<&str> = words.split_whitespace().collect();
     let is_pool = |word: &&str| word.starts_with("pool=");
     let is_claim = words.iter().any(is_pool)
-        && words.iter().all(|word| is_pool(&word) || word.starts_with("capacity="));
+        && words.iter().all(|word| is_pool(word) || word.starts_with("capacity="));
     let words: Vec<&str> = words.into_iter().filter(|word| !is_pool(word)).collect();
     (!is_claim).then(|| format!("{PREFIX} {}", words.join(" ")).trim_end().to_owned())
 }

@@ -102,12 +102,12 @@ pub fn report(
 
 /// The status of containers one of whose packages cannot be had. Nothing of them was started.
 #[must_use]
-pub fn unprepared(record: &Record, why: String) -> NodeContainersStatus {
+pub fn unprepared(record: &Record, why: &str) -> NodeContainersStatus {
     NodeContainersStatus {
         state: NodeContainersState::Unprepared,
         start_time: Some(Time(record.start)),
         // Entries of an archive are called what their author called them.
-        message: causes::message(&why),
+        message: causes::message(why),
         ..NodeContainersStatus::default()
     }
 }

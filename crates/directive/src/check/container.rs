@@ -27,13 +27,13 @@ pub(super) fn faults(
     faults
 }
 
-/// Storages that no directive of the workflow makes or uses.
+/// Reports the storages that no directive of the workflow makes or uses.
 pub(super) fn unnamed_storages<'a>(
     container: &'a Container,
     commands: &'a [(usize, Command)],
 ) -> impl Iterator<Item = MeaningFault> + 'a {
     let faults = container.storages.iter().filter_map(|argument| {
-        // What the site has is not asked: no file system is wrong.
+        // Without the objects of the site, only storage that no directive names is a fault.
         fault(argument, commands, &Known::default())
     });
     faults.filter(|fault| matches!(fault, MeaningFault::NoStorage { .. }))

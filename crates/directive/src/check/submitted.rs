@@ -50,7 +50,7 @@ mod tests {
 
     const XFS: &str = "#DW jobdw type=xfs capacity=1GiB name=foo";
 
-    /// What is wrong, without the directives that it is quoted with.
+    /// The problems as the user reads them; empty when the directives are admitted.
     fn told(lines: &[&str]) -> String {
         let lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
         match submitted(&lines, &Ruleset::new(shipped())) {
