@@ -43,7 +43,7 @@ pub struct Config {
     /// Path of the unix socket of `Workloads` for every user.
     pub workloads: Option<PathBuf>,
     /// Uids of the users that may act for every user.
-    pub managers: Vec<u32>,
+    pub managers: Vec<(u32, String)>,
     /// The listener for agents on other hosts.
     pub tls: Option<Tls>,
     /// Address of the listener for probes and metrics.
@@ -184,6 +184,9 @@ mod tests {
             (&["--api-socket", "/s", "--socket", "/s"], "different paths"),
             (&["--workloads-socket", "/s", "--socket", "/s"], "different paths"),
             (&["--workloads-socket", "/w", "--wlm-user", "nobody-has-this-name"], "no such user"),
+            (&["--workloads-socket", "/w", "--wlm-user", "slurm-1=0"], "MANAGER=USER"),
+            (&["--workloads-socket", "/w", "--wlm-user", "user=0"], "MANAGER=USER"),
+            (&["--workloads-socket", "/w", "--wlm-user", "4294967290"], "MANAGER=USER"),
             (&["--wlm-user", "0"], "--workloads-socket"),
             (&["--listen", "0.0.0.0:7000"], "--certificate"),
             (&["--kubeconfig", "/k", "--in-cluster"], "cannot be used"),

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use workflow::metrics::MetricsRequests;
 use workflow::{Reporting, Rules, Settings};
 
-use crate::namespaces;
+use crate::{abandoned, namespaces};
 
 /// What the controllers need.
 #[derive(Debug)]
@@ -40,6 +40,7 @@ pub(crate) fn start(client: &Client, context: Context, work: &mut JoinSet<()>) {
     let is_on = workflows.is_some();
     // Elsewhere the DWS controllers make them.
     run(work, is_standalone || is_on, "the namespaces of nodes", namespaces);
+    run(work, is_on, "workflows of killed commands", abandoned::remove(client.clone()));
     let (settings, client) = (workflows.unwrap_or_default(), client.clone());
     run(work, is_on, "workflows", async move {
         let events = Events::new(client.clone(), "coordinator", &host());

@@ -26,6 +26,7 @@
 //! Assumptions: clocks of one node do not jump back by more than the time between two boots; two replicas do not serve
 //! two agents of one name at a time.
 
+mod abandoned;
 mod admission;
 mod cluster;
 pub mod config;

@@ -1,5 +1,7 @@
 //! Serves gRPC on the unix sockets, and on TCP with mutual TLS.
 
+mod refusals;
+
 use std::io;
 use std::net::SocketAddr;
 
@@ -24,6 +26,7 @@ use crate::config::Tls;
 use crate::files;
 use crate::link::Link;
 use crate::workloads::WorkloadsService;
+use refusals::bounded_refusals;
 
 /// Seconds of silence after which the kernel probes a node's connection. The coordinator itself sends nothing to a silent node.
 const KEEPALIVE_IDLE: u32 = 60;
@@ -123,7 +126,10 @@ impl Services {
         stop: impl Future<Output = ()>,
     ) -> Result<(), ServeError> {
         let incoming = Incoming::new(Local::new(listener, Vec::new()), limits).connections();
-        self.on(Server::builder().layer(InterceptorLayer::new(note_request::<UdsConnectInfo>)))?
+        let server = Server::builder()
+            .layer(InterceptorLayer::new(note_request::<UdsConnectInfo>))
+            .layer(bounded_refusals());
+        self.on(server)?
             .serve_with_incoming_shutdown(incoming, stop)
             .await
             .map_err(ServeError::Serve)
@@ -139,6 +145,7 @@ impl Services {
         let incoming = Incoming::new(Local::open(listener), limits).connections();
         Server::builder()
             .layer(InterceptorLayer::new(note_request::<UdsConnectInfo>))
+            .layer(bounded_refusals())
             .add_service(WorkloadsServer::new(self.workloads))
             .serve_with_incoming_shutdown(incoming, stop)
             .await
@@ -153,7 +160,10 @@ impl Services {
     ) -> Result<(), ServeError> {
         let incoming = Incoming::new(listener.listener, listener.limits).connections();
         let server = Server::builder().tls_config(listener.config).map_err(ServeError::Tls)?;
-        self.on(server.layer(InterceptorLayer::new(note_request::<TcpConnectInfo>)))?
+        let server = server
+            .layer(InterceptorLayer::new(note_request::<TcpConnectInfo>))
+            .layer(bounded_refusals());
+        self.on(server)?
             .serve_with_incoming_shutdown(incoming, stop)
             .await
             .map_err(ServeError::Serve)

@@ -81,6 +81,7 @@ impl WorkloadsService {
         let caller = Caller::of(&Peer::of(&request)?, &self.managers)?;
         let mut request = request.into_inner();
         let (id, name) = request::job(id(&mut request))?;
+        caller.check_manager(&id.manager)?;
         let flow = Flow::new(self.client.clone(), NAMESPACE, &name);
         let (client, hub, stop) = (self.client.clone(), self.hub.clone(), self.stop.clone());
         Ok((Job { client, hub, stop, flow, id, caller }, request))
@@ -172,7 +173,7 @@ impl Workloads for WorkloadsService {
         let directives = request::directives(&request.into_inner().directives)?;
         // Before the engine has read the site's rules nobody is refused by them; Create judges again.
         if let Some(rules) = self.rules.get() {
-            let checked = rules.check(&directives);
+            let checked = directive::check::submitted(&directives, &rules);
             checked.map_err(|problems| Status::invalid_argument(problems.to_string()))?;
         }
         Ok(Response::new(CheckResponse {}))
@@ -189,11 +190,13 @@ impl Workloads for WorkloadsService {
     async fn list(&self, request: Request<ListRequest>) -> Result<Response<ListResponse>, Status> {
         let caller = Caller::of(&Peer::of(&request)?, &self.managers)?;
         let manager = request.into_inner().manager;
+        caller.check_manager(&manager)?;
         list::read(&self.client, &caller, &manager).await.map(Response::new)
     }
 
     async fn create(&self, request: Request<CreateRequest>) -> Answer {
         let (job, request) = self.called(request, |request| request.job.take())?;
+        job.caller.check_new(&job.id.manager)?;
         let owner = job.caller.owner(request.user_id, request.group_id)?;
         let directives = request::directives(&request.directives)?;
         let limit = request::limit(request.patience)?;

@@ -75,14 +75,15 @@ local function call(verb, id, words, deadline, more)
     return warren("workload " .. verb .. " " .. id .. " " .. words .. " --timeout " .. quoted(deadline), more)
 end
 
--- What went wrong, on one line.
+-- What went wrong, on one line, for a user: what stands beneath it are remedies by commands that users may not have.
 local function why(said)
-    local told = said:match(".*error: (.*)$") or said
+    local told = said:match(".*error: ([^\n]*)") or said
     return (told:gsub("%s+", " "))
 end
 
 local function result(code, said)
     if code == DONE then return slurm.SUCCESS end
+    slurm.log_info("warren: %s", said)
     return slurm.ERROR, why(said)
 end
 
@@ -232,7 +233,7 @@ function slurm_bb_setup(job_id, uid, gid, _, _, script)
         code, said = call("teardown", id, "--hurry", settings.WARREN_STORAGE_DEADLINE)
         if code == DONE then code, said = create() end
     end
-    if code ~= DONE then return slurm.ERROR, why(said) end
+    if code ~= DONE then return result(code, said) end
     local told, text = variables(id)
     if told == DONE then write(beside(script, "warren.env"), text .. "\n") end
     return slurm.SUCCESS
@@ -306,7 +307,7 @@ function slurm_bb_job_teardown(job_id, script, hurry)
     -- A second scancel has Slurm kill this function's process group, and it does not call again: the call goes on by itself.
     local words = hurry == "true" and "--hurry" or ""
     local code, said = call("teardown", id, words, settings.WARREN_END_DEADLINE, "setsid --wait ")
-    if code ~= DONE then return slurm.ERROR, why(said) end
+    if code ~= DONE then return result(code, said) end
     local env, failed = beside(script, "warren.env"), beside(script, "warren.failed")
     if env then os.remove(env) end
     if failed and os.remove(failed) then after_failure(id) end

@@ -1,6 +1,6 @@
 --[[
 job_submit.lua: claims the capacity of a job's #DW directives from Slurm's pool, so that a job that cannot have its storage waits.
-Slurm refuses a directive with `capacity=` and without `pool=`; here it gets one.
+Slurm refuses a directive with `capacity=` and without `pool=`; here it gets one. It tells the user which #DW lines are not read.
 
 A site with a job_submit.lua of its own calls this one from it:
 
@@ -18,10 +18,11 @@ local function is_per_node(line)
     return not line:find("type=lustre", 1, true)
 end
 
--- A directive, from its first line to the last that continues it, with a pool; and a claim for the other nodes.
+-- A directive, from its first line to the last that continues it, with a pool; and a claim for the other nodes. A line of nothing but
+-- a capacity gets none, for it would be a claim that no directive uses: Slurm refuses it.
 local function claimed(line, nodes)
     local number, unit = line:match("capacity=(%d+)(%a*)")
-    if not number or line:find("pool=", 1, true) then return line end
+    if not number or line:find("pool=", 1, true) or line:match("^#DW%s+capacity=%S*%s*$") then return line end
     local claim = ""
     if nodes > 1 and is_per_node(line) then
         claim = string.format("\n#DW pool=%s capacity=%.0f%s", POOL, number * (nodes - 1), unit)
@@ -29,12 +30,31 @@ local function claimed(line, nodes)
     return line .. " pool=" .. POOL .. claim
 end
 
+local COMMANDS = {jobdw = true, create_persistent = true, destroy_persistent = true, persistentdw = true, copy_in = true,
+    copy_out = true, container = true}
+
+-- Whether the author of a line may have meant a directive; `warren workload check` judges alike.
+local function looks_like_directive(line)
+    local command = line:match("^%s*#+%s*[Dd][Ww]%s+([%w_]+)")
+    return COMMANDS[command or ""] or (line .. " "):match("^#DW%s") ~= nil
+end
+
+-- Tells the user which lines look like directives and are none, if there are any.
+local function tell_unread(unread, taken)
+    if #unread == 0 then return end
+    slurm.log_user("%s", string.format("warren: %d #DW directive(s) taken, %d line(s) not read:", taken, #unread))
+    for index = 1, math.min(#unread, 4) do slurm.log_user("%s", unread[index]) end
+    slurm.log_user("%s", "warren: #DW stands at the beginning of a line, before the first command of the script")
+end
+
 -- The comments that a script begins with, directive by directive.
 local function rewritten(text, nodes)
     local lines, directive, has_capacity = {}, nil, false
     local in_comments, last = true, nil
+    local number, taken, unread = 0, 0, {}
     for line, ending in text:gmatch("([^\n]*)(\n?)") do
         if line == "" and ending == "" then break end
+        number = number + 1
         in_comments = in_comments and (line == "" or line:sub(1, 1) == "#")
         if in_comments and (line:match("^#DW%s") or line == "#DW") then
             directive = directive and directive .. "\n" .. line or line
@@ -42,15 +62,19 @@ local function rewritten(text, nodes)
                 has_capacity = has_capacity or directive:find("capacity=", 1, true) ~= nil
                 line, directive = claimed(directive, nodes), nil
                 table.insert(lines, line)
-                last = #lines
+                last, taken = #lines, taken + 1
             end
         else
+            if looks_like_directive(line) then
+                table.insert(unread, "line " .. number .. ": " .. line:gsub("%c", " "):sub(1, 160))
+            end
             if directive then table.insert(lines, directive) end
             directive = nil
             table.insert(lines, line)
         end
     end
     if directive then table.insert(lines, directive) end
+    tell_unread(unread, taken)
     -- Slurm looks for jobs to start at once only when one with a claim is ready.
     if last and not has_capacity then
         lines[last] = lines[last] .. "\n#DW pool=" .. POOL .. " capacity=1"

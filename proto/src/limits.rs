@@ -1,6 +1,7 @@
 //! How large what is said may be, in bytes. Both ends keep to it: an agent shortens what people read before it sends it, and
 //! the coordinator takes nothing larger from anybody.
 
+pub use causes::shortened;
 use thiserror::Error;
 
 use crate::v1::{Health, Hello, MountReport};
@@ -10,7 +11,7 @@ pub const NAME: usize = 253;
 /// What tells one of its kind from another: a uid, a resourceVersion, a boot, a version of Warren.
 pub const TOKEN: usize = 128;
 /// A text for people: a node's health, a reason.
-pub const TEXT: usize = 4 << 10;
+pub const TEXT: usize = causes::MESSAGE;
 /// The texts of an error in a ClientMount's status.
 pub const ERROR_TEXT: usize = 16 << 10;
 /// The status of one ClientMount, JSON: 20,000 mounts, which is more than an object may have, make 800 KiB.
@@ -71,31 +72,6 @@ fn fits(field: &'static str, bytes: usize, limit: usize) -> Result<(), TooLong> 
     if bytes > limit { Err(TooLong { field, bytes, limit }) } else { Ok(()) }
 }
 
-/// Between a text that was shortened and the bytes that it had.
-const MISSING: &str = " … (";
-/// And behind them.
-const IN_ALL: &str = " bytes in all)";
-
-/// A text of at most `limit` bytes that says how long it was, at first.
-#[must_use]
-pub fn shortened(mut text: String, limit: usize) -> String {
-    if text.len() <= limit {
-        return text;
-    }
-    let (length, all) = shortened_before(&text).unwrap_or((text.len(), text.len()));
-    let missing = format!("{MISSING}{all}{IN_ALL}");
-    text.truncate(length);
-    text.truncate(text.floor_char_boundary(limit.saturating_sub(missing.len())));
-    text.push_str(&missing);
-    text
-}
-
-/// How much is there of a text that was shortened, and how long it was.
-fn shortened_before(text: &str) -> Option<(usize, usize)> {
-    let (rest, all) = text.strip_suffix(IN_ALL)?.rsplit_once(MISSING)?;
-    Some((rest.len(), all.parse().ok()?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,19 +125,5 @@ mod tests {
         assert_eq!(check_report(&longest), Ok(()));
         let message = FromNode { message: Some(from_node::Message::Report(longest)) };
         assert!(prost::Message::encoded_len(&message) <= FROM_NODE);
-    }
-
-    #[test]
-    fn a_text_is_cut_between_characters_and_says_so() {
-        assert_eq!(shortened("as it is".to_owned(), TEXT), "as it is");
-        for limit in [40, 41, 42, TEXT] {
-            let cut = shortened("ü".repeat(8 << 20), limit);
-            assert!(cut.len() <= limit && cut.starts_with('ü'), "{}", cut.len());
-            assert!(cut.ends_with(" … (16777216 bytes in all)"), "{limit}");
-            let twice = shortened(cut, limit - 3);
-            assert!(twice.len() <= limit - 3, "{}", twice.len());
-            assert_eq!(twice.matches('…').count(), 1);
-            assert!(twice.ends_with(" … (16777216 bytes in all)"), "{limit}");
-        }
     }
 }

@@ -311,7 +311,9 @@ impl Cluster {
         let mut argv = command(binary("coordinator")?);
         argv.envs(environment.iter().copied());
         argv.arg("--socket").arg(self.coordinator_socket());
-        argv.arg("--workloads-socket").arg(self.workloads_socket()).args(["--wlm-user", "1060"]);
+        argv.arg("--workloads-socket")
+            .arg(self.workloads_socket())
+            .args(["--wlm-user", "test=1060"]);
         // Slurm's own user, where Slurm is installed.
         if User::from_name("slurm").is_ok_and(|user| user.is_some()) {
             argv.args(["--wlm-user", "slurm"]);

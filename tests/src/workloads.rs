@@ -15,6 +15,8 @@ pub struct Caller<'a> {
     pub job: String,
     /// Another user than root, on the socket that is for every user.
     pub user: Option<u32>,
+    /// The workload manager that it names.
+    pub manager: String,
 }
 
 /// What a call gave.
@@ -32,7 +34,8 @@ impl<'a> Caller<'a> {
     /// Root, and a job.
     #[must_use]
     pub fn new(flow: &'a Flow, job: &str) -> Self {
-        Self { cluster: &flow.fixture.run.cluster, job: job.to_owned(), user: None }
+        let (cluster, manager) = (&flow.fixture.run.cluster, "test".to_owned());
+        Self { cluster, job: job.to_owned(), user: None, manager }
     }
 
     /// The command line of a call: its name, then its options.
@@ -57,7 +60,7 @@ impl<'a> Caller<'a> {
             let socket = format!("unix://{}", self.cluster.workloads_socket().display());
             argv.env("WARREN_COORDINATOR", socket);
         }
-        argv.args(["--json", "workload", name, "--manager", "test", &self.job]).args(rest);
+        argv.args(["--json", "workload", name, "--manager", &self.manager, &self.job]).args(rest);
         Ok(argv)
     }
 

@@ -88,6 +88,41 @@ fn what_cannot_be_given_says_why_and_leaves_nothing() -> anyhow::Result<()> {
     flow.end()
 }
 
+/// What is killed outright removes nothing itself: the coordinator does once nobody renews the lease.
+#[test]
+fn what_a_killed_run_leaves_goes_by_itself() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let flow = Flow::new(1, "killed")?;
+    let cluster = &flow.fixture.run.cluster;
+    let mut argv = cluster.warren()?;
+    argv.args(["run", XFS, "--nodes", "compute-1", "--name", &flow.name, "--", "sleep", "1000"]);
+    let mut child = argv.stdout(Stdio::null()).stderr(Stdio::null()).spawn().context("run")?;
+    until("the command to run", patience(), || {
+        let workflow = flow.workflow()?;
+        ensure!(workflow["status"]["state"] == "PreRun", "not yet: {workflow}");
+        ensure!(workflow["status"]["ready"] == true, "not yet: {workflow}");
+        Ok(())
+    })?;
+    signal(child.id(), Signal::SIGKILL)?;
+    child.wait().context("wait for warren run")?;
+    let lease = flow.workflow()?["metadata"]["annotations"]["warren/lease"].clone();
+    ensure!(lease.as_str().is_some_and(|text| text.contains("\"seconds\":600")), "{lease}");
+    // Ten minutes are long for a test.
+    let short = serde_json::json!({
+        "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "Workflow",
+        "metadata": {"name": flow.name, "namespace": "default",
+            "annotations": {"warren/lease": r#"{"seconds":1,"renewals":9}"#}},
+    });
+    let file = cluster.logs().join("lease.json");
+    std::fs::write(&file, short.to_string()).context("write the lease")?;
+    let applied = cluster.warren()?.args(["apply", "-f"]).arg(&file).output()?;
+    ensure!(applied.status.success(), "{applied:?}");
+    flow.nothing_is_left()?;
+    flow.end()
+}
+
 #[test]
 fn an_interrupted_run_leaves_nothing() -> anyhow::Result<()> {
     if !gate::loop_devices() {

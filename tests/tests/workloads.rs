@@ -171,25 +171,28 @@ fn a_user_acts_for_itself_and_the_workload_manager_for_everybody() -> anyhow::Re
         caller.user = Some(user);
         caller
     };
-    let mine = of(1050, "mine");
+    // The ids of a workload manager are its own: a user takes none of jobs to come.
+    of(1050, "mine").call(&["create", XFS])?.with(1)?.saying(&["--manager user-1050"])?;
+    let own = |user: u32, job: &str| {
+        let mut caller = of(user, job);
+        caller.manager = "user-1050".to_owned();
+        caller
+    };
+    own(1051, "mine").call(&["create", XFS])?.with(1)?.saying(&["--manager user-1051"])?;
+    let mine = own(1050, "mine");
     let created = mine.call(&["create", XFS])?.with(0)?;
     ensure!(created.told["userId"] == 1050 && created.told["groupId"] == 1050, "{created:?}");
     let as_root = ["create", XFS, "--user", "0", "--group", "0"];
-    of(1050, "root").call(&as_root)?.with(1)?.saying(&["user 1050", "--wlm-user"])?;
-    let others: [&[&str]; 6] = [
-        &["create", XFS],
-        &["setup", "--nodes", "compute-1"],
-        &["start"],
-        &["abort"],
-        &["teardown"],
-        &["status"],
-    ];
+    own(1050, "root").call(&as_root)?.with(1)?.saying(&["user 1050", "--wlm-user"])?;
+    let others: [&[&str]; 5] =
+        [&["setup", "--nodes", "compute-1"], &["start"], &["abort"], &["teardown"], &["status"]];
     for words in others {
-        of(1051, "mine").call(words)?.with(1)?.saying(&["another user's"])?;
+        own(1051, "mine").call(words)?.with(1)?.saying(&["another user's"])?;
     }
     let told = mine.call(&["status"])?.with(0)?;
     ensure!(told.told["desiredState"] == "Proposal" && told.told["aborted"] == "", "{told:?}");
-    // The one that --wlm-user names.
+    // The one that --wlm-user names, for the jobs of its own manager.
+    own(1060, "mine").call(&["teardown"])?.with(1)?.saying(&["acts for test only"])?;
     let manager = of(1060, "managed");
     manager.call(&["create", XFS, "--user", "1051", "--group", "1051"])?.with(0)?;
     of(1051, "managed").call(&["setup", "--nodes", "compute-1"])?.with(0)?;
@@ -198,7 +201,7 @@ fn a_user_acts_for_itself_and_the_workload_manager_for_everybody() -> anyhow::Re
         .reach(&["setup", "--nodes", "compute-1"], "Setup")
         .err()
         .context("a job that is gone")?;
-    Caller::new(&flow, "mine").call(&["teardown"])?.with(0)?;
+    mine.call(&["teardown"])?.with(0)?;
     // What is not for every user is not served there.
     let cluster = &flow.fixture.run.cluster;
     let warren = cluster.warren()?.get_program().to_string_lossy().into_owned();

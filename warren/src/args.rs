@@ -37,6 +37,9 @@ pub(crate) struct Global {
     /// Results go to standard output, errors and notes to standard error, an object a line.
     #[arg(long, global = true, help_heading = "Output")]
     pub json: bool,
+    /// Also tell, after a failure, what each object and node says
+    #[arg(long, global = true, help_heading = "Output")]
+    pub verbose: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -113,6 +116,15 @@ impl CommandLine {
     pub(crate) fn is_json(&self) -> bool {
         self.global.json || matches!(&self.verb, Verb::Node(node) if node.verb.is_json())
     }
+}
+
+/// A time to wait that is not over before it begins.
+pub(crate) fn patience(text: &str) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if time.is_zero() {
+        return Err("nothing is done in no time: write at least 1s".to_owned());
+    }
+    Ok(time)
 }
 
 /// Ends with help or a version, or says what is wrong with the command line; in JSON when that was asked for.
@@ -198,9 +210,9 @@ pub(crate) struct Get {
 
 #[derive(Debug, Args)]
 pub(crate) struct Mounts {
-    /// Only mounts of this node (repeatable)
-    #[arg(long, value_name = "NAME")]
-    pub node: Vec<String>,
+    /// Only mounts of these nodes, as in compute-[1-3,8] (repeatable)
+    #[arg(long, value_name = "HOSTLIST")]
+    pub node: Vec<workflow::Hosts>,
     /// Only mounts of this workflow, by name
     #[arg(long, value_name = "NAME")]
     pub workflow: Option<String>,
@@ -221,9 +233,9 @@ pub(crate) struct Logs {
     /// Kubernetes namespace of the workflow
     #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
     pub namespace: String,
-    /// Only of containers on this rabbit (repeatable)
-    #[arg(long, value_name = "NAME")]
-    pub rabbit: Vec<String>,
+    /// Only of containers on these rabbits, as in rabbit-[1-3] (repeatable)
+    #[arg(long, value_name = "HOSTLIST")]
+    pub rabbit: Vec<workflow::Hosts>,
     /// Only the last lines of each log, so many
     #[arg(long, value_name = "LINES")]
     pub tail: Option<i64>,
@@ -268,7 +280,7 @@ pub(crate) struct Wait {
     #[arg(long = "for", value_enum, value_name = "CONDITION")]
     pub condition: Condition,
     /// Give up after this long, as in `90s` or `5m`
-    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = patience)]
     pub timeout: Duration,
 }
 
@@ -286,7 +298,7 @@ pub(crate) struct Delete {
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     pub wait: bool,
     /// Give up waiting after this long, as in `90s` or `5m`
-    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = patience)]
     pub timeout: Duration,
     /// An object that does not exist is no error
     #[arg(long)]

@@ -59,8 +59,11 @@ impl Kinds {
             }
         }
         match found.as_slice() {
-            [] => Err(Failure::new(Exit::Usage, format!("the API serves no kind {name:?}"))
-                .remedy(format!("it serves {}", self.list()))),
+            [] => Err(Failure::new(
+                Exit::Usage,
+                format!("the server doesn't have a resource type {name:?}"),
+            )
+            .remedy(format!("it serves {}", self.list()))),
             [kind] => Ok(kind),
             several => {
                 let full: Vec<String> = several.iter().map(|kind| kind.full_name()).collect();
@@ -85,6 +88,24 @@ impl Kinds {
         self.0
             .iter()
             .find(|known| known.resource.api_version == api_version && known.resource.kind == kind)
+    }
+
+    /// The kind that an object of a file says it is, in the words of kubectl when there is none.
+    ///
+    /// # Errors
+    /// When the API serves none.
+    pub(crate) fn required(
+        &self,
+        place: &str,
+        api_version: &str,
+        kind: &str,
+    ) -> Result<&Kind, Failure> {
+        self.of(api_version, kind).ok_or_else(|| {
+            let what =
+                format!("{place}: no matches for kind \"{kind}\" in version \"{api_version}\"");
+            Failure::new(Exit::Usage, what)
+                .remedy("correct apiVersion and kind, or apply the CRD first")
+        })
     }
 
     fn list(&self) -> String {
@@ -210,7 +231,9 @@ mod tests {
     #[test]
     fn unknown_and_ambiguous_names_say_what_to_say() {
         let kinds = served();
-        assert!(kinds.named("mount").unwrap_err().text().contains("clientmounts, configmaps"));
+        let text = kinds.named("mount").unwrap_err().text();
+        assert!(text.starts_with("the server doesn't have a resource type \"mount\"\n"), "{text}");
+        assert!(text.contains("clientmounts, configmaps"), "{text}");
         let text = kinds.named("events").unwrap_err().text();
         assert!(text.contains("events or events.events.k8s.io"), "{text}");
     }
@@ -220,5 +243,8 @@ mod tests {
         let kinds = served();
         assert!(kinds.of("dataworkflowservices.github.io/v1alpha6", "ClientMount").is_some());
         assert!(kinds.of("dataworkflowservices.github.io/v1alpha1", "ClientMount").is_none());
+        let text = kinds.required("a.yaml", "v1", "ClientMont").unwrap_err().text();
+        let expected = "a.yaml: no matches for kind \"ClientMont\" in version \"v1\"\n";
+        assert!(text.starts_with(expected), "{text}");
     }
 }

@@ -28,7 +28,7 @@ pub fn command() -> clap::Command {
 #[must_use]
 pub fn main() -> ExitCode {
     let line = CommandLine::try_parse().unwrap_or_else(|error| args::refuse(&error));
-    let output = Output::new(line.is_json());
+    let output = Output::new(line.is_json()).verbose(line.global.verbose);
     if line.verb.ends_by_itself() {
         return run_to_end(output, move || verbs::run(line, output));
     }

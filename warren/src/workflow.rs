@@ -3,6 +3,7 @@
 pub(crate) mod drive;
 pub(crate) mod gather;
 pub(crate) mod launch;
+pub(crate) mod lease;
 pub(crate) mod life;
 pub(crate) mod purge;
 pub(crate) mod recorder;

@@ -171,22 +171,43 @@ pub(super) struct NodeArgs {
     /// Unix socket of the service Workloads for every user of this host, each for itself [default: none]
     #[arg(long, value_name = "PATH", env = "WARREN_WORKLOADS_SOCKET")]
     pub(super) workloads_socket: Option<PathBuf>,
-    /// User that may act for every user there, by name or number: a workload manager's (repeatable)
+    /// User, by name or number, that may act for every user there on the jobs of this workload manager; without MANAGER= the
+    /// manager is called like its user (repeatable)
     #[arg(
         long,
-        value_name = "USER",
+        value_name = "[MANAGER=]USER",
         env = "WARREN_WLM_USER",
         value_delimiter = ',',
         requires = "workloads_socket",
-        value_parser = user
+        value_parser = manager
     )]
-    pub(super) wlm_user: Vec<u32>,
+    pub(super) wlm_user: Vec<(u32, String)>,
     /// TCP address of /healthz, /readyz and /metrics, without TLS [default: none]
     #[arg(long, value_name = "ADDRESS:PORT", env = "WARREN_HTTP_LISTEN")]
     pub(super) http_listen: Option<SocketAddr>,
     /// TCP address of the validating webhook, POST /admit, with our certificate [default: none]
     #[arg(long, value_name = "ADDRESS:PORT", env = "WARREN_WEBHOOK_LISTEN", requires_all = ["certificate", "key"])]
     pub(super) webhook_listen: Option<SocketAddr>,
+}
+
+/// A user, and the workload manager whose jobs are its own. A manager's name has no dash, so that no two pairs of a manager and a
+/// job give the same name of a Workflow, and users' own jobs are those of `user-UID`.
+fn manager(text: &str) -> Result<(u32, String), String> {
+    let (name, user) = match text.split_once('=') {
+        Some((name, text)) => (name.to_owned(), user(text)?),
+        None => {
+            let user = user(text)?;
+            let known = User::from_uid(user.into()).ok().flatten();
+            (known.map(|user| user.name).unwrap_or_default(), user)
+        }
+    };
+    let is_good = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    if name.is_empty() || name == "user" || !name.bytes().all(is_good) {
+        return Err(format!(
+            "{name:?} is no name of a workload manager: write MANAGER=USER, with lower-case letters and digits in MANAGER, as in slurm={text}"
+        ));
+    }
+    Ok((user, name))
 }
 
 /// The uid of a user that is given by name or number.

@@ -3,7 +3,6 @@
 use api::Workflow;
 use jiff::Timestamp;
 use kube::ResourceExt;
-use proto::limits::{TEXT, shortened};
 use proto::v1::node_condition::Condition;
 use proto::v1::{JobId, Verdict, Workload};
 use workload::{Progress, progress};
@@ -115,7 +114,7 @@ pub(super) fn ended(mut answer: Workload, workflow: &Workflow, ending: &Ending) 
     };
     answer.set_verdict(verdict);
     if verdict != Verdict::Done {
-        answer.message = shortened(message, TEXT);
+        answer.message = causes::message(&message);
         answer.remedy = remedy.to_owned();
     }
     answer
@@ -159,9 +158,9 @@ fn shown(workflow: &Workflow, message: &str) -> String {
     let named = message.strip_prefix("DW Directive ").and_then(|rest| rest.split_once(": "));
     let line = named.and_then(|(index, text)| {
         let line = workflow.spec.directives.get(index.parse::<usize>().ok()?)?;
-        Some(format!("directive {index} `{line}`: {text}"))
+        Some(format!("directive {index} `{}`: {text}", causes::quoted(line)))
     });
-    line.unwrap_or_else(|| message.to_owned())
+    causes::message(&line.unwrap_or_else(|| message.to_owned()))
 }
 
 #[cfg(test)]
@@ -189,6 +188,9 @@ mod tests {
         assert_eq!(machine.verdict(), Verdict::StorageFault);
         assert_eq!(machine.message, "DW Directive 7: Internal error: mkfs failed");
         assert!(machine.remedy.contains("Teardown"));
+        let long = answer(&format!("DW Directive 0: User error: \u{1b}[2J{}", "x".repeat(1 << 20)));
+        assert!(long.message.len() <= causes::MESSAGE, "{}", long.message.len());
+        assert!(!long.message.contains(char::is_control), "{}", long.message);
     }
 
     #[test]

@@ -16,8 +16,8 @@ const UNKNOWN: u32 = 65_534;
 /// Who may act for every user.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Managers {
-    /// Users of this host, beside root and our own.
-    pub users: Arc<[u32]>,
+    /// Users of this host, beside root and our own, each with the workload manager whose jobs are its own.
+    pub users: Arc<[(u32, String)]>,
     /// Names of certificates.
     pub operators: Arc<[String]>,
 }
@@ -25,8 +25,9 @@ pub(crate) struct Managers {
 /// Who calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Caller {
-    /// A caller who may act for every user, with its own uid on this host.
-    Manager { who: String, own: Option<(u32, u32)> },
+    /// A caller who may act for every user, with its own uid on this host. Its jobs are those of the workload managers in `only`;
+    /// `None`: of all.
+    Manager { who: String, own: Option<(u32, u32)>, only: Option<Vec<String>> },
     /// A caller who may act for one user only: the caller's own.
     User { user: u32, group: u32 },
 }
@@ -39,20 +40,55 @@ impl Caller {
     pub(super) fn of(peer: &Peer, managers: &Managers) -> Result<Self, Status> {
         let Peer::Local { user, group } = *peer else {
             peer.check_operator(&managers.operators)?;
-            return Ok(Self::Manager { who: peer.to_string(), own: None });
+            return Ok(Self::Manager { who: peer.to_string(), own: None, only: None });
         };
         if user == UNKNOWN {
             return Err(Status::unauthenticated(
                 "the coordinator runs in a user namespace, where the kernel does not tell it who calls: its unit needs PrivateUsers=no, or call as root",
             ));
         }
-        let is_manager =
-            user == 0 || user == Uid::effective().as_raw() || managers.users.contains(&user);
-        Ok(if is_manager {
-            Self::Manager { who: peer.to_string(), own: Some((user, group)) }
-        } else {
-            Self::User { user, group }
-        })
+        let manager =
+            |only| Self::Manager { who: peer.to_string(), own: Some((user, group)), only };
+        if user == 0 || user == Uid::effective().as_raw() {
+            return Ok(manager(None));
+        }
+        let of_user = managers.users.iter().filter(|(manager, _)| *manager == user);
+        let names: Vec<String> = of_user.map(|(_, name)| name.clone()).collect();
+        Ok(if names.is_empty() { Self::User { user, group } } else { manager(Some(names)) })
+    }
+
+    /// Checks that the caller may name this workload manager: a manager names itself, and a user may act on its own jobs of all.
+    ///
+    /// # Errors
+    /// `PermissionDenied` with the names that it may use.
+    pub(super) fn check_manager(&self, manager: &str) -> Result<(), Status> {
+        match self {
+            Self::Manager { who, only: Some(only), .. }
+                if !only.iter().any(|one| one == manager) =>
+            {
+                Err(Status::permission_denied(format!(
+                    "argument job.manager: {manager:?}: {who} acts for {} only, as the coordinator's --wlm-user says",
+                    only.join(" and ")
+                )))
+            }
+            Self::Manager { .. } | Self::User { .. } => Ok(()),
+        }
+    }
+
+    /// Checks that the caller may take a new job's id: ids belong to the workload manager, and a user has ids of its own.
+    ///
+    /// # Errors
+    /// `PermissionDenied` with the name that the caller may use.
+    pub(super) fn check_new(&self, manager: &str) -> Result<(), Status> {
+        self.check_manager(manager)?;
+        let Self::User { user, .. } = self else { return Ok(()) };
+        let own = format!("user-{user}");
+        if manager == own {
+            return Ok(());
+        }
+        Err(Status::permission_denied(format!(
+            "argument job.manager: {manager:?}: the ids of its jobs are its own; user {user} makes jobs of the manager {own} (warren workload --manager {own}), or the administrator names user {user} with the coordinator's --wlm-user MANAGER=USER"
+        )))
     }
 
     /// The user and group of a new job.
@@ -112,7 +148,7 @@ mod tests {
     use tonic::Code;
 
     fn managers() -> Managers {
-        Managers { users: [400].into(), operators: ["ops".to_owned()].into() }
+        Managers { users: [(400, "slurm".to_owned())].into(), operators: ["ops".to_owned()].into() }
     }
 
     fn local(user: u32) -> Caller {
@@ -135,6 +171,28 @@ mod tests {
         };
         assert!(user.check(&job(1001)).is_ok());
         assert_eq!(user.check(&job(1002)).unwrap_err().code(), Code::PermissionDenied);
+    }
+
+    #[test]
+    fn ids_belong_to_a_manager_and_users_have_their_own() {
+        for (user, manager, may_act, may_create) in [
+            (0, "slurm", true, true),
+            (0, "anything", true, true),
+            (400, "slurm", true, true),
+            (400, "pbs", false, false),
+            (400, "user-400", false, false),
+            (1001, "slurm", true, false),
+            (1001, "wlm", true, false),
+            (1001, "user-1001", true, true),
+            (1001, "user-1002", true, false),
+            (1001, "user-10", true, false),
+        ] {
+            let caller = local(user);
+            assert_eq!(caller.check_manager(manager).is_ok(), may_act, "{user} {manager}");
+            assert_eq!(caller.check_new(manager).is_ok(), may_create, "{user} {manager}");
+        }
+        let refused = local(1001).check_new("slurm").unwrap_err();
+        assert!(refused.message().contains("--manager user-1001"), "{}", refused.message());
     }
 
     #[test]

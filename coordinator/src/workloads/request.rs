@@ -122,7 +122,7 @@ pub(super) fn tolerance(nodes: u32, directives: &[String]) -> Result<(), Status>
 
 /// The reason for which a job is aborted: one line of limited length.
 pub(super) fn reason(text: &str) -> String {
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = causes::escaped(&text.split_whitespace().collect::<Vec<_>>().join(" "), "");
     if text.is_empty() { "no reason is given".to_owned() } else { shortened(text, REASON) }
 }
 

@@ -101,10 +101,10 @@ impl Failure {
     pub fn to_resource_error(&self, node: &str, context: &str) -> ResourceError {
         let context = if context.is_empty() { String::new() } else { format!("{context}: ") };
         ResourceError {
-            debug_message: format!("{context}{}", self.debug),
+            debug_message: causes::message(&format!("{context}{}", self.debug)),
             severity: self.severity.clone(),
             error_type: self.error_type.clone(),
-            user_message: Some(format!("{node}: {}", self.user)),
+            user_message: Some(causes::message(&format!("{node}: {}", self.user))),
         }
     }
 }

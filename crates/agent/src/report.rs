@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use api::{ClientMountStatus, ErrorType, ResourceError, client_mount::ClientMountInfoStatus};
-use proto::limits::{ERROR_TEXT, shortened};
+use causes::{escaped, shortened};
+use proto::limits::ERROR_TEXT;
 use storage::desired::NodeName;
 
 use crate::{
@@ -40,11 +41,13 @@ pub fn error(node: &NodeName, failures: &[Failed]) -> Option<ResourceError> {
         .max_by_key(|failure| rank(&failure.severity))?;
     let user = grouped(failures, |failed| failed.failure.user.clone());
     let debug = grouped(failures, |failed| failed.failure.debug.clone());
+    // Holders' names and tools' output are what anybody made them.
+    let bounded = |text: String| shortened(escaped(&text, "\n\t"), ERROR_TEXT);
     Some(ResourceError {
-        debug_message: shortened(format!("mount/unmount failed: {debug}"), ERROR_TEXT),
+        debug_message: bounded(format!("mount/unmount failed: {debug}")),
         severity: worst.severity.clone(),
         error_type: error_type(failures, &worst.error_type),
-        user_message: Some(shortened(format!("{node}: {user}"), ERROR_TEXT)),
+        user_message: Some(bounded(format!("{node}: {user}"))),
     })
 }
 

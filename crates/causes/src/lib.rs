@@ -1,6 +1,10 @@
-//! Texts of errors with their causes, for logs and messages.
+//! Texts for logs and messages: errors with their causes, and texts of users, cleaned and bounded.
+
+mod text;
 
 use std::error::Error;
+
+pub use text::{MESSAGE, escaped, message, quoted, shortened};
 
 /// The text of an error with all its causes. Leaves out a cause whose text the error before it contains, as libraries' errors do.
 #[must_use]

@@ -174,10 +174,10 @@ fn with(text: String, more: Option<&str>) -> String {
     }
 }
 
-/// The last lines of a text, in one.
+/// The last lines of a text, in one. A log may steer terminals.
 fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    lines[lines.len().saturating_sub(LINES)..].join(" | ")
+    causes::escaped(&lines[lines.len().saturating_sub(LINES)..].join(" | "), "")
 }
 
 #[cfg(test)]
@@ -193,6 +193,13 @@ mod tests {
 
     fn condition(kind: &str, reason: &str) -> Value {
         json!({"conditions": [{"type": kind, "status": "True", "reason": reason}], "ready": 0})
+    }
+
+    #[test]
+    fn a_log_steers_no_terminal() {
+        let end = End { code: 1, signal: None, is_out_of_memory: false };
+        let told = end.message("app", Some("fine\n\u{1b}]0;owned\u{7}\n"));
+        assert_eq!(told, "container app exited with 1: fine | \\u{1b}]0;owned\\u{7}");
     }
 
     #[test]

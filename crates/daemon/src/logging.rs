@@ -40,7 +40,8 @@ impl Line {
         let mut line = Self { own: text.len(), text };
         // Only the visitor could fail, and it does not.
         drop(record.key_values().visit(&mut line));
-        printable(&line.text)
+        // Users may write what steers a terminal into objects. Newlines and tabs stay: a command's output has many lines.
+        causes::escaped(&line.text, "\n\t")
     }
 
     /// Whether the message contains `value` as a word, and not as a part of another.
@@ -53,20 +54,6 @@ impl Line {
                 !before.ends_with(in_word) && !after.starts_with(in_word)
             })
     }
-}
-
-/// Escapes control characters, which users may write into objects: a terminal that shows the log would obey them.
-/// Newlines and tabs stay, because a command's output has many lines.
-fn printable(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character.is_control() && !"\n\t".contains(character) {
-            shown.extend(character.escape_default());
-        } else {
-            shown.push(character);
-        }
-    }
-    shown
 }
 
 impl<'kvs> VisitSource<'kvs> for Line {

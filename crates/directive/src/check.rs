@@ -3,6 +3,7 @@
 mod container;
 mod copy;
 mod fault;
+mod submitted;
 
 use std::collections::BTreeMap;
 
@@ -12,6 +13,7 @@ use crate::directive::Directive;
 use crate::problem::{Fault, Gathered, Problems};
 use crate::profile::{ContainerProfile, StorageProfile};
 pub use fault::MeaningFault;
+pub use submitted::{submitted, unserved};
 
 /// What the site has, as far as the directives may name it. All lists are complete: what is not in them does not exist.
 #[derive(Clone, Debug, Default)]
@@ -63,15 +65,24 @@ pub fn workflow(
     known: &Known,
 ) -> Result<Vec<Command>, Problems> {
     let mut problems = Gathered::of(lines);
-    let commands = understood(directives, &mut problems);
-    alone(&commands, &mut problems);
-    variables(&commands, &mut problems);
+    let commands = among_themselves(directives, &mut problems);
     for (index, command) in &commands {
         for fault in faults(command, &commands, known) {
             problems.add(*index, fault);
         }
     }
     problems.or(commands.into_iter().map(|(_, command)| command).collect())
+}
+
+/// Reads the directives, and reports what is wrong with each and with all together, whatever the site has.
+fn among_themselves(
+    directives: &[Directive],
+    problems: &mut Gathered<'_>,
+) -> Vec<(usize, Command)> {
+    let commands = understood(directives, problems);
+    alone(&commands, problems);
+    variables(&commands, problems);
+    commands
 }
 
 /// Reports a directive that cannot be understood, and leaves it out.

@@ -10,6 +10,17 @@ use thiserror::Error;
 use crate::capacity::CapacityError;
 use crate::location::{Location, LocationError};
 
+/// The words that a directive may begin with.
+pub(crate) const COMMANDS: [&str; 7] = [
+    "jobdw",
+    "create_persistent",
+    "destroy_persistent",
+    "persistentdw",
+    "copy_in",
+    "copy_out",
+    "container",
+];
+
 /// One directive, understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
@@ -118,9 +129,7 @@ pub enum FileSystem {
 /// An argument that cannot be meant.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CommandFault {
-    #[error(
-        "command {0:?} is unknown; write one of jobdw, create_persistent, destroy_persistent, persistentdw, copy_in, copy_out, container"
-    )]
+    #[error("command {command:?} is unknown; write one of {}", COMMANDS.join(", "), command = .0)]
     Unknown(String),
     #[error("argument {key} is missing; add {key}=VALUE")]
     Missing { key: &'static str },

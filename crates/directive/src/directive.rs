@@ -1,5 +1,6 @@
 //! The grammar of a `#DW` line: `#DW`, a command and arguments, separated by Unicode white space. An argument is `key`, or `key`
-//! and everything after its first `=`. Nothing quotes or escapes.
+//! and everything after its first `=`. Nothing quotes or escapes, and no remark follows on the line: a word that begins with `#`
+//! is refused.
 
 use std::fmt;
 use std::ops::Range;
@@ -86,6 +87,14 @@ pub enum SyntaxFault {
         "no command follows #DW; write one, such as `#DW jobdw type=xfs capacity=1GiB name=scratch`"
     )]
     NoCommand,
+    /// An argument stands where the command belongs.
+    #[error(
+        "{0:?} stands where the command belongs; write it before the arguments, as in `#DW jobdw type=xfs capacity=1GiB name=scratch`"
+    )]
+    ArgumentFirst(String),
+    /// A remark stands behind the directive.
+    #[error("{0:?} begins a remark behind the directive; a remark needs a line of its own")]
+    Remark(String),
     /// An argument that begins with `=`.
     #[error("argument {0:?} has no key; write KEY=VALUE without blanks around the `=`")]
     NoKey(String),
@@ -110,9 +119,15 @@ impl FromStr for Directive {
             return Err(at(line.len() - line.trim_start().len(), SyntaxFault::NoPrefix));
         };
         let mut words = words.into_iter();
-        let Some((command, _)) = words.next() else {
+        let Some((command, place)) = words.next() else {
             return Err(at(line.trim_end().len(), SyntaxFault::NoCommand));
         };
+        if command.starts_with('#') {
+            return Err(at(place.start, SyntaxFault::Remark(command.to_owned())));
+        }
+        if command.contains('=') {
+            return Err(at(place.start, SyntaxFault::ArgumentFirst(command.to_owned())));
+        }
         let mut arguments: Vec<Argument> = Vec::new();
         for (word, place) in words {
             let argument = argument(word).map_err(|fault| at(place.start, fault))?;
@@ -140,6 +155,9 @@ fn words<'a>(input: &mut Input<'a>) -> ModalResult<Vec<(&'a str, Range<usize>)>>
 }
 
 fn argument(word: &str) -> Result<Argument, SyntaxFault> {
+    if word.starts_with('#') {
+        return Err(SyntaxFault::Remark(word.to_owned()));
+    }
     let Ok((key, value)) = key_and_value.parse(word) else {
         return Err(SyntaxFault::NoKey(word.to_owned()));
     };

@@ -41,4 +41,4 @@ pub use command::{
 pub use directive::{Argument, Directive, SyntaxError, SyntaxFault, split};
 pub use problem::{Fault, Problem, Problems};
 pub use rules::{Driver, Rule, RuleDef, RuleFault, Ruleset, SHIPPED_NAME, shipped};
-pub use script::of_script;
+pub use script::{Script, Unread, of_script};

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use causes::{MESSAGE, message, quoted, shortened};
 use thiserror::Error;
 
 use crate::breakdown::BreakdownFault;
@@ -12,7 +13,7 @@ use crate::rules::RuleFault;
 
 /// One problem of one directive.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("DW directive {index} `{line}`: {fault}")]
+#[error("DW directive {index} `{}`: {}", quoted(line), message(&fault.to_string()))]
 pub struct Problem {
     /// Which directive, from 0.
     pub index: usize,
@@ -48,13 +49,23 @@ pub struct Problems(pub Vec<Problem>);
 
 impl std::error::Error for Problems {}
 
+/// Bytes for what others say before the problems, such as the name of the Workflow.
+const HEAD: usize = 512;
+
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, problem) in self.0.iter().enumerate() {
-            let separator = if index == 0 { "" } else { "; " };
-            write!(f, "{separator}{problem}")?;
+        let mut text = String::new();
+        let mut told = None;
+        for problem in &self.0 {
+            // A directive is quoted once, whatever is wrong with it.
+            let fault = message(&problem.fault.to_string());
+            match told.replace(problem.index) {
+                None => text.push_str(&problem.to_string()),
+                Some(index) if index == problem.index => text.push_str(&format!("; {fault}")),
+                Some(_) => text.push_str(&format!("; {problem}")),
+            }
         }
-        Ok(())
+        f.write_str(&shortened(text, MESSAGE - HEAD))
     }
 }
 

@@ -1,43 +1,95 @@
 //! The directives of a job script. Pure.
 
+use std::fmt;
+
+use crate::command::COMMANDS;
 use crate::directive::PREFIX;
 
-/// The `#DW` lines among the comments that a script begins with, as Slurm's burst buffers find them: a line that ends with `\`
-/// goes on in the next one, and the first line that is no comment ends them.
-///
-/// What is for Slurm alone is left out: the argument `pool`, and a line without a command, which claims capacity of a pool.
-#[must_use]
-pub fn of_script(script: &str) -> Vec<String> {
-    let comments = script.lines().filter(|line| !line.is_empty());
-    let mut lines: Vec<String> = Vec::new();
-    let mut goes_on = false;
-    for line in comments.take_while(|line| line.starts_with('#')) {
-        let Some(words) = line.strip_prefix(PREFIX).filter(|rest| is_apart(rest)) else {
-            goes_on = false;
-            continue;
-        };
-        let (words, more) = match words.strip_suffix('\\') {
-            Some(words) => (words, true),
-            None => (words, false),
-        };
-        match lines.last_mut().filter(|_| goes_on) {
-            Some(line) => line.push_str(words),
-            None => lines.push(words.to_owned()),
-        }
-        goes_on = more;
-    }
-    lines.iter().filter_map(|words| for_us(words)).collect()
+/// The directives of a job script, and the lines that look like directives and are not read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Script {
+    /// Its directives, one a line.
+    pub directives: Vec<String>,
+    /// The lines that look like directives and are not read.
+    pub unread: Vec<Unread>,
 }
 
-fn is_apart(rest: &str) -> bool {
-    rest.chars().next().is_none_or(char::is_whitespace)
+/// A line that looks like a directive, and stands behind the first command of the script or is not written as one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unread {
+    /// Its number in the script, from 1.
+    pub number: usize,
+    /// As it was written.
+    pub text: String,
+    why: &'static str,
+}
+
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {} `{}` is not read: {}", self.number, causes::quoted(&self.text), self.why)
+    }
+}
+
+const LATE: &str = "#DW lines stand before the first command of the script";
+const FORM: &str = "a directive begins with #DW at the beginning of its line";
+
+/// Reads the `#DW` lines among the comments that a script begins with, as Slurm's burst buffers find them: a line that ends with
+/// `\` goes on in the next one, and the first line that is no comment ends them.
+///
+/// Leaves out the arguments for Slurm alone: `pool`, and a whole line of `pool=` and `capacity=` only, which claims capacity of a
+/// pool.
+#[must_use]
+pub fn of_script(script: &str) -> Script {
+    let mut lines: Vec<String> = Vec::new();
+    let mut unread = Vec::new();
+    let (mut goes_on, mut is_read) = (false, true);
+    for (number, line) in (1..).zip(script.lines()) {
+        is_read = is_read && (line.is_empty() || line.starts_with('#'));
+        match words(line).filter(|_| is_read) {
+            Some(words) => {
+                let (words, more) =
+                    words.strip_suffix('\\').map_or((words, false), |it| (it, true));
+                match lines.last_mut().filter(|_| goes_on) {
+                    Some(line) => line.push_str(words),
+                    None => lines.push(words.to_owned()),
+                }
+                goes_on = more;
+            }
+            None => {
+                goes_on = goes_on && line.is_empty();
+                let why = if words(line).is_some() { LATE } else { FORM };
+                let unlike = looks_like_directive(line);
+                unread.extend(unlike.then(|| Unread { number, text: line.to_owned(), why }));
+            }
+        }
+    }
+    Script { directives: lines.iter().filter_map(|words| for_us(words)).collect(), unread }
+}
+
+/// Returns the words behind `#DW` at the beginning of a line.
+fn words(line: &str) -> Option<&str> {
+    line.strip_prefix(PREFIX).filter(|rest| rest.chars().next().is_none_or(char::is_whitespace))
+}
+
+/// Returns whether the author of a line may have meant a directive: the line begins with `#DW`, or after blanks with `#DW`, `# DW`,
+/// `##DW` or `#dw` and a command.
+fn looks_like_directive(line: &str) -> bool {
+    let line = line.trim();
+    let after = line.trim_start_matches('#').trim_start();
+    let mut following = after.split_whitespace();
+    let is_marked = line.starts_with('#')
+        && following.next().is_some_and(|word| word.eq_ignore_ascii_case("DW"));
+    let has_command = following.next().is_some_and(|word| COMMANDS.contains(&word));
+    words(line).is_some() || is_marked && has_command
 }
 
 fn for_us(words: &str) -> Option<String> {
-    let words: Vec<&str> =
-        words.split_whitespace().filter(|word| !word.starts_with("pool=")).collect();
-    let claims = !words.is_empty() && words.iter().all(|word| word.contains('='));
-    (!claims).then(|| format!("{PREFIX} {}", words.join(" ")).trim_end().to_owned())
+    let words: Vec<&str> = words.split_whitespace().collect();
+    let is_pool = |word: &&str| word.starts_with("pool=");
+    let is_claim = words.iter().any(is_pool)
+        && words.iter().all(|word| is_pool(word) || word.starts_with("capacity="));
+    let words: Vec<&str> = words.into_iter().filter(|word| !is_pool(word)).collect();
+    (!is_claim).then(|| format!("{PREFIX} {}", words.join(" ")).trim_end().to_owned())
 }
 
 #[cfg(test)]
@@ -47,17 +99,52 @@ mod tests {
     #[test]
     fn directives_are_read_as_slurm_reads_them() {
         let script = "#!/bin/bash\n#SBATCH -N2\n\n#DW jobdw type=xfs capacity=1GiB \\\n#DW name=a pool=rabbit\n\
-                      #DWARF\n#DW pool=rabbit capacity=1GiB\n#DW\tpersistentdw name=b\necho\n#DW jobdw late\n";
+                      #DWARF\n#DW pool=rabbit capacity=1GiB\n#DW\tpersistentdw name=b\necho\n";
+        let script = of_script(script);
         assert_eq!(
-            of_script(script),
+            script.directives,
             ["#DW jobdw type=xfs capacity=1GiB name=a", "#DW persistentdw name=b"]
         );
+        assert_eq!(script.unread, []);
     }
 
     #[test]
     fn a_line_without_words_stays_for_its_message() {
-        assert_eq!(of_script("#DW\n"), ["#DW"]);
-        assert!(of_script("").is_empty());
-        assert!(of_script("#!/bin/sh\n #DW jobdw\n").is_empty());
+        assert_eq!(of_script("#DW\n").directives, ["#DW"]);
+        assert_eq!(of_script(""), Script::default());
+    }
+
+    #[test]
+    fn only_a_claim_of_the_pool_is_left_out() {
+        for (line, directive) in [
+            ("#DW pool=rabbit capacity=1GiB", None),
+            ("#DW capacity=1GiB pool=rabbit", None),
+            ("#DW capacity=1GiB", Some("#DW capacity=1GiB")),
+            (
+                "#DW type=xfs capacity=1GiB name=a pool=rabbit",
+                Some("#DW type=xfs capacity=1GiB name=a"),
+            ),
+            ("#DW name=a", Some("#DW name=a")),
+        ] {
+            assert_eq!(of_script(line).directives, Vec::from_iter(directive), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_nobody_reads_is_named_with_what_is_wrong() {
+        let script = "#!/bin/sh\n  #DW jobdw type=xfs\n# DW jobdw type=xfs\n#dw persistentdw name=a\n# DW is ours\n\
+                      module load x\n#DW jobdw type=xfs capacity=1GiB name=late\n\t#DW copy_in\n";
+        let told: Vec<_> = of_script(script).unread.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                format!("line 2 `  #DW jobdw type=xfs` is not read: {FORM}"),
+                format!("line 3 `# DW jobdw type=xfs` is not read: {FORM}"),
+                format!("line 4 `#dw persistentdw name=a` is not read: {FORM}"),
+                format!("line 7 `#DW jobdw type=xfs capacity=1GiB name=late` is not read: {LATE}"),
+                format!("line 8 `\\t#DW copy_in` is not read: {FORM}"),
+            ]
+        );
+        assert_eq!(of_script(script).directives, [""; 0]);
     }
 }

@@ -12,6 +12,9 @@ const LOCKED: &str =
     "the socket is for root and the daemon's own user: run it with sudo, or as that user";
 const CLOSED: &str = "the other side closed the connection: a unix socket lets in only root and the daemon's own user (run it with sudo); else its log tells why";
 
+/// The remedy of a failure that has details and no remedy of its own.
+const MORE: &str = "--verbose tells what each object and node says";
+
 /// A failed verb: one line of what, lines of why, one line of what to do.
 #[derive(Debug)]
 pub struct Failure {
@@ -19,18 +22,33 @@ pub struct Failure {
     what: String,
     causes: Vec<String>,
     remedy: Option<String>,
+    details: Vec<String>,
 }
 
 impl Failure {
     /// A failure in words of our own.
     pub fn new(exit: Exit, what: impl Into<String>) -> Self {
-        Self { exit, what: what.into(), causes: Vec::new(), remedy: None }
+        Self { exit, what: what.into(), causes: Vec::new(), remedy: None, details: Vec::new() }
     }
 
     /// What to do next.
     #[must_use]
     pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
         self.remedy = Some(remedy.into());
+        self
+    }
+
+    /// What to do next, unless that is said already.
+    #[must_use]
+    pub fn or_remedy(mut self, remedy: impl Into<String>) -> Self {
+        self.remedy.get_or_insert_with(|| remedy.into());
+        self
+    }
+
+    /// What else there is to know, a line each, for those who ask with `--verbose`.
+    #[must_use]
+    pub fn details(mut self, lines: impl IntoIterator<Item = String>) -> Self {
+        self.details.extend(lines);
         self
     }
 
@@ -85,17 +103,30 @@ impl Failure {
     /// A message for people, without colour; causes said already are left out. All lines but the first are indented, so
     /// that what others wrote cannot pass for a message of its own.
     pub fn text(&self) -> String {
-        let mut text = self.message();
-        if let Some(remedy) = &self.remedy {
-            text.push('\n');
-            text.push_str(remedy);
-        }
-        text.replace('\n', "\n  ")
+        let more = || (!self.details.is_empty()).then(|| MORE.to_owned());
+        self.lines(self.remedy.clone().or_else(more))
+    }
+
+    fn lines(&self, remedy: Option<String>) -> String {
+        let lines = std::iter::once(self.message()).chain(remedy);
+        lines.collect::<Vec<_>>().join("\n").replace('\n', "\n  ")
+    }
+
+    /// The same, with the details.
+    pub fn full_text(&self) -> String {
+        let first = self.lines(self.remedy.clone());
+        let lines =
+            std::iter::once(first).chain(self.details.iter().map(|line| causes::escaped(line, "")));
+        lines.collect::<Vec<_>>().join("\n  ")
     }
 
     /// The same for programs.
     pub fn json(&self) -> Value {
-        json!({"message": self.message(), "remedy": self.remedy, "exitStatus": self.exit as u8})
+        let mut json = json!({"message": self.message(), "remedy": self.remedy, "exitStatus": self.exit as u8});
+        if !self.details.is_empty() {
+            json["details"] = json!(self.details);
+        }
+        json
     }
 
     /// What and why.
@@ -151,6 +182,16 @@ impl From<io::Error> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn details_are_for_those_who_ask() {
+        let failure = || Failure::new(Exit::Failed, "a").details(["b\nc", "d"].map(str::to_owned));
+        assert_eq!(failure().text(), format!("a\n  {MORE}"));
+        assert_eq!(failure().or_remedy("do").text(), "a\n  do");
+        assert_eq!(failure().remedy("do").or_remedy("undo").full_text(), "a\n  do\n  b\\nc\n  d");
+        assert_eq!(failure().json()["details"], json!(["b\nc", "d"]));
+        assert_eq!(Failure::new(Exit::Failed, "a").full_text(), "a");
+    }
 
     #[test]
     fn the_remedy_is_for_what_went_wrong() {

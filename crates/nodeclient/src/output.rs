@@ -4,6 +4,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use causes::escaped;
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 use serde::Serialize;
@@ -17,6 +18,7 @@ pub struct Output {
     json: bool,
     colour: bool,
     progress: bool,
+    verbose: bool,
 }
 
 impl Output {
@@ -24,7 +26,13 @@ impl Output {
     pub fn new(json: bool) -> Self {
         let terminal = io::stderr().is_terminal();
         let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        Self { json, colour: terminal && wanted, progress: terminal }
+        Self { json, colour: terminal && wanted, progress: terminal, verbose: false }
+    }
+
+    /// The same; with `verbose` a failure is told with its details.
+    #[must_use]
+    pub fn verbose(self, verbose: bool) -> Self {
+        Self { verbose, ..self }
     }
 
     pub fn is_json(self) -> bool {
@@ -33,7 +41,7 @@ impl Output {
 
     /// Prints one line of result.
     pub fn line(self, line: &str) -> Result<(), Failure> {
-        self.text(&format!("{}\n", printable(line, "")))
+        self.text(&format!("{}\n", escaped(line, "")))
     }
 
     /// Prints what an agent would do for a ClientMount: the steps, or why it refuses.
@@ -54,7 +62,7 @@ impl Output {
     /// Prints text of many lines.
     pub fn text(self, text: &str) -> Result<(), Failure> {
         let mut stdout = io::stdout().lock();
-        stdout.write_all(printable(text, "\t\n").as_bytes())?;
+        stdout.write_all(escaped(text, "\t\n").as_bytes())?;
         Ok(stdout.flush()?)
     }
 
@@ -88,12 +96,12 @@ impl Output {
 
     /// Tells a text of many lines, or an object as JSON, beside the results, which belong to a command that ran.
     pub fn text_beside(self, text: &str) {
-        self.write(&printable(text, "\n"));
+        self.write(&escaped(text, "\n"));
     }
 
     /// Tells why a verb failed.
     pub fn failure(self, failure: &Failure) {
-        let text = failure.text();
+        let text = if self.verbose { failure.full_text() } else { failure.text() };
         if text.is_empty() {
             return;
         }
@@ -101,7 +109,7 @@ impl Output {
             self.write(&plain_json(&json!({"error": failure.json()}).to_string()));
             return;
         }
-        let text = printable(&text, "\n");
+        let text = escaped(&text, "\n");
         if self.colour {
             self.write(&format!("\x1b[1;31merror:\x1b[0m {text}"));
         } else {
@@ -113,7 +121,7 @@ impl Output {
         if self.json {
             self.write(&plain_json(&json!({kind: line}).to_string()));
         } else {
-            self.write(&printable(line, ""));
+            self.write(&escaped(line, ""));
         }
     }
 
@@ -121,19 +129,6 @@ impl Output {
     fn write(self, lines: &str) {
         let _ = writeln!(io::stderr().lock(), "{lines}");
     }
-}
-
-/// The text with its control characters as Rust writes them, such as `\u{1b}`, but for those in `kept`.
-fn printable(text: &str, kept: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character.is_control() && !kept.contains(character) {
-            shown.extend(character.escape_default());
-        } else {
-            shown.push(character);
-        }
-    }
-    shown
 }
 
 /// Escapes DEL and the C1 control characters, which JSON allows as they are (RFC 8259).
@@ -165,7 +160,7 @@ fn columns(header: Option<&[String]>, rows: &[Vec<String>]) -> String {
 /// A cell on one line, without control characters.
 fn one_line(cell: &str) -> String {
     let lines = cell.lines().map(str::trim).filter(|line| !line.is_empty());
-    printable(&lines.collect::<Vec<_>>().join(" | "), "")
+    escaped(&lines.collect::<Vec<_>>().join(" | "), "")
 }
 
 #[cfg(test)]
@@ -179,15 +174,6 @@ mod tests {
             "mkfs failed: | no space | \\u{1b}[2Jgone"
         );
         assert_eq!(one_line(""), "");
-    }
-
-    #[test]
-    fn what_steers_a_terminal_is_shown_and_the_rest_is_as_it_was() {
-        assert_eq!(
-            printable("a\x1b[2J\u{9b}1m\x07ü\tb\n", "\t\n"),
-            "a\\u{1b}[2J\\u{9b}1m\\u{7}ü\tb\n"
-        );
-        assert_eq!(printable("one\ntwo", ""), "one\\ntwo");
     }
 
     #[test]

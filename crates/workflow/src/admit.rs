@@ -7,7 +7,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use api::{Workflow, WorkflowState, WorkflowStatus, workflow::DriverStatus};
-use directive::{Ruleset, breakdown::is_label_value};
+use directive::{Ruleset, breakdown::is_label_value, check};
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 use serde::Deserialize;
@@ -116,7 +116,8 @@ fn created(new: &Workflow, rules: Option<&Ruleset>) -> Result<(), String> {
     if new.status.as_ref().is_some_and(is_ahead) {
         return Err("status.state, ready or drivers is set: leave them to the engine".to_owned());
     }
-    let checked = rules.map_or(Ok(Vec::new()), |rules| rules.check(&spec.directives));
+    let submitted = |rules: &Ruleset| check::submitted(&spec.directives, rules);
+    let checked = rules.map_or(Ok(Vec::new()), submitted);
     checked.map(drop).map_err(|problems| problems.to_string())
 }
 

@@ -248,7 +248,9 @@ impl Engine {
                 .into_iter()
                 .for_each(|key| self.queue.wake(key));
         }
-        let retry = made.failures.iter().map(|(_, retry)| *retry).min().unwrap_or(Retry::OnChange);
+        let behind = made.is_behind.then_some(Retry::Soon);
+        let retry = made.failures.iter().map(|(_, retry)| *retry).chain(behind).min();
+        let retry = retry.unwrap_or(Retry::OnChange);
         let failures: Vec<_> = made.failures.into_iter().map(|(refusal, _)| refusal).collect();
         self.log_refused(&key, failures);
         self.queue.finished(&key, retry, Instant::now());

@@ -35,6 +35,8 @@ pub struct Made {
     pub failures: Vec<(Refusal, Retry)>,
     /// How many of these are claims that were lost.
     pub lost_claims: usize,
+    /// Whether an object that was to be changed is gone: the watch has not brought its end yet.
+    pub is_behind: bool,
 }
 
 /// Why the API did not make a change.
@@ -82,6 +84,7 @@ pub async fn execute(client: &Client, changes: Vec<Change>, lease: &SharedLease)
                 made.stored.push(Stored { object, is_new });
             }
             Ok(None) => {}
+            Err(error) if is_gone(&change, &error) => made.is_behind = true,
             Err(error) => {
                 made.failures.push((refusal(&change, &error), retry(&error)));
             }
@@ -187,11 +190,53 @@ fn refusal(change: &Change, error: &kube::Error) -> Refusal {
     Refusal { text: format!("{change}: {}{remedy}", plain(error)), is_final }
 }
 
+/// Whether a change came too late for an object that is gone, which is no failure. An API that serves no such kind answers 404 without
+/// naming an object.
+fn is_gone(change: &Change, error: &kube::Error) -> bool {
+    let kube::Error::Api(status) = error else { return false };
+    let names_it = || {
+        let details = status.details.as_ref();
+        details.is_some_and(|details| details.name == change.target().name)
+    };
+    matches!(change.bare(), Change::Patch(..) | Change::Status(..))
+        && status.code == 404
+        && names_it()
+}
+
 /// On 404, 409 and 422 somebody else was quicker, or the object is gone: the watch brings what there is now. All other errors last
 /// until the API answers again or an administrator acts.
 fn retry(error: &kube::Error) -> Retry {
     match error {
         kube::Error::Api(status) if matches!(status.code, 404 | 409 | 422) => Retry::Soon,
         _ => Retry::Later,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api::Servers;
+    use kube::core::Status;
+
+    use super::*;
+
+    fn answer(code: u16, name: Option<&str>) -> kube::Error {
+        let status = serde_json::json!({"code": code, "details": name.map(|name| serde_json::json!({"name": name}))});
+        let status: Status = serde_json::from_value(status).unwrap();
+        kube::Error::Api(Box::new(status))
+    }
+
+    #[test]
+    fn a_change_of_an_object_that_is_gone_is_no_failure() {
+        let before = Servers::new("w-0", api::ServersSpec::default());
+        let mut after = before.clone();
+        after.metadata.finalizers = Some(vec!["f".to_owned()]);
+        let patch = Change::patch(&before, &after).unwrap();
+        assert!(is_gone(&patch, &answer(404, Some("w-0"))));
+        assert!(!is_gone(&patch, &answer(404, None)), "the API serves no such kind");
+        assert!(!is_gone(&patch, &answer(409, Some("w-0"))));
+        assert!(
+            !is_gone(&Change::create(&before), &answer(404, Some("w-0"))),
+            "its namespace is missing"
+        );
     }
 }

@@ -191,8 +191,8 @@ fn advance_all(view: &View<'_>, state: &WorkflowState, now: Timestamp) -> Vec<Pr
         let driver = command.as_ref().and_then(driver);
         let asked = command.as_ref().filter(|_| *state == WorkflowState::Proposal);
         let problem = problems.iter().find(|(of, _)| *of == index).map(|(_, why)| why.clone());
-        let problem = unnamable.clone().or(problem);
-        if let Some(why) = asked.and_then(|one| unserved(one, driver.is_some())).or(problem) {
+        let unserved = asked.and_then(check::unserved).map(|fault| fault.to_string());
+        if let Some(why) = unserved.or_else(|| unnamable.clone()).or(problem) {
             return Progress::failed(user_error(why));
         }
         let Some(command) = command else {
@@ -256,7 +256,8 @@ fn hide_earlier_error(view: &View<'_>, index: usize, progress: Progress) -> Prog
             && one.status == DriverStatus::Error
             && usize::try_from(one.dwd_index) == Ok(index)
     });
-    let is_reported = failed.any(|one| one.error == error.debug_message);
+    let reported = causes::message(&error.debug_message);
+    let is_reported = failed.any(|one| one.error == reported);
     if error.severity != Severity::Fatal || !is_reported {
         return progress;
     }
@@ -269,22 +270,6 @@ fn hide_earlier_error(view: &View<'_>, index: usize, progress: Progress) -> Prog
 fn persistent_command(of: &DirectiveView, line: &str) -> Option<Command> {
     of.persistent.as_ref()?;
     instance::command(line).map(|(command, _)| command)
-}
-
-/// What nobody carries out is refused at once: a job must not run without what it asked for.
-fn unserved(command: &Command, is_taken: bool) -> Option<String> {
-    let (what, why, kind) = match (is_taken, command.requires()) {
-        (false, _) => (command.word().to_owned(), "copies nothing", "directive"),
-        (true, []) => return None,
-        (true, words) => (
-            format!("requires={}", words.join(",")),
-            "copies nothing for programs and gives containers no certificate",
-            "argument",
-        ),
-    };
-    Some(format!(
-        "{what} is not carried out here: this version of Warren {why}; leave the {kind} out"
-    ))
 }
 
 /// What is wrong with the directives of a workflow, each by its index.

@@ -116,13 +116,13 @@ fn update_share(
             Outcome::Wait(_) | Outcome::Queued(_) if is_early => {}
             Outcome::Wait(why) | Outcome::Queued(why) => {
                 share.status = DriverStatus::Running;
-                share.message = format!("pending {why}");
+                share.message = causes::message(&format!("pending {why}"));
                 share.error = String::new();
             }
             Outcome::Failed(error) => {
                 share.status = status_of(&error.severity);
                 share.message = message(error);
-                share.error = error.debug_message.clone();
+                share.error = causes::message(&error.debug_message);
             }
         }
     }
@@ -142,7 +142,7 @@ fn message(error: &ResourceError) -> String {
         ErrorType::Other(_) => &ErrorType::Internal,
         known => known,
     };
-    format!("{kind} error: {text}")
+    causes::message(&format!("{kind} error: {text}"))
 }
 
 /// The state as a whole: reached when all drivers completed their shares of it, and ours has nothing left to do, whatever a client

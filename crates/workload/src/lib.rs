@@ -4,6 +4,7 @@
 
 mod flow;
 mod gather;
+pub mod lease;
 mod progress;
 mod refused;
 pub mod waits;

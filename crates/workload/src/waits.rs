@@ -29,7 +29,7 @@ pub struct Waiting {
     pub remedy: String,
 }
 
-const AGENT: &str = "is its agent running? `warren nodes` shows it; its log tells more";
+const AGENT: &str = "is its agent running? its log tells more";
 
 /// Everything that keeps the workflow from its desired state or from going; the cause before the effect.
 #[must_use]
@@ -82,7 +82,7 @@ fn drivers(workflow: &Workflow) -> Vec<Waiting> {
             let text = [&driver.error, &driver.message].into_iter().find(|text| !text.is_empty());
             let text = text.map(|text| format!(": {text}")).unwrap_or_default();
             let remedy = if is_error {
-                "end it with `warren workflow teardown`; what went wrong is above or in the coordinator's log"
+                "it goes on no more, and is to be torn down; what went wrong is above or in the coordinator's log"
             } else {
                 "what it waits for is above, or in the coordinator's log"
             };

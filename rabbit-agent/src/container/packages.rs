@@ -64,7 +64,7 @@ fn report(
 ) -> NodeContainersStatus {
     let is_late = || due(desired, record).is_some_and(|due| due <= now);
     let (state, message) = match progress {
-        Progress::Impossible(why) => return unprepared(record, why.clone()),
+        Progress::Impossible(why) => return unprepared(record, why),
         Progress::InPlace => (NodeContainersState::Ready, String::new()),
         Progress::Awaited(why) if is_late() => (NodeContainersState::TooLate, why.clone()),
         Progress::Awaited(why) => (NodeContainersState::Starting, why.clone()),

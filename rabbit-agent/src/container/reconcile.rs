@@ -65,7 +65,7 @@ pub async fn reconcile(
             && recorded.attempt == 0
         {
             pass.failed(&object, &Failure::input(why.clone()));
-            return set(context, &object, unprepared(&recorded, why.clone()), pass).await.map(drop);
+            return set(context, &object, unprepared(&recorded, why), pass).await.map(drop);
         }
         let seen = look(host, desired.uid, logs(&recorded)).await;
         let lacked = match &seen {

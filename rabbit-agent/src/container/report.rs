@@ -92,7 +92,7 @@ pub fn report(
         start_time: Some(Time(record.start)),
         end_time: end_time.map(Time),
         deadline_exceeded: record.is_late || phase == Phase::Late,
-        message: message.unwrap_or_default(),
+        message: causes::message(&message.unwrap_or_default()),
         logs: logs(observed, record),
         logs_answered: record.asked.or(record.answered),
         packages: Vec::new(),
@@ -102,11 +102,12 @@ pub fn report(
 
 /// The status of containers one of whose packages cannot be had. Nothing of them was started.
 #[must_use]
-pub fn unprepared(record: &Record, why: String) -> NodeContainersStatus {
+pub fn unprepared(record: &Record, why: &str) -> NodeContainersStatus {
     NodeContainersStatus {
         state: NodeContainersState::Unprepared,
         start_time: Some(Time(record.start)),
-        message: why,
+        // Entries of an archive are called what their author called them.
+        message: causes::message(why),
         ..NodeContainersStatus::default()
     }
 }

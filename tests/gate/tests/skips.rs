@@ -33,6 +33,19 @@ fn a_skip_is_seen_once_without_being_asked_for() {
     assert_eq!(told, "SKIPPED: tests that need clock: there is no time\n");
 }
 
+/// A skip of a whole workload manager would pass there for good.
+#[test]
+fn continuous_integration_asks_for_the_suites_that_need_other_programs() {
+    let script = include_str!("../../../.ci/run");
+    let required = script.lines().find_map(|line| line.strip_prefix("required=")).unwrap();
+    let required = required.trim_matches('"');
+    for suite in ["loop", "mpi", "mpich", "podman", "slurm", "python-kubernetes"] {
+        assert!(required.split(' ').any(|word| word == suite), "{suite} is not in {required:?}");
+    }
+    let output = run(required);
+    assert!(output.status.success(), "each is a suite: {output:?}");
+}
+
 #[test]
 fn what_was_asked_for_fails_and_a_suite_that_there_is_not_does() {
     for (required, why) in [

@@ -49,6 +49,25 @@ fn refused(slurm: &Slurm) -> anyhow::Result<()> {
     for part in ["directive 1", "type=ext4", "raw|xfs|gfs2|lustre"] {
         ensure!(said.contains(part), "no {part:?} in {said}");
     }
+    // What the engine never carries out, and what is no directive, at the moment of submission.
+    for (line, part) in [
+        ("#DW type=xfs capacity=320MiB name=second", "stands where the command belongs"),
+        ("#DW jobdw type=xfs capacity=1MiB name=second # for later", "a line of its own"),
+        ("#DW copy_in source=/lus/a destination=$DW_JOB_scratch", "copies nothing"),
+        ("#DW jobdw type=xfs capacity=1MiB name=second requires=copy-offload", "copies nothing"),
+        ("#DW create_persistent type=xfs capacity=1MiB name=kept", "stands alone in a workflow"),
+    ] {
+        let output = slurm.try_submit(&[], &[XFS, line, "true"])?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(!output.status.success() && said.contains(part), "{line}: {said}");
+        ensure!(!said.contains("warren workload") && !said.contains("taken"), "{line}: {said}");
+    }
+    // A line that nobody reads is told, and the job taken: a script may write other scripts.
+    let output = slurm.try_submit(&["--hold"], &["true", XFS])?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let told = ["0 #DW directive(s) taken, 1 line(s) not read", "line 3: #DW jobdw type=xfs"];
+    ensure!(output.status.success() && told.iter().all(|part| said.contains(part)), "{said}");
+    slurm.prints("scancel", &[String::from_utf8_lossy(&output.stdout).trim()])?;
     // What a shell would take for a command is a word of a directive.
     let file = slurm.jobs().join("made");
     let hostile =

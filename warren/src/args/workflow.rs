@@ -8,11 +8,21 @@ use api::WorkflowState;
 use clap::{Args, Subcommand};
 use directive::hostlist::{self, HostlistError};
 
+use super::patience;
 use crate::workflow::launch::Launcher;
 
 /// Nodes, from a host list.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hosts(pub Vec<String>);
+
+impl Hosts {
+    /// The nodes of several lists, each once, in their order.
+    pub(crate) fn all(lists: &[Self]) -> Vec<String> {
+        let mut seen = std::collections::HashSet::new();
+        let names = lists.iter().flat_map(|list| &list.0);
+        names.filter(|name| seen.insert(*name)).cloned().collect()
+    }
+}
 
 impl FromStr for Hosts {
     type Err = HostlistError;
@@ -57,7 +67,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "LINE", env = "WARREN_LAUNCHER")]
     pub launcher: Option<Launcher>,
     /// Give up on a state after this long, as in `90s` or `5m`
-    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = patience)]
     pub timeout: Duration,
     /// Show at the end when what happened
     #[arg(long)]
@@ -113,7 +123,7 @@ pub(crate) struct Named {
     #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
     pub namespace: String,
     /// Give up waiting after this long, as in `90s` or `5m`
-    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = patience)]
     pub timeout: Duration,
 }
 
@@ -190,7 +200,7 @@ pub(crate) enum PersistentVerb {
         #[command(flatten)]
         owner: Owner,
         /// Give up on a state after this long, as in `90s` or `5m`
-        #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = humantime::parse_duration)]
+        #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = patience)]
         timeout: Duration,
     },
 }
@@ -214,7 +224,7 @@ pub(crate) struct CreatePersistent {
     #[command(flatten)]
     pub owner: Owner,
     /// Give up on a state after this long, as in `90s` or `5m`
-    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = patience)]
     pub timeout: Duration,
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
+use super::patience;
 use super::workflow::Hosts;
 
 /// One call of the service `Workloads` each. A call may be repeated at any time, with the same effect.
@@ -54,16 +55,21 @@ pub(crate) struct Job {
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Manager {
-    /// The workload manager, such as slurm
-    #[arg(long, value_name = "NAME", env = "WARREN_MANAGER", default_value = "wlm")]
+    /// The workload manager, such as slurm [default: wlm for root, user-UID for others, whose ids no other user can take]
+    #[arg(long, value_name = "NAME", env = "WARREN_MANAGER", default_value_t = own_manager(), hide_default_value = true)]
     pub manager: String,
+}
+
+fn own_manager() -> String {
+    let user = nix::unistd::geteuid();
+    if user.is_root() { "wlm".to_owned() } else { format!("user-{user}") }
 }
 
 /// How long a call may take.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Patience {
     /// Give up after this long, as in `90s` or `5m`; it counts from the first call, and is written down
-    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = patience)]
     pub timeout: Duration,
     /// Begin the time anew, for a call that is repeated
     #[arg(long)]
@@ -79,7 +85,7 @@ pub(crate) struct Directives {
     /// What the job needs, such as '#DW jobdw type=xfs capacity=1GiB name=scratch'
     #[arg(value_name = "DIRECTIVE")]
     pub directives: Vec<String>,
-    /// Take the `#DW` lines that this job script begins with
+    /// Take the `#DW` lines among the comments that this job script begins with; others are named, and not read
     #[arg(long, value_name = "FILE", conflicts_with = "directives")]
     pub script: Option<PathBuf>,
 }

@@ -131,13 +131,7 @@ async fn kind_of(client: &Client, kinds: &mut Kinds, document: &Document) -> Res
     if kinds.of(&types.api_version, &types.kind).is_none() {
         *kinds = Kinds::discover(client).await?;
     }
-    kinds.of(&types.api_version, &types.kind).cloned().ok_or_else(|| {
-        Failure::new(
-            Exit::Usage,
-            format!("{}: the API serves no {} {}", document.place, types.api_version, types.kind),
-        )
-        .remedy("correct apiVersion and kind, or apply the CRD first")
-    })
+    kinds.required(&document.place, &types.api_version, &types.kind).cloned()
 }
 
 fn namespace(document: &Document, kind: &Kind, args: &Apply) -> String {

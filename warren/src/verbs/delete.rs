@@ -113,13 +113,7 @@ fn of_documents(
 ) -> Result<Vec<Victim>, Failure> {
     let victim = |document: &manifest::Document| {
         let types = document.object.types.clone().unwrap_or_default();
-        let kind = kinds.of(&types.api_version, &types.kind).cloned().ok_or_else(|| {
-            let what = format!(
-                "{}: the API serves no {} {}",
-                document.place, types.api_version, types.kind
-            );
-            Failure::new(Exit::Usage, what)
-        })?;
+        let kind = kinds.required(&document.place, &types.api_version, &types.kind)?.clone();
         let namespace = document.object.namespace().unwrap_or_else(|| args.namespace.clone());
         Ok(Victim { kind, namespace, name: document.object.name_any() })
     };

@@ -3,6 +3,8 @@
 
 mod asked;
 
+use std::collections::BTreeSet;
+
 use api::{NodeContainers, names::label};
 use containers::outcome::rabbit_of_pod;
 use k8s_openapi::api::core::v1::Pod;
@@ -14,6 +16,7 @@ use serde::Serialize;
 
 use super::containers::{is_no_kubernetes, on_rabbits, selected};
 use crate::args::Logs;
+use crate::args::workflow::Hosts;
 use crate::client::ServerArgs;
 use crate::failure::{self, Failure};
 use nodeclient::Exit;
@@ -62,10 +65,10 @@ pub(crate) async fn run(server: &ServerArgs, args: &Logs, output: Output) -> Res
 /// Prints what agents tell.
 async fn told(client: Client, args: &Logs, output: Output) -> Result<Exit, Failure> {
     let mut all = on_rabbits(client.clone(), Some(&args.workflow), &args.namespace).await?;
-    all.retain(|one| is_wanted(&args.rabbit, &one.namespace().unwrap_or_default()));
-    if all.is_empty() {
-        return Err(none(args));
-    }
+    let rabbits = Hosts::all(&args.rabbit);
+    all.retain(|one| is_wanted(&rabbits, &one.namespace().unwrap_or_default()));
+    let places: Vec<String> = all.iter().filter_map(ResourceExt::namespace).collect();
+    found(args, &rabbits, places.iter().map(String::as_str))?;
     let labels = selected(Some(&args.workflow)).label_selector.unwrap_or_default();
     let asked = asked::bring_up_to_date(&client, &labels, &mut all).await;
     print(&reported(&all, args.tail), output)?;
@@ -79,15 +82,33 @@ fn is_wanted(rabbits: &[String], rabbit: &str) -> bool {
 
 /// The workflow's pods, by rabbit and age.
 fn wanted(all: Vec<Pod>, args: &Logs) -> Result<Vec<Pod>, Failure> {
-    let all = on(&args.rabbit, all);
-    if all.is_empty() { Err(none(args)) } else { Ok(all) }
+    let rabbits = Hosts::all(&args.rabbit);
+    let all = on(&rabbits, all);
+    found(args, &rabbits, all.iter().map(rabbit_of_pod))?;
+    Ok(all)
 }
 
-fn none(args: &Logs) -> Failure {
-    let what = format!("there are no containers of {} to read logs of", args.workflow);
+/// Checks that there are containers, and some on each rabbit that is named.
+fn found<'a>(
+    args: &Logs,
+    rabbits: &[String],
+    places: impl Iterator<Item = &'a str>,
+) -> Result<(), Failure> {
+    let places: BTreeSet<&str> = places.collect();
+    let missing: Vec<&String> =
+        rabbits.iter().filter(|rabbit| !places.contains(rabbit.as_str())).collect();
+    if missing.is_empty() && !places.is_empty() {
+        return Ok(());
+    }
+    let on = if missing.is_empty() {
+        String::new()
+    } else {
+        format!(" on {}", directive::hostlist::compress(&missing))
+    };
+    let what = format!("there are no containers of {}{on} to read logs of", args.workflow);
     let remedy =
         "`warren containers` lists what there is; Teardown removes containers and their logs";
-    Failure::new(Exit::Failed, what).remedy(remedy)
+    Err(Failure::new(Exit::Failed, what).remedy(remedy))
 }
 
 /// What agents reported of logs, by rabbit and attempt.

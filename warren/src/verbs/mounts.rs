@@ -1,14 +1,17 @@
 //! Every mount of every node, one line each.
 
+use std::collections::BTreeSet;
+
 use api::client_mount::ClientMountInfo;
 use api::names::label;
-use api::{ClientMount, RabbitLabels};
+use api::{ClientMount, RabbitLabels, SystemConfiguration};
 use apiclient::{Readable, list_readable};
 use kube::api::ListParams;
 use kube::{Client, Resource, ResourceExt};
 use serde::Serialize;
 
 use crate::args::Mounts;
+use crate::args::workflow::Hosts;
 use crate::client::ServerArgs;
 use crate::failure::{self, Failure};
 use nodeclient::Exit;
@@ -44,9 +47,15 @@ pub(crate) async fn run(
     if args.node.is_empty() {
         mounts.extend(list(&client, None, args, output).await?);
     } else {
-        for node in &args.node {
-            mounts.extend(list(&client, Some(node), args, output).await?);
+        let mut silent = Vec::new();
+        for node in Hosts::all(&args.node) {
+            let of_node = list(&client, Some(&node), args, output).await?;
+            if of_node.is_empty() {
+                silent.push(node);
+            }
+            mounts.extend(of_node);
         }
+        known(&client, &silent).await?;
     }
     if output.is_json() {
         output.json(&mounts)?;
@@ -57,6 +66,36 @@ pub(crate) async fn run(
         output.table(&HEADER.map(str::to_owned), &rows)?;
     }
     Ok(Exit::Done)
+}
+
+/// Checks that nodes without mounts are nodes of the system.
+async fn known(client: &Client, silent: &[String]) -> Result<(), Failure> {
+    if silent.is_empty() {
+        return Ok(());
+    }
+    let failed = |error| failure::api("list the SystemConfigurations", &error);
+    let systems: Readable<SystemConfiguration> =
+        list_readable(client.clone(), None, &ListParams::default()).await.map_err(failed)?;
+    let names: BTreeSet<&str> = systems.items.iter().flat_map(names).collect();
+    let unknown: Vec<&String> =
+        silent.iter().filter(|node| !names.contains(node.as_str())).collect();
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let unknown = directive::hostlist::compress(&unknown);
+    let what = format!("--node {unknown}: the SystemConfiguration names no such compute or rabbit");
+    Err(Failure::new(Exit::Usage, what).remedy("`warren nodes` lists all of them"))
+}
+
+/// The computes and rabbits of a system.
+fn names(system: &SystemConfiguration) -> Vec<&str> {
+    let rabbits = system.spec.storage_nodes.iter();
+    let of_rabbit = rabbits.flat_map(|rabbit| {
+        let computes = rabbit.computes_access.iter().map(|compute| compute.name.as_str());
+        computes.chain([rabbit.name.as_str()])
+    });
+    let others = system.spec.external_compute_nodes.iter().map(|compute| compute.name.as_str());
+    of_rabbit.chain(others).collect()
 }
 
 async fn list(

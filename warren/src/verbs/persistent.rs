@@ -49,9 +49,9 @@ async fn create(life: &Life, args: &CreatePersistent, output: Output) -> Result<
     let lines = directives(&[line(args)])?;
     let mut signals = Signals::listen()?;
     let workflow = proposal(life.drive.name(), &args.owner, "warren", life.drive.name(), lines);
-    let begun = life.begin(workflow).await;
+    let begun = life.begin_leased(workflow).await;
     let lived = async {
-        begun?;
+        let _renewal = begun?;
         let proposed = life.go_to(&WorkflowState::Proposal).await?;
         if let Some(nodes) = &args.nodes {
             life.name_computes(&proposed, &nodes.0).await?;

@@ -32,6 +32,10 @@ type Record = Arc<Mutex<Recorder>>;
 pub(crate) async fn run(server: &ServerArgs, args: &Run, output: Output) -> Result<Exit, Failure> {
     let lines = directives(&args.directives)?;
     let nodes = nodes(args)?;
+    if let Err(error) = launch::find(args.launcher.as_ref(), &args.command) {
+        output.failure(&Failure::new(Exit::Usage, error.to_string()));
+        std::process::exit(error.status());
+    }
     let mut signals = Signals::listen()?;
     let client = server.client(output).await?;
     let life = Life::new(client, &args.owner, args.timeout, output);
@@ -41,7 +45,10 @@ pub(crate) async fn run(server: &ServerArgs, args: &Run, output: Output) -> Resu
     let workflow = proposal(&name, &args.owner, "warren", &name, lines);
     let lived = live(&life, args, &workflow, &nodes, &mut signals, &record).await;
     let ended = signals.despite(output, life.end()).await;
-    let status = both(output, lived, ended);
+    let remedy = "what it made is removed: correct what is wrong, and run it again; --verbose says what each node and object told";
+    let remedy =
+        if ended.is_ok() { remedy } else { "--verbose says what each node and object told" };
+    let status = both(output, lived, ended).map_err(|failure| failure.or_remedy(remedy));
     show(args, output, &record)?;
     hand_on(output, &name, status)
 }
@@ -55,7 +62,7 @@ async fn live(
     signals: &mut Signals,
     record: &Record,
 ) -> Result<u8, Failure> {
-    life.begin(workflow.clone()).await?;
+    let _renewal = life.begin_leased(workflow.clone()).await?;
     let prepared = async {
         let proposed = noted(record, life.go_to(&WorkflowState::Proposal).await?);
         life.name_computes(&proposed, nodes).await?;

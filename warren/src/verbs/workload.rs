@@ -5,6 +5,7 @@ mod shown;
 use std::fs;
 use std::time::Duration;
 
+use directive::Script;
 use proto::v1::workloads_client::WorkloadsClient;
 use proto::v1::{
     AbortRequest, CapacityRequest, CheckRequest, CreateRequest, JobId, ListRequest, Patience,
@@ -36,7 +37,7 @@ pub(crate) async fn run(
     output: Output,
 ) -> Result<Exit, Failure> {
     match verb {
-        WorkloadVerb::Check(directives) => check(coordinator, directives).await,
+        WorkloadVerb::Check(directives) => check(coordinator, directives, output).await,
         WorkloadVerb::Capacity => capacity(coordinator, output).await,
         WorkloadVerb::List(manager) => list(coordinator, manager, output).await,
         WorkloadVerb::OfJob(call) => of_job(coordinator, call, output).await,
@@ -59,6 +60,9 @@ async fn of_job(
         Call::Status(_) => ("status", None),
         Call::Env(_) => ("env", None),
     };
+    if let Call::Create(args) = asked {
+        tell_unread(&asked_for(&args.directives)?, output);
+    }
     let patience = patience.filter(|patience| !patience.no_wait);
     let until = patience.map(|patience| Instant::now() + patience.timeout);
     let answer = persistently(coordinator, asked, name, until, output).await?;
@@ -109,7 +113,7 @@ async fn call(client: &mut Client, asked: &Call) -> Result<Answer, Failure> {
     Ok(match asked {
         Call::Create(args) => {
             let (job, patience) = (id(&args.job), limit(&args.patience));
-            let directives = lines(&args.directives)?;
+            let directives = asked_for(&args.directives)?.directives;
             let (user_id, group_id, tolerance) = (args.user, args.group, args.tolerance);
             let request = CreateRequest { job, directives, user_id, group_id, patience, tolerance };
             client.create(request).await
@@ -142,8 +146,10 @@ async fn call(client: &mut Client, asked: &Call) -> Result<Answer, Failure> {
 }
 
 /// The directives that are named, or those of a script.
-fn lines(args: &Directives) -> Result<Vec<String>, Failure> {
-    let Some(script) = &args.script else { return Ok(args.directives.clone()) };
+fn asked_for(args: &Directives) -> Result<Script, Failure> {
+    let Some(script) = &args.script else {
+        return Ok(Script { directives: args.directives.clone(), unread: Vec::new() });
+    };
     // A script is what its author's editor wrote; its comments need not be UTF-8.
     let text = fs::read(script).map_err(|error| {
         Failure::new(Exit::Usage, format!("read the job script {}", script.display()))
@@ -152,10 +158,29 @@ fn lines(args: &Directives) -> Result<Vec<String>, Failure> {
     Ok(directive::of_script(&String::from_utf8_lossy(&text)))
 }
 
-async fn check(coordinator: &CoordinatorArgs, args: &Directives) -> Result<Exit, Failure> {
-    let directives = lines(args)?;
+/// Names the lines of a script that nobody reads.
+fn tell_unread(script: &Script, output: Output) {
+    for line in &script.unread {
+        output.note(&line.to_string());
+    }
+}
+
+async fn check(
+    coordinator: &CoordinatorArgs,
+    args: &Directives,
+    output: Output,
+) -> Result<Exit, Failure> {
+    let script = asked_for(args)?;
+    let directives = script.directives.clone();
     let checked = connect(coordinator).await?.check(CheckRequest { directives }).await;
-    checked.map(|_| Exit::Done).map_err(|status| Failure::grpc("check", &status))
+    checked.map_err(|status| Failure::grpc("check", &status))?;
+    if args.script.is_some() {
+        let count = script.directives.len();
+        let directives = if count == 1 { "directive" } else { "directives" };
+        output.note(&format!("{count} {directives} taken"));
+    }
+    tell_unread(&script, output);
+    Ok(Exit::Done)
 }
 
 async fn capacity(coordinator: &CoordinatorArgs, output: Output) -> Result<Exit, Failure> {

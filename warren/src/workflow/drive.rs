@@ -10,6 +10,7 @@ use workload::waits::waits;
 use workload::{Flow, Seen, Unreached};
 
 use super::gather;
+use super::lease::Renewal;
 use crate::failure::{self, Failure};
 use nodeclient::Exit;
 use nodeclient::Output;
@@ -31,6 +32,11 @@ impl Drive {
 
     pub(crate) fn name(&self) -> &str {
         self.flow.name()
+    }
+
+    /// Keeps it as long as this command lives.
+    pub(crate) fn renew(&self, workflow: &Workflow) -> Renewal {
+        Renewal::start(self.flow.clone(), workflow)
     }
 
     /// Creates it; one of that name is a failure.
@@ -80,8 +86,13 @@ impl Drive {
         state: &WorkflowState,
         patience: Duration,
     ) -> Result<Workflow, Failure> {
-        let progress = |text: &str| self.output.progress(text);
+        let mut waited_for = String::new();
         let name = self.name();
+        let prefix = format!("{name}: {state}: ");
+        let progress = |text: &str| {
+            self.output.progress(text);
+            text.strip_prefix(&prefix).unwrap_or(text).clone_into(&mut waited_for);
+        };
         let failure = match self.flow.reach(state, Instant::now() + patience, progress).await {
             Ok(workflow) => return Ok(workflow),
             Err(over @ (Unreached::Deleted | Unreached::Ending)) => {
@@ -98,7 +109,11 @@ impl Drive {
             Err(Unreached::Late) => {
                 let after = humantime::format_duration(patience);
                 let what = format!("the workflow {name} is not in {state} after {after}");
-                Failure::new(Exit::Retryable, what)
+                let mut failure = Failure::new(Exit::Retryable, what);
+                if !waited_for.is_empty() {
+                    failure.add_cause(waited_for);
+                }
+                failure
             }
         };
         Err(self.with_waits(failure).await)
@@ -131,13 +146,12 @@ impl Drive {
         self.flow.events()
     }
 
-    /// The failure, and what the workflow waits for as far as the API tells.
+    /// The failure, with what the workflow waits for, as far as the API tells, as its details.
     async fn with_waits(&self, failure: Failure) -> Failure {
         let Ok(objects) = gather::gather(&self.client, &self.namespace, self.name()).await else {
             return failure;
         };
         let now = jiff::Timestamp::now();
-        let lines: Vec<_> = waits(&objects).iter().map(|waiting| waiting.line(now)).collect();
-        if lines.is_empty() { failure } else { failure.remedy(lines.join("\n")) }
+        failure.details(waits(&objects).iter().map(|waiting| waiting.line(now)))
     }
 }

@@ -4,7 +4,9 @@ mod descendants;
 
 use std::collections::BTreeMap;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -91,6 +93,50 @@ impl Launcher {
         words.extend(job.command.iter().cloned());
         words
     }
+}
+
+/// A program that cannot be started, which is known before any storage is made.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub(crate) enum FindError {
+    #[error("{0}: no such command; nothing was made")]
+    Missing(String),
+    #[error("{0}: not an executable file; nothing was made")]
+    NotExecutable(String),
+}
+
+impl FindError {
+    /// The exit status that shells give.
+    pub(crate) fn status(&self) -> i32 {
+        match self {
+            Self::Missing(_) => 127,
+            Self::NotExecutable(_) => 126,
+        }
+    }
+}
+
+/// Looks for the program that is started on this host: the launcher, else the command. A command that a launcher starts elsewhere is
+/// not looked for.
+///
+/// # Errors
+/// When it is not there, or no program.
+pub(crate) fn find(launcher: Option<&Launcher>, command: &[String]) -> Result<(), FindError> {
+    let words = launcher.map_or(command, |launcher| &launcher.0);
+    let program = words.first().map(String::as_str).unwrap_or_default();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let places: Vec<PathBuf> = if program.contains('/') {
+        vec![PathBuf::from(program)]
+    } else {
+        std::env::split_paths(&path).map(|directory| directory.join(program)).collect()
+    };
+    let is_executable = |place: &PathBuf| {
+        place.metadata().is_ok_and(|found| found.is_file() && found.mode() & 0o111 != 0)
+    };
+    if places.iter().any(is_executable) {
+        return Ok(());
+    }
+    let is_there = places.iter().any(|place| place.exists());
+    let program = program.to_owned();
+    Err(if is_there { FindError::NotExecutable(program) } else { FindError::Missing(program) })
 }
 
 /// What to start: with `{node}` in the line once for each node, else once.

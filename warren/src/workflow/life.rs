@@ -1,7 +1,7 @@
 //! The life of a workflow that this command makes: from Proposal to its end, whatever happens in between.
 //!
-//! What was made is removed: after a failure, and after a signal. Only a command that is killed outright leaves its workflow,
-//! and says nothing; `warren workflow show` lists it.
+//! What was made is removed: after a failure, and after a signal. The workflow of a command that is killed outright is torn down by
+//! the coordinator once its lease is over.
 
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 use workload::computes_of;
 
 use super::drive::Drive;
+use super::lease::{self, Renewal};
 use crate::args::workflow::Owner;
 use crate::failure::{self, Failure};
 use nodeclient::Exit;
@@ -49,12 +50,22 @@ impl Life {
     ///
     /// # Errors
     /// When the API refuses it or does not answer, or one of that name is there.
-    pub(crate) async fn begin(&self, mut workflow: Workflow) -> Result<(), Failure> {
+    pub(crate) async fn begin(&self, mut workflow: Workflow) -> Result<Workflow, Failure> {
         workflow.annotations_mut().insert(MARK.to_owned(), self.mark.clone());
         match timeout(self.patience, self.drive.create(&workflow)).await {
-            Ok(created) => created.map(drop),
+            Ok(created) => created,
             Err(_) => Err(Failure::new(Exit::Unreachable, "the API does not answer")),
         }
+    }
+
+    /// The same, of a workflow that goes by itself when this command is killed: it is kept until the renewal is dropped.
+    ///
+    /// # Errors
+    /// The same.
+    pub(crate) async fn begin_leased(&self, mut workflow: Workflow) -> Result<Renewal, Failure> {
+        lease::FIRST.write(&mut workflow);
+        let created = self.begin(workflow).await?;
+        Ok(self.drive.renew(&created))
     }
 
     /// Asks for a state, waits for it, and tells how long it took.

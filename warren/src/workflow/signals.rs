@@ -6,11 +6,13 @@ use crate::failure::Failure;
 use nodeclient::Exit;
 use nodeclient::Output;
 
-/// SIGINT and SIGTERM, which end a life but not its end.
+/// The signals that end a life but not its end: from a person, from a service manager, and from a terminal that goes away.
 #[derive(Debug)]
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    hang_up: Signal,
+    quit: Signal,
 }
 
 impl Signals {
@@ -24,6 +26,8 @@ impl Signals {
         Ok(Self {
             interrupt: listen(SignalKind::interrupt())?,
             terminate: listen(SignalKind::terminate())?,
+            hang_up: listen(SignalKind::hangup())?,
+            quit: listen(SignalKind::quit())?,
         })
     }
 
@@ -32,6 +36,8 @@ impl Signals {
         let why = tokio::select! {
             _ = self.interrupt.recv() => "interrupted",
             _ = self.terminate.recv() => "told to end by SIGTERM",
+            _ = self.hang_up.recv() => "told to end by SIGHUP: its terminal went away",
+            _ = self.quit.recv() => "told to end by SIGQUIT",
         };
         Failure::new(Exit::Cancelled, why)
     }

@@ -46,6 +46,10 @@ fn mounts_are_listed_and_filtered() {
     let of = |arguments: &[&str]| here.json(arguments).as_array().unwrap().len();
     assert_eq!(of(&["mounts", "--json", "--node", "compute-1"]), 1);
     assert_eq!(of(&["mounts", "--json", "--node", "compute-2"]), 0);
+    assert_eq!(of(&["mounts", "--json", "--node", "compute-[1-2]"]), 1);
+    let unknown = here.warren(&["mounts", "--node", "compute-[1-2,8-9]"]).assert().code(2);
+    let text = String::from_utf8(unknown.get_output().stderr.clone()).unwrap();
+    assert!(text.contains("--node compute-[8-9]: the SystemConfiguration names no such"), "{text}");
     assert_eq!(of(&["mounts", "--json", "--workflow", "wf"]), 1);
     assert_eq!(of(&["mounts", "--json", "--workflow", "other"]), 0);
     let mount = &here.json(&["mounts", "--json"])[0];

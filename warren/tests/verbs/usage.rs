@@ -16,6 +16,9 @@ fn bad_usage_is_two() {
     warren(&["apply"]).assert().code(2);
     warren(&["wait", "clientmount/a"]).assert().code(2);
     warren(&["frobnicate"]).assert().code(2);
+    let assert = warren(&["run", "#DW", "--timeout", "0s", "--", "true"]).assert().code(2);
+    let text = String::from_utf8(assert.get_output().stderr.clone()).unwrap();
+    assert!(text.contains("write at least 1s"), "{text}");
 }
 
 #[test]

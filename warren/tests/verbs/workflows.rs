@@ -133,11 +133,65 @@ fn what_fails_says_why_and_is_removed() {
         .assert()
         .code(5);
     let told = stderr(&assert);
+    let cause = "error: the workflow job failed in Setup: DW Directive 0: no drive has room";
+    let mut lines = told.lines().skip_while(|line| !line.starts_with("error: "));
+    assert_eq!(lines.next(), Some(cause), "{told}");
     assert!(
-        told.contains("the workflow job failed in Setup: DW Directive 0: no drive has room"),
+        lines.next().is_some_and(|line| line.starts_with("  what it made is removed")),
         "{told}"
     );
+    assert_eq!((lines.next(), told.matches("no drive has room").count()), (None, 1), "{told}");
+    assert!(!told.contains("warren workflow teardown"), "it is removed already: {told}");
+    let assert = here
+        .warren(&[
+            "run",
+            &broken,
+            "--verbose",
+            "--nodes",
+            "compute-1",
+            "--name",
+            "job",
+            "--",
+            "true",
+        ])
+        .assert()
+        .code(5);
+    assert!(stderr(&assert).contains("workflow/job"), "{}", stderr(&assert));
     assert_eq!(workflows(&here), 0);
+}
+
+#[test]
+fn a_command_that_does_not_exist_makes_nothing() {
+    let (here, _centre) = site();
+    let run = ["run", DIRECTIVE, "--nodes", "compute-1", "--"];
+    for (command, code) in [("no-such-command-of-warren", 127), ("/etc", 126)] {
+        let assert = here.warren(&run).arg(command).assert().code(code);
+        let told = stderr(&assert);
+        assert!(told.contains("nothing was made") && !told.contains("Proposal"), "{told}");
+    }
+    assert_eq!(workflows(&here), 0);
+}
+
+#[test]
+fn teardown_waits_for_no_state_that_failed_or_does_not_come() {
+    let (here, _centre) = site();
+    for profile in ["broken", "stuck"] {
+        let directive = format!("{DIRECTIVE} profile={profile}");
+        here.warren(&["workflow", "create", &directive, "--name", profile]).assert().success();
+        let setup = ["workflow", "advance", profile, "--timeout", "1s"];
+        here.warren(&setup).assert().failure();
+        here.warren(&["workflow", "advance", profile, "--to", "Teardown"])
+            .assert()
+            .success()
+            .stdout(format!("workflow/{profile} Teardown\n"));
+    }
+    // Also when the state on the way fails.
+    let directive = format!("{DIRECTIVE} profile=broken");
+    here.warren(&["workflow", "create", &directive, "--name", "w"]).assert().success();
+    here.warren(&["workflow", "advance", "w", "--to", "Teardown"])
+        .assert()
+        .success()
+        .stdout("workflow/w Teardown\n");
 }
 
 #[test]
@@ -201,12 +255,20 @@ fn a_name_that_is_taken_is_left_alone() {
 }
 
 #[test]
+fn an_interrupted_run_ends_its_command_and_removes_its_storage() {
+    let (here, _centre) = site();
+    // From a service manager, from a terminal that goes away, and from a person.
+    for signal in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGINT] {
+        interrupt(&here, signal);
+        assert_eq!(workflows(&here), 0, "{signal}");
+    }
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "test harness: the child must be signalled while it runs"
 )]
-fn an_interrupted_run_ends_its_command_and_removes_its_storage() {
-    let (here, _centre) = site();
+fn interrupt(here: &BoxOfOne, signal: Signal) {
     let script = "trap 'echo cleaned; exit 0' TERM; echo running; while :; do sleep 0.05; done";
     let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_warren"))
         .args(["run", DIRECTIVE, "--nodes", "compute-1", "--", "sh", "-c", script])
@@ -217,10 +279,9 @@ fn an_interrupted_run_ends_its_command_and_removes_its_storage() {
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert_eq!(lines.next().unwrap().unwrap(), "running");
-    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGTERM).unwrap();
-    assert_eq!(lines.next().unwrap().unwrap(), "cleaned");
-    assert_eq!(child.wait().unwrap().code(), Some(6));
-    assert_eq!(workflows(&here), 0);
+    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), signal).unwrap();
+    assert_eq!(lines.next().unwrap().unwrap(), "cleaned", "{signal}");
+    assert_eq!(child.wait().unwrap().code(), Some(6), "{signal}");
 }
 
 #[test]

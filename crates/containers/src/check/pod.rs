@@ -13,6 +13,9 @@ use crate::{mpi, names::is_label, pod};
 /// Where files of ours are in a container.
 const KEPT: [&str; 4] = ["/nnf", "/etc/mpi", "/etc/passwd", "/etc/group"];
 
+/// Most bytes that a fault shows of a name.
+const MOST_SHOWN: usize = 64;
+
 /// What is wrong with one pod of a profile.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PodFault {
@@ -32,6 +35,15 @@ pub enum PodFault {
         "container {0:?} has a name that is kept for copy offload, which is not carried out here: the administrator renames it"
     )]
     CopyOffload(String),
+    #[error(
+        "container {name:?}: env {variable:?} is no name of a variable, which is not empty and has neither = nor control characters; the administrator corrects it"
+    )]
+    VariableName {
+        /// The container.
+        name: String,
+        /// The name of its variable.
+        variable: String,
+    },
     #[error("container {0:?} has no image: the administrator adds one")]
     NoImage(String),
     #[error(
@@ -109,6 +121,13 @@ fn of_container(container: &NnfContainer) -> Vec<PodFault> {
     if container.image.is_empty() {
         faults.push(PodFault::NoImage(name()));
     }
+    let is_variable =
+        |text: &str| !text.is_empty() && !text.contains('=') && !text.contains(char::is_control);
+    let wrong = container.env.iter().filter(|one| !is_variable(&one.name));
+    faults.extend(wrong.map(|one| {
+        let variable = causes::shortened(one.name.clone(), MOST_SHOWN);
+        PodFault::VariableName { name: name(), variable }
+    }));
     let paths = container.volume_mounts.iter().map(|mount| &mount.mount_path);
     faults.extend(paths.filter_map(|path| {
         let kept = kept(path)?;

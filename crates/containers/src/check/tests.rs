@@ -29,7 +29,7 @@ fn a_pod_for_each_rabbit_can_be_carried_out() {
 #[test]
 fn each_fault_names_its_field_and_who_mends_it() {
     type Edit = fn(&mut Value);
-    let cases: [(Edit, &str); 20] = [
+    let cases: [(Edit, &str); 22] = [
         (|data| data["spec"] = Value::Null, "neither spec nor mpiSpec"),
         (
             |data| data["mpiSpec"] = json!({"launcher": data["spec"], "worker": data["spec"]}),
@@ -51,6 +51,14 @@ fn each_fault_names_its_field_and_who_mends_it() {
             "kept for copy offload",
         ),
         (|data| data["spec"]["containers"][0]["image"] = json!(""), "has no image"),
+        (
+            |data| data["spec"]["containers"][0]["env"] = json!([{"name": "A=B", "value": "c"}]),
+            "container \"app\": env \"A=B\" is no name of a variable",
+        ),
+        (
+            |data| data["spec"]["containers"][0]["env"] = json!([{"name": "A\n", "value": "c"}]),
+            "env \"A\\n\" is no name of a variable",
+        ),
         (
             |data| data["spec"]["volumes"] = json!([{"name": "storage-0", "emptyDir": {}}]),
             "kept for Warren's own",

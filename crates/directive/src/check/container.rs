@@ -27,6 +27,18 @@ pub(super) fn faults(
     faults
 }
 
+/// Reports the storages that no directive of the workflow makes or uses.
+pub(super) fn unnamed_storages<'a>(
+    container: &'a Container,
+    commands: &'a [(usize, Command)],
+) -> impl Iterator<Item = MeaningFault> + 'a {
+    let faults = container.storages.iter().filter_map(|argument| {
+        // Without the objects of the site, only storage that no directive names is a fault.
+        fault(argument, commands, &Known::default())
+    });
+    faults.filter(|fault| matches!(fault, MeaningFault::NoStorage { .. }))
+}
+
 fn not_for<'a>(
     name: &'a str,
     profile: &ContainerProfile,

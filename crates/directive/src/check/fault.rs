@@ -31,8 +31,12 @@ pub enum MeaningFault {
         "argument requires={words}: the site has no Secret nnf-dm-usercontainer-server-tls; leave the argument out, or the administrator makes one"
     )]
     NoCertificate { words: String },
-    #[error("argument name={name}: no such persistent storage; create_persistent makes it")]
+    #[error(
+        "argument name={name}: no such persistent storage; correct the name, or make it with create_persistent in a job before this one"
+    )]
     NoPersistent { name: String },
+    #[error("{what} is not carried out here: this version of Warren {why}; leave the {kind} out")]
+    Unserved { what: String, why: &'static str, kind: &'static str },
     #[error("argument name={name}: this persistent storage is being destroyed; name another one")]
     PersistentDeleted { name: String },
     #[error(

@@ -49,6 +49,26 @@ fn what_is_no_directive_says_where() {
 }
 
 #[test]
+fn a_remark_needs_a_line_of_its_own() {
+    for (line, column, word) in [
+        ("#DW jobdw type=xfs name=a # scratch of 2 nodes", 27, "#"),
+        ("#DW jobdw type=xfs #scratch type=xfs", 20, "#scratch"),
+        ("#DW # jobdw", 5, "#"),
+    ] {
+        let error = refused(line);
+        assert_eq!(error, SyntaxError { column, fault: SyntaxFault::Remark(word.to_owned()) });
+        assert!(error.to_string().ends_with("a remark needs a line of its own"), "{error}");
+    }
+}
+
+#[test]
+fn an_argument_is_no_command() {
+    let error = refused("#DW type=xfs capacity=1GiB name=a");
+    let fault = SyntaxFault::ArgumentFirst("type=xfs".to_owned());
+    assert_eq!(error, SyntaxError { column: 5, fault });
+}
+
+#[test]
 fn a_repeated_key_names_both_values() {
     let error = refused("#DW jobdw type=xfs name=a type=raw");
     assert_eq!(
@@ -66,9 +86,9 @@ fn texts_split_as_flux_splits_them() {
     assert!(split(" ").is_empty());
 }
 
-/// Words without blanks, of which none can be taken for part of another.
+/// Words without blanks, of which none can be taken for part of another or for a remark.
 fn word() -> impl Strategy<Value = String> {
-    "[^\\s=\u{85}]{1,8}"
+    "[^\\s=#\u{85}][^\\s=\u{85}]{0,7}"
 }
 
 proptest! {

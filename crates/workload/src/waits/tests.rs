@@ -66,7 +66,7 @@ fn a_driver_tells_since_when_and_why() {
     assert_eq!(
         lines(setup(driver("Error", "no room")), Vec::new()),
         [
-            "workflow/w (directive 0) for 1m 30s: Setup of driver nnf is Error: no room; end it with `warren workflow teardown`; what went wrong is above or in the coordinator's log"
+            "workflow/w (directive 0) for 1m 30s: Setup of driver nnf is Error: no room; it goes on no more, and is to be torn down; what went wrong is above or in the coordinator's log"
         ]
     );
 }

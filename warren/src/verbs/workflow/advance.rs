@@ -3,6 +3,7 @@
 use api::{Workflow, WorkflowState};
 use kube::{Client, ResourceExt};
 use serde_json::json;
+use workload::{Progress, progress};
 
 use crate::args::workflow::{Advance, Owner};
 use crate::failure::Failure;
@@ -20,14 +21,28 @@ pub(super) async fn run(client: Client, args: &Advance, output: Output) -> Resul
     };
     let life = Life::new(client, &owner, named.timeout, output);
     let workflow = life.drive.get().await?;
-    let ahead = ahead(&workflow.spec.desired_state, args.to.as_ref())?;
+    let now = &workflow.spec.desired_state;
+    let ahead = ahead(now, args.to.as_ref())?;
+    // Teardown follows whatever state: what does not get ready, or has failed, is not waited for.
+    if args.to == Some(WorkflowState::Teardown) && progress(&workflow, now) != Progress::Reached {
+        return print(&life.go_to(&WorkflowState::Teardown).await?, output);
+    }
     // One that is not ready yet is waited for, not refused.
-    let mut workflow = life.drive.reach(&workflow.spec.desired_state, named.timeout).await?;
+    let mut workflow = life.drive.reach(now, named.timeout).await?;
     if let Some(nodes) = &args.nodes {
         life.name_computes(&workflow, &nodes.0).await?;
     }
     for state in &ahead {
-        workflow = life.go_to(state).await?;
+        workflow = match life.go_to(state).await {
+            Err(failure)
+                if args.to == Some(WorkflowState::Teardown)
+                    && *state != WorkflowState::Teardown =>
+            {
+                output.note(&failure.text());
+                return print(&life.go_to(&WorkflowState::Teardown).await?, output);
+            }
+            reached => reached?,
+        };
     }
     print(&workflow, output)
 }

@@ -49,6 +49,23 @@ fn a_line_that_cannot_be_meant_is_refused() {
     }
 }
 
+#[test]
+fn a_command_that_cannot_be_started_is_found_out_before_anything_is_made() {
+    let words = |line: &str| -> Vec<String> { line.split(' ').map(str::to_owned).collect() };
+    let status = |launcher: Option<&str>, command: &str| {
+        let launcher = launcher.map(|line| line.parse::<Launcher>().unwrap());
+        find(launcher.as_ref(), &words(command)).map_err(|error| error.status())
+    };
+    assert_eq!(status(None, "sh -c true"), Ok(()));
+    assert_eq!(status(None, "/bin/sh -c true"), Ok(()));
+    assert_eq!(status(None, "no-such-command-of-warren"), Err(127));
+    assert_eq!(status(None, "/no/such/command"), Err(127));
+    assert_eq!(status(None, "/etc/passwd"), Err(126));
+    assert_eq!(status(None, "/etc"), Err(126));
+    assert_eq!(status(Some("sh {node}"), "only-there"), Ok(()), "it runs elsewhere");
+    assert_eq!(status(Some("no-such-launcher {node}"), "true"), Err(127));
+}
+
 fn sh(script: &str) -> Launch {
     Launch { node: None, words: ["sh", "-c", script].map(str::to_owned).to_vec() }
 }

@@ -1,0 +1,101 @@
+//! Cleans and bounds texts of users for messages, logs and terminals: directives, container logs, names of processes and hosts,
+//! names of files in archives.
+
+/// Most bytes of a message that a person reads: a status, an error, a refusal. A gRPC client takes no answer whose headers
+/// exceed 16 KiB, and each byte of a message may be three there.
+pub const MESSAGE: usize = 4 << 10;
+/// Most bytes of a line that a message quotes, such as a directive.
+const QUOTE: usize = 256;
+
+/// Returns the text with what steers a terminal as Rust writes it, such as `\u{1b}`, but for the characters in `kept`: control
+/// characters, and those that change the direction of a line (U+202E and its like).
+#[must_use]
+pub fn escaped(text: &str, kept: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        if steers(character) && !kept.contains(character) {
+            shown.extend(character.escape_default());
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
+}
+
+fn steers(character: char) -> bool {
+    let turns = ['\u{200e}'..='\u{200f}', '\u{2028}'..='\u{202e}', '\u{2066}'..='\u{2069}'];
+    character.is_control() || turns.iter().any(|range| range.contains(&character))
+}
+
+/// Returns the text on one line of at most [`QUOTE`] bytes, for a message that quotes it.
+#[must_use]
+pub fn quoted(text: &str) -> String {
+    shortened(escaped(text, ""), QUOTE)
+}
+
+/// Returns a message of at most [`MESSAGE`] bytes, whose lines stay lines.
+#[must_use]
+pub fn message(text: &str) -> String {
+    shortened(escaped(text, "\n\t"), MESSAGE)
+}
+
+/// Stands between a shortened text and the number of its bytes.
+const MISSING: &str = " … (";
+/// The end of a shortened text.
+const IN_ALL: &str = " bytes in all)";
+
+/// Returns a text of at most `limit` bytes that says how long it was, at first.
+#[must_use]
+pub fn shortened(mut text: String, limit: usize) -> String {
+    if text.len() <= limit {
+        return text;
+    }
+    let (length, all) = shortened_before(&text).unwrap_or((text.len(), text.len()));
+    let missing = format!("{MISSING}{all}{IN_ALL}");
+    text.truncate(length);
+    text.truncate(text.floor_char_boundary(limit.saturating_sub(missing.len())));
+    text.push_str(&missing);
+    text
+}
+
+/// Returns the length of the rest of a shortened text, and how many bytes the whole had.
+fn shortened_before(text: &str) -> Option<(usize, usize)> {
+    let (rest, all) = text.strip_suffix(IN_ALL)?.rsplit_once(MISSING)?;
+    Some((rest.len(), all.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_steers_a_terminal_is_shown_and_the_rest_is_as_it_was() {
+        assert_eq!(
+            escaped("a\x1b[2J\u{9b}1m\x07ü\tb\n\u{202e}c", "\t\n"),
+            "a\\u{1b}[2J\\u{9b}1m\\u{7}ü\tb\n\\u{202e}c"
+        );
+        assert_eq!(quoted("one\ntwo"), "one\\ntwo");
+        assert_eq!(message("one\n\ttwo\r"), "one\n\ttwo\\r");
+    }
+
+    #[test]
+    fn escapes_count_as_bytes_of_a_message() {
+        let text = "\x1b".repeat(MESSAGE);
+        assert!(message(&text).len() <= MESSAGE && quoted(&text).len() <= QUOTE);
+        assert!(!message(&text).contains('\x1b'));
+    }
+
+    #[test]
+    fn a_text_that_was_shortened_says_how_long_it_was() {
+        assert_eq!(shortened("as it is".to_owned(), MESSAGE), "as it is");
+        for limit in [40, 41, 42, MESSAGE] {
+            let cut = shortened("ü".repeat(8 << 20), limit);
+            assert!(cut.len() <= limit && cut.starts_with('ü'), "{}", cut.len());
+            assert!(cut.ends_with(" … (16777216 bytes in all)"), "{limit}");
+            let twice = shortened(cut, limit - 3);
+            assert!(twice.len() <= limit - 3, "{}", twice.len());
+            assert_eq!(twice.matches('…').count(), 1);
+            assert!(twice.ends_with(" … (16777216 bytes in all)"), "{limit}");
+        }
+    }
+}

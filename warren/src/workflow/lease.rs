@@ -1,0 +1,58 @@
+//! Keeps a Workflow as long as this command lives: the coordinator tears one down whose lease nobody renews.
+
+use std::time::Duration;
+
+use api::Workflow;
+use kube::ResourceExt;
+use nix::sys::signal::{Signal, raise};
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use workload::Flow;
+use workload::lease::{ANNOTATION, Lease};
+
+/// How long a Workflow is kept without a renewal.
+pub(super) const FIRST: Lease = Lease { seconds: 600, renewals: 0 };
+/// Between two renewals.
+const RENEWAL: Duration = Duration::from_secs(60);
+/// How long a command that is to stop waits for the API.
+const STOP: Duration = Duration::from_secs(2);
+
+/// Renews a lease until it is dropped.
+pub(crate) struct Renewal(
+    #[expect(dead_code, reason = "the task ends when it is dropped")] JoinSet<()>,
+);
+
+impl Renewal {
+    pub(super) fn start(flow: Flow, workflow: &Workflow) -> Self {
+        let mut task = JoinSet::new();
+        task.spawn(renew(flow, workflow.uid()));
+        Self(task)
+    }
+}
+
+/// Renews every minute. A command that its user stops (Ctrl-Z) keeps its Workflow without renewals until it goes on.
+async fn renew(flow: Flow, uid: Option<String>) {
+    let Ok(mut stops) = signal(SignalKind::from_raw(Signal::SIGTSTP as i32)) else { return };
+    let mut lease = FIRST;
+    let write = async |lease: Lease| {
+        let annotations = json!({ANNOTATION: lease.text()});
+        // What fails is made up for by the next renewal; a Workflow that is gone needs none.
+        let patch = json!({"metadata": {"uid": uid, "annotations": annotations}});
+        drop(flow.patch("renew the lease of", &patch).await);
+    };
+    loop {
+        lease.renewals += 1;
+        tokio::select! {
+            () = sleep(RENEWAL) => write(lease).await,
+            _ = stops.recv() => {
+                drop(timeout(STOP, write(Lease { seconds: 0, ..lease })).await);
+                // Stops this process until SIGCONT.
+                let _ = raise(Signal::SIGSTOP);
+                lease.renewals += 1;
+                write(lease).await;
+            }
+        }
+    }
+}
