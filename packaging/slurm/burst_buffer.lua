@@ -4,7 +4,7 @@ burst_buffer.lua: storage for the #DW directives of Slurm's jobs. It lies beside
 Each function makes one or two calls of `warren workload`, which wait at the coordinator and do not poll. What Slurm calls a job
 leaves nothing behind here but two files beside the job's script: `warren.env`, its variables, and `warren.failed`.
 
-  job_process   check      in slurmctld: at most 2 s
+  job_process   check, capacity   in slurmctld: at most 2 s each
   pools         capacity   in slurmctld: at most 5 s; then list, and what Slurm does not do: post-run, teardown, scancel
   setup         create     no node is known yet: the directives are judged, and paths agreed
   data_in                  nothing: storage is made once the job has nodes
@@ -113,9 +113,36 @@ local function variables(id)
         " timeout " .. AT_ONCE .. " warren workload env " .. id .. " --ahead 2>/dev/null")
 end
 
+local UNITS = {[""] = 1, KB = 1e3, MB = 1e6, GB = 1e9, TB = 1e12, KiB = 2^10, MiB = 2^20, GiB = 2^30, TiB = 2^40}
+
+-- Bytes that the directives of a script claim from the pool, as job_submit.lua wrote them.
+local function claimed(script)
+    local bytes = 0
+    for line in ((read(script) or ""):gsub("\\\n", " ")):gmatch("[^\n]+") do
+        local number, unit = line:match("capacity=(%d+)(%a*)")
+        if number and line:match("^#DW%s") and line:find("pool=" .. settings.WARREN_POOL, 1, true) then
+            bytes = bytes + number * (UNITS[unit] or 0)
+        end
+    end
+    return bytes
+end
+
+-- Why a job can never have what it claims. Slurm itself would let it wait for ever.
+local function too_large(script)
+    local code, said = warren("--json workload capacity", "timeout " .. AT_ONCE .. " ")
+    local total, bytes = tonumber(said:match('"total":%s*(%d+)')), claimed(script)
+    if code ~= DONE or not total or bytes <= total then return nil end
+    return string.format("the job asks for %.0f bytes on all of its nodes together, and all rabbits have %.0f: ask for less, or for " ..
+        "fewer nodes", bytes, total)
+end
+
 function slurm_bb_job_process(script)
     local code, said = warren("workload check --script " .. quoted(script), "timeout " .. AT_ONCE .. " ")
-    if code == DONE then return slurm.SUCCESS end
+    if code == DONE then
+        local why_not = too_large(script)
+        if why_not then return slurm.ERROR, why_not end
+        return slurm.SUCCESS
+    end
     if code == REFUSED or code == BAD then return slurm.ERROR, (said:gsub("^error: check: ", "")) end
     -- Nobody can say now: the job waits, and setup asks again.
     slurm.log_info("warren: directives of %s are not checked yet: %s", script, why(said))

@@ -62,6 +62,11 @@ fn refused(slurm: &Slurm) -> anyhow::Result<()> {
         ensure!(!output.status.success() && said.contains(part), "{line}: {said}");
         ensure!(!said.contains("warren workload") && !said.contains("taken"), "{line}: {said}");
     }
+    // Two nodes ask for more than all rabbits have; one asks for no more than a rabbit might.
+    let output = slurm.try_submit(&["--nodes=2"], &["#DW jobdw type=xfs capacity=9TiB name=scratch", "true"])?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let told = said.contains("asks for 19791209299968 bytes on all of its nodes together");
+    ensure!(!output.status.success() && told, "{said}");
     // A line that nobody reads is told, and the job taken: a script may write other scripts.
     let output = slurm.try_submit(&["--hold"], &["true", XFS])?;
     let said = String::from_utf8_lossy(&output.stderr);
