@@ -63,7 +63,8 @@ fn refused(slurm: &Slurm) -> anyhow::Result<()> {
         ensure!(!said.contains("warren workload") && !said.contains("taken"), "{line}: {said}");
     }
     // Two nodes ask for more than all rabbits have; one asks for no more than a rabbit might.
-    let output = slurm.try_submit(&["--nodes=2"], &["#DW jobdw type=xfs capacity=9TiB name=scratch", "true"])?;
+    let output = slurm
+        .try_submit(&["--nodes=2"], &["#DW jobdw type=xfs capacity=9TiB name=scratch", "true"])?;
     let said = String::from_utf8_lossy(&output.stderr);
     let told = said.contains("asks for 19791209299968 bytes on all of its nodes together");
     ensure!(!output.status.success() && told, "{said}");
