@@ -55,3 +55,34 @@ where
     }
     Ok(Readable { items, unreadable, continue_token })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use http::{Request, Response};
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::{ResourceExt, client::Body};
+    use tower::service_fn;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_object_that_cannot_be_read_hides_no_other() {
+        let answer = r#"{"apiVersion": "v1", "kind": "ConfigMapList", "metadata": {"continue": ""}, "items": [
+            {"metadata": {"name": "good", "namespace": "default"}, "data": {"a": "b"}},
+            {"metadata": {"name": "bad", "namespace": "default"}, "data": 3},
+            {"metadata": {"name": "better", "namespace": "default"}}]}"#;
+        let service = service_fn(move |_: Request<Body>| async move {
+            Ok::<_, Infallible>(Response::new(Body::from(answer.as_bytes().to_vec())))
+        });
+        let client = Client::new(service, "default");
+        let listed =
+            list_readable::<ConfigMap>(client, None, &ListParams::default()).await.unwrap();
+        let names: Vec<String> = listed.items.iter().map(ResourceExt::name_any).collect();
+        assert_eq!(names, ["good", "better"]);
+        let [why] = listed.unreadable.as_slice() else { panic!("{:?}", listed.unreadable) };
+        assert!(why.starts_with("ConfigMap default/bad cannot be read: "), "{why}");
+        assert_eq!(listed.continue_token, None);
+    }
+}

@@ -256,3 +256,46 @@ fn the_admission_policy_judges_every_change_as_the_table_says() -> anyhow::Resul
     }
     Ok(())
 }
+
+/// Storage cannot be removed without the profile that it was made by, and root runs the profile's lines.
+#[test]
+fn the_admission_policy_keeps_pinned_profiles() -> anyhow::Result<()> {
+    if !gate::real_server() {
+        return Ok(());
+    }
+    let directory = tempfile::tempdir()?;
+    let server = ApiServer::real(directory.path())?;
+    server.install_crds(|_| ())?;
+    let owner = server.create(&workflow("owner", "Proposal", json!({"ready": false})))?;
+    let profile = |name: &str, pinned: bool, is_owned: bool| {
+        let owner = json!([{
+            "apiVersion": owner["apiVersion"], "kind": "Workflow", "name": "owner", "uid": owner["metadata"]["uid"],
+        }]);
+        let owners = if is_owned { owner } else { json!([]) };
+        json!({
+            "apiVersion": "nnf.cray.hpe.com/v1alpha11", "kind": "NnfStorageProfile",
+            "metadata": {"name": name, "namespace": "default", "ownerReferences": owners}, "data": {"pinned": pinned},
+        })
+    };
+    let kept = profile("kept", true, true);
+    let free = [profile("template", false, true), profile("pinned-by-hand", true, false)];
+    for object in free.iter().chain([&kept]) {
+        server.create(object)?;
+    }
+    for policy in packaged()?.iter().filter(|object| object.get("webhooks").is_none()) {
+        server.create(policy)?;
+    }
+    until("the policy to be in force", PATIENCE, || {
+        let answer = server.patch(&kept, &json!({"data": {"default": true}}), false);
+        let why = answer.err().context("a pinned profile was changed")?;
+        ensure!(format!("{why:#}").contains("data of a pinned profile may not change"), "{why:#}");
+        Ok(())
+    })?;
+    server.patch(&kept, &json!({"metadata": {"labels": {"a": "b"}}}), false)?;
+    let why = server.delete(&kept).err().context("a pinned profile was deleted")?;
+    ensure!(format!("{why:#}").contains("belongs to its Workflow owner"), "{why:#}");
+    for object in &free {
+        server.delete(object)?;
+    }
+    Ok(())
+}
