@@ -201,7 +201,7 @@ fn a_volume_may_be_mounted_where_no_file_of_ours_is() {
         assert_eq!(told(path), [""; 0], "{path}");
     }
     for path in
-        ["/nnf", "/nnf/", "//nnf/config", "/./nnf", "/etc/passwd", "/etc/group", "/x/../nnf"]
+        ["/nnf", "/nnf/", "//nnf/config", "/./nnf", "/etc/passwd", "/etc/group", "/x/../nnf", "/dev/nnf/0"]
     {
         let told = told(path);
         assert!(
