@@ -25,11 +25,11 @@ pub(crate) const KEYS: &str = "nnf-keys";
 pub(crate) const MPI: &str = "nnf-mpi";
 /// What the names of the storages' volumes begin with.
 const STORAGE: &str = "storage-";
-/// What the names of the volumes of raw storage's devices begin with.
+/// Prefix of the names of volumes with devices of raw storage.
 const DEVICE: &str = "storage-device-";
 /// What the names of the packages' volumes begin with.
 const PACKAGE: &str = "nnf-package-";
-/// Where the kubelet's own nodes of raw storage's devices are in a container.
+/// Directory in a container where its runtime makes device nodes of raw storage.
 pub(crate) const DEVICES: &str = "/dev/nnf";
 /// What keeps other pods away from rabbits.
 const TAINT: &str = "cray.nnf.node";
@@ -154,14 +154,15 @@ fn volumes(run: &Run<'_>, rabbit: &Rabbit, spec: &NnfPodSpec) -> Vec<Volume> {
     spec.volumes.iter().cloned().chain([config]).chain(storages).chain(packages).collect()
 }
 
-/// The devices of raw storage by their claims.
+/// Returns the volumes of raw storage's devices on this rabbit, by their claims.
 fn device_volumes(run: &Run<'_>, rabbit: &Rabbit) -> impl Iterator<Item = Volume> {
     let devices = run.devices_on(&rabbit.name).iter().enumerate();
     devices.map(|(place, device)| claimed(format!("{DEVICE}{place}"), device.name.clone()))
 }
 
-/// Lets a container open the devices of raw storage. It finds them beneath the path of their storage, where the rabbit's agent gave
-/// them to the job's user; the nodes that its runtime makes here have whatever owner the runtime is configured for.
+/// Lets a container open the devices of raw storage: the kubelet enters them in its control group. The container opens them beneath
+/// the path of their storage, where the rabbit's agent gave them to the job's user. The owner of the nodes that the runtime makes
+/// depends on its configuration.
 fn devices(run: &Run<'_>, rabbit: &Rabbit) -> Vec<VolumeDevice> {
     let devices = 0..run.devices_on(&rabbit.name).len();
     let device = |place| VolumeDevice {

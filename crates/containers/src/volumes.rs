@@ -22,12 +22,13 @@ use crate::{
     run::{Device, Run},
 };
 
-/// Who may have it mounted: the pods of its one node.
+/// Access mode: the pods of one node may use the volume.
 const ACCESS_MODE: &str = "ReadWriteOnce";
-/// It is given to pods as a device.
+/// Volume mode: pods get a device, no directory.
 const VOLUME_MODE: &str = "Block";
 
-/// The device as a volume of its rabbit. No owner deletes it, for a Workflow is in a namespace: the engine does.
+/// Returns the PersistentVolume of a device on this rabbit. It has no owner, because a Workflow is in a namespace and a
+/// PersistentVolume is in none: the engine deletes it.
 #[must_use]
 pub fn volume(run: &Run<'_>, rabbit: &str, device: &Device) -> PersistentVolume {
     let claim = ObjectReference {
@@ -44,7 +45,7 @@ pub fn volume(run: &Run<'_>, rabbit: &str, device: &Device) -> PersistentVolume 
         claim_ref: Some(claim),
         local: Some(local),
         node_affinity: Some(on(rabbit)),
-        // Nobody but the rabbit's agent removes what is on it.
+        // Kubernetes deletes no data when the claim goes: the rabbit's agent removes the storage.
         persistent_volume_reclaim_policy: Some("Retain".to_owned()),
         volume_mode: Some(VOLUME_MODE.to_owned()),
         ..PersistentVolumeSpec::default()
@@ -54,7 +55,7 @@ pub fn volume(run: &Run<'_>, rabbit: &str, device: &Device) -> PersistentVolume 
     PersistentVolume(Whole { metadata, spec: Some(spec), status: None })
 }
 
-/// The claim of the device's volume.
+/// Returns the claim of the device's volume.
 #[must_use]
 pub fn claim(run: &Run<'_>, device: &Device) -> PersistentVolumeClaim {
     let resources =

@@ -159,7 +159,7 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
     Plan { changes, outcomes, replan_soon, replan_at }
 }
 
-/// What containers of a workflow that is no more left goes, and its storage after it. Kubernetes keeps a volume while a pod has it.
+/// Deletes what containers of a vanished workflow left; its storage goes after that. Kubernetes keeps a volume while a pod uses it.
 fn ended(left: &Left) -> Plan {
     let containers = left.containers.iter().filter_map(|one| Change::delete(&**one));
     let volumes = left.volumes.iter().filter_map(|one| Change::delete(&**one));

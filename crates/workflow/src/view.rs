@@ -34,7 +34,7 @@ pub struct View<'a> {
     pub directives: Vec<DirectiveView>,
     /// Storage of an earlier workflow of this name.
     pub leftovers: Vec<Group>,
-    /// What containers of an earlier workflow of this name left.
+    /// Objects that an earlier workflow of this name left.
     pub left: Left,
     /// When it was taken.
     pub now: Timestamp,
@@ -82,18 +82,18 @@ pub struct Containers {
     pub has_unreadable: bool,
     /// Pods by the name of their Job.
     pub pods: BTreeMap<String, Vec<Arc<Pod>>>,
-    /// The devices of raw storage that Kubernetes gives to pods, by name.
+    /// PersistentVolumes of raw storage by name.
     pub volumes: BTreeMap<String, Arc<PersistentVolume>>,
-    /// By what pods claim these, by the same names.
+    /// Claims of these PersistentVolumes by name; a volume and its claim have the same.
     pub volume_claims: BTreeMap<String, Arc<PersistentVolumeClaim>>,
 }
 
-/// What the containers of a workflow that is no more left where no owner deletes it.
+/// Objects of a vanished workflow's containers that no garbage collector deletes.
 #[derive(Clone, Debug, Default)]
 pub struct Left {
-    /// What agents still run.
+    /// Containers and packages that rabbits' agents still have.
     pub containers: Vec<Arc<NodeContainers>>,
-    /// Devices that pods were given.
+    /// PersistentVolumes of raw storage.
     pub volumes: Vec<Arc<PersistentVolume>>,
 }
 
@@ -169,7 +169,7 @@ impl Containers {
 }
 
 impl Left {
-    /// Whether there is nothing.
+    /// Whether no such object exists.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.containers.is_empty() && self.volumes.is_empty()

@@ -89,7 +89,7 @@ impl World {
         children.volumes.iter().filter_map(|at| self.volumes.get(&at.0, &at.1))
     }
 
-    /// What containers of earlier workflows of this name left: of any but the one with this uid.
+    /// Returns the objects that containers of earlier workflows of this name left: of any but the one with this uid.
     #[must_use]
     pub fn left(&self, workflow: &ObjectKey, uid: &str) -> Left {
         let Some(children) = self.children.get(workflow) else { return Left::default() };
@@ -122,7 +122,7 @@ impl World {
     }
 }
 
-/// Those that belong to another workflow than the one with this uid.
+/// Returns the objects that belong to another workflow than the one with this uid.
 fn others<'a, K: Object>(
     all: impl Iterator<Item = &'a Arc<K>>,
     uid: &str,

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod kubelet;
+mod raw;
 mod site;
 
 use std::{path::Path, time::Duration};
@@ -116,6 +117,14 @@ fn a_rabbit_that_is_silent_is_told_and_its_next_word_ends_the_run() {
         let why = "failed to complete after 1 seconds";
         site.wait("dark", "PostRun", "Error", why).await;
         site.remove("dark").await;
+    });
+}
+
+#[test]
+fn a_real_server_binds_the_volumes_of_raw_storage_and_keeps_them_while_a_pod_has_them() {
+    on_a_real_server(async |directory| {
+        let site = Site::idle(directory).await;
+        raw::bound_and_kept(&site, directory).await;
     });
 }
 

@@ -6,7 +6,7 @@ use workflow::change::Change;
 
 use crate::site::{At, Site, at};
 
-/// What the server adds to a new object of these kinds.
+/// Adds the finalizer that the API server gives to new objects of these kinds.
 pub(crate) fn protect(kind: &str, object: &mut Value) {
     let finalizer = match kind {
         "PersistentVolume" => "kubernetes.io/pv-protection",
@@ -16,7 +16,7 @@ pub(crate) fn protect(kind: &str, object: &mut Value) {
     object["metadata"]["finalizers"] = json!([finalizer]);
 }
 
-/// The claims of a Job's pods on raw storage.
+/// Returns the names of the claims by which a Job's pods have devices.
 fn claims(job: &Value) -> impl Iterator<Item = &str> {
     let volumes = job["spec"]["template"]["spec"]["volumes"].as_array().into_iter().flatten();
     let is_device = |volume: &&Value| {

@@ -154,7 +154,7 @@ fn held(
     Progress { changes, ..progress }
 }
 
-/// Whether a change makes containers, or what they alone have.
+/// Whether a change creates containers, or volumes for them: both wait for the phase `Starting`.
 fn makes_containers(change: &Change) -> bool {
     let kinds = [
         Job::kind(&()),

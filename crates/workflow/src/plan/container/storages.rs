@@ -50,7 +50,7 @@ pub(super) fn paths(
     container.storages.iter().filter_map(path).collect()
 }
 
-/// The devices of its raw storage on every rabbit.
+/// Returns the devices of the run's raw storage by rabbit.
 pub(super) fn devices(view: &View<'_>, container: &Container) -> BTreeMap<String, Vec<Device>> {
     let used = container.storages.iter().filter_map(|argument| named(view, argument));
     let raw = used.filter(|(_, file_system)| *file_system == FileSystem::Raw);
@@ -67,7 +67,7 @@ pub(super) fn devices(view: &View<'_>, container: &Container) -> BTreeMap<String
     devices
 }
 
-/// The devices of a directive's storage that a rabbit has mounted, each as a file.
+/// Returns the devices of a directive's raw storage that a rabbit has mounted.
 fn devices_of(view: &View<'_>, index: usize, mount: &ClientMount) -> impl Iterator<Item = Device> {
     let uid = view.workflow.uid().unwrap_or_default();
     let file_systems = &view.directives[index].storage.file_systems;

@@ -7,7 +7,7 @@ use containers::volumes;
 use super::run::Parts;
 use crate::{change::Change, progress::Progress, view::Containers as Objects};
 
-/// Makes those that are missing.
+/// Creates the missing volumes and claims.
 pub(super) fn made(of: &Objects, parts: &Parts<'_>) -> Progress {
     // Those of all attempts.
     let run = parts.run(&[], None);
@@ -25,7 +25,8 @@ pub(super) fn made(of: &Objects, parts: &Parts<'_>) -> Progress {
     Progress::default().with(missing)
 }
 
-/// Removes them. Kubernetes keeps a volume until its claim is gone.
+/// Deletes the volumes and claims, and waits until they are gone: Kubernetes keeps a claim while a pod uses it, and a volume while
+/// its claim exists.
 pub(super) fn removed(of: &Objects) -> Progress {
     if of.volumes.is_empty() && of.volume_claims.is_empty() {
         return Progress::default();

@@ -8,7 +8,7 @@ use crate::{
     site::{Site, at},
 };
 
-/// The volumes that a Job's pods claim as devices.
+/// Names of the claims by which a Job's pods have devices.
 fn devices(job: &Value) -> Vec<String> {
     let pod = &job["spec"]["template"]["spec"];
     let opened = pod["containers"][0]["volumeDevices"].as_array().cloned().unwrap_or_default();
@@ -25,7 +25,7 @@ impl Site {
         (self.names("PersistentVolume").len(), self.names("PersistentVolumeClaim").len())
     }
 
-    /// Somebody takes the workflow away, whatever holds it, and nothing of it stays on rabbits.
+    /// Removes the workflow with its finalizers, as an administrator can, and checks that nothing of it stays on rabbits.
     fn vanishes(mut self) {
         self.edit("Workflow", "default", "w", |one| one["metadata"]["finalizers"] = json!([]));
         self.delete(&at("Workflow", "default", "w"));
@@ -53,7 +53,7 @@ impl Site {
         (spec["local"]["path"].clone(), term["matchExpressions"][0]["values"].clone())
     }
 
-    /// What the pods of a Job have, and the agent of its rabbit has mounted.
+    /// Checks that the pods of a Job may open what this ClientMount of their rabbit has mounted.
     fn opens(&self, job: &str, rabbit: &str, mount: &str) {
         let mounts = self.get("ClientMount", rabbit, mount)["spec"]["mounts"].clone();
         let mounted = mounts.as_array().unwrap().iter().map(|one| one["mountPath"].clone());
