@@ -44,6 +44,7 @@ pub mod number_or_text;
 mod omit;
 pub mod package;
 pub mod persistent_storage_instance;
+pub mod persistent_volume;
 pub mod resource_error;
 mod schema;
 pub mod servers;
@@ -84,6 +85,7 @@ pub use number_or_text::NumberOrText;
 pub use persistent_storage_instance::{
     PersistentStorageInstance, PersistentStorageInstanceSpec, PersistentStorageInstanceStatus,
 };
+pub use persistent_volume::PersistentVolume;
 pub use resource_error::{ErrorType, ResourceError, Severity};
 pub use servers::{Servers, ServersSpec, ServersStatus};
 pub use storage::{Storage, StorageSpec, StorageStatus};

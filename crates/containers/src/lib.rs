@@ -4,6 +4,7 @@
 //! ```text
 //! NnfContainerProfile ─ check ─► faults, told in Proposal
 //! profile, placement, storages, ports ─ objects ─► Service, ConfigMap, one Job for each rabbit, and one for the launcher of MPI
+//!                                       ├ volumes ─► a PersistentVolume and its claim for each device of raw storage
 //!                                       └ on_rabbit ─► one NodeContainers for each rabbit, where no Kubernetes is
 //! Jobs, Pods ─ outcome ─► starting, ready, ended, failed and why
 //! ```
@@ -30,9 +31,10 @@ pub mod pod;
 pub mod ports;
 mod quantity;
 pub mod run;
+pub mod volumes;
 
 pub use check::ProfileFault;
 pub use mpi::Attempt;
 pub use names::NameFault;
 pub use package::Package;
-pub use run::{Rabbit, Run, StoragePath, StorageSource};
+pub use run::{Device, Rabbit, Run, StoragePath, StorageSource};

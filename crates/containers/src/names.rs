@@ -50,6 +50,13 @@ pub fn job(workflow: &str, rabbit: &str) -> String {
     format!("{workflow}-{rabbit}")
 }
 
+/// Name of the PersistentVolume of a rabbit's device, and of its claim: the storage of this directive, and the place of the device
+/// among the rabbit's. PersistentVolumes of all namespaces share their names, so it begins with the workflow's uid.
+#[must_use]
+pub fn volume(workflow_uid: &str, directive: usize, rabbit: &str, place: usize) -> String {
+    format!("{workflow_uid}-{directive}-{rabbit}-{place}")
+}
+
 /// Name of the Job of the worker on the rabbit at this place, and of its host.
 #[must_use]
 pub fn worker(workflow: &str, index: usize) -> String {

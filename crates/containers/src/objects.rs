@@ -152,7 +152,8 @@ pub fn start_deadline(run: &Run<'_>) -> Option<i64> {
     Some(run.profile.pre_run_timeout_seconds.unwrap_or(TIMEOUT)).filter(|seconds| *seconds > 0)
 }
 
-fn named(run: &Run<'_>, name: &str) -> ObjectMeta {
+/// Metadata of an object of the run.
+pub(crate) fn named(run: &Run<'_>, name: &str) -> ObjectMeta {
     ObjectMeta { name: Some(name.to_owned()), ..run.metadata.clone() }
 }
 

@@ -4,7 +4,7 @@ use api::nnf_container_profile::{NnfContainer, NnfPodSpec};
 use k8s_openapi::api::core::v1::{
     Capabilities, ConfigMapVolumeSource, Container, ContainerPort, HostPathVolumeSource,
     PersistentVolumeClaimVolumeSource, PodSecurityContext, PodSpec, SecurityContext, Toleration,
-    Volume, VolumeMount,
+    Volume, VolumeDevice, VolumeMount,
 };
 
 use crate::{
@@ -25,8 +25,12 @@ pub(crate) const KEYS: &str = "nnf-keys";
 pub(crate) const MPI: &str = "nnf-mpi";
 /// What the names of the storages' volumes begin with.
 const STORAGE: &str = "storage-";
+/// Prefix of the names of volumes with devices of raw storage.
+const DEVICE: &str = "storage-device-";
 /// What the names of the packages' volumes begin with.
 const PACKAGE: &str = "nnf-package-";
+/// Directory in a container where its runtime makes device nodes of raw storage.
+pub(crate) const DEVICES: &str = "/dev/nnf";
 /// What keeps other pods away from rabbits.
 const TAINT: &str = "cray.nnf.node";
 
@@ -56,8 +60,8 @@ pub(crate) fn with_ports(
 /// The pod on the rabbit at this place of the run, without ports of its own there.
 #[must_use]
 pub(crate) fn on(run: &Run<'_>, index: usize, rabbit: &Rabbit, spec: &NnfPodSpec) -> PodSpec {
-    let first: Vec<Container> =
-        spec.init_containers.iter().map(|one| container(run, index, one)).collect();
+    let make = |one: &NnfContainer| container(run, index, rabbit, one);
+    let first: Vec<Container> = spec.init_containers.iter().map(make).collect();
     PodSpec {
         // Names resolve only beneath the Service's.
         hostname: Some(rabbit.name.clone()),
@@ -84,12 +88,12 @@ pub(crate) fn on(run: &Run<'_>, index: usize, rabbit: &Rabbit, spec: &NnfPodSpec
         image_pull_secrets: some(spec.image_pull_secrets.clone()),
         volumes: Some(volumes(run, rabbit, spec)),
         init_containers: some(first),
-        containers: spec.containers.iter().map(|one| container(run, index, one)).collect(),
+        containers: spec.containers.iter().map(make).collect(),
         ..PodSpec::default()
     }
 }
 
-fn container(run: &Run<'_>, index: usize, of: &NnfContainer) -> Container {
+fn container(run: &Run<'_>, index: usize, rabbit: &Rabbit, of: &NnfContainer) -> Container {
     let mounts = of.volume_mounts.iter().cloned().chain(mounts(run));
     // The last lines of a log come with the pod's status, and so into the error of the workflow.
     let policy = of.termination_message_policy.clone();
@@ -104,6 +108,7 @@ fn container(run: &Run<'_>, index: usize, of: &NnfContainer) -> Container {
         env: Some(environment::of_container(run, index, of)),
         env_from: some(of.env_from.clone()),
         volume_mounts: Some(mounts.collect()),
+        volume_devices: some(devices(run, rabbit)),
         restart_policy: of.restart_policy.clone(),
         liveness_probe: of.liveness_probe.clone(),
         readiness_probe: of.readiness_probe.clone(),
@@ -144,8 +149,35 @@ fn volumes(run: &Run<'_>, rabbit: &Rabbit, spec: &NnfPodSpec) -> Vec<Volume> {
         ..Volume::default()
     };
     let storages = run.mounts().enumerate().map(|(place, storage)| volume(place, storage));
+    let storages = storages.chain(device_volumes(run, rabbit));
     let packages = packages(run, rabbit);
     spec.volumes.iter().cloned().chain([config]).chain(storages).chain(packages).collect()
+}
+
+/// Returns the volumes of raw storage's devices on this rabbit, by their claims.
+fn device_volumes(run: &Run<'_>, rabbit: &Rabbit) -> impl Iterator<Item = Volume> {
+    let devices = run.devices_on(&rabbit.name).iter().enumerate();
+    devices.map(|(place, device)| claimed(format!("{DEVICE}{place}"), device.name.clone()))
+}
+
+/// Lets a container open the devices of raw storage: the kubelet enters them in its control group. The container opens them beneath
+/// the path of their storage, where the rabbit's agent gave them to the job's user. The owner of the nodes that the runtime makes
+/// depends on its configuration.
+fn devices(run: &Run<'_>, rabbit: &Rabbit) -> Vec<VolumeDevice> {
+    let devices = 0..run.devices_on(&rabbit.name).len();
+    let device = |place| VolumeDevice {
+        name: format!("{DEVICE}{place}"),
+        device_path: format!("{DEVICES}/{place}"),
+    };
+    devices.map(device).collect()
+}
+
+fn claimed(name: String, claim_name: String) -> Volume {
+    let claim = PersistentVolumeClaimVolumeSource {
+        claim_name,
+        ..PersistentVolumeClaimVolumeSource::default()
+    };
+    Volume { name, persistent_volume_claim: Some(claim), ..Volume::default() }
 }
 
 fn volume(place: usize, storage: &StoragePath) -> Volume {
@@ -156,13 +188,7 @@ fn volume(place: usize, storage: &StoragePath) -> Volume {
             let path = HostPathVolumeSource { path: storage.path.clone(), type_ };
             Volume { name, host_path: Some(path), ..Volume::default() }
         }
-        StorageSource::Global { claim } => {
-            let claim = PersistentVolumeClaimVolumeSource {
-                claim_name: claim.clone(),
-                ..PersistentVolumeClaimVolumeSource::default()
-            };
-            Volume { name, persistent_volume_claim: Some(claim), ..Volume::default() }
-        }
+        StorageSource::Global { claim } => claimed(name, claim.clone()),
     }
 }
 

@@ -26,6 +26,8 @@ pub struct Run<'a> {
     pub storages: &'a [StoragePath],
     /// Where packages are, by rabbit.
     pub packages: &'a BTreeMap<String, Vec<PackagePath>>,
+    /// The devices of raw storage by rabbit, where Kubernetes runs the containers.
+    pub devices: &'a BTreeMap<String, Vec<Device>>,
     /// Where they run.
     pub placement: &'a [Rabbit],
     /// Their ports, the same on every rabbit: a compute is told of one list.
@@ -58,6 +60,17 @@ pub enum StorageSource {
     Global { claim: String },
 }
 
+/// A block device of raw storage on a rabbit, which pods there are given by a PersistentVolume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// Name of the PersistentVolume and of its claim.
+    pub name: String,
+    /// Path of the device on the rabbit, beneath the path of its storage.
+    pub path: String,
+    /// Its size in bytes.
+    pub capacity: i64,
+}
+
 /// A rabbit of a run, with the job's computes that it serves in the job's order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rabbit {
@@ -80,6 +93,11 @@ impl Run<'_> {
             self.storages.iter().take(*place).all(|earlier| earlier.path != one.path)
         };
         self.storages.iter().enumerate().filter(is_first).map(|(_, one)| one)
+    }
+
+    /// The devices of raw storage on a rabbit.
+    pub fn devices_on(&self, rabbit: &str) -> &[Device] {
+        self.devices.get(rabbit).map_or(&[], Vec::as_slice)
     }
 
     /// Names of the rabbits, in the run's order.

@@ -38,8 +38,6 @@ pub struct Known {
     pub lustre_roots: Option<Vec<String>>,
     /// Whether the certificate that user containers authenticate with is there.
     pub has_container_certificate: bool,
-    /// Whether Kubernetes runs the containers: it lets none open a block device of its node.
-    pub has_pods: bool,
 }
 
 /// Persistent storage.

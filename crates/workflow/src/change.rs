@@ -17,7 +17,7 @@ use serde::Serialize;
 pub struct Target {
     /// Its kind.
     pub resource: ApiResource,
-    /// Its namespace.
+    /// Its namespace; empty where its kind is in none.
     pub namespace: String,
     /// Its name.
     pub name: String,
@@ -118,7 +118,13 @@ impl Target {
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}/{}", self.resource.kind, self.namespace, self.name)
+        let Self { resource, namespace, name } = self;
+        let kind = &resource.kind;
+        if namespace.is_empty() {
+            write!(f, "{kind} {name}")
+        } else {
+            write!(f, "{kind} {namespace}/{name}")
+        }
     }
 }
 

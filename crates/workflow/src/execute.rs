@@ -121,7 +121,11 @@ async fn still_held(client: &Client, changes: Vec<Change>, made: &mut Made) -> V
 
 async fn one(client: &Client, change: &Change) -> kube::Result<Option<DynamicObject>> {
     let Target { resource, namespace, name } = change.target();
-    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, resource);
+    let api: Api<DynamicObject> = if namespace.is_empty() {
+        Api::all_with(client.clone(), resource)
+    } else {
+        Api::namespaced_with(client.clone(), namespace, resource)
+    };
     let parameters = PatchParams::default();
     match change {
         Change::Create(_, object) => api.create(&PostParams::default(), object).await.map(Some),

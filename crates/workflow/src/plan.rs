@@ -16,9 +16,7 @@ pub mod proposal;
 pub mod setup;
 pub mod teardown;
 
-use std::sync::Arc;
-
-use api::{ErrorType, NodeContainers, Severity, WorkflowState, workflow::DriverStatus};
+use api::{ErrorType, Severity, WorkflowState, workflow::DriverStatus};
 use controller::has_finalizer;
 use directive::{Command, Directive, check};
 use k8s_openapi::jiff::Timestamp;
@@ -32,7 +30,7 @@ use crate::{
     plan::persistent::PersistentStorage,
     progress::{Outcome, Progress, internal_error, transient_error, user_error},
     rabbit, report,
-    view::{DirectiveView, Group, View},
+    view::{DirectiveView, Group, Left, View},
     world::{Key, World},
 };
 
@@ -97,10 +95,14 @@ pub fn plan_key(world: &World, key: &Key, now: Timestamp) -> Plan {
             None if world.site.unreadable.contains_key(at) => {
                 Progress::wait("a correction of the Workflow, which cannot be read").into()
             }
-            None => match &world.left_containers(at, "")[..] {
-                [] => orphans(world.groups(at).into_values().collect()),
-                left => ended(left),
-            },
+            None => {
+                let left = world.left(at, "");
+                if left.is_empty() {
+                    orphans(world.groups(at).into_values().collect())
+                } else {
+                    ended(&left)
+                }
+            }
         },
         Key::Persistent(at) => match world.instance(at) {
             Some(view) => persistent::plan_instance(&view),
@@ -133,11 +135,11 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
     let state = view.state();
     let progress: Vec<Progress> = advance_all(view, &state, now);
     let mut changes: Vec<Change> = proposal::computes(view).into_iter().collect();
-    if view.left_containers.is_empty() {
+    if view.left.is_empty() {
         let leftovers = view.leftovers.iter();
         changes.extend(leftovers.flat_map(|group| plan_orphan(view.site, group).changes));
     } else {
-        changes.extend(ended(&view.left_containers).changes);
+        changes.extend(ended(&view.left).changes);
     }
     let mut outcomes = Vec::new();
     let is_early = report::is_new(view, &state, now);
@@ -157,10 +159,11 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
     Plan { changes, outcomes, replan_soon, replan_at }
 }
 
-/// What agents run for a workflow that is no more goes, and its storage after it.
-fn ended(left: &[Arc<NodeContainers>]) -> Plan {
-    let changes = left.iter().filter_map(|one| Change::delete(&**one));
-    Progress::wait("end of containers").with(changes).into()
+/// Deletes what containers of a vanished workflow left; its storage goes after that. Kubernetes keeps a volume while a pod uses it.
+fn ended(left: &Left) -> Plan {
+    let containers = left.containers.iter().filter_map(|one| Change::delete(&**one));
+    let volumes = left.volumes.iter().filter_map(|one| Change::delete(&**one));
+    Progress::wait("end of containers").with(containers.chain(volumes)).into()
 }
 
 /// What is to be done for the storage of a workflow that is no more.

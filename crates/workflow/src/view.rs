@@ -8,12 +8,12 @@ use std::{
 use api::{
     ClientMount, Computes, ContainerRun, DirectiveBreakdown, NnfContainerProfile, NnfLustreMgt,
     NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile, NodeContainers,
-    PersistentStorageInstance, Servers, Workflow, WorkflowState,
+    PersistentStorageInstance, PersistentVolume, Servers, Workflow, WorkflowState,
 };
 use controller::ObjectKey;
 use k8s_openapi::api::{
     batch::v1::Job,
-    core::v1::{ConfigMap, Pod, Service},
+    core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service},
     networking::v1::NetworkPolicy,
 };
 use k8s_openapi::jiff::Timestamp;
@@ -34,8 +34,8 @@ pub struct View<'a> {
     pub directives: Vec<DirectiveView>,
     /// Storage of an earlier workflow of this name.
     pub leftovers: Vec<Group>,
-    /// What agents still run for an earlier workflow of this name.
-    pub left_containers: Vec<Arc<NodeContainers>>,
+    /// Objects that an earlier workflow of this name left.
+    pub left: Left,
     /// When it was taken.
     pub now: Timestamp,
     /// Changes that the API refuses again and again, and why.
@@ -82,6 +82,19 @@ pub struct Containers {
     pub has_unreadable: bool,
     /// Pods by the name of their Job.
     pub pods: BTreeMap<String, Vec<Arc<Pod>>>,
+    /// PersistentVolumes of raw storage by name.
+    pub volumes: BTreeMap<String, Arc<PersistentVolume>>,
+    /// Claims of these PersistentVolumes by name; a volume and its claim have the same.
+    pub volume_claims: BTreeMap<String, Arc<PersistentVolumeClaim>>,
+}
+
+/// Objects of a vanished workflow's containers that no garbage collector deletes.
+#[derive(Clone, Debug, Default)]
+pub struct Left {
+    /// Containers and packages that rabbits' agents still have.
+    pub containers: Vec<Arc<NodeContainers>>,
+    /// PersistentVolumes of raw storage.
+    pub volumes: Vec<Arc<PersistentVolume>>,
 }
 
 /// The storage of one directive: everything that is named after one Servers.
@@ -139,16 +152,27 @@ impl Containers {
     /// Whether nothing of them runs, nor can.
     #[must_use]
     pub fn is_gone(&self) -> bool {
-        self.has_ended() && self.packages.is_empty()
+        self.has_ended()
+            && self.packages.is_empty()
+            && self.volumes.is_empty()
+            && self.volume_claims.is_empty()
     }
 
-    /// Whether nothing of them runs, but packages may be there still.
+    /// Whether nothing of them runs, but packages and volumes may be there still.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.jobs.is_empty()
             && self.pods.is_empty()
             && self.on_rabbits.is_empty()
             && !self.has_unreadable
+    }
+}
+
+impl Left {
+    /// Whether no such object exists.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.containers.is_empty() && self.volumes.is_empty()
     }
 }
 

@@ -21,14 +21,14 @@ use api::{
     ClientMount, Computes, ContainerRun, DWDirectiveRule, DirectiveBreakdown, KubernetesNode,
     LustreFileSystem, NnfContainerProfile, NnfLustreMgt, NnfNode, NnfNodeBlockStorage,
     NnfNodeStorage, NnfPortManager, NnfStorageProfile, NodeContainers, PersistentStorageInstance,
-    RabbitLabels, Servers, Storage, SystemConfiguration, SystemStatus, Workflow,
+    PersistentVolume, RabbitLabels, Servers, Storage, SystemConfiguration, SystemStatus, Workflow,
     names::STORAGE_NAMESPACE,
 };
 use controller::{Change, Event, Object, ObjectKey, Store, Trouble};
 use directive::Ruleset;
 use k8s_openapi::api::{
     batch::v1::Job,
-    core::v1::{ConfigMap, Pod, Service},
+    core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service},
     networking::v1::NetworkPolicy,
 };
 use kube::ResourceExt;
@@ -102,6 +102,8 @@ pub struct World {
     services: Store<Service>,
     network_policies: Store<NetworkPolicy>,
     config_maps: Store<ConfigMap>,
+    volumes: Store<PersistentVolume>,
+    volume_claims: Store<PersistentVolumeClaim>,
     storages: Store<Storage>,
     kubernetes_nodes: Store<KubernetesNode>,
     nodes: Store<NnfNode>,

@@ -62,6 +62,9 @@ pub(crate) fn controller_manager(directory: &Path, files: &Files) -> Vec<String>
         "validatingadmissionpolicy-status-controller",
         "job-controller",
         "ttl-after-finished-controller",
+        "persistentvolume-binder-controller",
+        "persistentvolume-protection-controller",
+        "persistentvolumeclaim-protection-controller",
     ];
     let path = |path: &Path| path.display().to_string();
     flags(&[

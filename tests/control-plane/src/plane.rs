@@ -140,7 +140,7 @@ impl ControlPlane {
         self.wait_until_ready()
     }
 
-    /// Starts the controllers: namespaces, garbage collection, service accounts, jobs and their time to live.
+    /// Starts the controllers: namespaces, garbage collection, service accounts, jobs and their time to live, and volumes.
     ///
     /// # Errors
     /// When they cannot be started.

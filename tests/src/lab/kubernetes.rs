@@ -44,7 +44,7 @@ pub const IMAGE: &str = "localhost/view:1";
 const RUNTIME: &str = r#"
 mkdir -p /var/lib/containerd /var/lib/containers
 for each in containerd containers; do mount -t tmpfs -o mode=0711,size=75% $each /var/lib/$each; done
-modprobe -a overlay veth bridge
+modprobe -a overlay veth bridge loop
 cat > /etc/containerd/config.toml <<'END'
 version = 2
 [plugins."io.containerd.grpc.v1.cri"]
@@ -61,7 +61,7 @@ systemctl start containerd
 /// what the first container of a pod has to do.
 const MAKE: &str = r#"
 cd /var/tmp
-(echo /tmp; type -P catatonit; ldd $(type -P sh cat id mv sleep socat) | grep -o '/[^ :]*') | sort -u | tar -chf root.tar --hard-dereference --no-recursion -T -
+(echo /tmp; type -P catatonit; ldd $(type -P sh cat dd id mv sleep socat) | grep -o '/[^ :]*') | sort -u | tar -chf root.tar --hard-dereference --no-recursion -T -
 podman import --quiet --change 'ENTRYPOINT ["/usr/bin/catatonit", "-P"]' root.tar view:1 >/dev/null
 podman save --quiet --format oci-archive -o view.tar localhost/view:1
 podman rmi view:1 >/dev/null
@@ -135,13 +135,14 @@ journalctl -u coredns >&2
 exit 1
 ";
 
-/// What there is of pods on a node: mounts, directories and logs, containers and their networks.
+/// What there is of pods on a node: mounts, directories and logs, containers, their networks, and the kubelet's hold on block devices.
 const LEFT: &str = r"
 find /var/lib/kubelet/pods /var/log/pods /var/log/containers /run/netns -mindepth 1 -maxdepth 1 2>/dev/null || true
 ctr -n k8s.io tasks list -q
 ctr -n k8s.io containers list -q
 iptables -t nat -S | grep -e '--to-destination' || true
-awk '$2 ~ /^.var.lib.kubelet.pods|^.run.containerd.*.(rootfs|shm)$/' /proc/self/mounts
+losetup --list --noheadings
+awk '$2 ~ /^.var.lib.kubelet.(pods|plugins)|^.run.containerd.*.(rootfs|shm)$/' /proc/self/mounts
 ";
 
 /// What a cluster has of itself in a namespace, where nobody made anything.
@@ -205,7 +206,7 @@ pub fn pods(system: &System, rabbit: &str) -> anyhow::Result<Vec<Value>> {
 /// # Errors
 /// When something is.
 pub fn nothing_is_left(system: &System, rabbit: &str) -> anyhow::Result<()> {
-    let kinds = "jobs,pods,services,configmaps,secrets,networkpolicies";
+    let kinds = "jobs,pods,services,configmaps,secrets,networkpolicies,pvc,pv";
     let objects = kubectl(system, rabbit, &format!("get {kinds} -n default -o name"))?;
     let left: Vec<_> = objects.lines().filter(|name| !OWN.contains(name)).collect();
     ensure!(left.is_empty(), "left in the cluster: {left:?}");

@@ -10,8 +10,8 @@ use thiserror::Error;
 
 use crate::{mpi, names::is_label, pod};
 
-/// Where files of ours are in a container.
-const KEPT: [&str; 4] = ["/nnf", "/etc/mpi", "/etc/passwd", "/etc/group"];
+/// Where files and devices of ours are in a container.
+const KEPT: [&str; 5] = ["/nnf", "/etc/mpi", "/etc/passwd", "/etc/group", pod::DEVICES];
 
 /// Most bytes that a fault shows of a name.
 const MOST_SHOWN: usize = 64;

@@ -208,9 +208,16 @@ fn a_volume_may_be_mounted_where_no_file_of_ours_is() {
     for path in ["/data", "/nnfx", "/etc/mpich", "/etc", "/home/nnf", "/etc/mpi/../other"] {
         assert_eq!(told(path), [""; 0], "{path}");
     }
-    for path in
-        ["/nnf", "/nnf/", "//nnf/config", "/./nnf", "/etc/passwd", "/etc/group", "/x/../nnf"]
-    {
+    for path in [
+        "/nnf",
+        "/nnf/",
+        "//nnf/config",
+        "/./nnf",
+        "/etc/passwd",
+        "/etc/group",
+        "/x/../nnf",
+        "/dev/nnf/0",
+    ] {
         let told = told(path);
         assert!(
             told.len() == 1 && told[0].contains("is kept for Warren's own files"),

@@ -64,6 +64,7 @@ fn with(
         profile,
         storages: &[],
         packages: &BTreeMap::new(),
+        devices: &BTreeMap::new(),
         placement: &placement,
         ports: &[5000],
         network_port: None,

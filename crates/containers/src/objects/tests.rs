@@ -56,6 +56,7 @@ fn with_storages(
         profile: profile.data(),
         storages,
         packages: &BTreeMap::new(),
+        devices: &BTreeMap::new(),
         placement: &placement,
         ports: &[5000],
         network_port: None,

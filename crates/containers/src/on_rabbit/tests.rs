@@ -28,6 +28,7 @@ fn with(profile: Value, check: impl FnOnce(&Run<'_>)) {
         profile: &profile,
         storages: &storages,
         packages: &BTreeMap::new(),
+        devices: &BTreeMap::new(),
         placement: &[rabbit("rabbit-1"), rabbit("rabbit-2")],
         ports: &[5000, 5001],
         network_port: None,

@@ -80,11 +80,9 @@ fn fault(
     let (key, value) = (argument.key.clone(), argument.value.clone());
     match file_system_of(&value, is_job, commands, known) {
         None => Some(MeaningFault::NoStorage { key, name: value.clone(), value, needed }),
-        Some(FileSystem::Gfs2 | FileSystem::Lustre) => None,
-        Some(FileSystem::Raw) if !known.has_pods => None,
-        Some(file_system @ (FileSystem::Raw | FileSystem::Xfs)) => {
-            let has_pods = known.has_pods;
-            Some(MeaningFault::ContainerFileSystem { key, value, file_system, has_pods })
+        Some(FileSystem::Gfs2 | FileSystem::Lustre | FileSystem::Raw) => None,
+        Some(file_system @ FileSystem::Xfs) => {
+            Some(MeaningFault::ContainerFileSystem { key, value, file_system })
         }
     }
 }

@@ -60,9 +60,9 @@ pub enum MeaningFault {
     )]
     NotForUser { name: String, whom: &'static str, only: u32, actual: u32 },
     #[error(
-        "argument {key}={value}: unsupported container filesystem {file_system}; use {}", if *.has_pods { "lustre or gfs2" } else { "lustre, gfs2 or raw" }
+        "argument {key}={value}: unsupported container filesystem {file_system}; use lustre, gfs2 or raw"
     )]
-    ContainerFileSystem { key: String, value: String, file_system: FileSystem, has_pods: bool },
+    ContainerFileSystem { key: String, value: String, file_system: FileSystem },
     #[error("argument {key}={value}: profile {profile} has no such storage; {known}")]
     UnknownStorage { key: String, value: String, profile: String, known: String },
     #[error("argument {key} is missing, which profile {profile} needs; add {key}=NAME")]

@@ -169,13 +169,9 @@ fn copies_need_both_ends() {
 }
 
 #[test]
-fn kubernetes_lets_no_container_open_a_device() {
+fn a_container_may_have_raw_storage() {
     let lines = [RAW, "#DW container name=run profile=app DW_JOB_local=dev"];
     assert_eq!(told(&lines), [""; 0]);
-    let known = Known { has_pods: true, ..site() };
-    let expected =
-        "1: argument DW_JOB_local=dev: unsupported container filesystem raw; use lustre or gfs2";
-    assert_told(&told_by(&known, &lines), &[expected]);
 }
 
 #[test]

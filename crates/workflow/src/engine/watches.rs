@@ -49,6 +49,7 @@ impl ForEachKind for Watches {
             Scope::Containers => {
                 (self.namespace.as_deref(), Config::default().labels(label::CONTAINER))
             }
+            Scope::ContainersOfCluster => (None, Config::default().labels(label::CONTAINER)),
         };
         let events = updates::<K, _, _>(&self.client, &self.health, namespace, config, World::take);
         self.streams.push(events);

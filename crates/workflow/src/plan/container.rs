@@ -15,6 +15,7 @@ mod propose;
 mod run;
 mod storages;
 mod suspend;
+mod volumes;
 
 use std::collections::BTreeMap;
 
@@ -104,7 +105,8 @@ fn start(view: &View<'_>, index: usize, container: &Container, now: Timestamp) -
     let stopped = without(all(of).filter(|part| part.is_stopped()));
     let needed = Progress::default().with(network(of, &parts, &run)).with(files);
     let enabled = storages::enabled(view, of, &run);
-    needed.and(enabled).and(mounted).and(brought).and(stopped).then(|| {
+    let before = needed.and(enabled).and(mounted).and(brought).and(stopped);
+    before.then(|| volumes::made(of, &parts)).then(|| {
         let mut missing = Vec::new();
         let mut there = Vec::new();
         for (place, rabbit) in run.rabbits().enumerate() {
@@ -188,8 +190,9 @@ fn all_removed(view: &View<'_>, index: usize, now: Timestamp) -> Progress {
         let rabbits = some_of(all(of).map(Part::rabbit));
         return Progress::wait(format!("end of containers on {rabbits}")).with(changes);
     }
-    if !of.packages.is_empty() {
-        return packages::removed(of).with(changes);
+    let left = packages::removed(of).and(volumes::removed(of));
+    if left.outcome != Outcome::Done {
+        return left.with(changes);
     }
     Progress::default().with(changes).with(ports::returned(view, now))
 }

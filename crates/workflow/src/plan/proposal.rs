@@ -69,7 +69,6 @@ pub fn known(view: &View<'_>) -> Known {
         persistent: persistent.collect(),
         container_profiles: containers.collect(),
         lustre_roots: global_lustre::roots(view.site),
-        has_pods: view.site.settings.has_pods(),
         ..Known::default()
     }
 }

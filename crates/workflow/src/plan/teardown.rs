@@ -110,7 +110,7 @@ pub fn is_held(group: &Group) -> bool {
 pub fn release(view: &View<'_>, outcomes: &[Outcome]) -> Vec<Change> {
     let is_gone = outcomes.iter().all(|outcome| *outcome == Outcome::Done)
         && view.leftovers.is_empty()
-        && view.left_containers.is_empty();
+        && view.left.is_empty();
     if !is_gone {
         return Vec::new();
     }

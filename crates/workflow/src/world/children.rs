@@ -29,6 +29,8 @@ pub(super) struct Children {
     pub(super) jobs: BTreeSet<ObjectKey>,
     pub(super) pods: BTreeSet<ObjectKey>,
     pub(super) config_maps: BTreeSet<ObjectKey>,
+    pub(super) volumes: BTreeSet<ObjectKey>,
+    pub(super) volume_claims: BTreeSet<ObjectKey>,
     /// Secrets that this engine made, or found to be there. Forgotten with all else of the workflow.
     pub(super) keys: BTreeSet<ObjectKey>,
 }
@@ -44,6 +46,8 @@ impl Children {
             && self.jobs.is_empty()
             && self.pods.is_empty()
             && self.config_maps.is_empty()
+            && self.volumes.is_empty()
+            && self.volume_claims.is_empty()
     }
 }
 
@@ -89,7 +93,7 @@ impl World {
             computes: own(self.computes.get(namespace, name), &uid),
             directives,
             leftovers: groups.into_values().collect(),
-            left_containers: self.left_containers(at, &uid),
+            left: self.left(at, &uid),
             refused: self.refused_again(at),
             workflow,
         })

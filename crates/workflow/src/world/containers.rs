@@ -6,13 +6,13 @@ use std::{
 };
 
 use api::{
-    NnfContainerProfile, NnfPortManager, NodeContainers, RabbitLabels, Workflow,
+    NnfContainerProfile, NnfPortManager, NodeContainers, PersistentVolume, RabbitLabels, Workflow,
     names::{NNF_PORT_MANAGER, PROFILE_TEMPLATE_NAMESPACE, label},
 };
 use controller::{Change, Object, ObjectKey, Store};
 use k8s_openapi::api::{
     batch::v1::Job,
-    core::v1::{ConfigMap, Pod, Secret, Service},
+    core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service},
     networking::v1::NetworkPolicy,
 };
 use kube::ResourceExt;
@@ -22,7 +22,10 @@ use super::{
     children::{Children, own},
     keep, place, wake_workflow, workflow_of,
 };
-use crate::{names::of_directive, view::Containers};
+use crate::{
+    names::of_directive,
+    view::{Containers, Left},
+};
 
 impl World {
     /// The containers of a directive.
@@ -71,15 +74,32 @@ impl World {
             let job = pod.labels().get(label::JOB_NAME).cloned().unwrap_or_default();
             containers.pods.entry(job).or_default().push(pod.clone());
         }
+        for volume in self.volumes_of(children).filter(|one| mine(one.labels())) {
+            containers.volumes.insert(volume.name_any(), volume.clone());
+        }
+        let claims = children.volume_claims.iter();
+        let claims = claims.filter_map(|at| self.volume_claims.get(&at.0, &at.1));
+        for claim in claims.filter(|one| mine(one.labels())) {
+            containers.volume_claims.insert(claim.name_any(), claim.clone());
+        }
         containers
     }
 
-    /// What agents still run for earlier workflows of this name: of any but the one with this uid.
+    fn volumes_of(&self, children: &Children) -> impl Iterator<Item = &Arc<PersistentVolume>> {
+        children.volumes.iter().filter_map(|at| self.volumes.get(&at.0, &at.1))
+    }
+
+    /// Returns the objects that containers of earlier workflows of this name left: of any but the one with this uid.
     #[must_use]
-    pub fn left_containers(&self, workflow: &ObjectKey, uid: &str) -> Vec<Arc<NodeContainers>> {
-        let places = self.children.get(workflow).into_iter().flat_map(|of| &of.on_rabbits);
-        let all = places.filter_map(|at| self.on_rabbits.get(&at.0, &at.1));
-        all.filter(|one| one.label(label::WORKFLOW_UID) != Some(uid)).cloned().collect()
+    pub fn left(&self, workflow: &ObjectKey, uid: &str) -> Left {
+        let Some(children) = self.children.get(workflow) else { return Left::default() };
+        let on_rabbits = children.on_rabbits.iter();
+        let containers = on_rabbits.filter_map(|at| self.on_rabbits.get(&at.0, &at.1));
+        let volumes = self.volumes_of(children);
+        Left {
+            containers: others(containers, uid).collect(),
+            volumes: others(volumes, uid).collect(),
+        }
     }
 
     /// Takes in something that uses storage. When it ends, the plan of a persistent storage may unmount that.
@@ -100,6 +120,14 @@ impl World {
         self.children.entry(workflow.clone()).or_default().keys.insert(place(secret));
         vec![Wake::Key(Key::Workflow(workflow))]
     }
+}
+
+/// Returns the objects that belong to another workflow than the one with this uid.
+fn others<'a, K: Object>(
+    all: impl Iterator<Item = &'a Arc<K>>,
+    uid: &str,
+) -> impl Iterator<Item = Arc<K>> {
+    all.filter(move |one| one.label(label::WORKFLOW_UID) != Some(uid)).cloned()
 }
 
 impl Kept for NnfContainerProfile {
@@ -194,5 +222,25 @@ impl Kept for ConfigMap {
 
     fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
         world.child(change, |children| &mut children.config_maps)
+    }
+}
+
+impl Kept for PersistentVolume {
+    fn store(world: &mut World) -> &mut Store<Self> {
+        &mut world.volumes
+    }
+
+    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        world.child_with_storage(change, |children| &mut children.volumes)
+    }
+}
+
+impl Kept for PersistentVolumeClaim {
+    fn store(world: &mut World) -> &mut Store<Self> {
+        &mut world.volume_claims
+    }
+
+    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        world.child_with_storage(change, |children| &mut children.volume_claims)
     }
 }

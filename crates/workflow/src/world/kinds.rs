@@ -6,11 +6,11 @@ use api::{
     ClientMount, Computes, ContainerRun, DWDirectiveRule, DirectiveBreakdown, KubernetesNode,
     LustreFileSystem, NnfContainerProfile, NnfLustreMgt, NnfNode, NnfNodeBlockStorage,
     NnfNodeStorage, NnfPortManager, NnfStorageProfile, NodeContainers, PersistentStorageInstance,
-    Servers, Storage, SystemConfiguration, SystemStatus, Workflow,
+    PersistentVolume, Servers, Storage, SystemConfiguration, SystemStatus, Workflow,
 };
 use k8s_openapi::api::{
     batch::v1::Job,
-    core::v1::{ConfigMap, Pod, Secret, Service},
+    core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service},
     networking::v1::NetworkPolicy,
 };
 use kube::{Resource, api::DynamicObject};
@@ -27,6 +27,8 @@ pub enum Scope {
     IfServed,
     /// Those with the label of containers, in the namespace of containers.
     Containers,
+    /// Those with the label of containers, of a kind that is in no namespace.
+    ContainersOfCluster,
 }
 
 /// Does something with each kind that the engine acts on.
@@ -74,6 +76,8 @@ impl Settings {
             each.kind::<Pod>(Scope::Containers);
             each.kind::<Service>(Scope::Containers);
             each.kind::<NetworkPolicy>(Scope::Containers);
+            each.kind::<PersistentVolumeClaim>(Scope::Containers);
+            each.kind::<PersistentVolume>(Scope::ContainersOfCluster);
         }
     }
 }

@@ -12,14 +12,14 @@ use controller::Object;
 use k8s_openapi::{
     api::{
         batch::v1::Job,
-        core::v1::{ConfigMap, Namespace, Node, Pod, Secret, Service},
+        core::v1::{ConfigMap, Namespace, Node, Pod, Secret, Service, ServiceAccount},
         networking::v1::NetworkPolicy,
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
     Api, Client, ResourceExt,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+    api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, from_value, json, to_value};
 use tokio::task::JoinHandle;
@@ -94,6 +94,29 @@ impl Site {
         });
         site.create::<SystemConfiguration>("default", system).await;
         site
+    }
+
+    /// A client with the coordinator's rights on containers, as the packages give them, and no others.
+    pub(crate) async fn coordinators_client(&self, directory: &Path) -> Client {
+        let account =
+            json!({"metadata": {"name": "warren-coordinator", "namespace": "nnf-system"}});
+        self.create::<ServiceAccount>("nnf-system", account).await;
+        let rights = "../../packaging/kubernetes/containers/containers-access.yaml";
+        let rights = Path::new(env!("CARGO_MANIFEST_DIR")).join(rights);
+        let rights = std::fs::read_to_string(rights).unwrap();
+        for object in serde_saphyr::from_multiple::<DynamicObject>(&rights).unwrap() {
+            let types = object.types.as_ref().unwrap();
+            let resource = ApiResource::from_gvk(&types.try_into().unwrap());
+            let all = || Api::all_with(self.client.clone(), &resource);
+            let within = |name: &str| Api::namespaced_with(self.client.clone(), name, &resource);
+            let api = object.metadata.namespace.as_deref().map_or_else(all, within);
+            api.create(&PostParams::default(), &object).await.unwrap();
+        }
+        let hour = Duration::from_secs(3600);
+        let token = self.plane.token("nnf-system", "warren-coordinator", hour).await.unwrap();
+        let kubeconfig = directory.join("coordinator.kubeconfig");
+        self.plane.kubeconfig_for(&kubeconfig, &control_plane::Login::Token(token)).unwrap();
+        control_plane::client(&kubeconfig).await.unwrap()
     }
 
     /// What the command tells as JSON: that program which `cargo build --workspace --bins` made.
@@ -385,7 +408,7 @@ impl Site {
 }
 
 /// Waits until there is something.
-async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let found = tokio::time::timeout(PATIENCE, async {
         loop {
             if let Some(found) = look().await {

@@ -6,6 +6,7 @@ mod mpi;
 mod on_rabbits;
 mod packages;
 mod ports;
+mod raw;
 mod refused;
 
 use serde_json::{Value, json};
@@ -144,7 +145,7 @@ fn a_rabbit_that_an_administrator_disabled_gets_no_containers_of_a_job_that_has_
 
 #[test]
 fn containers_run_beside_every_kind_of_storage_that_rabbits_may_have_mounted() {
-    for kind in ["gfs2", "lustre"] {
+    for kind in ["gfs2", "lustre", "raw"] {
         let mut site = site();
         site.towards("w", &lines(kind), "PreRun");
         assert_eq!(
@@ -158,7 +159,7 @@ fn containers_run_beside_every_kind_of_storage_that_rabbits_may_have_mounted() {
         assert!(site.is_ready("w", "PreRun"), "{kind}: {:?}", site.told("w"));
         site.ask("w", "PostRun");
         site.settle();
-        assert!(site.message("w").contains("containers on r, s to end"), "{}", site.message("w"));
+        assert!(site.message("w").contains("end of containers on r, s"), "{}", site.message("w"));
         site.jobs_tell(&complete());
         assert!(site.is_ready("w", "PostRun"), "{kind}: {:?}", site.told("w"));
         for state in ["DataOut", "Teardown"] {
@@ -174,7 +175,7 @@ fn containers_run_beside_every_kind_of_storage_that_rabbits_may_have_mounted() {
 /// Its own plan mounts persistent storage on rabbits, and unmounts it there once the containers have ended.
 #[test]
 fn containers_run_beside_persistent_storage_and_keep_it_mounted_on_their_rabbits() {
-    for kind in ["gfs2", "lustre"] {
+    for kind in ["gfs2", "lustre", "raw"] {
         let mut site = site();
         site.keep(kind, "kept", &["c1", "c2", "d1"]);
         let lines = ["#DW persistentdw name=kept", BESIDE_KEPT].map(str::to_owned);
@@ -307,7 +308,7 @@ fn the_deadline_of_the_start_goes_when_all_are_ready_and_that_of_the_end_comes_i
 
 #[test]
 fn an_engine_that_is_stopped_after_any_change_goes_on() {
-    for seed in 0..3 {
+    for (seed, kind) in [(0, "gfs2"), (1, "gfs2"), (2, "gfs2"), (3, "raw"), (4, "raw")] {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut cuts: Vec<usize> = (0..4_000).map(|_| random.usize(0..1_000)).collect();
         let cuts = std::cell::RefCell::new(&mut cuts);
@@ -316,7 +317,7 @@ fn an_engine_that_is_stopped_after_any_change_goes_on() {
             if length == 0 { Vec::new() } else { vec![chosen % length] }
         };
         let mut site = site();
-        site.create("w", &lines("gfs2"));
+        site.create("w", &lines(kind));
         site.settle_with(cut);
         site.fill_computes("w", &["c1", "c2", "d1"]);
         for state in &STATES[1..] {

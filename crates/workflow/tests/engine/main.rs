@@ -22,3 +22,4 @@ mod site;
 mod stored;
 mod switch;
 mod unreadable;
+mod volumes;

@@ -163,7 +163,16 @@ const ROWS: [(&str, Row); 64] = [
             "unsupported container filesystem xfs",
         ),
     ),
-    ("27 raw with containers", Elsewhere(&[BESIDE])),
+    (
+        "27 raw with containers",
+        Elsewhere(&[
+            BESIDE,
+            (
+                "containers/raw.rs",
+                "pods_may_open_each_device_of_their_rabbit_by_a_volume_of_its_own",
+            ),
+        ]),
+    ),
     (
         "28 GFS2 and Lustre with containers",
         Elsewhere(&[

@@ -15,7 +15,7 @@ use workflow::{
     world::{ForEachKind, Kept, Key, Scope, World},
 };
 
-use crate::{claims::Claimed, live::Live, stored::Stored};
+use crate::{claims::Claimed, live::Live, stored::Stored, volumes};
 
 /// Kind, namespace, name.
 pub(crate) type At = (String, String, String);
@@ -105,7 +105,12 @@ impl Site {
         let group = match kind.as_str() {
             "Job" => "batch/v1",
             "NetworkPolicy" => "networking.k8s.io/v1",
-            "Pod" | "Service" | "ConfigMap" | "Secret" => "v1",
+            "Pod"
+            | "Service"
+            | "ConfigMap"
+            | "Secret"
+            | "PersistentVolume"
+            | "PersistentVolumeClaim" => "v1",
             "NodeContainers" | "ContainerRun" => "warren.nnf.cray.hpe.com/v1alpha1",
             "LustreFileSystem" => "lus.cray.hpe.com/v1beta1",
             kind if kind.starts_with("Nnf") => "nnf.cray.hpe.com/v1alpha11",
@@ -116,8 +121,8 @@ impl Site {
         metadata["uid"] = json!(format!("00000000-0000-4000-8000-{:012x}", self.version));
         metadata["resourceVersion"] = json!(self.version.to_string());
         metadata["generation"] = json!(1);
-        let text = |field: &str| metadata[field].as_str().unwrap().to_owned();
-        let place = at(&kind, &text("namespace"), &text("name"));
+        let namespace = metadata["namespace"].as_str().unwrap_or_default();
+        let place = at(&kind, namespace, metadata["name"].as_str().unwrap());
         self.objects.insert(place, object.into());
     }
 
@@ -190,6 +195,7 @@ impl Site {
                 if place.0 != "Workflow" {
                     object.as_object_mut().unwrap().remove("status");
                 }
+                volumes::protect(&place.0, &mut object);
                 self.put(object);
             }
             Change::CreateKeys(_, secret) => {
@@ -297,6 +303,7 @@ impl Site {
             .filter(|node| !self.dead.iter().any(|dead| dead == node))
             .collect();
         self.check_containers(change, place);
+        self.check_volumes(change, place);
         match change {
             Change::Delete(..) if matches!(&*place.0, "NnfNodeStorage" | "NnfNodeBlockStorage") => {
                 assert!(mounted.is_empty(), "{change} while it is mounted on {mounted:?}");
@@ -488,6 +495,7 @@ impl Site {
                 }),
                 "Job" => self.act_on_job(&place),
                 "NodeContainers" => self.act_on_containers(&place),
+                "PersistentVolume" | "PersistentVolumeClaim" => self.act_on_volume(&place),
                 "NnfLustreMGT" if place.1 != "nnf-system" => self.act_on_mgt(&place),
                 "ClientMount" => self.act_on(&place, "nnf_clientmount", |object| {
                     let state = &object["spec"]["desiredState"];

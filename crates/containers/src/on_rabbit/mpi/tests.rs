@@ -29,6 +29,7 @@ fn with(edit: impl FnOnce(&mut Value), check: impl FnOnce(&Run<'_>)) {
         profile: &profile,
         storages: &[],
         packages: &BTreeMap::new(),
+        devices: &BTreeMap::new(),
         placement: &[rabbit("r"), rabbit("s")],
         ports: &[5000],
         network_port: Some(5001),

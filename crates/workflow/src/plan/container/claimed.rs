@@ -5,14 +5,14 @@
 use std::collections::BTreeSet;
 
 use api::{
-    ContainerRun, ContainerRunPhase as Phase, ContainerRunSpec, NodeContainers, Severity,
-    WorkflowState,
+    ContainerRun, ContainerRunPhase as Phase, ContainerRunSpec, NodeContainers, PersistentVolume,
+    Severity, WorkflowState,
 };
 use containers::claim::{
     Holder,
     plan::{OnRabbit, State, Step, View as Known, plan},
 };
-use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::{batch::v1::Job, core::v1::PersistentVolumeClaim};
 use kube::{Resource, ResourceExt};
 
 use crate::{
@@ -154,8 +154,14 @@ fn held(
     Progress { changes, ..progress }
 }
 
+/// Whether a change creates containers, or volumes for them: both wait for the phase `Starting`.
 fn makes_containers(change: &Change) -> bool {
-    let kinds = [Job::kind(&()), NodeContainers::kind(&())];
+    let kinds = [
+        Job::kind(&()),
+        NodeContainers::kind(&()),
+        PersistentVolume::kind(&()),
+        PersistentVolumeClaim::kind(&()),
+    ];
     let Change::Create(target, _) = change else { return false };
     kinds.iter().any(|kind| *kind == target.resource.kind)
 }

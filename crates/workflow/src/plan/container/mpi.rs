@@ -22,6 +22,7 @@ use super::{
     run::Parts,
     storages,
     suspend::{is_suspended, stay_suspended, suspended, without},
+    volumes,
 };
 use crate::{
     change::Change,
@@ -84,6 +85,7 @@ fn created(
         .and(storages::enabled(view, of, &run))
         .and(storages::mounted(view, container, &run))
         .and(packages::brought(of, parts, now))
+        .then(|| volumes::made(of, parts))
         .then(|| workers(of, parts, &run))
         .then(|| match launcher(view, of) {
             Some(launcher) => ready(of, &[launcher], now),

@@ -41,6 +41,9 @@ pub(super) fn under_way(of: &Objects) -> impl Iterator<Item = Part<'_>> {
 
 /// Removes the packages from the rabbits, where no other run uses them.
 pub(super) fn removed(of: &Objects) -> Progress {
+    if of.packages.is_empty() {
+        return Progress::default();
+    }
     let rabbits = some_of(of.packages.keys().map(|(rabbit, _)| rabbit.as_str()));
     let changes = of.packages.values().filter_map(|one| Change::delete(&**one));
     Progress::wait(format!("removal of packages on {rabbits}")).with(changes)

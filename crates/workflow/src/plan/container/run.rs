@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use api::{
     NnfContainerProfile, NodeContainers, ResourceError, names::label, node_containers::PackagePath,
 };
-use containers::{Attempt, Rabbit, Run, StoragePath};
+use containers::{Attempt, Device, Rabbit, Run, StoragePath};
 use directive::Container;
 use k8s_openapi::{api::batch::v1::Job, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::ResourceExt;
@@ -30,6 +30,7 @@ pub(super) struct Parts<'a> {
     pub(super) placement: Vec<Rabbit>,
     storages: Vec<StoragePath>,
     packages: BTreeMap<String, Vec<PackagePath>>,
+    devices: BTreeMap<String, Vec<Device>>,
     cluster_domain: String,
     ids: (i64, i64),
     /// The image of `podhelper`, where there is one.
@@ -63,6 +64,10 @@ impl<'a> Parts<'a> {
         let settings = view.site.settings.containers.as_ref();
         let settings = settings.ok_or_else(|| internal_error("no containers run here any more"))?;
         let spec = &view.workflow.spec;
+        let on_kubernetes = settings.namespace.is_some();
+        // Elsewhere the rabbits' agents look which devices there are.
+        let devices =
+            if on_kubernetes { storages::devices(view, container) } else { BTreeMap::new() };
         Ok(Self {
             workflow: view.workflow.name_any(),
             name: of_directive(&view.workflow, index),
@@ -72,11 +77,12 @@ impl<'a> Parts<'a> {
             placement: placement(view)?,
             storages: storages::paths(view, container, profile.data()),
             packages: packages(view, index),
+            devices,
             cluster_domain: settings.cluster_domain.clone(),
             ids: (spec.user_id, spec.group_id),
             image: settings.podhelper_image.as_deref(),
             uid: view.workflow.uid().unwrap_or_default(),
-            on_kubernetes: settings.namespace.is_some(),
+            on_kubernetes,
         })
     }
 
@@ -133,6 +139,7 @@ impl<'a> Parts<'a> {
             profile: self.profile.data(),
             storages: &self.storages,
             packages: &self.packages,
+            devices: &self.devices,
             placement: &self.placement,
             ports: own,
             network_port: network,

@@ -1,15 +1,20 @@
 //! The storage that containers see.
 
-use std::{borrow::Cow, collections::BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
-use api::{NnfContainerProfileData, ResourceError, Severity, WorkflowState};
-use containers::{Run, StoragePath, StorageSource};
+use api::{ClientMount, NnfContainerProfileData, ResourceError, Severity, WorkflowState};
+use containers::{Device, Run, StoragePath, StorageSource, names};
 use controller::ObjectKey;
 use directive::{Command, Container, FileSystem, StorageArgument, Variable};
+use kube::ResourceExt;
 
 use super::part::{self, Part};
 use crate::{
     plan::{
+        allocation::slot,
         checks, global_lustre,
         mounts::{self, is_mounted},
     },
@@ -43,6 +48,39 @@ pub(super) fn paths(
         Some(StoragePath { variable: argument.key.clone(), path, source: StorageSource::Rabbit })
     };
     container.storages.iter().filter_map(path).collect()
+}
+
+/// Returns the devices of the run's raw storage by rabbit.
+pub(super) fn devices(view: &View<'_>, container: &Container) -> BTreeMap<String, Vec<Device>> {
+    let used = container.storages.iter().filter_map(|argument| named(view, argument));
+    let raw = used.filter(|(_, file_system)| *file_system == FileSystem::Raw);
+    let raw: BTreeSet<usize> = raw.map(|(index, _)| index).collect();
+    let rabbits = view.site.rabbits();
+    let mut devices: BTreeMap<String, Vec<Device>> = BTreeMap::new();
+    for index in raw {
+        let mounts = view.directives[index].storage.mounts.values();
+        for mount in mounts.filter(|mount| rabbits.contains(mount.spec.node.as_str())) {
+            let of = devices.entry(mount.spec.node.clone()).or_default();
+            of.extend(devices_of(view, index, mount));
+        }
+    }
+    devices
+}
+
+/// Returns the devices of a directive's raw storage that a rabbit has mounted.
+fn devices_of(view: &View<'_>, index: usize, mount: &ClientMount) -> impl Iterator<Item = Device> {
+    let uid = view.workflow.uid().unwrap_or_default();
+    let file_systems = &view.directives[index].storage.file_systems;
+    mount.spec.mounts.iter().enumerate().map(move |(place, info)| {
+        let at = slot(info).map(|slot| (slot.rabbit, slot.name));
+        let file_system = at.and_then(|at| file_systems.get(&at));
+        Device {
+            name: names::volume(&uid, index, &mount.spec.node, place),
+            path: info.mount_path.clone(),
+            // Kubernetes takes no volume of 0 bytes.
+            capacity: file_system.map_or(1, |one| one.spec.capacity.max(1)),
+        }
+    })
 }
 
 /// Whether an administrator lets the run use its rabbits. Those that have some of the job already, storage or containers, keep it.

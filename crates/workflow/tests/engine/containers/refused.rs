@@ -66,12 +66,11 @@ fn a_directive_that_its_profile_does_not_admit_is_refused() {
         (container("profile=app DW_JOB_data=other"), "no directive jobdw name=other"),
         (container("profile=app DW_JOB_more=scratch"), "profile app has no such storage"),
         (container("profile=app DW_JOB_data=small"), "unsupported container filesystem xfs"),
-        (container("profile=app DW_JOB_data=disk"), "raw; use lustre or gfs2"),
         (container("profile=app DW_PERSISTENT_kept=kept"), "no directive persistentdw name=kept"),
     ];
     for (line, part) in cases {
-        let lines = [("gfs2", "scratch"), ("xfs", "small"), ("raw", "disk")]
-            .map(|(kind, name)| directive(kind, name));
+        let lines =
+            [("gfs2", "scratch"), ("xfs", "small")].map(|(kind, name)| directive(kind, name));
         let message = told(&mut site(), &[&lines[..], &[line]].concat());
         assert!(message.contains(part), "{part}: {message}");
     }

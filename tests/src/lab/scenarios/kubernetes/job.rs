@@ -19,18 +19,19 @@ use super::{
 
 pub(in super::super) const SCENARIO: Scenario = Scenario {
     name: "kubernetes-job",
-    about: "a rabbit that is a node of a real Kubernetes cluster, and its compute: kubelet and containerd run a container beside the job's GFS2",
+    about: "a rabbit that is a node of a real Kubernetes cluster, and its compute: kubelet and containerd run a container beside the job's GFS2 and raw device",
     run,
 };
 
-const DIRECTIVES: [&str; 2] = [
+const DIRECTIVES: [&str; 3] = [
     "#DW jobdw type=gfs2 capacity=512MiB name=scratch",
-    "#DW container name=view profile=view DW_JOB_scratch=scratch",
+    "#DW jobdw type=raw capacity=64MiB name=disk",
+    "#DW container name=view profile=view DW_JOB_scratch=scratch DW_JOB_disk=disk",
 ];
 const FAILS: [&str; 1] = ["#DW container name=fails profile=fails"];
 
-/// Tells where it is, as whom and with which limits and rights; reads by every name in the index tree what the compute writes there,
-/// once it does; answers in the same file system; and ends with what a program on the compute sends to its port.
+/// Tells where it is, as whom and with which limits and rights; reads by every name in the index trees what the compute writes there,
+/// once it does: a file, and the first block of a device; answers in both; and ends with what a program on the compute sends to its port.
 const VIEW: &str = r#"
 read -r kernel < /proc/sys/kernel/random/boot_id
 read -r memory < /sys/fs/cgroup/memory.max
@@ -42,8 +43,10 @@ done < /proc/self/status
 echo "$NNF_NODE_NAME, kernel $kernel, $(id -un) $(id -u):$(id -g), memory $memory, cpu $quota/$period$rights, token $token"
 for each in "$DW_JOB_scratch"/*; do
     until read -r said < "$each/hello"; do sleep 1; done 2>/dev/null
-    echo "${each##*/}: $said"
+    dd if="$DW_JOB_disk/${each##*/}" bs=4096 count=1 iflag=direct 2>/dev/null |
+        { read -r block; echo "${each##*/}: $said, $block"; }
 done
+echo "written by a container" | dd of="$DW_JOB_disk/node-0" bs=4096 seek=1 conv=sync oflag=direct 2>/dev/null
 echo "written by a container on $NNF_NODE_NAME" > "$DW_JOB_scratch/node-0/new"
 mv "$DW_JOB_scratch/node-0/new" "$DW_JOB_scratch/node-0/answer"
 echo "port: $(socat -u TCP-LISTEN:$NNF_CONTAINER_PORTS STDOUT)"
@@ -70,7 +73,14 @@ fn works(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     let environment = environment(run, "view")?;
     let variable =
         |name: &str| environment[name].as_str().map(str::to_owned).with_context(|| name.to_owned());
+    let disk = variable("DW_JOB_disk")?;
+    let writes =
+        format!("echo 'on the disk' | dd of={disk} bs=4096 conv=sync oflag=direct 2>/dev/null");
+    run.cluster.run_on(COMPUTE, USER, &writes)?;
     is_answered(run, &environment, &format!("a container on {RABBIT}"))?;
+    let reads = format!("dd if={disk} bs=4096 skip=1 count=1 iflag=direct 2>/dev/null | head -n 1");
+    let read = run.cluster.run_on(COMPUTE, USER, &reads)?;
+    ensure!(read == "written by a container\n", "the compute reads {read:?} from its device");
     let sends = format!(
         "echo by the port | socat -u - TCP:{}:{},retry=60,interval=1",
         variable("NNF_CONTAINER_HOSTNAMES")?,
@@ -116,7 +126,7 @@ fn view() -> Value {
     profile(
         "view",
         json!({
-            "storages": [{"name": "DW_JOB_scratch"}], "numPorts": 1, "spec": {"containers": [container]},
+            "storages": [{"name": "DW_JOB_scratch"}, {"name": "DW_JOB_disk"}], "numPorts": 1, "spec": {"containers": [container]},
         }),
     )
 }
@@ -136,8 +146,8 @@ fn told(run: &Run<Silent, System>) -> anyhow::Result<()> {
             "{RABBIT}, kernel {kernel}, user {USER}:{USER}, memory {LIMIT}, cpu 90000/100000, \
              CapBnd: 0000000000000000, NoNewPrivs: 1, token none"
         ),
-        format!("{COMPUTE}: written on {COMPUTE}"),
-        format!("node-0: written on {COMPUTE}"),
+        format!("{COMPUTE}: written on {COMPUTE}, on the disk"),
+        format!("node-0: written on {COMPUTE}, on the disk"),
         "port: by the port".to_owned(),
     ];
     let expected: String = lines.iter().map(|line| format!("{RABBIT}/view: {line}\n")).collect();

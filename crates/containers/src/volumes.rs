@@ -1,0 +1,95 @@
+//! The devices of raw storage where Kubernetes runs the containers: a PersistentVolume for each, and the claim by which pods have it.
+//!
+//! The control group of a container without privileges lets it open the block devices that its kubelet gives it, and no others.
+//! Both objects name each other, so that no provisioner and no other claim takes part.
+
+use std::collections::BTreeMap;
+
+use api::PersistentVolume;
+use k8s_openapi::{
+    api::core::v1::{
+        LocalVolumeSource, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm,
+        ObjectReference, PersistentVolume as Whole, PersistentVolumeClaim,
+        PersistentVolumeClaimSpec, PersistentVolumeSpec, VolumeNodeAffinity,
+        VolumeResourceRequirements,
+    },
+    apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta},
+};
+
+use crate::{
+    objects::named,
+    outcome::HOSTNAME,
+    run::{Device, Run},
+};
+
+/// Access mode: the pods of one node may use the volume.
+const ACCESS_MODE: &str = "ReadWriteOnce";
+/// Volume mode: pods get a device, no directory.
+const VOLUME_MODE: &str = "Block";
+
+/// Returns the PersistentVolume of a device on this rabbit. It has no owner, because a Workflow is in a namespace and a
+/// PersistentVolume is in none: the engine deletes it.
+#[must_use]
+pub fn volume(run: &Run<'_>, rabbit: &str, device: &Device) -> PersistentVolume {
+    let claim = ObjectReference {
+        api_version: Some("v1".to_owned()),
+        kind: Some("PersistentVolumeClaim".to_owned()),
+        namespace: Some(run.namespace().to_owned()),
+        name: Some(device.name.clone()),
+        ..ObjectReference::default()
+    };
+    let local = LocalVolumeSource { path: device.path.clone(), ..LocalVolumeSource::default() };
+    let spec = PersistentVolumeSpec {
+        access_modes: Some(vec![ACCESS_MODE.to_owned()]),
+        capacity: Some(size(device)),
+        claim_ref: Some(claim),
+        local: Some(local),
+        node_affinity: Some(on(rabbit)),
+        // Kubernetes deletes no data when the claim goes: the rabbit's agent removes the storage.
+        persistent_volume_reclaim_policy: Some("Retain".to_owned()),
+        volume_mode: Some(VOLUME_MODE.to_owned()),
+        ..PersistentVolumeSpec::default()
+    };
+    let metadata =
+        ObjectMeta { namespace: None, owner_references: None, ..named(run, &device.name) };
+    PersistentVolume(Whole { metadata, spec: Some(spec), status: None })
+}
+
+/// Returns the claim of the device's volume.
+#[must_use]
+pub fn claim(run: &Run<'_>, device: &Device) -> PersistentVolumeClaim {
+    let resources =
+        VolumeResourceRequirements { requests: Some(size(device)), ..Default::default() };
+    let spec = PersistentVolumeClaimSpec {
+        access_modes: Some(vec![ACCESS_MODE.to_owned()]),
+        resources: Some(resources),
+        // Without this text the cluster's default class would make another volume.
+        storage_class_name: Some(String::new()),
+        volume_mode: Some(VOLUME_MODE.to_owned()),
+        volume_name: Some(device.name.clone()),
+        ..PersistentVolumeClaimSpec::default()
+    };
+    PersistentVolumeClaim {
+        metadata: named(run, &device.name),
+        spec: Some(spec),
+        ..PersistentVolumeClaim::default()
+    }
+}
+
+fn on(rabbit: &str) -> VolumeNodeAffinity {
+    let hostname = NodeSelectorRequirement {
+        key: HOSTNAME.to_owned(),
+        operator: "In".to_owned(),
+        values: Some(vec![rabbit.to_owned()]),
+    };
+    let term =
+        NodeSelectorTerm { match_expressions: Some(vec![hostname]), ..NodeSelectorTerm::default() };
+    VolumeNodeAffinity { required: Some(NodeSelector { node_selector_terms: vec![term] }) }
+}
+
+fn size(device: &Device) -> BTreeMap<String, Quantity> {
+    [("storage".to_owned(), Quantity(device.capacity.to_string()))].into()
+}
+
+#[cfg(test)]
+mod tests;
