@@ -15,7 +15,7 @@ use workflow::{
     world::{ForEachKind, Kept, Key, Scope, World},
 };
 
-use crate::{claims::Claimed, live::Live, stored::Stored};
+use crate::{claims::Claimed, live::Live, rules, stored::Stored};
 
 /// Kind, namespace, name.
 pub(crate) type At = (String, String, String);
@@ -190,6 +190,7 @@ impl Site {
                 if place.0 != "Workflow" {
                     object.as_object_mut().unwrap().remove("status");
                 }
+                rules::check(change, None, &object);
                 self.put(object);
             }
             Change::CreateKeys(_, secret) => {
@@ -218,6 +219,7 @@ impl Site {
                 if place.0 == "ContainerRun" {
                     self.admit_run(change, &old, &new)?;
                 }
+                rules::check(change, Some(&old), &new);
                 self.edit(&place.0, &place.1, &place.2, |object| *object = new);
                 self.collect();
             }
