@@ -290,7 +290,7 @@ impl Bench {
 
     /// Only an API and drives.
     pub(crate) async fn bare() -> Self {
-        Self::with_crds(crds()).await
+        Self::with_crds(strict_crds()).await
     }
 
     /// The same with other definitions of the kinds.
@@ -534,7 +534,7 @@ fn embedded(directory: &Path, crds: Vec<Value>) -> Client {
 }
 
 /// Our definitions of the kinds, as strict as the sites': what the agent writes is valid under both.
-pub(crate) fn crds() -> Vec<Value> {
+pub(crate) fn strict_crds() -> Vec<Value> {
     site_rules::strict(api::crd_values())
 }
 
@@ -545,7 +545,7 @@ async fn real(server: &Server, crds: Vec<Value>) -> Client {
     let client = control_plane::client(&server.real().unwrap().administrator).await.unwrap();
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let named = |crd: &Value| crd["metadata"]["name"].as_str().unwrap().to_owned();
-    let usual = crds();
+    let usual = strict_crds();
     for crd in &usual {
         match crds.iter().find(|known| named(known) == named(crd)) {
             Some(same) if same == crd => {}

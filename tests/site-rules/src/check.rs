@@ -63,13 +63,7 @@ fn is_of_type(schema: &Value, value: &Value) -> bool {
 }
 
 /// Appends a fault when a size is outside the bounds of these two keywords.
-fn bound(
-    schema: &Value,
-    [least, most]: [&str; 2],
-    size: f64,
-    at: &str,
-    faults: &mut Vec<String>,
-) {
+fn bound(schema: &Value, [least, most]: [&str; 2], size: f64, at: &str, faults: &mut Vec<String>) {
     if schema[least].as_f64().is_some_and(|bound| size < bound) {
         faults.push(format!("{at}: {size} is below {least} {}", schema[least]));
     }
