@@ -105,7 +105,7 @@ fn a_rabbit_that_is_silent_is_told_and_its_next_word_ends_the_run() {
         site.wait("dark", "PreRun", "Completed", "").await;
         site.hold("dark", true).await;
         site.ask("dark", "PostRun").await;
-        site.wait("dark", "PostRun", "DriverWait", "containers on r, s to end").await;
+        site.wait("dark", "PostRun", "DriverWait", "end of containers on r, s").await;
         site.wait("dark", "PostRun", "TransientCondition", "rabbit r is silent").await;
         for job in site.jobs("dark").await {
             let conditions = job["status"]["conditions"].as_array().unwrap();
@@ -140,7 +140,7 @@ async fn from_proposal_to_teardown(site: &Site) {
     let is_without_deadline = |job: &Value| job["spec"]["activeDeadlineSeconds"].is_null();
     assert!(site.jobs("life").await.iter().all(is_without_deadline));
     site.ask("life", "PostRun").await;
-    site.wait("life", "PostRun", "DriverWait", "containers on r, s to end").await;
+    site.wait("life", "PostRun", "DriverWait", "end of containers on r, s").await;
     site.tell("life", ended(0, "")).await;
     site.wait("life", "PostRun", "Completed", "").await;
     assert_eq!(site.pods("life", 2).await.len(), 2, "logs are there until Teardown");
@@ -201,7 +201,7 @@ async fn torn_down_while_it_runs(site: &Site) {
     site.wait("cut", "PreRun", "Completed", "").await;
     site.hold("cut", true).await;
     site.ask("cut", "Teardown").await;
-    site.wait("cut", "Teardown", "DriverWait", "containers on r, s to end").await;
+    site.wait("cut", "Teardown", "DriverWait", "end of containers on r, s").await;
     assert_eq!(site.jobs("cut").await.len(), 2, "a Job stays until its pods are gone");
     site.hold("cut", false).await;
     site.wait("cut", "Teardown", "Completed", "").await;
@@ -240,7 +240,7 @@ async fn packages_on_all_rabbits_first(site: &Site) {
     site.wait("packs", "PreRun", "Completed", "").await;
     site.hold("packs", true).await;
     site.ask("packs", "Teardown").await;
-    site.wait("packs", "Teardown", "DriverWait", "containers on r, s to end").await;
+    site.wait("packs", "Teardown", "DriverWait", "end of containers on r, s").await;
     assert_eq!(site.packages("packs").await, ["r", "s"], "pods have them mounted");
     site.hold("packs", false).await;
     site.agents_remove_packages("packs").await;
@@ -279,7 +279,7 @@ async fn ranks_on_all_rabbits(site: &Site) {
     let own = &policies[0]["spec"]["ingress"][0]["from"][0]["podSelector"]["matchLabels"];
     assert_eq!(own["nnf.cray.hpe.com/container"], "ranks", "{policies:#?}");
     site.ask("ranks", "PostRun").await;
-    site.wait("ranks", "PostRun", "DriverWait", "containers on r to end").await;
+    site.wait("ranks", "PostRun", "DriverWait", "end of containers on r").await;
     site.job_tells("ranks", "ranks-launcher", ended(0, "")).await;
     site.wait("ranks", "PostRun", "Completed", "").await;
     site.secrets("ranks", 0).await;

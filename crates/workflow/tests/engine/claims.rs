@@ -148,7 +148,7 @@ fn another_coordinator_changes_nothing_while_the_holder_is_there_and_goes_on_onc
         site.settle();
         assert_eq!(site.uids(), made, "{phase}: a holds them");
         is(&site, phase, "a/1", 1, 1);
-        assert!(site.message("w").contains("to end"), "{}", site.message("w"));
+        assert!(site.message("w").contains("end of containers"), "{}", site.message("w"));
         site.becomes("b", "1", &["a/1"]);
         site.settle();
         is(&site, "Cancelled", "b/1", 2, 1);

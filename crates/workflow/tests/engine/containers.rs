@@ -158,7 +158,7 @@ fn containers_run_beside_every_kind_of_storage_that_rabbits_may_have_mounted() {
         assert!(site.is_ready("w", "PreRun"), "{kind}: {:?}", site.told("w"));
         site.ask("w", "PostRun");
         site.settle();
-        assert!(site.message("w").contains("containers on r, s to end"), "{}", site.message("w"));
+        assert!(site.message("w").contains("end of containers on r, s"), "{}", site.message("w"));
         site.jobs_tell(&complete());
         assert!(site.is_ready("w", "PostRun"), "{kind}: {:?}", site.told("w"));
         for state in ["DataOut", "Teardown"] {

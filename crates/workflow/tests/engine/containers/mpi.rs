@@ -98,7 +98,7 @@ fn a_launcher_starts_when_every_worker_answers_and_its_end_is_told() {
         assert_eq!(env["NNF_CONTAINER_PORTS"], "5000", "of the launcher's one container");
         site.ask("w", "PostRun");
         site.settle();
-        assert!(site.message("w").contains("containers on r to end"), "{}", site.message("w"));
+        assert!(site.message("w").contains("end of containers on r"), "{}", site.message("w"));
         job_tells(&mut site, LAUNCHER, &complete());
         assert!(site.is_ready("w", "PostRun"), "{:?}", site.told("w"));
         assert!(WORKERS.iter().all(|worker| is_asked_to_stop(&site, worker)));

@@ -73,7 +73,7 @@ fn each_rabbit_is_told_what_it_runs_from_prerun_to_teardown() {
         assert_eq!(spec["storages"], json!([path]));
         site.ask("w", "PostRun");
         site.settle();
-        assert!(site.message("w").contains("containers on r, s to end"), "{}", site.message("w"));
+        assert!(site.message("w").contains("end of containers on r, s"), "{}", site.message("w"));
         site.agents_tell(&state("Succeeded"));
         assert!(site.is_ready("w", "PostRun"), "{kind}: {:?}", site.told("w"));
         for state in ["DataOut", "Teardown"] {

@@ -75,7 +75,7 @@ fn a_launcher_starts_when_every_worker_runs_and_its_end_is_told() {
         );
         site.ask("w", "PostRun");
         site.settle();
-        assert!(site.message("w").contains("containers on r to end"), "{}", site.message("w"));
+        assert!(site.message("w").contains("end of containers on r"), "{}", site.message("w"));
         all_tell(&mut site, &[LAUNCHER], "Succeeded");
         assert!(site.is_ready("w", "PostRun"), "{:?}", site.told("w"));
         assert_eq!(are_stopped(&site), [false, true, true], "those that run are stopped");
