@@ -144,7 +144,7 @@ pub struct StorageAllocationSet {
     pub minimum_capacity: i64,
     /// What they are for: `xfs`, `gfs2`, `raw`, `mgt`, `mdt`, `mgtmdt` or `ost`.
     #[serde(default)]
-    #[schemars(!default)]
+    #[schemars(!default, extend("enum" = ["raw", "xfs", "gfs2", "mgt", "mdt", "mgtmdt", "ost"]))]
     pub label: String,
     /// Which rabbits will do.
     #[serde(default)]
@@ -206,7 +206,6 @@ pub struct ComputeConstraints {
 
 /// How computes must reach an allocation set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
 pub struct ComputeLocationConstraint {
     /// In these ways.
     #[serde(default)]

@@ -64,10 +64,10 @@ string_enum! {
     derive = "PartialEq",
     doc = "What the containers of a workflow run on its rabbits"
 )]
-#[serde(default)]
 pub struct NnfContainerProfileBody {
     /// The profile.
-    #[serde(skip_serializing_if = "Nested::is_absent")]
+    #[serde(default)]
+    #[schemars(!default)]
     pub data: Nested<NnfContainerProfileData>,
 }
 
@@ -82,6 +82,7 @@ impl NnfContainerProfile {
 /// A profile. It has either `spec` or `mpiSpec`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(transform = require_retries)]
 pub struct NnfContainerProfileData {
     /// Whether this copy belongs to a workflow.
     pub pinned: bool,
@@ -133,6 +134,10 @@ fn retries(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({ "type": "integer", "format": "int32", "minimum": 0, "default": 6 })
 }
 
+fn require_retries(profile: &mut schemars::Schema) {
+    schema::require(profile, &["retryLimit"]);
+}
+
 impl NnfContainerProfileData {
     /// The pod whose containers get ports: that of each rabbit, or the launcher's.
     #[must_use]
@@ -171,6 +176,7 @@ impl Default for NnfContainerProfileData {
 /// Storage that a profile provides for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = require_optional)]
 pub struct NnfContainerProfileStorage {
     /// The argument of the directive that names it, and the variable with its path: `DW_JOB_…`, `DW_PERSISTENT_…` or `DW_GLOBAL_…`.
     pub name: String,
@@ -180,6 +186,10 @@ pub struct NnfContainerProfileStorage {
     /// For `DW_GLOBAL_…` only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pvc_mode: Option<PvcMode>,
+}
+
+fn require_optional(storage: &mut schemars::Schema) {
+    schema::require(storage, &["optional"]);
 }
 
 /// The pods of MPI.
@@ -298,6 +308,7 @@ pub struct NnfContainer {
     pub volume_mounts: Vec<VolumeMount>,
     /// Where the program starts.
     #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 253))]
     pub working_dir: String,
     /// `Always` on an init container makes a sidecar of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -322,6 +333,7 @@ pub struct NnfContainer {
     pub termination_message_policy: Option<String>,
     /// When the image is pulled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["Always", "Never", "IfNotPresent"]))]
     pub image_pull_policy: Option<String>,
     /// What it may use. Only Warren's CRD has this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -47,28 +47,39 @@ string_enum! {
     derive = "PartialEq",
     doc = "Who has which ports of rabbits"
 )]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase")]
 pub struct NnfPortManagerSpec {
     /// The SystemConfiguration that lists the ports.
-    #[serde(skip_serializing_if = "Nested::is_absent")]
-    #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
-    pub system_configuration: Nested<ObjectReference>,
-    /// The requests.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
+    #[schemars(!default, extend("x-kubernetes-map-type" = "atomic"))]
+    pub system_configuration: ObjectReference,
+    /// The requests; Warren's engine makes none, and writes the empty list: the sites' definition requires it.
+    #[serde(default)]
+    #[schemars(!default)]
     pub allocations: Vec<NnfPortManagerRequest>,
 }
 
 /// A request for ports.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = require_count)]
 pub struct NnfPortManagerRequest {
     /// Who asks.
-    #[serde(skip_serializing_if = "Nested::is_absent")]
-    #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
-    pub requester: Nested<ObjectReference>,
+    #[serde(default)]
+    #[schemars(!default, extend("x-kubernetes-map-type" = "atomic"))]
+    pub requester: ObjectReference,
     /// How many.
+    #[serde(default = "one")]
     #[schemars(schema_with = "schema::int")]
     pub count: i64,
+}
+
+fn one() -> i64 {
+    1
+}
+
+fn require_count(request: &mut schemars::Schema) {
+    schema::require(request, &["count"]);
 }
 
 /// Who has ports.

@@ -68,17 +68,18 @@ pub struct PersistentStorageInstanceSpec {
 }
 
 /// How it is.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct PersistentStorageInstanceStatus {
     /// Its Servers.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub servers: Option<ObjectReference>,
     /// How it is.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub state: Option<PersistentStorageStatusState>,
+    #[serde(default = "PersistentStorageStatusState::unsaid")]
+    #[schemars(!default)]
+    pub state: PersistentStorageStatusState,
     /// What went wrong, if anything did.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ResourceError>,
 }

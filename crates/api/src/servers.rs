@@ -80,7 +80,6 @@ pub struct ServersStatus {
 
 /// What was allocated of one label.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
 pub struct ServersStatusAllocationSet {
     /// As in the spec.
     #[serde(default)]
@@ -94,12 +93,14 @@ pub struct ServersStatusAllocationSet {
 
 /// What was allocated on one rabbit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase")]
 pub struct ServersStatusStorage {
     /// Bytes over all drives, of all allocations of the label.
     #[serde(default)]
     #[schemars(!default)]
     pub allocation_size: i64,
     /// Whether they are usable.
+    #[serde(default)]
+    #[schemars(!default)]
     pub ready: bool,
 }

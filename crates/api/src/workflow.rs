@@ -291,13 +291,15 @@ fn require_driver(status: &mut schemars::Schema) {
 
 /// Where the token of the job's containers is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase")]
 pub struct WorkflowTokenSecret {
     /// The Secret's name.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(default)]
+    #[schemars(!default)]
     pub secret_name: String,
     /// The Secret's namespace.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(default)]
+    #[schemars(!default)]
     pub secret_namespace: String,
 }
 

@@ -11,6 +11,7 @@ use api::{
     NnfPortManager, NnfStorageProfile, NodeContainers, PersistentStorageInstance, Servers, Storage,
     SystemConfiguration, SystemStatus, Workflow,
 };
+use k8s_openapi::jiff::Timestamp;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
@@ -123,6 +124,49 @@ fn what_a_site_was_seen_to_write_round_trips() {
         expected.remove(kind);
     }
     assert_eq!(check(&captured), expected);
+}
+
+/// Objects of the sites' own kinds, as the sites' controllers write them and as the fixtures have them.
+fn of_sites() -> Vec<(PathBuf, Value)> {
+    let captured = objects(&Path::new(env!("CARGO_MANIFEST_DIR")).join("captured"));
+    captured.into_iter().chain(fixtures()).collect()
+}
+
+#[test]
+fn what_a_site_was_seen_to_write_keeps_the_rules_that_are_told_of_it() {
+    for (path, object) in of_sites() {
+        assert_eq!(site_rules::faults(&object), [""; 0], "{}", path.display());
+    }
+}
+
+/// The same object with nothing in it: numbers are 0, texts are empty, and so are the lists, if `lists` are to be.
+fn zeroed(value: &Value, lists: bool) -> Value {
+    match value {
+        Value::Object(members) => {
+            members.iter().map(|(name, inner)| (name.clone(), zeroed(inner, lists))).collect()
+        }
+        Value::Array(items) if !lists => items.iter().map(|item| zeroed(item, lists)).collect(),
+        Value::Array(_) => Value::Array(Vec::new()),
+        Value::String(text) if text.parse::<Timestamp>().is_err() => "".into(),
+        Value::Number(_) => 0.into(),
+        Value::Bool(_) => false.into(),
+        Value::String(_) | Value::Null => value.clone(),
+    }
+}
+
+#[test]
+fn a_field_that_sites_require_is_written_whatever_its_value() {
+    for (path, object) in of_sites() {
+        for lists in [false, true] {
+            let mut empty = zeroed(&object, lists);
+            empty["kind"] = object["kind"].clone();
+            let written = round_trip(&empty).unwrap();
+            let written = written.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            let mut missing = site_rules::faults(&written);
+            missing.retain(|fault| fault.ends_with("required value"));
+            assert_eq!(missing, [""; 0], "{}", path.display());
+        }
+    }
 }
 
 /// Property paths of a schema; where several properties share one type they share one path.

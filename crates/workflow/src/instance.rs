@@ -89,7 +89,7 @@ pub fn is_going(object: &PersistentStorageInstance) -> bool {
 /// Whether its status says that it may be used.
 #[must_use]
 pub fn is_usable(object: &PersistentStorageInstance) -> bool {
-    let state = object.status.as_ref().and_then(|status| status.state.as_ref());
+    let state = object.status.as_ref().map(|status| &status.state);
     matches!(
         state,
         Some(PersistentStorageStatusState::Active | PersistentStorageStatusState::Degraded)

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::bench::{
     Bench, MOUNT, NAME, RABBIT, Refused, block_ready, block_storage, client_mount, in_tree,
-    mount_ready, node_storage, once_served, profile, storage_ready, system,
+    mount_ready, node_storage, once_served, profile, storage_ready, strict_crds, system,
 };
 
 /// Whether a request is for objects of this kind.
@@ -145,7 +145,7 @@ async fn an_object_that_the_api_does_not_know_for_a_while_is_not_given_up() {
 
 fn crd_of<K: Kind>() -> Value {
     let name = format!("{}.{}", K::plural(&()), K::group(&()));
-    let all = api::crd::crd_values();
+    let all = strict_crds();
     all.into_iter().find(|crd| crd["metadata"]["name"] == name.as_str()).unwrap()
 }
 
@@ -159,7 +159,7 @@ async fn install(bench: &Bench, crd: Value) {
 /// A site without the kind `K` when the agent starts; it is installed later.
 async fn without<K: Kind>() {
     let missing = crd_of::<K>();
-    let mut crds = api::crd::crd_values();
+    let mut crds = strict_crds();
     crds.retain(|crd| *crd != missing);
     let mut bench = Bench::with_crds(crds).await;
     bench.start();
@@ -188,7 +188,7 @@ async fn a_missing_kind_of_others_is_waited_for() {
 #[tokio::test]
 async fn an_object_that_cannot_be_read_hides_no_other_and_loses_nothing() {
     // A definition of newer or older software may allow what our types cannot decode.
-    let mut crds = api::crd::crd_values();
+    let mut crds = strict_crds();
     for crd in &mut crds {
         let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
         schema.as_object_mut().unwrap().remove("required");

@@ -296,7 +296,7 @@ impl Bench {
 
     /// Only an API and drives.
     pub(crate) async fn bare() -> Self {
-        Self::with_crds(api::crd::crd_values()).await
+        Self::with_crds(strict_crds()).await
     }
 
     /// The same with other definitions of the kinds.
@@ -560,6 +560,11 @@ fn embedded(directory: &Path, crds: Vec<Value>) -> Client {
     Client::new(served.service(Identity { user: "test".into() }), "default")
 }
 
+/// Our definitions of the kinds, as strict as the sites': what the agent writes is valid under both.
+pub(crate) fn strict_crds() -> Vec<Value> {
+    site_rules::strict(api::crd_values())
+}
+
 /// The API that `make kube` started, with only these definitions on it.
 async fn real(server: &Server, crds: Vec<Value>) -> Client {
     let nodes = [RABBIT, "rabbit-2", "compute-01", "compute-02", "compute-03"].map(str::to_owned);
@@ -567,7 +572,7 @@ async fn real(server: &Server, crds: Vec<Value>) -> Client {
     let client = control_plane::client(&server.real().unwrap().administrator).await.unwrap();
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let named = |crd: &Value| crd["metadata"]["name"].as_str().unwrap().to_owned();
-    let usual = api::crd::crd_values();
+    let usual = strict_crds();
     for crd in &usual {
         match crds.iter().find(|known| named(known) == named(crd)) {
             Some(same) if same == crd => {}

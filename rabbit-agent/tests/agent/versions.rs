@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 
 use crate::bench::{
     Bench, MOUNT, NAME, RABBIT, block_storage, client_mount, mount_ready, node_reported,
-    node_storage, once_served, storage_ready,
+    node_storage, once_served, storage_ready, strict_crds,
 };
 
 /// Kinds with fields that our types lack.
 fn newer() -> Vec<Value> {
-    let mut crds = api::crd::crd_values();
+    let mut crds = strict_crds();
     for crd in &mut crds {
         admit_more(&mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]);
     }
@@ -131,7 +131,7 @@ async fn what_newer_software_writes_survives_every_write_of_ours() {
 
 /// Kinds whose status lacks fields that our agent writes: the API drops them silently.
 fn older() -> Vec<Value> {
-    let mut crds = api::crd::crd_values();
+    let mut crds = strict_crds();
     for crd in &mut crds {
         let kind = crd["spec"]["names"]["kind"].as_str().unwrap().to_owned();
         let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
@@ -197,7 +197,7 @@ async fn what_the_api_prunes_is_not_written_again_and_again() {
 
 /// Each kind also in its previous version, as sites serve them.
 fn with_the_version_before() -> Vec<Value> {
-    let mut crds = api::crd::crd_values();
+    let mut crds = strict_crds();
     for crd in &mut crds {
         let versions = crd["spec"]["versions"].as_array_mut().unwrap();
         let mut before = versions[0].clone();

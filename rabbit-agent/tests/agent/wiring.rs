@@ -21,7 +21,7 @@ use tokio::{net::UnixListener, sync::mpsc};
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::{Request, Response, Status, Streaming, transport::Server};
 
-use crate::bench::{RABBIT, rabbit};
+use crate::bench::{RABBIT, rabbit, strict_crds};
 
 /// Receives one node's hello, and then refuses it because a newer agent speaks for it.
 struct Coordinator(mpsc::UnboundedSender<from_node::Message>);
@@ -61,7 +61,7 @@ async fn the_coordinator_hears_of_the_rabbit_and_may_send_the_agent_home() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name);
     let mut config = kubeapi::Config::new(at("api"));
-    config.crds = api::crd::crd_values();
+    config.crds = strict_crds();
     let served = kubeapi::Api::open(config).unwrap();
     let listener = UnixListener::bind(at("api.sock")).unwrap();
     tokio::spawn(kubeapi::serve::unix(listener, served, Vec::new(), std::future::pending()));

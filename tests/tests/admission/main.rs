@@ -2,6 +2,7 @@
 //! HTTPS, and by a cluster's admission policies.
 
 mod changes;
+mod sites;
 mod workflows;
 
 use std::path::Path;

@@ -201,7 +201,7 @@ fn places(servers: &Servers) -> Vec<String> {
 
 fn shown(object: &PersistentStorageInstance) -> Shown {
     let status = object.status.as_ref();
-    let state = status.and_then(|status| status.state.as_ref());
+    let state = status.map(|status| &status.state);
     let consumers =
         object.spec.consumer_references.iter().filter_map(|reference| reference.name.clone());
     Shown {

@@ -73,7 +73,7 @@ impl Site {
         let client = plane.client().await.unwrap();
         let site = Self { client, plane, coordinators: Vec::new() };
         let definitions: Api<CustomResourceDefinition> = Api::all(site.client.clone());
-        for crd in api::ruled_crd_values() {
+        for crd in site_rules::strict(api::ruled_crd_values()) {
             let crd: CustomResourceDefinition = from_value(crd).unwrap();
             definitions.create(&PostParams::default(), &crd).await.unwrap();
         }

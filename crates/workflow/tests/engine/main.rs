@@ -16,6 +16,7 @@ mod matrix;
 mod persistent;
 mod placement;
 mod refusals;
+mod rules;
 mod samples;
 mod scale;
 mod site;

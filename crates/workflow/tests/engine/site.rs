@@ -15,7 +15,7 @@ use workflow::{
     world::{ForEachKind, Kept, Key, Scope, World},
 };
 
-use crate::{claims::Claimed, live::Live, stored::Stored, volumes};
+use crate::{claims::Claimed, live::Live, rules, stored::Stored, volumes};
 
 /// Kind, namespace, name.
 pub(crate) type At = (String, String, String);
@@ -196,6 +196,7 @@ impl Site {
                     object.as_object_mut().unwrap().remove("status");
                 }
                 volumes::protect(&place.0, &mut object);
+                rules::check(change, None, &object);
                 self.put(object);
             }
             Change::CreateKeys(_, secret) => {
@@ -224,6 +225,7 @@ impl Site {
                 if place.0 == "ContainerRun" {
                     self.admit_run(change, &old, &new)?;
                 }
+                rules::check(change, Some(&old), &new);
                 self.edit(&place.0, &place.1, &place.2, |object| *object = new);
                 self.collect();
             }

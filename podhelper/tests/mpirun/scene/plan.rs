@@ -46,6 +46,7 @@ pub(super) fn planned(
         profile,
         storages: &[],
         packages: &std::collections::BTreeMap::new(),
+        devices: &std::collections::BTreeMap::new(),
         placement: &placement,
         ports: &[],
         network_port: None,

@@ -148,7 +148,7 @@ fn new(rabbit: &str) -> NnfPortManager {
             namespace: Some(rabbit.to_owned()),
             ..ObjectMeta::default()
         },
-        spec: NnfPortManagerSpec { system_configuration: system.into(), allocations: Vec::new() },
+        spec: NnfPortManagerSpec { system_configuration: system, allocations: Vec::new() },
         status: None,
     }
 }

@@ -83,7 +83,7 @@ fn is_usable(
     if is_going {
         return Err("it is being destroyed".to_owned());
     }
-    let state = one.status.as_ref().and_then(|status| status.state.as_ref());
+    let state = one.status.as_ref().map(|status| &status.state);
     let is_degraded = match state {
         Some(PersistentStorageStatusState::Active) => false,
         Some(PersistentStorageStatusState::Degraded) => true,

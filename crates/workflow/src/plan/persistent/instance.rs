@@ -233,6 +233,6 @@ fn status(view: &InstanceView<'_>) -> Option<Change> {
     let namespace = object.namespace().unwrap_or_default();
     let servers =
         storage.servers.as_ref().map(|one| reference("Servers", &one.name_any(), &namespace));
-    after.status = Some(PersistentStorageInstanceStatus { servers, state: Some(state), error });
+    after.status = Some(PersistentStorageInstanceStatus { servers, state, error });
     Change::status(object, &after)
 }

@@ -1,0 +1,77 @@
+//! Checks an object against the keywords of a structural schema, after defaults were filled in.
+
+use regex::Regex;
+use serde_json::Value;
+
+/// Appends to `faults` each way in which `value`, at `at` of its object, breaks `schema`.
+pub(crate) fn value(schema: &Value, value: &Value, at: &str, faults: &mut Vec<String>) {
+    if !is_of_type(schema, value) {
+        faults.push(format!("{at}: {value} is no {}", schema["type"]));
+        return;
+    }
+    if let Some(choices) = schema["enum"].as_array().filter(|choices| !choices.contains(value)) {
+        faults.push(format!("{at}: {value} is none of {choices:?}"));
+    }
+    match value {
+        Value::Object(_) => object(schema, value, at, faults),
+        Value::Array(items) => {
+            bound(schema, ["minItems", "maxItems"], count(items.len()), at, faults);
+            for (index, item) in items.iter().enumerate() {
+                self::value(&schema["items"], item, &format!("{at}[{index}]"), faults);
+            }
+        }
+        Value::String(text) => {
+            bound(schema, ["minLength", "maxLength"], count(text.chars().count()), at, faults);
+            let pattern = schema["pattern"].as_str().and_then(|pattern| Regex::new(pattern).ok());
+            if pattern.is_some_and(|pattern| !pattern.is_match(text)) {
+                faults.push(format!("{at}: {text:?} does not match {}", schema["pattern"]));
+            }
+        }
+        Value::Number(number) => {
+            bound(schema, ["minimum", "maximum"], number.as_f64().unwrap_or(f64::NAN), at, faults);
+        }
+        Value::Null | Value::Bool(_) => {}
+    }
+}
+
+fn object(schema: &Value, object: &Value, at: &str, faults: &mut Vec<String>) {
+    let path = |name: &str| if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") };
+    for (name, member) in object.as_object().into_iter().flatten() {
+        let of = schema["properties"].get(name).or_else(|| schema.get("additionalProperties"));
+        if let Some(of) = of {
+            value(of, member, &path(name), faults);
+        }
+    }
+    for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        if object.get(name).is_none() && schema["properties"][name].get("default").is_none() {
+            faults.push(format!("{}: required value", path(name)));
+        }
+    }
+}
+
+fn is_of_type(schema: &Value, value: &Value) -> bool {
+    match schema["type"].as_str() {
+        Some("object") => value.is_object(),
+        Some("array") => value.is_array(),
+        Some("string") => value.is_string(),
+        Some("integer") => value.is_i64() || value.is_u64(),
+        Some("number") => value.is_number(),
+        Some("boolean") => value.is_boolean(),
+        // An IntOrString.
+        _ => !value.is_null(),
+    }
+}
+
+/// Appends a fault when a size is outside the bounds of these two keywords.
+fn bound(schema: &Value, [least, most]: [&str; 2], size: f64, at: &str, faults: &mut Vec<String>) {
+    if schema[least].as_f64().is_some_and(|bound| size < bound) {
+        faults.push(format!("{at}: {size} is below {least} {}", schema[least]));
+    }
+    if schema[most].as_f64().is_some_and(|bound| size > bound) {
+        faults.push(format!("{at}: {size} is above {most} {}", schema[most]));
+    }
+}
+
+fn count(items: usize) -> f64 {
+    u32::try_from(items).map_or(f64::INFINITY, f64::from)
+}
