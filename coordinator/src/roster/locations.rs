@@ -18,9 +18,8 @@ pub(crate) enum Location {
     External,
 }
 
-/// Whether a node can have a name: that of a host, and of the Kubernetes namespace with the node's objects.
 pub(super) fn is_node_name(name: &str) -> bool {
-    containers::names::is_label(name)
+    hostname_validator::is_valid(name)
 }
 
 /// The location of each node; names that are no host names are left out.
@@ -39,7 +38,7 @@ pub(crate) fn invalid_name(configuration: &SystemConfiguration) -> Option<String
     };
     let name = shortened(format!("{name:?}"), NAME);
     Some(format!(
-        "SystemConfiguration default/default, {field}: {name} is no label of a DNS name, as hosts and Kubernetes namespaces have (lower case letters, digits and '-', at most 63){others}, so no node has it here: correct it there"
+        "SystemConfiguration default/default, {field}: {name} is no host name (RFC 1123){others}, so no node has it here: correct it there"
     ))
 }
 

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use api::{SystemConfiguration, system_configuration::StorageNode};
-use containers::ports;
+use containers::{names::is_label, ports};
 use proto::limits::{NAME, shortened};
 
-use super::locations::{invalid_name, named};
+use super::locations::{Location, named};
 
 /// The last port of a chassis to which a compute is wired.
 const LAST_INDEX: i64 = 15;
@@ -20,13 +20,24 @@ pub(crate) fn mistakes(configuration: &SystemConfiguration) -> Vec<String> {
     let cooled = (cooldown < 0).then(|| {
         format!("spec.portsCooldownInSeconds is {cooldown}: write the seconds, from 0 on")
     });
-    invalid_name(configuration)
+    nameless(configuration)
         .into_iter()
         .chain(repeated(configuration))
         .chain(wiring.flat_map(|(place, rabbit)| miswired(place, rabbit)))
         .chain(listed)
         .chain(cooled)
         .collect()
+}
+
+/// Names that no Kubernetes namespace can have, in which a node's objects are.
+fn nameless(configuration: &SystemConfiguration) -> Vec<String> {
+    let wrong = |(field, name, _): (String, &str, Location)| {
+        let name = (!is_label(name)).then(|| shortened(format!("{name:?}"), NAME))?;
+        Some(format!(
+            "SystemConfiguration default/default, {field}: {name} is no label of a DNS name, which a node has as its Kubernetes namespace: write at most 63 lower case letters, digits and '-', with a letter or digit at both ends"
+        ))
+    };
+    named(configuration).filter_map(wrong).collect()
 }
 
 /// Names that two nodes have.
@@ -70,7 +81,7 @@ mod tests {
 
     use super::*;
 
-    fn of(spec: Value) -> Vec<String> {
+    fn of(spec: &Value) -> Vec<String> {
         let object = json!({
             "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "SystemConfiguration",
             "metadata": {"name": "default", "namespace": "default"}, "spec": spec,
@@ -88,7 +99,7 @@ mod tests {
     fn each_mistake_is_named_with_its_field() {
         let many_ports = json!({"ports": [80, "9000-9010"], "portsCooldownInSeconds": 0});
         for right in [wired(&[("c-1", 0), ("c-2", 15)]), many_ports, json!({})] {
-            assert!(of(right.clone()).is_empty(), "{right}");
+            assert!(of(&right).is_empty(), "{right}");
         }
         let cases = [
             (wired(&[("c-1", 99)]), "spec.storageNodes[0].computesAccess[0].index is 99"),
@@ -105,7 +116,7 @@ mod tests {
             (json!({"portsCooldownInSeconds": -1}), "spec.portsCooldownInSeconds is -1"),
         ];
         for (spec, words) in cases {
-            let told = of(spec.clone());
+            let told = of(&spec);
             assert!(told.iter().any(|text| text.contains(words)), "{spec}: {told:?}");
         }
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tests::{api_server::ApiServer, cluster::PATIENCE, gate, program::until, webhook::packaged};
 
 /// A Workflow with one directive.
-pub(crate) fn workflow(name: &str, desired: &str, status: Value) -> Value {
+pub(crate) fn workflow(name: &str, desired: &str, status: &Value) -> Value {
     json!({
         "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "Workflow",
         "metadata": {"name": name, "namespace": "default"},
@@ -55,7 +55,7 @@ fn creation(
     edit: impl FnOnce(&mut Value),
     refused: Option<&'static str>,
 ) -> Case {
-    let mut new = workflow(name, "Proposal", json!({"ready": false}));
+    let mut new = workflow(name, "Proposal", &json!({"ready": false}));
     edit(&mut new);
     Case { name, old: None, new, refused }
 }
@@ -84,7 +84,7 @@ fn creations() -> Vec<Case> {
 }
 
 fn states() -> Vec<Case> {
-    let in_state = |name, state, ready| workflow(name, state, status(state, ready));
+    let in_state = |name, state, ready| workflow(name, state, &status(state, ready));
     let to =
         |state: &'static str| move |new: &mut Value| new["spec"]["desiredState"] = state.into();
     vec![
@@ -99,13 +99,13 @@ fn states() -> Vec<Case> {
             "skipping",
             in_state("skipping", "Proposal", true),
             to("PreRun"),
-            Some("spec.desiredState is PreRun"),
+            Some("spec.desiredState is PreRun: after Proposal comes Setup, or Teardown"),
         ),
         change(
             "backwards",
             in_state("backwards", "PreRun", true),
             to("Setup"),
-            Some("spec.desiredState is Setup"),
+            Some("spec.desiredState is Setup: after PreRun comes PostRun, or Teardown"),
         ),
         change("to-teardown", in_state("to-teardown", "Setup", false), to("Teardown"), None),
         change(
@@ -125,7 +125,7 @@ fn states() -> Vec<Case> {
             in_state("teardown-in-a-hurry", "Setup", false),
             |new| {
                 (new["spec"]["hurry"], new["spec"]["desiredState"]) =
-                    (true.into(), "Teardown".into())
+                    (true.into(), "Teardown".into());
             },
             None,
         ),
@@ -140,7 +140,7 @@ fn states() -> Vec<Case> {
 
 fn fields() -> Vec<Case> {
     let set = |field: &'static str, value: Value, refused| {
-        let old = workflow(field, "Setup", status("Setup", false));
+        let old = workflow(field, "Setup", &status("Setup", false));
         let old = {
             let mut old = old;
             old["metadata"]["name"] = field.to_lowercase().into();
@@ -158,7 +158,7 @@ fn fields() -> Vec<Case> {
 }
 
 fn shares() -> Vec<Case> {
-    let setup = |name| workflow(name, "Setup", status("Setup", false));
+    let setup = |name| workflow(name, "Setup", &status("Setup", false));
     let share = |place: usize, field: &'static str, value: Value| {
         move |new: &mut Value| new["status"]["drivers"][place][field] = value
     };
@@ -171,7 +171,7 @@ fn shares() -> Vec<Case> {
     };
     let remove =
         |new: &mut Value| drop(new["status"]["drivers"].as_array_mut().map(|all| all.pop()));
-    let ready = workflow("undone", "Setup", status("Setup", true));
+    let ready = workflow("undone", "Setup", &status("Setup", true));
     vec![
         change("told", setup("told"), share(0, "message", "pending storage".into()), None),
         change("done", setup("done"), completed(0, "Completed", ""), None),
@@ -231,7 +231,7 @@ fn the_admission_policy_judges_every_change_as_the_table_says() -> anyhow::Resul
         server.create(policy)?;
     }
     until("the policy to be in force", PATIENCE, || {
-        let probe = workflow("probe", "Setup", json!({}));
+        let probe = workflow("probe", "Setup", &json!({}));
         let answer = server.create(&probe);
         ensure!(answer.is_err(), "a Workflow was created in Setup");
         Ok(())
@@ -266,7 +266,7 @@ fn the_admission_policy_keeps_pinned_profiles() -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
     let server = ApiServer::real(directory.path())?;
     server.install_crds(|_| ())?;
-    let owner = server.create(&workflow("owner", "Proposal", json!({"ready": false})))?;
+    let owner = server.create(&workflow("owner", "Proposal", &json!({"ready": false})))?;
     let profile = |name: &str, pinned: bool, is_owned: bool| {
         let owner = json!([{
             "apiVersion": owner["apiVersion"], "kind": "Workflow", "name": "owner", "uid": owner["metadata"]["uid"],

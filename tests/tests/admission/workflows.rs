@@ -46,7 +46,7 @@ fn a_new_workflow_has_its_status_on_the_embedded_api() -> anyhow::Result<()> {
         let mut name = 0;
         until_ok("a status from the first moment", async || {
             name += 1;
-            let object = workflow(&format!("w-{name}"), "Proposal", json!({}));
+            let object = workflow(&format!("w-{name}"), "Proposal", &json!({}));
             is_complete(&create(&client(&kubeconfig).await?, &object).await?)
         })
         .await
@@ -68,7 +68,7 @@ fn a_new_workflow_has_its_status_on_a_cluster() -> anyhow::Result<()> {
     }
     // While no coordinator answers, a creation passes, whatever its directives.
     let refused_later = json!(["#DW jobdw type=ext4 capacity=1GiB name=scratch"]);
-    let mut unjudged = workflow("unjudged", "Proposal", json!({}));
+    let mut unjudged = workflow("unjudged", "Proposal", &json!({}));
     unjudged["spec"]["dwDirectives"] = refused_later.clone();
     server.create(&unjudged)?;
     until("a status from the first moment, without a coordinator", PATIENCE, || {
@@ -88,12 +88,12 @@ fn a_new_workflow_has_its_status_on_a_cluster() -> anyhow::Result<()> {
         let mut name = 0;
         until_ok("a status from the first moment", async || {
             name += 1;
-            let object = workflow(&format!("w-{name}"), "Proposal", json!({}));
+            let object = workflow(&format!("w-{name}"), "Proposal", &json!({}));
             is_complete(&create(&client(&server.kubeconfig()).await?, &object).await?)
         })
         .await?;
         let client = client(&server.kubeconfig()).await?;
-        let mut judged = workflow("judged", "Proposal", json!({}));
+        let mut judged = workflow("judged", "Proposal", &json!({}));
         judged["spec"]["dwDirectives"] = refused_later;
         let Err(kube::Error::Api(refusal)) = create(&client, &judged).await else {
             anyhow::bail!("the webhook admitted an unknown type")
