@@ -285,8 +285,10 @@ fn the_admission_policy_keeps_pinned_profiles() -> anyhow::Result<()> {
     for policy in packaged()?.iter().filter(|object| object.get("webhooks").is_none()) {
         server.create(policy)?;
     }
+    let mut is_default = false;
     until("the policy to be in force", PATIENCE, || {
-        let answer = server.patch(&kept, &json!({"data": {"default": true}}), false);
+        is_default = !is_default;
+        let answer = server.patch(&kept, &json!({"data": {"default": is_default}}), false);
         let why = answer.err().context("a pinned profile was changed")?;
         ensure!(format!("{why:#}").contains("data of a pinned profile may not change"), "{why:#}");
         Ok(())

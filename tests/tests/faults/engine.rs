@@ -60,8 +60,8 @@ fn an_api_that_is_away_in_each_state_is_waited_for() -> anyhow::Result<()> {
 /// A field of a newer version of the site's controllers.
 const FIELD: &str = "fieldOfTomorrow";
 
-/// Kinds that the engine writes, and where: agents write the statuses of the others.
-const KINDS: [(&str, &[&str]); 8] = [
+/// Kinds that the engine writes, and where: agents write the statuses of the others, and the API refuses changes of pinned profiles.
+const KINDS: [(&str, &[&str]); 7] = [
     ("Workflow", &["spec", "status"]),
     ("Computes", &["data"]),
     ("DirectiveBreakdown", &["spec", "status"]),
@@ -69,7 +69,6 @@ const KINDS: [(&str, &[&str]); 8] = [
     ("ClientMount", &["spec"]),
     ("NnfNodeBlockStorage", &["spec"]),
     ("NnfNodeStorage", &["spec"]),
-    ("NnfStorageProfile", &["data"]),
 ];
 
 /// Definitions that keep what they do not know, as those of another version would; objects with such a field at every place
