@@ -20,6 +20,7 @@
 
 pub mod change;
 pub mod client_mount;
+mod cluster_kind;
 pub mod computes;
 pub mod container_run;
 pub mod crd;

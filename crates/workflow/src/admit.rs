@@ -55,7 +55,8 @@ pub fn complete(new: &Value, rules: Option<&Ruleset>, now: Timestamp) -> Option<
     Some(completed)
 }
 
-/// Admits a change, or says what is wrong with it and how to put it right. Without rules the directives are not judged here; the engine judges them in Proposal.
+/// Admits a change, or says what is wrong with it and how to put it right. Without rules the directives are not judged here; the
+/// engine judges them in Proposal.
 ///
 /// # Errors
 /// The refusal, for the person who made the change.

@@ -145,11 +145,18 @@ impl Ledger {
         }
     }
 
+    /// Bytes that all jobs together may have on a rabbit.
+    #[must_use]
+    pub fn total(node: &NnfNode) -> i64 {
+        let status = node.status.as_ref();
+        status.map_or(0, |one| one.capacity.saturating_add(one.capacity_allocated))
+    }
+
     /// What a rabbit has, not counting what is promised to `asking`.
     #[must_use]
     pub fn space(&self, rabbit: &str, node: &NnfNode, asking: &ObjectKey) -> Space {
         let reported = node.status.clone().unwrap_or_default();
-        let total = reported.capacity.saturating_add(reported.capacity_allocated);
+        let total = Self::total(node);
         let empty = BTreeMap::new();
         let allocated = self.allocated.get(rabbit).unwrap_or(&empty);
         let known: i64 = allocated.values().map(|(_, bytes)| bytes).sum();

@@ -92,13 +92,8 @@ fn a_cluster_asks_the_coordinator_over_https() -> anyhow::Result<()> {
     }
     let directory = tempfile::tempdir()?;
     let at = directory.path();
-    let server = ApiServer::real(&at.join("server"))?;
-    server.install_crds(|_| ())?;
-    let webhook = Webhook::new(at)?;
+    let (server, webhook) = cluster(at)?;
     let _coordinator = on_cluster(at, &server, &webhook)?;
-    for object in webhook.packaged()? {
-        server.create(&object)?;
-    }
     block_on(async {
         until_ok("the webhook counts", async || {
             let api = configurations(client(&server.kubeconfig()).await?);
@@ -107,6 +102,17 @@ fn a_cluster_asks_the_coordinator_over_https() -> anyhow::Result<()> {
         .await?;
         judged(configurations(client(&server.kubeconfig()).await?)).await
     })
+}
+
+/// Starts a real API server with our CRDs and the packaged admission, and no coordinator yet.
+fn cluster(at: &Path) -> anyhow::Result<(ApiServer, Webhook)> {
+    let server = ApiServer::real(&at.join("server"))?;
+    server.install_crds(|_| ())?;
+    let webhook = Webhook::new(at)?;
+    for object in webhook.packaged()? {
+        server.create(&object)?;
+    }
+    Ok((server, webhook))
 }
 
 fn on_cluster(at: &Path, server: &ApiServer, webhook: &Webhook) -> anyhow::Result<Program> {

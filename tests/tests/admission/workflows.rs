@@ -5,14 +5,12 @@ use control_plane::client;
 use kube::Client;
 use serde_json::{Value, json};
 use tests::{
-    api_server::ApiServer,
     cluster::PATIENCE,
     gate,
     program::{Program, until},
-    webhook::Webhook,
 };
 
-use crate::{block_on, changes::workflow, on_cluster, until_ok};
+use crate::{block_on, changes::workflow, cluster, on_cluster, until_ok};
 
 /// Checks what flux-coral2 reads of the answer to a creation and of the first event of a watch.
 fn is_complete(created: &Value) -> anyhow::Result<()> {
@@ -60,12 +58,7 @@ fn a_new_workflow_has_its_status_on_a_cluster() -> anyhow::Result<()> {
     }
     let directory = tempfile::tempdir()?;
     let at = directory.path();
-    let server = ApiServer::real(&at.join("server"))?;
-    server.install_crds(|_| ())?;
-    let webhook = Webhook::new(at)?;
-    for object in webhook.packaged()? {
-        server.create(&object)?;
-    }
+    let (server, webhook) = cluster(at)?;
     // While no coordinator answers, a creation passes, whatever its directives.
     let refused_later = json!(["#DW jobdw type=ext4 capacity=1GiB name=scratch"]);
     let mut unjudged = workflow("unjudged", "Proposal", &json!({}));

@@ -12,6 +12,7 @@ use controller::ObjectKey;
 use kube::ResourceExt;
 
 use crate::{
+    ledger::Ledger,
     plan::{allocation::bytes_of, lustre, place},
     progress::{Outcome, transient_error, wlm_error},
     view::{Group, View},
@@ -268,17 +269,13 @@ pub fn space_of_all(view: &View<'_>) -> Checked {
     if all.len() < 2 {
         return Ok(());
     }
-    let asking = ObjectKey::default();
     for (rabbit, needed) in demand(&all) {
-        let total = view
-            .site
-            .nodes
-            .get(&rabbit)
-            .map(|node| view.site.ledger.space(&rabbit, node, &asking).total);
-        if total.is_some_and(|total| needed > total) {
+        let Some(total) = view.site.nodes.get(&rabbit).map(|node| Ledger::total(node)) else {
+            continue;
+        };
+        if needed > total {
             return Err(wlm_error(format!(
-                "{rabbit}: insufficient capacity available: the directives of this workflow ask for {needed} bytes together, and its drives have {} in all",
-                total.unwrap_or_default()
+                "{rabbit}: insufficient capacity available: the directives of this workflow ask for {needed} bytes together, and its drives have {total} in all"
             )));
         }
     }

@@ -82,13 +82,11 @@ fn objects(
     let metadata = || metadata_of(object, &view.workflow);
     let sets = |profile: &StorageProfile| of_persistent(create, profile);
     let lifetime = StorageLifetime::Persistent;
+    // One that an earlier version of the engine made has the name of the storage.
+    let servers = view.directives[index].storage.servers.as_ref().map(|servers| servers.name_any());
+    let servers = servers.unwrap_or_else(|| of_instance(&create.name));
     let status = |sets: &[AllocationSet]| DirectiveBreakdownStatus {
-        storage: Some(proposal::storage(
-            lifetime,
-            &of_instance(&create.name),
-            &view.namespace(),
-            sets,
-        )),
+        storage: Some(proposal::storage(lifetime, &servers, &view.namespace(), sets)),
         ..DirectiveBreakdownStatus::default()
     };
     proposal::missing(view, index, &as_jobdw(create), &metadata, sets, status)

@@ -1,0 +1,38 @@
+//! Kinds of Kubernetes that are in no namespace, as controllers here watch them.
+
+/// Implements `kube::Resource` for a core kind that is in no namespace, with the scope that controllers take. Lists and watches over
+/// all namespaces of a namespaced kind ask the same paths; whoever creates or deletes an object addresses it without a namespace.
+macro_rules! cluster_kind {
+    ($type:ty, $kind:literal, $plural:literal, $($metadata:tt).+) => {
+        impl kube::Resource for $type {
+            type DynamicType = ();
+            type Scope = kube::core::NamespaceResourceScope;
+
+            fn kind(_: &()) -> std::borrow::Cow<'_, str> {
+                $kind.into()
+            }
+
+            fn group(_: &()) -> std::borrow::Cow<'_, str> {
+                "".into()
+            }
+
+            fn version(_: &()) -> std::borrow::Cow<'_, str> {
+                "v1".into()
+            }
+
+            fn plural(_: &()) -> std::borrow::Cow<'_, str> {
+                $plural.into()
+            }
+
+            fn meta(&self) -> &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
+                &self.$($metadata).+
+            }
+
+            fn meta_mut(&mut self) -> &mut k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
+                &mut self.$($metadata).+
+            }
+        }
+    };
+}
+
+pub(crate) use cluster_kind;
