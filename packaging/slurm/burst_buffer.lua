@@ -1,5 +1,5 @@
 --[[
-burst_buffer.lua: storage for the #DW directives of Slurm's jobs. It lies beside slurm.conf; docs/slurm.md installs it.
+burst_buffer.lua: storage for the #DW directives of Slurm's jobs. It lies beside slurm.conf; docs/use/slurm.md installs it.
 
 Each function makes one or two calls of `warren workload`, which wait at the coordinator and do not poll. What Slurm calls a job
 leaves nothing behind here but two files beside the job's script: `warren.env`, its variables, and `warren.failed`.

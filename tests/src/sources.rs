@@ -54,7 +54,7 @@ mod tests {
     fn every_test_that_the_list_of_defects_names_is_there() -> anyhow::Result<()> {
         let sources = Sources::read()?;
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the workspace")?;
-        let text = fs::read_to_string(root.join("docs/defects.md"))?;
+        let text = fs::read_to_string(root.join("docs/develop/defects.md"))?;
         let rows = text.lines().filter(|line| line.starts_with("| "));
         let columns = rows.filter_map(|row| row.trim_end_matches('|').rsplit('|').next());
         let named = Regex::new("`([a-z0-9]+(?:_[a-z0-9]+){3,})`")?;
@@ -62,7 +62,10 @@ mod tests {
         let names: Vec<String> =
             named.captures_iter(&columns).map(|one| one[1].to_owned()).collect();
         let missing: Vec<_> = names.iter().filter(|name| !sources.has_test(name)).collect();
-        assert!(missing.is_empty(), "docs/defects.md names tests that are not there: {missing:?}");
+        assert!(
+            missing.is_empty(),
+            "docs/develop/defects.md names tests that are not there: {missing:?}"
+        );
         assert!(names.len() > 60, "only {} tests are named", names.len());
         Ok(())
     }

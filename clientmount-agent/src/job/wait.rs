@@ -180,7 +180,7 @@ fn remedy(verdict: Verdict) -> &'static str {
             "this is only the node's own view, which may be out of date: is the coordinator up, and does the agent's log say why it does not reach it?"
         }
         Verdict::NotYet => "try again, or look at `warren mounts` and at the Workflow",
-        Verdict::NodeFault => "look at the agent's log and docs/messages.md",
+        Verdict::NodeFault => "look at the agent's log and docs/operate/messages.md",
         Verdict::StorageFault => "look at the Workflow and its objects with `warren get`",
         Verdict::Done | Verdict::Failed | Verdict::BadRequest | Verdict::Cancelled => "",
     }

@@ -4,7 +4,7 @@ use directive::{Command, Ruleset, shipped};
 
 #[test]
 fn documented_directives_are_right() {
-    let page = include_str!("../../../docs/directives.md");
+    let page = include_str!("../../../docs/use/directives.md");
     let lines = page
         .lines()
         .filter_map(|line| line.strip_prefix("    "))

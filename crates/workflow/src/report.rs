@@ -27,7 +27,7 @@ pub fn mark_go_owned(view: &View<'_>) -> Option<Change> {
         status.status = Some(WorkflowStatusKind::TransientCondition);
     }
     status.message = format!(
-        "begun by the Go controllers (finalizer {GO_FINALIZER}): Warren does nothing for it; let those controllers end it (docs/switching-from-go.md)"
+        "begun by the Go controllers (finalizer {GO_FINALIZER}): Warren does nothing for it; let those controllers end it (docs/operate/switching-from-go.md)"
     );
     Change::patch(before, &after)
 }

@@ -6,7 +6,7 @@ use anyhow::Context;
 
 use super::Row;
 
-/// Median of the Go agent's idle resident set, MB: measured on the same kind of box for `docs/performance.md`.
+/// Median of the Go agent's idle resident set, MB: measured on the same kind of box for `docs/develop/performance.md`.
 const GO_RESIDENT: f64 = 38.5;
 /// Its context switches a minute.
 const GO_SWITCHES: f64 = 730.0;

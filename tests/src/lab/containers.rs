@@ -35,7 +35,7 @@ const UNIT: &str = include_str!("../../../systemd/warren-rabbit-agent.service");
 /// Where rabbits find the image.
 pub const IMAGE: &str = "oci-archive:/lab/ranks.tar";
 
-/// Makes the image as docs/containers.md does, from the guest's own Debian, with `/bin/ranks` in it. `$helper` may name a build of
+/// Makes the image as docs/use/containers.md does, from the guest's own Debian, with `/bin/ranks` in it. `$helper` may name a build of
 /// podhelper that is linked to libraries, as no site's is: the image gets them too.
 pub(super) const MAKE: &str = r#"
 chmod 755 /bin/ranks

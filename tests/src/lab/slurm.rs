@@ -29,7 +29,7 @@ const STEP: Duration = Duration::from_secs(180);
 /// What of `packaging` is in packages for Slurm, and in the place where packages have it.
 const PACKAGED: [&str; 2] = ["slurm", "perilog"];
 
-/// Names of the nodes, and what docs/slurm.md tells a site to do on each. Nothing of it outlives the power of a node.
+/// Names of the nodes, and what docs/use/slurm.md tells a site to do on each. Nothing of it outlives the power of a node.
 const INSTALL: &str = "
 printf '192.168.77.1 rabbit\\n192.168.77.2 compute-0\\n192.168.77.3 compute-1\\n' >> /etc/hosts
 mkdir -p /usr/share/warren /etc/slurm/prolog.d /etc/slurm/epilog.d

@@ -1,4 +1,4 @@
-//! The examples of docs/containers.md, word for word: real images, podman on two rabbits with networks of their own, and Open MPI.
+//! The examples of docs/use/containers.md, word for word: real images, podman on two rabbits with networks of their own, and Open MPI.
 
 mod page;
 mod scene;

@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 
-const PAGE: &str = include_str!("../../../docs/containers.md");
+const PAGE: &str = include_str!("../../../docs/use/containers.md");
 const FENCE: &str = "```";
 
 /// A block of an example.

@@ -115,7 +115,7 @@ impl State {
     }
 }
 
-/// What docs/slurm.md says that `squeue` shows, and what it prints.
+/// What docs/use/slurm.md says that `squeue` shows, and what it prints.
 const SEEN: [(State, &str, &str); 5] = [
     (
         State::StagingIn,
@@ -184,10 +184,10 @@ impl<'a> Jobs<'a> {
 
     /// What users see is what the documents say.
     pub(crate) fn are_seen(&self) -> anyhow::Result<()> {
-        let documents = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/slurm.md");
+        let documents = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/use/slurm.md");
         let documents = fs::read_to_string(documents).context("read the documents")?;
         for (state, documented, seen) in SEEN {
-            ensure!(documents.contains(documented), "not in docs/slurm.md: {documented}");
+            ensure!(documents.contains(documented), "not in docs/use/slurm.md: {documented}");
             let job = self.jobs.iter().find(|(one, _)| *one == state).context("such a job")?;
             let jobs = format!("--jobs={}", job.1);
             let queued = self.slurm.prints("squeue", &["--noheader", &jobs, "--format=%t %r"])?;

@@ -6,7 +6,7 @@ const COMPUTES: [&str; 2] = ["c1", "c2"];
 
 /// Those of a command, in the page's order.
 fn documented(command: &str) -> Vec<String> {
-    let page = include_str!("../../../../docs/directives.md");
+    let page = include_str!("../../../../docs/use/directives.md");
     let lines = page.lines().filter_map(|line| line.strip_prefix("    "));
     let of = lines.filter(|line| line.starts_with(&format!("#DW {command} ")));
     of.map(str::to_owned).collect()

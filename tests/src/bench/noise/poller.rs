@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::rank::pin;
 use crate::program::pause;
 
-/// The Go agent's context switches a minute, as in `docs/performance.md`; each is one time to wake.
+/// The Go agent's context switches a minute, as in `docs/develop/performance.md`; each is one time to wake.
 const WAKES_A_MINUTE: u32 = 730;
 
 /// Runs on one core until it is killed.

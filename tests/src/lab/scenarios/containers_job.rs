@@ -1,4 +1,4 @@
-//! MPI beside the data of two rabbits, without Kubernetes: what the example of docs/containers.md cannot show on one kernel.
+//! MPI beside the data of two rabbits, without Kubernetes: what the example of docs/use/containers.md cannot show on one kernel.
 
 use std::time::Duration;
 

@@ -120,7 +120,7 @@ impl Node {
         self.run(&self.format.install_again(name)).map(drop)
     }
 
-    /// Does what docs/install.md tells a site to do.
+    /// Does what docs/operate/install.md tells a site to do.
     pub(super) fn configure(&self) -> anyhow::Result<()> {
         let socket = self.run("systemctl is-active warren-clientmount-agent.socket")?;
         ensure!(socket.trim() == "active", "after the installation the socket is {socket}");

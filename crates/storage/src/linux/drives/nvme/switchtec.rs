@@ -10,7 +10,7 @@
 //! * Every wait ends: for a tunnel, for an answer, for a command.
 //!
 //! # Caveats
-//! A switch takes one command at a time: an erasure on one of its drives makes the others wait. `docs/hardware.md` says what of
+//! A switch takes one command at a time: an erasure on one of its drives makes the others wait. `docs/develop/hardware.md` says what of
 //! this was proved, and on which hardware.
 
 mod behind;
