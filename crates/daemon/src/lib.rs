@@ -1,6 +1,4 @@
 //! Parts that Warren's daemons have in common: logs, exit codes, listeners, connections, signals, systemd notifications.
-//!
-//! A panic in a task or thread that no code awaits ends the process ([`vital`](fn@vital)).
 
 pub mod accept;
 mod blocking;
