@@ -1,4 +1,4 @@
-//! What the objects of the site say, in the words of `directive`.
+//! Converts rules and profiles of the site to the types of the `directive` crate.
 
 use std::collections::BTreeMap;
 
@@ -15,20 +15,20 @@ use directive::{
 };
 use kube::ResourceExt;
 
-/// The rules of all these objects.
+/// Collects the rules of these objects.
 pub fn ruleset<'a>(objects: impl IntoIterator<Item = &'a DWDirectiveRule>) -> Ruleset {
     Ruleset::new(objects.into_iter().flat_map(rules).collect())
 }
 
 fn rules(object: &DWDirectiveRule) -> Vec<Rule> {
-    let one = |rule: &api::dw_directive_rule::DWDirectiveRuleSpec| Rule {
+    let to_rule = |rule: &api::dw_directive_rule::DWDirectiveRuleSpec| Rule {
         object: object.name_any(),
         command: rule.command.clone(),
         driver_label: rule.driver_label.clone(),
         watch_states: rule.watch_states.clone(),
         rule_defs: rule.rule_defs.iter().map(definition).collect(),
     };
-    object.spec.spec.iter().map(one).collect()
+    object.spec.spec.iter().map(to_rule).collect()
 }
 
 fn definition(argument: &api::dw_directive_rule::DWDirectiveRuleDef) -> RuleDef {
@@ -45,14 +45,14 @@ fn definition(argument: &api::dw_directive_rule::DWDirectiveRuleDef) -> RuleDef 
     }
 }
 
-/// Whom a profile of containers admits, and to what.
+/// Returns which users and storages a container profile admits.
 pub fn admission(profile: &NnfContainerProfile) -> ContainerProfile {
     let data = profile.data();
     let id = |id: i64| u32::try_from(id).unwrap_or(u32::MAX);
-    let storages = data
-        .storages
-        .iter()
-        .map(|one| ContainerStorage { name: one.name.clone(), is_optional: one.optional });
+    let storages = data.storages.iter().map(|storage| ContainerStorage {
+        name: storage.name.clone(),
+        is_optional: storage.optional,
+    });
     ContainerProfile {
         is_pinned: data.pinned,
         user: data.user_id.map(id),
@@ -61,7 +61,7 @@ pub fn admission(profile: &NnfContainerProfile) -> ContainerProfile {
     }
 }
 
-/// What a profile says of sizes.
+/// Returns the fields of a storage profile that determine sizes and placement.
 pub fn sizes(profile: &NnfStorageProfile) -> StorageProfile {
     let data = profile.data();
     StorageProfile {
@@ -72,7 +72,7 @@ pub fn sizes(profile: &NnfStorageProfile) -> StorageProfile {
     }
 }
 
-/// The part of a profile for a file system on volumes; none for Lustre.
+/// Returns the options of a file system on volumes; `None` for Lustre.
 pub fn lines(profile: &NnfStorageProfile, file_system: FileSystem) -> Option<&Local> {
     let data = profile.data();
     match file_system {
@@ -83,7 +83,7 @@ pub fn lines(profile: &NnfStorageProfile, file_system: FileSystem) -> Option<&Lo
     }
 }
 
-/// Values that a profile gives to variables of a client's command lines.
+/// Returns the values that a profile sets for variables of clients' command lines.
 pub fn overrides(
     profile: &NnfStorageProfile,
     file_system: FileSystem,

@@ -1,4 +1,4 @@
-//! A coordinator's own Lease, and what it sees of the others'.
+//! Renews a coordinator's own Lease, and watches the Leases of the others.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,17 +17,17 @@ use nix::time::{ClockId, clock_gettime};
 
 use super::{leases, renew};
 
-/// Where the Leases are, when containers are in no namespace of their own.
+/// Namespace of the Leases if containers have no namespace of their own.
 const NAMESPACE: &str = "default";
-/// How long the coordinator waits after a renewal that the API did not accept.
+/// Delay after a renewal that the API did not accept.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// When this coordinator last renewed its Lease, shared by the task that renews it and those that act.
+/// When this coordinator last renewed its Lease, shared by the task that renews it and the tasks that act.
 #[derive(Clone, Debug, Default)]
 pub struct SharedLease(Arc<Mutex<OwnLease>>);
 
 impl SharedLease {
-    /// Whether its coordinator may act at this moment.
+    /// Returns true if this coordinator may act at this moment.
     #[must_use]
     pub fn may_act(&self) -> bool {
         let lease = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -40,23 +40,23 @@ impl SharedLease {
     }
 }
 
-/// The time since this host started. It goes on while the host sleeps.
+/// Returns the time since this host started. CLOCK_BOOTTIME also counts while the host is suspended.
 fn since_boot() -> Duration {
     clock_gettime(ClockId::CLOCK_BOOTTIME).expect("every Linux since 2.6.39 has this clock").into()
 }
 
-/// What the API said of the Leases.
+/// State of the Leases at one time.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// Whether this coordinator may act.
+    /// True if this coordinator may act.
     pub may_act: bool,
-    /// The version of each holder's; `None` where the API did not answer.
+    /// Resource version of each holder's Lease; `None` where the API did not answer.
     pub leases: Option<BTreeMap<String, String>>,
-    /// When that was.
+    /// Time since boot at which the Leases were read.
     pub at: Duration,
 }
 
-/// What is known of coordinators' Leases.
+/// Which coordinators may still act, by their Leases.
 #[derive(Clone, Debug, Default)]
 pub struct Claims {
     may_act: bool,
@@ -65,19 +65,19 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// Whether this coordinator may act.
+    /// Returns true if this coordinator may act.
     #[must_use]
     pub fn may_act(&self) -> bool {
         self.may_act
     }
 
-    /// Whether the coordinator of this claim has stopped acting.
+    /// Returns true if the coordinator of this claim no longer acts, because its Lease has expired.
     #[must_use]
     pub fn is_expired(&self, holder: &str) -> bool {
         self.expired.contains(holder)
     }
 
-    /// Takes in what the API said of the Leases; returns whether that changes what these holders may do.
+    /// Takes in the state of the Leases; returns true if that changes what these holders may do.
     pub(crate) fn saw(&mut self, seen: &Seen, holders: &BTreeSet<String>) -> bool {
         let before = (self.may_act, self.expired.clone());
         self.may_act = seen.may_act;
@@ -90,7 +90,7 @@ impl Claims {
     }
 }
 
-/// Renews a coordinator's Lease as long as the stream is polled; each item says what the API has of all Leases.
+/// Renews a coordinator's Lease while the stream is polled; each item is the state of all Leases.
 pub fn renew_and_watch(
     client: Client,
     namespace: Option<String>,

@@ -1,15 +1,15 @@
-//! Which coordinator makes the containers of which directive.
+//! ContainerRuns, and the Leases of the coordinators that claim them.
 
 use std::collections::BTreeSet;
 
 use api::ContainerRun;
 use controller::Store;
 
-use super::{Kept, Wake, World};
+use super::{Wake, WatchedKind, World};
 use crate::claims::Seen;
 
 impl World {
-    /// Takes in what the API said of coordinators' Leases. Who waits for a claim is planned again when that says something new.
+    /// Takes in the state of the coordinators' Leases. Wakes workflows that wait for a claim if a holder expired or came back.
     pub fn saw_leases(&mut self, seen: &Seen) -> Vec<Wake> {
         let status = self.runs.iter().filter_map(|run| run.status.as_ref());
         let holders: BTreeSet<String> = status.map(|status| status.claim.holder.clone()).collect();
@@ -18,7 +18,7 @@ impl World {
     }
 }
 
-impl Kept for ContainerRun {
+impl WatchedKind for ContainerRun {
     fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.runs
     }

@@ -10,10 +10,10 @@ use api::{
 use controller::{Change, Store};
 use kube::ResourceExt;
 
-use super::{Kept, Key, Wake, World, keep, place, wake_workflow, workflow_of};
-use crate::{names::persistent_of, profile::ruleset};
+use super::{Key, Wake, WatchedKind, World, keep, place, wake_workflow, workflow_of};
+use crate::{names::persistent_key, profile::ruleset};
 
-impl Kept for NnfStorageProfile {
+impl WatchedKind for NnfStorageProfile {
     fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.profiles
     }
@@ -22,7 +22,7 @@ impl Kept for NnfStorageProfile {
         let Some(object) = change.object() else { return Vec::new() };
         let (namespace, name) = place(&**object);
         if namespace != PROFILE_TEMPLATE_NAMESPACE {
-            return match persistent_of(&**object) {
+            return match persistent_key(&**object) {
                 Some(instance) => world.wake_instance(&instance),
                 None => wake_workflow(workflow_of(&**object)),
             };
@@ -33,7 +33,7 @@ impl Kept for NnfStorageProfile {
     }
 }
 
-impl Kept for Storage {
+impl WatchedKind for Storage {
     fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.storages
     }
@@ -46,10 +46,10 @@ impl Kept for Storage {
         }
         keep(&mut world.site.storages, name.clone(), change.new.clone());
         // Byte counts are ignored: they change with each allocation.
-        let relevant = |one: &Option<Arc<Storage>>| {
-            one.as_ref().map(|one| {
-                let status = one.status.clone().unwrap_or_default();
-                (one.spec.clone(), one.labels().clone(), status.status, status.access)
+        let relevant = |storage: &Option<Arc<Storage>>| {
+            storage.as_ref().map(|storage| {
+                let status = storage.status.clone().unwrap_or_default();
+                (storage.spec.clone(), storage.labels().clone(), status.status, status.access)
             })
         };
         let mut wakes = vec![Wake::Key(Key::Rabbit(name))];
@@ -60,7 +60,7 @@ impl Kept for Storage {
     }
 }
 
-impl Kept for LustreFileSystem {
+impl WatchedKind for LustreFileSystem {
     fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.lustre
     }
@@ -68,12 +68,12 @@ impl Kept for LustreFileSystem {
     fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
         let Some(object) = change.object() else { return Vec::new() };
         keep(world.site.lustre.get_or_insert_default(), place(&**object), change.new.clone());
-        // Its controller writes the status, and nobody here reads it.
-        let spec = |one: &Option<Arc<Self>>| one.as_ref().map(|one| one.spec.clone());
+        // The status is written by lustre-fs-operator, and the engine does not use it.
+        let spec = |object: &Option<Arc<Self>>| object.as_ref().map(|object| object.spec.clone());
         if spec(&change.old) == spec(&change.new) { Vec::new() } else { vec![Wake::Waiting] }
     }
 
-    /// From now on it is known which there are, also when there is none.
+    /// From now on the set of global Lustre file systems is known, even if it is empty.
     fn listed(world: &mut World) -> Vec<Wake> {
         let is_first = world.site.lustre.is_none();
         world.site.lustre.get_or_insert_default();
@@ -81,7 +81,7 @@ impl Kept for LustreFileSystem {
     }
 }
 
-impl Kept for NnfNode {
+impl WatchedKind for NnfNode {
     fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.nodes
     }
@@ -97,10 +97,10 @@ impl Kept for NnfNode {
     }
 }
 
-/// Keys of taints that drain a rabbit begin so, as the sites' `nnf rabbit drain` and their controllers have it.
+/// Prefix of taint keys that drain a rabbit; `nnf rabbit drain` and the Go controllers use it.
 const DRAIN_TAINT: &str = "cray.nnf.node.drain";
 
-impl Kept for KubernetesNode {
+impl WatchedKind for KubernetesNode {
     fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.kubernetes_nodes
     }
@@ -116,7 +116,7 @@ impl Kept for KubernetesNode {
     }
 }
 
-impl Kept for SystemConfiguration {
+impl WatchedKind for SystemConfiguration {
     fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.systems
     }
@@ -133,7 +133,7 @@ impl Kept for SystemConfiguration {
     }
 }
 
-impl Kept for SystemStatus {
+impl WatchedKind for SystemStatus {
     fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.statuses
     }
@@ -148,7 +148,7 @@ impl Kept for SystemStatus {
     }
 }
 
-impl Kept for DWDirectiveRule {
+impl WatchedKind for DWDirectiveRule {
     fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.rules
     }
