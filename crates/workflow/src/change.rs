@@ -59,7 +59,7 @@ impl Change {
     }
 
     /// Plans the creation of a Secret; the executor generates its keys.
-    pub fn keys(secret: &Secret) -> Self {
+    pub fn create_keys(secret: &Secret) -> Self {
         Self::CreateKeys(Target::from_object(secret), Box::new(to_dynamic(secret)))
     }
 
@@ -95,9 +95,9 @@ impl Change {
 
     /// The change without the condition that its claim still holds.
     #[must_use]
-    pub fn bare(&self) -> &Self {
+    pub fn inner(&self) -> &Self {
         match self {
-            Self::IfClaimed(_, change) => change.bare(),
+            Self::IfClaimed(_, change) => change.inner(),
             change => change,
         }
     }

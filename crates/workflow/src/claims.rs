@@ -21,7 +21,7 @@ use kube::{
 use serde_json::json;
 use thiserror::Error;
 
-pub use self::lease::{Claims, Seen, SharedLease, renew_and_watch};
+pub use self::lease::{Claims, LeaseStates, SharedLease, renew_and_watch};
 use crate::change::ClaimRef;
 
 /// The label of coordinators' Leases.

@@ -56,7 +56,7 @@ pub async fn run(client: Client, settings: Settings, rules: Rules, reporting: Re
             settings.containers.as_ref().and_then(|containers| containers.namespace.clone());
         let seen_leases = claims::renew_and_watch(client.clone(), namespace, me, lease.clone());
         let seen_leases =
-            seen_leases.map(|seen| Update::new(move |world: &mut World| world.saw_leases(&seen)));
+            seen_leases.map(|seen| Update::new(move |world: &mut World| world.take_leases(&seen)));
         events = stream::select(events, seen_leases).boxed();
     }
     let engine = Engine { lease, events: published, ..Engine::new(client, settings, rules) };
@@ -129,7 +129,7 @@ impl Engine {
             if !std::mem::replace(&mut self.is_started, true) {
                 self.world.keys().into_iter().for_each(|key| self.queue.wake(key));
             }
-            self.start();
+            self.start_due_keys();
         }
     }
 
@@ -146,7 +146,7 @@ impl Engine {
 
     fn update(&mut self, update: Update) {
         let wakes = update.apply(&mut self.world);
-        self.report();
+        self.publish_changes();
         if let Some(rules) = self.world.rules() {
             self.rules.set(rules);
         }
@@ -168,17 +168,17 @@ impl Engine {
         keys.for_each(|(key, _)| self.queue.wake(key.clone()));
     }
 
-    fn start(&mut self) {
+    fn start_due_keys(&mut self) {
         loop {
             let keys = self.queue.start(Instant::now(), |_| true);
             if keys.is_empty() {
                 return;
             }
-            keys.into_iter().for_each(|key| self.begin(key));
+            keys.into_iter().for_each(|key| self.plan_and_start(key));
         }
     }
 
-    fn begin(&mut self, key: Key) {
+    fn plan_and_start(&mut self, key: Key) {
         let Plan { changes, replan_soon, replan_at, .. } = self.plan(&key);
         let places = changes.iter().any(takes_turn);
         if places && self.placing.as_ref().is_some_and(|other| *other != key) {
@@ -201,11 +201,11 @@ impl Engine {
         if places {
             self.placing = Some(key.clone());
         }
-        self.make(key, changes);
+        self.start_changes(key, changes);
     }
 
     /// Starts to make changes. Block storage that they create counts as allocated from now on, so that the next plan knows.
-    fn make(&mut self, key: Key, changes: Vec<Change>) {
+    fn start_changes(&mut self, key: Key, changes: Vec<Change>) {
         let mut blocks = Vec::new();
         for (at, owner) in changes.iter().filter_map(new_block) {
             self.world.site.reservations.begin_creation(at.clone(), owner);
@@ -241,10 +241,10 @@ impl Engine {
         };
         self.metrics.count_failures(made.failures.len(), made.lost_claims);
         for Stored { object, is_new } in made.stored {
-            let wakes = self.world.stored(object, is_new.then_some(lists));
+            let wakes = self.world.take_stored(object, is_new.then_some(lists));
             self.wake(wakes);
         }
-        self.report();
+        self.publish_changes();
         blocks.iter().for_each(|at| self.world.site.reservations.end_creation(at));
         if self.placing.as_ref() == Some(&key) {
             self.placing = None;
@@ -261,7 +261,7 @@ impl Engine {
     }
 
     /// Counts, logs and publishes what the new statuses of Workflows say.
-    fn report(&mut self) {
+    fn publish_changes(&mut self) {
         for (before, after) in self.world.changed_workflows() {
             self.metrics.observe_ready(&before, &after);
             let Some(note) = note(&before, &after) else { continue };
@@ -283,7 +283,7 @@ impl Engine {
 
 /// Returns the key of the block storage that a change creates, and the key of its Servers.
 fn new_block(change: &Change) -> Option<(ObjectKey, ObjectKey)> {
-    let Change::Create(target, object) = change.bare() else { return None };
+    let Change::Create(target, object) = change.inner() else { return None };
     if target.resource.kind != "NnfNodeBlockStorage" {
         return None;
     }
@@ -294,7 +294,7 @@ fn new_block(change: &Change) -> Option<(ObjectKey, ObjectKey)> {
 
 /// Returns true if a change places allocations, takes ports, or gives a file system its name.
 fn takes_turn(change: &Change) -> bool {
-    let bare = change.bare();
+    let bare = change.inner();
     if let Change::Create(target, _) = bare {
         return target.resource.kind == "NnfLustreMGT";
     }

@@ -67,7 +67,7 @@ pub async fn execute(client: &Client, changes: Vec<Change>, lease: &SharedLease)
             Change::IfClaimed(..) if !lease.may_act() => {
                 Err(kube::Error::Service(LeaseNotRenewed.into()))
             }
-            change => make(client, change).await,
+            change => make_change(client, change).await,
         };
         if done.is_ok() {
             log::debug!("done: {change}");
@@ -78,13 +78,13 @@ pub async fn execute(client: &Client, changes: Vec<Change>, lease: &SharedLease)
     while let Some((change, done)) = all.next().await {
         match done {
             Ok(Some(object)) => {
-                let is_new = matches!(change.bare(), Change::Create(..));
+                let is_new = matches!(change.inner(), Change::Create(..));
                 made.stored.push(Stored { object, is_new });
             }
             Ok(None) => {}
             Err(error) if is_gone(&change, &error) => made.is_behind = true,
             Err(error) => {
-                made.failures.push((refusal(&change, &error), retry(&error)));
+                made.failures.push((refusal(&change, &error), retry_delay(&error)));
             }
         }
     }
@@ -105,12 +105,15 @@ async fn drop_unclaimed(client: &Client, changes: Vec<Change>, made: &mut Made) 
         match is_held(client, &claim).await {
             Ok(true) => drop(confirmed.insert(claim)),
             Ok(false) => {
-                made.failures.push((temporary(format!("{description} is lost")), Retry::Soon));
+                made.failures
+                    .push((temporary_refusal(format!("{description} is lost")), Retry::Soon));
                 made.lost_claims += 1;
             }
             Err(error) => {
-                made.failures
-                    .push((temporary(format!("{description}: {}", plain(&error))), retry(&error)));
+                made.failures.push((
+                    temporary_refusal(format!("{description}: {}", plain(&error))),
+                    retry_delay(&error),
+                ));
             }
         }
     }
@@ -119,7 +122,7 @@ async fn drop_unclaimed(client: &Client, changes: Vec<Change>, made: &mut Made) 
     changes.into_iter().filter(is_confirmed).collect()
 }
 
-async fn make(client: &Client, change: &Change) -> kube::Result<Option<DynamicObject>> {
+async fn make_change(client: &Client, change: &Change) -> kube::Result<Option<DynamicObject>> {
     let Target { resource, namespace, name } = change.target();
     let api: Api<DynamicObject> = if namespace.is_empty() {
         Api::all_with(client.clone(), resource)
@@ -139,7 +142,7 @@ async fn make(client: &Client, change: &Change) -> kube::Result<Option<DynamicOb
             api.patch_status(name, &parameters, &patch).await.map(Some)
         }
         Change::Delete(_, uid) => delete(&api, resource, name, uid).await,
-        Change::IfClaimed(_, change) => Box::pin(make(client, change)).await,
+        Change::IfClaimed(_, change) => Box::pin(make_change(client, change)).await,
     }
 }
 
@@ -177,7 +180,7 @@ async fn delete(
     }
 }
 
-fn temporary(text: String) -> Refusal {
+fn temporary_refusal(text: String) -> Refusal {
     Refusal { text, is_final: false }
 }
 
@@ -189,7 +192,7 @@ fn refusal(change: &Change, error: &kube::Error) -> Refusal {
         }
         _ => "",
     };
-    let is_final = matches!(change.bare(), Change::Create(..))
+    let is_final = matches!(change.inner(), Change::Create(..))
         && matches!(error, kube::Error::Api(status) if matches!(status.code, 400 | 422));
     Refusal { text: format!("{change}: {}{remedy}", plain(error)), is_final }
 }
@@ -202,14 +205,14 @@ fn is_gone(change: &Change, error: &kube::Error) -> bool {
         let details = status.details.as_ref();
         details.is_some_and(|details| details.name == change.target().name)
     };
-    matches!(change.bare(), Change::Patch(..) | Change::Status(..))
+    matches!(change.inner(), Change::Patch(..) | Change::Status(..))
         && status.code == 404
         && names_object()
 }
 
 /// Returns when to try again. After 404, 409 and 422, soon: the object has changed or is gone, and the watch delivers that. Other errors
 /// last until the API answers again or an administrator acts.
-fn retry(error: &kube::Error) -> Retry {
+fn retry_delay(error: &kube::Error) -> Retry {
     match error {
         kube::Error::Api(status) if matches!(status.code, 404 | 409 | 422) => Retry::Soon,
         _ => Retry::Later,

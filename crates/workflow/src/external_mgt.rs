@@ -20,11 +20,11 @@ pub fn plan(site: &Site, at: &ObjectKey) -> Option<Change> {
         return None;
     }
     let mut after = NnfLustreMgt::clone(mgt);
-    after.status = Some(status(mgt, &taken_elsewhere(site, at)));
+    after.status = Some(next_status(mgt, &taken_elsewhere(site, at)));
     Change::status(&**mgt, &after)
 }
 
-fn status(mgt: &NnfLustreMgt, elsewhere: &BTreeSet<String>) -> NnfLustreMgtStatus {
+fn next_status(mgt: &NnfLustreMgt, elsewhere: &BTreeSet<String>) -> NnfLustreMgtStatus {
     let mut status = mgt.status.clone().unwrap_or_default();
     // Forgets names whose holder is gone; the count never returns to them.
     status.claim_list.retain(|given| {
@@ -97,7 +97,7 @@ mod tests {
     }
 
     fn status_of(mgt: &NnfLustreMgt) -> NnfLustreMgtStatus {
-        status(mgt, &BTreeSet::new())
+        next_status(mgt, &BTreeSet::new())
     }
 
     fn names(status: &NnfLustreMgtStatus) -> Vec<&str> {
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn names_of_other_management_targets_are_skipped() {
         let taken = ["zzzzzzzz", "aaaaaaab"].map(str::to_owned).into();
-        let status = status(&mgt(&["a"], &Value::Null), &taken);
+        let status = next_status(&mgt(&["a"], &Value::Null), &taken);
         assert_eq!((names(&status), &*status.fs_name_next), (vec!["aaaaaaac"], "aaaaaaad"));
     }
 

@@ -168,7 +168,7 @@ pub fn consumers(object: &PersistentStorageInstance) -> Vec<String> {
 
 /// Returns the workflow that may mount an exclusive file system: the one that has it mounted, else the first that reached PreRun.
 /// The order is the same for all storage, so that no two workflows wait for each other.
-pub fn turn<'a>(
+pub fn workflow_with_turn<'a>(
     site: &Site,
     storage: &Group,
     users: impl Iterator<Item = &'a Workflow>,

@@ -163,7 +163,7 @@ fn register_counts(registry: &mut Registry, counts: &Counts) {
 
 impl Counts {
     /// Counts a Workflow.
-    pub(crate) fn add(&mut self, workflow: &Workflow, now: Timestamp) {
+    pub(crate) fn count_workflow(&mut self, workflow: &Workflow, now: Timestamp) {
         let status = workflow.status.clone().unwrap_or_default();
         let state = status.state.unwrap_or(WorkflowState::Proposal);
         let state = state.as_str().to_owned();
@@ -208,7 +208,7 @@ mod tests {
         for workflow in
             [workflow("Setup", true), workflow("PreRun", false), workflow("PreRun", false)]
         {
-            counts.add(&workflow, now);
+            counts.count_workflow(&workflow, now);
         }
         counts.containers.insert("silent", 2);
         let text = metrics.text(&counts);

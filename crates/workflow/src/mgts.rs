@@ -86,7 +86,7 @@ impl Mgts {
     }
 
     /// The targets on a rabbit.
-    pub fn on(&self, rabbit: &str) -> impl Iterator<Item = &Arc<NnfLustreMgt>> {
+    pub fn on_rabbit(&self, rabbit: &str) -> impl Iterator<Item = &Arc<NnfLustreMgt>> {
         let first = (rabbit.to_owned(), String::new());
         let rabbit = rabbit.to_owned();
         let all =

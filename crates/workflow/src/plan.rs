@@ -57,7 +57,7 @@ impl From<Progress> for Plan {
 /// Plans directives of some kinds.
 pub trait Driver: std::fmt::Debug + Sync {
     /// Returns true if this driver plans the command.
-    fn takes(&self, command: &Command) -> bool;
+    fn handles(&self, command: &Command) -> bool;
 
     /// Plans directive `index` in this state.
     fn advance(
@@ -128,12 +128,12 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
     }
     if !view.is_deleted() && !has_finalizer(&*view.workflow, WORKFLOW_FINALIZER) {
         // First put our finalizer on the Workflow; the next plan makes its objects.
-        let changes = report::begin(view, now).into_iter().collect();
+        let changes = report::begin_workflow(view, now).into_iter().collect();
         return Plan { changes, ..Plan::default() };
     }
     let state = view.state();
     let all_progress: Vec<Progress> = advance_all(view, &state, now);
-    let mut changes: Vec<Change> = proposal::computes(view).into_iter().collect();
+    let mut changes: Vec<Change> = proposal::create_computes(view).into_iter().collect();
     if view.orphans.is_empty() {
         let leftovers = view.leftovers.iter();
         changes.extend(leftovers.flat_map(|group| plan_orphan(view.site, group).changes));
@@ -149,7 +149,7 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
         outcomes.push(fail_if_refused(view, outcome));
     }
     if view.is_deleted() {
-        changes.extend(teardown::release(view, &outcomes));
+        changes.extend(teardown::release_workflow(view, &outcomes));
     } else {
         changes.extend(report::report(view, &state, &outcomes, now));
     }
@@ -188,7 +188,7 @@ fn advance_all(view: &View<'_>, state: &WorkflowState, now: Timestamp) -> Vec<Pr
     let unnamable = is_proposal.then(|| admit::check_names(&view.workflow).err()).flatten();
     let containers = container::Containers { now };
     let drivers: [&dyn Driver; 3] = [&jobdw::JobStorage, &PersistentStorage, &containers];
-    let driver = |command: &Command| drivers.into_iter().find(|driver| driver.takes(command));
+    let driver = |command: &Command| drivers.into_iter().find(|driver| driver.handles(command));
     let advance_line = |(index, line): (usize, &String)| {
         let command =
             line.parse::<Directive>().ok().and_then(|directive| Command::try_from(&directive).ok());
@@ -215,7 +215,7 @@ fn tear_down_all(view: &View<'_>, now: Timestamp) -> Vec<Progress> {
         &lines[index],
     ) {
         Some(command) => PersistentStorage.advance(view, index, &command, &WorkflowState::Teardown),
-        None if container::holds(view, index) => Progress::wait("end of containers"),
+        None if container::containers_may_use(view, index) => Progress::wait("end of containers"),
         None => {
             let storage = teardown::remove_group(view.site, &directive.storage);
             hide_earlier_error(view, index, storage)

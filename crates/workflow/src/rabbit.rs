@@ -29,7 +29,8 @@ pub fn plan(site: &Site, rabbit: &str) -> Option<Change> {
     }
     let node = site.nodes.get(rabbit)?.status.clone().unwrap_or_default();
     let mut after = Storage::clone(storage);
-    after.status = Some(status(storage, &node, site.drained.get(rabbit).map(String::as_str)));
+    after.status =
+        Some(storage_status(storage, &node, site.drained.get(rabbit).map(String::as_str)));
     Change::status(&**storage, &after)
 }
 
@@ -63,7 +64,7 @@ fn new_storage(system: &SystemConfiguration, rabbit: &str) -> Storage {
 
 /// Returns the status. In the order of the Go controllers, the first that applies counts: an administrator's Disabled, a fence, a taint
 /// that drains the Kubernetes Node, the agent's report.
-fn status(storage: &Storage, node: &NnfNodeStatus, drain: Option<&str>) -> StorageStatus {
+fn storage_status(storage: &Storage, node: &NnfNodeStatus, drain: Option<&str>) -> StorageStatus {
     let server = |server: &api::nnf_node::NnfServerStatus| StorageNode {
         name: server.hostname.clone(),
         status: server.status.as_ref().map(to_resource_status),
@@ -83,7 +84,7 @@ fn status(storage: &Storage, node: &NnfNodeStatus, drain: Option<&str>) -> Stora
     let message = drained.map(|taint| format!("Kubernetes node is tainted with {taint}"));
     StorageStatus {
         kind: Some(StorageType::Nvme),
-        devices: node.drives.iter().map(device).collect(),
+        devices: node.drives.iter().map(storage_device).collect(),
         access: StorageAccess {
             protocol: Some(StorageAccessProtocol::Pcie),
             servers,
@@ -97,7 +98,7 @@ fn status(storage: &Storage, node: &NnfNodeStatus, drain: Option<&str>) -> Stora
     }
 }
 
-fn device(drive: &api::nnf_node::NnfDriveStatus) -> StorageDevice {
+fn storage_device(drive: &api::nnf_node::NnfDriveStatus) -> StorageDevice {
     let status = drive.status.as_ref().map(to_resource_status);
     let bare = StorageDevice { slot: drive.slot.clone(), status, ..StorageDevice::default() };
     if bare.status != Some(ResourceStatus::Ready) {
@@ -146,7 +147,7 @@ mod tests {
     fn status_equals_that_of_the_go_controllers() {
         let seen: Storage = captured("storage");
         let node = captured::<api::NnfNode>("nnfnode").status.unwrap();
-        let status = status(&seen, &node, None);
+        let status = storage_status(&seen, &node, None);
         assert_eq!(Some(&status), seen.status.as_ref());
         let system: SystemConfiguration = captured("systemconfiguration");
         let made = new_storage(&system, &seen.name_any());
@@ -168,7 +169,7 @@ mod tests {
         assert_eq!(plan(&site, &rabbit), None);
         storage.spec.state = StorageState::Disabled;
         let whole = |node: &api::NnfNode, storage: &Storage| {
-            let status = status(storage, node.status.as_ref().unwrap(), None);
+            let status = storage_status(storage, node.status.as_ref().unwrap(), None);
             (status.status, status.reboot_required)
         };
         assert_eq!(whole(&node, &storage), (Some(ResourceStatus::Disabled), false));

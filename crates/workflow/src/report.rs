@@ -9,7 +9,7 @@ use api::{
 };
 use k8s_openapi::jiff::{SignedDuration, Timestamp, Unit};
 
-pub use self::initial::{begin, begin_status};
+pub use self::initial::{begin_status, begin_workflow};
 use self::{initial::start_state, variables::add_storage};
 use crate::{change::Change, names::GO_FINALIZER, progress::Outcome, view::View};
 
@@ -109,7 +109,7 @@ fn update_share(
                 share.completed = true;
                 share.status = DriverStatus::Completed;
                 (share.message, share.error) = (String::new(), String::new());
-                share.complete_time = Some(micro(now));
+                share.complete_time = Some(micro_time(now));
             }
             // The next plan, after these changes, decides what the directive waits for.
             Outcome::Working => {}
@@ -121,7 +121,7 @@ fn update_share(
             }
             Outcome::Failed(error) => {
                 share.status = status_of(&error.severity);
-                share.message = message(error);
+                share.message = message_of(error);
                 share.error = causes::message(&error.debug_message);
             }
         }
@@ -136,7 +136,7 @@ fn status_of(severity: &Severity) -> DriverStatus {
     }
 }
 
-fn message(error: &ResourceError) -> String {
+fn message_of(error: &ResourceError) -> String {
     let text = error.user_message.as_ref().unwrap_or(&error.debug_message);
     let kind = match &error.error_type {
         ErrorType::Other(_) => &ErrorType::Internal,
@@ -172,10 +172,10 @@ fn finish_state(
     (status.status, status.message) = (Some(kind), message);
     if ready {
         status.ready = true;
-        status.ready_change = Some(micro(now));
+        status.ready_change = Some(micro_time(now));
         let begun = status.desired_state_change.map_or(now, |at| at.0);
         status.elapsed_time_last_state =
-            go_duration(micro(now).0.duration_since(begun).as_micros().max(0));
+            go_duration(micro_time(now).0.duration_since(begun).as_micros().max(0));
     }
 }
 
@@ -231,7 +231,7 @@ fn shares<'a>(
 }
 
 /// Rounds a time to microseconds, as the API stores it.
-pub fn micro(now: Timestamp) -> MicroTime {
+pub fn micro_time(now: Timestamp) -> MicroTime {
     MicroTime(now.round(Unit::Microsecond).unwrap_or(now))
 }
 

@@ -75,7 +75,8 @@ impl Reservations {
         }
     }
 
-    /// Returns the Servers that has the rabbit's management server or comes before `asking`: an older one, or one that is being made.
+    /// Returns the Servers whose management server this rabbit has or will have before that of `asking`: an older Servers, or one that is
+    /// being made.
     #[must_use]
     pub fn mgs_of(&self, rabbit: &str, asking: &ObjectKey) -> Option<&ObjectKey> {
         let mine = self.reserved.get(asking).map(|reservation| (&reservation.since, asking));

@@ -181,7 +181,7 @@ fn lustre() -> serde_json::Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{ruleset, sizes};
+    use crate::profile::{ruleset, to_storage_profile};
 
     /// A rabbit does not know the user of a job.
     #[test]
@@ -207,7 +207,7 @@ mod tests {
         else {
             panic!("{checked:?}")
         };
-        let sets = directive::breakdown::of_jobdw(&jobdw, &sizes(&profile())).unwrap();
+        let sets = directive::breakdown::of_jobdw(&jobdw, &to_storage_profile(&profile())).unwrap();
         assert_eq!(sets[0].minimum_capacity, (1 << 30) + (32 << 20));
         assert!(profile().data().default && !profile().data().pinned);
     }

@@ -141,12 +141,12 @@ pub trait WatchedKind: Object {
     fn store(world: &mut World) -> &mut Store<Self>;
 
     /// Takes in a change and returns what to plan again: by default the workflow of the object.
-    fn changed(_: &mut World, change: &Change<Self>) -> Vec<Wake> {
+    fn on_change(_: &mut World, change: &Change<Self>) -> Vec<Wake> {
         wake_workflow(change.object().and_then(|object| workflow_of(&**object)))
     }
 
     /// Called after the changes of a complete list; returns what to plan again.
-    fn listed(_: &mut World) -> Vec<Wake> {
+    fn on_list(_: &mut World) -> Vec<Wake> {
         Vec::new()
     }
 }
@@ -195,16 +195,16 @@ impl World {
             Event::Failing(Trouble::Kind(_)) if self.kinds.is_optional(&kind) => {
                 self.answered.insert(kind.into_owned());
             }
-            Event::Applied(Ok(object)) | Event::Deleted(Ok(object)) => self.see(object),
+            Event::Applied(Ok(object)) | Event::Deleted(Ok(object)) => self.note_version(object),
             _ => {}
         }
         let before = K::store(self).unreadable().count();
         let changes = K::store(self).take(event);
         let mut wakes: Vec<Wake> =
-            changes.iter().flat_map(|change| K::changed(self, change)).collect();
+            changes.iter().flat_map(|change| K::on_change(self, change)).collect();
         wakes.extend(self.update_unreadable());
         if is_list {
-            wakes.extend(K::listed(self));
+            wakes.extend(K::on_list(self));
         }
         // The end of an object that was never readable wakes nothing else.
         if K::store(self).unreadable().count() < before {
@@ -214,25 +214,25 @@ impl World {
     }
 
     /// Takes in the API's answer to a patch, before the watch delivers it.
-    pub fn patched<K: WatchedKind>(&mut self, object: K) -> Vec<Wake> {
+    pub fn take_patched<K: WatchedKind>(&mut self, object: K) -> Vec<Wake> {
         // An object that is deleted and has no finalizer is gone: the watch delivers its end.
         if object.meta().deletion_timestamp.is_some() && object.finalizers().is_empty() {
             return Vec::new();
         }
         let changes = K::store(self).wrote(object);
-        changes.iter().flat_map(|change| K::changed(self, change)).collect()
+        changes.iter().flat_map(|change| K::on_change(self, change)).collect()
     }
 
     /// Takes in an object that the engine created, unless the watch is past it already: then it may have delivered the object's end.
     /// A list since `lists` may have left the object out because it was gone again, so the object is not taken in then either.
-    pub fn created<K: WatchedKind>(&mut self, object: K, lists: u64) -> Vec<Wake> {
+    pub fn take_created<K: WatchedKind>(&mut self, object: K, lists: u64) -> Vec<Wake> {
         let newest = self.seen.get(&*K::kind(&())).copied().unwrap_or_default();
-        let is_ahead = version(&object).is_some_and(|version| version > newest);
+        let is_ahead = numeric_version(&object).is_some_and(|version| version > newest);
         if !is_ahead || lists != self.lists {
             return Vec::new();
         }
         let changes = K::store(self).take(Event::Applied(Ok(object)));
-        changes.iter().flat_map(|change| K::changed(self, change)).collect()
+        changes.iter().flat_map(|change| K::on_change(self, change)).collect()
     }
 
     /// Number of lists that the watches delivered.
@@ -246,18 +246,19 @@ impl World {
         std::mem::take(&mut self.changed)
     }
 
-    fn see<K: WatchedKind>(&mut self, object: &K) {
+    fn note_version<K: WatchedKind>(&mut self, object: &K) {
         let newest = self.seen.entry(K::kind(&()).into_owned()).or_default();
-        *newest = version(object).unwrap_or_default().max(*newest);
+        *newest = numeric_version(object).unwrap_or_default().max(*newest);
     }
 
     /// All keys that can be planned.
     pub fn keys(&self) -> Vec<Key> {
-        let workflows = self.workflows.iter().map(|workflow| Key::Workflow(place(&**workflow)));
+        let workflows =
+            self.workflows.iter().map(|workflow| Key::Workflow(object_key(&**workflow)));
         let orphans = self.children.keys().cloned().map(Key::Workflow);
         let rabbits = self.site.rabbits().into_iter().map(|rabbit| Key::Rabbit(rabbit.to_owned()));
         let mgts = self.site.mgts.external().cloned().map(Key::Mgt);
-        let persistent = self.persistent.iter().map(|instance| place(&**instance));
+        let persistent = self.persistent.iter().map(|instance| object_key(&**instance));
         let persistent = persistent.chain(self.instance_children.keys().cloned());
         let persistent = persistent.map(Key::Persistent);
         let all: BTreeSet<Key> =
@@ -267,7 +268,7 @@ impl World {
 
     /// Updates the reservations of a Servers. They last until its workflow is in Teardown.
     fn reserve(&mut self, servers: &Servers, is_there: bool) {
-        let at = place(servers);
+        let at = object_key(servers);
         let workflow = workflow_of(servers);
         let torn_down =
             workflow.and_then(|at| self.workflows.get(&at.0, &at.1)).is_some_and(|workflow| {
@@ -283,11 +284,11 @@ impl World {
 }
 
 /// Versions are comparable as numbers (Kubernetes 1.35, KEP-5504). A version that is no number is not compared.
-fn version<K: Object>(object: &K) -> Option<u64> {
+fn numeric_version<K: Object>(object: &K) -> Option<u64> {
     object.resource_version()?.parse().ok()
 }
 
-fn place<K: Object>(object: &K) -> ObjectKey {
+fn object_key<K: Object>(object: &K) -> ObjectKey {
     (object.namespace().unwrap_or_default(), object.name_any())
 }
 
@@ -297,7 +298,7 @@ fn workflow_of<K: Object>(object: &K) -> Option<ObjectKey> {
 }
 
 /// Stores the new value of a key, or removes the key.
-fn keep<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, new: Option<V>) {
+fn set_or_remove<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, new: Option<V>) {
     match new {
         Some(new) => map.insert(key, new),
         None => map.remove(&key),

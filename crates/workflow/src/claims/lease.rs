@@ -35,7 +35,7 @@ impl SharedLease {
     }
 
     /// Records when the last accepted renewal was sent.
-    pub fn renewed(&self, asked: Duration) {
+    pub fn record_renewal(&self, asked: Duration) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).renewed(asked);
     }
 }
@@ -47,7 +47,7 @@ fn since_boot() -> Duration {
 
 /// State of the Leases at one time.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct LeaseStates {
     /// True if this coordinator may act.
     pub may_act: bool,
     /// Resource version of each holder's Lease; `None` where the API did not answer.
@@ -78,7 +78,7 @@ impl Claims {
     }
 
     /// Takes in the state of the Leases; returns true if that changes what these holders may do.
-    pub(crate) fn saw(&mut self, seen: &Seen, holders: &BTreeSet<String>) -> bool {
+    pub(crate) fn take(&mut self, seen: &LeaseStates, holders: &BTreeSet<String>) -> bool {
         let before = (self.may_act, self.expired.clone());
         self.may_act = seen.may_act;
         if let Some(leases) = &seen.leases {
@@ -96,12 +96,12 @@ pub fn renew_and_watch(
     namespace: Option<String>,
     me: Holder,
     lease: SharedLease,
-) -> impl Stream<Item = Seen> + Send + 'static {
+) -> impl Stream<Item = LeaseStates> + Send + 'static {
     let namespace = namespace.unwrap_or_else(|| NAMESPACE.to_owned());
     let keeper = Keeper { client, namespace, me, lease, wait: Duration::ZERO };
     stream::unfold(keeper, |mut keeper| async move {
         tokio::time::sleep(keeper.wait).await;
-        Some((keeper.look().await, keeper))
+        Some((keeper.renew_and_list().await, keeper))
     })
 }
 
@@ -114,13 +114,13 @@ struct Keeper {
 }
 
 impl Keeper {
-    async fn look(&mut self) -> Seen {
+    async fn renew_and_list(&mut self) -> LeaseStates {
         let asked = since_boot();
         let renewal = renew(&self.client, &self.namespace, &self.me);
         self.wait = AGAIN;
         match tokio::time::timeout(RENEWS_EVERY, renewal).await {
             Ok(Ok(())) => {
-                self.lease.renewed(asked);
+                self.lease.record_renewal(asked);
                 self.wait = RENEWS_EVERY;
             }
             Ok(Err(error)) => {
@@ -136,6 +136,6 @@ impl Keeper {
         let listed = leases(&self.client, &self.namespace);
         let listed = tokio::time::timeout(RENEWS_EVERY, listed).await;
         let leases = listed.ok().and_then(Result::ok);
-        Seen { may_act: self.lease.may_act(), leases, at: since_boot() }
+        LeaseStates { may_act: self.lease.may_act(), leases, at: since_boot() }
     }
 }

@@ -44,7 +44,7 @@ async fn block_storage_counts_as_allocated_until_the_api_refuses_it() {
     .unwrap();
     let free = |engine: &Engine| engine.world.site.reservations.space("r", &node, &older).free;
     assert_eq!(free(&engine), 100);
-    engine.make(Key::Workflow(place("w")), vec![Change::create(&block)]);
+    engine.start_changes(Key::Workflow(place("w")), vec![Change::create(&block)]);
     assert_eq!(free(&engine), 40);
     let joined = engine.passes.join_next().await.unwrap();
     assert_eq!(joined.as_ref().unwrap().made.failures.len(), 1);

@@ -61,7 +61,7 @@ pub fn allocations(servers: &Servers) -> Vec<Allocation> {
     let mut firsts: BTreeMap<&str, i64> = BTreeMap::new();
     let mut found = Vec::new();
     for set in &servers.spec.allocation_sets {
-        for (rabbit, count) in parts(set) {
+        for (rabbit, count) in parts_of_set(set) {
             let repeat = repeats.entry((&set.label, rabbit)).or_default();
             let first = firsts.entry(rabbit).or_default();
             found.push(Allocation {
@@ -81,7 +81,7 @@ pub fn allocations(servers: &Servers) -> Vec<Allocation> {
 
 /// Returns rabbit and count of each part of a set. The first allocation of a `mgtmdt` set becomes a part of its own: it is the
 /// management server, and the others serve metadata only.
-fn parts(set: &ServersAllocationSet) -> Vec<(&str, i64)> {
+fn parts_of_set(set: &ServersAllocationSet) -> Vec<(&str, i64)> {
     let storage = set.storage.iter();
     let mut parts: Vec<_> =
         storage.map(|part| (part.name.as_str(), part.allocation_count)).collect();
@@ -112,14 +112,14 @@ pub fn assign<'a>(
     let taken: BTreeSet<&Slot> = existing.values().collect();
     let mut free: BTreeMap<&str, std::vec::IntoIter<Slot>> = slots_of_rabbits(allocations);
     let mut first_free = |compute: &str| {
-        let rabbit = site.rabbit_of.get(compute).ok_or_else(|| no_rabbit(compute))?;
+        let rabbit = site.rabbit_of.get(compute).ok_or_else(|| no_rabbit_error(compute))?;
         if let Some(error) = unreadable_error(group.unreadable.iter()) {
             return Err(error);
         }
         let slots = free.get_mut(rabbit.as_str());
         let slot = slots.and_then(|slots| slots.find(|slot| !taken.contains(slot)));
         let former = || mount_of_former_compute(group, rabbit, &computes);
-        slot.ok_or_else(|| too_few(compute, rabbit, allocations, former()))
+        slot.ok_or_else(|| too_few_error(compute, rabbit, allocations, former()))
     };
     let assign = |compute: &&'a str| {
         let slot = existing.get(*compute).cloned().map_or_else(|| first_free(compute), Ok)?;
@@ -173,14 +173,14 @@ fn slots_of_rabbits(allocations: &[Allocation]) -> BTreeMap<&str, std::vec::Into
     by_rabbit.into_iter().map(|(rabbit, slots)| (rabbit, slots.into_iter())).collect()
 }
 
-fn no_rabbit(compute: &str) -> api::ResourceError {
+fn no_rabbit_error(compute: &str) -> api::ResourceError {
     wlm_error(format!(
         "Computes names {compute}, which no rabbit serves: name computes that SystemConfiguration default/default lists under a rabbit"
     ))
 }
 
 /// Returns the error for a compute without a free allocation. `former` is a mount of a node that left the job.
-fn too_few(
+fn too_few_error(
     compute: &str,
     rabbit: &str,
     allocations: &[Allocation],

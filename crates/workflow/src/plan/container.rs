@@ -27,7 +27,7 @@ use k8s_openapi::{api::batch::v1::Job, jiff::Timestamp};
 pub use self::{
     claimed::by_holder,
     ports::is_cooling,
-    storages::{holds, rabbits, without_held},
+    storages::{containers_may_use, rabbits_using, without_mounts_in_use},
 };
 use self::{
     ended::{also_on, not_started_text, silence_error, wait_for_all, with_reason},
@@ -51,7 +51,7 @@ pub struct Containers {
 }
 
 impl Driver for Containers {
-    fn takes(&self, command: &Command) -> bool {
+    fn handles(&self, command: &Command) -> bool {
         matches!(command, Command::Container(_))
     }
 
@@ -184,7 +184,7 @@ fn wait_until_ready(existing: &Objects, all: &[Part<'_>], now: Timestamp) -> Pro
 
 /// Removes a directive's containers and the objects they were created from, and releases their ports.
 pub fn remove_containers(view: &View<'_>, index: usize, now: Timestamp) -> Progress {
-    let is_container = command(&view.workflow.spec.directives[index]).is_some();
+    let is_container = parse_container(&view.workflow.spec.directives[index]).is_some();
     if !is_container {
         return Progress::default();
     }
@@ -236,14 +236,14 @@ pub fn states<'a>(
     now: Timestamp,
 ) -> impl Iterator<Item = &'static str> {
     let runs = on_rabbits.filter(|containers| !containers.spec.containers.is_empty());
-    jobs.map(Part::Job).chain(runs.map(Part::Agent)).map(move |part| part.word(now))
+    jobs.map(Part::Job).chain(runs.map(Part::Agent)).map(move |part| part.state_word(now))
 }
 
 /// Returns the variables by which the job's computes find the containers.
 pub fn compute_environment(view: &View<'_>) -> BTreeMap<String, String> {
     let containers = view.workflow.spec.directives.iter().enumerate();
     let mut containers = containers.filter_map(|(index, line)| {
-        let parts = Parts::new(view, index, &command(line)?).ok()?;
+        let parts = Parts::new(view, index, &parse_container(line)?).ok()?;
         let ports = ports::ports_of(view, &parts)?;
         Some(environment::of_computes(&parts.run(&ports, None)))
     });
@@ -251,7 +251,7 @@ pub fn compute_environment(view: &View<'_>) -> BTreeMap<String, String> {
 }
 
 /// Parses a `container` directive; `None` for other directives.
-fn command(line: &str) -> Option<Container> {
+fn parse_container(line: &str) -> Option<Container> {
     match Command::try_from(&line.parse::<directive::Directive>().ok()?).ok()? {
         Command::Container(container) => Some(container),
         _ => None,

@@ -16,32 +16,32 @@ use crate::{
 };
 
 /// Returns the directories where nodes have them mounted; `None` while LustreFileSystems cannot be listed.
-pub fn roots(site: &Site) -> Option<Vec<String>> {
+pub fn mount_roots(site: &Site) -> Option<Vec<String>> {
     let roots: BTreeSet<&str> =
-        site.lustre.as_ref()?.values().filter_map(|object| root(object)).collect();
+        site.lustre.as_ref()?.values().filter_map(|object| mount_root(object)).collect();
     Some(roots.into_iter().map(str::to_owned).collect())
 }
 
 /// Returns the volume source for the file system that an argument names. Pods get it only if the LustreFileSystem lists their
 /// namespace, with the access mode that the profile asks for.
-pub fn storage(
+pub fn storage_path(
     view: &View<'_>,
     profile: &NnfContainerProfileData,
     argument: &StorageArgument,
 ) -> Result<StoragePath, ResourceError> {
     let StorageArgument { key, value, .. } = argument;
-    let (namespace, mode) = (view.namespace(), mode(profile, key));
+    let (namespace, mode) = (view.namespace(), access_mode(profile, key));
     if view.site.lustre.is_none() {
         return Err(transient_error(format!(
             "argument {key}={value}: the global Lustre file systems are not known, because LustreFileSystems cannot be listed; the coordinator's log says why, and the workflow continues once they are listed"
         )));
     }
-    let Some((root, object)) = on_path(view.site, value, &namespace, &mode) else {
+    let Some((root, object)) = find_by_path(view.site, value, &namespace, &mode) else {
         return Err(user_error(format!(
             "argument {key}={value}: no global Lustre is mounted there any more; ask the administrator to create its LustreFileSystem again"
         )));
     };
-    if view.site.settings.has_pods() && !gives(object, &namespace, &mode) {
+    if view.site.settings.has_pods() && !grants_mode(object, &namespace, &mode) {
         return Err(mode_refused(argument, object, &namespace, &mode));
     }
     // The lustre-fs-operator gives this name to the claim that it creates in a namespace.
@@ -63,30 +63,33 @@ fn mode_refused(
 }
 
 /// Returns the file system that a path lies in: the one with the longest root, and among those one that gives pods this mode.
-fn on_path<'a>(
+fn find_by_path<'a>(
     site: &'a Site,
     path: &str,
     namespace: &str,
     mode: &PvcMode,
 ) -> Option<(&'a str, &'a LustreFileSystem)> {
-    let all =
-        site.lustre.iter().flatten().filter_map(|(_, object)| Some((root(object)?, &**object)));
+    let all = site
+        .lustre
+        .iter()
+        .flatten()
+        .filter_map(|(_, object)| Some((mount_root(object)?, &**object)));
     let above = all.filter(|(root, _)| is_beneath(path, root));
-    above.max_by_key(|(root, object)| (root.len(), gives(object, namespace, mode)))
+    above.max_by_key(|(root, object)| (root.len(), grants_mode(object, namespace, mode)))
 }
 
 /// Returns the directory where nodes have it mounted; `None` if `mountRoot` is not absolute.
-fn root(object: &LustreFileSystem) -> Option<&str> {
+fn mount_root(object: &LustreFileSystem) -> Option<&str> {
     let root = object.spec.mount_root.trim_end_matches('/');
     root.starts_with('/').then_some(root)
 }
 
-fn gives(object: &LustreFileSystem, namespace: &str, mode: &PvcMode) -> bool {
+fn grants_mode(object: &LustreFileSystem, namespace: &str, mode: &PvcMode) -> bool {
     object.spec.namespaces.get(namespace).is_some_and(|access| access.modes.contains(mode))
 }
 
 /// Returns the access mode that the profile gives to a storage argument.
-fn mode(profile: &NnfContainerProfileData, key: &str) -> PvcMode {
+fn access_mode(profile: &NnfContainerProfileData, key: &str) -> PvcMode {
     let storage = profile.storages.iter().find(|storage| storage.name == key);
     storage.and_then(|storage| storage.pvc_mode.clone()).unwrap_or(PvcMode::ReadWriteMany)
 }

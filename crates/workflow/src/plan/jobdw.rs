@@ -14,7 +14,7 @@ use crate::{
 pub struct JobStorage;
 
 impl Driver for JobStorage {
-    fn takes(&self, command: &Command) -> bool {
+    fn handles(&self, command: &Command) -> bool {
         matches!(command, Command::Jobdw(_))
     }
 
@@ -30,9 +30,10 @@ impl Driver for JobStorage {
             WorkflowState::Proposal => proposal::create_objects(view, index, jobdw),
             WorkflowState::Setup => setup::set_up_storage(view, index, jobdw),
             WorkflowState::PreRun => mounts::mount_storage(view, index, jobdw),
-            WorkflowState::PostRun => {
-                mounts::unmount_and_withdraw(view.site, &container::without_held(view, index))
-            }
+            WorkflowState::PostRun => mounts::unmount_and_withdraw(
+                view.site,
+                &container::without_mounts_in_use(view, index),
+            ),
             // Teardown is planned in `plan::tear_down_all`, without the drivers.
             WorkflowState::DataIn
             | WorkflowState::DataOut

@@ -22,7 +22,7 @@ use crate::{
         proposal::wait_for_servers,
         setup::deleted_storage_error,
     },
-    profile::overrides,
+    profile::variable_overrides,
     progress::{Progress, transient_error, wlm_error},
     site::Site,
     view::{Group, View},
@@ -94,14 +94,14 @@ pub fn mount_clients<'a>(
     };
     let maker = MountMaker { view, index, file_system: jobdw.file_system, group };
     let computes_of = by_slot(&slots);
-    let computes = slots.iter().map(|(compute, slot)| maker.compute(compute, slot));
+    let computes = slots.iter().map(|(compute, slot)| maker.mount_on_compute(compute, slot));
     // Only one node may mount an XFS at a time. On a rabbit that serves none of the computes nothing is mounted.
     let is_shared = jobdw.file_system != FileSystem::Xfs;
     let used: BTreeSet<&str> = slots.values().map(|slot| slot.rabbit.as_str()).collect();
     let rabbits = allocations_by_rabbit(&all)
         .into_iter()
         .filter(|(rabbit, _)| is_shared && used.contains(rabbit));
-    let rabbits = rabbits.map(|(rabbit, here)| maker.rabbit(rabbit, &here, &computes_of));
+    let rabbits = rabbits.map(|(rabbit, here)| maker.mount_on_rabbit(rabbit, &here, &computes_of));
     let waited = computes.chain(rabbits).fold(MountProgress::default(), MountProgress::and);
     (waited.progress(group, "mount on"), Some(slots))
 }
@@ -271,7 +271,8 @@ fn allocations_by_rabbit(all: &[Allocation]) -> BTreeMap<&str, Vec<&Allocation>>
 pub fn mount_path(view: &View<'_>, index: usize, file_system: FileSystem) -> String {
     let workflow = &view.workflow;
     let profile = view.directives[index].storage.profile.as_ref();
-    let template = profile.and_then(|profile| overrides(profile, file_system).get("$MOUNT_PATH"));
+    let template =
+        profile.and_then(|profile| variable_overrides(profile, file_system).get("$MOUNT_PATH"));
     let Some(template) = template else {
         let uid = workflow.uid().unwrap_or_default();
         return format!("{}/{uid}-{index}", view.site.settings.mount_root);

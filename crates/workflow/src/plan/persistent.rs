@@ -20,7 +20,7 @@ use crate::{plan::Driver, progress::Progress, view::View};
 pub struct PersistentStorage;
 
 impl Driver for PersistentStorage {
-    fn takes(&self, command: &Command) -> bool {
+    fn handles(&self, command: &Command) -> bool {
         matches!(
             command,
             Command::CreatePersistent(_) | Command::DestroyPersistent(_) | Command::Persistentdw(_)

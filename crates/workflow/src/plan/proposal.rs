@@ -28,14 +28,14 @@ use crate::{
         SERVERS_FINALIZER, add_directive_labels, directive_object_name, owned_metadata, reference,
     },
     plan::{global_lustre, teardown::is_held, without_finalizer},
-    profile::{admission, sizes},
+    profile::{to_container_profile, to_storage_profile},
     progress::{Outcome, Progress, transient_error, user_error},
     site::Site,
     view::{Group, View},
 };
 
 /// Creates the Computes of a job, which the workload manager fills.
-pub fn computes(view: &View<'_>) -> Option<Change> {
+pub fn create_computes(view: &View<'_>) -> Option<Change> {
     if view.computes.is_some() || view.state() == WorkflowState::Teardown {
         return None;
     }
@@ -67,18 +67,19 @@ pub fn known_names(view: &View<'_>) -> Known {
         Some((name.clone(), known))
     });
     let containers = view.site.container_profiles.iter();
-    let containers = containers.map(|(name, profile)| (name.clone(), admission(profile)));
+    let containers =
+        containers.map(|(name, profile)| (name.clone(), to_container_profile(profile)));
     Known {
         user: id(spec.user_id),
         group: id(spec.group_id),
         storage_profiles: profiles
             .iter()
-            .map(|(name, profile)| (name.clone(), sizes(profile)))
+            .map(|(name, profile)| (name.clone(), to_storage_profile(profile)))
             .collect(),
         default_storage_profiles: defaults.map(|(name, _)| name.clone()).collect(),
         persistent: persistent.collect(),
         container_profiles: containers.collect(),
-        lustre_roots: global_lustre::roots(view.site),
+        lustre_roots: global_lustre::mount_roots(view.site),
         ..Known::default()
     }
 }
@@ -114,7 +115,7 @@ pub(super) fn create_missing(
             "the site's default NnfStorageProfile no longer exists: name a profile with profile=NAME",
         ));
     };
-    let sets = match sets(&sizes(&profile)) {
+    let sets = match sets(&to_storage_profile(&profile)) {
         Ok(sets) => sets,
         Err(fault) => return Progress::failed(user_error(fault.to_string())),
     };

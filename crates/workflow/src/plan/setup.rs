@@ -22,7 +22,7 @@ use crate::{
         allocation::{Allocation, allocations},
         checks, lustre, place, proposal,
     },
-    profile::lines,
+    profile::local_profile,
     progress::{Progress, internal_error, some_of, wlm_error},
     report::is_completed,
     view::{Group, View},
@@ -59,7 +59,7 @@ pub fn set_up_proposed_storage(view: &View<'_>, index: usize, jobdw: &Jobdw) -> 
     {
         return outcome.into();
     }
-    let local = lines(profile, jobdw.file_system);
+    let local = local_profile(profile, jobdw.file_system);
     let padding = local.and_then(|local| local.allocation_padding.parse().ok());
     let shared = local.is_some_and(|local| local.block_device_commands.shared_vg);
     let maker = StorageMaker { view, index, jobdw, servers, padding, shared };

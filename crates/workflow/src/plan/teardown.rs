@@ -111,7 +111,7 @@ pub fn is_held(group: &Group) -> bool {
 }
 
 /// Takes the finalizer off a deleted workflow, once no node holds anything of it.
-pub fn release(view: &View<'_>, outcomes: &[Outcome]) -> Vec<Change> {
+pub fn release_workflow(view: &View<'_>, outcomes: &[Outcome]) -> Vec<Change> {
     let is_gone = outcomes.iter().all(|outcome| *outcome == Outcome::Done)
         && view.leftovers.is_empty()
         && view.orphans.is_empty();

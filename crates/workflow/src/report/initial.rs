@@ -8,7 +8,7 @@ use directive::{Directive, Ruleset};
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 
-use super::{DRIVER, micro};
+use super::{DRIVER, micro_time};
 use crate::{
     change::Change,
     names::{WORKFLOW_FINALIZER, reference},
@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Adds the engine's finalizer to a Workflow, and the first status if no admission webhook wrote it.
-pub fn begin(view: &View<'_>, now: Timestamp) -> Option<Change> {
+pub fn begin_workflow(view: &View<'_>, now: Timestamp) -> Option<Change> {
     let before = &*view.workflow;
     let mut after = before.clone();
     after.metadata.finalizers.get_or_insert_default().push(WORKFLOW_FINALIZER.to_owned());
@@ -38,7 +38,7 @@ pub fn begin_status(workflow: &mut Workflow, rules: Option<&Ruleset>, now: Times
         status.computes = Some(reference("Computes", &name, &namespace));
     }
     if let Some(rules) = rules.filter(|_| status.drivers.is_empty()) {
-        status.drivers = drivers(&workflow.spec.directives, rules);
+        status.drivers = driver_entries(&workflow.spec.directives, rules);
     }
     let is_begun = status.state.as_ref() == Some(&state) && !status.ready;
     let since = status.desired_state_change.filter(|_| is_begun);
@@ -48,7 +48,7 @@ pub fn begin_status(workflow: &mut Workflow, rules: Option<&Ruleset>, now: Times
     }
 }
 
-fn drivers(lines: &[String], rules: &Ruleset) -> Vec<WorkflowDriverStatus> {
+fn driver_entries(lines: &[String], rules: &Ruleset) -> Vec<WorkflowDriverStatus> {
     let entry = |driver: &str, directive: usize, state: &str| WorkflowDriverStatus {
         driver_id: driver.to_owned(),
         dwd_index: i64::try_from(directive).unwrap_or(i64::MAX),
@@ -80,5 +80,5 @@ pub(super) fn start_state(workflow: &mut Workflow, state: &WorkflowState, now: T
     status.ready = false;
     status.status = Some(WorkflowStatusKind::DriverWait);
     status.message = String::new();
-    status.desired_state_change = Some(micro(now));
+    status.desired_state_change = Some(micro_time(now));
 }

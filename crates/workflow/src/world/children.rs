@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 
-use super::{Key, Wake, World, groups::label_of, persistent, place, workflow_of};
+use super::{Key, Wake, World, groups::label_of, object_key, persistent, workflow_of};
 use crate::{
     names::{directive_object_name, is_ours, persistent_key},
     view::{DirectiveView, Group, View},
@@ -71,7 +71,7 @@ impl World {
             let object_name = directive_object_name(&workflow, index);
             let known = known.take_if(|(known, _)| known.is_of(&workflow, index));
             if let Some((named, storage)) = self.named_storage(&workflow, index, known) {
-                let breakdown = own(self.breakdowns.get(namespace, &object_name), &uid);
+                let breakdown = if_owned_by(self.breakdowns.get(namespace, &object_name), &uid);
                 return DirectiveView {
                     breakdown,
                     storage,
@@ -80,9 +80,9 @@ impl World {
                 };
             }
             let mut storage = groups.remove(&(uid.clone(), index.to_string())).unwrap_or_default();
-            storage.servers = own(self.servers.get(namespace, &object_name), &uid);
-            storage.profile = own(self.profiles.get(namespace, &object_name), &uid);
-            let breakdown = own(self.breakdowns.get(namespace, &object_name), &uid);
+            storage.servers = if_owned_by(self.servers.get(namespace, &object_name), &uid);
+            storage.profile = if_owned_by(self.profiles.get(namespace, &object_name), &uid);
+            let breakdown = if_owned_by(self.breakdowns.get(namespace, &object_name), &uid);
             let containers = self.containers(&workflow, index);
             DirectiveView { breakdown, storage, persistent: None, containers }
         };
@@ -90,7 +90,7 @@ impl World {
         Some(View {
             now: Timestamp::default(),
             site: &self.site,
-            computes: own(self.computes.get(namespace, name), &uid),
+            computes: if_owned_by(self.computes.get(namespace, name), &uid),
             directives,
             leftovers: groups.into_values().collect(),
             orphans: self.orphans(at, &uid),
@@ -113,17 +113,17 @@ impl World {
     }
 
     /// Takes in an object of Warren; objects of other controllers wake no key.
-    pub(super) fn own_child<K: Object>(
+    pub(super) fn take_own_child<K: Object>(
         &mut self,
         change: &Change<K>,
         set: fn(&mut Children) -> &mut BTreeSet<ObjectKey>,
     ) -> Vec<Wake> {
         let is_ours = change.object().is_some_and(|object| is_ours(&**object));
-        if is_ours { self.child(change, set) } else { Vec::new() }
+        if is_ours { self.take_child(change, set) } else { Vec::new() }
     }
 
     /// Takes in an object of a workflow or of persistent storage, and wakes its owner.
-    pub(super) fn child<K: Object>(
+    pub(super) fn take_child<K: Object>(
         &mut self,
         change: &Change<K>,
         set: fn(&mut Children) -> &mut BTreeSet<ObjectKey>,
@@ -137,9 +137,9 @@ impl World {
                 if instance.is_some() { &mut self.instance_children } else { &mut self.children };
             let children = all.entry(whose.clone()).or_default();
             if is_there {
-                set(children).insert(place(&**object));
+                set(children).insert(object_key(&**object));
             } else {
-                set(children).remove(&place(&**object));
+                set(children).remove(&object_key(&**object));
             }
             if children.is_empty() {
                 all.remove(&whose);
@@ -160,7 +160,7 @@ impl World {
 }
 
 /// Returns the object if it belongs to the workflow with this uid.
-pub(super) fn own<K: Object>(object: Option<&Arc<K>>, uid: &str) -> Option<Arc<K>> {
+pub(super) fn if_owned_by<K: Object>(object: Option<&Arc<K>>, uid: &str) -> Option<Arc<K>> {
     object.filter(|object| object.label(label::WORKFLOW_UID) == Some(uid)).cloned()
 }
 

@@ -6,14 +6,14 @@ use api::ContainerRun;
 use controller::Store;
 
 use super::{Wake, WatchedKind, World};
-use crate::claims::Seen;
+use crate::claims::LeaseStates;
 
 impl World {
     /// Takes in the state of the coordinators' Leases. Wakes workflows that wait for a claim if a holder expired or came back.
-    pub fn saw_leases(&mut self, seen: &Seen) -> Vec<Wake> {
+    pub fn take_leases(&mut self, seen: &LeaseStates) -> Vec<Wake> {
         let status = self.runs.iter().filter_map(|run| run.status.as_ref());
         let holders: BTreeSet<String> = status.map(|status| status.claim.holder.clone()).collect();
-        let is_new = self.site.claims.saw(seen, &holders);
+        let is_new = self.site.claims.take(seen, &holders);
         is_new.then_some(Wake::Waiting).into_iter().collect()
     }
 }

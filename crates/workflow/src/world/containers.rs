@@ -19,8 +19,8 @@ use kube::ResourceExt;
 
 use super::{
     Key, Wake, WatchedKind, World,
-    children::{Children, own},
-    keep, place, wake_workflow, workflow_of,
+    children::{Children, if_owned_by},
+    object_key, set_or_remove, wake_workflow, workflow_of,
 };
 use crate::{
     names::directive_object_name,
@@ -30,7 +30,7 @@ use crate::{
 impl World {
     /// Returns the objects of a directive's containers.
     pub(super) fn containers(&self, workflow: &Workflow, index: usize) -> Containers {
-        let (namespace, name) = place(workflow);
+        let (namespace, name) = object_key(workflow);
         let (uid, object_name) =
             (workflow.uid().unwrap_or_default(), directive_object_name(workflow, index));
         let mine = |labels: &BTreeMap<String, String>| {
@@ -38,13 +38,13 @@ impl World {
                 && labels.get(label::DIRECTIVE_INDEX) == Some(&index.to_string())
         };
         let mut containers = Containers {
-            profile: own(self.container_profiles.get(&namespace, &object_name), &uid),
-            run: own(self.runs.get(&namespace, &object_name), &uid),
-            service: own(self.services.get(&namespace, &name), &uid)
+            profile: if_owned_by(self.container_profiles.get(&namespace, &object_name), &uid),
+            run: if_owned_by(self.runs.get(&namespace, &object_name), &uid),
+            service: if_owned_by(self.services.get(&namespace, &name), &uid)
                 .filter(|object| mine(object.labels())),
-            network_policy: own(self.network_policies.get(&namespace, &name), &uid)
+            network_policy: if_owned_by(self.network_policies.get(&namespace, &name), &uid)
                 .filter(|object| mine(object.labels())),
-            config_map: own(self.config_maps.get(&namespace, &object_name), &uid),
+            config_map: if_owned_by(self.config_maps.get(&namespace, &object_name), &uid),
             ..Containers::default()
         };
         let mut unreadable = self.on_rabbits.unreadable();
@@ -98,18 +98,18 @@ impl World {
         let containers = on_rabbits.filter_map(|at| self.on_rabbits.get(&at.0, &at.1));
         let volumes = self.volumes_of(children);
         Orphans {
-            containers: others(containers, uid).collect(),
-            volumes: others(volumes, uid).collect(),
+            containers: of_other_workflows(containers, uid).collect(),
+            volumes: of_other_workflows(volumes, uid).collect(),
         }
     }
 
     /// Takes in an object that uses storage. When it is gone, the plan of a persistent storage may unmount.
-    fn child_with_storage<K: Object>(
+    fn take_child_with_storage<K: Object>(
         &mut self,
         change: &Change<K>,
         set: fn(&mut Children) -> &mut BTreeSet<ObjectKey>,
     ) -> Vec<Wake> {
-        let mut wakes = self.child(change, set);
+        let mut wakes = self.take_child(change, set);
         let workflow = change.object().and_then(|object| workflow_of(&**object));
         wakes.extend(workflow.map(|at| self.wake_named_by(&at)).unwrap_or_default());
         wakes
@@ -118,13 +118,13 @@ impl World {
     /// Records that the Secret of an attempt exists. No watch delivers this: the engine has no right to read Secrets.
     pub fn add_keys(&mut self, secret: &Secret) -> Vec<Wake> {
         let Some(workflow) = workflow_of(secret) else { return Vec::new() };
-        self.children.entry(workflow.clone()).or_default().keys.insert(place(secret));
+        self.children.entry(workflow.clone()).or_default().keys.insert(object_key(secret));
         vec![Wake::Key(Key::Workflow(workflow))]
     }
 }
 
 /// Returns the objects that belong to another workflow than the one with this uid.
-fn others<'a, K: Object>(
+fn of_other_workflows<'a, K: Object>(
     all: impl Iterator<Item = &'a Arc<K>>,
     uid: &str,
 ) -> impl Iterator<Item = Arc<K>> {
@@ -136,14 +136,14 @@ impl WatchedKind for NnfContainerProfile {
         &mut world.container_profiles
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
         let Some(object) = change.object() else { return Vec::new() };
-        let (namespace, name) = place(&**object);
+        let (namespace, name) = object_key(&**object);
         if namespace != PROFILE_TEMPLATE_NAMESPACE {
             return wake_workflow(workflow_of(&**object));
         }
         let template = change.new.clone().filter(|profile| !profile.data().pinned);
-        keep(&mut world.site.container_profiles, name, template);
+        set_or_remove(&mut world.site.container_profiles, name, template);
         vec![Wake::Waiting]
     }
 }
@@ -153,13 +153,13 @@ impl WatchedKind for NnfPortManager {
         &mut world.ports
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
         let Some(object) = change.object() else { return Vec::new() };
-        let (rabbit, name) = place(&**object);
+        let (rabbit, name) = object_key(&**object);
         if name != NNF_PORT_MANAGER {
             return Vec::new();
         }
-        keep(&mut world.site.ports, rabbit, change.new.clone());
+        set_or_remove(&mut world.site.ports, rabbit, change.new.clone());
         // Wake the workflows that have ports, and those that failed because too few were free.
         let records = [&change.old, &change.new].into_iter().flatten();
         let records = records.filter_map(|record| record.status.as_ref());
@@ -179,8 +179,8 @@ impl WatchedKind for NodeContainers {
         &mut world.on_rabbits
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        world.child_with_storage(change, |children| &mut children.on_rabbits)
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        world.take_child_with_storage(change, |children| &mut children.on_rabbits)
     }
 }
 
@@ -189,8 +189,8 @@ impl WatchedKind for Job {
         &mut world.jobs
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        world.child_with_storage(change, |children| &mut children.jobs)
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        world.take_child_with_storage(change, |children| &mut children.jobs)
     }
 }
 
@@ -199,8 +199,8 @@ impl WatchedKind for Pod {
         &mut world.pods
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        world.child_with_storage(change, |children| &mut children.pods)
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        world.take_child_with_storage(change, |children| &mut children.pods)
     }
 }
 
@@ -221,8 +221,8 @@ impl WatchedKind for ConfigMap {
         &mut world.config_maps
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        world.child(change, |children| &mut children.config_maps)
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        world.take_child(change, |children| &mut children.config_maps)
     }
 }
 
@@ -231,8 +231,8 @@ impl WatchedKind for PersistentVolume {
         &mut world.volumes
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        world.child_with_storage(change, |children| &mut children.volumes)
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        world.take_child_with_storage(change, |children| &mut children.volumes)
     }
 }
 
@@ -241,7 +241,7 @@ impl WatchedKind for PersistentVolumeClaim {
         &mut world.volume_claims
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        world.child_with_storage(change, |children| &mut children.volume_claims)
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        world.take_child_with_storage(change, |children| &mut children.volume_claims)
     }
 }

@@ -10,7 +10,7 @@ impl World {
     #[must_use]
     pub fn count(&self, now: Timestamp) -> Counts {
         let mut counts = Counts::default();
-        self.workflows.iter().for_each(|workflow| counts.add(workflow, now));
+        self.workflows.iter().for_each(|workflow| counts.count_workflow(workflow, now));
         let (jobs, on_rabbits) = (self.jobs.iter(), self.on_rabbits.iter());
         let (jobs, on_rabbits) = (jobs.map(|job| &**job), on_rabbits.map(|object| &**object));
         for state in container::states(jobs, on_rabbits, now) {

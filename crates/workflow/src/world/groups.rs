@@ -28,31 +28,31 @@ impl World {
             groups.entry(group(metadata)).or_default().unreadable.insert(at.into());
         }
         let Some(children) = children else { return groups };
-        for (at, block) in stored(&children.blocks, &self.blocks) {
+        for (at, block) in objects_with_keys(&children.blocks, &self.blocks) {
             groups
                 .entry(group(&block.metadata))
                 .or_default()
                 .blocks
                 .insert(at.clone(), block.clone());
         }
-        for (at, storage) in stored(&children.file_systems, &self.file_systems) {
+        for (at, storage) in objects_with_keys(&children.file_systems, &self.file_systems) {
             groups
                 .entry(group(&storage.metadata))
                 .or_default()
                 .file_systems
                 .insert(at.clone(), storage.clone());
         }
-        for (at, mount) in stored(&children.mounts, &self.mounts) {
+        for (at, mount) in objects_with_keys(&children.mounts, &self.mounts) {
             groups
                 .entry(group(&mount.metadata))
                 .or_default()
                 .mounts
                 .insert(at.clone(), mount.clone());
         }
-        for (at, mgt) in stored(&children.mgts, &self.mgts) {
+        for (at, mgt) in objects_with_keys(&children.mgts, &self.mgts) {
             groups.entry(group(&mgt.metadata)).or_default().mgts.insert(at.clone(), mgt.clone());
         }
-        for (_, servers) in stored(&children.servers, &self.servers) {
+        for (_, servers) in objects_with_keys(&children.servers, &self.servers) {
             let group = groups.entry(group_of_servers(servers)).or_default();
             group.servers = Some(servers.clone());
             self.site.add_mgts_of(servers, group);
@@ -68,7 +68,7 @@ impl World {
 }
 
 /// Returns the objects of a store that have these keys.
-fn stored<'a, K: Object>(
+fn objects_with_keys<'a, K: Object>(
     keys: &'a BTreeSet<ObjectKey>,
     store: &'a Store<K>,
 ) -> impl Iterator<Item = (&'a ObjectKey, &'a Arc<K>)> {

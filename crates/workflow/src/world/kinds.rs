@@ -103,8 +103,8 @@ impl Kinds {
 impl ForEachKind for Kinds {
     fn kind<K: WatchedKind>(&mut self, scope: Scope) {
         let take: TakeStored = |world, object, is_new| match (object.try_parse::<K>(), is_new) {
-            (Ok(object), Some(lists)) => world.created(object, lists),
-            (Ok(object), None) => world.patched(object),
+            (Ok(object), Some(lists)) => world.take_created(object, lists),
+            (Ok(object), None) => world.take_patched(object),
             (Err(_), _) => Vec::new(),
         };
         self.0.insert(K::kind(&()).into_owned(), (scope, take));
@@ -120,7 +120,7 @@ impl World {
 
     /// Takes in the API's answer to a change, before the watch delivers it. `is_new` is the number of lists delivered before the
     /// creation of a new object.
-    pub fn stored(&mut self, object: DynamicObject, is_new: Option<u64>) -> Vec<Wake> {
+    pub fn take_stored(&mut self, object: DynamicObject, is_new: Option<u64>) -> Vec<Wake> {
         let kind = object.types.as_ref().map(|types| types.kind.clone()).unwrap_or_default();
         match self.kinds.0.get(&kind) {
             Some((_, take)) => take(self, object, is_new),

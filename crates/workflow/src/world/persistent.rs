@@ -15,7 +15,7 @@ use directive::Command;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
 
-use super::{World, groups::label_of, place};
+use super::{World, groups::label_of, object_key};
 use crate::{
     instance::{self, InstanceView, NamedStorage, is_exclusive, is_in_prerun},
     names::{GO_FINALIZER, instance_object_name, persistent_key},
@@ -60,7 +60,7 @@ impl World {
         }
         let view = |(workflow, index): (Arc<Workflow>, usize)| {
             let own = by_workflow.remove(&workflow.uid().unwrap_or_default()).unwrap_or_default();
-            Some((self.view_knowing(&place(&*workflow), Some((&known, own)))?, index))
+            Some((self.view_knowing(&object_key(&*workflow), Some((&known, own)))?, index))
         };
         let users = users.into_iter().filter_map(view).collect();
         Some(InstanceView { site: &self.site, users, object, storage, leftovers })
@@ -78,7 +78,7 @@ impl World {
 
     /// Returns the objects of an instance, and those that earlier instances of its name left behind.
     fn storage_of_instance(&self, object: &PersistentStorageInstance) -> (Group, Vec<Group>) {
-        let (namespace, name) = place(object);
+        let (namespace, name) = object_key(object);
         let mut groups = self.instance_groups(&(namespace.clone(), name.clone()));
         let own_name = instance_object_name(&name);
         // An earlier version of the engine gave every Servers and profile the name of its storage.
@@ -142,7 +142,9 @@ impl World {
         users: &[(Arc<Workflow>, usize)],
     ) -> Option<ObjectKey> {
         let workflows = users.iter().map(|(workflow, _)| &**workflow);
-        is_exclusive(object).then(|| instance::turn(&self.site, storage, workflows)).flatten()
+        is_exclusive(object)
+            .then(|| instance::workflow_with_turn(&self.site, storage, workflows))
+            .flatten()
     }
 
     /// Returns the nodes on which other workflows have the storage mounted, or want it mounted.
@@ -155,7 +157,7 @@ impl World {
     ) -> BTreeSet<String> {
         let waiting = users.iter().map(|(user, _)| user);
         let waiting = waiting.filter(|user| user.uid() != workflow.uid() && is_in_prerun(user));
-        let waiting = waiting.filter(|user| turn.is_none_or(|turn| *turn == place(&***user)));
+        let waiting = waiting.filter(|user| turn.is_none_or(|turn| *turn == object_key(&***user)));
         let computes = waiting.flat_map(|user| self.computes_of(user)).map(str::to_owned);
         let mounted = storage.mounts.values().filter(|mount| !is_for(&***mount, workflow));
         let mounted = mounted.filter(|mount| !is_unmounted(&self.site, mount));
@@ -163,7 +165,7 @@ impl World {
     }
 
     fn computes_of(&self, workflow: &Workflow) -> impl Iterator<Item = &str> {
-        let (namespace, name) = place(workflow);
+        let (namespace, name) = object_key(workflow);
         self.computes.get(&namespace, &name).into_iter().flat_map(|computes| computes.names())
     }
 

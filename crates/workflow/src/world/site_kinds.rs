@@ -10,7 +10,7 @@ use api::{
 use controller::{Change, Store};
 use kube::ResourceExt;
 
-use super::{Key, Wake, WatchedKind, World, keep, place, wake_workflow, workflow_of};
+use super::{Key, Wake, WatchedKind, World, object_key, set_or_remove, wake_workflow, workflow_of};
 use crate::{names::persistent_key, profile::ruleset};
 
 impl WatchedKind for NnfStorageProfile {
@@ -18,9 +18,9 @@ impl WatchedKind for NnfStorageProfile {
         &mut world.profiles
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
         let Some(object) = change.object() else { return Vec::new() };
-        let (namespace, name) = place(&**object);
+        let (namespace, name) = object_key(&**object);
         if namespace != PROFILE_TEMPLATE_NAMESPACE {
             return match persistent_key(&**object) {
                 Some(instance) => world.wake_instance(&instance),
@@ -28,7 +28,7 @@ impl WatchedKind for NnfStorageProfile {
             };
         }
         let template = change.new.clone().filter(|profile| !profile.data().pinned);
-        keep(&mut world.site.profiles, name, template);
+        set_or_remove(&mut world.site.profiles, name, template);
         vec![Wake::Waiting]
     }
 }
@@ -38,13 +38,13 @@ impl WatchedKind for Storage {
         &mut world.storages
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
         let Some(object) = change.object() else { return Vec::new() };
-        let (namespace, name) = place(&**object);
+        let (namespace, name) = object_key(&**object);
         if namespace != STORAGE_NAMESPACE {
             return Vec::new();
         }
-        keep(&mut world.site.storages, name.clone(), change.new.clone());
+        set_or_remove(&mut world.site.storages, name.clone(), change.new.clone());
         // Byte counts are ignored: they change with each allocation.
         let relevant = |storage: &Option<Arc<Storage>>| {
             storage.as_ref().map(|storage| {
@@ -65,16 +65,20 @@ impl WatchedKind for LustreFileSystem {
         &mut world.lustre
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
         let Some(object) = change.object() else { return Vec::new() };
-        keep(world.site.lustre.get_or_insert_default(), place(&**object), change.new.clone());
+        set_or_remove(
+            world.site.lustre.get_or_insert_default(),
+            object_key(&**object),
+            change.new.clone(),
+        );
         // The status is written by lustre-fs-operator, and the engine does not use it.
         let spec = |object: &Option<Arc<Self>>| object.as_ref().map(|object| object.spec.clone());
         if spec(&change.old) == spec(&change.new) { Vec::new() } else { vec![Wake::Waiting] }
     }
 
     /// From now on the set of global Lustre file systems is known, even if it is empty.
-    fn listed(world: &mut World) -> Vec<Wake> {
+    fn on_list(world: &mut World) -> Vec<Wake> {
         let is_first = world.site.lustre.is_none();
         world.site.lustre.get_or_insert_default();
         is_first.then_some(Wake::Waiting).into_iter().collect()
@@ -86,13 +90,13 @@ impl WatchedKind for NnfNode {
         &mut world.nodes
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
         let Some(object) = change.object() else { return Vec::new() };
-        let (rabbit, name) = place(&**object);
+        let (rabbit, name) = object_key(&**object);
         if name != NNF_NODE {
             return Vec::new();
         }
-        keep(&mut world.site.nodes, rabbit.clone(), change.new.clone());
+        set_or_remove(&mut world.site.nodes, rabbit.clone(), change.new.clone());
         vec![Wake::Key(Key::Rabbit(rabbit)), Wake::Failing]
     }
 }
@@ -105,13 +109,13 @@ impl WatchedKind for KubernetesNode {
         &mut world.kubernetes_nodes
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
         let Some(node) = change.object().map(|object| object.name_any()) else { return Vec::new() };
         let taint = change.new.as_ref().and_then(|node| node.taint(DRAIN_TAINT)).map(str::to_owned);
         if world.site.drained.get(&node) == taint.as_ref() {
             return Vec::new();
         }
-        keep(&mut world.site.drained, node.clone(), taint);
+        set_or_remove(&mut world.site.drained, node.clone(), taint);
         vec![Wake::Key(Key::Rabbit(node))]
     }
 }
@@ -121,9 +125,9 @@ impl WatchedKind for SystemConfiguration {
         &mut world.systems
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
         let the_one = (STORAGE_NAMESPACE.to_owned(), SYSTEM_CONFIGURATION.to_owned());
-        if change.object().map(|object| place(&**object)) != Some(the_one) {
+        if change.object().map(|object| object_key(&**object)) != Some(the_one) {
             return Vec::new();
         }
         world.site.set_system(change.new.clone());
@@ -138,9 +142,9 @@ impl WatchedKind for SystemStatus {
         &mut world.statuses
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
         let the_one = (STORAGE_NAMESPACE.to_owned(), SYSTEM_CONFIGURATION.to_owned());
-        if change.object().map(|object| place(&**object)) != Some(the_one) {
+        if change.object().map(|object| object_key(&**object)) != Some(the_one) {
             return Vec::new();
         }
         world.site.status.clone_from(&change.new);
@@ -153,7 +157,7 @@ impl WatchedKind for DWDirectiveRule {
         &mut world.rules
     }
 
-    fn changed(world: &mut World, _: &Change<Self>) -> Vec<Wake> {
+    fn on_change(world: &mut World, _: &Change<Self>) -> Vec<Wake> {
         world.site.rules = Arc::new(ruleset(world.rules.iter().map(|rule| &**rule)));
         vec![Wake::Waiting]
     }

@@ -7,7 +7,7 @@ use controller::ObjectKey;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 
-use super::{Key, Wake, World, persistent::persistent_of_metadata, place};
+use super::{Key, Wake, World, object_key, persistent::persistent_of_metadata};
 use crate::instance::is_made;
 
 impl World {
@@ -30,7 +30,8 @@ impl World {
             return Vec::new();
         }
         let workflows = before.into_keys().chain(now.into_keys()).map(Key::Workflow);
-        let persistent = self.persistent.iter().map(|instance| Key::Persistent(place(&**instance)));
+        let persistent =
+            self.persistent.iter().map(|instance| Key::Persistent(object_key(&**instance)));
         workflows.chain(persistent).map(Wake::Key).collect()
     }
 

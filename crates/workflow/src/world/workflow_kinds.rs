@@ -8,7 +8,7 @@ use api::{
 };
 use controller::{Change, Store};
 
-use super::{Key, Wake, WatchedKind, World, place, wake_workflow};
+use super::{Key, Wake, WatchedKind, World, object_key, wake_workflow};
 use crate::{
     mgts::EXTERNAL_NAMESPACE,
     names::{directive_object_name, is_ours, persistent_key},
@@ -19,9 +19,9 @@ impl WatchedKind for Workflow {
         &mut world.workflows
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
         let Some(object) = change.object() else { return Vec::new() };
-        let at = place(&**object);
+        let at = object_key(&**object);
         let uid = object.metadata.uid.clone().unwrap_or_default();
         if change.new.is_some() {
             world.site.workflows.insert(uid);
@@ -59,8 +59,8 @@ impl WatchedKind for Computes {
         &mut world.computes
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        let at = change.object().map(|object| place(&**object));
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        let at = change.object().map(|object| object_key(&**object));
         let mut wakes = at.iter().flat_map(|at| world.wake_named_by(at)).collect::<Vec<_>>();
         wakes.extend(wake_workflow(at));
         wakes
@@ -78,7 +78,7 @@ impl WatchedKind for Servers {
         &mut world.servers
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
         if let Some(object) = change.object() {
             world.reserve(object, change.new.is_some());
         }
@@ -87,7 +87,7 @@ impl WatchedKind for Servers {
                 || persistent_key(&**servers).is_some()
         });
         let mut wakes = if is_ours {
-            world.child(change, |children| &mut children.servers)
+            world.take_child(change, |children| &mut children.servers)
         } else {
             Vec::new()
         };
@@ -103,12 +103,12 @@ impl WatchedKind for NnfNodeBlockStorage {
         &mut world.blocks
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
         let Some(object) = change.object().cloned() else { return Vec::new() };
         let owner = object.owner().filter(|_| is_ours(&*object));
         let owner = owner.map(|owner| (owner.namespace.to_owned(), owner.name.to_owned()));
-        world.site.reservations.allocate(&place(&*object), owner, change.new.as_deref());
-        let mut wakes = world.own_child(change, |children| &mut children.blocks);
+        world.site.reservations.allocate(&object_key(&*object), owner, change.new.as_deref());
+        let mut wakes = world.take_own_child(change, |children| &mut children.blocks);
         // Also wakes workflows that wait for capacity: the NnfNode watch may have delivered the new count before this deletion.
         if change.new.is_none() {
             wakes.push(Wake::Failing);
@@ -122,8 +122,8 @@ impl WatchedKind for NnfNodeStorage {
         &mut world.file_systems
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        world.own_child(change, |children| &mut children.file_systems)
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        world.take_own_child(change, |children| &mut children.file_systems)
     }
 }
 
@@ -132,8 +132,8 @@ impl WatchedKind for ClientMount {
         &mut world.mounts
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        world.own_child(change, |children| &mut children.mounts)
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        world.take_own_child(change, |children| &mut children.mounts)
     }
 }
 
@@ -142,14 +142,14 @@ impl WatchedKind for NnfLustreMgt {
         &mut world.mgts
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
         let Some(object) = change.object() else { return Vec::new() };
-        let at = place(&**object);
+        let at = object_key(&**object);
         let storages = world.site.mgts.take(&at, change.new.as_ref());
         let servers = storages.iter().filter_map(|at| world.servers.get(&at.0, &at.1));
         let mut wakes: Vec<Wake> =
             servers.flat_map(|servers| world.wake_storage(servers)).collect();
-        wakes.extend(world.own_child(change, |children| &mut children.mgts));
+        wakes.extend(world.take_own_child(change, |children| &mut children.mgts));
         if at.0 == EXTERNAL_NAMESPACE {
             wakes.push(Wake::Key(Key::Mgt(at)));
         }

@@ -10,7 +10,7 @@ use containers::claim::{
 use serde_json::{Value, json};
 use workflow::{
     change::{Change, ClaimRef},
-    claims::Seen,
+    claims::LeaseStates,
     world::World,
 };
 
@@ -40,7 +40,7 @@ impl Coordinator {
             let leases: BTreeMap<String, String> =
                 names.iter().map(|name| ((*name).to_owned(), version(name))).collect();
             let (may_act, at) = (!self.is_silent, Duration::from_secs(at));
-            world.saw_leases(&Seen { may_act, leases: Some(leases), at });
+            world.take_leases(&LeaseStates { may_act, leases: Some(leases), at });
         }
     }
 }

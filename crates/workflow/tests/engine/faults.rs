@@ -303,8 +303,8 @@ fn the_answer_to_the_removal_of_the_last_finalizer_wakes_no_key() {
     let held: api::Workflow = serde_json::from_value(answer.clone()).unwrap();
     answer["metadata"]["finalizers"] = json!([]);
     let gone: api::Workflow = serde_json::from_value(answer).unwrap();
-    assert!(world.patched(gone).is_empty());
-    assert!(!world.patched(held).is_empty());
+    assert!(world.take_patched(gone).is_empty());
+    assert!(!world.take_patched(held).is_empty());
 }
 
 /// Sets the error that a rabbit's agent reports.

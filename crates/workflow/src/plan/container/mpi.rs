@@ -119,7 +119,7 @@ fn create_files(
     let files = config_map.is_none().then(|| Change::create(&objects::config_map(run)));
     let is_made = launcher(view, existing).is_some() || existing.keys.contains(&attempt.keys);
     let keys = config_map.filter(|_| !is_made).and_then(|owner| objects::keys(run, owner));
-    let keys = keys.map(|secret| Change::keys(&secret));
+    let keys = keys.map(|secret| Change::create_keys(&secret));
     Progress::default()
         .with(create_network(existing, parts, run))
         .with(files.into_iter().chain(keys))

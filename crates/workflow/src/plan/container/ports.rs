@@ -26,19 +26,19 @@ use crate::{
 
 /// The ports of a run, and the progress of recording them.
 #[derive(Debug, Default)]
-pub(super) struct Taken {
+pub(super) struct TakenPorts {
     pub(super) ports: Vec<u16>,
     pub(super) progress: Progress,
 }
 
 /// Allocates ports on all rabbits of a run.
-pub(super) fn take(view: &View<'_>, parts: &Parts<'_>, now: Timestamp) -> Taken {
+pub(super) fn take(view: &View<'_>, parts: &Parts<'_>, now: Timestamp) -> TakenPorts {
     if parts.ports() == 0 {
-        return Taken::default();
+        return TakenPorts::default();
     }
     let chosen = match choose(view, parts, now) {
         Ok(ports) => ports,
-        Err(outcome) => return Taken { progress: outcome.into(), ..Taken::default() },
+        Err(outcome) => return TakenPorts { progress: outcome.into(), ..TakenPorts::default() },
     };
     let requester = requester(view);
     let is_free = |allocation: &NnfPortManagerAllocation| is_free(view.site, allocation, now);
@@ -56,7 +56,7 @@ pub(super) fn take(view: &View<'_>, parts: &Parts<'_>, now: Timestamp) -> Taken 
     };
     let rabbits = parts.placement.iter().map(|rabbit| rabbit.name.as_str());
     let progress = Progress::default().with(rabbits.filter_map(record));
-    Taken { progress, ports: chosen }
+    TakenPorts { progress, ports: chosen }
 }
 
 /// Returns the ports that a run has on all of its rabbits; `None` while they are not the same on each.
@@ -96,8 +96,8 @@ pub fn is_cooling(view: &View<'_>, now: Timestamp) -> bool {
         return false;
     }
     let lines = view.workflow.spec.directives.iter().enumerate();
-    let mut parts =
-        lines.filter_map(|(index, line)| Parts::new(view, index, &super::command(line)?).ok());
+    let mut parts = lines
+        .filter_map(|(index, line)| Parts::new(view, index, &super::parse_container(line)?).ok());
     let is_cooling = |allocation: &NnfPortManagerAllocation| {
         allocation.status == NnfPortManagerAllocationStatus::Cooldown
             && !is_free(view.site, allocation, now)

@@ -68,7 +68,7 @@ fn check_profile(
     }
     let has_podhelper = containers.namespace.is_none() || containers.podhelper_image.is_some();
     if template.data().mpi_spec.is_some() && !has_podhelper {
-        return Err(run::no_podhelper(&container.profile));
+        return Err(run::no_podhelper_error(&container.profile));
     }
     check_names(view, template).map_err(|fault| user_error(fault.to_string()))
 }

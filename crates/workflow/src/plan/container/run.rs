@@ -116,7 +116,7 @@ impl<'a> Parts<'a> {
     pub(super) fn attempt(&self, number: u32) -> Result<Attempt, ResourceError> {
         let image = self.image.filter(|_| self.on_kubernetes).map(str::to_owned);
         if self.on_kubernetes && image.is_none() {
-            return Err(no_podhelper(&self.asked));
+            return Err(no_podhelper_error(&self.asked));
         }
         let name = format!("{}-a{number}", self.name);
         let uid_start = self.uid.split('-').next().unwrap_or_default();
@@ -161,7 +161,7 @@ fn packages(view: &View<'_>, index: usize) -> BTreeMap<String, Vec<PackagePath>>
 }
 
 /// Returns the error for MPI containers at a site without a `podhelper` image.
-pub(super) fn no_podhelper(profile: &str) -> ResourceError {
+pub(super) fn no_podhelper_error(profile: &str) -> ResourceError {
     user_error(format!(
         "argument profile={profile}: data.mpiSpec needs podhelper, which is not configured here; name a profile with data.spec, or ask the administrator to start the coordinator with --podhelper-image"
     ))

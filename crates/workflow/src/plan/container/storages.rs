@@ -30,7 +30,7 @@ pub(super) fn check(
 ) -> Result<(), ResourceError> {
     let mut global =
         container.storages.iter().filter(|argument| argument.variable == Variable::Global);
-    global.try_for_each(|argument| global_lustre::storage(view, profile, argument).map(drop))
+    global.try_for_each(|argument| global_lustre::storage_path(view, profile, argument).map(drop))
 }
 
 /// Returns the paths of the storage on every rabbit and in the containers there.
@@ -42,7 +42,7 @@ pub(super) fn paths(
     let path = |argument: &StorageArgument| {
         if argument.variable == Variable::Global {
             // No container starts without it: `wait_for_mounts` reports the error.
-            return global_lustre::storage(view, profile, argument).ok();
+            return global_lustre::storage_path(view, profile, argument).ok();
         }
         let (index, file_system) = find_storage(view, argument)?;
         let path = mounts::mount_path(view, index, file_system);
@@ -142,17 +142,17 @@ fn find_storage(view: &View<'_>, argument: &StorageArgument) -> Option<(usize, F
 }
 
 /// Returns the rabbits on which containers use the storage of a directive.
-pub fn rabbits<'a>(view: &'a View<'_>, index: usize) -> BTreeSet<&'a str> {
-    let is_used = users(view, index).next().is_some();
+pub fn rabbits_using<'a>(view: &'a View<'_>, index: usize) -> BTreeSet<&'a str> {
+    let is_used = containers_using(view, index).next().is_some();
     let computes = view.computes().filter(|_| is_used);
     computes.filter_map(|compute| view.site.rabbit_of.get(compute).map(String::as_str)).collect()
 }
 
 /// Returns the containers that use the storage of a directive.
-fn users<'a>(view: &'a View<'_>, index: usize) -> impl Iterator<Item = &'a Containers> {
+fn containers_using<'a>(view: &'a View<'_>, index: usize) -> impl Iterator<Item = &'a Containers> {
     let lines = view.workflow.spec.directives.iter().zip(&view.directives);
     let users = lines.filter(move |(line, _)| {
-        super::command(line).is_some_and(|container| {
+        super::parse_container(line).is_some_and(|container| {
             container
                 .storages
                 .iter()
@@ -164,8 +164,8 @@ fn users<'a>(view: &'a View<'_>, index: usize) -> impl Iterator<Item = &'a Conta
 
 /// Returns true if containers may still use the storage of a directive: in PostRun while one runs, in Teardown while objects of one
 /// exist.
-pub fn holds(view: &View<'_>, index: usize) -> bool {
-    users(view, index).any(|containers| {
+pub fn containers_may_use(view: &View<'_>, index: usize) -> bool {
+    containers_using(view, index).any(|containers| {
         let is_ended = part::all_parts(containers).all(|part| part.state().is_ended())
             && !containers.has_unreadable;
         !is_ended || view.state() == WorkflowState::Teardown && !containers.is_gone()
@@ -173,9 +173,9 @@ pub fn holds(view: &View<'_>, index: usize) -> bool {
 }
 
 /// Returns the storage of a directive without the mounts on rabbits that containers still use.
-pub fn without_held<'a>(view: &'a View<'_>, index: usize) -> Cow<'a, Group> {
+pub fn without_mounts_in_use<'a>(view: &'a View<'_>, index: usize) -> Cow<'a, Group> {
     let group = &view.directives[index].storage;
-    if !holds(view, index) {
+    if !containers_may_use(view, index) {
         return Cow::Borrowed(group);
     }
     let is_free = |(at, _): &(&ObjectKey, _)| !view.site.rabbits().contains(at.0.as_str());

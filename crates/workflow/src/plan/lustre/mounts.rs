@@ -44,16 +44,16 @@ pub fn mount_clients(
     let storage = setup::progress(group, all);
     let is_ready = storage == Progress::default();
     let maker = MountMaker { view, index, file_system: FileSystem::Lustre, group };
-    let mount = || maker.mount(maker.path(), device(servers, &named), None);
+    let mount = || maker.mount_info(maker.path(), device(servers, &named), None);
     let on_compute = |compute: &str| {
-        let at = maker.at(compute, "computes");
-        let new = || maker.object(&at, vec![mount()]).map(|object| Change::create(&object));
+        let at = maker.mount_key(compute, "computes");
+        let new = || maker.client_mount(&at, vec![mount()]).map(|object| Change::create(&object));
         maker.mount_or_create(&at, || if is_ready { new() } else { None })
     };
     let on_rabbit = |rabbit: &str| {
-        let at = maker.at(rabbit, "servers");
+        let at = maker.mount_key(rabbit, "servers");
         maker.mount_or_create(&at, || {
-            if is_ready { maker.new_server(&at, vec![mount()]) } else { None }
+            if is_ready { maker.new_rabbit_mount(&at, vec![mount()]) } else { None }
         })
     };
     let rabbits = all
@@ -62,7 +62,7 @@ pub fn mount_clients(
         .map(|allocation| allocation.rabbit.as_str());
     let mut rabbits: BTreeSet<&str> =
         rabbits.filter(|_| view.computes().next().is_some()).collect();
-    rabbits.extend(container::rabbits(view, index));
+    rabbits.extend(container::rabbits_using(view, index));
     let clients = view.computes().map(on_compute).chain(rabbits.into_iter().map(on_rabbit));
     let waited = clients.fold(MountProgress::default(), MountProgress::and);
     // Errors of targets matter only while a client still mounts: a client that has mounted waits for a target to come back.

@@ -27,21 +27,21 @@ pub fn change_owner(maker: &StorageMaker<'_>, first: &Target, named: &LustreSour
         file_system: FileSystem::Lustre,
         group: maker.group(),
     };
-    let at = mount_maker.at(rabbit, "ownergroup");
+    let at = mount_maker.mount_key(rabbit, "ownergroup");
     match maker.group().mounts.get(&at) {
         Some(mount) if says_unmounted(mount) => Progress::default(),
         Some(mount) if is_mounted(mount) => {
             Progress::default().with(desire(mount, MountState::Unmounted))
         }
         Some(_) => Progress::wait(format!("change of owner of the file system on {rabbit}")),
-        None => match object(maker, &mount_maker, &at, named) {
+        None => match owner_mount(maker, &mount_maker, &at, named) {
             Some(object) => Progress::default().with([Change::create(&object)]),
             None => Progress::failed(internal_error("the Servers of this directive has no uid")),
         },
     }
 }
 
-fn object(
+fn owner_mount(
     maker: &StorageMaker<'_>,
     mounts: &mounts::MountMaker<'_>,
     at: &controller::ObjectKey,
@@ -51,7 +51,7 @@ fn object(
     let path = format!("{root}/{uid}-{}-owner", maker.index);
     let mount = ClientMountInfo {
         set_permissions: true,
-        ..mounts.mount(path, device(maker.servers, named), None)
+        ..mounts.mount_info(path, device(maker.servers, named), None)
     };
-    mounts.object(at, vec![mount])
+    mounts.client_mount(at, vec![mount])
 }

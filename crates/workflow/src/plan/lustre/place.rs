@@ -61,7 +61,7 @@ pub fn place_sets(
         let far: Vec<Served> = far.iter().filter(is_free).cloned().collect();
         let on = candidates(&wanted, near, far, !alone.is_empty() || is_alone(set));
         let placed_sets =
-            place(&[wanted], &on, LUSTRE_LEAST).map_err(|_| no_place(view, servers, set))?;
+            place(&[wanted], &on, LUSTRE_LEAST).map_err(|_| no_place_error(view, servers, set))?;
         for found in placed_sets.into_iter().map(to_servers_set) {
             if is_alone(set) {
                 alone.extend(found.storage.iter().map(|storage| storage.name.clone()));
@@ -125,7 +125,7 @@ fn rabbits(
 }
 
 /// Returns why a set has no place. It is Queued if a rabbit would take it once the rabbit's management target is removed.
-fn no_place(view: &View<'_>, servers: &Servers, set: &StorageAllocationSet) -> Outcome {
+fn no_place_error(view: &View<'_>, servers: &Servers, set: &StorageAllocationSet) -> Outcome {
     let all = view.site.rabbits().into_iter().filter(|rabbit| {
         let storage = view.site.storages.get(*rabbit);
         storage.is_some_and(|storage| {
@@ -198,7 +198,7 @@ fn mgs_on(view: &View<'_>, servers: &Servers, rabbit: &str) -> Option<String> {
     let is_other = |owner: &api::names::OwnerRef<'_>| {
         owner.kind != OWNER_KIND || (owner.namespace, owner.name) != (&*asking.0, &*asking.1)
     };
-    let there = view.site.mgts.on(rabbit).find_map(|mgt| {
+    let there = view.site.mgts.on_rabbit(rabbit).find_map(|mgt| {
         let owner = mgt.owner();
         match owner {
             Some(owner) if !is_other(&owner) => None,

@@ -43,7 +43,7 @@ impl MountProgress {
     }
 
     /// Waits for a node.
-    fn node(name: &str, changes: impl IntoIterator<Item = Change>) -> Self {
+    fn wait_for(name: &str, changes: impl IntoIterator<Item = Change>) -> Self {
         let nodes = BTreeSet::from([name.to_owned()]);
         Self { changes: changes.into_iter().collect(), nodes, rabbits: BTreeSet::new() }
     }
@@ -74,7 +74,7 @@ pub struct MountMaker<'a> {
 
 impl MountMaker<'_> {
     /// Returns the key of a node's ClientMount for this directive.
-    pub fn at(&self, node: &str, end: &str) -> ObjectKey {
+    pub fn mount_key(&self, node: &str, end: &str) -> ObjectKey {
         let name = directive_object_name(&self.view.workflow, self.index);
         (node.to_owned(), format!("{}-{name}-{end}", self.view.namespace()))
     }
@@ -87,15 +87,15 @@ impl MountMaker<'_> {
     ) -> MountProgress {
         match self.group.mounts.get(at) {
             Some(mount) if is_mounted(mount) => MountProgress::default(),
-            Some(mount) => MountProgress::node(&at.0, desire(mount, MountState::Mounted)),
-            None => MountProgress::node(&at.0, new()),
+            Some(mount) => MountProgress::wait_for(&at.0, desire(mount, MountState::Mounted)),
+            None => MountProgress::wait_for(&at.0, new()),
         }
     }
 
     /// Mounts an allocation on a compute.
-    pub fn compute(&self, compute: &str, slot: &Slot) -> MountProgress {
-        let at = self.at(compute, "computes");
-        let mut waited = self.mount_or_create(&at, || self.new_compute(&at, slot));
+    pub fn mount_on_compute(&self, compute: &str, slot: &Slot) -> MountProgress {
+        let at = self.mount_key(compute, "computes");
+        let mut waited = self.mount_or_create(&at, || self.new_compute_mount(&at, slot));
         if !waited.nodes.is_empty() {
             waited.rabbits.insert(slot.rabbit.clone());
         }
@@ -103,7 +103,7 @@ impl MountMaker<'_> {
     }
 
     /// Creates a compute's mount, once the rabbit has made the file system and given access.
-    fn new_compute(&self, at: &ObjectKey, slot: &Slot) -> Option<Change> {
+    fn new_compute_mount(&self, at: &ObjectKey, slot: &Slot) -> Option<Change> {
         let block = self.group.blocks.get(&(slot.rabbit.clone(), slot.name.clone()))?;
         let file_system = self.group.file_systems.get(&(slot.rabbit.clone(), slot.name.clone()))?;
         if !file_system.status.as_ref().is_some_and(|status| status.ready) {
@@ -128,26 +128,26 @@ impl MountMaker<'_> {
             logical_volume: String::new(),
         };
         let device = ClientMountDevice { lvm: Some(lvm), ..self.device(DeviceType::Lvm, slot) };
-        let mount = self.mount(self.path(), device, None);
-        Some(Change::create(&self.object(at, vec![mount])?))
+        let mount = self.mount_info(self.path(), device, None);
+        Some(Change::create(&self.client_mount(at, vec![mount])?))
     }
 
     /// Mounts a rabbit's allocations on the rabbit itself. `computes_of` is the compute of each allocation.
-    pub fn rabbit(
+    pub fn mount_on_rabbit(
         &self,
         rabbit: &str,
         here: &[&Allocation],
         computes_of: &BTreeMap<&Slot, &str>,
     ) -> MountProgress {
-        let at = self.at(rabbit, "servers");
+        let at = self.mount_key(rabbit, "servers");
         match self.group.mounts.get(&at).and_then(|mount| relink(mount, computes_of)) {
-            Some(change) => MountProgress::node(rabbit, [change]),
-            None => self.mount_or_create(&at, || self.new_rabbit(&at, here, computes_of)),
+            Some(change) => MountProgress::wait_for(rabbit, [change]),
+            None => self.mount_or_create(&at, || self.new_rabbit_tree(&at, here, computes_of)),
         }
     }
 
     /// Creates the mount of a rabbit: all of its allocations in one tree.
-    fn new_rabbit(
+    fn new_rabbit_tree(
         &self,
         at: &ObjectKey,
         here: &[&Allocation],
@@ -179,14 +179,14 @@ impl MountMaker<'_> {
                 IndexNames::Rabbit => allocation.rabbit.as_str(),
             };
             let path = format!("{}/{name}-{}", self.path(), allocation.first + index);
-            self.mount(path, self.device(DeviceType::Reference, &slot), compute)
+            self.mount_info(path, self.device(DeviceType::Reference, &slot), compute)
         };
-        self.new_server(at, here.iter().map(mount).collect())
+        self.new_rabbit_mount(at, here.iter().map(mount).collect())
     }
 
     /// Creates a rabbit's mount. Its label says that it is removed in PostRun, as those of the job.
-    pub fn new_server(&self, at: &ObjectKey, mounts: Vec<ClientMountInfo>) -> Option<Change> {
-        let mut object = self.object(at, mounts)?;
+    pub fn new_rabbit_mount(&self, at: &ObjectKey, mounts: Vec<ClientMountInfo>) -> Option<Change> {
+        let mut object = self.client_mount(at, mounts)?;
         object.labels_mut().insert(label::TEARDOWN_STATE.to_owned(), "PostRun".to_owned());
         Some(Change::create(&object))
     }
@@ -200,7 +200,7 @@ impl MountMaker<'_> {
     }
 
     /// Returns an entry for `spec.mounts`.
-    pub fn mount(
+    pub fn mount_info(
         &self,
         mount_path: String,
         device: ClientMountDevice,
@@ -225,7 +225,7 @@ impl MountMaker<'_> {
     }
 
     /// Returns a new ClientMount whose desired state is Mounted.
-    pub fn object(
+    pub fn client_mount(
         &self,
         (node, name): &ObjectKey,
         mounts: Vec<ClientMountInfo>,

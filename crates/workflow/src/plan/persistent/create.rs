@@ -36,7 +36,9 @@ pub(super) fn propose(view: &View<'_>, index: usize, create: &CreatePersistent) 
             ))),
             None => Progress::default().with([Change::create(&new_instance(view, index, create))]),
         },
-        Some(object) if !is_made_by(object, &view.workflow) => Progress::failed(collision(object)),
+        Some(object) if !is_made_by(object, &view.workflow) => {
+            Progress::failed(name_taken_error(object))
+        }
         Some(object) if is_being_destroyed(object) => {
             Progress::wait(format!("removal of persistent storage {}", create.name))
         }
@@ -45,7 +47,7 @@ pub(super) fn propose(view: &View<'_>, index: usize, create: &CreatePersistent) 
 }
 
 /// Returns the error for a name that other storage has.
-fn collision(object: &PersistentStorageInstance) -> api::ResourceError {
+fn name_taken_error(object: &PersistentStorageInstance) -> api::ResourceError {
     let (name, owner) = (object.name_any(), object.spec.user_id);
     let state = match object.label(label::WORKFLOW_NAME) {
         Some(workflow) if !is_made(object) => format!("is being made by workflow {workflow}"),
@@ -99,7 +101,7 @@ fn create_objects(
 
 /// Creates the storage, and transfers its ownership when it is complete.
 pub(super) fn make(view: &View<'_>, index: usize, create: &CreatePersistent) -> Progress {
-    if let Some(object) = mine(view, index).filter(|object| is_made(object)) {
+    if let Some(object) = own_instance(view, index).filter(|object| is_made(object)) {
         // The plan of the storage sets its status.
         let outcome = if is_usable(object) { Outcome::Done } else { Outcome::Working };
         return Progress { changes: Vec::new(), outcome };
@@ -107,7 +109,7 @@ pub(super) fn make(view: &View<'_>, index: usize, create: &CreatePersistent) -> 
     let finished = propose(view, index, create)
         .then(|| setup::set_up_proposed_storage(view, index, &as_jobdw(create)));
     let profile = view.directives[index].storage.profile.as_deref();
-    let transfer = || transfer_ownership(mine(view, index)?, profile?);
+    let transfer = || transfer_ownership(own_instance(view, index)?, profile?);
     finished.then(|| Progress::default().with(transfer()))
 }
 
@@ -134,7 +136,7 @@ fn transfer_ownership(
 
 /// Removes storage that is not complete; complete storage stays.
 pub(super) fn roll_back(view: &View<'_>, index: usize) -> Progress {
-    let Some(object) = mine(view, index).filter(|object| !is_made(object)) else {
+    let Some(object) = own_instance(view, index).filter(|object| !is_made(object)) else {
         return Progress::default();
     };
     let storage = &view.directives[index].storage;
@@ -146,7 +148,7 @@ pub(super) fn roll_back(view: &View<'_>, index: usize) -> Progress {
 }
 
 /// Returns the instance if this workflow makes it or made it.
-fn mine<'a>(view: &'a View<'_>, index: usize) -> Option<&'a PersistentStorageInstance> {
+fn own_instance<'a>(view: &'a View<'_>, index: usize) -> Option<&'a PersistentStorageInstance> {
     let NamedStorage { object, .. } = view.directives[index].persistent.as_ref()?;
     object.as_deref().filter(|object| is_made_by(object, &view.workflow))
 }

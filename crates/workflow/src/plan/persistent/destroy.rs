@@ -16,13 +16,13 @@ use crate::{
 
 /// Fails unless the workflow's user owns the storage and Warren made it.
 pub(super) fn propose(view: &View<'_>, index: usize) -> Progress {
-    let Some(object) = object(view, index) else { return Progress::default() };
+    let Some(object) = named_instance(view, index) else { return Progress::default() };
     refusal(view, object).map_or_else(Progress::default, Progress::failed)
 }
 
 /// Sets the state Destroying, and waits for the removal. A workflow that is deleted, or failed in Proposal, destroys nothing.
 pub(super) fn destroy(view: &View<'_>, index: usize) -> Progress {
-    let Some(object) = object(view, index) else { return Progress::default() };
+    let Some(object) = named_instance(view, index) else { return Progress::default() };
     if view.is_deleted() || !is_completed(view, index, "Proposal") {
         return Progress::default();
     }
@@ -50,7 +50,7 @@ pub(super) fn destroy(view: &View<'_>, index: usize) -> Progress {
     Progress::default().with(Change::patch(object, &after))
 }
 
-fn object<'a>(view: &'a View<'_>, index: usize) -> Option<&'a PersistentStorageInstance> {
+fn named_instance<'a>(view: &'a View<'_>, index: usize) -> Option<&'a PersistentStorageInstance> {
     view.directives[index].persistent.as_ref()?.object.as_deref()
 }
 

@@ -76,7 +76,7 @@ fn update_consumers(view: &InstanceView<'_>) -> Option<Change> {
     references.retain(|entry| is_consumer(view, entry));
     for (user, index) in &view.users {
         let entry = consumer(&user.workflow, *index);
-        if joins(object, user) && !references.contains(&entry) {
+        if may_join(object, user) && !references.contains(&entry) {
             references.push(entry);
         }
     }
@@ -101,7 +101,7 @@ fn is_consumer(view: &InstanceView<'_>, entry: &ObjectReference) -> bool {
 }
 
 /// Returns true if a workflow has to become a consumer.
-fn joins(object: &PersistentStorageInstance, user: &View<'_>) -> bool {
+fn may_join(object: &PersistentStorageInstance, user: &View<'_>) -> bool {
     let is_begun = !matches!(
         user.state(),
         WorkflowState::Proposal | WorkflowState::Teardown | WorkflowState::Other(_)
@@ -120,7 +120,7 @@ fn serve_users(view: &InstanceView<'_>) -> Progress {
     let mut progress = Progress::default();
     let mut granted: Vec<Slots<'_>> = Vec::new();
     for (user, index) in &view.users {
-        let storage = container::without_held(user, *index);
+        let storage = container::without_mounts_in_use(user, *index);
         progress = progress.and(match user.state() {
             WorkflowState::PreRun if may_mount(view, user, *index) => {
                 mount(view, user, *index, &mut granted)

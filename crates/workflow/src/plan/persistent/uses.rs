@@ -168,7 +168,7 @@ fn mount(
 
 /// Waits until nothing is mounted, and no compute of this workflow has access, except nodes that other workflows need.
 fn unmount(view: &View<'_>, index: usize, named: &NamedStorage) -> Progress {
-    let storage = container::without_held(view, index);
+    let storage = container::without_mounts_in_use(view, index);
     if let Some(error) = mounts::unreadable_error(storage.unreadable.iter()) {
         return Progress::failed(error);
     }

@@ -8,7 +8,7 @@ use api::{
 use k8s_openapi::jiff::Timestamp;
 
 use super::is_ready;
-use crate::{change::Change, plan::allocation::Allocation, report::micro, view::Group};
+use crate::{change::Change, plan::allocation::Allocation, report::micro_time, view::Group};
 
 /// While no more than this many allocations are missing, the status is written as soon as one of them is made.
 const FEW: usize = 4;
@@ -46,10 +46,10 @@ pub fn update(
             .entry(allocation.rabbit.clone())
             .or_insert(ServersStatusStorage { ready: true, allocation_size: 0 });
         storage.allocation_size +=
-            group.allocated(&(allocation.rabbit.clone(), allocation.name.clone()));
+            group.allocated_bytes(&(allocation.rabbit.clone(), allocation.name.clone()));
         storage.ready &= is_ready(group, allocation);
     }
-    if is_quiet && readiness(&sets).eq(readiness(&known.allocation_sets)) {
+    if is_quiet && readiness_by_label(&sets).eq(readiness_by_label(&known.allocation_sets)) {
         return None;
     }
     let mut after = servers.clone();
@@ -60,19 +60,19 @@ pub fn update(
         ..known.clone()
     });
     let status = after.status.as_mut().filter(|status| **status != known)?;
-    status.last_update = Some(micro(now));
+    status.last_update = Some(micro_time(now));
     Change::status(servers, &after)
 }
 
 /// Returns label by label which rabbits are ready.
-fn readiness(sets: &[ServersStatusAllocationSet]) -> impl Iterator<Item = (&str, bool)> {
+fn readiness_by_label(sets: &[ServersStatusAllocationSet]) -> impl Iterator<Item = (&str, bool)> {
     let all = sets.iter().flat_map(|set| &set.storage);
     all.map(|(rabbit, storage)| (rabbit.as_str(), storage.ready))
 }
 
 impl Group {
     /// Returns the bytes that a block storage has allocated on its rabbit's drives.
-    fn allocated(&self, at: &controller::ObjectKey) -> i64 {
+    fn allocated_bytes(&self, at: &controller::ObjectKey) -> i64 {
         let status = self.blocks.get(at).and_then(|block| block.status.as_ref());
         status
             .into_iter()

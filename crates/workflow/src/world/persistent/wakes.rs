@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use crate::{
     instance::{self, is_target},
     names::{OWNER_KIND, persistent_key},
-    world::{Key, Wake, WatchedKind, World, keep, place, wake_workflow, workflow_of},
+    world::{Key, Wake, WatchedKind, World, object_key, set_or_remove, wake_workflow, workflow_of},
 };
 
 impl World {
@@ -18,7 +18,7 @@ impl World {
         let mut wakes = Vec::new();
         for (object, is_there) in [(&change.old, false), (&change.new, true)] {
             let Some(object) = object else { continue };
-            let workflow = place(&**object);
+            let workflow = object_key(&**object);
             for line in &object.spec.directives {
                 let Some((_, name)) = instance::command(line) else { continue };
                 let at = (workflow.0.clone(), name);
@@ -123,10 +123,10 @@ impl WatchedKind for PersistentStorageInstance {
         &mut world.persistent
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
         let Some(object) = change.object() else { return Vec::new() };
-        let at = place(&**object);
-        keep(&mut world.site.persistent, at.clone(), change.new.clone());
+        let at = object_key(&**object);
+        set_or_remove(&mut world.site.persistent, at.clone(), change.new.clone());
         let mut wakes = world.wake_by_change(&at, change);
         // A Lustre that found no usable management target in a pool may find one now.
         if [&change.old, &change.new].into_iter().flatten().any(|object| is_target(object)) {
