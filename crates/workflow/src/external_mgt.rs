@@ -1,6 +1,6 @@
-//! Lustre management targets outside of the rabbits: the engine gives out their file system names, as a rabbit's agent does for its
-//! own targets. No program of Warren runs on their hosts, so the engine erases no name and runs no command there. It counts upwards
-//! and gives out no name that another file system of the system has. Pure.
+//! Lustre management targets outside of the rabbits: the engine gives out their file system names, as a rabbit's agent
+//! does for its own targets. No program of Warren runs on their hosts, so the engine erases no name and runs no command
+//! there. It counts upwards and gives out no name that another file system of the system has. Pure.
 
 use std::collections::BTreeSet;
 
@@ -34,8 +34,8 @@ fn next_status(mgt: &NnfLustreMgt, elsewhere: &BTreeSet<String>) -> NnfLustreMgt
     status
 }
 
-/// Gives a name to each holder without one. `status.fsNameNext` is computed from this target's own names only; the names of others
-/// are avoided when one is given out.
+/// Gives a name to each holder without one. `status.fsNameNext` is computed from this target's own names only; the
+/// names of others are avoided when one is given out.
 fn give_out(
     mgt: &NnfLustreMgt,
     elsewhere: &BTreeSet<String>,

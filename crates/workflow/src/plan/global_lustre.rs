@@ -22,8 +22,8 @@ pub fn mount_roots(site: &Site) -> Option<Vec<String>> {
     Some(roots.into_iter().map(str::to_owned).collect())
 }
 
-/// Returns the volume source for the file system that an argument names. Pods get it only if the LustreFileSystem lists their
-/// namespace, with the access mode that the profile asks for.
+/// Returns the volume source for the file system that an argument names. Pods get it only if the LustreFileSystem lists
+/// their namespace, with the access mode that the profile asks for.
 pub fn storage_path(
     view: &View<'_>,
     profile: &NnfContainerProfileData,
@@ -62,7 +62,8 @@ fn mode_refused(
     ))
 }
 
-/// Returns the file system that a path lies in: the one with the longest root, and among those one that gives pods this mode.
+/// Returns the file system that a path lies in: the one with the longest root, and among those one that
+/// gives pods this mode.
 fn find_by_path<'a>(
     site: &'a Site,
     path: &str,

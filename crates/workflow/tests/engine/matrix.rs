@@ -1,5 +1,6 @@
-//! The whole-system tests of the Go controllers (rows with numbers) and other tests of them, row by row: the row passes here, another
-//! test covers it, or its directives are refused because it is not supported yet. If an unsupported row passes, this test fails.
+//! The whole-system tests of the Go controllers (rows with numbers) and other tests of them, row by row: the row passes
+//! here, another test covers it, or its directives are refused because it is not supported yet. If an unsupported row
+//! passes, this test fails.
 
 use std::path::Path;
 

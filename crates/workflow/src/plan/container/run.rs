@@ -108,8 +108,8 @@ impl<'a> Parts<'a> {
         !self.on_kubernetes && self.profile.data().mpi_spec.is_some()
     }
 
-    /// Returns the attempt of this number. The name of its Secret has a part of the workflow's uid, so that a later workflow of the
-    /// same name gets other keys.
+    /// Returns the attempt of this number. The name of its Secret has a part of the workflow's uid, so that a later
+    /// workflow of the same name gets other keys.
     ///
     /// # Errors
     /// When no `podhelper` image is configured any more.
