@@ -1,6 +1,6 @@
 //! A real kubectl against the server, over TLS with the kubeconfig that the server wrote.
 //!
-//! `KUBEAPI_KUBECTL` names the program, so that another one can be tried too, from 1.27 on.
+//! `KUBEAPI_KUBECTL` names the program, so that other versions can be tried too, from 1.27 on.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -32,7 +32,7 @@ struct Cluster {
     serving: tokio::task::JoinHandle<()>,
 }
 
-/// What kubectl said.
+/// Result and output of kubectl.
 struct Said {
     ok: bool,
     out: String,
@@ -84,7 +84,7 @@ impl Cluster {
         Said { ok: output.status.success(), out: text(output.stdout), err: text(output.stderr) }
     }
 
-    /// What a kubectl that must succeed printed.
+    /// Runs kubectl, which must succeed, and returns its output.
     async fn ok(&self, arguments: &[&str], input: &str) -> String {
         let said = self.kubectl(arguments, input).await;
         assert!(said.ok, "kubectl {arguments:?}: {}{}", said.out, said.err);
@@ -249,7 +249,7 @@ async fn a_client_without_the_token_is_unauthorized() {
 }
 
 #[tokio::test]
-async fn nobody_gets_in_without_the_token() {
+async fn kubectl_with_a_wrong_token_is_refused() {
     if !has_kubectl().await {
         return;
     }

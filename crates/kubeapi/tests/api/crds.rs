@@ -44,8 +44,8 @@ async fn a_kind_lives_and_dies_with_its_crd() {
         .await;
     let held = format!("{path}/g");
     server.merge(&held, &json!({"metadata": {"finalizers": null}})).await.expect(200);
-    server.gone(path).await;
-    server.gone(&definition).await;
+    server.wait_until_gone(path).await;
+    server.wait_until_gone(&definition).await;
 }
 
 #[tokio::test]
@@ -62,7 +62,7 @@ async fn a_changed_schema_shows_in_old_objects() {
 }
 
 #[tokio::test]
-async fn what_became_invalid_can_still_be_finalized() {
+async fn an_object_that_became_invalid_can_still_be_finalized() {
     let server = Server::alone().await;
     let mut body = server.draft("a", json!({"node": "n", "count": 9}));
     body["metadata"]["finalizers"] = json!(["x/hold"]);
@@ -103,7 +103,7 @@ async fn a_crd_that_asks_for_too_much_is_refused() {
 }
 
 #[tokio::test]
-async fn what_objects_are_stored_under_stays() {
+async fn a_version_that_objects_are_stored_under_cannot_be_removed() {
     let server = Server::alone().await;
     let widgets = server.widget_crd();
     server.widget("a", json!({"node": "n"})).await;

@@ -1,4 +1,4 @@
-//! Create, update and patch.
+//! Tests of create, update and patch.
 
 use crate::exchange::{JSON_PATCH, WIDGETS};
 use crate::server::Server;
@@ -25,7 +25,7 @@ async fn a_new_object_is_completed_by_the_server() {
 }
 
 #[tokio::test]
-async fn generated_names_are_free_names() {
+async fn generated_names_are_unique() {
     let server = Server::start().await;
     let body = json!({"apiVersion": "test.example/v1", "kind": "Widget", "metadata": {"generateName": "w-"}, "spec": {"node": "n"}});
     let first = server.post(WIDGETS, &body).await.expect(201);
@@ -37,7 +37,7 @@ async fn generated_names_are_free_names() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_created_is_told_precisely() {
+async fn an_invalid_object_is_refused_with_precise_causes() {
     let server = Server::start().await;
     server.widget("a", json!({"node": "n"})).await;
     assert_eq!(
@@ -87,7 +87,7 @@ async fn what_cannot_be_created_is_told_precisely() {
 }
 
 #[tokio::test]
-async fn metadata_follows_the_rules() {
+async fn metadata_are_validated() {
     let server = Server::start().await;
     for (pointer, value, message) in [
         (
@@ -124,7 +124,7 @@ async fn metadata_follows_the_rules() {
 }
 
 #[tokio::test]
-async fn unknown_fields_are_dropped_told_or_refused() {
+async fn unknown_fields_are_dropped_warned_about_or_refused() {
     let server = Server::start().await;
     let body = server.draft(
         "a",
@@ -162,7 +162,7 @@ async fn nulls_of_go_clients_count_as_absent() {
 }
 
 #[tokio::test]
-async fn a_put_replaces_under_the_revision_it_read() {
+async fn a_put_replaces_only_the_revision_that_it_read() {
     let server = Server::start().await;
     let first = server.widget("a", json!({"node": "n", "mode": "on"})).await;
     let mut second = first.clone();
@@ -211,7 +211,7 @@ async fn a_put_replaces_under_the_revision_it_read() {
 }
 
 #[tokio::test]
-async fn a_write_that_changes_nothing_is_no_write() {
+async fn a_write_without_a_change_stores_nothing() {
     let server = Server::start().await;
     let object = server.widget("a", json!({"node": "n"})).await;
     assert_eq!(server.put(&path("a"), &object).await.expect(200), object);
@@ -265,7 +265,7 @@ async fn the_status_subresource_writes_status_only() {
 }
 
 #[tokio::test]
-async fn json_patches_apply_whole_or_not_at_all() {
+async fn json_patches_are_applied_completely_or_not_at_all() {
     let server = Server::start().await;
     let object = server.widget("a", json!({"node": "n"})).await;
     let half = json!([{"op": "replace", "path": "/spec/count", "value": 5}, {"op": "test", "path": "/spec/node", "value": "x"}]);
@@ -298,7 +298,7 @@ async fn merge_patches_check_the_revision_they_name() {
 }
 
 #[tokio::test]
-async fn a_dry_run_leaves_nothing_behind() {
+async fn a_dry_run_changes_nothing() {
     let server = Server::start().await;
     let before = server.get(WIDGETS).await.expect(200);
     let draft = server
@@ -343,7 +343,7 @@ async fn a_small_patch_cannot_make_a_large_object() {
 }
 
 #[tokio::test]
-async fn builtin_kinds_follow_their_own_rules() {
+async fn built_in_kinds_obey_their_own_rules() {
     let server = Server::start().await;
     let maps = server.core("configmaps");
     let map = |name: &str, members: Value| {

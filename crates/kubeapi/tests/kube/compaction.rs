@@ -1,4 +1,4 @@
-//! A history that was compacted: a server of its own, whose database this test may ask to forget.
+//! A history that was compacted: on a server of its own, whose database this test may compact.
 
 use control_plane::{ControlPlane, Settings};
 use futures::{StreamExt, TryStreamExt};
@@ -11,7 +11,7 @@ fn map(name: &str) -> ConfigMap {
     map
 }
 
-/// What `embedded/history.rs` asks of ours.
+/// The counterpart of the test in `embedded/history.rs`.
 #[tokio::test]
 async fn a_revision_that_has_left_the_log_is_expired() {
     let directory = tempfile::tempdir().unwrap();

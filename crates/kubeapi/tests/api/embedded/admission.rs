@@ -1,4 +1,4 @@
-//! The admission function of the program that opens an API.
+//! Tests of the admission function of the program that opens an API.
 
 use crate::exchange::WIDGETS;
 use crate::server::{SHARED, Server};
@@ -6,7 +6,7 @@ use kubeapi::{Admission, Change, Status};
 use serde_json::{Value, json};
 use std::sync::mpsc::{Receiver, channel};
 
-/// A server that tells of each change of a widget, and refuses what concerns the node `forbidden`.
+/// Returns a server that reports each change of a widget, and refuses changes that concern the node `forbidden`.
 fn server() -> (Server, Receiver<String>) {
     let (tell, told) = channel();
     let admit = move |change: Change<'_>| {
@@ -30,7 +30,7 @@ fn server() -> (Server, Receiver<String>) {
 }
 
 #[tokio::test]
-async fn every_change_of_a_client_is_asked_about_before_it_is_stored() {
+async fn every_change_of_a_client_is_admitted_before_it_is_stored() {
     let (server, told) = server();
     let server = server.with_namespace().await;
     let widget = server.widget("a", json!({"node": "n"})).await;
@@ -39,7 +39,7 @@ async fn every_change_of_a_client_is_asked_about_before_it_is_stored() {
     server.delete("widgets/a", &json!(null)).await.expect(200);
     server.post(WIDGETS, &server.draft("b", json!({"node": "forbidden"}))).await.refused(403);
     server.get("widgets/b").await.refused(404);
-    // What is wrong anyway is nobody's to admit.
+    // The admission function is not asked about an invalid object.
     server.post(WIDGETS, &server.draft("b", json!({"node": 3}))).await.refused(422);
     let expected = [
         r#"test Create whole none "n""#,
