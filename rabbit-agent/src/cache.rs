@@ -252,7 +252,7 @@ impl Cache {
     /// The parts of the object that decide whether a pass is needed.
     pub fn fingerprint(&self, key: &Key) -> Option<Fingerprint> {
         fn print<K: Object>(object: &Arc<K>) -> Fingerprint {
-            Fingerprint::of(&**object)
+            Fingerprint::new(&**object)
         }
         match key {
             Key::Node => self.nnf_node().map(print),

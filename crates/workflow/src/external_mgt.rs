@@ -28,7 +28,10 @@ fn status(mgt: &NnfLustreMgt, elsewhere: &BTreeSet<String>) -> NnfLustreMgtStatu
     let mut status = mgt.status.clone().unwrap_or_default();
     // The record of a name that nobody has any more; the count never comes back to it.
     status.claim_list.retain(|given| {
-        given.reference.given().is_none_or(|reference| mgt.spec.claim_list.contains(reference))
+        given
+            .reference
+            .non_default()
+            .is_none_or(|reference| mgt.spec.claim_list.contains(reference))
     });
     status.error = give_out(mgt, elsewhere, &mut status).err();
     status
@@ -58,7 +61,7 @@ fn give_out(
 }
 
 fn first(mgt: &NnfLustreMgt, status: &NnfLustreMgtStatus) -> Result<FsName, ResourceError> {
-    if mgt.spec.fs_name_start_reference.given().is_some() {
+    if mgt.spec.fs_name_start_reference.non_default().is_some() {
         return Err(transient_error(
             "spec.fsNameStartReference: the engine keeps no ConfigMap of a management target outside of the rabbits: set spec.fsNameStart instead, and leave the reference out",
         ));

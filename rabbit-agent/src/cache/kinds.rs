@@ -151,7 +151,8 @@ impl Cached for NodeContainers {
     /// A question for logs is an annotation, which is no part of what is wanted.
     fn wakes(_: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
         let (Some(old), Some(new)) = (&change.old, &change.new) else { return Vec::new() };
-        let is_asked = new.unanswered().is_some() && new.unanswered() != old.unanswered();
+        let is_asked = new.unanswered_log_request().is_some()
+            && new.unanswered_log_request() != old.unanswered_log_request();
         new.key().filter(|_| is_asked).map(Wake::Related).into_iter().collect()
     }
 }

@@ -25,7 +25,7 @@ fn unreadable(metadata: ObjectMeta) -> Item<NnfNodeBlockStorage> {
 }
 
 #[test]
-fn an_own_write_makes_its_echo_old_news() {
+fn the_watch_event_of_an_own_write_changes_nothing() {
     let mut store = Store::default();
     store.take(applied("a", 5, 1));
     let changes = store.wrote(object("a", 9, 1));
@@ -36,7 +36,7 @@ fn an_own_write_makes_its_echo_old_news() {
 }
 
 #[test]
-fn what_a_list_leaves_out_is_gone() {
+fn an_object_that_a_list_lacks_is_removed() {
     let mut store = Store::default();
     store.take(applied("a", 5, 1));
     store.take(applied("b", 6, 1));
@@ -49,7 +49,7 @@ fn what_a_list_leaves_out_is_gone() {
 }
 
 #[test]
-fn what_cannot_be_read_stays_as_it_was_known_until_it_is_deleted() {
+fn an_unreadable_object_keeps_its_last_state_until_it_is_deleted() {
     let mut store = Store::default();
     store.take(applied("a", 5, 1));
     let mut metadata = object("a", 6, 2).metadata;
@@ -63,7 +63,7 @@ fn what_cannot_be_read_stays_as_it_was_known_until_it_is_deleted() {
 }
 
 #[test]
-fn what_cannot_be_read_is_listed_all_the_same_and_may_be_mended() {
+fn an_unreadable_object_is_listed_and_may_become_readable() {
     let mut store = Store::default();
     store.take(applied("a", 5, 1));
     let listed = Event::Listed(vec![unreadable(object("a", 6, 2).metadata)]);
@@ -74,7 +74,7 @@ fn what_cannot_be_read_is_listed_all_the_same_and_may_be_mended() {
 }
 
 #[test]
-fn what_is_gone_is_told_as_it_was_before_its_last_finalizer_went() {
+fn a_deleted_object_is_reported_with_its_last_finalizers() {
     let mut store = Store::default();
     let mut held = object("a", 5, 1);
     held.metadata.finalizers = Some(vec!["ours".to_owned()]);
@@ -85,7 +85,7 @@ fn what_is_gone_is_told_as_it_was_before_its_last_finalizer_went() {
 }
 
 #[test]
-fn a_write_that_is_answered_after_the_object_went_does_not_bring_it_back() {
+fn the_answer_to_a_write_does_not_restore_a_deleted_object() {
     let mut store = Store::default();
     store.take(applied("a", 5, 1));
     store.take(Event::Deleted(Ok(object("a", 6, 1))));
