@@ -1,7 +1,7 @@
 //! Implements `kube::Resource` for cluster-scoped kinds of Kubernetes.
 
 /// Implements `kube::Resource` for a cluster-scoped core kind, with the namespaced scope that this tree's controllers
-/// take. A list or watch over all namespaces uses the same path as one of a cluster-scoped kind; code that creates or
+/// require. A list or watch over all namespaces uses the same path as one of a cluster-scoped kind; code that creates or
 /// deletes such an object addresses it without a namespace.
 macro_rules! cluster_kind {
     ($type:ty, $kind:literal, $plural:literal, $($metadata:tt).+) => {

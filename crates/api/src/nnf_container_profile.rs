@@ -316,15 +316,15 @@ pub struct NnfContainer {
     /// On an init container, `Always` makes it a sidecar.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart_policy: Option<String>,
-    /// Probe for a container that must be restarted.
+    /// Liveness probe: a container that fails it is restarted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::object")]
     pub liveness_probe: Option<Probe>,
-    /// Probe for a container that is ready.
+    /// Readiness probe: the container counts as ready while it succeeds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::object")]
     pub readiness_probe: Option<Probe>,
-    /// Probe for a container that has started.
+    /// Startup probe: the other probes begin after it has succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::object")]
     pub startup_probe: Option<Probe>,

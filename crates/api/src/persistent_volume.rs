@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cluster_kind::cluster_kind;
 
-/// A PersistentVolume of Kubernetes, with the scope that this tree's controllers take.
+/// A PersistentVolume of Kubernetes, with the scope that this tree's controllers require.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct PersistentVolume(pub CoreVolume);

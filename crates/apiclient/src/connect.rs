@@ -124,10 +124,10 @@ mod tests {
     fn a_kubeconfig_that_cannot_be_read_is_named() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("config");
-        let told = format!("read kubeconfig {}", path.display());
-        assert_eq!(refused(&Address::Kubeconfig(Some(path.clone()))), told);
+        let expected = format!("read kubeconfig {}", path.display());
+        assert_eq!(refused(&Address::Kubeconfig(Some(path.clone()))), expected);
         std::fs::write(&path, "clusters: 7").unwrap();
-        assert_eq!(refused(&Address::Kubeconfig(Some(path))), told);
+        assert_eq!(refused(&Address::Kubeconfig(Some(path))), expected);
     }
 
     #[test]

@@ -103,7 +103,7 @@ impl Requests {
             }
             Err(error) => {
                 log::warn!(
-                    "kubeconfig {} cannot be used, going on with what it was: {}",
+                    "kubeconfig {} cannot be used, so its previous contents stay in use: {}",
                     self.path.display(),
                     innermost(&error)
                 );

@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(line(&object, &note), format!("{name}): made 1 namespaces"));
         object.labels_mut().insert(label::WORKFLOW_NAME.into(), "job-7".into());
         object.labels_mut().insert(label::WORKFLOW_NAMESPACE.into(), "users".into());
-        let told = line(&object, &note);
-        assert_eq!(told, format!("{name}, workflow users/job-7): made 1 namespaces"));
+        let logged = line(&object, &note);
+        assert_eq!(logged, format!("{name}, workflow users/job-7): made 1 namespaces"));
     }
 }

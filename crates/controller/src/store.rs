@@ -56,7 +56,7 @@ impl Fingerprint {
 impl<K: Object> Change<K> {
     /// Returns whether the event changed a field that a reconcile depends on.
     #[must_use]
-    pub fn to_act_on(&self) -> bool {
+    pub fn needs_reconcile(&self) -> bool {
         let print = |object: &Option<Arc<K>>| object.as_deref().map(Fingerprint::new);
         print(&self.old) != print(&self.new)
     }
@@ -155,7 +155,7 @@ impl<K: Object> Store<K> {
     }
 
     /// Applies the API's answer to a write of this program, which arrives before the watch event.
-    pub fn wrote(&mut self, object: K) -> Vec<Change<K>> {
+    pub fn apply_written(&mut self, object: K) -> Vec<Change<K>> {
         let known = self.objects.get(&key(&object));
         if known.is_some_and(|known| known.uid() == object.uid()) {
             self.put(object)

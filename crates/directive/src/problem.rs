@@ -35,7 +35,7 @@ pub enum Fault {
     /// An argument is missing, invalid or superfluous.
     #[error(transparent)]
     Command(#[from] CommandFault),
-    /// The directive does not fit the other directives, or the site has not what it names.
+    /// The directive does not fit the other directives, or the site lacks what it names.
     #[error(transparent)]
     Meaning(#[from] MeaningFault),
     /// The directive and its profile exclude each other.
@@ -55,11 +55,11 @@ const HEAD: usize = 512;
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = String::new();
-        let mut told = None;
+        let mut quoted_index = None;
         for problem in &self.0 {
             // A directive is quoted only once, even if it has several faults.
             let fault = message(&problem.fault.to_string());
-            match told.replace(problem.index) {
+            match quoted_index.replace(problem.index) {
                 None => text.push_str(&problem.to_string()),
                 Some(index) if index == problem.index => text.push_str(&format!("; {fault}")),
                 Some(_) => text.push_str(&format!("; {problem}")),

@@ -36,7 +36,7 @@ const FORM: &str = "a directive begins with #DW at the beginning of its line";
 /// Reads the `#DW` lines among the comments at the beginning of a script, as Slurm's burst buffers do: a line that ends
 /// with `\` continues in the next one, and the first line that is no comment ends the directives.
 ///
-/// Drops the arguments that are for Slurm only: `pool`, and a whole line of `pool=` and `capacity=` only, which claims
+/// Drops the arguments that are for Slurm only: `pool`, and a whole line of `pool=` and `capacity=` only, which reserves
 /// capacity of a Slurm pool.
 #[must_use]
 pub fn read_script(script: &str) -> Script {
@@ -86,10 +86,10 @@ fn looks_like_directive(line: &str) -> bool {
 fn for_us(words: &str) -> Option<String> {
     let words: Vec<&str> = words.split_whitespace().collect();
     let is_pool = |word: &&str| word.starts_with("pool=");
-    let is_claim = words.iter().any(is_pool)
+    let is_reservation = words.iter().any(is_pool)
         && words.iter().all(|word| is_pool(word) || word.starts_with("capacity="));
     let words: Vec<&str> = words.into_iter().filter(|word| !is_pool(word)).collect();
-    (!is_claim).then(|| format!("{PREFIX} {}", words.join(" ")).trim_end().to_owned())
+    (!is_reservation).then(|| format!("{PREFIX} {}", words.join(" ")).trim_end().to_owned())
 }
 
 #[cfg(test)]
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_claim_of_a_slurm_pool_is_dropped() {
+    fn only_a_reservation_of_a_slurm_pool_is_dropped() {
         for (line, directive) in [
             ("#DW pool=rabbit capacity=1GiB", None),
             ("#DW capacity=1GiB pool=rabbit", None),
@@ -134,9 +134,9 @@ mod tests {
     fn a_line_that_is_not_read_is_reported_with_the_reason() {
         let script = "#!/bin/sh\n  #DW jobdw type=xfs\n# DW jobdw type=xfs\n#dw persistentdw name=a\n# DW is ours\n\
                       module load x\n#DW jobdw type=xfs capacity=1GiB name=late\n\t#DW copy_in\n";
-        let told: Vec<_> = read_script(script).unread.iter().map(ToString::to_string).collect();
+        let reports: Vec<_> = read_script(script).unread.iter().map(ToString::to_string).collect();
         assert_eq!(
-            told,
+            reports,
             [
                 format!("line 2 `  #DW jobdw type=xfs` is not read: {FORM}"),
                 format!("line 3 `# DW jobdw type=xfs` is not read: {FORM}"),

@@ -8,7 +8,7 @@
 //!
 //! Guarantees
 //! * A write that was answered is on stable storage; a write that failed changed nothing that a client can see.
-//! * Every change has its own resourceVersion. A watch that resumes from one sees each later change once, across restarts
+//! * Every change has its own resourceVersion. A watch that resumes from it sees each later change once, across restarts
 //!   too; when the log no longer reaches back that far, the watch gets a 410.
 //! * A deleted owner, namespace or CRD takes its dependents along in the same commit.
 //! * A store file that differs from what was written, or that has lost an answered write, is refused by name. An object

@@ -93,9 +93,9 @@ async fn answer_to_foreign_client(allowed: Vec<u32>) -> String {
     let output =
         child("foreign_client", &socket).env(PEER, FOREIGN.to_string()).output().await.unwrap();
     serving.abort();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    let words = said.lines().filter(|line| matches!(*line, "answered" | "refused"));
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{stdout}{}", String::from_utf8_lossy(&output.stderr));
+    let words = stdout.lines().filter(|line| matches!(*line, "answered" | "refused"));
     words.collect::<Vec<_>>().concat()
 }
 

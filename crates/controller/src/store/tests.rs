@@ -28,11 +28,11 @@ fn unreadable(metadata: ObjectMeta) -> Item<NnfNodeBlockStorage> {
 fn the_watch_event_of_an_own_write_changes_nothing() {
     let mut store = Store::default();
     store.take(applied("a", 5, 1));
-    let changes = store.wrote(object("a", 9, 1));
-    assert!(!changes[0].to_act_on());
+    let changes = store.apply_written(object("a", 9, 1));
+    assert!(!changes[0].needs_reconcile());
     assert!(store.take(applied("a", 7, 1)).is_empty());
     assert!(store.take(applied("a", 9, 1)).is_empty());
-    assert!(store.take(applied("a", 12, 2))[0].to_act_on());
+    assert!(store.take(applied("a", 12, 2))[0].needs_reconcile());
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn an_object_that_a_list_lacks_is_removed() {
     let gone = store.take(Event::Listed(vec![Ok(object("b", 6, 1))]));
     assert!(store.is_complete());
     assert_eq!(gone.len(), 1);
-    assert!(gone[0].new.is_none() && gone[0].to_act_on());
+    assert!(gone[0].new.is_none() && gone[0].needs_reconcile());
     assert_eq!(store.iter().count(), 1);
 }
 
@@ -57,7 +57,7 @@ fn an_unreadable_object_keeps_its_last_state_until_it_is_deleted() {
     assert_eq!((store.unreadable().count(), store.iter().count()), (1, 1));
     metadata.resource_version = Some("7".into());
     metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
-    assert!(store.take(Event::Applied(unreadable(metadata.clone())))[0].to_act_on());
+    assert!(store.take(Event::Applied(unreadable(metadata.clone())))[0].needs_reconcile());
     assert!(store.take(Event::Deleted(unreadable(metadata)))[0].new.is_none());
     assert_eq!((store.unreadable().count(), store.iter().count()), (0, 0));
 }
@@ -69,7 +69,7 @@ fn an_unreadable_object_is_listed_and_may_become_readable() {
     let listed = Event::Listed(vec![unreadable(object("a", 6, 2).metadata)]);
     assert!(store.take(listed).is_empty());
     assert_eq!((store.unreadable().count(), store.iter().count()), (1, 1));
-    assert!(store.take(applied("a", 7, 3))[0].to_act_on());
+    assert!(store.take(applied("a", 7, 3))[0].needs_reconcile());
     assert_eq!(store.unreadable().count(), 0);
 }
 
@@ -89,7 +89,7 @@ fn the_answer_to_a_write_does_not_restore_a_deleted_object() {
     let mut store = Store::default();
     store.take(applied("a", 5, 1));
     store.take(Event::Deleted(Ok(object("a", 6, 1))));
-    assert!(store.wrote(object("a", 7, 1)).is_empty());
+    assert!(store.apply_written(object("a", 7, 1)).is_empty());
     assert_eq!(store.iter().count(), 0);
 }
 

@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn each_refusal_names_what_is_missing() {
-        for (code, message, told) in [
+        for (code, message, parts) in [
             (
                 404,
                 "not found",
@@ -238,7 +238,7 @@ mod tests {
             (400, "bad", &["list NnfNodeStorage: bad (400)"]),
         ] {
             let trouble = listing(code, message);
-            for part in told {
+            for part in parts {
                 assert!(trouble.text().contains(part), "{code}: {trouble:?}");
             }
         }
@@ -278,10 +278,10 @@ mod tests {
         let mut known = Known::default();
         assert!(known.failed("A", &listing(401, "Unauthorized")).is_some());
         assert_eq!(known.failed("B", &listing(401, "Unauthorized")), None);
-        let told = known.failed("A", &listing(404, "no")).unwrap();
-        assert!(told.contains("install the CRD"), "{told}");
-        let told = known.works("B").unwrap();
-        assert!(told.contains("credentials again"), "{told}");
+        let line = known.failed("A", &listing(404, "no")).unwrap();
+        assert!(line.contains("install the CRD"), "{line}");
+        let line = known.works("B").unwrap();
+        assert!(line.contains("credentials again"), "{line}");
     }
 
     #[test]

@@ -136,7 +136,7 @@ async fn an_unreadable_object_does_not_hide_the_others() {
 async fn a_list_that_breaks_off_changes_nothing() {
     let mut watch = Watch::new(FakeApi::default().client(), watched());
     let object = |name| DynamicObject::new(name, &watched().resource);
-    let told: Vec<_> = [
+    let events: Vec<_> = [
         watcher::Event::Init,
         watcher::Event::InitApply(object("a")),
         watcher::Event::Init,
@@ -146,7 +146,7 @@ async fn a_list_that_breaks_off_changes_nothing() {
     .into_iter()
     .filter_map(|event| watch.collect_list(event))
     .collect();
-    let [Event::Listed(items)] = &told[..] else { panic!("{told:?}") };
+    let [Event::Listed(items)] = &events[..] else { panic!("{events:?}") };
     assert_eq!(items.len(), 1);
     assert_eq!(items[0].as_ref().unwrap().metadata.name.as_deref(), Some("b"));
 }

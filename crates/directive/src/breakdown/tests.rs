@@ -159,49 +159,52 @@ fn a_stand_alone_mgt_has_the_profiles_size_and_no_job() {
     assert!(of_jobdw(&jobdw(FileSystem::Xfs, 1), &profile).is_ok());
     for bad in ["a b", "-pool", "pool.", "a/b", &"a".repeat(64)] {
         profile.lustre.standalone_pool = bad.to_owned();
-        let told = of_persistent(&create(None), &profile).unwrap_err().to_string();
-        assert!(told.contains(&format!("standaloneMgtPoolName: {bad:?} is no name")), "{told}");
+        let refusal = of_persistent(&create(None), &profile).unwrap_err().to_string();
+        assert!(
+            refusal.contains(&format!("standaloneMgtPoolName: {bad:?} is no name")),
+            "{refusal}"
+        );
     }
 }
 
 #[test]
 fn an_invalid_profile_is_refused_with_its_field() {
-    let told = |change: fn(&mut StorageProfile), capacity: u64, file_system| {
+    let refusal_of = |change: fn(&mut StorageProfile), capacity: u64, file_system| {
         let mut profile = profile();
         change(&mut profile);
         of_jobdw(&jobdw(file_system, capacity), &profile).unwrap_err().to_string()
     };
-    for (told, expected) in [
+    for (refusal, expected) in [
         (
-            told(|p| p.xfs.padding = "abc10GB".to_owned(), 1, FileSystem::Xfs),
+            refusal_of(|p| p.xfs.padding = "abc10GB".to_owned(), 1, FileSystem::Xfs),
             "profile field xfsStorage.allocationPadding: \"abc10GB\": no size;",
         ),
         (
-            told(|p| p.raw.scaling_factor = "x".to_owned(), 1, FileSystem::Raw),
+            refusal_of(|p| p.raw.scaling_factor = "x".to_owned(), 1, FileSystem::Raw),
             "profile field rawStorage.capacityScalingFactor: \"x\": no factor;",
         ),
         (
-            told(|p| p.gfs2.scaling_factor = "0.1".to_owned(), 9, FileSystem::Gfs2),
+            refusal_of(|p| p.gfs2.scaling_factor = "0.1".to_owned(), 9, FileSystem::Gfs2),
             "with the profile's gfs2Storage.capacityScalingFactor \"0.1\" the capacity is a size of 0;",
         ),
         (
-            told(|p| p.xfs.padding = "100%".to_owned(), u64::MAX / 3, FileSystem::Xfs),
+            refusal_of(|p| p.xfs.padding = "100%".to_owned(), u64::MAX / 3, FileSystem::Xfs),
             "with the profile's xfsStorage.allocationPadding \"100%\" the capacity is more than",
         ),
         (
-            told(|p| p.lustre.mdt.capacity = "0GiB".to_owned(), 1, FileSystem::Lustre),
+            refusal_of(|p| p.lustre.mdt.capacity = "0GiB".to_owned(), 1, FileSystem::Lustre),
             "profile field lustreStorage.mdtOptions.capacity: \"0GiB\": a size of 0;",
         ),
         (
-            told(|p| p.lustre.ost.count = Some(2), 1, FileSystem::Lustre),
+            refusal_of(|p| p.lustre.ost.count = Some(2), 1, FileSystem::Lustre),
             "profile field lustreStorage.ostOptions: count and scale exclude each other;",
         ),
         (
-            told(|p| p.lustre.external_mgs = "a@tcp".to_owned(), 1, FileSystem::Lustre),
+            refusal_of(|p| p.lustre.external_mgs = "a@tcp".to_owned(), 1, FileSystem::Lustre),
             "profile fields lustreStorage.combinedMgtMdt and lustreStorage.mgtOptions.externalMgs exclude each other;",
         ),
     ] {
-        assert!(told.starts_with(expected), "{told}");
+        assert!(refusal.starts_with(expected), "{refusal}");
     }
 }
 

@@ -98,7 +98,7 @@ fn an_invalid_argument_is_refused_with_the_valid_values() {
             "argument DW_JOB_=x: container takes no such argument; leave it out",
         ),
     ] {
-        let told = command(line).unwrap_err().to_string();
-        assert!(told.starts_with(expected), "{line}: {told}");
+        let refusal = command(line).unwrap_err().to_string();
+        assert!(refusal.starts_with(expected), "{line}: {refusal}");
     }
 }

@@ -95,13 +95,13 @@ fn names_and_profiles_have_a_shape() {
 
 #[test]
 fn every_problem_is_told_in_the_order_of_the_text() {
-    let told = faults_by_shipped_rules(&[
+    let found = faults_by_shipped_rules(&[
         "#DW jobdw name=F capacity=x colour=red",
         "no directive",
         JOBDW,
         JOBDW,
     ]);
-    let starts: Vec<_> = told.iter().map(|text| text.split([';', '^']).next().unwrap()).collect();
+    let starts: Vec<_> = found.iter().map(|text| text.split([';', '^']).next().unwrap()).collect();
     assert_eq!(
         starts,
         [
@@ -216,12 +216,12 @@ fn a_malformed_rule_refuses_its_own_command_only() {
         rules.push(site_rule(vec![def]));
         let ruleset = Ruleset::new(rules);
         assert_eq!(ruleset.faults().count(), 1);
-        let told = faults(&ruleset, &["#DW stage k=1", JOBDW]);
-        assert_eq!(told.len(), 1, "{told:?}");
+        let found = faults(&ruleset, &["#DW stage k=1", JOBDW]);
+        assert_eq!(found.len(), 1, "{found:?}");
         assert!(
-            told[0].contains("DWDirectiveRule site, command stage, ruleDefs[0].")
-                && told[0].contains(expected),
-            "{told:?}"
+            found[0].contains("DWDirectiveRule site, command stage, ruleDefs[0].")
+                && found[0].contains(expected),
+            "{found:?}"
         );
     }
 }

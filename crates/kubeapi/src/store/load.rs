@@ -26,7 +26,7 @@ struct Row {
 }
 
 /// Builds the state, beginning with the kinds. Where the stored definition of a kind cannot be read, the one in `crds`
-/// describes its objects: without them agents would see an empty list, and take down what the objects stand for.
+/// describes its objects: without them agents would see an empty list, and would unmount and delete the storage of the objects.
 pub(super) fn state(rows: Rows, history: usize, crds: &[Value]) -> (State, Vec<Unread>) {
     let mut state = State::new(history);
     state.revision = rows.revision;

@@ -172,7 +172,7 @@ fn a_full_disk_fails_the_write_and_keeps_the_store_readable() {
     assert_eq!(store.shared.read().revision, revision);
 
     disk.full.store(false, Ordering::SeqCst);
-    // What the failed commits left in the file is not even read.
+    // The store must not read the remains of the failed commits in the file.
     disk.inner.set_len(0).unwrap();
     put(&store, "c", "1").unwrap();
     store.close();
@@ -266,7 +266,7 @@ fn a_panic_of_the_writer_ends_the_process() {
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
     let arguments = ["--exact", "store::tests::a_writer_with_a_bug", "--ignored", "--nocapture"];
     let output = command.args(arguments).env(PANICS, "1").output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.signal(), Some(nix::libc::SIGABRT), "{said}");
-    assert!(said.contains("a bug"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.signal(), Some(nix::libc::SIGABRT), "{stderr}");
+    assert!(stderr.contains("a bug"), "{stderr}");
 }

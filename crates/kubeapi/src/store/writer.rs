@@ -152,7 +152,7 @@ fn publish(shared: &Shared, events: Vec<Arc<Event>>, registry: Arc<Registry>, an
         (state.revision, state.log.has_aged(*announced))
     };
     if stale {
-        // Watches of quiet resources are told from time to time how far the log has advanced, so that their place in it
+        // Watches of quiet resources get the log's latest revision from time to time, so that their place in the log
         // does not expire.
         *announced = revision;
         shared.signal_all(revision);

@@ -81,11 +81,11 @@ async fn an_object_without_finalizers_goes_at_once_and_others_with_their_last_fi
         marked,
         "a second delete changes nothing"
     );
-    let told = server
+    let refusal = server
         .merge(&path("b"), &json!({"metadata": {"finalizers": ["x/one", "x/two", "x/new"]}}))
         .await
         .refused(422);
-    assert!(told.contains("no new finalizers can be added"), "{told}");
+    assert!(refusal.contains("no new finalizers can be added"), "{refusal}");
     server.merge(&path("b"), &json!({"metadata": {"finalizers": ["x/two"]}})).await.expect(200);
     remain(&server, &["b"]).await;
     server.merge(&path("b"), &json!({"metadata": {"finalizers": []}})).await.expect(200);
@@ -97,8 +97,8 @@ async fn preconditions_hold_or_nothing_happens() {
     let server = Server::start().await;
     let object = server.widget("a", json!({"node": "n"})).await;
     let other = json!({"preconditions": {"uid": "other"}});
-    let told = server.delete(&path("a"), &other).await.refused(409);
-    assert!(told.contains("the UID in the precondition (other) does not match"), "{told}");
+    let refusal = server.delete(&path("a"), &other).await.refused(409);
+    assert!(refusal.contains("the UID in the precondition (other) does not match"), "{refusal}");
     let stale = json!({"preconditions": {"resourceVersion": "1"}});
     assert!(
         server
@@ -227,11 +227,11 @@ async fn a_namespace_goes_when_it_is_empty() {
         (&marked["kind"], &marked["status"]["phase"]),
         (&json!("Namespace"), &json!("Terminating"))
     );
-    let told = in_another(&server, "late", &[]).await;
-    assert_eq!(told.body["details"]["causes"][0]["reason"], "NamespaceTerminating");
-    assert!(told.refused(403).contains("because it is being terminated"));
+    let answer = in_another(&server, "late", &[]).await;
+    assert_eq!(answer.body["details"]["causes"][0]["reason"], "NamespaceTerminating");
+    assert!(answer.refused(403).contains("because it is being terminated"));
     server.wait_until_gone(&format!("{}/free", another(&server))).await;
-    server.eventually("the namespace says what holds it", async || {
+    server.eventually("the namespace lists what remains", async || {
         let ending = server.get(&path).await.expect(200);
         let conditions = ending["status"]["conditions"].as_array().cloned().unwrap_or_default();
         let message = |kind: &str| {
@@ -272,8 +272,8 @@ async fn delete_options_that_cannot_be_read_delete_nothing() {
         (json!([]), 400),
     ];
     for (options, code) in refused {
-        let told = server.delete(&path("a"), &options).await.refused(code);
-        assert!(!told.is_empty(), "{options}");
+        let refusal = server.delete(&path("a"), &options).await.refused(code);
+        assert!(!refusal.is_empty(), "{options}");
     }
     server.delete(&path("a"), &json!({"dryRun": ["All"]})).await.expect(200);
     for query in ["fieldSelector=spec.count!%3D1", "fieldSelector=nonsense", "labelSelector=a,"] {
@@ -281,8 +281,8 @@ async fn delete_options_that_cannot_be_read_delete_nothing() {
     }
     remain(&server, &["a"]).await;
     server.delete("/api/v1/namespaces", &Value::Null).await.refused(405);
-    let told = server.delete("/api/v1/namespaces/default", &Value::Null).await.refused(403);
-    assert!(told.contains("this namespace may not be deleted"), "{told}");
+    let refusal = server.delete("/api/v1/namespaces/default", &Value::Null).await.refused(403);
+    assert!(refusal.contains("this namespace may not be deleted"), "{refusal}");
 }
 
 #[tokio::test]
@@ -353,8 +353,8 @@ async fn a_json_patch_can_remove_the_last_finalizer() {
         {"op": "remove", "path": "/metadata/finalizers/0"}]);
     patch(&path("a"), wrong).await.refused(422);
     let add = json!([{"op": "add", "path": "/metadata/finalizers/-", "value": "x/three"}]);
-    let told = patch(&path("a"), add).await.refused(422);
-    assert!(told.contains("no new finalizers can be added"), "{told}");
+    let refusal = patch(&path("a"), add).await.refused(422);
+    assert!(refusal.contains("no new finalizers can be added"), "{refusal}");
     let remove = json!([{"op": "remove", "path": "/metadata/finalizers/0"}]);
     let of_status = format!("{}/status", path("a"));
     patch(&of_status, json!([{"op": "remove", "path": "/metadata/finalizers"}])).await.expect(200);

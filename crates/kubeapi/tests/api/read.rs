@@ -130,8 +130,8 @@ async fn options_that_contradict_each_other_are_refused() {
         ("resourceVersion=x".to_owned(), 400),
     ];
     for (query, code) in refused {
-        let told = server.get(&format!("{WIDGETS}?{query}")).await.refused(code);
-        assert!(!told.is_empty(), "{query}");
+        let refusal = server.get(&format!("{WIDGETS}?{query}")).await.refused(code);
+        assert!(!refusal.is_empty(), "{query}");
     }
     // A limit with a resourceVersion and without resourceVersionMatch means exactly that revision.
     let old =

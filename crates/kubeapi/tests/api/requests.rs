@@ -23,8 +23,8 @@ async fn broken_bodies_are_refused() {
     post(&server, "application/yaml", &b"[".repeat(100_000)).await.refused(400);
     post(&server, "text/html", b"<p>").await.refused(415);
     let wrong = server.draft("a", json!({})).to_string().replace("Widget", "Gadget");
-    let told = post(&server, "application/json", wrong.as_bytes()).await.refused(422);
-    assert!(told.contains("kind: Invalid value: \"Gadget\": must be Widget"), "{told}");
+    let refusal = post(&server, "application/json", wrong.as_bytes()).await.refused(422);
+    assert!(refusal.contains("kind: Invalid value: \"Gadget\": must be Widget"), "{refusal}");
     let wrong = server.draft("a", json!({})).to_string().replace("/v1", "/v9");
     assert!(
         post(&server, "application/json", wrong.as_bytes())

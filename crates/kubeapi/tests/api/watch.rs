@@ -77,10 +77,10 @@ async fn every_event_comes_once_and_in_order() {
     let (_, seen) = futures::join!(write, followed(&server, &start, names.len()));
     let revisions: Vec<u64> = seen.iter().map(|object| revision(object).parse().unwrap()).collect();
     assert!(revisions.is_sorted_by(|a, b| a < b));
-    let mut told: Vec<&str> =
+    let mut listed: Vec<&str> =
         seen.iter().map(|object| object["metadata"]["name"].as_str().unwrap()).collect();
-    told.sort_unstable();
-    assert_eq!(told, names);
+    listed.sort_unstable();
+    assert_eq!(listed, names);
 }
 
 /// Returns the next objects after an object. A server ends a watch whose client reads too slowly, and the client
@@ -130,7 +130,10 @@ async fn watches_end_with_their_kind() {
 async fn a_streamed_list_is_never_older_than_what_the_client_has_seen() {
     let server = Server::start().await;
     let query = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=999999999";
-    let told = server.get(&format!("{WIDGETS}?{query}&timeoutSeconds=10")).await.expect(200);
-    assert_eq!((&told["type"], &told["object"]["code"]), (&json!("ERROR"), &json!(504)));
-    assert!(told["object"]["message"].to_string().contains("Too large resource version"), "{told}");
+    let event = server.get(&format!("{WIDGETS}?{query}&timeoutSeconds=10")).await.expect(200);
+    assert_eq!((&event["type"], &event["object"]["code"]), (&json!("ERROR"), &json!(504)));
+    assert!(
+        event["object"]["message"].to_string().contains("Too large resource version"),
+        "{event}"
+    );
 }

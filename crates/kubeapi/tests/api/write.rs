@@ -77,9 +77,9 @@ async fn an_invalid_object_is_refused_with_precise_causes() {
     for (spec, message) in cases {
         let answer = server.post(WIDGETS, &server.draft("b", spec)).await;
         let cause = answer.body["details"]["causes"][0].clone();
-        let told = answer.refused(422);
-        assert!(told.starts_with("Widget.test.example \"b\" is invalid: "), "{told}");
-        assert!(told.contains(message), "{told}");
+        let refusal = answer.refused(422);
+        assert!(refusal.starts_with("Widget.test.example \"b\" is invalid: "), "{refusal}");
+        assert!(refusal.contains(message), "{refusal}");
         let field = cause["field"].as_str().unwrap();
         assert!(message.starts_with(field), "{cause}");
     }
@@ -111,8 +111,8 @@ async fn metadata_are_validated() {
     ] {
         let mut body = server.draft("a", json!({"node": "n"}));
         body["metadata"][pointer.rsplit('/').next().unwrap()] = value;
-        let told = server.post(WIDGETS, &body).await.refused(422);
-        assert!(told.contains(message), "{told}");
+        let refusal = server.post(WIDGETS, &body).await.refused(422);
+        assert!(refusal.contains(message), "{refusal}");
     }
     let mut body = server.draft("a", json!({"node": "n"}));
     body["metadata"]["namespace"] = json!("other");
@@ -250,11 +250,11 @@ async fn the_status_subresource_writes_status_only() {
             .refused(422)
             .contains("status.ready")
     );
-    let told = server
+    let refusal = server
         .merge(&format!("{}/status", path("a")), &json!({"status": {"since": "soon"}}))
         .await
         .refused(422);
-    assert!(told.contains("status.since: Invalid value: \"soon\""), "{told}");
+    assert!(refusal.contains("status.since: Invalid value: \"soon\""), "{refusal}");
     let kept = server
         .merge(&path("a"), &json!({"status": {"ready": false}, "spec": {"count": 2}}))
         .await
@@ -290,11 +290,11 @@ async fn merge_patches_check_the_revision_they_name() {
     server.merge(&path("a"), &body(2)).await.expect(200);
     server.merge(&path("a"), &body(3)).await.refused(409);
     server.merge(&path("a"), &json!({"metadata": {"name": "b"}})).await.refused(400);
-    let told = server
+    let refusal = server
         .merge(&format!("{}?fieldValidation=Strict", path("a")), &json!({"spec": {"typo": 1}}))
         .await
         .refused(422);
-    assert!(told.contains("unknown field \"spec.typo\""), "{told}");
+    assert!(refusal.contains("unknown field \"spec.typo\""), "{refusal}");
 }
 
 #[tokio::test]
@@ -352,21 +352,22 @@ async fn built_in_kinds_obey_their_own_rules() {
         map
     };
     for data in [json!({"a b": "x"}), json!({"..": "x"}), json!({"": "x"})] {
-        let told = server.post(&maps, &map("m", json!({"data": data}))).await.refused(422);
-        assert!(told.contains("data["), "{told}");
+        let refusal = server.post(&maps, &map("m", json!({"data": data}))).await.refused(422);
+        assert!(refusal.contains("data["), "{refusal}");
     }
     let twice = json!({"data": {"a": "x"}, "binaryData": {"a": "eA=="}});
-    let told = server.post(&maps, &map("m", twice)).await.refused(422);
+    let refusal = server.post(&maps, &map("m", twice)).await.refused(422);
     assert!(
-        told.contains("data[a]: Invalid value: \"a\": duplicate of key present in binaryData"),
-        "{told}"
+        refusal.contains("data[a]: Invalid value: \"a\": duplicate of key present in binaryData"),
+        "{refusal}"
     );
     server
         .post(&maps, &map("m", json!({"data": {"a.b_C-1": "x"}, "immutable": true})))
         .await
         .expect(201);
-    let told = server.merge(&format!("{maps}/m"), &json!({"data": {"b": "y"}})).await.refused(422);
-    assert!(told.contains("field is immutable when `immutable` is set"), "{told}");
+    let refusal =
+        server.merge(&format!("{maps}/m"), &json!({"data": {"b": "y"}})).await.refused(422);
+    assert!(refusal.contains("field is immutable when `immutable` is set"), "{refusal}");
     server
         .merge(&format!("{maps}/m"), &json!({"metadata": {"labels": {"a": "b"}}}))
         .await
@@ -376,6 +377,7 @@ async fn built_in_kinds_obey_their_own_rules() {
     let secret =
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "type": "t"});
     server.post(&secrets, &secret).await.expect(201);
-    let told = server.merge(&format!("{secrets}/s"), &json!({"type": "other"})).await.refused(422);
-    assert!(told.contains("type: Invalid value") && told.contains("immutable"), "{told}");
+    let refusal =
+        server.merge(&format!("{secrets}/s"), &json!({"type": "other"})).await.refused(422);
+    assert!(refusal.contains("type: Invalid value") && refusal.contains("immutable"), "{refusal}");
 }

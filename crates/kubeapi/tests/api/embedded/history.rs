@@ -1,4 +1,4 @@
-//! Tests of a full history. When the history of a real server is full only its operator can say, see
+//! Tests of a full history. On a real server only the operator can have the history compacted, see
 //! `tests/kube/compaction.rs`.
 
 use crate::exchange::WIDGETS;
@@ -33,8 +33,8 @@ async fn quiet_watches_are_told_how_far_the_log_is() {
             server.post(&server.core("configmaps"), &map).await.expect(201);
         }
     };
-    let (told, ()) = futures::join!(watch.next_line(), noise);
-    assert_eq!(told, "BOOKMARK -");
+    let (event, ()) = futures::join!(watch.next_line(), noise);
+    assert_eq!(event, "BOOKMARK -");
 }
 
 #[tokio::test]
@@ -68,8 +68,8 @@ async fn pages_of_an_expired_revision_are_expired() {
         let spec = json!({"spec": {"count": count}});
         server.merge(&format!("{WIDGETS}/a"), &spec).await.expect(200);
     }
-    let told = server.get(&format!("{WIDGETS}?limit=1&continue={token}")).await.refused(410);
-    assert!(told.contains("too old"), "{told}");
+    let refusal = server.get(&format!("{WIDGETS}?limit=1&continue={token}")).await.refused(410);
+    assert!(refusal.contains("too old"), "{refusal}");
     let future = URL_SAFE_NO_PAD.encode(r#"{"rv":9999,"ns":"test-namespace","name":"a"}"#);
     server.get(&format!("{WIDGETS}?continue={future}")).await.refused(410);
 }

@@ -9,11 +9,11 @@ use serde_json::json;
 async fn patches_that_are_not_implemented_say_so() {
     let server = Server::start().await;
     server.widget("a", json!({"node": "n"})).await;
-    let told = server
+    let refusal = server
         .patch(&format!("{WIDGETS}/a"), "application/apply-patch+yaml", &json!({}))
         .await
         .refused(415);
-    assert!(told.contains("server-side apply"), "{told}");
+    assert!(refusal.contains("server-side apply"), "{refusal}");
     server
         .patch(&format!("{WIDGETS}/a"), "application/strategic-merge-patch+json", &json!({}))
         .await
@@ -70,8 +70,8 @@ async fn control_characters_in_the_name_of_an_event_are_refused() {
             let mut event = json!({"apiVersion": "v1", "kind": "Event",
                 "involvedObject": {"kind": "ConfigMap", "namespace": server.namespace()}});
             event["metadata"] = json!({field: name});
-            let told = server.post(&events, &event).await.refused(422);
-            assert!(told.contains("control characters"), "{told}");
+            let refusal = server.post(&events, &event).await.refused(422);
+            assert!(refusal.contains("control characters"), "{refusal}");
         }
     }
     server.restart();
