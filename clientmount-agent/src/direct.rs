@@ -67,7 +67,8 @@ pub async fn run(
 ) {
     let resource = ApiResource::erase::<ClientMount>(&());
     let watched = Watched { resource, namespace: Some(node.to_string()), config };
-    let mut changes = std::pin::pin!(watch(client.clone(), watched).map(Event::of::<ClientMount>));
+    let mut changes =
+        std::pin::pin!(watch(client.clone(), watched).map(Event::into_kind::<ClientMount>));
     let connection = outbox.begin();
     let mut direct = Direct::new(client, node, outbox);
     if events.send(LinkEvent::Up).await.is_err() {

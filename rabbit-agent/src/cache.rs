@@ -151,7 +151,7 @@ impl Cache {
 
     /// Takes in the API's answer to a write of this agent.
     pub fn wrote<K: Cached>(&mut self, object: K) -> Vec<Wake> {
-        let changes = K::store(self).wrote(object);
+        let changes = K::store(self).apply_written(object);
         changes.iter().flat_map(|change| self.wakes_of(change)).collect()
     }
 
@@ -162,7 +162,7 @@ impl Cache {
             return Vec::new();
         }
         let mut wakes: Vec<_> =
-            key.filter(|_| change.to_act_on()).map(Wake::Changed).into_iter().collect();
+            key.filter(|_| change.needs_reconcile()).map(Wake::Changed).into_iter().collect();
         wakes.extend(K::wakes(self, change));
         wakes
     }
@@ -252,7 +252,7 @@ impl Cache {
     /// The parts of the object that decide whether a pass is needed.
     pub fn fingerprint(&self, key: &Key) -> Option<Fingerprint> {
         fn print<K: Object>(object: &Arc<K>) -> Fingerprint {
-            Fingerprint::of(&**object)
+            Fingerprint::new(&**object)
         }
         match key {
             Key::Node => self.nnf_node().map(print),

@@ -117,7 +117,7 @@ pub struct Wrote {
 
 impl Wrote {
     fn of<K: Cached>(object: K) -> Self {
-        let handled = object.key().map(|key| (key, Fingerprint::of(&object)));
+        let handled = object.key().map(|key| (key, Fingerprint::new(&object)));
         let version = object.resource_version();
         Self { handled, version, update: Update::new(move |cache| cache.wrote(object)) }
     }

@@ -245,7 +245,7 @@ impl State {
         }
         let Some(stored) = stored else { return };
         let version = stored.resource_version();
-        for change in self.store.wrote(stored) {
+        for change in self.store.apply_written(stored) {
             self.changed(&change);
         }
         let known = self.store.get(self.node.as_str(), &name);

@@ -50,7 +50,8 @@ fn ports(run: &Run<'_>) -> Vec<(String, String)> {
     }
     let list = |ports: &[u16]| ports.iter().map(u16::to_string).collect::<Vec<_>>().join(",");
     let all = ("NNF_CONTAINER_PORTS".to_owned(), list(run.ports));
-    let containers = run.profile.main().into_iter().flat_map(|spec| &spec.containers).enumerate();
+    let containers =
+        run.profile.pod_with_ports().into_iter().flat_map(|spec| &spec.containers).enumerate();
     let each = containers.map(|(place, container)| {
         let name = container.name.replace('-', "_");
         (format!("NNF_CONTAINER_PORTS_{name}"), list(of_place(run, place)))
@@ -61,7 +62,7 @@ fn ports(run: &Run<'_>) -> Vec<(String, String)> {
 /// The ports of the container at this place among the pod's.
 #[must_use]
 pub(crate) fn of_place<'a>(run: &Run<'a>, place: usize) -> &'a [u16] {
-    let containers = run.profile.main().map_or(0, |spec| spec.containers.len());
+    let containers = run.profile.pod_with_ports().map_or(0, |spec| spec.containers.len());
     let each = run.ports.len().checked_div(containers).unwrap_or(0);
     run.ports.get(place * each..(place + 1) * each).unwrap_or_default()
 }

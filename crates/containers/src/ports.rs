@@ -92,7 +92,7 @@ pub fn is_free(
 ) -> bool {
     match (&entry.status, &entry.time_unallocated) {
         (NnfPortManagerAllocationStatus::InUse, _) => {
-            !entry.requester.given().is_some_and(is_alive)
+            !entry.requester.non_default().is_some_and(is_alive)
         }
         (_, Some(Time(since))) => now.duration_since(*since) >= cooldown,
         (_, None) => true,

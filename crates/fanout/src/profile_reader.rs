@@ -68,7 +68,7 @@ async fn read(client: &Client, profile: &Key) -> kube::Result<ProfileRead> {
     let only = ListParams::default().fields(&format!("metadata.name={}", profile.name));
     match with_timeout(api.list(&only)).await.map(|mut list| list.items.pop()) {
         Ok(Some(object)) => Ok(ProfileObject::read(object).map_err(NoProfile::Missing)),
-        Ok(None) => Ok(Err(NoProfile::missing(&profile.namespace, &profile.name))),
+        Ok(None) => Ok(Err(NoProfile::not_found(&profile.namespace, &profile.name))),
         // The user reads it in the object's status, because only an administrator can grant the right.
         Err(kube::Error::Api(status)) if status.code == 403 => {
             let (namespace, name) = (&profile.namespace, &profile.name);

@@ -28,7 +28,10 @@ fn next_status(mgt: &NnfLustreMgt, elsewhere: &BTreeSet<String>) -> NnfLustreMgt
     let mut status = mgt.status.clone().unwrap_or_default();
     // Forgets names whose holder is gone; the count never returns to them.
     status.claim_list.retain(|given| {
-        given.reference.given().is_none_or(|reference| mgt.spec.claim_list.contains(reference))
+        given
+            .reference
+            .non_default()
+            .is_none_or(|reference| mgt.spec.claim_list.contains(reference))
     });
     status.error = give_out(mgt, elsewhere, &mut status).err();
     status
@@ -59,7 +62,7 @@ fn give_out(
 }
 
 fn next_name(mgt: &NnfLustreMgt, status: &NnfLustreMgtStatus) -> Result<FsName, ResourceError> {
-    if mgt.spec.fs_name_start_reference.given().is_some() {
+    if mgt.spec.fs_name_start_reference.non_default().is_some() {
         return Err(transient_error(
             "spec.fsNameStartReference: the engine reads no ConfigMap for a management target outside of the rabbits: remove the reference, and set spec.fsNameStart",
         ));

@@ -220,7 +220,7 @@ impl World {
         if object.meta().deletion_timestamp.is_some() && object.finalizers().is_empty() {
             return Vec::new();
         }
-        let changes = K::store(self).wrote(object);
+        let changes = K::store(self).apply_written(object);
         changes.iter().flat_map(|change| K::on_change(self, change)).collect()
     }
 

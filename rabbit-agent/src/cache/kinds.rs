@@ -42,7 +42,7 @@ impl Cached for NnfNodeBlockStorage {
         let mut wakes = Vec::new();
         let status =
             |object: &Option<Arc<Self>>| object.as_ref().and_then(|object| object.status.clone());
-        if status(&change.old) != status(&change.new) || change.to_act_on() {
+        if status(&change.old) != status(&change.new) || change.needs_reconcile() {
             let name = object.name_any();
             wakes.extend(cache.waiting_storages(|storage| block_name(storage) == name));
             wakes.extend(cache.waiting_mounts(|mount| refers_to(mount, &name)));
@@ -151,7 +151,8 @@ impl Cached for NodeContainers {
     /// A question for logs is an annotation, which is no part of what is wanted.
     fn wakes(_: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
         let (Some(old), Some(new)) = (&change.old, &change.new) else { return Vec::new() };
-        let is_asked = new.unanswered().is_some() && new.unanswered() != old.unanswered();
+        let is_asked = new.unanswered_log_request().is_some()
+            && new.unanswered_log_request() != old.unanswered_log_request();
         new.key().filter(|_| is_asked).map(Wake::Related).into_iter().collect()
     }
 }
@@ -195,7 +196,7 @@ impl Cached for SystemConfiguration {
 
     /// Slots decide which computes get access, and the NnfNode shows them.
     fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
-        if !change.to_act_on() {
+        if !change.needs_reconcile() {
             return Vec::new();
         }
         let blocks = cache.block_storages.iter().filter_map(related);

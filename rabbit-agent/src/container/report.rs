@@ -26,7 +26,7 @@ pub fn record(object: &NodeContainers, now: Timestamp) -> Record {
         is_late: status.deadline_exceeded,
         end: is_end(&status.state).then_some(status.state),
         end_time: status.end_time.map(|end| end.0),
-        asked: object.unanswered(),
+        asked: object.unanswered_log_request(),
         answered: status.logs_answered,
         logs: status.logs,
     }

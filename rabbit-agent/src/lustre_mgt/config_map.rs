@@ -21,7 +21,9 @@ pub(super) async fn read(
     client: &Client,
     object: &NnfLustreMgt,
 ) -> Result<Option<Published>, MgtError> {
-    let Some(reference) = object.spec.fs_name_start_reference.given() else { return Ok(None) };
+    let Some(reference) = object.spec.fs_name_start_reference.non_default() else {
+        return Ok(None);
+    };
     if !is_name_wanted(object) {
         return Ok(None);
     }

@@ -127,7 +127,7 @@ pub fn goes_with_target(object: &NnfLustreMgt, claim: &NnfLustreMgtStatusClaim) 
         .all(|(key, part)| part.is_some() && object.label(key) == part.as_deref())
     };
     let deleted = object.metadata.deletion_timestamp.is_some();
-    deleted || claim.reference.given().is_some_and(of_owner)
+    deleted || claim.reference.non_default().is_some_and(of_owner)
 }
 
 /// The status with this error, or without an error.
@@ -206,7 +206,10 @@ fn records(object: &NnfLustreMgt) -> Option<(Work, Result<Action, MgtError>)> {
 /// Names to erase: their claim is not in the spec. A record without a reference belongs to no claim and stays.
 fn erasures(object: &NnfLustreMgt) -> impl Iterator<Item = (Work, Result<Action, MgtError>)> {
     let withdrawn = |claim: &NnfLustreMgtStatusClaim| {
-        claim.reference.given().is_some_and(|reference| !object.spec.claim_list.contains(reference))
+        claim
+            .reference
+            .non_default()
+            .is_some_and(|reference| !object.spec.claim_list.contains(reference))
     };
     let names: Vec<_> = status(object).claim_list.into_iter().filter(withdrawn).collect();
     names.into_iter().map(|claim| {

@@ -155,7 +155,7 @@ fn asked_for(args: &Directives) -> Result<Script, Failure> {
         Failure::new(Exit::Usage, format!("read the job script {}", script.display()))
             .because(&error)
     })?;
-    Ok(directive::of_script(&String::from_utf8_lossy(&text)))
+    Ok(directive::read_script(&String::from_utf8_lossy(&text)))
 }
 
 /// Names the lines of a script that nobody reads.

@@ -61,7 +61,9 @@ async fn tell(client: &Client, rabbit: &str, status: Value) {
 /// Answers the next question as the agent of a rabbit does.
 async fn answer(client: &Client, rabbit: &str, text: &str) {
     let api: Api<NodeContainers> = Api::namespaced(client.clone(), rabbit);
-    let is_asked = |one: Option<&NodeContainers>| one.is_some_and(|one| one.unanswered().is_some());
+    let is_asked = |one: Option<&NodeContainers>| {
+        one.is_some_and(|one| one.unanswered_log_request().is_some())
+    };
     let asked = await_condition(api, NAME, is_asked).await.unwrap().unwrap();
     let logs = json!([{"attempt": 1, "container": "app", "text": text}]);
     let asked = &asked.annotations()[annotation::LOGS_ASKED];

@@ -88,7 +88,7 @@ impl Hold {
 
 /// The fields that a node acts on: two versions with one fingerprint ask the same of the node.
 pub(super) fn fingerprint_of(object: &ClientMount) -> Fingerprint {
-    Fingerprint::of(object).without_finalizers()
+    Fingerprint::new(object).without_finalizers()
 }
 
 fn profile_of(object: &ClientMount) -> Option<ObjectKey> {
@@ -168,7 +168,7 @@ pub(super) fn says_unmounted_too_early(object: &ClientMount) -> bool {
 /// A status that no longer says that everything is unmounted.
 pub(super) fn retracted(object: &ClientMount) -> PendingStatus {
     PendingStatus {
-        status: ClientMountStatus::retracted(object.spec.mounts.len()),
+        status: ClientMountStatus::for_mounting(object.spec.mounts.len()),
         released: false,
         resource_version: String::new(),
         fingerprint: Some(fingerprint_of(object)),

@@ -40,7 +40,7 @@ impl Exchange {
     /// Takes back in the status that everything is unmounted. Only then is the object sent to its node.
     pub(super) fn retract_unmounted(&self, state: &mut State, key: &Key) {
         let Some(object) = state.fanout.mount(key) else { return };
-        let status = serde_json::to_value(ClientMountStatus::retracted(object.mounts));
+        let status = serde_json::to_value(ClientMountStatus::for_mounting(object.mounts));
         if state.writes.report(&object, status.unwrap_or(Value::Null), false) {
             self.write_requested.notify_one();
         }

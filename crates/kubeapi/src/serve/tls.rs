@@ -30,10 +30,10 @@ pub enum TlsError {
     UseKey(#[from] rustls::Error),
 }
 
-/// Serves the API over TLS until `shutdown` is ready, to whoever shows the bearer token of `credentials`.
+/// Serves the API over TLS until `shutdown` is ready, to clients that present the bearer token of `credentials`.
 ///
 /// # Errors
-/// [`TlsError`] when the credentials cannot be used; once serving, nothing ends it but `shutdown`.
+/// [`TlsError`] when the credentials cannot be used; once it serves, only `shutdown` ends it.
 pub async fn tls(
     listener: TcpListener,
     api: Api,
@@ -114,12 +114,12 @@ fn acceptor(credentials: &Credentials) -> Result<TlsAcceptor, TlsError> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// The API behind a bearer token.
+/// The API, for requests with the bearer token.
 #[derive(Clone)]
 struct Authenticated {
     service: ApiService,
     token: Arc<str>,
-    /// Notes each request with the token.
+    /// Records each request with a valid token.
     caller: Caller,
 }
 

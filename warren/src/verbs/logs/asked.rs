@@ -61,7 +61,7 @@ async fn ask_all(client: &Client, all: &mut [NodeContainers]) -> (Open, Option<K
 
 async fn ask(client: &Client, of: &NodeContainers) -> Result<NodeContainers, KubeError> {
     let api = Api::namespaced(client.clone(), &of.namespace().unwrap_or_default());
-    let asked = of.question(Timestamp::now()).to_string();
+    let asked = of.next_log_request(Timestamp::now()).to_string();
     let patch = json!({"metadata": {"annotations": {annotation::LOGS_ASKED: asked}}});
     api.patch(&of.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await
 }
@@ -81,7 +81,7 @@ async fn await_all(
             Failure::new(Exit::Retryable, "wait for the logs of containers that run")
                 .because(&error)
         })?;
-        if next.unanswered().is_none() || !runs(&next) {
+        if next.unanswered_log_request().is_none() || !runs(&next) {
             let place = open.remove(&key(&next));
             if let Some(one) = place.and_then(|place| all.get_mut(place)) {
                 *one = next;
@@ -169,7 +169,7 @@ mod tests {
         let failure = await_all(open.clone(), &mut all, waited, now).await.unwrap_err();
         assert!(failure.text().starts_with("r did not answer within 10s"), "{}", failure.text());
         assert_eq!(failure.exit, Exit::Retryable);
-        assert_eq!(all.each_ref().map(|one| one.unanswered().is_some()), [true, false]);
+        assert_eq!(all.each_ref().map(|one| one.unanswered_log_request().is_some()), [true, false]);
         let ended = of("r", |object| object["status"]["state"] = json!("Failed"));
         let waited = answers().chain(stream::iter([Ok(ended)])).chain(stream::pending());
         await_all(open, &mut all, waited, now + PATIENCE).await.unwrap();

@@ -98,7 +98,7 @@ impl<'a> Parts<'a> {
     /// Number of ports that the containers need on each rabbit.
     pub(super) fn ports(&self) -> usize {
         let data = self.profile.data();
-        let containers = data.main().map_or(0, |spec| spec.containers.len());
+        let containers = data.pod_with_ports().map_or(0, |spec| spec.containers.len());
         let own = usize::try_from(data.num_ports).unwrap_or(0).saturating_mul(containers);
         own.saturating_add(usize::from(self.has_network()))
     }

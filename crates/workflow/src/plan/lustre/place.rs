@@ -32,7 +32,7 @@ const MGT_KEY: &str = "lustre-mgt";
 /// Returns true if the label is that of a set of Lustre targets.
 #[must_use]
 pub fn is_lustre(label: &str) -> bool {
-    matches!(Label::of(label), Some(Label::Mgt | Label::Mdt | Label::MgtMdt | Label::Ost))
+    matches!(Label::from_text(label), Some(Label::Mgt | Label::Mdt | Label::MgtMdt | Label::Ost))
 }
 
 /// Places all sets of a Lustre file system.
