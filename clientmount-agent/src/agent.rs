@@ -1,4 +1,5 @@
-//! The agent's main loop: takes events of objects, starts a worker for each object, reports what the workers did.
+//! The agent's main loop: takes events about objects, starts a worker for
+//! each object, and reports the workers' results.
 //!
 //! The agent mounts and unmounts nothing before it knows every object that exists. Then it removes mounts of Warren's that no
 //! object asks for (the clean-up); until the clean-up has ended the agent works only on objects whose paths it leaves alone.
@@ -35,11 +36,11 @@ use objects::Objects;
 /// How long running steps may take to end when the agent is stopped.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// What a worker did.
+/// The result of a worker.
 enum WorkerResult {
     /// The work on the object with this uid ended.
     Object { uid: String, result: WorkResult },
-    /// The clean-up ended.
+    /// The clean-up has ended.
     CleanUp(Result<(), Failure>),
 }
 
@@ -61,14 +62,14 @@ pub struct Agent {
     /// Waits for the end of processes that keep an object's mounts in use.
     holders: HolderWatch<String>,
     view: Arc<View>,
-    /// Requests of scripts; `None` when nobody serves them.
+    /// Requests of scripts; `None` if no socket serves them.
     requests: Option<mpsc::Receiver<Request>>,
     /// Objects whose next pass detaches what it cannot unmount, if it begins before that time.
     detaching: BTreeMap<String, Instant>,
 }
 
 impl Agent {
-    /// An agent that knows what the agent before it recorded.
+    /// Creates an agent that knows what the agent before it recorded.
     pub fn new(
         site: Site,
         converger: Arc<Converger>,
@@ -119,7 +120,7 @@ impl Agent {
                     // Workers catch panics of work on an object or a clean-up; this one is another.
                     Err(error) => std::panic::resume_unwind(error.into_panic()),
                 },
-                uid = self.holders.ended() => self.queue.wake(uid),
+                uid = self.holders.next_free() => self.queue.wake(uid),
                 request = requests::next(&mut self.requests) => self.requested(request),
                 () = daemon::sleep_until(due) => {}
             }
@@ -144,10 +145,10 @@ impl Agent {
                 self.queue.running().map(|uid| format!("ClientMount {}", self.objects.name(uid)));
             let clean_up =
                 self.clean_up.running().then(|| "the clean-up of unwanted mounts".to_owned());
-            let named: Vec<_> = objects.chain(clean_up).collect();
+            let names: Vec<_> = objects.chain(clean_up).collect();
             log::warn!(
                 "work on {} did not end within {} s: its commands are killed, and the next start goes on from what they left",
-                named.join(", "),
+                names.join(", "),
                 GRACE.as_secs()
             );
             self.workers.detach_all();
@@ -161,7 +162,7 @@ impl Agent {
                 Vec::new()
             }
             LinkEvent::Desired(desired) => self.objects.desired(*desired),
-            LinkEvent::Gone(gone) => self.objects.gone(&gone),
+            LinkEvent::Gone(gone) => self.objects.remove(&gone),
             LinkEvent::Synced => {
                 let woken = self.objects.synced();
                 self.clean_up.synced();

@@ -4,8 +4,8 @@
 //! watch ─► State ─► LinkEvent ─► agent ─► Outbox ─► State ─► pass (patches the object, reads a profile)
 //! ```
 //! At rest the watch is one idle connection: the agent asks for no bookmarks, and for a watch that stays open for about an hour.
-//! The agent reads a profile when an object that names it is new or changed: a watch on profiles would wake every compute for
-//! every job's profile.
+//! The agent reads a profile when an object that names it is new or changed: a watch
+//! on profiles would wake every compute for every job's profile.
 
 mod pass;
 mod questions;
@@ -40,7 +40,7 @@ const WATCH_TIMEOUT: (Duration, Duration) =
 /// How many passes may run at the same time.
 const PASSES: usize = 16;
 
-/// How a node watches the API at `address`.
+/// Returns the configuration of a node's watch on the API at `address`.
 pub fn watch_config(address: &Address) -> Config {
     // A bookmark would wake the node every minute. Without them the API may refuse to continue a watch
     // after an hour of silence; the agent then reads one namespace's list.
@@ -138,8 +138,8 @@ impl Direct {
         events
     }
 
-    /// The API answers, and every object was read: the agent sends all reports again, because the API may have lost the last
-    /// writes.
+    /// Welcomes the agent's reports: the API answers, and every object was read. The agent sends all reports again,
+    /// because the API may have lost the last writes.
     fn accept_reports(&self) {
         self.outbox.welcome();
         self.outbox.synced();
@@ -150,7 +150,7 @@ impl Direct {
         match &event {
             Event::Failing(_) => {
                 self.is_watch_broken = true;
-                self.outbox.lost();
+                self.outbox.disconnected();
                 self.questions.forget_answers();
             }
             Event::Working
@@ -179,7 +179,7 @@ impl Direct {
         }
     }
 
-    /// Answers questions, but not while the watch is broken: then nobody knows what the API stores.
+    /// Answers questions, but not while the watch is broken: then it is not known what the API stores.
     fn answer(&mut self) {
         if self.state.is_synced() && !self.is_watch_broken {
             self.questions.answer(self.node.as_str(), &self.outbox, &self.state.objects());
@@ -234,7 +234,7 @@ impl Direct {
     fn failed(&mut self, requests: &ApiRequests, error: &WriteError) -> Retry {
         let name = requests.object.name_any();
         match error {
-            // The watch brings what somebody else wrote, or that the object is gone.
+            // The watch brings what another client wrote, or that the object was deleted.
             WriteError::Conflict { .. } | WriteError::Unknown { .. } => Retry::Soon,
             WriteError::Api { source, .. } | WriteError::Look { source, .. } => {
                 let why = plain(source);

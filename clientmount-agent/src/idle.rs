@@ -1,7 +1,7 @@
-//! On demand: the agent ends when nobody is connected to its socket and it has nothing to do. Mounts stay.
+//! Ends an idle agent: one with no connection to its socket and nothing to do. Mounts stay.
 //!
-//! What the agent knows is recorded (`<state>/mounts`) or stored in the API, so that the next start knows it too. The only timer
-//! of this mode runs once the agent is idle.
+//! The agent's knowledge is recorded (`<state>/mounts`) or stored in the API, so that the next start has it too. The
+//! only timer of this mode runs once the agent is idle.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -51,8 +51,8 @@ async fn changed(
     }
 }
 
-/// Whether the agent has nothing to do. While the coordinator has not answered, the agent does not know what the API stores; it is
-/// idle only if it has done nothing since its start.
+/// Returns whether the agent has nothing to do. While the coordinator has not answered, the agent does not know what
+/// the API stores; it is idle only if it has done nothing since its start.
 fn is_idle(
     view: &View,
     reports: &[Report],
@@ -68,7 +68,7 @@ fn is_idle(
         && (has_coordinator || state.mounts.iter().all(|mount| !mount.held || is_mounted(mount)))
 }
 
-/// Whether the API has every report of the agent.
+/// Returns whether the API has every report of the agent.
 fn are_reports_stored(reports: &[Report], mounts: &[JobMount]) -> bool {
     let by_uid: BTreeMap<_, _> = mounts.iter().map(|mount| (mount.uid.as_str(), mount)).collect();
     reports.iter().all(|report| match by_uid.get(report.uid.as_str()) {
@@ -82,7 +82,7 @@ fn status(mount: &JobMount) -> Option<ClientMountStatus> {
     serde_json::from_slice(&mount.status).ok()
 }
 
-/// Whether a job uses the mount now: the script that ends the job starts the agent again.
+/// Returns whether a job uses the mount now: the script that ends the job starts the agent again.
 fn is_mounted(mount: &JobMount) -> bool {
     let is_ready = |status: ClientMountStatus| {
         status.mounts.iter().all(|mount| mount.ready && mount.state == MountState::Mounted)
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_coordinator_the_agent_stays_until_what_is_unmounted_is_deleted() {
+    fn without_a_coordinator_the_agent_stays_until_unmounted_objects_are_deleted() {
         let at_rest = View::default();
         at_rest.set_activity(Activity { cleaned_up: true, idle: true });
         let is_idle = |state: &JobState| is_idle(&at_rest, &[], Some(state), false);

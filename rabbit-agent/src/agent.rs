@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use agent::{claims::Claims, clean_up::CleanUp, holders::HolderWatch};
+use agent::{clean_up::CleanUp, holders::HolderWatch, targets::TargetsInUse};
 use controller::{Fingerprint, Queue, Retry};
 use daemon::sleep_until;
 use futures::{Stream, StreamExt};
@@ -44,7 +44,7 @@ pub struct Agent {
     context: Arc<Context>,
     status: AgentStatus,
     cache: Cache,
-    claims: Claims,
+    claims: TargetsInUse,
     queue: Queue<Key>,
     passes: JoinSet<(Key, Pass)>,
     /// The object of each running pass as it was when the pass began.
@@ -83,7 +83,7 @@ impl Agent {
             context,
             status,
             cache,
-            claims: Claims::default(),
+            claims: TargetsInUse::default(),
             queue: Queue::new(SIDE_BY_SIDE),
             passes: JoinSet::new(),
             handled: BTreeMap::new(),
@@ -113,7 +113,7 @@ impl Agent {
                 Some(update) = events.next() => self.update(update),
                 Some(ended) = self.passes.join_next() => self.ended(ended),
                 Some(cleaned_up) = self.cleaning_up.join_next() => self.cleaned_up(cleaned_up),
-                key = self.holders.ended() => self.wake_related(key),
+                key = self.holders.next_free() => self.wake_related(key),
                 () = sleep_until(next_due) => {}
             }
             if !self.cache.is_complete() {
@@ -221,15 +221,15 @@ impl Agent {
         [self.queue.deadline(), clean_up].into_iter().flatten().min()
     }
 
-    /// Chooses the start time that statuses carry: it tells device paths that this agent looked up from those of
-    /// earlier agents.
+    /// Chooses the start time that statuses carry: it tells device paths that
+    /// this agent looked up from those of earlier agents.
     fn set_started(&mut self) {
         let started = started_after(Timestamp::now(), self.cache.block_storages.iter());
         let context = Arc::get_mut(&mut self.context);
         context.expect("nobody but a pass shares it, and none has begun").started = started;
     }
 
-    /// Claims the mount points of every object before the first pass begins.
+    /// TargetsInUse the mount points of every object before the first pass begins.
     fn claim(&mut self) {
         let mounts: Vec<_> = self.cache.client_mounts.iter().cloned().collect();
         for mount in mounts {

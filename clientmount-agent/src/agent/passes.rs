@@ -42,7 +42,7 @@ impl Agent {
         }
     }
 
-    /// A pass on an object ended.
+    /// Handles the end of a pass on an object.
     pub(super) fn converged(&mut self, uid: &str, result: &WorkResult, now: Instant) {
         let outcome = &result.outcome;
         // Also when the object changed meanwhile: the agent must not unmount a dropped mount twice.

@@ -19,7 +19,7 @@ const WORKFLOWS: &str = "default";
 pub(super) struct Questions {
     client: Client,
     open: jobs::Questions,
-    /// What the watches know.
+    /// The jobs, as the watches know them.
     jobs: Arc<Jobs>,
     watches: JoinSet<()>,
 }

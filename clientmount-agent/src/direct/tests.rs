@@ -76,7 +76,7 @@ fn unreadable(object: ClientMount) -> Item<ClientMount> {
 struct Fixture(State);
 
 impl Fixture {
-    fn of(objects: Vec<ClientMount>) -> Self {
+    fn with(objects: Vec<ClientMount>) -> Self {
         let mut state = State::new("compute-1".parse().unwrap());
         state.take(listed(objects));
         Self(state)
@@ -84,7 +84,7 @@ impl Fixture {
 
     /// The agent has received the object and reported that it is ready, and the API has the report.
     fn reported() -> Self {
-        let mut state = Self::of(vec![object(5)]);
+        let mut state = Self::with(vec![object(5)]);
         state.read(Ok(pinned()));
         assert_eq!(state.sent(), ["desired a@5", "synced"]);
         assert!(state.report(5, status(true), false));
@@ -143,7 +143,7 @@ impl Fixture {
     }
 }
 
-fn missing() -> Result<NnfStorageProfile, NoProfile> {
+fn missing_profile() -> Result<NnfStorageProfile, NoProfile> {
     Err(NoProfile::Missing("not there".into()))
 }
 
@@ -153,11 +153,11 @@ fn unread() -> Result<NnfStorageProfile, NoProfile> {
 
 #[test]
 fn the_agent_receives_an_object_once_its_profile_was_read_and_again_when_it_appears() {
-    let mut state = Fixture::of(vec![object(5)]);
+    let mut state = Fixture::with(vec![object(5)]);
     assert!(state.sent().is_empty(), "nothing before the profile");
-    state.read(missing());
+    state.read(missing_profile());
     assert_eq!(state.sent(), ["desired a@5", "synced"]);
-    state.read(missing());
+    state.read(missing_profile());
     assert!(state.sent().is_empty(), "the same answer changes nothing");
     state.read(Ok(pinned()));
     assert_eq!(state.sent(), ["desired a@5"]);
@@ -175,7 +175,7 @@ fn the_agent_receives_an_object_once_its_profile_was_read_and_again_when_it_appe
 /// A job's mount waits for two answers of the API one after the other, and not for three.
 #[test]
 fn a_profile_is_read_while_the_finalizer_is_added() {
-    let mut state = Fixture::of(vec![without_finalizer(object(5))]);
+    let mut state = Fixture::with(vec![without_finalizer(object(5))]);
     let requests = state.requests().unwrap();
     assert!(requests.write == Some(Write::AddFinalizer) && requests.read.is_some());
     state.0.set_profile(&requests, Ok(pinned()));
@@ -200,7 +200,7 @@ async fn both_requests_of_a_pass_are_sent_at_once() {
             Ok::<_, Infallible>(answer.unwrap())
         }
     });
-    let mut state = Fixture::of(vec![without_finalizer(object(5))]);
+    let mut state = Fixture::with(vec![without_finalizer(object(5))]);
     let passed = pass(Client::new(service, "default"), state.requests().unwrap()).await;
     assert!(matches!(passed.written, Some(Err(WriteError::Unknown { .. }))), "{passed:?}");
     assert!(matches!(passed.profile, Some(Ok(Err(NoProfile::Missing(_))))), "{passed:?}");
@@ -208,7 +208,7 @@ async fn both_requests_of_a_pass_are_sent_at_once() {
 
 #[test]
 fn an_object_whose_finalizer_is_refused_is_not_sent_and_not_waited_for() {
-    let mut state = Fixture::of(vec![without_finalizer(object(5))]);
+    let mut state = Fixture::with(vec![without_finalizer(object(5))]);
     let requests = state.requests().unwrap();
     state.0.write_refused(&requests);
     assert_eq!(state.sent(), ["synced"]);
@@ -217,7 +217,7 @@ fn an_object_whose_finalizer_is_refused_is_not_sent_and_not_waited_for() {
 
 #[test]
 fn a_mount_of_another_node_is_refused_and_never_sent() {
-    let mut state = Fixture::of(vec![foreign(5)]);
+    let mut state = Fixture::with(vec![foreign(5)]);
     assert_eq!(state.sent(), ["synced"]);
     let refuse = state.requests().unwrap();
     assert_eq!(refuse.read, None);
@@ -279,7 +279,7 @@ fn a_status_overwritten_before_our_write_is_answered_is_noticed() {
 
 #[test]
 fn a_status_that_the_server_stores_differently_sends_the_object_once_and_not_for_ever() {
-    let mut state = Fixture::of(vec![object(5)]);
+    let mut state = Fixture::with(vec![object(5)]);
     state.read(Ok(pinned()));
     state.sent();
     state.report(5, status(true), false);
@@ -323,7 +323,7 @@ fn nothing_is_written_of_an_earlier_version_while_the_profile_is_read() {
 }
 
 #[test]
-fn the_last_finalizer_goes_without_a_status_that_nobody_could_read() {
+fn the_last_finalizer_is_removed_without_a_status_that_no_client_could_read() {
     for (other, writes) in [(None, 1), (Some("example.org/another"), 2)] {
         let mut state = Fixture::reported();
         let mut going = deleted(with_status(object(7), &status(true)));
@@ -331,7 +331,7 @@ fn the_last_finalizer_goes_without_a_status_that_nobody_could_read() {
         state.take(applied(going.clone()));
         state.read(unread());
         assert_eq!(state.sent(), ["desired a@7"]);
-        state.read(missing());
+        state.read(missing_profile());
         assert_eq!(state.sent(), ["desired a@7"]);
         assert_eq!(
             state.requests(),
@@ -377,7 +377,7 @@ fn an_object_that_was_never_readable_is_sent_without_its_content() {
     state.read(Ok(pinned()));
     assert_eq!(state.sent(), ["desired a@6"]);
     assert!(state.take(Event::Applied(unreadable(object(7)))).is_empty(), "it stays as it was");
-    let mut other = Fixture::of(Vec::new());
+    let mut other = Fixture::with(Vec::new());
     assert_eq!(other.sent(), ["synced"]);
     assert_eq!(other.take(Event::Applied(unreadable(object(5)))), ["desired a@5"]);
     assert_eq!(other.take(Event::Deleted(unreadable(object(5)))), ["gone"]);

@@ -1,4 +1,4 @@
-//! What the agent does with mounts that are still in use at the deadline of an `unmount`.
+//! Handles mounts that are still in use at the deadline of an `unmount`.
 //!
 //! `report` names the holders and does nothing. `signal` ends processes of the job's user that keep a mount in use, and never
 //! those of root or of another user. `lazy` detaches the mounts; their devices stay in use, and so the mounts do not count as
@@ -18,7 +18,7 @@ const PASS_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the agent waits after SIGTERM before it sends SIGKILL, and after SIGKILL for the end of the processes.
 const SIGNAL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Does what is configured, and returns the judgement afterwards; `None` when nothing was done.
+/// Does what is configured, and returns the judgement afterwards; `None` if nothing was done.
 pub(super) async fn apply_on_timeout(waiter: &mut Waiter<'_>) -> Option<Judgement> {
     debug_assert_eq!(waiter.call.goal, Goal::Unmounted);
     let on_timeout = match waiter.call.on_timeout {
@@ -47,7 +47,7 @@ fn is_settled(judgement: &Judgement) -> bool {
     matches!(judgement, Judgement::Done(_) | Judgement::Impossible(..))
 }
 
-/// Uids of the job's objects that are to be unmounted and are not yet.
+/// Returns the uids of the job's objects that are to be unmounted and are not yet.
 fn unmounting(waiter: &mut Waiter<'_>) -> Vec<String> {
     let state = waiter.state();
     let seen = waiter.shared.view.of_job(&waiter.call.job, state.as_ref());
@@ -87,7 +87,7 @@ async fn run_pass(
     }
 }
 
-/// Processes that keep a mount of these objects in use, as the last pass observed them.
+/// Returns the processes that keep a mount of these objects in use, as the last pass observed them.
 fn holders(waiter: &Waiter<'_>, uids: &[String]) -> Vec<i32> {
     let view = &waiter.shared.view;
     let outcomes = uids.iter().filter_map(|uid| view.get(uid)?.outcome);
@@ -124,7 +124,8 @@ async fn signal(waiter: &mut Waiter<'_>, signal: Signal) -> Option<()> {
 /// Opens a process of this user; the descriptor stays that process's, while its id may pass to another.
 fn open_process(pid: i32, user: u32) -> Option<(i32, OwnedFd)> {
     let descriptor = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
-    // It is read after the process was opened: it is about this process, or the process has ended and gets no signal.
+    // Read after the process was opened: the status is that of this
+    // process, or the process has ended and gets no signal.
     let status = Process::new(pid).ok()?.status().ok()?;
     let is_users = [status.ruid, status.euid, status.suid].iter().all(|uid| *uid == user);
     (is_users && user != 0).then_some((pid, descriptor))

@@ -1,5 +1,5 @@
-//! When an agent removes mounts that no object asks for: once after the first complete list, when an object is gone that did not
-//! name all its mounts, and again while that fails. Pure.
+//! Decides when an agent removes mounts that no object asks for: once after the first complete list, when an object is
+//! deleted that did not name all its mounts, and again while that fails. Pure.
 
 use std::time::Instant;
 
@@ -19,7 +19,7 @@ enum State {
     Done,
 }
 
-/// When the next clean-up is due, and why the last one failed.
+/// The next clean-up, and why the last one failed.
 #[derive(Debug, Default)]
 pub struct CleanUp {
     state: State,
@@ -30,21 +30,21 @@ pub struct CleanUp {
 }
 
 impl CleanUp {
-    /// The first list of objects is complete.
+    /// Makes the clean-up due: the first list of objects is complete.
     pub fn synced(&mut self) {
         if self.state == State::NotSynced {
             self.state = State::Due;
         }
     }
 
-    /// An object changed: one that could not be read may be readable now.
+    /// Ends a postponement: an object that could not be read may be readable now.
     pub fn changed(&mut self) {
         if self.state == State::Postponed {
             self.state = State::Due;
         }
     }
 
-    /// An object is gone that may have had more mounts than it named.
+    /// Makes a clean-up due again: an object is deleted that may have had more mounts than it named.
     pub fn request_again(&mut self) {
         match self.state {
             State::Done => self.state = State::Due,
@@ -53,17 +53,17 @@ impl CleanUp {
         }
     }
 
-    /// Whether a clean-up has removed every unwanted mount.
+    /// Returns whether a clean-up has removed every unwanted mount.
     pub fn is_done(&self) -> bool {
         self.state == State::Done
     }
 
-    /// Whether the first list of objects is complete.
+    /// Returns whether the first list of objects is complete.
     pub fn started(&self) -> bool {
         self.state != State::NotSynced
     }
 
-    /// Whether a clean-up is to start now.
+    /// Returns whether a clean-up is to start now.
     pub fn due(&self, now: Instant) -> bool {
         match self.state {
             State::Due => true,
@@ -72,29 +72,30 @@ impl CleanUp {
         }
     }
 
-    /// Whether a clean-up runs.
+    /// Returns whether a clean-up runs.
     pub fn running(&self) -> bool {
         self.state == State::Running
     }
 
-    /// A clean-up starts.
+    /// Records that a clean-up starts.
     pub fn begin(&mut self) {
         (self.state, self.due_again) = (State::Running, false);
     }
 
-    /// An object cannot be read, so nobody knows which mounts are unwanted; returns whether the reason is new.
+    /// Postpones the clean-up: while an object cannot be read, the wanted mounts
+    /// are not known. Returns whether the reason is new.
     pub fn postpone(&mut self, why: &str) -> bool {
         self.state = State::Postponed;
         self.failure.replace(why.to_owned()).as_deref() != Some(why)
     }
 
-    /// The clean-up succeeded: no unwanted mount is left.
+    /// Records success: no unwanted mount is left.
     pub fn done(&mut self) {
         let state = if self.due_again { State::Due } else { State::Done };
         *self = Self { state, ..Self::default() };
     }
 
-    /// The clean-up failed; returns whether the reason is new.
+    /// Records a failure, and when to retry. Returns whether the reason is new.
     pub fn failed(&mut self, why: &str, now: Instant) -> bool {
         let delays = self
             .delays
@@ -104,7 +105,7 @@ impl CleanUp {
         self.failure.replace(why.to_owned()).as_deref() != Some(why)
     }
 
-    /// When a clean-up is due if nothing changes before; `None` at rest.
+    /// Returns when a clean-up is due if nothing changes before; `None` at rest.
     pub fn next_due(&self) -> Option<Instant> {
         match self.state {
             State::Waiting(until) => Some(until),
@@ -112,7 +113,7 @@ impl CleanUp {
         }
     }
 
-    /// Why unwanted mounts may remain.
+    /// Returns why unwanted mounts may remain.
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use crate::outbox::Outbox;
 
-/// All open questions.
+/// All open questions of this node.
 #[derive(Debug, Default)]
 pub struct Questions {
     inner: Mutex<Inner>,
@@ -42,7 +42,7 @@ struct Open {
 pub enum QuestionMessage {
     /// Opens a question about this job, or about all ClientMounts of the node when there is none.
     Begin(u64, Option<JobName>),
-    /// Withdraws the question.
+    /// Withdraws the question with this id.
     End(u64),
 }
 
@@ -56,7 +56,7 @@ pub struct Question {
 }
 
 impl Question {
-    /// Asks about a job; without one, about all ClientMounts of this node.
+    /// Asks about a job; without a job, about all ClientMounts of this node.
     pub fn ask(outbox: &Arc<Outbox>, job: Option<JobName>) -> Self {
         let (id, answer) = outbox.questions().open(job);
         outbox.wake();
@@ -72,12 +72,12 @@ impl Drop for Question {
 }
 
 impl Questions {
-    /// Whether a script waits for an answer.
+    /// Returns whether a script waits for an answer.
     pub fn are_open(&self) -> bool {
         !self.inner.lock().open.is_empty()
     }
 
-    /// The id of the newest question.
+    /// Returns the id of the newest question.
     pub(crate) fn newest(&self) -> u64 {
         self.inner.lock().last
     }
@@ -98,20 +98,20 @@ impl Questions {
         inner.pending.insert(id);
     }
 
-    /// The coordinator accepts questions: every open one is sent on this connection.
+    /// Records that the coordinator accepts questions: every open question is sent on this connection.
     pub(crate) fn connected(&self) {
         let mut inner = self.inner.lock();
         inner.pending = inner.open.keys().copied().collect();
     }
 
-    /// The connection is lost: no question has an answer.
-    pub(crate) fn lost(&self) {
+    /// Records that the connection is lost: no question has an answer.
+    pub(crate) fn disconnected(&self) {
         for open in self.inner.lock().open.values() {
             open.answer.send_if_modified(|answer| answer.take().is_some());
         }
     }
 
-    /// The next message to send.
+    /// Returns the next message to send.
     pub(crate) fn pop(&self) -> Option<QuestionMessage> {
         let mut inner = self.inner.lock();
         let id = inner.pending.pop_first()?;
@@ -121,7 +121,7 @@ impl Questions {
         })
     }
 
-    /// Takes an answer. One that names mounts of another node is dropped as a whole.
+    /// Takes an answer. An answer that names mounts of another node is dropped as a whole.
     pub fn answered(&self, id: u64, node: &str, state: JobState) {
         let inner = self.inner.lock();
         let Some(open) = inner.open.get(&id) else { return };
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(questions.pop(), Some(QuestionMessage::Begin(1, None)));
         questions.answered(1, "n1", known());
         assert_eq!(*question.answer.borrow(), Some(known()));
-        questions.lost();
+        questions.disconnected();
         assert_eq!(*question.answer.borrow(), None, "the answer may be out of date");
         questions.connected();
         assert_eq!(questions.pop(), Some(QuestionMessage::Begin(1, None)));

@@ -1,4 +1,4 @@
-//! Records on disk of what each ClientMount may have mounted: an agent that starts knows what the one before it knew.
+//! Records on disk of what each ClientMount may have mounted: an agent that starts knows what the agent before it knew.
 //!
 //! ```text
 //! <state>/mounts/<uid>.json     metadata and spec of each version of the object of which something may be mounted
@@ -35,11 +35,11 @@ pub struct MountRecords {
 }
 
 impl MountRecords {
-    /// Reads all records in the agent's state directory `state`. It logs a damaged one, renames it and leaves it out; the agent
-    /// still unmounts those of its mounts that are provably Warren's.
+    /// Reads all records in the agent's state directory `state`. Logs a damaged record, renames it and leaves it out;
+    /// the agent still unmounts those of its mounts that are provably Warren's.
     ///
     /// # Errors
-    /// When the directory cannot be made, or it or a record cannot be read: then nobody knows what is mounted.
+    /// When the directory cannot be created, or it or a record cannot be read: then it is not known what is mounted.
     pub fn open(state: &Path) -> Result<Self, RecordError> {
         let directory = state.join("mounts");
         let failed = |source| RecordError::Read { path: directory.clone(), source };
@@ -55,15 +55,15 @@ impl MountRecords {
         Ok(Self { directory, found })
     }
 
-    /// What was recorded when the directory was opened: of each object its versions, the latest last.
+    /// Returns the records as of [`MountRecords::open`]: the versions of each object, the latest last.
     pub fn found(&self) -> &[Vec<ClientMount>] {
         &self.found
     }
 
-    /// Takes what is unmounted out of an object's record.
+    /// Removes unmounted mounts from an object's record.
     ///
     /// # Errors
-    /// As for [`MountRecords::keep`].
+    /// As for [`MountRecords::keep`], and when the record cannot be read.
     pub fn forget(&self, uid: &str, unmounted: &[ClientMount]) -> Result<(), RecordError> {
         let mounts: Vec<_> = unmounted.iter().flat_map(|version| &version.spec.mounts).collect();
         if mounts.is_empty() {
@@ -108,7 +108,7 @@ impl MountRecords {
     }
 }
 
-/// The parts of an object that name its mounts.
+/// Returns the parts of an object that name its mounts.
 fn recorded(version: &ClientMount) -> ClientMount {
     let mut version = version.clone();
     version.status = None;

@@ -9,18 +9,18 @@ use super::{
 
 const BEFORE: [(&str, usize); 2] = [("a", 0), ("b", 1)];
 
-/// What is mounted: the name beneath `/mnt/nnf`, and the index of the allocation.
-fn shown(node: &Node) -> Vec<(String, usize)> {
+/// Returns what is mounted: the name beneath `/mnt/nnf`, and the index of the allocation.
+fn mounted_allocations(node: &Node) -> Vec<(String, usize)> {
     let converger = Converger::new(Arc::<FakeHost>::clone(&node.chassis.compute));
     let seen = converger.observe(&Desired::OnlyMounts(Vec::new())).unwrap();
     let ids: Vec<_> = (0..2).map(|index| node.chassis.file_system(index)).collect();
     let index = |there: Superblock| ids.iter().position(|id| there == Superblock::Ours(*id));
     let name = |point: &MountPoint| point.below().display().to_string();
     let mounts = seen.mounts.iter();
-    let mut shown: Vec<_> =
+    let mut mounted_allocations: Vec<_> =
         mounts.map(|(at, there)| (name(at), index(there.superblock).unwrap())).collect();
-    shown.sort();
-    shown
+    mounted_allocations.sort();
+    mounted_allocations
 }
 
 async fn mounted(before: &[(&str, usize)]) -> (Node, Session, ClientMount) {
@@ -51,7 +51,7 @@ async fn dropped_mounts_are_unmounted_and_swapped_ones_end_at_their_new_paths() 
         let mut wanted: Vec<_> =
             after.iter().map(|(name, index)| ((*name).to_owned(), *index)).collect();
         wanted.sort();
-        assert_eq!(shown(&node), wanted, "{after:?}");
+        assert_eq!(mounted_allocations(&node), wanted, "{after:?}");
         if after == [("b", 1), ("a", 0)] {
             assert_eq!(
                 node.chassis.compute.applied().len(),
@@ -61,7 +61,7 @@ async fn dropped_mounts_are_unmounted_and_swapped_ones_end_at_their_new_paths() 
         }
         session.send(&deleted(&version(&object, "3"))).await;
         assert!(session.report_of(&object, ready).await.released);
-        assert!(shown(&node).is_empty(), "{after:?}");
+        assert!(mounted_allocations(&node).is_empty(), "{after:?}");
     }
 }
 
@@ -77,14 +77,14 @@ async fn an_object_is_neither_ready_nor_released_while_a_dropped_mount_is_in_use
             !status.all_ready && error.is_some_and(|error| error.contains("/mnt/nnf/a"))
         };
         session.report_of(&object, names_path).await;
-        assert!(shown(&node).contains(&("a".to_owned(), 0)), "{after:?}");
+        assert!(mounted_allocations(&node).contains(&("a".to_owned(), 0)), "{after:?}");
         session.send(&deleted(&version(&object, "3"))).await;
         let report =
             session.report_of(&object, |status| names_path(status) && !status.all_ready).await;
         assert!(!report.released, "{after:?}");
         node.chassis.compute.let_go(&point("/mnt/nnf/a"));
         assert!(session.report_of(&object, ready).await.released);
-        assert!(shown(&node).is_empty(), "{after:?}");
+        assert!(mounted_allocations(&node).is_empty(), "{after:?}");
     }
 }
 
@@ -102,11 +102,11 @@ async fn an_agent_that_starts_knows_the_mounts_dropped_before() {
         session.sync(&[&deleted(&changed)]).await;
         if in_use {
             assert!(!session.report_of(&object, failed).await.released);
-            assert_eq!(shown(&node), [("a".to_owned(), 0)]);
+            assert_eq!(mounted_allocations(&node), [("a".to_owned(), 0)]);
             node.chassis.compute.let_go(&point("/mnt/nnf/a"));
         }
         assert!(session.report_of(&object, ready).await.released);
-        assert!(shown(&node).is_empty());
+        assert!(mounted_allocations(&node).is_empty());
     }
 }
 
@@ -127,7 +127,7 @@ async fn a_path_that_an_object_asked_for_and_never_had_stays_the_others() {
     session.report_of(&waiting, failed).await;
     session.send(&content).await;
     session.report_of(&content, ready).await;
-    assert_eq!(shown(&node), [("a".to_owned(), 0), ("b".to_owned(), 1)]);
+    assert_eq!(mounted_allocations(&node), [("a".to_owned(), 0), ("b".to_owned(), 1)]);
 }
 
 fn desired(object: &ClientMount) -> LinkEvent {

@@ -1,4 +1,4 @@
-//! What the agent removes after a start, and what it leaves.
+//! The clean-up after a start: what it removes, and what it leaves.
 
 use super::*;
 

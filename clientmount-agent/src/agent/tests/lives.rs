@@ -42,7 +42,7 @@ async fn a_life_from_mount_to_release() {
     assert_eq!(node.end().await, End::Stopped);
 }
 
-/// A coordinator sends an object again when somebody has overwritten the status that the node reported.
+/// A coordinator sends an object again when another client has overwritten the status that the node reported.
 #[tokio::test]
 async fn an_object_that_is_sent_again_is_observed_and_reported_again() {
     let mut node = Node::start(Chassis::new(1));

@@ -65,7 +65,7 @@ fn with(goal: MountGoal, failure: Failure) -> Outcome {
 
 fn seen(outcome: Option<Outcome>, gone: bool) -> Vec<(String, Viewed)> {
     let object = Chassis::new(1).object(0);
-    let received = ReceivedMount::of(object, Err(NoProfile::Missing(String::new())));
+    let received = ReceivedMount::new(object, Err(NoProfile::Missing(String::new())));
     let (received, since) = (Arc::new(received), Some(SystemTime::UNIX_EPOCH));
     vec![("a".to_owned(), Viewed { received, gone, outcome, since, passes: 1 })]
 }

@@ -63,7 +63,7 @@ fn lines(hooks: &[Hook]) -> Vec<String> {
         .collect()
 }
 
-fn of(hooks: &[Hook], phase: HookPoint) -> Vec<Hook> {
+fn in_phase(hooks: &[Hook], phase: HookPoint) -> Vec<Hook> {
     hooks.iter().filter(|hook| hook.id.phase == phase).cloned().collect()
 }
 
@@ -139,7 +139,7 @@ fn lustre_needs_no_volume_labels() {
     assert!(source.contains(":/"), "{source}");
     let line = mount.mount.as_ref().unwrap().expand(&BTreeMap::new());
     assert!(line.starts_with(&format!("-o flock {source} ")), "{line}");
-    assert!(lines(&of(&mount.hooks, HookPoint::PreMount))[0].contains("computePreMount"));
+    assert!(lines(&in_phase(&mount.hooks, HookPoint::PreMount))[0].contains("computePreMount"));
 }
 
 #[test]

@@ -69,9 +69,9 @@ fn hooks_of_a_side_in_their_phases() {
         ]
     );
     assert!(
-        lines(&of(hooks, HookPoint::PreMount))[0].contains("/usr/libexec/site/preMount 70"),
+        lines(&in_phase(hooks, HookPoint::PreMount))[0].contains("/usr/libexec/site/preMount 70"),
         "{:?}",
-        lines(&of(hooks, HookPoint::PreMount))
+        lines(&in_phase(hooks, HookPoint::PreMount))
     );
 }
 
