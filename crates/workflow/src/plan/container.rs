@@ -230,7 +230,7 @@ pub fn compute_environment(view: &View<'_>) -> BTreeMap<String, String> {
     let mut containers = containers.filter_map(|(index, line)| {
         let parts = Parts::of(view, index, &command(line)?).ok()?;
         let ports = ports::of(view, &parts)?;
-        Some(environment::of_computes(&parts.run(&ports, None)))
+        Some(environment::compute_variables(&parts.run(&ports, None)))
     });
     containers.next().unwrap_or_default()
 }

@@ -156,7 +156,7 @@ impl<'a> Part<'a> {
     /// How far they are, for metrics.
     pub(super) fn word(self, now: Timestamp) -> &'static str {
         let is_silent = self.silent_from().is_some_and(|from| from <= now);
-        if is_silent { "silent" } else { self.state().word() }
+        if is_silent { "silent" } else { self.state().label() }
     }
 
     fn grace(self) -> i64 {

@@ -48,7 +48,7 @@ pub(super) fn taken(view: &View<'_>, parts: &Parts<'_>, now: Timestamp) -> Taken
         };
         let now = allocations(record);
         let has = now.iter().find(|one| ports::is_of(one, &requester)).map(|one| &one.ports);
-        let after = || ports::with(now, &requester, &chosen, is_free);
+        let after = || ports::assign(now, &requester, &chosen, is_free);
         if has == Some(&chosen) { None } else { recorded(record, after()) }
     };
     let rabbits = parts.placement.iter().map(|rabbit| rabbit.name.as_str());
@@ -77,7 +77,7 @@ pub(super) fn returned(view: &View<'_>, now: Timestamp) -> Vec<Change> {
     let mine = records
         .filter(|record| allocations(record).iter().any(|one| ports::is_of(one, &requester)));
     let without = |record: &NnfPortManager| {
-        ports::without(allocations(record), &requester, cooldown(view.site), now)
+        ports::release(allocations(record), &requester, cooldown(view.site), now)
     };
     mine.filter_map(|record| recorded(record, without(record))).collect()
 }
@@ -117,7 +117,7 @@ fn chosen(view: &View<'_>, parts: &Parts<'_>, now: Timestamp) -> Result<Vec<u16>
         })
         .collect();
     let is_free = |one: &NnfPortManagerAllocation| is_free(view.site, one, now);
-    let listed = ports::listed(&system).map_err(error)?;
+    let listed = ports::site_ports(&system).map_err(error)?;
     ports::choose(&listed, &records, &requester(view), parts.ports(), is_free).map_err(error)
 }
 
