@@ -12,13 +12,14 @@ use tokio::{
     time::sleep,
 };
 
-/// The scenarios run on a thread of their own, so that Ctrl-C is answered at any moment.
+/// Runs the scenarios on a thread of their own, so that Ctrl-C is answered at any moment.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let names: Vec<_> = std::env::args().skip(1).collect();
-    let asked = Assets::given().and_then(|assets| Ok((assets, scenarios::named(&names)?)));
-    let (assets, scenarios) = match asked {
-        Ok(asked) => asked,
+    let selected =
+        Assets::from_environment().and_then(|assets| Ok((assets, scenarios::select(&names)?)));
+    let (assets, scenarios) = match selected {
+        Ok(selected) => selected,
         Err(error) => {
             complain(&format!("lab: {error:#}"));
             return ExitCode::from(2);

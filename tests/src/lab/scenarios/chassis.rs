@@ -22,7 +22,7 @@ const STEP: Duration = Duration::from_secs(120);
 
 fn run(bench: &Bench) -> anyhow::Result<()> {
     let machine = Machine::rabbit(1);
-    // Before its computes: the drives are its own.
+    // The rabbit boots before its computes: the drives are its own.
     let mut rabbit = Guest::switch_on(bench, machine.clone())?;
     let mut computes = Vec::new();
     for index in 0..2 {
@@ -63,7 +63,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
 
 const MOUNT: &str = "mkdir -p /mnt/it\nmount $DISK /mnt/it\n";
 
-/// A compute that has lost a namespace can write to it no more, whatever it believes.
+/// Takes a namespace from a compute that writes to it: the compute can write no more.
 fn taken_away_while_written(
     rabbit: &mut Guest,
     compute: &mut Guest,

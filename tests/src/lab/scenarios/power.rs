@@ -46,6 +46,6 @@ fn is_there(guest: &mut Guest, volume: Volume, written: &str) -> anyhow::Result<
     let back = guest.run(&(mount + &checksum::read("/mnt/it/file")), STEP)?;
     ensure!(back == written, "wrote {written}, read {back}");
     guest.run("umount /mnt/it", STEP)?;
-    // The log was replayed by the mount: now it must be in order.
+    // The mount has replayed the log: now the file system must be consistent.
     guest.run(&(volume.found() + "xfs_repair -n $DISK"), STEP).map(drop)
 }

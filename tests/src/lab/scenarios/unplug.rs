@@ -24,7 +24,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
         sums.push(guest.run(&(make + &checksum::write(&file(volume), 32)), STEP)?);
     }
 
-    // Ends by itself: when a write fails.
+    // The script ends when a write fails.
     let writer = "n=0; while dd if=/dev/zero of=/mnt/drive0/more bs=64k count=16 oflag=direct,sync status=none; do n=$((n+1)); echo written $n; done";
     let writing = guest.start(writer)?;
     guest.wait_for_print(writing, "written 2\n", STEP)?;
