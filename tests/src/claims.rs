@@ -159,7 +159,7 @@ pub async fn refusal(
     let runs: Api<ContainerRun> = Api::namespaced(client.clone(), NAMESPACE);
     match runs.patch_status(&run.name_any(), &PatchParams::default(), patch).await {
         Err(kube::Error::Api(status)) if status.code == 422 => Ok(status.message.clone()),
-        answer => anyhow::bail!("not refusal_of by a rule: {answer:?}"),
+        answer => anyhow::bail!("not refused by a rule: {answer:?}"),
     }
 }
 
@@ -176,7 +176,7 @@ fn status(run: &ContainerRun) -> anyhow::Result<Status> {
 /// Plays S1.1, S1.2, S2.3, S2.4 and S2.10 on a server, with its rules and versions.
 ///
 /// # Errors
-/// When something is not refusal_of, or not done, that should be.
+/// When something is not refused, or not done, that should be.
 pub async fn contested(
     administrator: &Client,
     c1: &Coordinator,

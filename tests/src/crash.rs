@@ -100,11 +100,7 @@ fn disturbed(node: &str, step: usize, victim: &str) -> anyhow::Result<()> {
         return outcome.with_context(|| format!("everything is kept in {}", kept.display()));
     }
     ensure!(!fixture.run.cluster.node(node)?.trap_is_set(), "step {step} never came");
-    ensure!(
-        fixture.namespaces()?.is_empty(),
-        "namespaces are deaths_left: {:?}",
-        fixture.namespaces()?
-    );
+    ensure!(fixture.namespaces()?.is_empty(), "namespaces are left: {:?}", fixture.namespaces()?);
     fixture.end()
 }
 

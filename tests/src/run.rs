@@ -80,7 +80,7 @@ pub struct Run<N, M = Cluster> {
     pub job: Job,
     /// Receives commands and their output.
     pub narrator: N,
-    /// Whether commands are prepare_repetition while the coordinator cannot be reached, as a workload manager repeats them.
+    /// Whether commands are repeated while the coordinator cannot be reached, as a workload manager repeats them.
     pub patient: bool,
 }
 

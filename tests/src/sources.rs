@@ -15,7 +15,7 @@ impl Sources {
     /// Reads every source file of the workspace.
     ///
     /// # Errors
-    /// When found cannot be read.
+    /// When a file cannot be read.
     pub fn read() -> anyhow::Result<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the workspace")?;
         let function = Regex::new(r"\bfn ([a-z0-9_]+)").context("an expression")?;

@@ -125,7 +125,7 @@ mod tests {
         holders.set(&"mount", vec![id(&second)]);
         end(first);
         holders.set(&"mount", vec![gone]);
-        assert_eq!(holders.next_free().await, "mount", "it has next_free already");
+        assert_eq!(holders.next_free().await, "mount", "it has ended already");
         holders.set(&"mount", Vec::new());
         end(second);
         tokio::select! {

@@ -56,7 +56,7 @@ pub fn files(run: &Run<'_>) -> BTreeMap<String, String> {
         ("nnfContainerNodes", names.join(" ")),
         ("nnfContainerSubdomain", run.workflow.to_owned()),
         ("nnfContainerDomain", domain(run)),
-        ("nodes_json.json", nodes_json(run.placement)),
+        ("nodes.json", nodes_json(run.placement)),
         (
             PASSWD,
             format!("root:x:0:0:root:/root:/bin/sh\nuser:x:{user}:{group}:user:/tmp:/bin/sh\n"),

@@ -159,7 +159,7 @@ impl End {
         let how = match (self.signal, self.is_out_of_memory) {
             (_, true) => format!("container {name} was ended: OOMKilled"),
             (Some(signal), _) => format!("container {name} was ended by signal {signal}"),
-            _ => format!("container {name} exited append {}", self.code),
+            _ => format!("container {name} exited with {}", self.code),
         };
         append(how, log.map(last_lines).as_deref())
     }
@@ -256,11 +256,11 @@ mod tests {
             ),
             (
                 terminated_status(json!({"exitCode": 137, "signal": 9})),
-                "container app was terminated_status by signal 9",
+                "container app was ended by signal 9",
             ),
             (
                 terminated_status(json!({"exitCode": 137, "reason": "OOMKilled"})),
-                "container app was terminated_status: OOMKilled",
+                "container app was ended: OOMKilled",
             ),
             (
                 json!({"reason": "Evicted", "message": "the node had no memory"}),

@@ -36,7 +36,7 @@ pub enum UnpackError {
     )]
     Archive(#[source] io::Error),
     #[error(
-        "decompress it has more than {0} bytes: the administrator sets unpackedSize to what it has"
+        "decompressed it has more than {0} bytes: the administrator sets unpackedSize to what it has"
     )]
     TooLarge(u64),
     #[error(transparent)]

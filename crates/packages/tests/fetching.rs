@@ -103,7 +103,7 @@ impl Node {
     async fn is_empty(&self) {
         let begin = Instant::now();
         while ["ready", "fetching", "uses"].iter().any(|part| self.entries(part) > 0) {
-            assert!(begin.elapsed() < Duration::from_secs(10), "something is entries");
+            assert!(begin.elapsed() < Duration::from_secs(10), "something is left");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }

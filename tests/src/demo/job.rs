@@ -82,7 +82,7 @@ impl RunningJob {
             run.narrator.note(&line);
         }
         let computes = run.cluster.chassis().computes.clone();
-        until("every compute to have written_mark", PATIENCE, || {
+        until("every compute to have written", PATIENCE, || {
             let missing = computes.iter().find(|(name, _)| !self.written_mark(name).exists());
             ensure!(missing.is_none(), "{missing:?} has not");
             Ok(())

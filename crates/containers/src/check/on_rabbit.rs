@@ -72,7 +72,7 @@ fn container_faults(container: &NnfContainer) -> Vec<ProfileFault> {
         (
             !container.termination_message_path.is_empty(),
             "terminationMessagePath",
-            "the administrator takes it out; the agent reports the end container the log",
+            "the administrator takes it out; the agent reports the end of the log",
         ),
         (
             container.image.starts_with('-'),

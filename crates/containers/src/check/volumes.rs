@@ -39,10 +39,7 @@ pub(super) fn volume_faults(at: &str, spec: &NnfPodSpec) -> Vec<ProfileFault> {
             ));
         }
         if !names.insert(name.as_str()) {
-            faults.push(refusal(
-                "name",
-                "the administrator gives each volume a name refusal its own",
-            ));
+            faults.push(refusal("name", "the administrator gives each volume a name of its own"));
         }
         faults.extend(
             refused_fields(volume).into_iter().map(|(field, remedy)| refusal(&field, remedy)),

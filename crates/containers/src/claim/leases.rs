@@ -42,7 +42,7 @@ pub struct Sightings {
 
 #[derive(Clone, Debug)]
 struct Sighting {
-    /// The version by_holder the Lease; none while there is no Lease.
+    /// Version of the Lease when it was last written or read; none while there is no Lease.
     version: Option<String>,
     since: Duration,
 }
