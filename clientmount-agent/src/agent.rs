@@ -76,7 +76,7 @@ impl Agent {
         records: Arc<MountRecords>,
         outbox: Arc<Outbox>,
     ) -> Self {
-        let objects = Objects::new(site.clone(), records.found().to_vec());
+        let objects = Objects::new(site.clone(), records.earlier_records().to_vec());
         let health = Health { state: health::State::Ok.into(), ..Health::default() };
         outbox.set_health(health);
         Self {
@@ -135,7 +135,7 @@ impl Agent {
             while let Some(result) = self.workers.join_next().await {
                 match result {
                     Ok(WorkerResult::Object { uid, .. }) => self.queue.forget(&uid),
-                    Ok(WorkerResult::CleanUp(_)) => self.clean_up.done(),
+                    Ok(WorkerResult::CleanUp(_)) => self.clean_up.record_success(),
                     Err(_) => {}
                 }
             }
@@ -164,18 +164,18 @@ impl Agent {
             LinkEvent::Desired(desired) => self.objects.desired(*desired),
             LinkEvent::Gone(gone) => self.objects.remove(&gone),
             LinkEvent::Synced => {
-                let woken = self.objects.synced();
-                self.clean_up.synced();
+                let woken = self.objects.end_list();
+                self.clean_up.make_due();
                 woken
             }
             LinkEvent::Down => {
-                self.objects.interrupted();
+                self.objects.interrupt_list();
                 Vec::new()
             }
             LinkEvent::Refused(_) => Vec::new(),
         };
         if !woken.is_empty() {
-            self.clean_up.changed();
+            self.clean_up.end_postponement();
         }
         for uid in woken {
             self.show(&uid);
@@ -186,7 +186,7 @@ impl Agent {
     /// Starts what is due. While the clean-up runs, only objects start whose paths it leaves alone: it could take other new
     /// mounts for unwanted ones.
     fn start(&mut self, now: Instant) {
-        if !self.clean_up.started() {
+        if !self.clean_up.has_list() {
             return;
         }
         if self.clean_up.due(now) && self.may_clean_up() {
@@ -207,7 +207,7 @@ impl Agent {
 
     fn worker_finished(&mut self, result: WorkerResult, now: Instant) {
         match result {
-            WorkerResult::Object { uid, result } => self.converged(&uid, &result, now),
+            WorkerResult::Object { uid, result } => self.end_pass(&uid, &result, now),
             WorkerResult::CleanUp(result) => self.cleaned_up(result, now),
         }
         self.report_health();

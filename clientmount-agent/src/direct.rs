@@ -84,11 +84,11 @@ pub async fn run(
         let due = direct.queue.deadline();
         tokio::select! {
             () = events.closed() => return,
-            Some(event) = changes.next() => direct.changed(event),
-            Some(message) = direct.outbox.next(connection) => direct.reported(message),
-            () = direct.questions.changed() => {}
+            Some(event) = changes.next() => direct.handle_change(event),
+            Some(message) = direct.outbox.next(connection) => direct.handle_report(message),
+            () = direct.questions.wait_for_change() => {}
             Some(passed) = direct.passes.join_next() => match passed {
-                Ok(passed) => direct.passed(passed, Instant::now()),
+                Ok(passed) => direct.end_pass(passed, Instant::now()),
                 Err(error) => std::panic::resume_unwind(error.into_panic()),
             },
             () = daemon::sleep_until(due) => {}
@@ -142,15 +142,15 @@ impl Direct {
     /// because the API may have lost the last writes.
     fn accept_reports(&self) {
         self.outbox.welcome();
-        self.outbox.synced();
+        self.outbox.resend_all();
     }
 
-    fn changed(&mut self, event: Event<ClientMount>) {
+    fn handle_change(&mut self, event: Event<ClientMount>) {
         self.health.log(&event);
         match &event {
             Event::Failing(_) => {
                 self.is_watch_broken = true;
-                self.outbox.disconnected();
+                self.outbox.disconnect();
                 self.questions.forget_answers();
             }
             Event::Working
@@ -166,7 +166,7 @@ impl Direct {
     }
 
     /// Takes a report; the node's health is not stored in the API.
-    fn reported(&mut self, message: OutboxMessage) {
+    fn handle_report(&mut self, message: OutboxMessage) {
         match message {
             OutboxMessage::Report(report) => {
                 let name = report.name.clone();
@@ -198,7 +198,7 @@ impl Direct {
         }
     }
 
-    fn passed(&mut self, passed: Passed, now: Instant) {
+    fn end_pass(&mut self, passed: Passed, now: Instant) {
         let Passed { requests, written, profile } = passed;
         let name = requests.object.name_any();
         let mut retry = Retry::OnChange;
@@ -206,10 +206,10 @@ impl Direct {
             Some(Ok(stored)) => {
                 self.logged.clear();
                 self.refused.remove(&name);
-                self.state.written(&requests, stored);
+                self.state.record_write(&requests, stored);
                 self.queue.wake(name.clone());
             }
-            Some(Err(error)) => retry = self.failed(&requests, &error),
+            Some(Err(error)) => retry = self.handle_failure(&requests, &error),
             None => {}
         }
         match profile {
@@ -231,7 +231,7 @@ impl Direct {
         self.queue.finished(&name, retry, now);
     }
 
-    fn failed(&mut self, requests: &ApiRequests, error: &WriteError) -> Retry {
+    fn handle_failure(&mut self, requests: &ApiRequests, error: &WriteError) -> Retry {
         let name = requests.object.name_any();
         match error {
             // The watch brings what another client wrote, or that the object was deleted.

@@ -31,7 +31,7 @@ pub async fn idle(
             no_clients && is_idle(&view, &outbox.reports(), state.as_ref(), has_coordinator)
         };
         tokio::select! {
-            changed = changed(&mut viewed, &mut clients, &mut question) => if !changed {
+            changed = wait_for_change(&mut viewed, &mut clients, &mut question) => if !changed {
                 return std::future::pending().await;
             },
             () = sleep(after), if is_idle => return,
@@ -39,7 +39,7 @@ pub async fn idle(
     }
 }
 
-async fn changed(
+async fn wait_for_change(
     view: &mut watch::Receiver<()>,
     clients: &mut watch::Receiver<usize>,
     question: &mut Question,
@@ -114,7 +114,12 @@ mod tests {
         }
     }
 
-    fn stored(status: &ClientMountStatus, desired: &str, held: bool, deleting: bool) -> JobState {
+    fn stored_job(
+        status: &ClientMountStatus,
+        desired: &str,
+        held: bool,
+        deleting: bool,
+    ) -> JobState {
         let mount = JobMount {
             uid: "a".to_owned(),
             desired_state: desired.to_owned(),
@@ -141,14 +146,14 @@ mod tests {
                 "mounted",
                 &at_rest,
                 vec![report(mounted.clone(), false)],
-                Some(stored(&mounted, "mounted", true, false)),
+                Some(stored_job(&mounted, "mounted", true, false)),
                 true,
             ),
             (
                 "not stored",
                 &at_rest,
                 vec![report(unmounted.clone(), false)],
-                Some(stored(&mounted, "unmounted", true, false)),
+                Some(stored_job(&mounted, "unmounted", true, false)),
                 false,
             ),
             ("works", &busy, Vec::new(), Some(JobState::default()), false),
@@ -156,14 +161,14 @@ mod tests {
                 "not released",
                 &at_rest,
                 vec![report(unmounted.clone(), true)],
-                Some(stored(&unmounted, "unmounted", true, true)),
+                Some(stored_job(&unmounted, "unmounted", true, true)),
                 false,
             ),
             (
                 "released",
                 &at_rest,
                 vec![report(unmounted.clone(), true)],
-                Some(stored(&unmounted, "unmounted", false, true)),
+                Some(stored_job(&unmounted, "unmounted", false, true)),
                 true,
             ),
             (
@@ -187,9 +192,9 @@ mod tests {
         let is_idle = |state: &JobState| is_idle(&at_rest, &[], Some(state), false);
         let (mounted, unmounted) =
             (all(MountState::Mounted, true), all(MountState::Unmounted, true));
-        assert!(is_idle(&stored(&mounted, "mounted", true, false)), "a job runs");
-        assert!(!is_idle(&stored(&unmounted, "unmounted", true, false)));
-        assert!(!is_idle(&stored(&mounted, "mounted", true, true)));
-        assert!(is_idle(&stored(&unmounted, "unmounted", false, true)));
+        assert!(is_idle(&stored_job(&mounted, "mounted", true, false)), "a job runs");
+        assert!(!is_idle(&stored_job(&unmounted, "unmounted", true, false)));
+        assert!(!is_idle(&stored_job(&mounted, "mounted", true, true)));
+        assert!(is_idle(&stored_job(&unmounted, "unmounted", false, true)));
     }
 }

@@ -170,7 +170,7 @@ impl Node for NodeService {
         Ok(Response::new(StatusResponse {
             node: site.node.to_string(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            connected: outbox.connected(),
+            connected: outbox.is_connected(),
             mounts: outbox.reports().iter().map(Into::into).collect(),
             lines: lines(&seen, job.as_ref(), site),
             job,

@@ -47,7 +47,7 @@ pub struct Activity {
 
 impl View {
     /// Records that the agent received an object, or that the object was deleted.
-    pub fn received(&self, uid: &str, received: &ReceivedMount, gone: bool) {
+    pub fn record_received(&self, uid: &str, received: &ReceivedMount, gone: bool) {
         let mut inner = self.inner.lock();
         let known = inner.objects.get(uid);
         let is_known = known.is_some_and(|known| {

@@ -78,7 +78,11 @@ pub struct Agent {
 impl Agent {
     pub fn new(context: Arc<Context>, status: AgentStatus) -> Self {
         let mut cache = Cache::new(context.node.clone());
-        context.records.found().iter().for_each(|versions| cache.restore(versions.clone()));
+        context
+            .records
+            .earlier_records()
+            .iter()
+            .for_each(|versions| cache.restore(versions.clone()));
         Self {
             context,
             status,
@@ -119,12 +123,12 @@ impl Agent {
             if !self.cache.is_complete() {
                 continue;
             }
-            let first = !self.clean_up.started();
+            let first = !self.clean_up.has_list();
             if first {
                 self.set_started();
                 self.record_changes();
                 self.claim();
-                self.clean_up.synced();
+                self.clean_up.make_due();
                 self.status.set_ready();
             }
             if self.may_clean_up() && self.clean_up.due(Instant::now()) {
@@ -147,7 +151,7 @@ impl Agent {
                 }
             }
             while self.cleaning_up.join_next().await.is_some() {
-                self.clean_up.done();
+                self.clean_up.record_success();
             }
         };
         if tokio::time::timeout(STOP_DEADLINE, ending).await.is_err() {
@@ -165,11 +169,11 @@ impl Agent {
 
     fn update(&mut self, update: Update) {
         let wakes = update.apply(&mut self.cache);
-        if self.clean_up.started() {
+        if self.clean_up.has_list() {
             self.record_changes();
         }
         if !wakes.is_empty() {
-            self.clean_up.changed();
+            self.clean_up.end_postponement();
         }
         self.wake(wakes);
     }

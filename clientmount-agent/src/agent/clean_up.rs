@@ -41,10 +41,10 @@ impl Agent {
 
     pub(super) fn cleaned_up(&mut self, result: Result<(), Failure>, now: Instant) {
         match result {
-            Ok(()) => self.clean_up.done(),
+            Ok(()) => self.clean_up.record_success(),
             Err(failure) => {
                 let text = failure.debug;
-                if self.clean_up.failed(&text, now) {
+                if self.clean_up.record_failure(&text, now) {
                     log::warn!("unwanted mounts remain: {text}");
                 }
             }

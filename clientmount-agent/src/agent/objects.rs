@@ -55,9 +55,9 @@ impl Objects {
     fn restore(&mut self, mut versions: Vec<ClientMount>) {
         let Some(last) = versions.pop() else { return };
         for version in &versions {
-            self.dropped.changed(version, Some(&last), |_| true);
+            self.dropped.record_change(version, Some(&last), |_| true);
         }
-        let received = ReceivedMount::recorded(last);
+        let received = ReceivedMount::from_record(last);
         let units = received.units(false, &self.site).map(Arc::new);
         self.insert(Object { received, gone: false, recorded: true, units });
     }
@@ -68,7 +68,7 @@ impl Objects {
     }
 
     /// Records that the connection is lost: an object that is missing in an incomplete list is not deleted.
-    pub(super) fn interrupted(&mut self) {
+    pub(super) fn interrupt_list(&mut self) {
         self.incoming = None;
     }
 
@@ -97,7 +97,7 @@ impl Objects {
     }
 
     /// Ends the list: an object that is not in it was deleted. Returns the uids to work on.
-    pub(super) fn synced(&mut self) -> Vec<String> {
+    pub(super) fn end_list(&mut self) -> Vec<String> {
         let Some(incoming) = mem::take(&mut self.incoming) else { return Vec::new() };
         let absent: Vec<_> =
             self.known.keys().filter(|uid| !incoming.contains_key(*uid)).cloned().collect();
@@ -138,7 +138,7 @@ impl Objects {
                 known.recorded || !self.targets.belongs_to_other(&received.uid, &mount.target)
             })
         };
-        self.dropped.changed(before, received.object(), was_own);
+        self.dropped.record_change(before, received.object(), was_own);
     }
 
     /// Records an object's mount targets again, after its dropped mounts have changed.
@@ -150,7 +150,7 @@ impl Objects {
     fn dropped_units(&self, received: &ReceivedMount) -> DroppedUnits {
         let versions = self.dropped.of_object(&received.uid).iter();
         let units = |version: &ClientMount| {
-            let units = received.earlier(version).units(true, &self.site);
+            let units = received.earlier_version(version).units(true, &self.site);
             units.map_err(|error| Failure::from(&error))
         };
         versions.map(|version| (version.clone(), units(version))).collect()
@@ -186,13 +186,13 @@ impl Objects {
         let object = self.known.get(uid)?;
         let is_accepted = object.gone
             || object.received.deleted()
-            || object.units.as_ref().is_ok_and(|units| !units.refused());
+            || object.units.as_ref().is_ok_and(|units| !units.are_refused());
         let dropped = if is_accepted { self.dropped_units(&object.received) } else { Vec::new() };
         let units = match (&object.units, self.targets.conflict(uid)) {
             // The object never had a mount that this agent could make, so its deletion needs no work.
             (Err(_), _) if object.received.deleted() => Err(Outcome::absent(object.received.count)),
-            (Err(error), _) => Err(object.received.refused(Failure::from(error))),
-            (Ok(_), Some(conflict)) => Err(object.received.refused(Failure::from(&conflict))),
+            (Err(error), _) => Err(object.received.refuse(Failure::from(error))),
+            (Ok(_), Some(conflict)) => Err(object.received.refuse(Failure::from(&conflict))),
             (Ok(units), None) if self.targets.owns_nothing(uid) => {
                 Err(Outcome::absent(units.mounts.len()))
             }
@@ -224,16 +224,17 @@ impl Objects {
     }
 
     /// Records the outcome of the work on an object; returns the uids of others that were waiting for it.
-    pub(super) fn finished(&mut self, uid: &str, outcome: &Outcome) -> Vec<String> {
+    pub(super) fn record_outcome(&mut self, uid: &str, outcome: &Outcome) -> Vec<String> {
         let mut woken = Vec::new();
         let Some(object) = self.known.get(uid) else { return woken };
-        if outcome.goal == Goal::Mounted && outcome.done() {
+        if outcome.goal == Goal::Mounted && outcome.is_done() {
             self.targets.set_mounted(uid);
         }
         // The mounts of an object that was never readable are not known; the clean-up of the next start finds them.
         let has_dropped = !self.dropped.of_object(uid).is_empty();
-        let is_finished = object.gone && !has_dropped && (outcome.done() || object.units.is_err());
-        let is_unmounted = outcome.goal == Goal::Unmounted && outcome.done();
+        let is_finished =
+            object.gone && !has_dropped && (outcome.is_done() || object.units.is_err());
+        let is_unmounted = outcome.goal == Goal::Unmounted && outcome.is_done();
         if is_finished {
             self.known.remove(uid);
         }
@@ -249,11 +250,11 @@ impl Objects {
     }
 
     /// Returns an object as it was last received, and whether it was deleted.
-    pub(super) fn received(&self, uid: &str) -> Option<(&ReceivedMount, bool)> {
+    pub(super) fn get(&self, uid: &str) -> Option<(&ReceivedMount, bool)> {
         self.known.get(uid).map(|object| (&object.received, object.gone))
     }
 
-    pub(super) fn knows(&self, uid: &str) -> bool {
+    pub(super) fn contains(&self, uid: &str) -> bool {
         self.known.contains_key(uid)
     }
 

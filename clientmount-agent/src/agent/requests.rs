@@ -24,8 +24,8 @@ impl Agent {
 
     /// Updates what scripts see of an object.
     pub(super) fn show(&self, uid: &str) {
-        if let Some((received, gone)) = self.objects.received(uid) {
-            self.view.received(uid, received, gone);
+        if let Some((received, gone)) = self.objects.get(uid) {
+            self.view.record_received(uid, received, gone);
         }
     }
 
@@ -44,7 +44,7 @@ impl Agent {
                 uids
             }
         };
-        for uid in uids.into_iter().filter(|uid| self.objects.knows(uid)) {
+        for uid in uids.into_iter().filter(|uid| self.objects.contains(uid)) {
             self.queue.wake(uid);
         }
     }
@@ -55,7 +55,7 @@ impl Agent {
         if self.detaching.remove(uid).is_none_or(|until| now > until) {
             return work;
         }
-        let units = work.units.map(|units| Arc::new(detaching(&units)));
+        let units = work.units.map(|units| Arc::new(with_lazy_umount(&units)));
         Work { units, ..work }
     }
 }
@@ -74,7 +74,7 @@ pub(super) async fn next(requests: &mut Option<mpsc::Receiver<Request>>) -> Requ
 
 /// Returns the units with `umount --lazy` instead of the site's lines. Nothing else changes: an object counts as
 /// unmounted only when its devices are free.
-fn detaching(units: &MountUnits) -> MountUnits {
+fn with_lazy_umount(units: &MountUnits) -> MountUnits {
     let mut units = units.clone();
     if units.goal != Goal::Unmounted {
         return units;

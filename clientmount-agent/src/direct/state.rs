@@ -22,7 +22,8 @@ use agent::{
     received::{ReceivedMount, Report},
 };
 use entry::{
-    Entry, Hold, PendingStatus, Sent, fingerprint_of, refusal, retracted, says_unmounted_too_early,
+    Entry, Hold, PendingStatus, Sent, fingerprint_of, refusal, retract_status,
+    says_unmounted_too_early,
 };
 pub(super) use entry::{Profile, Write};
 
@@ -91,7 +92,7 @@ impl State {
             self.unsent = Some(self.store.iter().map(|object| object.name_any()).collect());
         }
         self.take_unreadable(unread);
-        changes.iter().filter_map(|change| self.changed(change)).collect()
+        changes.iter().filter_map(|change| self.record_change(change)).collect()
     }
 
     /// Sends unreadable objects to the agent too: while an object was never
@@ -118,7 +119,7 @@ impl State {
         }
     }
 
-    fn changed(&mut self, change: &Change<ClientMount>) -> Option<String> {
+    fn record_change(&mut self, change: &Change<ClientMount>) -> Option<String> {
         let name = change.object()?.name_any();
         let uid =
             |object: &Option<Arc<ClientMount>>| object.as_ref().and_then(|object| object.uid());
@@ -155,7 +156,7 @@ impl State {
         match Hold::new(&object) {
             // The status says that everything is unmounted: the agent takes that back before it mounts anything.
             Hold::WithFinalizer if says_unmounted_too_early(&object) => {
-                entry.pending_status = Some(retracted(&object));
+                entry.pending_status = Some(retract_status(&object));
                 return;
             }
             Hold::WithFinalizer => {}
@@ -237,7 +238,7 @@ impl State {
     }
 
     /// Records that the API accepted a write, and has the object as `stored` now, if the write changed it.
-    pub(super) fn written(&mut self, requests: &ApiRequests, stored: Option<ClientMount>) {
+    pub(super) fn record_write(&mut self, requests: &ApiRequests, stored: Option<ClientMount>) {
         let name = requests.object.name_any();
         let entry = self.entries.get_mut(&name);
         if let (Some(Write::Status(sent)), Some(Entry { pending_status: Some(pending), .. })) =
@@ -248,7 +249,7 @@ impl State {
         let Some(stored) = stored else { return };
         let version = stored.resource_version();
         for change in self.store.wrote(stored) {
-            self.changed(&change);
+            self.record_change(&change);
         }
         let known = self.store.get(self.node.as_str(), &name);
         if known.is_some_and(|known| known.resource_version() != version) {

@@ -77,10 +77,10 @@ pub fn judge(goal: Goal, evidence: &Evidence<'_>) -> Judgement {
         }
         (Knowledge::Unknown, Goal::Mounted { .. }) => Judgement::Done(state.why.clone()),
         (Knowledge::Known, Goal::Mounted { with_env, all_nodes }) => {
-            mounted(state, evidence, with_env, all_nodes)
+            judge_mount(state, evidence, with_env, all_nodes)
         }
-        (Knowledge::Unknown, Goal::Unmounted) => unmounted(state, evidence),
-        (Knowledge::Known, Goal::Unmounted) if is_over(state) => unmounted(state, evidence),
+        (Knowledge::Unknown, Goal::Unmounted) => judge_unmount(state, evidence),
+        (Knowledge::Known, Goal::Unmounted) if is_over(state) => judge_unmount(state, evidence),
         (Knowledge::Known, Goal::Unmounted) => not_over(state, evidence),
     }
 }
@@ -101,7 +101,7 @@ fn workflow_state(state: &JobState) -> String {
     text
 }
 
-fn mounted(
+fn judge_mount(
     state: &JobState,
     evidence: &Evidence<'_>,
     with_env: bool,
@@ -133,7 +133,7 @@ fn mounted(
                     first.index,
                     first.text
                 )),
-                None => first_open(&state.mounts, |mount| mount::mounted(mount, evidence))
+                None => first_open(&state.mounts, |mount| mount::judge_mounted(mount, evidence))
                     .or_else(|| other_nodes(state, all_nodes))
                     .unwrap_or_else(|| environment(state, with_env)),
             }
@@ -204,8 +204,8 @@ fn not_over(state: &JobState, evidence: &Evidence<'_>) -> Judgement {
     not_yet(why)
 }
 
-fn unmounted(state: &JobState, evidence: &Evidence<'_>) -> Judgement {
-    if let Some(open) = first_open(&state.mounts, |mount| mount::unmounted(mount, evidence)) {
+fn judge_unmount(state: &JobState, evidence: &Evidence<'_>) -> Judgement {
+    if let Some(open) = first_open(&state.mounts, |mount| mount::judge_unmounted(mount, evidence)) {
         return open;
     }
     let deleted =
@@ -213,8 +213,8 @@ fn unmounted(state: &JobState, evidence: &Evidence<'_>) -> Judgement {
     for (_, seen) in deleted {
         let name = format!("ClientMount {}, which is deleted", seen.received.name);
         match &seen.outcome {
-            Some(outcome) if outcome.done() => {}
-            Some(outcome) => return mount::failed(&name, outcome),
+            Some(outcome) if outcome.is_done() => {}
+            Some(outcome) => return mount::judge_failure(&name, outcome),
             None => return not_yet(format!("{name}: in progress")),
         }
         if !seen.gone {

@@ -34,7 +34,7 @@ pub(super) async fn apply_on_timeout(waiter: &mut Waiter<'_>) -> Option<Judgemen
             }
         }
         OnTimeout::Lazy => {
-            let uids = unmounting(waiter);
+            let uids = objects_to_unmount(waiter);
             let end = Instant::now() + PASS_TIMEOUT;
             let request = Request::Detach { uids: uids.clone(), until: end.into_std() };
             run_pass(waiter, request, &uids, end).await;
@@ -48,14 +48,14 @@ fn is_settled(judgement: &Judgement) -> bool {
 }
 
 /// Returns the uids of the job's objects that are to be unmounted and are not yet.
-fn unmounting(waiter: &mut Waiter<'_>) -> Vec<String> {
+fn objects_to_unmount(waiter: &mut Waiter<'_>) -> Vec<String> {
     let state = waiter.state();
     let seen = waiter.shared.view.of_job(&waiter.call.job, state.as_ref());
     let is_open = |viewed: &crate::view::Viewed| {
         let goal =
             if viewed.gone { agent::desired::Goal::Unmounted } else { viewed.received.goal() };
         goal == agent::desired::Goal::Unmounted
-            && viewed.outcome.as_ref().is_some_and(|outcome| !outcome.done())
+            && viewed.outcome.as_ref().is_some_and(|outcome| !outcome.is_done())
     };
     seen.into_iter().filter(|(_, viewed)| is_open(viewed)).map(|(uid, _)| uid).collect()
 }
@@ -98,7 +98,7 @@ fn holders(waiter: &Waiter<'_>, uids: &[String]) -> Vec<i32> {
 /// are no such processes.
 async fn signal(waiter: &mut Waiter<'_>, signal: Signal) -> Option<()> {
     let user = waiter.state().filter(|state| state.user_id != 0)?.user_id;
-    let uids = unmounting(waiter);
+    let uids = objects_to_unmount(waiter);
     // The agent opens descriptors first and then observes the holders again: a process id that is a holder both times is of the
     // process that was opened, and not of a later one with the same id.
     let opened: Vec<_> =

@@ -70,7 +70,7 @@ async fn outcome(
             last.clone_from(why);
             send(stream, News::Waiting(last.clone())).await;
         }
-        if !waiter.changed(&judgement).await {
+        if !waiter.wait_for_change(&judgement).await {
             break judgement;
         }
     };
@@ -121,7 +121,7 @@ impl<'a> Waiter<'a> {
             &Evidence {
                 job: &self.call.job,
                 state: state.as_ref(),
-                connected: self.shared.outbox.connected(),
+                connected: self.shared.outbox.is_connected(),
                 seen: &seen,
                 activity: self.shared.view.activity(),
             },
@@ -129,7 +129,7 @@ impl<'a> Waiter<'a> {
     }
 
     /// Waits for a change; returns `false` at the deadline, or when a failure has lasted long enough.
-    async fn changed(&mut self, judgement: &Judgement) -> bool {
+    async fn wait_for_change(&mut self, judgement: &Judgement) -> bool {
         let now = Instant::now();
         self.failing = match judgement {
             Judgement::Failing(..) => Some(self.failing.unwrap_or(now)),

@@ -168,16 +168,16 @@ mod tests {
         }
     }
 
-    fn ours(argument: &str) -> String {
+    fn unit_text(argument: &str) -> String {
         unit::text(Path::new("/usr/bin/clientmountd"), &[argument.into()]).unwrap()
     }
 
     #[test]
     fn a_unit_is_installed_replaced_and_removed() {
         let host = Host::new();
-        host.service.install(&ours("--first"), &host.answers(0)).unwrap();
-        host.service.install(&ours("--second"), &host.answers(0)).unwrap();
-        assert_eq!(host.unit(), Some(ours("--second")));
+        host.service.install(&unit_text("--first"), &host.answers(0)).unwrap();
+        host.service.install(&unit_text("--second"), &host.answers(0)).unwrap();
+        assert_eq!(host.unit(), Some(unit_text("--second")));
         let text = host.service.remove(&host.answers(0)).unwrap();
         assert!(text.contains("stays mounted"), "{text}");
         assert_eq!(host.unit(), None);
@@ -193,7 +193,7 @@ mod tests {
         let theirs = "[Service]\nExecStart=/usr/bin/clientmountd\n";
         fs::write(host.service.path(), theirs).unwrap();
         let errors = [
-            host.service.install(&ours("--x"), &host.answers(0)).unwrap_err(),
+            host.service.install(&unit_text("--x"), &host.answers(0)).unwrap_err(),
             host.service.remove(&host.answers(0)).unwrap_err(),
         ];
         for error in errors {
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn a_unit_that_systemd_will_not_stop_is_kept() {
         let host = Host::new();
-        host.service.install(&ours("--x"), &host.answers(0)).unwrap();
+        host.service.install(&unit_text("--x"), &host.answers(0)).unwrap();
         let error = host.service.remove(&host.answers(1)).unwrap_err().to_string();
         assert_eq!(error, "systemctl disable --now clientmountd.service ended with exit code 1");
         assert!(host.unit().is_some());

@@ -31,14 +31,14 @@ pub struct CleanUp {
 
 impl CleanUp {
     /// Makes the clean-up due: the first list of objects is complete.
-    pub fn synced(&mut self) {
+    pub fn make_due(&mut self) {
         if self.state == State::NotSynced {
             self.state = State::Due;
         }
     }
 
     /// Ends a postponement: an object that could not be read may be readable now.
-    pub fn changed(&mut self) {
+    pub fn end_postponement(&mut self) {
         if self.state == State::Postponed {
             self.state = State::Due;
         }
@@ -59,7 +59,7 @@ impl CleanUp {
     }
 
     /// Returns whether the first list of objects is complete.
-    pub fn started(&self) -> bool {
+    pub fn has_list(&self) -> bool {
         self.state != State::NotSynced
     }
 
@@ -90,13 +90,13 @@ impl CleanUp {
     }
 
     /// Records success: no unwanted mount is left.
-    pub fn done(&mut self) {
+    pub fn record_success(&mut self) {
         let state = if self.due_again { State::Due } else { State::Done };
         *self = Self { state, ..Self::default() };
     }
 
     /// Records a failure, and when to retry. Returns whether the reason is new.
-    pub fn failed(&mut self, why: &str, now: Instant) -> bool {
+    pub fn record_failure(&mut self, why: &str, now: Instant) -> bool {
         let delays = self
             .delays
             .get_or_insert_with(|| Retry::Later.delays().expect("a retry later has delays"));
@@ -126,52 +126,52 @@ mod tests {
     #[test]
     fn it_runs_once_after_the_first_list_when_it_succeeds() {
         let (mut clean_up, now) = (CleanUp::default(), Instant::now());
-        assert!(!clean_up.due(now) && !clean_up.started());
-        clean_up.synced();
+        assert!(!clean_up.due(now) && !clean_up.has_list());
+        clean_up.make_due();
         assert!(clean_up.due(now));
         clean_up.begin();
         assert!(clean_up.running() && !clean_up.due(now));
-        clean_up.done();
-        clean_up.synced();
+        clean_up.record_success();
+        clean_up.make_due();
         assert!(!clean_up.due(now), "a reconnect does not clean up again");
         clean_up.request_again();
         assert!(clean_up.due(now));
-        clean_up.done();
+        clean_up.record_success();
         assert_eq!(clean_up.next_due(), None);
     }
 
     #[test]
     fn a_request_while_it_runs_makes_it_due_again() {
         let (mut clean_up, now) = (CleanUp::default(), Instant::now());
-        clean_up.synced();
+        clean_up.make_due();
         clean_up.begin();
         clean_up.request_again();
-        clean_up.done();
+        clean_up.record_success();
         assert!(clean_up.due(now));
         clean_up.begin();
-        clean_up.done();
+        clean_up.record_success();
         assert!(!clean_up.due(now));
     }
 
     #[test]
     fn a_failure_is_retried_and_logged_once() {
         let (mut clean_up, now) = (CleanUp::default(), Instant::now());
-        clean_up.synced();
-        assert!(clean_up.failed("busy", now));
-        assert!(!clean_up.failed("busy", now));
+        clean_up.make_due();
+        assert!(clean_up.record_failure("busy", now));
+        assert!(!clean_up.record_failure("busy", now));
         let due = clean_up.next_due().unwrap();
         assert!(due > now && clean_up.due(due) && !clean_up.due(now));
-        clean_up.done();
+        clean_up.record_success();
         assert_eq!((clean_up.failure(), clean_up.next_due()), (None, None));
     }
 
     #[test]
     fn it_is_postponed_until_an_object_changes() {
         let (mut clean_up, now) = (CleanUp::default(), Instant::now());
-        clean_up.synced();
+        clean_up.make_due();
         assert!(clean_up.postpone("torn"));
         assert!(!clean_up.due(now) && clean_up.next_due().is_none());
-        clean_up.changed();
+        clean_up.end_postponement();
         assert!(clean_up.due(now));
         assert!(!clean_up.postpone("torn"), "the same reason is not logged again");
         assert_eq!(clean_up.failure(), Some("torn"));

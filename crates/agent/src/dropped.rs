@@ -16,7 +16,7 @@ pub struct DroppedMounts(BTreeMap<String, Vec<ClientMount>>);
 impl DroppedMounts {
     /// Records a change of an object; `after` is `None` if the new version cannot be read. `was_own(i)` tells whether
     /// mount `i` of `before` was this object's, and no other's.
-    pub fn changed(
+    pub fn record_change(
         &mut self,
         before: &ClientMount,
         after: Option<&ClientMount>,

@@ -40,7 +40,7 @@ pub fn hello(node: &NodeName, role: Role) -> Result<Hello, HelloError> {
 }
 
 /// Returns the hello with the boot time by today's clock, which may have been set since.
-pub(crate) fn refreshed(hello: &Hello) -> Hello {
+pub(crate) fn refresh(hello: &Hello) -> Hello {
     let now = read("/proc/stat").ok().and_then(|stat| boot_time(&stat));
     Hello { booted_at: now.unwrap_or(hello.booted_at), ..hello.clone() }
 }
@@ -73,7 +73,7 @@ mod tests {
     fn a_refreshed_hello_has_the_clocks_boot_time_and_keeps_its_start() {
         let original = hello(&"compute-01".parse().unwrap(), Role::Compute).unwrap();
         let before = Hello { booted_at: 7, started_at: 7, ..original.clone() };
-        let after = refreshed(&before);
+        let after = refresh(&before);
         assert!(after.booted_at.abs_diff(original.booted_at) <= 1, "{after:?}");
         assert_eq!(Hello { booted_at: 7, ..after }, before);
     }

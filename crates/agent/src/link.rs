@@ -24,7 +24,7 @@ use tonic::{
 
 use crate::{
     coordinator::CoordinatorAddress,
-    hello::refreshed,
+    hello::refresh,
     link::pace::Pace,
     outbox::{Outbox, OutboxMessage},
     questions::QuestionMessage,
@@ -78,8 +78,8 @@ pub async fn run(
     loop {
         let connection = outbox.begin();
         let end =
-            serve_connection(&coordinator, &refreshed(&hello), &outbox, connection, &events).await;
-        outbox.disconnected();
+            serve_connection(&coordinator, &refresh(&hello), &outbox, connection, &events).await;
+        outbox.disconnect();
         match end {
             End::Closed => return,
             End::Refused(why) => {
@@ -141,7 +141,7 @@ async fn serve_connection(
         let event = match stream.message().await {
             Ok(Some(ToNode { message: Some(Message::Job(answer)) })) => {
                 let state = answer.state.unwrap_or_default();
-                outbox.questions().answered(answer.id, &hello.node, state);
+                outbox.questions().record_answer(answer.id, &hello.node, state);
                 continue;
             }
             Ok(Some(message)) => match message.message.and_then(event_of) {
@@ -155,7 +155,7 @@ async fn serve_connection(
             Err(status) => return end(&status, Some(since.elapsed())),
         };
         if matches!(event, LinkEvent::Synced) {
-            outbox.synced();
+            outbox.resend_all();
         }
         if events.send(event).await.is_err() {
             return End::Closed;

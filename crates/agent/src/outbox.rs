@@ -92,8 +92,8 @@ impl Outbox {
     }
 
     /// Records that the coordinator has sent every object, and sends every report again.
-    pub fn synced(&self) {
-        self.questions.connected();
+    pub fn resend_all(&self) {
+        self.questions.connect();
         self.update(|inner| {
             inner.accepts_reports = true;
             inner.pending = inner.reports.keys().cloned().collect();
@@ -101,9 +101,9 @@ impl Outbox {
     }
 
     /// Records that the connection is lost: nothing is sent, and questions have no answer any more.
-    pub fn disconnected(&self) {
+    pub fn disconnect(&self) {
         self.inner.lock().disconnect();
-        self.questions.disconnected();
+        self.questions.disconnect();
     }
 
     /// Returns the next message for `connection`, once there is one; `None` when a later connection has begun.
@@ -152,7 +152,7 @@ impl Outbox {
     }
 
     /// Returns whether a coordinator has accepted the newest connection.
-    pub fn connected(&self) -> bool {
+    pub fn is_connected(&self) -> bool {
         self.inner.lock().connected
     }
 
@@ -246,7 +246,7 @@ mod tests {
         assert!(pop_all(&outbox, connection).is_empty());
         outbox.welcome();
         assert_eq!(pop_all(&outbox, connection), ["health"]);
-        outbox.synced();
+        outbox.resend_all();
         assert_eq!(pop_all(&outbox, connection), ["a@2", "b@1"]);
         outbox.put(report("a", "2"));
         assert!(
@@ -260,10 +260,10 @@ mod tests {
         let outbox = Outbox::default();
         let first = outbox.begin();
         outbox.welcome();
-        outbox.synced();
+        outbox.resend_all();
         outbox.put(report("a", "1"));
         assert_eq!(pop_all(&outbox, first), ["health", "a@1"]);
-        outbox.disconnected();
+        outbox.disconnect();
         outbox.put(report("b", "1"));
         outbox.put(report("c", "1"));
         outbox.forget("c");
@@ -271,7 +271,7 @@ mod tests {
         outbox.welcome();
         assert_eq!(pop_all(&outbox, first), ["over"]);
         assert_eq!(pop_all(&outbox, second), ["health"]);
-        outbox.synced();
+        outbox.resend_all();
         assert_eq!(pop_all(&outbox, second), ["a@1", "b@1"]);
     }
 

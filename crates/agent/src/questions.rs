@@ -99,13 +99,13 @@ impl Questions {
     }
 
     /// Records that the coordinator accepts questions: every open question is sent on this connection.
-    pub(crate) fn connected(&self) {
+    pub(crate) fn connect(&self) {
         let mut inner = self.inner.lock();
         inner.pending = inner.open.keys().copied().collect();
     }
 
     /// Records that the connection is lost: no question has an answer.
-    pub(crate) fn disconnected(&self) {
+    pub(crate) fn disconnect(&self) {
         for open in self.inner.lock().open.values() {
             open.answer.send_if_modified(|answer| answer.take().is_some());
         }
@@ -122,7 +122,7 @@ impl Questions {
     }
 
     /// Takes an answer. An answer that names mounts of another node is dropped as a whole.
-    pub fn answered(&self, id: u64, node: &str, state: JobState) {
+    pub fn record_answer(&self, id: u64, node: &str, state: JobState) {
         let inner = self.inner.lock();
         let Some(open) = inner.open.get(&id) else { return };
         if let Some(foreign) = state.mounts.iter().find(|mount| mount.namespace != node) {
@@ -154,16 +154,16 @@ mod tests {
         let question = Question::ask(&outbox, None);
         let questions = outbox.questions();
         assert_eq!(questions.pop(), Some(QuestionMessage::Begin(1, None)));
-        questions.answered(1, "n1", known());
+        questions.record_answer(1, "n1", known());
         assert_eq!(*question.answer.borrow(), Some(known()));
-        questions.disconnected();
+        questions.disconnect();
         assert_eq!(*question.answer.borrow(), None, "the answer may be out of date");
-        questions.connected();
+        questions.connect();
         assert_eq!(questions.pop(), Some(QuestionMessage::Begin(1, None)));
         drop(question);
         assert_eq!(questions.pop(), Some(QuestionMessage::End(1)));
-        questions.answered(1, "n1", known());
-        questions.connected();
+        questions.record_answer(1, "n1", known());
+        questions.connect();
         assert_eq!(questions.pop(), None);
     }
 
@@ -176,9 +176,9 @@ mod tests {
             mounts: nodes.iter().map(|node| mount(node)).collect(),
             ..known()
         };
-        outbox.questions().answered(1, "n1", answer(&["n1"]));
+        outbox.questions().record_answer(1, "n1", answer(&["n1"]));
         assert_eq!(question.answer.borrow().as_ref().map(|state| state.mounts.len()), Some(1));
-        outbox.questions().answered(1, "n1", answer(&["n1", "n2"]));
+        outbox.questions().record_answer(1, "n1", answer(&["n1", "n2"]));
         assert_eq!(*question.answer.borrow(), None);
     }
 }

@@ -101,7 +101,7 @@ impl ReceivedMount {
     }
 
     /// Takes a ClientMount as an earlier agent recorded it; its profile is not known.
-    pub fn recorded(version: ClientMount) -> Self {
+    pub fn from_record(version: ClientMount) -> Self {
         let why = "the object is gone, and its NnfStorageProfile with it";
         Self::new(version, Err(NoProfile::Missing(why.to_owned())))
     }
@@ -121,7 +121,7 @@ impl ReceivedMount {
     }
 
     /// Returns an earlier version of the object, with the profile as it is known now.
-    pub fn earlier(&self, version: &ClientMount) -> Self {
+    pub fn earlier_version(&self, version: &ClientMount) -> Self {
         let count = version.spec.mounts.len();
         Self { client_mount: Ok(version.clone()), count, ..self.clone() }
     }
@@ -151,7 +151,7 @@ impl ReceivedMount {
     }
 
     /// Returns the outcome for an object for which the agent does nothing because of this failure.
-    pub fn refused(&self, failure: Failure) -> Outcome {
+    pub fn refuse(&self, failure: Failure) -> Outcome {
         Outcome::refused(self.goal(), self.count, failure)
     }
 
@@ -189,7 +189,7 @@ impl ReceivedMount {
             uid: self.uid.clone(),
             resource_version: self.resource_version.clone(),
             status: crate::report::status(&site.node, outcome),
-            released: self.deleted() && outcome.goal == Goal::Unmounted && outcome.done(),
+            released: self.deleted() && outcome.goal == Goal::Unmounted && outcome.is_done(),
         }
     }
 }

@@ -28,7 +28,7 @@ pub fn converge(converger: &Converger, units: &MountUnits) -> Outcome {
 /// dropped mounts, whose failures are reported already.
 fn converge_except(converger: &Converger, units: &MountUnits, remaining: &[Mount]) -> Outcome {
     let mut pass = Pass { remaining, ..Pass::new(converger, units) };
-    if units.refused() {
+    if units.are_refused() {
         return pass.outcome;
     }
     if let Some(why @ ObjectError::ProfileForbidden(_)) = &units.profile_lost {

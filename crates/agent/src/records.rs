@@ -56,7 +56,7 @@ impl MountRecords {
     }
 
     /// Returns the records as of [`MountRecords::open`]: the versions of each object, the latest last.
-    pub fn found(&self) -> &[Vec<ClientMount>] {
+    pub fn earlier_records(&self) -> &[Vec<ClientMount>] {
         &self.found
     }
 
@@ -91,7 +91,7 @@ impl MountRecords {
                 _ => Ok(()),
             };
         }
-        let versions: Vec<_> = versions.iter().map(|version| recorded(version)).collect();
+        let versions: Vec<_> = versions.iter().map(|version| identifying_parts(version)).collect();
         let text = serde_json::to_vec(&versions).expect("an object has only string keys");
         if fs::read(&path).is_ok_and(|known| known == text) {
             return Ok(());
@@ -109,7 +109,7 @@ impl MountRecords {
 }
 
 /// Returns the parts of an object that name its mounts.
-fn recorded(version: &ClientMount) -> ClientMount {
+fn identifying_parts(version: &ClientMount) -> ClientMount {
     let mut version = version.clone();
     version.status = None;
     version.metadata.managed_fields = None;
@@ -147,7 +147,7 @@ mod tests {
 
     /// The records that the next agent reads.
     fn found(directory: &tempfile::TempDir) -> Vec<Vec<ClientMount>> {
-        MountRecords::open(directory.path()).unwrap().found().to_vec()
+        MountRecords::open(directory.path()).unwrap().earlier_records().to_vec()
     }
 
     fn records() -> (tempfile::TempDir, MountRecords) {

@@ -28,7 +28,7 @@ pub fn status(node: &NodeName, outcome: &Outcome) -> ClientMountStatus {
     });
     ClientMountStatus {
         mounts: mounts.collect(),
-        all_ready: outcome.done(),
+        all_ready: outcome.is_done(),
         error: error(node, &outcome.failures),
     }
 }
@@ -39,8 +39,8 @@ pub fn error(node: &NodeName, failures: &[Failed]) -> Option<ResourceError> {
         .iter()
         .map(|failed| &failed.failure)
         .max_by_key(|failure| rank(&failure.severity))?;
-    let user = grouped(failures, |failed| failed.failure.user.clone());
-    let debug = grouped(failures, |failed| failed.failure.debug.clone());
+    let user = group_by_text(failures, |failed| failed.failure.user.clone());
+    let debug = group_by_text(failures, |failed| failed.failure.debug.clone());
     // Holders' names and tools' output may contain any characters.
     let bounded = |text: String| shortened(escaped(&text, "\n\t"), ERROR_TEXT);
     Some(ResourceError {
@@ -54,8 +54,8 @@ pub fn error(node: &NodeName, failures: &[Failed]) -> Option<ResourceError> {
 /// Returns a text for the log about an object that was unmounted without its profile, or without lines of it. It is no
 /// error of the status, which would stop the workflow because of a hook that will never run.
 pub fn unreadable(outcome: &Outcome) -> Option<String> {
-    let lines = || grouped(&outcome.unreadable, |failed| failed.failure.debug.clone());
-    (outcome.done() && !outcome.unreadable.is_empty())
+    let lines = || group_by_text(&outcome.unreadable, |failed| failed.failure.debug.clone());
+    (outcome.is_done() && !outcome.unreadable.is_empty())
         .then(|| format!("unmounted without commands that the profile would give: {}", lines()))
 }
 
@@ -69,7 +69,7 @@ fn error_type(failures: &[Failed], worst: &ErrorType) -> ErrorType {
 }
 
 /// Groups failures by their text, as `cause (path, path); cause (path)`: sixteen mounts that fail alike have one text.
-fn grouped(failures: &[Failed], text: impl Fn(&Failed) -> String) -> String {
+fn group_by_text(failures: &[Failed], text: impl Fn(&Failed) -> String) -> String {
     let mut order = Vec::new();
     let mut paths: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for failed in failures {

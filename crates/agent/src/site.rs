@@ -24,15 +24,15 @@ impl IndexRoot {
     }
 
     pub fn tree(&self, name: &str) -> Result<MountPoint, MountPointError> {
-        self.below(name)
+        self.beneath_index_root(name)
     }
 
     /// Returns the path of the bind mount of allocation `index` in the tree called `name`.
     pub fn bind(&self, name: &str, index: u32) -> Result<MountPoint, MountPointError> {
-        self.below(&format!("{name}/node-{index}"))
+        self.beneath_index_root(&format!("{name}/node-{index}"))
     }
 
-    fn below(&self, path: &str) -> Result<MountPoint, MountPointError> {
+    fn beneath_index_root(&self, path: &str) -> Result<MountPoint, MountPointError> {
         MountPoint::parse(&format!("{}/{path}", self.0), &self.0)
     }
 }

@@ -153,7 +153,7 @@ impl TargetsInUse {
         self.by_uid.values().any(|other| {
             other.goal == Goal::Mounted
                 && has_priority(other, own)
-                && within(&own.paths, &other.paths).is_some()
+                && first_overlap(&own.paths, &other.paths).is_some()
         })
     }
 
@@ -166,7 +166,7 @@ impl TargetsInUse {
     pub fn conflict(&self, uid: &str) -> Option<Conflict> {
         let own = self.by_uid.get(uid).filter(|own| own.goal == Goal::Mounted)?;
         self.by_uid.values().filter(|other| other.requester.uid != uid).find_map(|other| {
-            let (path, taken, leaving) = contested(own, other)?;
+            let (path, taken, leaving) = first_conflict(own, other)?;
             let (path, taken) = (path.clone(), taken.clone());
             Some(Conflict { path, taken, by: other.requester.clone(), leaving })
         })
@@ -188,10 +188,9 @@ impl TargetsInUse {
     /// Returns the uids of the other objects whose paths overlap those of `uid`.
     fn overlapping(&self, uid: &str) -> Vec<String> {
         let Some(own) = self.by_uid.get(uid) else { return Vec::new() };
-        let others = self
-            .by_uid
-            .values()
-            .filter(|other| other.requester.uid != uid && within(own.all(), other.all()).is_some());
+        let others = self.by_uid.values().filter(|other| {
+            other.requester.uid != uid && first_overlap(own.all(), other.all()).is_some()
+        });
         others.map(|other| other.requester.uid.clone()).collect()
     }
 }
@@ -202,17 +201,19 @@ fn has_priority(other: &Request, own: &Request) -> bool {
 
 /// Returns a path of `own` that belongs to the other, the other's path, and whether the other is being unmounted from
 /// it. The other keeps the paths of its dropped mounts until they are unmounted, even if it has lower priority.
-fn contested<'a>(
+fn first_conflict<'a>(
     own: &'a Request,
     other: &'a Request,
 ) -> Option<(&'a MountPoint, &'a MountPoint, bool)> {
-    let now = within(&own.paths, other.paths.iter().filter(|_| has_priority(other, own)));
+    let now = first_overlap(&own.paths, other.paths.iter().filter(|_| has_priority(other, own)));
     let now = now.map(|(path, taken)| (path, taken, other.goal == Goal::Unmounted));
-    now.or_else(|| within(&own.paths, &other.dropped).map(|(path, taken)| (path, taken, true)))
+    now.or_else(|| {
+        first_overlap(&own.paths, &other.dropped).map(|(path, taken)| (path, taken, true))
+    })
 }
 
 /// Returns the first two paths of which one is, or lies within, the other.
-fn within<'a>(
+fn first_overlap<'a>(
     own: impl IntoIterator<Item = &'a MountPoint>,
     other: impl IntoIterator<Item = &'a MountPoint>,
 ) -> Option<(&'a MountPoint, &'a MountPoint)> {

@@ -53,7 +53,7 @@ pub fn activation(
 }
 
 /// Returns all lines with which a rabbit makes, activates, repairs and removes a volume.
-pub fn making(
+pub fn rabbit_lines(
     field: &str,
     commands: &RabbitBlockDeviceCommands,
     variables: &BTreeMap<String, String>,

@@ -92,7 +92,7 @@ impl Store {
         let _names = self.names.lock();
         let uses = self.ensure(USES)?;
         let path = uses.join(mark_name(key, uid));
-        at(&path, File::create(&path))?;
+        name_path(&path, File::create(&path))?;
         sync(&uses)
     }
 
@@ -114,7 +114,7 @@ impl Store {
         self.ensure(FETCHING)?;
         let path = self.place(FETCHING, key);
         remove_tree(&path)?;
-        at(&path, DirBuilder::new().mode(0o755).create(&path))?;
+        name_path(&path, DirBuilder::new().mode(0o755).create(&path))?;
         Ok(path)
     }
 
@@ -134,7 +134,7 @@ impl Store {
             file.write_all(&marker)?;
             file.sync_all()
         };
-        at(&path, write())?;
+        name_path(&path, write())?;
         sync(&from)?;
         let _names = self.names.lock();
         if self.users(&key)?.is_empty() {
@@ -144,7 +144,7 @@ impl Store {
         let to = self.place(READY, &key);
         // A directory there has an invalid marker.
         remove_tree(&to)?;
-        at(&to, fs::rename(&from, &to))?;
+        name_path(&to, fs::rename(&from, &to))?;
         sync(&ready)
     }
 
@@ -168,7 +168,7 @@ impl Store {
             }
             // The mark is removed last: an agent that is killed before comes here again.
             let path = self.directory.join(USES).join(mark_name(&key, uid));
-            at(&path, fs::remove_file(&path))?;
+            name_path(&path, fs::remove_file(&path))?;
         }
         Ok(())
     }
@@ -185,7 +185,7 @@ impl Store {
         remove_tree(&fetching)?;
         if ready.exists() {
             self.ensure(FETCHING)?;
-            at(&ready, fs::rename(&ready, &fetching))?;
+            name_path(&ready, fs::rename(&ready, &fetching))?;
             remove_tree(&fetching)?;
         }
         Ok(())
@@ -200,11 +200,11 @@ impl Store {
         let path = self.directory.join(USES);
         let entries = match fs::read_dir(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => at(&path, entries)?,
+            entries => name_path(&path, entries)?,
         };
         let mut marks = Vec::new();
         for entry in entries {
-            let name = at(&path, entry)?.file_name();
+            let name = name_path(&path, entry)?.file_name();
             let parts = name.to_str().and_then(|name| name.split_once('.'));
             let mark = parts.and_then(|(key, uid)| Some((Key(key.to_owned()), uid.parse().ok()?)));
             marks.extend(mark);
@@ -220,9 +220,9 @@ impl Store {
     fn ensure(&self, which: &str) -> Result<PathBuf, StoreError> {
         let path = self.directory.join(which);
         let mut builder = DirBuilder::new();
-        at(&path, builder.recursive(true).mode(0o700).create(&path))?;
+        name_path(&path, builder.recursive(true).mode(0o700).create(&path))?;
         let own = fs::Permissions::from_mode(0o700);
-        at(&self.directory, fs::set_permissions(&self.directory, own))?;
+        name_path(&self.directory, fs::set_permissions(&self.directory, own))?;
         Ok(path)
     }
 }
@@ -234,15 +234,15 @@ fn mark_name(key: &Key, uid: Uuid) -> String {
 fn remove_tree(path: &Path) -> Result<(), StoreError> {
     match trees::remove(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        done => at(path, done),
+        done => name_path(path, done),
     }
 }
 
 fn sync(directory: &Path) -> Result<(), StoreError> {
-    at(directory, File::open(directory).and_then(|file| file.sync_all()))
+    name_path(directory, File::open(directory).and_then(|file| file.sync_all()))
 }
 
-fn at<T>(path: &Path, done: io::Result<T>) -> Result<T, StoreError> {
+fn name_path<T>(path: &Path, done: io::Result<T>) -> Result<T, StoreError> {
     done.map_err(|source| StoreError { path: path.to_owned(), source })
 }
 

@@ -100,7 +100,7 @@ pub fn record_change(
         let mount = units.as_ref().and_then(|units| units.mounts.get(place)?.as_ref().ok());
         mount.is_some_and(|mount| !claims.belongs_to_other(&uid, &mount.target))
     };
-    cache.dropped.changed(before, Some(after), had);
+    cache.dropped.record_change(before, Some(after), had);
 }
 
 /// Claims the object's mount points, and determines its work.
@@ -141,7 +141,7 @@ pub fn prepare_for(
             return Prepared { work, dropped: nothing(goal), moved };
         }
     };
-    if units.refused() {
+    if units.are_refused() {
         let moved = claims.set(claimant, goal, Vec::new(), points);
         return Prepared { work: Work::Units(units), dropped: nothing(goal), moved };
     }

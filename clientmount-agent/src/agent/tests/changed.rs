@@ -23,7 +23,7 @@ fn mounted_allocations(node: &Node) -> Vec<(String, usize)> {
     mounted_allocations
 }
 
-async fn mounted(before: &[(&str, usize)]) -> (Node, Session, ClientMount) {
+async fn start_mounted(before: &[(&str, usize)]) -> (Node, Session, ClientMount) {
     let mut node = Node::start(Chassis::new(2));
     let object = node.chassis.object_with(before);
     let mut session = node.coordinator.session().await;
@@ -42,7 +42,7 @@ async fn dropped_mounts_are_unmounted_and_swapped_ones_end_at_their_new_paths() 
         &[("a", 1)],
     ];
     for after in cases {
-        let (node, mut session, _) = mounted(&BEFORE).await;
+        let (node, mut session, _) = start_mounted(&BEFORE).await;
         let object = version(&node.chassis.object_with(after), "2");
         let steps = node.chassis.compute.applied().len();
         session.send(&object).await;
@@ -68,7 +68,7 @@ async fn dropped_mounts_are_unmounted_and_swapped_ones_end_at_their_new_paths() 
 #[tokio::test]
 async fn an_object_is_neither_ready_nor_released_while_a_dropped_mount_is_in_use() {
     for after in [&[("b", 1)][..], &[("b", 0), ("a", 1)], &[("a", 1), ("c", 0)]] {
-        let (node, mut session, _) = mounted(&BEFORE).await;
+        let (node, mut session, _) = start_mounted(&BEFORE).await;
         node.chassis.compute.hold(&point("/mnt/nnf/a"));
         let object = version(&node.chassis.object_with(after), "2");
         session.send(&object).await;
@@ -92,7 +92,7 @@ async fn an_object_is_neither_ready_nor_released_while_a_dropped_mount_is_in_use
 #[tokio::test]
 async fn an_agent_that_starts_knows_the_mounts_dropped_before() {
     for in_use in [false, true] {
-        let (mut node, session, object) = mounted(&BEFORE).await;
+        let (mut node, session, object) = start_mounted(&BEFORE).await;
         if in_use {
             node.chassis.compute.hold(&point("/mnt/nnf/a"));
         }
@@ -101,7 +101,7 @@ async fn an_agent_that_starts_knows_the_mounts_dropped_before() {
         let mut session = node.coordinator.session().await;
         session.sync(&[&deleted(&changed)]).await;
         if in_use {
-            assert!(!session.report_of(&object, failed).await.released);
+            assert!(!session.report_of(&object, is_failed).await.released);
             assert_eq!(mounted_allocations(&node), [("a".to_owned(), 0)]);
             node.chassis.compute.let_go(&point("/mnt/nnf/a"));
         }
@@ -124,14 +124,14 @@ async fn a_path_that_an_object_asked_for_and_never_had_stays_the_others() {
     session.sync(&[&first]).await;
     session.report_of(&first, ready).await;
     session.send(&waiting).await;
-    session.report_of(&waiting, failed).await;
+    session.report_of(&waiting, is_failed).await;
     session.send(&content).await;
     session.report_of(&content, ready).await;
     assert_eq!(mounted_allocations(&node), [("a".to_owned(), 0), ("b".to_owned(), 1)]);
 }
 
 fn desired(object: &ClientMount) -> LinkEvent {
-    LinkEvent::Desired(Box::new(received(object)))
+    LinkEvent::Desired(Box::new(received_mount(object)))
 }
 
 /// If the agent forgot that the dropped mount is unmounted, its hooks would run again, beneath the mount that is now at its path.
@@ -283,7 +283,7 @@ async fn a_lustre_mount_that_was_dropped_or_whose_object_was_deleted_before_a_st
         let mut agent = agent_with(&chassis, &deleted(&version(&after, "3")));
         work(&mut agent, now).await;
         assert!(agent.outbox.reports()[0].released && mounted_on(&chassis).is_empty());
-        assert!(chassis.records().found().is_empty());
+        assert!(chassis.records().earlier_records().is_empty());
     }
 }
 

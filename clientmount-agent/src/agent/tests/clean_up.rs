@@ -22,7 +22,7 @@ async fn the_clean_up_after_a_start_removes_unwanted_mounts_and_no_others() {
     session.report_of(&objects[1], ready).await;
     // Waits for the work on the other object.
     node.stop.take().unwrap().send(()).unwrap();
-    within("the agent's end", &mut node.agent).await.unwrap();
+    wait_for("the agent's end", &mut node.agent).await.unwrap();
     assert_eq!(node.mounted(), ["/mnt/nnf/admin", "/mnt/nnf/job-1"]);
 }
 

@@ -48,7 +48,7 @@ async fn a_coordinator_that_restarts_gets_every_report_again_and_nothing_is_unmo
     }
     reported.sort();
     assert_eq!(reported, ["job-1", "job-2"]);
-    within("the lost object's unmount", async {
+    wait_for("the lost object's unmount", async {
         while node.mounted() != ["/mnt/nnf/job-1", "/mnt/nnf/job-2"] {
             tokio::task::yield_now().await;
         }

@@ -13,7 +13,7 @@ fn holder() -> Child {
 pub(super) async fn work(agent: &mut Agent, now: Instant) {
     loop {
         agent.start(now);
-        let Some(result) = within("a worker", agent.workers.join_next()).await else { return };
+        let Some(result) = wait_for("a worker", agent.workers.join_next()).await else { return };
         agent.worker_finished(result.unwrap(), now);
     }
 }
@@ -34,7 +34,7 @@ pub(super) fn agent_with_all(chassis: &Chassis, objects: &[&ClientMount]) -> Age
     );
     agent.event(LinkEvent::Up);
     for object in objects {
-        agent.event(LinkEvent::Desired(Box::new(received(object))));
+        agent.event(LinkEvent::Desired(Box::new(received_mount(object))));
     }
     agent.event(LinkEvent::Synced);
     agent
@@ -51,7 +51,7 @@ async fn an_unmount_is_retried_at_once_when_the_holder_ends() {
 
     let (at, mut process) = (point("/mnt/nnf/job-0"), holder());
     chassis.compute.hold_by(&at, vec![process.id().try_into().unwrap()]);
-    agent.event(LinkEvent::Desired(Box::new(received(&deleted(&object)))));
+    agent.event(LinkEvent::Desired(Box::new(received_mount(&deleted(&object)))));
     work(&mut agent, now).await;
     let failure = agent.failing.values().next().unwrap();
     assert!(failure.contains(&format!("held by process {}", process.id())), "{failure}");
@@ -61,7 +61,7 @@ async fn an_unmount_is_retried_at_once_when_the_holder_ends() {
     chassis.compute.let_go(&at);
     drop(process.stdin.take());
     process.wait().unwrap();
-    let uid = within("the holder's end", agent.holders.next_free()).await;
+    let uid = wait_for("the holder's end", agent.holders.next_free()).await;
     agent.queue.wake(uid.clone());
     work(&mut agent, now).await;
     assert!(agent.failing.is_empty(), "{:?}", agent.failing);

@@ -102,7 +102,7 @@ async fn an_object_made_again_under_its_name_is_another_object() {
     session.report_of(&first, ready).await;
     session.send(&second).await;
     session.report_of(&second, ready).await;
-    within("the first one's unmount", async {
+    wait_for("the first one's unmount", async {
         while node.mounted() != ["/mnt/nnf/job-1"] {
             tokio::task::yield_now().await;
         }
@@ -171,7 +171,7 @@ async fn objects_do_not_wait_for_each_other() {
     let mut failures = Vec::new();
     for _ in 0..50 {
         let (report, status) = session.report().await;
-        if failed(&status) {
+        if is_failed(&status) {
             failures.push(report.name);
         }
     }

@@ -168,7 +168,7 @@ pub(super) fn says_unmounted_too_early(object: &ClientMount) -> bool {
 }
 
 /// Returns a status that no longer says that everything is unmounted.
-pub(super) fn retracted(object: &ClientMount) -> PendingStatus {
+pub(super) fn retract_status(object: &ClientMount) -> PendingStatus {
     PendingStatus {
         status: ClientMountStatus::retracted(object.spec.mounts.len()),
         released: false,

@@ -17,7 +17,7 @@ fn last_outcome<'a>(
     seen.outcome.as_ref().ok_or("in progress")
 }
 
-pub(super) fn failed(name: &str, outcome: &Outcome) -> Judgement {
+pub(super) fn judge_failure(name: &str, outcome: &Outcome) -> Judgement {
     let texts: Vec<_> =
         outcome.failures.iter().map(|failed| failed.failure.debug.as_str()).collect();
     let why = format!("{name}: {}", texts.join("; "));
@@ -45,7 +45,7 @@ fn is_stored(mount: &JobMount, state: &MountState, mounts: usize) -> bool {
     status.is_some_and(|status| status.has_reached(state, mounts))
 }
 
-pub(super) fn unmounted(mount: &JobMount, evidence: &Evidence<'_>) -> Option<Judgement> {
+pub(super) fn judge_unmounted(mount: &JobMount, evidence: &Evidence<'_>) -> Option<Judgement> {
     if mount.desired_state != "unmounted" && !mount.deleting {
         return Some(not_yet(format!("ClientMount {} is not to be unmounted yet", mount.name)));
     }
@@ -56,7 +56,7 @@ pub(super) fn unmounted(mount: &JobMount, evidence: &Evidence<'_>) -> Option<Jud
     judge_mount(mount, evidence, desired::Goal::Unmounted)
 }
 
-pub(super) fn mounted(mount: &JobMount, evidence: &Evidence<'_>) -> Option<Judgement> {
+pub(super) fn judge_mounted(mount: &JobMount, evidence: &Evidence<'_>) -> Option<Judgement> {
     if mount.deleting || mount.desired_state != "mounted" {
         return Some(not_yet(format!("ClientMount {} is not to be mounted", mount.name)));
     }
@@ -74,7 +74,7 @@ fn judge_mount(
         Ok(outcome) if outcome.goal != goal => {
             format!("{name} was changed, and the agent has not worked on the change yet")
         }
-        Ok(outcome) if !outcome.done() => return Some(failed(&name, outcome)),
+        Ok(outcome) if !outcome.is_done() => return Some(judge_failure(&name, outcome)),
         Ok(outcome) if !mount.deleting && is_stored(mount, &goal.state(), outcome.mounts.len()) => {
             return None;
         }

@@ -52,7 +52,7 @@ fn error_of(change: impl FnOnce(&mut ClientMount)) -> String {
     let mut object = compute_xfs();
     change(&mut object);
     let units = on_compute(&object).unwrap();
-    assert!(units.refused(), "{:?}", units.mounts);
+    assert!(units.are_refused(), "{:?}", units.mounts);
     units.mounts[0].as_ref().unwrap_err().to_string()
 }
 

@@ -58,7 +58,7 @@ pub struct MountUnits {
 
 impl MountUnits {
     /// Returns whether the object as a whole is refused: it asks for mounts and one of them is invalid.
-    pub fn refused(&self) -> bool {
+    pub fn are_refused(&self) -> bool {
         self.goal == Goal::Mounted && self.mounts.iter().any(Result::is_err)
     }
 

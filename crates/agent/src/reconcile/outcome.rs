@@ -68,7 +68,7 @@ impl Outcome {
     }
 
     /// Returns whether every mount is as desired and nothing failed.
-    pub fn done(&self) -> bool {
+    pub fn is_done(&self) -> bool {
         self.failures.is_empty() && self.mounts.iter().all(|mount| *mount == MountOutcome::Ready)
     }
 

@@ -92,7 +92,7 @@ impl Work {
     ) -> Result<(), RecordError> {
         let is_absent = is_absent(outcome);
         let is_refused = match &self.units {
-            Ok(units) => units.refused(),
+            Ok(units) => units.are_refused(),
             Err(_) => !is_absent,
         };
         if is_refused {
@@ -105,7 +105,7 @@ impl Work {
     /// Records, before the work, what the agent is about to mount.
     fn record(&self, records: &MountRecords) -> Result<(), RecordError> {
         match (&self.units, &self.object) {
-            (Ok(units), Some(object)) if units.goal == Goal::Mounted && !units.refused() => {
+            (Ok(units), Some(object)) if units.goal == Goal::Mounted && !units.are_refused() => {
                 let dropped = self.dropped.iter().map(|(version, _)| version);
                 records.keep(&self.uid, &dropped.chain([object]).collect::<Vec<_>>())
             }
@@ -115,7 +115,7 @@ impl Work {
 }
 
 fn is_absent(outcome: &Outcome) -> bool {
-    outcome.goal == Goal::Unmounted && outcome.done()
+    outcome.goal == Goal::Unmounted && outcome.is_done()
 }
 
 /// The remains of an object's dropped mounts after the work.
@@ -143,7 +143,7 @@ impl Remaining {
                 }
             };
             let outcome = converge(converger, &units);
-            if outcome.done() {
+            if outcome.is_done() {
                 remaining.unmounted.push(version);
             } else {
                 remaining.versions.push(version);

@@ -13,7 +13,7 @@ fn read(path: &str) -> Value {
 
 /// Returns an object that the sites' controllers made for the workflow `cweb`. Names of nodes were rewritten; the test
 /// removes the simulated devices of the machine that it was captured on.
-fn captured(name: &str) -> Value {
+fn read_captured(name: &str) -> Value {
     read(&format!("captured/{name}.yaml"))
 }
 
@@ -96,7 +96,7 @@ const DIFFERENCES: [(&str, &str); 9] = [
 
 #[test]
 fn a_job_has_what_the_sites_controllers_give_it_except_named_differences() {
-    let mut theirs = captured("job");
+    let mut theirs = read_captured("job");
     for (path, _) in DIFFERENCES {
         let (parent, name) = path.rsplit_once('/').unwrap();
         let gone = theirs.pointer_mut(parent).unwrap().as_object_mut().unwrap().remove(name);
@@ -191,7 +191,7 @@ fn a_pod_sees_only_the_storage_of_its_host_and_has_no_token() {
 fn names_resolve_before_any_container_is_ready() {
     with_run(&profile(), |run| {
         let ours = to_value(service(run)).unwrap();
-        let theirs = captured("service");
+        let theirs = read_captured("service");
         for field in ["clusterIP", "selector"] {
             assert_eq!(ours["spec"][field], theirs["spec"][field], "{field}");
         }

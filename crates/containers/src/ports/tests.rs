@@ -17,7 +17,7 @@ fn workflow(name: &str) -> ObjectReference {
     }
 }
 
-fn at(second: i64) -> Timestamp {
+fn time(second: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + second).unwrap()
 }
 
@@ -56,13 +56,13 @@ impl Site {
         let all = [("r", &*self.r), ("s", &*self.s)];
         let records: Records<'_> =
             all.into_iter().filter(|(rabbit, _)| rabbits.contains(rabbit)).collect();
-        let free = |entry: &NnfPortManagerAllocation| is_free(entry, COOLDOWN, at(now), |_| true);
+        let free = |entry: &NnfPortManagerAllocation| is_free(entry, COOLDOWN, time(now), |_| true);
         choose(&[5000, 5001, 5002], &records, &workflow(who), wanted, free)
     }
 }
 
 fn take(record: &mut Vec<NnfPortManagerAllocation>, who: &str, ports: &[u16], now: i64) {
-    let free = |entry: &NnfPortManagerAllocation| is_free(entry, COOLDOWN, at(now), |_| true);
+    let free = |entry: &NnfPortManagerAllocation| is_free(entry, COOLDOWN, time(now), |_| true);
     *record = assign(record, &workflow(who), ports, free);
 }
 
@@ -97,13 +97,13 @@ fn too_few_listed_and_too_few_free_are_two_faults() {
 fn released_ports_cool_down() {
     let mut site = Site::default();
     take(&mut site.r, "a", &[5000, 5001, 5002], 0);
-    site.r = release(&site.r, &workflow("a"), COOLDOWN, at(10));
+    site.r = release(&site.r, &workflow("a"), COOLDOWN, time(10));
     assert!(site.choose("b", "r", 1, 69).is_err());
     assert!(site.choose("a", "r", 1, 69).is_err(), "for itself too");
     assert_eq!(site.choose("b", "r", 1, 70), Ok(vec![5000]));
     take(&mut site.r, "b", &[5000], 70);
     assert_eq!(site.r.len(), 1, "the next record omits ports that cooled down: {:?}", site.r);
-    assert!(release(&site.r, &workflow("b"), SignedDuration::ZERO, at(80)).is_empty());
+    assert!(release(&site.r, &workflow("b"), SignedDuration::ZERO, time(80)).is_empty());
 }
 
 #[test]
@@ -111,9 +111,9 @@ fn ports_of_a_deleted_workflow_are_free() {
     let mut record = Vec::new();
     take(&mut record, "a", &[5000], 0);
     assert!(
-        !is_free(&record[0], COOLDOWN, at(0), |requester| requester.name.as_deref() == Some("a"))
+        !is_free(&record[0], COOLDOWN, time(0), |requester| requester.name.as_deref() == Some("a"))
     );
-    assert!(is_free(&record[0], COOLDOWN, at(0), |_| false));
+    assert!(is_free(&record[0], COOLDOWN, time(0), |_| false));
     // A later workflow of the same name inherits nothing.
     let namesake = ObjectReference { uid: Some("other".to_owned()), ..workflow("a") };
     assert!(is_of(&record[0], &workflow("a")) && !is_of(&record[0], &namesake));

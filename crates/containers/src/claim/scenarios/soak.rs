@@ -18,7 +18,7 @@ const PODS: [&str; 3] = ["c1", "c2", "c3"];
 struct Draw(u64);
 
 impl Draw {
-    fn below(&mut self, below: u64) -> usize {
+    fn random_below(&mut self, below: u64) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -26,7 +26,7 @@ impl Draw {
     }
 
     fn one_in(&mut self, many: u64) -> bool {
-        self.below(many) == 0
+        self.random_below(many) == 0
     }
 }
 
@@ -94,10 +94,10 @@ impl Soak {
     /// Kills a coordinator and starts a new process in its place. A write or
     /// a command of the dead one may be on its way.
     fn kill(&mut self, now: u64) {
-        let index = self.draw.below(PODS.len() as u64);
+        let index = self.draw.random_below(PODS.len() as u64);
         let dead = &self.coordinators[index];
         if let (Some(read), true) = (dead.cached.clone(), dead.may_act(seconds(now))) {
-            let at = now + self.draw.below(60) as u64;
+            let at = now + self.draw.random_below(60) as u64;
             match dead.planned_step(&self.rabbits, seconds(now)) {
                 Step::Write(status) => {
                     self.in_flight.push((at, dead.pod.clone(), read, status));
@@ -130,9 +130,10 @@ impl Soak {
             Ok(step) => {
                 // A command may arrive twice, the second time late.
                 if !matches!(step, Step::Wait | Step::Write(_)) && self.draw.one_in(5) {
-                    let (wait, by) = (self.draw.below(8) as u64, self.coordinators[index].claim());
+                    let (wait, by) =
+                        (self.draw.random_below(8) as u64, self.coordinators[index].claim());
                     let command = Command { by, age: seconds(wait), is_sync: false };
-                    let to = self.draw.below(NAMES.len() as u64);
+                    let to = self.draw.random_below(NAMES.len() as u64);
                     self.late.push((now + wait, to, command, step));
                 }
             }
@@ -164,7 +165,7 @@ impl Soak {
             rabbit.comes_back(&self.server);
         } else if self.draw.one_in(200) {
             rabbit.is_silent = true;
-            self.silent[index] = now + self.draw.below(60) as u64;
+            self.silent[index] = now + self.draw.random_below(60) as u64;
         } else if self.draw.one_in(50_000) {
             rabbit.journal = Journal::Lost;
             rabbit.attempts.clear();
@@ -184,7 +185,7 @@ impl Soak {
     /// Runs until the run has ended and nothing of it is left.
     fn run_to_end(&mut self, seed: u64) {
         let cancelled =
-            if seed.is_multiple_of(4) { self.draw.below(3_000) as u64 } else { MAX_SECONDS };
+            if seed.is_multiple_of(4) { self.draw.random_below(3_000) as u64 } else { MAX_SECONDS };
         for now in 1..MAX_SECONDS {
             let is_over = self.server.run().status.is_some_and(|status| status.phase.is_final());
             if self.server.run().spec.priority > 0 && (is_over || now > cancelled) {
