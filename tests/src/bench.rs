@@ -41,7 +41,7 @@ const NOISE: Duration = Duration::from_secs(60);
 /// number of seconds; with `direct` only the lives of mounts, on the server and by the link that the environment names;
 /// with `workflows` only the engine; with `containers` only the engine's work for containers.
 pub async fn run(directory: &Path, words: &[String]) -> ExitCode {
-    match measured(directory, words).await {
+    match measure(directory, words).await {
         Ok(rows) => {
             print(&rows);
             ExitCode::SUCCESS
@@ -97,7 +97,7 @@ impl Part {
     }
 }
 
-async fn measured(directory: &Path, words: &[String]) -> anyhow::Result<Vec<Row>> {
+async fn measure(directory: &Path, words: &[String]) -> anyhow::Result<Vec<Row>> {
     let part = Part::parse(words)?;
     if part == Part::Slurm {
         return slurm::starts(JOBS);

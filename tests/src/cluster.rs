@@ -54,7 +54,7 @@ const FENCE_FILES: [(&str, &str); 4] = [
 /// Environment variables of a program, beyond those of the test.
 pub type Environment<'a> = &'a [(&'a str, &'a str)];
 
-fn owned(environment: Environment<'_>) -> Vec<(String, String)> {
+fn to_owned_pairs(environment: Environment<'_>) -> Vec<(String, String)> {
     let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
     environment.iter().map(own).collect()
 }
@@ -189,7 +189,7 @@ impl Cluster {
             other_rabbit: None,
             moved: None,
             starters: Vec::new(),
-            environment: owned(environment),
+            environment: to_owned_pairs(environment),
             server,
             link,
             centre,

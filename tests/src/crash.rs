@@ -39,7 +39,7 @@ fn die(deaths_left: &Mutex<impl Iterator<Item = ((String, String), usize)>>) -> 
     loop {
         let next = deaths_left.lock().expect("no worker panics with the lock").next();
         let Some(((node, victim), step)) = next else { return Ok(()) };
-        disturbed(&node, step, &victim)
+        run_disturbed(&node, step, &victim)
             .with_context(|| format!("{victim} killed after step {step} of {node}"))?;
     }
 }
@@ -88,7 +88,7 @@ fn count_steps() -> anyhow::Result<Vec<(String, usize)>> {
     Ok(steps)
 }
 
-fn disturbed(node: &str, step: usize, victim: &str) -> anyhow::Result<()> {
+fn run_disturbed(node: &str, step: usize, victim: &str) -> anyhow::Result<()> {
     let mut fixture = Fixture::new(1, "xfs")?;
     let cluster = &fixture.run.cluster;
     let killed: &Program =

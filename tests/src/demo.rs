@@ -88,7 +88,7 @@ pub fn farewell(outcome: Option<anyhow::Result<()>>, directory: &Path) -> ExitCo
 }
 
 /// Handles Ctrl-C: stops everything, removes it, and says so. `story` ends when its thread has ended.
-pub async fn interrupted(
+pub async fn handle_interrupt(
     mut story: oneshot::Receiver<anyhow::Result<()>>,
     directory: &Path,
 ) -> ExitCode {

@@ -67,7 +67,7 @@ pub fn raw_life<M: Machines>(run: &mut Run<Silent, M>) -> anyhow::Result<()> {
 /// # Errors
 /// When any step fails.
 pub fn until_written(directory: &Path) -> anyhow::Result<Run<Silent>> {
-    let mut run = on(directory)?;
+    let mut run = start_in(directory)?;
     run.describe_system()?;
     run.carve_and_mount()?;
     run.write()?;
@@ -80,7 +80,7 @@ pub fn until_written(directory: &Path) -> anyhow::Result<Run<Silent>> {
 /// # Errors
 /// When any step fails.
 pub fn from_written(directory: &Path) -> anyhow::Result<()> {
-    let mut run = on(directory)?;
+    let mut run = start_in(directory)?;
     let (path, user) = (run.job.mount_path(), run.job.user);
     for (compute, _) in run.cluster.chassis().computes.clone() {
         // The API's report on mounts is older than the loss of power: the file itself counts.
@@ -100,7 +100,7 @@ pub fn from_written(directory: &Path) -> anyhow::Result<()> {
     run.cluster.stop()
 }
 
-fn on(directory: &Path) -> anyhow::Result<Run<Silent>> {
+fn start_in(directory: &Path) -> anyhow::Result<Run<Silent>> {
     let cluster = Cluster::start(directory, Chassis::new(2))?;
     // Both halves use the same job.
     let job = Job {

@@ -250,7 +250,7 @@ impl Program {
     /// # Errors
     /// When the program does not run at the moment.
     pub fn pid(&self) -> anyhow::Result<u32> {
-        supervised(self.supervisor.id())
+        supervised_child(self.supervisor.id())
             .with_context(|| format!("{} does not run at the moment", self.name))
     }
 
@@ -364,7 +364,7 @@ fn spring(line: &str, trap: &Mutex<Option<Trap>>) {
         return;
     }
     // A victim that does not run at this moment is as dead as it would be.
-    if let Some(pid) = supervised(armed.victim) {
+    if let Some(pid) = supervised_child(armed.victim) {
         let _ = signal(pid, Signal::SIGKILL);
     }
     match armed.again {
@@ -374,7 +374,7 @@ fn spring(line: &str, trap: &Mutex<Option<Trap>>) {
 }
 
 /// Returns the one child of a supervisor that is not its `sleep`.
-fn supervised(supervisor: u32) -> Option<u32> {
+fn supervised_child(supervisor: u32) -> Option<u32> {
     let children =
         fs::read_to_string(format!("/proc/{supervisor}/task/{supervisor}/children")).ok()?;
     children.split_whitespace().filter_map(|pid| pid.parse().ok()).find(|pid: &u32| {

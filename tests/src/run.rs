@@ -209,7 +209,7 @@ impl<N: Narrator, M: Machines> Run<N, M> {
         let name = self.job.computes_mount();
         let text = self.prints(&["get", "clientmount", &name, "-n", compute, "--json"])?;
         let mount: Value = serde_json::from_str(&text).context("decode the ClientMount")?;
-        self.apply("desire", &[desiring(&mount, state)])
+        self.apply("desire", &[with_desired_state(&mount, state)])
     }
 
     /// Asks every compute to unmount.
@@ -364,7 +364,7 @@ impl<N: Narrator, M: Machines> Run<N, M> {
 }
 
 /// Returns a ClientMount that asks for `state`, as a client would apply it: without the fields that the server added.
-fn desiring(mount: &Value, state: &str) -> Value {
+fn with_desired_state(mount: &Value, state: &str) -> Value {
     let mut spec = mount["spec"].clone();
     spec["desiredState"] = json!(state);
     let metadata = &mount["metadata"];

@@ -93,7 +93,7 @@ async fn write(
 fn apply_all(spec: &Value, desired: &str, pool: &Path) -> anyhow::Result<()> {
     for mount in spec["mounts"].as_array().into_iter().flatten() {
         let path = mount["mountPath"].as_str().context("no mountPath")?;
-        let there = mounted(path)?;
+        let there = mount_source(path)?;
         match (desired, there) {
             ("mounted", None) => {
                 fs::create_dir_all(path).context("make the mount point")?;
@@ -118,7 +118,7 @@ fn apply_all(spec: &Value, desired: &str, pool: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn mounted(path: &str) -> anyhow::Result<Option<String>> {
+fn mount_source(path: &str) -> anyhow::Result<Option<String>> {
     let mounts = fs::read_to_string("/proc/self/mounts").context("read the mount table")?;
     Ok(mounts.lines().rev().find_map(|line| {
         let (source, rest) = line.split_once(' ')?;

@@ -151,7 +151,9 @@ impl Lives {
                 .await
                 .context("wait for mounts")??
             {
-                Some(WatchEvent::Modified(object)) if is(&object, "mounted") => waiting -= 1,
+                Some(WatchEvent::Modified(object)) if is_in_state(&object, "mounted") => {
+                    waiting -= 1
+                }
                 Some(_) => {}
                 None => bail!("the watch ended"),
             }
@@ -196,13 +198,13 @@ impl Lives {
                 }
                 WatchEvent::Modified(object) if object.metadata.name.as_ref() == Some(&name) => {
                     seen += 1.0;
-                    if is(&object, "mounted") && ready.is_none() {
+                    if is_in_state(&object, "mounted") && ready.is_none() {
                         ready = Some(millis(begun.elapsed()));
                         let unmount = json!({"spec": {"desiredState": "unmounted"}});
                         self.api
                             .patch(&name, &PatchParams::default(), &Patch::Merge(unmount))
                             .await?;
-                    } else if is(&object, "unmounted")
+                    } else if is_in_state(&object, "unmounted")
                         && object.metadata.deletion_timestamp.is_none()
                     {
                         self.api.delete(&name, &DeleteParams::default()).await?;
@@ -252,7 +254,7 @@ fn devices(carved: &Value) -> Vec<PathBuf> {
         .collect()
 }
 
-fn is(object: &DynamicObject, state: &str) -> bool {
+fn is_in_state(object: &DynamicObject, state: &str) -> bool {
     let mount = &object.data["status"]["mounts"][0];
     mount["state"] == state && mount["ready"] == true
 }

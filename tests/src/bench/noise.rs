@@ -200,7 +200,7 @@ fn rows(figures: &[Figures]) -> Vec<Row> {
     };
     let mut rows = Vec::new();
     for ours in [find(Mode::OnDemand), find(Mode::Resident)].into_iter().flatten() {
-        rows.extend(ours.counted.beside(&polling.counted, ours.mode.name(), polling.mode.name()));
+        rows.extend(ours.counted.compare(&polling.counted, ours.mode.name(), polling.mode.name()));
     }
     for ours in figures.iter().filter(|figures| figures.mode != Mode::Empty) {
         rows.extend(times("loop", ours.mode, &ours.alone, &empty.alone));

@@ -165,7 +165,7 @@ fn wide_load(rabbits: usize) -> Load {
 }
 
 async fn measure(directory: &Path, load: Load) -> anyhow::Result<Cost> {
-    let (mut coordinator, client) = alone(directory, &[]).await?;
+    let (mut coordinator, client) = start_empty(directory, &[]).await?;
     let machine = Machine::new(client.clone(), load.rabbits, COMPUTES);
     machine.describe().await?;
     let nodes = machine.start();
@@ -195,7 +195,7 @@ async fn measure(directory: &Path, load: Load) -> anyhow::Result<Cost> {
 }
 
 /// Starts a coordinator that serves an empty API of its own.
-async fn alone(directory: &Path, arguments: &[&str]) -> anyhow::Result<(Program, Client)> {
+async fn start_empty(directory: &Path, arguments: &[&str]) -> anyhow::Result<(Program, Client)> {
     let directory = directory.join("scale");
     let _ = fs::remove_dir_all(&directory);
     fs::create_dir_all(&directory).context("make a directory")?;

@@ -33,7 +33,7 @@ async fn main() -> ExitCode {
     thread::spawn(move || done.send(demo::run(&place)));
     tokio::select! {
         outcome = &mut story => demo::farewell(outcome.ok(), &directory),
-        _ = interrupt.recv() => demo::interrupted(story, &directory).await,
-        _ = terminate.recv() => demo::interrupted(story, &directory).await,
+        _ = interrupt.recv() => demo::handle_interrupt(story, &directory).await,
+        _ = terminate.recv() => demo::handle_interrupt(story, &directory).await,
     }
 }

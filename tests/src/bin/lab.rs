@@ -34,13 +34,13 @@ async fn main() -> ExitCode {
     thread::spawn(move || done.send(scenarios::run(&assets, &scenarios)));
     tokio::select! {
         passed = &mut passed => ExitCode::from(u8::from(passed != Ok(true))),
-        _ = interrupt.recv() => interrupted(passed).await,
-        _ = terminate.recv() => interrupted(passed).await,
+        _ = interrupt.recv() => handle_interrupt(passed).await,
+        _ = terminate.recv() => handle_interrupt(passed).await,
     }
 }
 
 /// Switches every guest off and removes what they had.
-async fn interrupted(mut passed: oneshot::Receiver<bool>) -> ExitCode {
+async fn handle_interrupt(mut passed: oneshot::Receiver<bool>) -> ExitCode {
     complain("interrupted: switching the guests off and removing what they had");
     interrupt();
     while matches!(passed.try_recv(), Err(TryRecvError::Empty)) {

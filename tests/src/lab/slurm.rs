@@ -6,7 +6,7 @@ use super::{
     Bench,
     cluster::{Cluster, Fencing, joining},
     functions::unallocated,
-    system::{MOUNT_ROOT, System, quoted},
+    system::{MOUNT_ROOT, System, quote},
 };
 use crate::{
     centre::Job as Storage,
@@ -156,7 +156,7 @@ impl Slurm {
         let sbatch =
             ["sbatch", "--parsable", "--chdir=/tmp", "--output=/tmp/%j.out", "/tmp/script"];
         let words = [&user[..], &sbatch[..4], words, &sbatch[4..]].concat();
-        let submit = format!("cat > /tmp/script <<'END'\n{script}END\n{}", quoted(&words));
+        let submit = format!("cat > /tmp/script <<'END'\n{script}END\n{}", quote(&words));
         let text = self.run.cluster.run(HEAD, &submit).context("sbatch")?;
         text.trim().parse().with_context(|| format!("the number of a job: {text}"))
     }
@@ -190,7 +190,7 @@ impl Slurm {
 impl Commands for Slurm {
     fn prints(&self, program: &str, words: &[&str]) -> anyhow::Result<String> {
         // Callers repeat the command at once while they wait, and would take the only processor from Slurm's daemons.
-        let line = format!("sleep 1; {program}{}", quoted(words));
+        let line = format!("sleep 1; {program}{}", quote(words));
         self.run.cluster.guest(HEAD).run(&line, STEP)
     }
 }

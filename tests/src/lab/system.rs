@@ -200,7 +200,7 @@ impl System {
             "export WARREN_API={} WARREN_COORDINATOR=unix:///run/warren/coordinator.sock",
             self.api.address()
         );
-        format!("{at}\n/programs/warren{}", quoted(words))
+        format!("{at}\n/programs/warren{}", quote(words))
     }
 
     /// Runs a bash script on a node, as root.
@@ -249,7 +249,7 @@ fn chassis(cluster: &Cluster) -> Chassis {
 }
 
 /// Quotes words for a shell, each with a blank before it.
-pub(super) fn quoted(words: &[&str]) -> String {
+pub(super) fn quote(words: &[&str]) -> String {
     words.iter().map(|word| format!(" '{}'", word.replace('\'', r"'\''"))).collect()
 }
 
@@ -278,6 +278,6 @@ impl Machines for System {
 
     fn run_on(&self, node: &str, id: u32, script: &str) -> anyhow::Result<String> {
         let user = format!("setpriv --reuid {id} --regid {id} --clear-groups /bin/sh -ec");
-        self.run(node, &format!("{user}{}", quoted(&[script])))
+        self.run(node, &format!("{user}{}", quote(&[script])))
     }
 }

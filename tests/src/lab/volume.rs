@@ -54,7 +54,7 @@ impl Volume {
     /// Returns the beginning of scripts that concern the volume: it sets `DISK`, its block device, which may take
     /// a moment to appear.
     #[must_use]
-    pub fn found(&self) -> String {
+    pub fn find_script(&self) -> String {
         format!("NSID={}\nSUBSYSTEM={}\n{FIND}", self.nsid, Machine::subsystem(self.drive))
     }
 }

@@ -92,7 +92,7 @@ fn is_free(state: &State, device: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn imported<'a>(state: &'a mut State, name: &str) -> anyhow::Result<&'a mut Pool> {
+fn find_imported<'a>(state: &'a mut State, name: &str) -> anyhow::Result<&'a mut Pool> {
     let pool = state.pools.get_mut(name).filter(|pool| pool.imported);
     pool.with_context(|| format!("cannot open '{name}': no such pool"))
 }
@@ -107,7 +107,7 @@ fn is_idle(name: &str, what: &str) -> anyhow::Result<()> {
 pub(super) fn destroy(state: &mut State, words: &[&str]) -> anyhow::Result<String> {
     let (_, rest) = split(words, &[]);
     let [name] = rest[..] else { bail!("missing pool argument") };
-    imported(state, name)?;
+    find_imported(state, name)?;
     is_idle(name, "destroy")?;
     state.pools.remove(name);
     Ok(String::new())
@@ -115,7 +115,7 @@ pub(super) fn destroy(state: &mut State, words: &[&str]) -> anyhow::Result<Strin
 
 pub(super) fn export(state: &mut State, name: &str) -> anyhow::Result<String> {
     is_idle(name, "export")?;
-    imported(state, name)?.imported = false;
+    find_imported(state, name)?.imported = false;
     Ok(String::new())
 }
 
@@ -166,7 +166,7 @@ pub(super) fn replace(
     new: &str,
 ) -> anyhow::Result<String> {
     is_free(state, new)?;
-    let pool = imported(state, name)?;
+    let pool = find_imported(state, name)?;
     ensure!(pool.devices.remove(old), "cannot replace {old} with {new}: no such device in pool");
     pool.devices.insert(new.to_owned());
     Ok(String::new())
@@ -178,7 +178,7 @@ pub(super) fn list(state: &State) -> String {
 }
 
 pub(super) fn status(state: &mut State, name: &str) -> anyhow::Result<String> {
-    let pool = imported(state, name)?;
+    let pool = find_imported(state, name)?;
     let is_there = |device: &str| Path::new(device).exists();
     let state = |device: &str| if is_there(device) { "ONLINE" } else { "UNAVAIL" };
     let whole = pool.devices.iter().all(|device| is_there(device));

@@ -40,7 +40,7 @@ pub(crate) const EVERYWHERE: &str = "SlurmUser=slurm\nAuthType=auth/munge\nCredT
 pub(crate) const PARTITION: &str =
     "PartitionName=all Nodes=ALL Default=YES State=UP OverSubscribe=EXCLUSIVE\n";
 
-fn packaged(file: &str) -> PathBuf {
+fn packaged_file(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/slurm").join(file)
 }
 
@@ -95,7 +95,7 @@ pub(super) fn prepare(
     open(&directory.join("munge/key"), 0o600)?;
     let etc = directory.join("etc");
     for name in ["burst_buffer.lua", "burst_buffer.conf", "job_submit.lua"] {
-        fs::copy(packaged(name), etc.join(name)).with_context(|| format!("install {name}"))?;
+        fs::copy(packaged_file(name), etc.join(name)).with_context(|| format!("install {name}"))?;
     }
     fs::write(etc.join("slurm.conf"), configuration(directory, flow)?).context("configure")?;
     write_settings(directory, flow, settings)?;
@@ -109,7 +109,7 @@ pub(super) fn prepare(
             etc.join("warren").display(),
             directory.display(),
             cluster.coordinator_socket().with_file_name("").display(),
-            packaged(script).display(),
+            packaged_file(script).display(),
             cluster.logs().display(),
         );
         plant(&etc.join(script), &text)?;

@@ -31,7 +31,7 @@ pub struct Counted {
 
 impl Counted {
     /// Makes rows that compare these counts with those of another mode.
-    pub fn beside(&self, other: &Self, ours: &str, others: &str) -> Vec<Row> {
+    pub fn compare(&self, other: &Self, ours: &str, others: &str) -> Vec<Row> {
         let row = |what: &str, ours_count, other_count, unit| {
             Row::ratio(&format!("{what}, {ours}"), ours_count, others, other_count, unit)
         };
@@ -78,7 +78,7 @@ impl Counting {
         };
         let minutes = self.begun.elapsed().as_secs_f64() / 60.0;
         let (switches, faults) = counts(pid)?;
-        let calls = self.perf.and_then(counted);
+        let calls = self.perf.and_then(read_count);
         if calls.is_none() {
             say(
                 "system calls are not counted: it takes root, perf, and a kernel with CONFIG_FTRACE_SYSCALLS",
@@ -112,7 +112,7 @@ fn perf(pid: u32, length: Duration) -> Option<Child> {
 }
 
 /// Reads perf's count. A process that never ran was not counted, and made no system calls.
-fn counted(perf: Child) -> Option<f64> {
+fn read_count(perf: Child) -> Option<f64> {
     let output = perf.wait_with_output().ok()?;
     let text = String::from_utf8_lossy(&output.stderr);
     let line = text.lines().find(|line| line.contains("raw_syscalls:sys_enter"))?;

@@ -13,10 +13,9 @@ use serde_json::json;
 
 use super::{
     super::{Row, agent, life::millis, row::say},
-    alone,
     driver::{Driver, UP},
     nodes::{Machine, retry},
-    processor, revision,
+    processor, revision, start_empty,
 };
 use crate::cluster::PATIENCE;
 
@@ -92,7 +91,7 @@ fn rows(cost: &Cost, rabbits: f64, first: &Cost) -> [Row; 4] {
 }
 
 async fn measure_on(directory: &Path, rabbits: usize, computes: usize) -> anyhow::Result<Cost> {
-    let (mut coordinator, client) = alone(directory, &[]).await?;
+    let (mut coordinator, client) = start_empty(directory, &[]).await?;
     profile(&client).await?;
     let machine = Machine::new(client.clone(), rabbits, computes);
     machine.describe().await?;
@@ -128,7 +127,7 @@ async fn profile(client: &Client) -> anyhow::Result<()> {
 
 /// Measures a coordinator that holds many runs, whose containers are ready, while nothing happens.
 async fn measure_held(directory: &Path) -> anyhow::Result<Vec<Row>> {
-    let (mut coordinator, client) = alone(directory, &[]).await?;
+    let (mut coordinator, client) = start_empty(directory, &[]).await?;
     profile(&client).await?;
     let machine = Machine::new(client.clone(), HOLDERS, 1);
     machine.describe().await?;

@@ -58,9 +58,9 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     // The statuses have the bit that means: do not retry.
     let wanted = ["0x4118", "0x411a", "0x411c", "0x400b", "0x4115", "0x411b", "0x410a", "0x4119"];
     ensure!(refusals == wanted, "refused with {refusals:?}, not {wanted:?}");
-    carved(&mut guest)?;
+    check_carved(&mut guest)?;
 
-    let disk = Volume { drive: 0, nsid: 1 }.found() + "mkdir -p /mnt/it\n";
+    let disk = Volume { drive: 0, nsid: 1 }.find_script() + "mkdir -p /mnt/it\n";
     let write = checksum::write("/mnt/it/file", 64);
     let make = format!("{disk}mkfs.xfs -q $DISK\nmount $DISK /mnt/it\n{write}");
     let written = guest.run(&make, STEP)?;
@@ -68,7 +68,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     guest.lose_power()?;
     let functions = guest.run(&(on_drive(0) + "cat $SLOT/sriov_numvfs"), STEP)?;
     ensure!(functions == "0\n", "functions after a loss of power: {functions}");
-    carved(&mut guest)?;
+    check_carved(&mut guest)?;
     bring_up(&mut guest, 0)?;
     let read = checksum::read("/mnt/it/file");
     let back = guest.run(&format!("{disk}mount $DISK /mnt/it\n{read}umount /mnt/it"), STEP)?;
@@ -76,7 +76,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     nothing_stays(&mut guest, &disk)
 }
 
-fn carved(guest: &mut Guest) -> anyhow::Result<()> {
+fn check_carved(guest: &mut Guest) -> anyhow::Result<()> {
     let state = guest.run(&(on_drive(0) + LOOK), STEP)?;
     ensure!(state == "1,4\n3\n1073741824\n", "controllers and capacity: {state}");
     Ok(())

@@ -31,7 +31,7 @@ while :; do n=$((n+1)); echo "line $n" >> $MOUNT/log; sync $MOUNT/log; echo $n; 
 "#;
 
 /// Returns a script that waits until the rabbit sees a node as lost but not fenced, with `left` nodes left.
-pub(super) fn waiting(left: u8) -> String {
+pub(super) fn wait_for_fencing(left: u8) -> String {
     format!(
         r#"
 waiting() {{ corosync-quorumtool -s | grep -q '^Nodes: *{left}$' && dlm_tool ls | grep -q 'wait.*fencing'; }}
@@ -54,7 +54,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     let written = compute.printed(holding)?.lines().count();
 
     let blocked = rabbit.start("flock /mnt/it/lock sh -c 'echo got it; wc -l < /mnt/it/log'")?;
-    rabbit.run(&waiting(1), STEP)?;
+    rabbit.run(&wait_for_fencing(1), STEP)?;
     ensure!(
         rabbit.printed(blocked)?.is_empty(),
         "the rabbit had the lock of a node that nobody had fenced"

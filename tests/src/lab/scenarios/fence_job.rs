@@ -18,7 +18,7 @@ use crate::{
 
 use super::{
     Scenario,
-    fence::{HOLD, waiting},
+    fence::{HOLD, wait_for_fencing},
 };
 
 pub(super) const SCENARIO: Scenario = Scenario {
@@ -58,7 +58,7 @@ fn story(run: &mut Run<Silent, System>, empty: &[u64]) -> anyhow::Result<()> {
 
     let want = format!("flock {there}/lock sh -c 'echo got it; wc -l < {there}/log'");
     let blocked = run.cluster.guest("rabbit").start(&want)?;
-    run.cluster.run("rabbit", &waiting(2))?;
+    run.cluster.run("rabbit", &wait_for_fencing(2))?;
     let early = run.cluster.guest("rabbit").printed(blocked)?;
     ensure!(early.is_empty(), "the rabbit had the lock of a node that nobody had fenced");
 

@@ -52,11 +52,11 @@ fn run_story(
     let unused = Job::new(1, "gfs2", MOUNT_ROOT);
     let system = System::start_on_kubernetes(cluster)?;
     let mut run = Run { cluster: system, job: unused, narrator: Silent, patient: false };
-    let outcome = begun(&mut run, story).and_then(|()| is_as_before(&run, &empty));
+    let outcome = begin(&mut run, story).and_then(|()| is_as_before(&run, &empty));
     outcome.map_err(|error| run.cluster.explained(error))
 }
 
-fn begun(
+fn begin(
     run: &mut Run<Silent, System>,
     story: impl FnOnce(&mut Run<Silent, System>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {

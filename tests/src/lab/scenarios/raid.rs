@@ -46,7 +46,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     let mut disks = "DISKS=\n".to_owned();
     for drive in 0..4 {
         let volume = Volume::carve(&mut guest, drive, 512, "0")?;
-        disks.push_str(&format!("{}DISKS=\"${{DISKS:+$DISKS }}$DISK\"\n", volume.found()));
+        disks.push_str(&format!("{}DISKS=\"${{DISKS:+$DISKS }}$DISK\"\n", volume.find_script()));
     }
     let make = format!("{disks}{LOOK}{MAKE}{}", checksum::write("/mnt/it/file", 64));
     let written = guest.run(&make, STEP)?;

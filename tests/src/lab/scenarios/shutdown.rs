@@ -61,7 +61,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     let mut guest = Guest::boot(bench, machine.clone())?;
     let volume = Volume::carve(&mut guest, 0, 512, "0")?;
     install(&mut guest)?;
-    guest.run(&(volume.found() + MOUNT), STEP)?;
+    guest.run(&(volume.find_script() + MOUNT), STEP)?;
     guest.run(&format!("systemctl start warren-clientmount-agent slurmd network-below {}\nsystemctl is-active slurmd", BELOW.join(" ")), STEP)?;
 
     guest.start("systemctl poweroff")?;
@@ -123,7 +123,7 @@ fn is_clean(guest: &mut Guest, volume: Volume) -> anyhow::Result<()> {
     let again = format!(
         "vgchange -qq -ay job\nmkdir -p {PATH}\nmount /dev/job/data {PATH}\ncat {PATH}/written\ndmesg | grep 'XFS (dm-'\numount {PATH}"
     );
-    let told = guest.run(&(volume.found() + &again), STEP)?;
+    let told = guest.run(&(volume.find_script() + &again), STEP)?;
     ensure!(told.starts_with("written\n"), "{told}");
     ensure!(told.contains("Ending clean mount") && !told.contains("recovery"), "{told}");
     Ok(())

@@ -45,7 +45,7 @@ fn on_slurm(bench: &Bench, story: fn(&Slurm) -> anyhow::Result<()>) -> anyhow::R
 
 fn gfs2(slurm: &Slurm) -> anyhow::Result<()> {
     let job = slurm.submit(&["--nodes=2"], &[DIRECTIVE, WRITE])?;
-    wrote(slurm, job)?;
+    wait_for_writes(slurm, job)?;
     for node in [FIRST, OTHER] {
         let has = slurm.run.cluster.run(node, LEFT)?;
         // The file system's locks are the cluster's, not only this kernel's.
@@ -53,11 +53,11 @@ fn gfs2(slurm: &Slurm) -> anyhow::Result<()> {
             ensure!(has.contains(part), "no {part:?} on {node}: {has}");
         }
     }
-    ends(slurm, job)
+    end_job(slurm, job)
 }
 
 /// Waits until both nodes have written and read.
-fn wrote(slurm: &Slurm, job: Job) -> anyhow::Result<()> {
+fn wait_for_writes(slurm: &Slurm, job: Job) -> anyhow::Result<()> {
     let output = until("the job to write", patience(), || {
         let output = slurm.output(FIRST, job);
         let output = output.with_context(|| slurm.show(job).unwrap_or_default())?;
@@ -72,7 +72,7 @@ fn wrote(slurm: &Slurm, job: Job) -> anyhow::Result<()> {
 }
 
 /// Ends a job, and waits until nothing is left of it.
-fn ends(slurm: &Slurm, job: Job) -> anyhow::Result<()> {
+fn end_job(slurm: &Slurm, job: Job) -> anyhow::Result<()> {
     slurm.run.cluster.run(FIRST, &format!("touch /tmp/go.{job}"))?;
     slurm.wait_for(job, &["JobState=COMPLETED", "BurstBufferState=complete"])?;
     let output = slurm.output(FIRST, job)?;
@@ -85,26 +85,26 @@ fn ends(slurm: &Slurm, job: Job) -> anyhow::Result<()> {
 }
 
 fn reboots(slurm: &Slurm) -> anyhow::Result<()> {
-    requeued(slurm).context("the node of the script reboots")?;
-    failed(slurm).context("another node reboots")
+    check_requeued(slurm).context("the node of the script reboots")?;
+    check_failed(slurm).context("another node reboots")
 }
 
 /// Checks that a requeued job runs again, with storage of its own, on the node that is back.
-fn requeued(slurm: &Slurm) -> anyhow::Result<()> {
+fn check_requeued(slurm: &Slurm) -> anyhow::Result<()> {
     let job = slurm.submit(&["--nodes=2", "--requeue"], &[DIRECTIVE, WRITE])?;
-    wrote(slurm, job)?;
+    wait_for_writes(slurm, job)?;
     slurm.lose_power(FIRST)?;
     slurm.wait_for(job, &["Restarts=1"])?;
     slurm.resume(FIRST)?;
     slurm.begin_again(job)?;
-    wrote(slurm, job)?;
-    ends(slurm, job)
+    wait_for_writes(slurm, job)?;
+    end_job(slurm, job)
 }
 
 /// Checks that a job that may not be requeued fails.
-fn failed(slurm: &Slurm) -> anyhow::Result<()> {
+fn check_failed(slurm: &Slurm) -> anyhow::Result<()> {
     let job = slurm.submit(&["--nodes=2", "--no-requeue"], &[DIRECTIVE, WRITE])?;
-    wrote(slurm, job)?;
+    wait_for_writes(slurm, job)?;
     slurm.lose_power(OTHER)?;
     slurm.wait_for(job, &["JobState=NODE_FAIL", "BurstBufferState=complete"])?;
     slurm.resume(OTHER)?;

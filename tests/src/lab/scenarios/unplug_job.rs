@@ -57,20 +57,20 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     let mut run = Run { cluster: System::start(cluster)?, job, narrator: Silent, patient: false };
     run.describe_system()?;
     let outcome = compute_loses_a_drive(&mut run)
-        .and_then(|()| ends(&mut run, &empty))
+        .and_then(|()| end_job(&mut run, &empty))
         .and_then(|()| compute_loses_its_link(&mut run))
-        .and_then(|()| ends(&mut run, &empty))
+        .and_then(|()| end_job(&mut run, &empty))
         .and_then(|()| rabbit_loses_a_drive(&mut run))
-        .and_then(|()| ends(&mut run, &empty));
+        .and_then(|()| end_job(&mut run, &empty));
     outcome.map_err(|error| run.cluster.explained(error))
 }
 
 /// Pulls a compute's drive: the writer gets an error, and the rest is unmounted as usual.
 fn compute_loses_a_drive(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
-    let writing = writes(run)?;
+    let writing = start_writing(run)?;
     run.cluster.guest(COMPUTE).unplug(0)?;
     writer_fails(run, writing)?;
-    unmounted(run)?;
+    unmount(run)?;
     run.cluster.guest(COMPUTE).plug(0)
 }
 
@@ -78,7 +78,7 @@ fn compute_loses_a_drive(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
 /// every drive, at once.
 fn compute_loses_its_link(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     run.job = Job::new(2, "xfs", MOUNT_ROOT);
-    let writing = writes(run)?;
+    let writing = start_writing(run)?;
     for slot in 0..DRIVES {
         // A Data Link Protocol error is fatal: the kernel resets the link.
         let error = json!({ "command-line": format!("pcie_aer_inject_error slot{slot} DLP") });
@@ -91,12 +91,12 @@ fn compute_loses_its_link(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
 
     run.cluster.run(COMPUTE, POWER_SLOTS_OFF)?;
     writer_fails(run, writing)?;
-    unmounted(run)?;
+    unmount(run)?;
     (0..DRIVES).try_for_each(|drive| run.cluster.guest(COMPUTE).plug(drive))
 }
 
 /// Mounts a job's file system and starts a writer.
-fn writes(run: &mut Run<Silent, System>) -> anyhow::Result<lab::job::Job> {
+fn start_writing(run: &mut Run<Silent, System>) -> anyhow::Result<lab::job::Job> {
     run.carve_and_mount()?;
     let write = format!("FILE={}/more\n{WRITE}", run.job.mount_path());
     let writing = run.cluster.guest(COMPUTE).start(&write)?;
@@ -126,10 +126,10 @@ fn rabbit_loses_a_drive(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     drive_is(run, "Ready")?;
     let back = run.cluster.run(COMPUTE, &checksum::read(&file))?;
     ensure!(back == written, "wrote {written}, read {back} once the drive was back");
-    unmounted(run)
+    unmount(run)
 }
 
-fn unmounted(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
+fn unmount(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     run.unmount_from_computes()?;
     run.wait_for_computes("unmounted")?;
     let left = run.cluster.run(COMPUTE, LEFT)?;
@@ -137,7 +137,7 @@ fn unmounted(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn ends(run: &mut Run<Silent, System>, empty: &[u64]) -> anyhow::Result<()> {
+fn end_job(run: &mut Run<Silent, System>, empty: &[u64]) -> anyhow::Result<()> {
     run.withdraw_from_computes()?;
     run.tear_down_storage()?;
     let left = unallocated(&mut run.cluster.guest("rabbit"), 0..DRIVES)?;

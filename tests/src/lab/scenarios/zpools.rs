@@ -65,11 +65,11 @@ fn story(
     targets::make(run, &targets::KINDS)?;
     targets::serve(run)?;
     targets::lie_on_their_namespaces(run)?;
-    let written = written(run)?;
-    planned_again_yields_nothing(run)?;
+    let written = write_data(run)?;
+    restarted_agent_finds_nothing_to_do(run)?;
     foreign.is_imported(&mut run.cluster.guest("rabbit"))?;
 
-    power_goes(bench, run)?;
+    lose_power(bench, run)?;
     targets_serve_again(run)?;
     foreign.is_at_rest(&mut run.cluster.guest("rabbit"))?;
     let source = targets::dataset(run, "ost", 1);
@@ -88,14 +88,14 @@ fn story(
 }
 
 /// Writes into a target's dataset, leaves it mounted, and returns the checksum.
-fn written(run: &Run<Silent, System>) -> anyhow::Result<String> {
+fn write_data(run: &Run<Silent, System>) -> anyhow::Result<String> {
     let source = targets::dataset(run, "ost", 1);
     let write = checksum::write("/mnt/look/data", 48);
     run.cluster.run("rabbit", &format!("{LOOK} {source} /mnt/look\n{write}"))
 }
 
 /// Checks that an agent without memory finds nothing to do.
-fn planned_again_yields_nothing(run: &Run<Silent, System>) -> anyhow::Result<()> {
+fn restarted_agent_finds_nothing_to_do(run: &Run<Silent, System>) -> anyhow::Result<()> {
     let before = steps_taken(run)?;
     run.cluster.run("rabbit", "pkill -KILL rabbit-agent")?;
     run.cluster.start_agent("rabbit")?;
@@ -107,7 +107,7 @@ fn planned_again_yields_nothing(run: &Run<Silent, System>) -> anyhow::Result<()>
 }
 
 /// Takes the rabbit's power and checks that nothing of ours is imported before our agent runs.
-fn power_goes(bench: &Bench, run: &Run<Silent, System>) -> anyhow::Result<()> {
+fn lose_power(bench: &Bench, run: &Run<Silent, System>) -> anyhow::Result<()> {
     let mut guest = run.cluster.guest("rabbit");
     guest.lose_power()?;
     mount_again(&mut guest)?;

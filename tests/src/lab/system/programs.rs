@@ -118,7 +118,7 @@ pub(super) fn rabbit_agent(node: &str, api: Api) -> String {
 
 /// Returns a script that starts the agent of another rabbit.
 pub(super) fn distant_rabbit_agent(node: &str) -> String {
-    let there = format!("--api kubeconfig:/etc/warren/kubeconfig {}", distant());
+    let there = format!("--api kubeconfig:/etc/warren/kubeconfig {}", distant_arguments());
     format!("{STARTED}started rabbit-agent --node {node} {there} {RABBIT}\n")
 }
 
@@ -126,12 +126,12 @@ pub(super) fn distant_rabbit_agent(node: &str) -> String {
 pub(super) fn clientmount_agent(node: &str) -> String {
     format!(
         "{STARTED}started clientmount-agent --node {node} {} --state-dir /var/lib/warren/compute --mount-root {MOUNT_ROOT}\n",
-        distant()
+        distant_arguments()
     )
 }
 
 /// Returns the arguments by which an agent of another host reaches the coordinator.
-fn distant() -> String {
+fn distant_arguments() -> String {
     format!(
         "--coordinator https://{ADDRESS}:7443 --ca /etc/warren/ca --certificate /etc/warren/certificate --key /etc/warren/key"
     )
@@ -154,12 +154,12 @@ pub(super) fn certificates<'a>(
         } else {
             authority.client(node, None)?
         };
-        Ok((node.clone(), installed(&authority, &own)))
+        Ok((node.clone(), install_script(&authority, &own)))
     };
     nodes.map(certified).collect()
 }
 
-fn installed(authority: &Authority, own: &Certified) -> String {
+fn install_script(authority: &Authority, own: &Certified) -> String {
     format!(
         "mkdir -p /etc/warren\n{}{}{}",
         file("ca", authority.certificate()),

@@ -17,9 +17,8 @@ use serde_json::{Value, json};
 
 use super::super::{
     super::life::millis,
-    alone,
     nodes::{Machine, retry},
-    processor,
+    processor, start_empty,
 };
 use crate::cluster::PATIENCE;
 
@@ -69,7 +68,7 @@ pub(super) async fn measure(
     computes: usize,
     objects: &Objects,
 ) -> anyhow::Result<Cost> {
-    let (mut coordinator, client) = alone(directory, &["--workflows=false"]).await?;
+    let (mut coordinator, client) = start_empty(directory, &["--workflows=false"]).await?;
     let machine = Machine::new(client.clone(), rabbits, computes);
     machine.configure().await?;
     let nodes = machine.start();
@@ -103,7 +102,7 @@ async fn create_all<K: Resource<DynamicType = ()>>(
     client: &Client,
     objects: &[DynamicObject],
 ) -> anyhow::Result<()> {
-    each::<K>(client, objects, async |api, object| {
+    for_each::<K>(client, objects, async |api, object| {
         api.create(&PostParams::default(), &new_object(object)).await?;
         Ok(())
     })
@@ -115,7 +114,7 @@ async fn create_with_status<K: Resource<DynamicType = ()>>(
     client: &Client,
     objects: &[DynamicObject],
 ) -> anyhow::Result<()> {
-    each::<K>(client, objects, async |api, object| {
+    for_each::<K>(client, objects, async |api, object| {
         api.create(&PostParams::default(), &new_object(object)).await?;
         let status = Patch::Merge(json!({"status": object.data["status"]}));
         api.patch_status(&object.name_any(), &PatchParams::default(), &status).await?;
@@ -152,7 +151,7 @@ async fn create_and_await<K: Resource<DynamicType = ()>>(
     tokio::try_join!(create, seen).map(drop)
 }
 
-async fn each<K: Resource<DynamicType = ()>>(
+async fn for_each<K: Resource<DynamicType = ()>>(
     client: &Client,
     objects: &[DynamicObject],
     work: impl AsyncFn(Api<DynamicObject>, &DynamicObject) -> anyhow::Result<()>,

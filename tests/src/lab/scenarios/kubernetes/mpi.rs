@@ -97,7 +97,7 @@ fn story(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     let size: u64 = size.parse().context("a size")?;
     let package =
         json!({"name": "input", "url": "/srv/packages/input", "sha256": sha256, "size": size});
-    run.apply("profiles", &[ranks(&package), beside()])?;
+    run.apply("profiles", &[ranks_profile(&package), beside_profile()])?;
     reads_the_data(run)?;
     talks_between_pods(run)?;
     no_request_entered_a_pod(&run.cluster)?;
@@ -156,12 +156,12 @@ fn talks_between_pods(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     run.warren(&["workflow", "delete", "beside"])
 }
 
-fn ranks(package: &Value) -> Value {
+fn ranks_profile(package: &Value) -> Value {
     let data = json!({"storages": [{"name": "DW_JOB_scratch"}], "packages": [package]});
     mpi_profile("ranks", data, &["mpirun", "sh", "/bin/ranks"], false)
 }
 
-fn beside() -> Value {
+fn beside_profile() -> Value {
     mpi_profile("beside", json!({}), &["sh", "-c", BETWEEN], true)
 }
 

@@ -6,7 +6,7 @@ use control_plane::{Authority, Certified};
 use super::{MOUNT_ROOT, STEP, format::Format};
 use crate::{
     centre::Chassis,
-    lab::{Guest, job::Job, system::quoted},
+    lab::{Guest, job::Job, system::quote},
     run::Machines,
 };
 
@@ -129,8 +129,8 @@ impl Node {
         let compute = authority.client("compute-1", None)?;
         let files = [
             file("ca", "0644", authority.certificate()),
-            certified("", &server),
-            certified("compute/", &compute),
+            certificate_files("", &server),
+            certificate_files("compute/", &compute),
         ];
         self.run(&format!("{FILES}{}{SETTINGS}systemctl daemon-reload", files.concat())).map(drop)
     }
@@ -181,7 +181,7 @@ fn file(name: &str, mode: &str, text: &str) -> String {
     format!("file /etc/warren/{name} {mode} <<'END'\n{}\nEND\n", text.trim_end())
 }
 
-fn certified(directory: &str, own: &Certified) -> String {
+fn certificate_files(directory: &str, own: &Certified) -> String {
     file(&format!("{directory}certificate"), "0644", &own.certificate)
         + &file(&format!("{directory}key"), "0600", &own.key)
 }
@@ -202,11 +202,11 @@ impl Machines for Node {
     }
 
     fn warren_prints(&self, words: &[&str]) -> anyhow::Result<String> {
-        self.run(&format!("warren{}", quoted(words)))
+        self.run(&format!("warren{}", quote(words)))
     }
 
     fn run_on(&self, _node: &str, id: u32, script: &str) -> anyhow::Result<String> {
         let user = format!("setpriv --reuid {id} --regid {id} --clear-groups /bin/sh -ec");
-        self.run(&format!("{user}{}", quoted(&[script])))
+        self.run(&format!("{user}{}", quote(&[script])))
     }
 }

@@ -24,7 +24,7 @@ impl Foreign {
         let volume = Volume::carve(guest, 2, 256, "0")?;
         let make = format!(
             "{}zpool create -o cachefile=none -O mountpoint=/mnt/{POOL} {POOL} $DISK\n",
-            volume.found()
+            volume.find_script()
         );
         let write = checksum::write(&format!("/mnt/{POOL}/data"), 16);
         let data = guest.run(&format!("{make}{write}zpool sync {POOL}"), STEP)?;
@@ -43,8 +43,8 @@ impl Foreign {
     pub(super) fn is_at_rest(&self, guest: &mut Guest) -> anyhow::Result<()> {
         let imported = guest.run(&format!("zpool list -H -o name | grep {POOL} || true"), STEP)?;
         ensure!(imported.is_empty(), "the foreign pool was imported");
-        let found =
-            guest.run(&format!("{}zpool import -d ${{DISK}}p1", self.volume.found()), STEP)?;
+        let found = guest
+            .run(&format!("{}zpool import -d ${{DISK}}p1", self.volume.find_script()), STEP)?;
         let is_there =
             found.contains(&format!("pool: {POOL}\n")) && found.contains("state: ONLINE");
         ensure!(is_there, "the foreign pool cannot be imported: {found}");
@@ -53,7 +53,10 @@ impl Foreign {
 
     /// Imports the pool as its owner does, checks its data, and deletes the namespace.
     pub(super) fn check_data_and_delete(&self, guest: &mut Guest) -> anyhow::Result<()> {
-        guest.run(&format!("{}zpool import -d ${{DISK}}p1 {POOL}", self.volume.found()), STEP)?;
+        guest.run(
+            &format!("{}zpool import -d ${{DISK}}p1 {POOL}", self.volume.find_script()),
+            STEP,
+        )?;
         self.is_imported(guest)?;
         guest.run(&format!("zpool destroy {POOL}\n{}", delete(self.volume)), STEP)?;
         Ok(())
@@ -65,7 +68,7 @@ pub(super) fn no_labels(guest: &mut Guest) -> anyhow::Result<()> {
     for drive in 0..guest.machine().drives.len() {
         let volume = Volume::carve(guest, drive, LOOKED_AT, "0")?;
         let look = "cmp -n $(blockdev --getsize64 $DISK) /dev/zero $DISK\n";
-        guest.run(&format!("{}{look}{}", volume.found(), delete(volume)), STEP)?;
+        guest.run(&format!("{}{look}{}", volume.find_script(), delete(volume)), STEP)?;
     }
     Ok(())
 }
