@@ -152,7 +152,7 @@ impl Lives {
                 .context("wait for mounts")??
             {
                 Some(WatchEvent::Modified(object)) if is_in_state(&object, "mounted") => {
-                    waiting -= 1
+                    waiting -= 1;
                 }
                 Some(_) => {}
                 None => bail!("the watch ended"),
