@@ -38,7 +38,7 @@ use agent::{
     testing::{Chassis, point, profile, site},
 };
 
-/// Longer than anything here takes; a test that waits in vain fails instead of hanging.
+/// Deadline of every wait: longer than any of them takes, so that a failing test ends.
 const LONG: Duration = Duration::from_secs(60);
 
 async fn wait_for<T>(what: &str, future: impl Future<Output = T>) -> T {
@@ -116,7 +116,7 @@ impl Session {
         }
     }
 
-    /// The first report of `object` for which `fits`.
+    /// Waits for a report of `object` for which `fits` is true, and returns the first.
     async fn report_of(
         &mut self,
         object: &ClientMount,
@@ -134,7 +134,7 @@ impl Session {
         }
     }
 
-    /// The node's health once it is `state`, which may have come already.
+    /// Waits until the node reports the health `state`, and returns the report, which may have arrived already.
     async fn health(&mut self, state: health::State) -> Health {
         loop {
             match self.health.take() {
@@ -246,7 +246,7 @@ impl Node {
         }
     }
 
-    /// Starts the agent anew on the same node, as after a crash.
+    /// Starts another agent on the same node, as after a crash.
     async fn restart_agent(&mut self, session: Session) {
         let host = Arc::clone(&self.chassis.compute);
         self.restart_agent_on(host, session).await;

@@ -186,7 +186,7 @@ fn a_profile_is_read_while_the_finalizer_is_added() {
     assert!(state.take(applied(object(6))).is_empty(), "the echo of the own write");
 }
 
-/// An API that answers neither request before it has both.
+/// The API of this test answers neither request before it has received both.
 #[tokio::test(start_paused = true)]
 async fn both_requests_of_a_pass_are_sent_at_once() {
     let both = Arc::new(Barrier::new(2));

@@ -227,7 +227,7 @@ async fn a_file_system_is_mounted_at_its_new_path_only_when_it_is_unmounted_from
     assert!(agent.failing.is_empty(), "{:?}", agent.failing);
 }
 
-/// A container has it in a mount namespace of its own, which this node's mount table does not show.
+/// The device is mounted in the mount namespace of a container, which this node's mount table does not show.
 #[tokio::test]
 async fn a_mount_dropped_before_a_start_is_not_unmounted_while_its_device_is_in_use() {
     for after in [[("b", 1)], [("c", 0)]] {

@@ -123,7 +123,7 @@ async fn of_two_objects_with_one_path_the_older_keeps_it() {
     at(&mut old, 1);
     at(&mut new, 2);
     let mut session = node.coordinator.session().await;
-    // The newer comes first: what counts is who was created first.
+    // The newer object is received first: the time of creation decides.
     session.sync(&[&new, &old]).await;
     let mut reports = [session.report().await, session.report().await];
     reports.sort_by_key(|(report, _)| report.name.clone());
