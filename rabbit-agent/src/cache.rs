@@ -219,7 +219,7 @@ impl Cache {
     pub fn restore(&mut self, mut versions: Vec<ClientMount>) {
         let Some(last) = versions.pop() else { return };
         for version in &versions {
-            self.dropped.changed(version, Some(&last), |_| true);
+            self.dropped.record_change(version, Some(&last), |_| true);
         }
         // Of two records of one name the first is of an object that went.
         self.take(Event::Applied(Ok(last)));

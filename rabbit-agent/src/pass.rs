@@ -12,7 +12,7 @@ use controller::{
 };
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use kube::{Api, Client, ResourceExt, core::object::HasStatus};
-use packages::Packages;
+use packages::JobPackages;
 use storage::{
     ConvergeError, Converged, Converger, Desired, Panicked,
     desired::{NodeName, Nqn},
@@ -39,8 +39,8 @@ pub struct Context {
     pub gated: Arc<Converger>,
     /// Records on disk of what ClientMounts have mounted, for the next agent.
     pub records: Arc<MountRecords>,
-    /// When this agent started: it tells device paths that this agent looked up from those of earlier agents, which are
-    /// not trusted.
+    /// When this agent started: it tells device paths that this agent looked up
+    /// from those of earlier agents, which are not trusted.
     pub started: Time,
     pub fences: Fences,
     pub site: Site,
@@ -50,7 +50,7 @@ pub struct Context {
     /// What runs containers, where anything does.
     pub containers: Option<Arc<dyn container::Host>>,
     /// Packages of containers, where any run.
-    pub packages: Option<Packages>,
+    pub packages: Option<JobPackages>,
     pub events: Events,
 }
 

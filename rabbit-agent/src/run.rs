@@ -15,7 +15,7 @@ use daemon::{End, Signals, notify_ready, notify_stopping, vital};
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use kube::Client;
-use packages::Packages;
+use packages::JobPackages;
 use proto::v1::Role;
 use storage::{
     Converger, Host, LinuxHost,
@@ -116,7 +116,7 @@ pub async fn work<E>(
     let gated = converger.with_host(|host| Arc::new(Gate { host, fences: fences.clone() }));
     let package = Arc::new(Notify::new());
     let packages = rabbit.packages.as_ref();
-    let packages = packages.map(|directory| Packages::new(directory, Arc::clone(&package)));
+    let packages = packages.map(|directory| JobPackages::new(directory, Arc::clone(&package)));
     let updates = updates(&client, &rabbit, &status.health, package);
     // Before anything is given to anybody it is known who is fenced.
     let (fencer, fenced) = Fencer::open(rabbit.fence, tools, status.clone());

@@ -214,7 +214,7 @@ fn a_container_reads_its_packages_although_the_agent_is_killed_while_one_comes()
     let mut flow = prepared(&podman, "packs", &profile)?;
     flow.ask("PreRun")?;
     until("the archive to be on its way", tests::cluster::PATIENCE, || {
-        ensure!(server.asked() == 2, "asked {} times", server.asked());
+        ensure!(server.requests() == 2, "asked {} times", server.requests());
         Ok(())
     })?;
     ensure!(podman.pods().is_empty(), "it was started too early");
@@ -226,7 +226,7 @@ fn a_container_reads_its_packages_although_the_agent_is_killed_while_one_comes()
     for line in ["shared data", "the tool runs"] {
         ensure!(log.contains(&format!("{rabbit}/view: {line}\n")), "{line:?} is not in {log}");
     }
-    ensure!(server.asked() == 3, "asked {} times", server.asked());
+    ensure!(server.requests() == 3, "asked {} times", server.requests());
     let packages = flow.fixture.run.cluster.state_of(&rabbit).join("packages");
     ensure!(fs::read_dir(packages.join("ready"))?.count() == 2, "both are there");
     flow.reach("DataOut")?;
@@ -244,7 +244,7 @@ fn a_package_that_is_another_ends_prerun_and_starts_nothing() -> anyhow::Result<
         return Ok(());
     }
     let podman = Podman::new();
-    let server = FileServer::of(b"another file");
+    let server = FileServer::serving(b"another file");
     let mut profile = profile(&podman.image(), "true");
     profile["data"]["packages"] = json!([package("data", &server.url(), b"what was meant", false)]);
     profile["data"]["packages"][0]["size"] = json!(12);
@@ -254,7 +254,7 @@ fn a_package_that_is_another_ends_prerun_and_starts_nothing() -> anyhow::Result<
     let message = workflow["status"]["message"].as_str().context("a message")?;
     let rabbit = flow.fixture.run.cluster.chassis().rabbit.clone();
     let begin =
-        format!("containers on {rabbit} were not started: package data from {}", server.url());
+        format!("containers on {rabbit} were not started: job package data from {}", server.url());
     ensure!(message.contains(&begin) && message.contains("its SHA-256 is"), "{message}");
     ensure!(told(&flow)?["phase"] == "not started", "{:#}", told(&flow)?);
     ensure!(podman.pods().is_empty(), "something was started");

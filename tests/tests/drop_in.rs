@@ -123,14 +123,14 @@ fn a_mount_asks_the_server_for_nothing_that_it_need_not() -> anyhow::Result<()> 
     fixture.start_agent()?;
     let mount = fixture.carve()?;
     let before = until("the compute's watch", PATIENCE, || {
-        let asked = fixture.server.asked_by_computes()?;
+        let asked = fixture.server.requests_of_computes()?;
         ensure!(asked.iter().any(|event| event.verb == "watch" && event.code == 200));
         Ok(asked.len())
     })?;
     fixture.server.create(&mount)?;
     fixture.until_state(&mount, "mounted")?;
     let asked = until("the status in the audit log", PATIENCE, || {
-        let asked = fixture.server.asked_by_computes()?.split_off(before);
+        let asked = fixture.server.requests_of_computes()?.split_off(before);
         let asked: Vec<_> =
             asked.iter().map(|event| format!("{} {}", event.verb, event.resource)).collect();
         ensure!(
@@ -266,12 +266,12 @@ fn tokens_rotate_and_an_api_that_is_away_takes_nothing_away() -> anyhow::Result<
     let there = fixture.mount_at(&path)?;
 
     fixture.server.stop()?;
-    fixture.until_said("the API does not answer")?;
+    fixture.until_logged("the API does not answer")?;
     ensure!(fixture.mount_at(&path)? == there);
     fixture.server.resume()?;
     // A server that starts may refuse the kind, or the credentials, before it answers: the agent then tells the end of that.
     until("a watch that stands again", PATIENCE, || {
-        let said = fixture.said()?;
+        let said = fixture.agent_log()?;
         let words = ["the API answers", "ClientMount is watched", "this program's credentials"];
         let is_over = |line: &str| words.iter().any(|word| line.contains(&format!("{word} again")));
         ensure!(said.lines().any(is_over), "so far:\n{said}");
@@ -283,7 +283,7 @@ fn tokens_rotate_and_an_api_that_is_away_takes_nothing_away() -> anyhow::Result<
     desire(&fixture, &mount, "unmounted")?;
     if !fixture.server.is_real() {
         // A real server lets a watch that is open go on.
-        fixture.until_said("is not signed by")?;
+        fixture.until_logged("is not signed by")?;
     }
     ensure!(fixture.server.is_real() || fixture.mount_at(&path)? == there);
     fixture.renew_credentials()?;
@@ -291,7 +291,7 @@ fn tokens_rotate_and_an_api_that_is_away_takes_nothing_away() -> anyhow::Result<
     desire(&fixture, &mount, "mounted")?;
     fixture.until_state(&mount, "mounted")?;
     ensure!(fixture.agent()?.pid()? == pid, "it was started again");
-    let said = fixture.said()?;
+    let said = fixture.agent_log()?;
     let repeated = said.lines().filter(|line| line.contains("is not signed by")).count();
     ensure!(repeated <= 2, "once for the watch and once for writes, but:\n{said}");
     fixture.server.delete(&mount)?;
@@ -309,7 +309,7 @@ fn a_missing_crd_is_named_and_waited_for() -> anyhow::Result<()> {
     }
     let mut fixture = Direct::without_crds()?;
     fixture.start_agent()?;
-    fixture.until_said("install the CRD clientmounts.dataworkflowservices.github.io")?;
+    fixture.until_logged("install the CRD clientmounts.dataworkflowservices.github.io")?;
     let pid = fixture.agent()?.pid()?;
     fixture.server.install_crds(unchanged)?;
     let mount = fixture.job.compute_mount(&fixture.chassis, 0, &json!({}));
@@ -347,7 +347,7 @@ fn a_right_that_is_missing_is_named_and_waited_for() -> anyhow::Result<()> {
     let mount = fixture.job.compute_mount(&fixture.chassis, 0, &json!({}));
     fixture.server.create(&mount)?;
     fixture.start_agent()?;
-    fixture.until_said(
+    fixture.until_logged(
         "grant it get, list and watch on clientmounts.dataworkflowservices.github.io",
     )?;
     grant(&fixture, json!([mounts, status]))?;

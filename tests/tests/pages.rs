@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 use anyhow::{Context, ensure};
 use tempfile::TempDir;
 use tests::{
-    help::{commands, printed},
+    help::{commands, output_of},
     program::{binary, command},
 };
 
@@ -53,7 +53,7 @@ fn every_program_has_a_page_with_all_its_flags_and_completions() -> anyhow::Resu
         let name = format!("man/man{section}/{program}.{section}");
         let page = written.get(&name).with_context(|| name.clone())?;
         let page = page.replace("\\-", "-");
-        let flags = explained(&printed(program, &["--help-all"])?);
+        let flags = explained(&output_of(program, &["--help-all"])?);
         ensure!(flags.len() > 5, "{program}: {flags:?}");
         for flag in flags {
             ensure!(page.contains(&format!("\\fB{flag}\\fR")), "{name} has no {flag}");
@@ -90,7 +90,7 @@ fn every_variable_and_every_exit_code_is_explained() -> anyhow::Result<()> {
     let written = written()?;
     let settings = written["man/man5/warren.conf.5"].replace("\\-", "-");
     for (program, _) in PROGRAMS {
-        let help = printed(program, &["--help-all"])?;
+        let help = output_of(program, &["--help-all"])?;
         let variables: Vec<_> =
             help.split("[env: ").skip(1).filter_map(|rest| rest.split('=').next()).collect();
         ensure!(!variables.is_empty(), "{program} has no variables");
@@ -98,7 +98,7 @@ fn every_variable_and_every_exit_code_is_explained() -> anyhow::Result<()> {
             ensure!(settings.contains(&format!("\\fB{variable}\\fR=")), "no {variable}");
         }
     }
-    let codes = printed("warren", &["--help-all"])?;
+    let codes = output_of("warren", &["--help-all"])?;
     let codes = codes.lines().skip_while(|line| *line != "Exit status:").skip(1);
     let codes: Vec<_> =
         codes.filter_map(|line| line.strip_prefix("  ")?.split("  ").next()).collect();

@@ -124,7 +124,8 @@ fn a_coordinator_that_is_killed_between_and_during_calls_changes_nothing() -> an
         // Long enough to be heard, and to be in the middle of it.
         pause(Duration::from_millis(400));
         until("a coordinator", patience(), || coordinator.kill())?;
-        let called = Called::of(&child.wait_with_output().context("wait for a call")?)?.with(0)?;
+        let called =
+            Called::read(&child.wait_with_output().context("wait for a call")?)?.with(0)?;
         ensure!(called.told["state"] == state, "{called:?}");
     }
     flow.nothing_is_left()?;

@@ -20,7 +20,7 @@ use super::state::{ApiRequests, Profile, Write};
 /// How long the API may take to answer a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A pass that ended.
+/// A pass that has ended.
 #[derive(Debug)]
 pub(super) struct Passed {
     pub(super) requests: ApiRequests,

@@ -15,7 +15,7 @@ const LAST_INDEX: i64 = 15;
 pub(crate) fn mistakes(configuration: &SystemConfiguration) -> Vec<String> {
     let spec = &configuration.spec;
     let wiring = spec.storage_nodes.iter().enumerate();
-    let listed = ports::listed(spec).err().map(|fault| fault.to_string());
+    let listed = ports::site_ports(spec).err().map(|fault| fault.to_string());
     let cooldown = spec.ports_cooldown_in_seconds;
     let cooled = (cooldown < 0).then(|| {
         format!("spec.portsCooldownInSeconds is {cooldown}: write the seconds, from 0 on")

@@ -46,9 +46,9 @@ impl Agent {
         match cleaned_up {
             // The converger catches panics of the work itself, so this one is a defect of the task.
             Err(error) => std::panic::resume_unwind(error.into_panic()),
-            Ok(Ok(())) => self.clean_up.done(),
+            Ok(Ok(())) => self.clean_up.record_success(),
             Ok(Err(why)) => {
-                if self.clean_up.failed(&why, Instant::now()) {
+                if self.clean_up.record_failure(&why, Instant::now()) {
                     log::warn!("remove mounts that no object wants: {why}");
                 }
             }

@@ -72,7 +72,7 @@ pub(super) async fn add(
     let (Some(workflow), Some(owner), false) = (
         object.label(label::WORKFLOW_UID),
         object.label(label::TARGET_OWNER_UID),
-        unnamed.is_empty() || units.refused(),
+        unnamed.is_empty() || units.are_refused(),
     ) else {
         return;
     };

@@ -1,11 +1,11 @@
 //! What is to be done about a ClientMount, determined before its pass. No I/O.
 
 use agent::{
-    claims::{Claimant, Claims},
     desired::{self, Goal, MountUnits, ReferenceError},
     error::Failure,
     reconcile::{DroppedUnits, mount_points_of},
     site::Site,
+    targets::{Requester, TargetsInUse},
 };
 use api::{ClientMount, client_mount::ClientMountDeviceReference};
 use storage::desired::{MountPoint, NamespaceId};
@@ -34,8 +34,8 @@ pub fn units(
     desired::units(object, goal, profile, &references, site).map_err(|error| Failure::from(&error))
 }
 
-/// The namespaces behind a reference: those of its allocation in the block storage of that name, the only one when it
-/// is shared.
+/// The namespaces behind a reference: those of its allocation in the block
+/// storage of that name, the only one when it is shared.
 fn follow(
     reference: &ClientMountDeviceReference,
     cache: &Cache,
@@ -76,7 +76,8 @@ pub struct Prepared {
 }
 
 fn dropped(object: &ClientMount, cache: &Cache, site: &Site) -> DroppedUnits {
-    let versions = cache.dropped.of(object.metadata.uid.as_deref().unwrap_or_default()).iter();
+    let versions =
+        cache.dropped.of_object(object.metadata.uid.as_deref().unwrap_or_default()).iter();
     let units = |version: &ClientMount| units(version, Goal::Unmounted, cache, site);
     versions.map(|version| (version.clone(), units(version))).collect()
 }
@@ -91,7 +92,7 @@ pub fn record_change(
     after: &ClientMount,
     cache: &mut Cache,
     site: &Site,
-    claims: &Claims,
+    claims: &TargetsInUse,
 ) {
     let uid = before.metadata.uid.clone().unwrap_or_default();
     let units = units(before, Goal::Unmounted, cache, site).ok();
@@ -99,11 +100,16 @@ pub fn record_change(
         let mount = units.as_ref().and_then(|units| units.mounts.get(place)?.as_ref().ok());
         mount.is_some_and(|mount| !claims.belongs_to_other(&uid, &mount.target))
     };
-    cache.dropped.changed(before, Some(after), had);
+    cache.dropped.record_change(before, Some(after), had);
 }
 
 /// Claims the object's mount points, and determines its work.
-pub fn prepare(object: &ClientMount, cache: &Cache, site: &Site, claims: &mut Claims) -> Prepared {
+pub fn prepare(
+    object: &ClientMount,
+    cache: &Cache,
+    site: &Site,
+    claims: &mut TargetsInUse,
+) -> Prepared {
     match Goal::of(object) {
         Ok(goal) => prepare_for(object, goal, cache, site, claims),
         Err(error) => {
@@ -119,9 +125,9 @@ pub fn prepare_for(
     goal: Goal,
     cache: &Cache,
     site: &Site,
-    claims: &mut Claims,
+    claims: &mut TargetsInUse,
 ) -> Prepared {
-    let claimant = Claimant::of(object);
+    let claimant = Requester::new(object);
     let uid = claimant.uid.clone();
     let dropped = dropped(object, cache, site);
     let points: Vec<_> = mount_points_of(&dropped).cloned().collect();
@@ -135,7 +141,7 @@ pub fn prepare_for(
             return Prepared { work, dropped: nothing(goal), moved };
         }
     };
-    if units.refused() {
+    if units.are_refused() {
         let moved = claims.set(claimant, goal, Vec::new(), points);
         return Prepared { work: Work::Units(units), dropped: nothing(goal), moved };
     }

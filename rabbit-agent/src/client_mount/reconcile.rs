@@ -82,7 +82,7 @@ pub async fn reconcile(context: &Context, view: View, pass: &mut Pass) -> Result
         }
     };
     let outcome = carry_out(context, &object, dropped, units, pass).await;
-    if deleted && outcome.done() {
+    if deleted && outcome.is_done() {
         log_unreadable(&object, &outcome);
         return release(context, &object, pass).await;
     }

@@ -83,7 +83,7 @@ pub(super) async fn add(
     let wanted = |info: &ClientMountInfo| {
         info.set_permissions && info.kind.as_str() == FileSystemKind::Lustre.as_str()
     };
-    let mounts = units.goal == Goal::Mounted && !units.refused();
+    let mounts = units.goal == Goal::Mounted && !units.are_refused();
     if !mounts || !object.spec.mounts.iter().any(wanted) {
         return Ok(Ok(()));
     }

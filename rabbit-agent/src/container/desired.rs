@@ -7,8 +7,8 @@ use api::{
     node_containers::{NodeContainer, NodeContainersNetwork},
 };
 use containers::{
-    Package, check::is_mount_path, mpi::network::address, names::is_label,
-    on_rabbit::LONGEST_GRACE, package::PackageFault,
+    JobPackage, check::is_mount_path, mpi::network::address, names::is_label,
+    on_rabbit::LONGEST_GRACE, package::JobPackageFault,
 };
 use kube::ResourceExt;
 use storage::desired::{AllowedRoots, MountPoint, MountPointError, ObjectUid};
@@ -53,7 +53,7 @@ pub enum ContainerError {
     Package {
         /// Its place.
         index: usize,
-        fault: PackageFault,
+        fault: JobPackageFault,
     },
     #[error("spec.storages[{index}]")]
     Storage {
@@ -72,7 +72,7 @@ pub struct Desired {
     /// What the object says, which was checked.
     pub spec: NodeContainersSpec,
     /// Its packages.
-    pub packages: Vec<Package>,
+    pub packages: Vec<JobPackage>,
     /// The ports that the rabbit has open for its containers.
     pub ports: Vec<u16>,
     /// The port and place of its network.
@@ -113,7 +113,7 @@ impl Desired {
             check("spec.globalLustre", path, is_place, A_LUSTRE)?;
         }
         let packages = spec.packages.iter().enumerate().map(|(index, package)| {
-            Package::of(package).map_err(|fault| ContainerError::Package { index, fault })
+            JobPackage::parse(package).map_err(|fault| ContainerError::Package { index, fault })
         });
         let packages = packages.collect::<Result<Vec<_>, _>>()?;
         let mut names = BTreeSet::new();

@@ -6,11 +6,11 @@ use api::{
     names::finalizer,
     node_containers::{NodeContainersState, PackagePath},
 };
-use containers::Package;
+use containers::JobPackage;
 use controller::{has_finalizer, patch::WriteError};
 use daemon::chain;
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
-use packages::{Packages, Progress};
+use packages::{JobPackages, Progress};
 
 use super::{
     desired::{Desired, uid_of},
@@ -23,7 +23,7 @@ use crate::pass::{Context, Pass};
 /// Brings the packages of one object. A deleted object loses the finalizer once it uses none any more.
 pub async fn reconcile(
     context: &Context,
-    packages: &Packages,
+    packages: &JobPackages,
     object: &NodeContainers,
     pass: &mut Pass,
 ) -> Result<(), WriteError> {
@@ -59,7 +59,7 @@ fn report(
     desired: &Desired,
     record: &Record,
     progress: &Progress,
-    packages: &Packages,
+    packages: &JobPackages,
     now: Timestamp,
 ) -> NodeContainersStatus {
     let is_late = || due(desired, record).is_some_and(|due| due <= now);
@@ -69,7 +69,7 @@ fn report(
         Progress::Awaited(why) if is_late() => (NodeContainersState::TooLate, why.clone()),
         Progress::Awaited(why) => (NodeContainersState::Starting, why.clone()),
     };
-    let path = |package: &Package| PackagePath {
+    let path = |package: &JobPackage| PackagePath {
         name: package.name.clone(),
         path: packages.content(package).display().to_string(),
     };
@@ -86,7 +86,7 @@ fn report(
 
 async fn remove(
     context: &Context,
-    packages: &Packages,
+    packages: &JobPackages,
     object: &NodeContainers,
     pass: &mut Pass,
 ) -> Result<(), WriteError> {

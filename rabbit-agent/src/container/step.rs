@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt};
 
 use api::node_containers::{NodeContainer, NodeContainersHosts, NodeContainersSource};
-use containers::Package;
+use containers::JobPackage;
 use storage::desired::ObjectUid;
 
 /// One change.
@@ -139,7 +139,7 @@ pub struct Container {
     pub group: i64,
     pub storages: Vec<String>,
     pub global_lustre: Vec<String>,
-    pub packages: Vec<Package>,
+    pub packages: Vec<JobPackage>,
     /// Whether it has keys, and the program that uses them.
     pub has_keys: bool,
     /// Seconds that are left to fetch its image.

@@ -4,7 +4,7 @@ mod error;
 #[cfg(test)]
 mod tests;
 
-use agent::volumes::{Volumes, making};
+use agent::volumes::{Volumes, rabbit_lines};
 use api::{
     NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile, RabbitLabels, names::label,
     nnf_node_storage::FileSystemType, nnf_storage_profile::StorageProfile,
@@ -211,7 +211,8 @@ impl Builder<'_> {
     fn layer(&self, variables: &Variables) -> Result<VolumeLayer, NodeStorageError> {
         let field = format!("data.{}.blockDeviceCommands.rabbitCommands", self.field);
         let commands = &self.lines.block_device_commands.rabbit_commands;
-        let lines = making(&field, commands, variables).map_err(|error| self.wrong_line(error))?;
+        let lines =
+            rabbit_lines(&field, commands, variables).map_err(|error| self.wrong_line(error))?;
         Ok(self.volumes.layer(lines))
     }
 

@@ -5,7 +5,7 @@ use tests::{
     cluster::patience,
     program::until,
     slurm::{Commands, Job},
-    workflow::left,
+    workflow::remaining_objects,
 };
 
 use super::{XFS, slurm};
@@ -27,7 +27,7 @@ fn a_teardown_that_slurm_loses_goes_on() -> anyhow::Result<()> {
     slurm.wait_for(job, &["JobState=CANCELLED", "BurstBufferState=teardown"])?;
     // Slurm looks at its pools every 30 s.
     until("its storage to go", 4 * patience(), || {
-        let left = left(&slurm.flow.fixture.run)?;
+        let left = remaining_objects(&slurm.flow.fixture.run)?;
         ensure!(left.is_empty(), "left: {left:?}");
         Ok(())
     })?;
@@ -52,7 +52,7 @@ fn fifty_jobs_at_once_leave_nothing() -> anyhow::Result<()> {
         ensure!(queue.trim().is_empty(), "{queue}");
         Ok(())
     })?;
-    slurm.completed(last)?;
+    slurm.wait_until_complete(last)?;
     for job in jobs {
         ensure!(slurm.output(job)?.trim() == "written", "{job}: {}", slurm.output(job)?);
     }

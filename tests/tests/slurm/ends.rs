@@ -91,7 +91,7 @@ fn unmountable(slurm: &Slurm) -> anyhow::Result<()> {
     drained?;
     slurm.wait_for(job, &["Restarts=1"])?;
     slurm.begin_again(job)?;
-    let output = slurm.completed(job)?;
+    let output = slurm.wait_until_complete(job)?;
     ensure!(output.contains("on compute-2") && !output.contains("on compute-1"), "{output}");
     slurm.prints("scontrol", &["update", "NodeName=compute-1", "State=RESUME"])?;
     slurm.nothing_is_left()

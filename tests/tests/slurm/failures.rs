@@ -58,7 +58,7 @@ fn ends(slurm: &Slurm, job: Job, becomes: &str, causes: &[&str]) -> anyhow::Resu
     let shown = slurm.wait_for(job, &[causes, &["BurstBufferState=complete"]].concat())?;
     slurm.wait_for_nodes("idle")?;
     until(&format!("job {job} to be {becomes}"), patience(), || {
-        let queued = slurm.queued(job)?;
+        let queued = slurm.queue_state(job)?;
         ensure!(queued.trim().starts_with(becomes), "{queued}: {shown}");
         Ok(())
     })?;

@@ -5,7 +5,7 @@ use tests::{
     cluster::patience,
     program::until,
     slurm::{Commands, Job, Slurm},
-    workflow::left,
+    workflow::remaining_objects,
 };
 
 use super::{XFS, slurm};
@@ -58,7 +58,7 @@ fn is_mended(slurm: &Slurm, [runs, ends, waits, unknown]: [Job; 4]) -> anyhow::R
         &["AdminComment=warren: Slurm forgot this job's storage", "=staging-in"],
     )?;
     until("storage that nobody frees to go", patience(), || {
-        let left = left(&slurm.flow.fixture.run)?;
+        let left = remaining_objects(&slurm.flow.fixture.run)?;
         let has = |job: Job| left.iter().any(|one| one.contains(&format!("slurm-{job}")));
         ensure!(!has(ends) && !has(unknown), "left: {left:?}");
         ensure!(has(runs), "what runs lost its storage: {left:?}");
@@ -66,9 +66,9 @@ fn is_mended(slurm: &Slurm, [runs, ends, waits, unknown]: [Job; 4]) -> anyhow::R
     })?;
     // The next round finds nothing to do; a job that runs keeps its storage to its end.
     std::fs::write(slurm.jobs().join(format!("go.{runs}")), "").context("let it end")?;
-    ensure!(slurm.completed(runs)? == "begun\nmine\n", "{}", slurm.output(runs)?);
+    ensure!(slurm.wait_until_complete(runs)? == "begun\nmine\n", "{}", slurm.output(runs)?);
     slurm.prints("scancel", &[&waits.to_string()])?;
     slurm.flow.nothing_is_left()?;
-    slurm.nothing_is_promised()?;
+    slurm.nothing_is_reserved()?;
     slurm.wait_for_nodes("idle")
 }

@@ -26,8 +26,9 @@ fn raw(slurm: &Slurm) -> anyhow::Result<()> {
     let write = "srun sh -c 'echo $SLURMD_NODENAME | dd of=$DW_JOB_disk conv=sync,notrunc bs=512 status=none; \
                  echo $(head -c 9 $DW_JOB_disk) $(blockdev --getsize64 $DW_JOB_disk)'";
     let raw = "#DW jobdw type=raw capacity=64MiB name=disk";
-    let output =
-        slurm.submit(&["--nodes=2"], &[raw, write]).and_then(|job| slurm.completed(job))?;
+    let output = slurm
+        .submit(&["--nodes=2"], &[raw, write])
+        .and_then(|job| slurm.wait_until_complete(job))?;
     for node in ["compute-1", "compute-2"] {
         ensure!(output.contains(node), "no {node} in {output}");
     }
@@ -54,7 +55,7 @@ fn persistent(slurm: &Slurm) -> anyhow::Result<()> {
         jobs.push(job);
     }
     let outputs: Vec<String> =
-        jobs.iter().map(|job| slurm.completed(*job)).collect::<anyhow::Result<_>>()?;
+        jobs.iter().map(|job| slurm.wait_until_complete(*job)).collect::<anyhow::Result<_>>()?;
     for part in ["of compute-1", "of compute-2"] {
         ensure!(outputs[2].contains(part), "no {part:?} in {outputs:?}");
     }
@@ -99,7 +100,7 @@ fn requeued(slurm: &Slurm) -> anyhow::Result<()> {
     // RequeueExit=99; Slurm waits two minutes before a requeued job begins, if nobody is in a hurry.
     slurm.wait_for(job, &["Restarts=1", "JobState=PENDING"])?;
     slurm.begin_again(job)?;
-    let output = slurm.completed(job)?;
+    let output = slurm.wait_until_complete(job)?;
     let runs: Vec<&str> = output.lines().filter(|line| line.starts_with("run ")).collect();
     let [first, second] = runs[..] else { anyhow::bail!("{output}") };
     ensure!(first.starts_with("run 0 /") && second.starts_with("run 1 0 /"), "{output}");
@@ -112,6 +113,6 @@ fn held(slurm: &Slurm) -> anyhow::Result<()> {
     let job = slurm.submit(&["--nodes=1", "--hold"], &[XFS, "stat -f -c %T $DW_JOB_scratch"])?;
     slurm.wait_for(job, &["Reason=JobHeldUser", "BurstBufferState=pending"])?;
     slurm.prints("scontrol", &["release", &job.to_string()])?;
-    ensure!(slurm.completed(job)?.trim() == "xfs", "{}", slurm.output(job)?);
+    ensure!(slurm.wait_until_complete(job)?.trim() == "xfs", "{}", slurm.output(job)?);
     slurm.nothing_is_left()
 }

@@ -25,7 +25,7 @@ fn a_job_finds_its_storage_and_its_user_sees_how_it_is() -> anyhow::Result<()> {
 
 fn batch_job(slurm: &Slurm) -> anyhow::Result<()> {
     let job = slurm.submit(&["--nodes=2"], &[XFS, "env | grep ^DW_", WRITE])?;
-    let output = slurm.completed(job)?;
+    let output = slurm.wait_until_complete(job)?;
     for part in [
         format!("compute-1 xfs {USER}"),
         format!("compute-2 xfs {USER}"),

@@ -230,7 +230,7 @@ impl<'a> Jobs<'a> {
         for (state, job) in &self.jobs {
             let ended = || {
                 self.slurm.begin_again(*job)?;
-                let output = self.slurm.completed(*job)?;
+                let output = self.slurm.wait_until_complete(*job)?;
                 ensure!(output == "begun\nmine\n", "{output}");
                 Ok(())
             };

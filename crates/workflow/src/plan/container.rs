@@ -246,7 +246,7 @@ pub fn compute_environment(view: &View<'_>) -> BTreeMap<String, String> {
     let mut containers = containers.filter_map(|(index, line)| {
         let parts = Parts::new(view, index, &parse_container(line)?).ok()?;
         let ports = ports::ports_of(view, &parts)?;
-        Some(environment::of_computes(&parts.run(&ports, None)))
+        Some(environment::compute_variables(&parts.run(&ports, None)))
     });
     containers.next().unwrap_or_default()
 }

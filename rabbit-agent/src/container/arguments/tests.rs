@@ -1,4 +1,4 @@
-use containers::Package;
+use containers::JobPackage;
 use serde_json::{from_value, json};
 
 use super::*;
@@ -12,10 +12,10 @@ fn name() -> Name {
     Name { pod: pod(2), container: "app".to_owned() }
 }
 
-fn package(unpack: bool) -> Package {
+fn package(unpack: bool) -> JobPackage {
     let name = if unpack { "tools" } else { "data" };
     let told = json!({"name": name, "url": "/lus/a.tar", "sha256": "0".repeat(64), "size": 1, "unpack": unpack});
-    Package::of(&from_value(told).unwrap()).unwrap()
+    JobPackage::parse(&from_value(told).unwrap()).unwrap()
 }
 
 #[test]

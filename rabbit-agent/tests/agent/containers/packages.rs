@@ -35,7 +35,7 @@ async fn a_package_is_there_before_its_container_starts_and_goes_with_the_last_t
     let mut other = object;
     other["metadata"]["name"] = json!("default-v-1");
     bench.make::<NodeContainers>(RABBIT, other).await;
-    let told = format!("the rabbit-agent is fetching package data from {}", server.url());
+    let told = format!("the rabbit-agent is fetching job package data from {}", server.url());
     for name in [NAME, "default-v-1"] {
         bench.until(name, "waiting", |object| status(object).message == told).await;
     }
@@ -49,7 +49,7 @@ async fn a_package_is_there_before_its_container_starts_and_goes_with_the_last_t
             assert!(log.contains(part), "{part:?} is not in {log}");
         }
     }
-    assert_eq!(server.asked(), 1, "both have it from one");
+    assert_eq!(server.requests(), 1, "both have it from one");
     bench.delete::<NodeContainers>(NAME).await;
     bench.until_gone::<NodeContainers>(NAME).await;
     assert_eq!((left(&bench, "ready"), left(&bench, "uses")), (1, 1));
@@ -65,7 +65,7 @@ async fn a_package_that_is_another_ends_the_start_at_once_and_for_good() {
     }
     let podman = Podman::new();
     let mut bench = bench(&podman).await;
-    let server = FileServer::of(DATA);
+    let server = FileServer::serving(DATA);
     let mut object = containers(&podman.image(), "true");
     object["spec"]["retryLimit"] = json!(3);
     object["spec"]["packages"] = json!([package(&server.url(), b"what somebody expected")]);
@@ -80,7 +80,7 @@ async fn a_package_that_is_another_ends_the_start_at_once_and_for_good() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     let still: NodeContainers = bench.of(RABBIT).get(NAME).await.unwrap();
     assert_eq!(status(&still), status(&refused));
-    assert_eq!((server.asked(), podman.pods().len()), (1, 0));
+    assert_eq!((server.requests(), podman.pods().len()), (1, 0));
     bench.delete::<NodeContainers>(NAME).await;
     bench.until_gone::<NodeContainers>(NAME).await;
     assert_eq!(left(&bench, "uses"), 0);
@@ -97,7 +97,7 @@ async fn a_package_that_does_not_come_in_time_is_told_when_it_is_late() {
     let mut object = containers(&podman.image(), "true");
     object["spec"]["packages"] = json!([package(&server.url(), DATA)]);
     bench.make::<NodeContainers>(RABBIT, object).await;
-    while server.asked() < 2 {
+    while server.requests() < 2 {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     is_late(&bench, NAME).await;
@@ -107,9 +107,9 @@ async fn a_package_that_does_not_come_in_time_is_told_when_it_is_late() {
     while left(&bench, "fetching") > 0 {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    let asked = server.asked();
+    let asked = server.requests();
     tokio::time::sleep(Duration::from_secs(5)).await;
-    assert_eq!(server.asked(), asked, "nobody waits for it any more");
+    assert_eq!(server.requests(), asked, "nobody waits for it any more");
     bench.delete::<NodeContainers>(NAME).await;
     bench.until_gone::<NodeContainers>(NAME).await;
 }
@@ -128,7 +128,7 @@ async fn packages_alone_are_fetched_without_podman_and_told_with_their_paths() {
     });
     let object = packages_alone(&server.url(), DATA);
     bench.make::<NodeContainers>(RABBIT, object).await;
-    let told = format!("the rabbit-agent is fetching package data from {}", server.url());
+    let told = format!("the rabbit-agent is fetching job package data from {}", server.url());
     let waiting = bench.until(NAME, "waiting", |object| status(object).message == told).await;
     assert_eq!(status(&waiting).state, NodeContainersState::Starting);
     assert!(status(&waiting).packages.is_empty());
@@ -148,7 +148,7 @@ async fn packages_alone_that_are_others_or_late_are_told_so() {
     bench.site().await;
     bench.fetches_packages = true;
     bench.start();
-    let server = FileServer::of(DATA);
+    let server = FileServer::serving(DATA);
     let mut other = packages_alone(&server.url(), b"what somebody expected");
     other["spec"]["packages"][0]["size"] = json!(DATA.len());
     bench.make::<NodeContainers>(RABBIT, other).await;

@@ -10,7 +10,7 @@ use api::{
 };
 use containers::claim::{
     Holder,
-    plan::{OnRabbit, State, Step, View as Known, plan},
+    plan::{OnRabbit, RabbitState as State, Step, View as Known, plan},
 };
 use k8s_openapi::api::{batch::v1::Job, core::v1::PersistentVolumeClaim};
 use kube::{Resource, ResourceExt};

@@ -157,7 +157,7 @@ impl<'a> Part<'a> {
     /// The state in one word, for metrics.
     pub(super) fn state_word(self, now: Timestamp) -> &'static str {
         let is_silent = self.silent_from().is_some_and(|from| from <= now);
-        if is_silent { "silent" } else { self.state().word() }
+        if is_silent { "silent" } else { self.state().label() }
     }
 
     fn grace(self) -> i64 {

@@ -49,7 +49,7 @@ pub(super) fn take(view: &View<'_>, parts: &Parts<'_>, now: Timestamp) -> TakenP
         let now = allocations(record);
         let has =
             now.iter().find(|allocation| ports::is_of(allocation, &requester)).map(ports::numbers);
-        let after = || ports::with(now, &requester, &chosen, is_free);
+        let after = || ports::assign(now, &requester, &chosen, is_free);
         if has.as_ref() == Some(&chosen) { None } else { write_record(record, after()) }
     };
     let rabbits = parts.placement.iter().map(|rabbit| rabbit.name.as_str());
@@ -79,7 +79,7 @@ pub(super) fn release(view: &View<'_>, now: Timestamp) -> Vec<Change> {
         allocations(record).iter().any(|allocation| ports::is_of(allocation, &requester))
     });
     let without = |record: &NnfPortManager| {
-        ports::without(allocations(record), &requester, cooldown(view.site), now)
+        ports::release(allocations(record), &requester, cooldown(view.site), now)
     };
     mine.filter_map(|record| write_record(record, without(record))).collect()
 }
@@ -121,7 +121,7 @@ fn choose(view: &View<'_>, parts: &Parts<'_>, now: Timestamp) -> Result<Vec<u16>
         })
         .collect();
     let is_free = |allocation: &NnfPortManagerAllocation| is_free(view.site, allocation, now);
-    let listed = ports::listed(&system).map_err(error)?;
+    let listed = ports::site_ports(&system).map_err(error)?;
     ports::choose(&listed, &records, &requester(view), parts.ports(), is_free).map_err(error)
 }
 
