@@ -8,7 +8,7 @@ use storage::{
     desired::{Access, Allocation, AllocationId, AllowedRoots, Endpoint, Reported, Spread},
     fake::{FakeHost, Fault},
     observed::{Drive, Namespace, NamespaceOwner},
-    plan::missing,
+    plan::missing_namespaces,
 };
 
 const MIB: u64 = 1 << 20;
@@ -139,7 +139,7 @@ fn a_drive_that_is_pulled_is_waited_for_and_comes_back_as_it_was() {
     host.pull_drive(3);
     host.reboot();
     let seen = converger.converge(&Desired::Allocated(wanted.clone())).unwrap().observed;
-    let lost = missing(&wanted, &seen);
+    let lost = missing_namespaces(&wanted, &seen);
     let [lost] = &lost[..] else { panic!("{lost:?}") };
     assert!(
         lost.to_string().ends_with("drive-3 cannot be reached: it is not plugged in"),
@@ -149,7 +149,7 @@ fn a_drive_that_is_pulled_is_waited_for_and_comes_back_as_it_was() {
 
     host.put_drive_back(3);
     let seen = converger.converge(&Desired::Allocated(wanted.clone())).unwrap().observed;
-    assert_eq!(missing(&wanted, &seen), []);
+    assert_eq!(missing_namespaces(&wanted, &seen), []);
     let ids =
         |all: &[Namespace]| all.iter().map(|namespace| namespace.id.clone()).collect::<Vec<_>>();
     assert_eq!(ids(&ours(&host, 0)), ids(&made));
@@ -177,7 +177,7 @@ fn a_drive_that_was_swapped_gets_a_successor_and_nothing_of_it_is_deleted() {
     }
     host.fail(usize::MAX, Fault::Before);
     let seen = converger.converge(&Desired::Allocated(wanted.clone())).unwrap().observed;
-    assert_eq!(missing(&wanted, &seen), []);
+    assert_eq!(missing_namespaces(&wanted, &seen), []);
     let now = ours(&host, 0);
     assert_eq!(now.len(), 16);
     assert!(

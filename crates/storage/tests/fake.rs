@@ -400,11 +400,11 @@ fn a_group_that_lost_a_drive_is_missing_it() {
     let fs = scenarios::volumes::striped(&memory);
     settle(&rabbit, &Desired::FileSystemReady(fs.clone()));
     let look = || rabbit.observe(&Desired::OnlyVolumes(BTreeSet::new())).unwrap().groups;
-    assert_eq!(GroupFacts::of(&look()[0]).unwrap().missing, 0);
+    assert_eq!(GroupFacts::from_group(&look()[0]).unwrap().missing, 0);
     let slot = |id: &NamespaceId| {
         let seen = rabbit.observe(&Desired::Inventory).unwrap();
         seen.drives.iter().find(|drive| drive.nqn == id.subsystem).unwrap().slot
     };
     memory.rabbit.pull_drive(slot(&fs.volume.namespaces[1]));
-    assert_eq!(GroupFacts::of(&look()[0]).unwrap().missing, 1);
+    assert_eq!(GroupFacts::from_group(&look()[0]).unwrap().missing, 1);
 }

@@ -234,7 +234,7 @@ mod inside {
         let owner = Owner { uid: 0, gid: 0 };
         let error =
             cell.rabbit().apply(&Step::SetOwner { target: target.clone(), owner }).unwrap_err();
-        assert!(error.to_string().contains("is not mounted any more"), "{error}");
+        assert!(error.to_string().contains("is no longer mounted"), "{error}");
         assert_eq!(fs::metadata(Path::new(&target.path())).unwrap().uid(), 0);
     }
 

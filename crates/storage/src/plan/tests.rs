@@ -68,7 +68,7 @@ fn allocation(capacity: u64) -> Allocation {
 
 fn drive(slot: u32, capacity: u64, allocated: u64) -> Drive {
     let nqn = format!("nqn.2026-01.io.warren:p:drive-{slot}").parse().unwrap();
-    Drive { slot, capacity, allocated, ..Drive::named(nqn) }
+    Drive { slot, capacity, allocated, ..Drive::with_nqn(nqn) }
 }
 
 fn namespace(nsid: u32, owner: NamespaceOwner, access: &[&str], device: bool) -> Namespace {

@@ -215,7 +215,7 @@ fn a_file_drive_whose_directory_was_moved_away_is_faulty_until_it_is_put_back() 
         let (drive, aside) = (lab.path().join("pool/drive-0"), lab.path().join("aside"));
         fs::rename(&drive, &aside).unwrap();
         let seen = rabbit.observe(&Desired::Inventory).unwrap();
-        let fault = format!("its directory {} is not there: put it back", drive.display());
+        let fault = format!("its directory {} is missing: put it back", drive.display());
         assert_eq!((seen.drives[0].free(), seen.drives[0].fault.as_ref()), (0, Some(&fault)));
         let rejection = rejected(lab, &rabbit, &wanted);
         assert!(rejection.to_string().contains(&fault), "{rejection}");

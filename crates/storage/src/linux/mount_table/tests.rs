@@ -45,7 +45,7 @@ fn a_mount_and_its_file_system_are_read_only_each_by_itself() {
     let read_only = |options: &str, of_all: &str| {
         let line = format!("41 36 7:2 / /mnt/a {options} shared:9 - xfs /dev/loop2 {of_all}");
         let info = MountInfo::from_line(&line).unwrap();
-        let options = Options::of(&Entry::from_info(&info).unwrap(), &info);
+        let options = Options::new(&Entry::from_info(&info).unwrap(), &info);
         (options.mount_read_only, options.super_read_only)
     };
     assert_eq!(read_only("rw,relatime", "rw,attr2"), (false, false));

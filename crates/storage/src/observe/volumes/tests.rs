@@ -14,7 +14,7 @@ fn path(drive: u8) -> PathBuf {
 }
 
 fn drive(drive: u8) -> Drive {
-    Drive { slot: drive.into(), capacity: 100, ..Drive::named(id(drive).subsystem) }
+    Drive { slot: drive.into(), capacity: 100, ..Drive::with_nqn(id(drive).subsystem) }
 }
 
 /// A RAID of drives 0 and 1, and drive 2 besides: as a look sees them.
@@ -88,12 +88,12 @@ impl Rabbit {
         };
         let report = LvmReport { physical: self.physical.clone(), ..LvmReport::default() };
         let (devices, observed) = (&self.devices, &self.observed);
-        Looked { report: &report, devices, observed }.describe(&group)
+        GroupContext { report: &report, devices, observed }.describe(&group)
     }
 
     /// How many members are told as missing, and what is told of them.
     fn told(&self) -> (u32, Vec<String>) {
-        let facts = GroupFacts::of(&self.looked()).unwrap();
+        let facts = GroupFacts::from_group(&self.looked()).unwrap();
         let lost = facts.lost.into_iter();
         (facts.missing, lost.map(|why| why.split_once(": ").unwrap().1.to_owned()).collect())
     }
@@ -110,7 +110,7 @@ fn a_group_that_lost_a_drive_is_not_whole_while_its_successor_is_no_member() {
     rabbit.namespace(2);
     assert_eq!(rabbit.told(), (1, vec![gone.into()]), "it is made, and nobody attached it yet");
     rabbit.give(2);
-    let given = "it is given to this rabbit, and has no device here";
+    let given = "it is attached to this rabbit, but has no block device here";
     assert_eq!(rabbit.told(), (1, vec![gone.into(), given.into()]));
     rabbit.attach(2);
     let told = (1, vec![gone.into(), "LVM finds no member on /dev/nvme2n1".into()]);
@@ -127,13 +127,13 @@ fn a_group_that_lost_a_drive_is_not_whole_while_its_successor_is_no_member() {
 fn a_member_that_the_rabbit_was_given_and_does_not_reach_is_missing() {
     let mut rabbit = Rabbit::well();
     rabbit.detach(1);
-    let given = "it is given to this rabbit, and has no device here";
+    let given = "it is attached to this rabbit, but has no block device here";
     assert_eq!(rabbit.told(), (1, vec![given.into()]));
     rabbit.attach(1);
     assert_eq!(rabbit.told(), (1, vec!["LVM finds no member on /dev/nvme1n1".into()]));
     rabbit.physical(1, Membership::Stale("vg".into()));
     let (missing, lost) = rabbit.told();
-    assert!(missing == 1 && lost[0].contains("went on without /dev/nvme1n1"), "{lost:?}");
+    assert!(missing == 1 && lost[0].contains("continued without /dev/nvme1n1"), "{lost:?}");
 }
 
 #[test]

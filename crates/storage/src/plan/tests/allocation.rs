@@ -183,7 +183,7 @@ fn what_a_crash_kept_from_being_made_is_made_elsewhere_if_nobody_was_told() {
     assert_eq!(steps(&over(4, 2, &[]), &seen), [first], "its room is counted only when it is gone");
     let told = rabbit(6, vec![ours(0), ours(2)]);
     assert_eq!(steps(&over(4, 2, &[0, 1, 2, 3]), &told), [], "what was told of is not made again");
-    assert_eq!(missing(&over(4, 2, &[0, 1, 2, 3]), &told).len(), 2);
+    assert_eq!(missing_namespaces(&over(4, 2, &[0, 1, 2, 3]), &told).len(), 2);
     let mut away = rabbit(6, vec![ours(0), partial, ours(2), ours(3)]);
     away.drives[1].fault = Some("gone".into());
     assert_eq!(made(&steps(&over(4, 2, &[]), &away)), [(4, 8192, 4)], "not waited for");
@@ -245,7 +245,7 @@ fn what_is_told_beside_all_that_was_made_is_neither_missed_nor_adopted() {
     // A namespace without a record, one that is not there, and one of a drive that nobody knows.
     for forged in [3, 4, 77] {
         let told = over(2, 2, &[0, 1, forged]);
-        assert_eq!(missing(&told, &whole), [], "drive {forged}");
+        assert_eq!(missing_namespaces(&told, &whole), [], "drive {forged}");
         assert_eq!(steps(&told, &whole), []);
         assert_eq!(plan(&Desired::Adopted(told), &whole), Ok(vec![]));
     }
@@ -253,7 +253,7 @@ fn what_is_told_beside_all_that_was_made_is_neither_missed_nor_adopted() {
     let lacking = rabbit(6, vec![two(0), unknown(3), unknown(4)]);
     let told = over(2, 2, &[0, 3, 4]);
     assert_eq!(steps(&told, &lacking), []);
-    assert_eq!(missing(&told, &lacking).len(), 2);
+    assert_eq!(missing_namespaces(&told, &lacking).len(), 2);
     assert_eq!(steps(&over(2, 2, &[0, 3]), &lacking).len(), 1, "it is the one");
 }
 
@@ -271,7 +271,7 @@ fn a_drive_that_is_away_or_faulty_is_waited_for_and_the_others_go_on() {
             .all(|step| matches!(step, Step::Attach { id, .. } if id.subsystem == nqn(2)))
     );
     assert_eq!(attached.len(), 2);
-    let told: Vec<_> = missing(&wanted, &seen).iter().map(ToString::to_string).collect();
+    let told: Vec<_> = missing_namespaces(&wanted, &seen).iter().map(ToString::to_string).collect();
     let expected = format!("namespace 1 of {} cannot be reached: it is not plugged in", nqn(1));
     assert_eq!(told, [expected]);
 
@@ -305,7 +305,7 @@ fn only_a_drive_that_is_gone_for_good_gets_a_successor() {
     assert_eq!(steps(&wanted, &seen), [note]);
     seen.namespaces[1].owner = NamespaceOwner::Replaced(wanted.id);
     assert_eq!(steps(&wanted, &seen), []);
-    assert_eq!(missing(&wanted, &seen), []);
+    assert_eq!(missing_namespaces(&wanted, &seen), []);
     let deleted = plan(&Desired::Released(wanted.id), &seen).unwrap();
     let of_it = |step: &&Step| step.drive() == Some(&nqn(1));
     let forget = Step::ForgetNamespace { id: ours(1).id, allocation: wanted.id };
@@ -328,7 +328,7 @@ fn what_was_alone_gets_no_successor_and_without_room_it_goes_on_as_it_is() {
     seen.drives[2].allocated = 100 * MIB;
     let wanted = over(4, 2, &[0, 1]);
     assert_eq!(steps(&wanted, &seen), []);
-    assert_eq!(missing(&wanted, &seen)[0].why, Absence::Replaced);
+    assert_eq!(missing_namespaces(&wanted, &seen)[0].why, Absence::Replaced);
 }
 
 #[test]
@@ -391,6 +391,6 @@ fn what_is_recorded_and_gone_is_struck_out_with_its_allocation() {
     assert_eq!(plan(&Desired::Released(id), &seen), Ok(vec![strike]));
     let another = AllocationId { index: 9, ..id };
     assert_eq!(plan(&Desired::Released(another), &seen), Ok(vec![]));
-    let told = missing(&over(1, 1, &[1]), &seen);
+    let told = missing_namespaces(&over(1, 1, &[1]), &seen);
     assert_eq!(told[0].why, Absence::Deleted, "the drive's word counts, not the record's");
 }

@@ -18,7 +18,7 @@ fn what_is_on_a_device_decides_whether_a_file_system_is_made() {
     }
     let foreign = Signature::Foreign { kind: "ext4".into(), uuid: Some("1-2".into()) };
     let rejection = on(foreign).unwrap_err();
-    let told = "/dev/loop7 carries a foreign ext4 signature (UUID 1-2): the agent leaves it alone; wipe it by hand if nobody needs it";
+    let told = "/dev/loop7 carries a foreign ext4 signature (UUID 1-2): the agent leaves it alone; wipe it by hand if its data is not needed";
     assert_eq!(rejection.to_string(), told);
 }
 

@@ -24,7 +24,7 @@ fn a_drive_that_is_gone_keeps_its_namespaces_and_takes_no_more() {
     let allocation =
         AllocationId { owner: "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap(), index: 0 };
     let drives = drives(state.path(), sysfs.path());
-    let ledger = drives.ledgers.of(&nqn).unwrap();
+    let ledger = drives.ledgers.ledger(&nqn).unwrap();
     ledger
         .record_created(allocation, ledger::Found { nsid: 3, nguid: [1; 16], size: 4096 }, 1, true)
         .unwrap();
@@ -62,7 +62,7 @@ fn a_ledger_that_cannot_be_read_is_the_fault_of_its_drive_and_of_no_other() {
     let allocation =
         AllocationId { owner: "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap(), index: 0 };
     let found = ledger::Found { nsid: 3, nguid: [1; 16], size: 4096 };
-    drives.ledgers.of(&other).unwrap().record_created(allocation, found, 16, true).unwrap();
+    drives.ledgers.ledger(&other).unwrap().record_created(allocation, found, 16, true).unwrap();
     let file = drives.ledgers.path(&bad);
     fs::write(&file, "{").unwrap();
 
@@ -107,7 +107,12 @@ fn a_drive_whose_name_makes_no_file_name_is_kept_account_of() {
             let drives = drives(state.path(), sysfs.path());
             assert!(seen(&drives).2.starts_with("identify the drive"), "nothing answers for it");
             let found = ledger::Found { nsid: 3, nguid: [1; 16], size: 4096 };
-            drives.ledgers.of(&nqn).unwrap().record_created(allocation, found, 16, true).unwrap();
+            drives
+                .ledgers
+                .ledger(&nqn)
+                .unwrap()
+                .record_created(allocation, found, 16, true)
+                .unwrap();
         }
         fs::remove_dir_all(sysfs.path().join("class")).unwrap();
         let path = {
@@ -147,7 +152,12 @@ fn nothing_is_forgotten_of_a_drive_that_is_plugged_in() {
     let allocation =
         AllocationId { owner: "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap(), index: 0 };
     let found = ledger::Found { nsid: 3, nguid: [1; 16], size: 4096 };
-    drives.ledgers.of(&id.subsystem).unwrap().record_created(allocation, found, 16, true).unwrap();
+    drives
+        .ledgers
+        .ledger(&id.subsystem)
+        .unwrap()
+        .record_created(allocation, found, 16, true)
+        .unwrap();
     let refused = drives.apply(&forget(&id, allocation)).unwrap_err();
     assert!(matches!(refused, StepError::Changed(_)), "{refused}");
     // What cannot be written down at the moment, as on a full disk, is no reason to know less.
@@ -212,7 +222,7 @@ fn a_drive_is_gone_for_good_when_another_one_is_in_its_slot() {
     ] {
         let (state, sysfs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let drives = drives(state.path(), sysfs.path());
-        let ledger = drives.ledgers.of(&gone).unwrap();
+        let ledger = drives.ledgers.ledger(&gone).unwrap();
         let last = ledger::SlotAndSerial { slot: "3".into(), serial: "A".into() };
         ledger.record_slot(&last).unwrap();
         assert_eq!(ledger.slot_and_serial(), None, "nothing of ours is on it");

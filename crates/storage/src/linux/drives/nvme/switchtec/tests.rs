@@ -254,7 +254,7 @@ fn drives_that_change_places_are_not_gone_before_all_have_answered() {
     let inventory = rabbit.drives.inventory().unwrap();
     assert!(inventory.replaced.is_empty());
     let fault = inventory.drives.iter().find_map(|drive| drive.fault.clone()).unwrap();
-    assert!(fault.contains("the drive in slot 7 has not told its name"), "{fault}");
+    assert!(fault.contains("the drive in slot 7 has not reported its NQN"), "{fault}");
     chassis.with(at(1), |drive| drive.tunnel = Opens::Open);
     assert_eq!(rabbit.faults(), [None, None]);
     chassis.plug(1, &drive(2, 17));
@@ -292,7 +292,7 @@ fn a_busy_switch_keeps_nobody_waiting_for_what_is_known() {
     let fabric = fabric(&chassis);
     let before = fabric.drives();
     let switch = Arc::clone(&before[0].behind.switches[0]);
-    let _format_takes_minutes = switch.session().unwrap();
+    let _format_takes_minutes = switch.lock().unwrap();
     let said = chassis.state().said.iter().filter(|(pax, _)| *pax == 0).count();
     assert_eq!(places(&fabric.drives()), places(&before));
     assert_eq!(chassis.state().said.iter().filter(|(pax, _)| *pax == 0).count(), said);

@@ -25,7 +25,7 @@ fn a_bring_up_says_the_same_to_its_record() {
     let record = record(directory.path()).unwrap();
     let replayed = Replayed::new(&record);
     assert_eq!(look(Arc::new(replayed.clone())).unwrap(), [(0, nqn(0).to_string())]);
-    assert_eq!(replayed.left(), 0, "nothing of it was left out");
+    assert_eq!(replayed.unreplayed(), 0, "nothing of it was left out");
 }
 
 #[test]
