@@ -24,8 +24,8 @@ use crate::{
 /// Rounds before the converger gives up: a rabbit needs three to create, attach and confirm.
 const ROUNDS: usize = 6;
 
-/// Times that another unit may be faster before that counts as a failure: parallel allocations all choose the drive with the
-/// most free bytes, so an allocation may be too late once for each drive.
+/// Times that another unit may be faster before that counts as a failure: parallel allocations all choose the drive
+/// with the most free bytes, so an allocation may be too late once for each drive.
 const MAX_LOST_RACES: usize = 64;
 
 /// Maximum number of groups that work at the same time in one call. Each needs a thread, which may block in the kernel.
@@ -73,8 +73,8 @@ struct Progress {
 }
 
 impl Progress {
-    /// Returns whether this call created part of a new allocation that cannot be completed. Namespaces that existed before
-    /// this call may hold data and stay.
+    /// Returns whether this call created part of a new allocation that cannot be completed. Namespaces that existed
+    /// before this call may hold data and stay.
     fn must_be_released(&self, error: &ConvergeError) -> bool {
         let creates = |step: &Step| matches!(step, Step::CreateNamespace { .. });
         let in_vain = match error {
@@ -126,8 +126,8 @@ impl Converger {
         result
     }
 
-    /// Converges every unit: different groups in parallel, units of one group in the order given. Returns the results in
-    /// the order of `desired`.
+    /// Converges every unit: different groups in parallel, units of one group in the order given. Returns the results
+    /// in the order of `desired`.
     pub fn converge_all(&self, desired: &[Desired]) -> Vec<Result<Converged, ConvergeError>> {
         let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         for (index, unit) in desired.iter().enumerate() {
@@ -200,8 +200,8 @@ impl Converger {
             );
             let apply = if each { execute_each } else { execute };
             match apply(&*self.host, steps, &mut progress.done) {
-                // Another unit changed the node first, for example took the drive's room. This does not count as a round:
-                // observe again.
+                // Another unit changed the node first, for example took the drive's room. This does not count as
+                // a round: observe again.
                 Err(ExecuteError { source: StepError::Changed(_), .. })
                     if lost_races < MAX_LOST_RACES =>
                 {
@@ -213,8 +213,8 @@ impl Converger {
         }
     }
 
-    /// Releases the namespaces that this call created for an allocation that cannot be completed. A namespace that remains
-    /// is recorded for this allocation, and the next call uses or releases it.
+    /// Releases the namespaces that this call created for an allocation that cannot be completed. A namespace that
+    /// remains is recorded for this allocation, and the next call uses or releases it.
     fn release(&self, id: AllocationId) {
         let released = self.until_no_steps(&Desired::Released(id), &mut Progress::default());
         if let Err(error) = released {
@@ -233,8 +233,8 @@ impl Converger {
     }
 }
 
-/// Turns into a rejection the error of a drive that refuses for want of room, as if the observation had shown no room, and
-/// that of a device that is too small for its file system.
+/// Turns into a rejection the error of a drive that refuses for want of room, as if the observation had shown no room,
+/// and that of a device that is too small for its file system.
 fn classify(error: ExecuteError) -> ConvergeError {
     if let Some(refused) = error.room_refused() {
         return Rejection::DriveRefused(refused.clone()).into();

@@ -1,7 +1,7 @@
 //! The desired state of a node: validated values only.
 //!
-//! One [`Desired`] is one unit of work: it converges, fails and is reported separately, and units of different groups run
-//! in parallel. A ClientMount with sixteen mounts is sixteen units and a tree.
+//! One [`Desired`] is one unit of work: it converges, fails and is reported separately, and units of different groups
+//! run in parallel. A ClientMount with sixteen mounts is sixteen units and a tree.
 
 mod allocation;
 mod file_system;
@@ -35,8 +35,8 @@ use crate::observed::Attached;
 pub enum Desired {
     /// Namespaces of the requested capacity exist and exactly these hosts reach them.
     Allocated(Allocation),
-    /// The namespaces that the object's status reports are recorded as the allocation's again, where records were lost. No
-    /// other step is taken for the allocation.
+    /// The namespaces that the object's status reports are recorded as the allocation's again, where records were lost.
+    /// No other step is taken for the allocation.
     Adopted(Allocation),
     /// No namespace of this allocation exists.
     Released(AllocationId),
@@ -65,8 +65,8 @@ pub enum Desired {
     NoIndexTree(IndexTree),
     /// No mounts that are provably Warren's remain beneath the allowed roots, except these.
     OnlyMounts(Vec<MountPoint>),
-    /// No devices and lock spaces remain of volume groups that are provably gone, except groups that are named after these
-    /// owners: the owners' own units handle them. Groups that exist stay, and the observation lists them.
+    /// No devices and lock spaces remain of volume groups that are provably gone, except groups that are named after
+    /// these owners: the owners' own units handle them. Groups that exist stay, and the observation lists them.
     OnlyVolumes(BTreeSet<ObjectUid>),
     /// The node's drives and namespaces are observed; nothing changes.
     Inventory,
@@ -78,8 +78,8 @@ impl Desired {
         match self {
             Self::Allocated(allocation) | Self::Adopted(allocation) => allocation.id.to_string(),
             Self::Released(id) => id.to_string(),
-            // A group of its own: a fence cannot wait until a namespace of the allocation is zeroed. The caller ensures that
-            // no other unit grants the access again.
+            // A group of its own: a fence cannot wait until a namespace of the allocation is zeroed. The caller ensures
+            // that no other unit grants the access again.
             Self::Withdrawn { allocation, host } => format!("{allocation} of {host}"),
             Self::FileSystemReady(fs) | Self::FileSystemGone(fs) => fs.volume.group.clone(),
             Self::TargetReady(target) | Self::TargetGone(target) => {
@@ -93,8 +93,8 @@ impl Desired {
         }
     }
 
-    /// Returns the name of the thing that is observed: when observing one unit of a group hangs, the others may still be
-    /// observed.
+    /// Returns the name of the thing that is observed: when observing one unit of a group hangs, the others
+    /// may still be observed.
     pub fn unit(&self) -> String {
         match self {
             Self::FileSystemReady(fs) | Self::FileSystemGone(fs) => fs.volume.to_string(),

@@ -139,8 +139,8 @@ pub fn execute_each(
     combine(failures)
 }
 
-/// Combines failures into one: a real error first, then [`StepError::NoRoom`], then [`StepError::Changed`]. `Changed` alone
-/// means that another unit was faster, and the converger observes again.
+/// Combines failures into one: a real error first, then [`StepError::NoRoom`], then [`StepError::Changed`]. `Changed`
+/// alone means that another unit was faster, and the converger observes again.
 fn combine(mut failures: Vec<ExecuteError>) -> Result<(), ExecuteError> {
     failures.sort_by_key(|failure| match failure.source {
         StepError::Changed(_) => 2,

@@ -140,8 +140,8 @@ impl FakeHost {
         self.local().busy.remove(&target.path());
     }
 
-    /// Makes a process of another mount namespace use the mount at `target`: unmounting succeeds, and the device stays in
-    /// use.
+    /// Makes a process of another mount namespace use the mount at `target`: unmounting succeeds, and the
+    /// device stays in use.
     pub fn keep_elsewhere(&self, target: &MountPoint) {
         let mut local = self.local();
         let device = local.mounted(&target.path()).map(|mount| mount.thing.device);

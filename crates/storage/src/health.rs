@@ -1,7 +1,7 @@
 //! The state of a node's hardware and file systems, as facts without a judgement.
 //!
-//! Facts are the values that were read and nothing more. [`Facts::unread`] lists each failed read with its reason, so that a
-//! gap counts neither as healthy nor as broken.
+//! Facts are the values that were read and nothing more. [`Facts::unread`] lists each failed read with its reason, so
+//! that a gap counts neither as healthy nor as broken.
 
 use std::{collections::BTreeMap, fmt, fmt::Debug, path::PathBuf};
 
@@ -12,7 +12,8 @@ use crate::{
 
 /// Reads the facts of a node.
 pub trait Probe: Debug + Send + Sync {
-    /// Reads the links to computes by slot, for the slots that the site's configuration names. Sends no command to a drive.
+    /// Reads the links to computes by slot, for the slots that the site's configuration names. Sends no
+    /// command to a drive.
     fn links(&self) -> BTreeMap<u8, Link>;
 
     /// Reads all other facts, without a part that does not answer within its deadline.
@@ -70,7 +71,8 @@ impl LinkRate {
         Self { transfers: self.transfers.min(other.transfers), lanes: self.lanes.min(other.lanes) }
     }
 
-    /// Returns the rate of a PCIe generation (PCI Express Base Specification 6.0, 4.2); `None` for an unknown generation.
+    /// Returns the rate of a PCIe generation (PCI Express Base Specification 6.0, 4.2); `None`
+    /// for an unknown generation.
     pub fn of_generation(generation: u8, lanes: u8) -> Option<Self> {
         let transfers = match generation {
             1 => 2_500,
@@ -86,8 +88,8 @@ impl LinkRate {
 }
 
 impl Facts {
-    /// Gives each drive the link that the switches report for its slot: a node does not see the physical function of a drive
-    /// behind a switch.
+    /// Gives each drive the link that the switches report for its slot: a node does not see the physical function of a
+    /// drive behind a switch.
     pub fn link_drives(&mut self, drives: &[Drive]) {
         for drive in drives {
             if let Some(link) = self.slots.get(&drive.slot) {
@@ -111,8 +113,8 @@ pub struct DriveFacts {
     pub errors: Option<LinkErrors>,
     /// Temperature of the drive; `None` also while its controller is not live, because the kernel would have to ask it.
     pub temperature: Option<Temperature>,
-    /// The controller's state in the driver's words: `live`, `resetting`, `connecting`, `deleting`, `dead`, …; empty when
-    /// not known.
+    /// The controller's state in the driver's words: `live`, `resetting`, `connecting`, `deleting`, `dead`, …;
+    /// empty when not known.
     pub controller: String,
     /// NSIDs of namespaces whose block device on this node is read-only.
     pub read_only: Option<Vec<u32>>,
@@ -168,7 +170,8 @@ pub struct FileSystemFacts {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     Well,
-    /// The kernel shut the file system down after an error, and every access fails; the text says how that was detected.
+    /// The kernel shut the file system down after an error, and every access fails; the text says
+    /// how that was detected.
     ShutDown(String),
     Silent(String),
 }
@@ -190,9 +193,9 @@ pub struct GroupFacts {
 }
 
 impl GroupFacts {
-    /// Returns the facts of a group; `None` when Warren did not make it. A namespace that is merely not attached to this
-    /// node does not count as missing: it is being attached, or will be. A namespace known to be lost always counts, because
-    /// the one that is not attached may be its replacement.
+    /// Returns the facts of a group; `None` when Warren did not make it. A namespace that is merely not attached to
+    /// this node does not count as missing: it is being attached, or will be. A namespace known to be lost always
+    /// counts, because the one that is not attached may be its replacement.
     pub fn from_group(seen: &OwnGroup) -> Option<Self> {
         let group = &seen.group;
         if !group.is_warrens() {
@@ -241,7 +244,8 @@ pub struct Load {
 /// hundredths of a percent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pressure {
-    /// Waiting for memory. The share for disks is no sign of trouble: on a rabbit that copies data all tasks wait for them.
+    /// Waiting for memory. The share for disks is no sign of trouble: on a rabbit that copies data all
+    /// tasks wait for them.
     pub memory: u64,
 }
 

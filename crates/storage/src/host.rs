@@ -122,8 +122,8 @@ impl StepError {
     }
 }
 
-/// A drive that reports enough free bytes but refuses a namespace for want of room: it allocates in larger pieces, or
-/// reserves some bytes.
+/// A drive that reports enough free bytes but refuses a namespace for want of room: it allocates in larger pieces,
+/// or reserves some bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "{drive} has no room for a namespace of {size} bytes ({why}), while it reports {left} of {capacity} bytes left and has \

@@ -88,8 +88,8 @@ struct Node {
 }
 
 impl LinuxHost {
-    /// Creates a host with this configuration, and the pool of file drives when the configuration asks for drives and no
-    /// pool exists.
+    /// Creates a host with this configuration, and the pool of file drives when the configuration asks for drives
+    /// and no pool exists.
     pub fn new(config: LinuxConfig) -> Result<Self, LinuxHostError> {
         let failed = |what, path: &Path| {
             let path = path.to_owned();
@@ -127,8 +127,8 @@ impl LinuxHost {
     /// switch is carrying out.
     ///
     /// # Errors
-    /// When it is unknown whether there are switches, or reading them takes longer than twice
-    /// [`LinuxConfig::mount_deadline`].
+    /// When it is unknown whether there are switches, or reading them takes
+    /// longer than twice [`LinuxConfig::mount_deadline`].
     pub fn links(&self) -> Result<Vec<PortLink>, ObserveError> {
         let node = Arc::clone(&self.node);
         let links = self.calls.run("links", move || node.drives.links());

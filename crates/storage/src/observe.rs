@@ -20,8 +20,8 @@ use crate::{
 pub(crate) trait Observer {
     /// Reads drives, namespaces and the file-backed pool; the other fields stay empty.
     fn inventory(&self) -> Result<Observed, ObserveError>;
-    /// Returns the block device of a namespace on this node; `None` also when the namespace is recorded for another
-    /// allocation than `made_for`.
+    /// Returns the block device of a namespace on this node; `None` also when the namespace is recorded for
+    /// another allocation than `made_for`.
     fn device(
         &self,
         id: &NamespaceId,
@@ -83,7 +83,8 @@ pub(crate) fn observe(
         | Desired::Withdrawn { .. }
         | Desired::Inventory => observer.inventory(),
         Desired::FileSystemReady(fs) => file_system(observer, fs, true),
-        // Only PreTeardown hooks need the contents; without such hooks, a device is released even when it is unreadable.
+        // Only PreTeardown hooks need the contents; without such hooks, a device is released even
+        // when it is unreadable.
         Desired::FileSystemGone(fs) => {
             let needs_contents = |hook: &Hook| hook.id.phase == HookPoint::PreTeardown;
             file_system(observer, fs, fs.hooks.iter().any(needs_contents))
@@ -175,8 +176,8 @@ fn mounted(observer: &impl Observer, mount: &Mount, to_be: ToBe) -> Result<Obser
     }
     match &mount.source {
         MountSource::Volume { volume: wanted, .. } => {
-            // sysfs shows the devices beneath a mount. LVM's report is needed only for a volume that must be activated or
-            // deactivated.
+            // sysfs shows the devices beneath a mount. LVM's report is needed only for a volume that must
+            // be activated or deactivated.
             let needs_report = |seen: &LvmState| match to_be {
                 ToBe::Mounted => seen.active().is_none() || !is_mounted,
                 ToBe::Unmounted => seen.activation != Activation::Inactive || seen.in_lock_space,

@@ -135,7 +135,8 @@ impl Drive {
         }
     }
 
-    /// Returns the bytes free for new namespaces: 0 when the drive has a fault, or a warning other than its temperature.
+    /// Returns the bytes free for new namespaces: 0 when the drive has a fault, or a warning
+    /// other than its temperature.
     pub fn free(&self) -> u64 {
         let free = self.capacity.saturating_sub(self.allocated);
         let may_fail = self.warnings.iter().any(|warning| *warning != DriveWarning::Temperature);
@@ -221,8 +222,8 @@ pub enum NamespaceOwner {
     Ours(AllocationId),
     /// A crash interrupted the creation of the namespace for this allocation.
     Partial(AllocationId),
-    /// The namespace belonged to this allocation until its drive was gone for good and another namespace replaced it. It may
-    /// hold the last copy of a user's data, so the agent deletes it only together with its allocation.
+    /// The namespace belonged to this allocation until its drive was gone for good and another namespace replaced it.
+    /// It may hold the last copy of a user's data, so the agent deletes it only together with its allocation.
     Replaced(AllocationId),
     /// The namespace has no record: it is foreign, or its record was lost.
     Unknown,

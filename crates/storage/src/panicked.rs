@@ -24,8 +24,8 @@ impl Panicked {
     }
 }
 
-/// Runs `work` and turns a panic into an error. `work` must keep all shared data consistent at all times: the locks beneath
-/// [`Host`](crate::Host) protect maps and lists that one call changes.
+/// Runs `work` and turns a panic into an error. `work` must keep all shared data consistent at all times: the locks
+/// beneath [`Host`](crate::Host) protect maps and lists that one call changes.
 pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|payload| Panicked::from_payload(&*payload))
 }

@@ -22,8 +22,8 @@ pub use reject::{Rejection, RejectionClass, without_remedy};
 
 use crate::{Desired, Observed, Step};
 
-/// Plans the steps from `observed` to `desired`, as far as they can be known before the next observation; empty when the node
-/// is as desired.
+/// Plans the steps from `observed` to `desired`, as far as they can be known before the next observation; empty when
+/// the node is as desired.
 ///
 /// # Errors
 /// When nothing may be changed, with the action that an admin or user must take first.

@@ -90,8 +90,8 @@ pub enum Step {
     DropLockSpace {
         group: String,
     },
-    /// Wipe the label of a device on which a `vgcreate`, a `vgextend` or a `vgremove` was interrupted, so that LVM accepts
-    /// the device.
+    /// Wipe the label of a device on which a `vgcreate`, a `vgextend` or a `vgremove` was interrupted, so that
+    /// LVM accepts the device.
     UnmarkPhysical {
         device: VolumeDevice,
     },
@@ -223,7 +223,8 @@ impl Step {
         }
     }
 
-    /// Returns the drive, when the step changes nothing else: steps of one kind on different drives may run in parallel.
+    /// Returns the drive, when the step changes nothing else: steps of one kind on different drives
+    /// may run in parallel.
     pub fn drive(&self) -> Option<&Nqn> {
         match self {
             Self::CreateNamespace { drive, .. } => Some(drive),
@@ -237,8 +238,8 @@ impl Step {
         }
     }
 
-    /// Returns the thing that the step changes: a mount point, a namespace, a volume, a drive, a tree's root or a scope of
-    /// hooks.
+    /// Returns the thing that the step changes: a mount point, a namespace, a volume, a drive, a tree's root or
+    /// a scope of hooks.
     pub fn on(&self) -> &dyn fmt::Display {
         match self {
             Self::CreateNamespace { drive, .. } => drive,

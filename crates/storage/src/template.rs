@@ -10,7 +10,8 @@ use thiserror::Error;
 
 /// A command line of a profile with the variables that are known when the object is read.
 ///
-/// `$DEVICE` and similar variables are known only once the node has been observed; [`SiteCommand::expand`] takes them then.
+/// `$DEVICE` and similar variables are known only once the node has been observed;
+/// [`SiteCommand::expand`] takes them then.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteCommand {
     line: String,
@@ -33,8 +34,8 @@ const LONGEST_VALUE: usize = 64 * 1024;
 const LISTS: [&str; 1] = ["$DEVICE_LIST"];
 
 impl SiteCommand {
-    /// Checks a profile's line and keeps it with the variables known so far, whose names include the `$`. Returns `None` for
-    /// a blank line, with which a site skips the step.
+    /// Checks a profile's line and keeps it with the variables known so far, whose names include the `$`. Returns
+    /// `None` for a blank line, with which a site skips the step.
     pub fn new(
         field: &str,
         line: &str,
@@ -64,12 +65,14 @@ impl SiteCommand {
         &self.line
     }
 
-    /// Returns the line with every known variable replaced, longest name first, in one pass; bash expands the unknown ones.
+    /// Returns the line with every known variable replaced, longest name first, in one pass; bash
+    /// expands the unknown ones.
     ///
-    /// `more` holds the variables from the observation (`$DEVICE`); a variable that the command already has wins over it,
-    /// because a site's `variableOverride` is among those. The line is the site's and trusted. Values are not: each stays
-    /// one word with the same text whatever it contains, except `$DEVICE_LIST`, which is several words. Where the line itself
-    /// substitutes commands, no quoting is certain to be right, so every character that is not plain becomes `_`.
+    /// `more` holds the variables from the observation (`$DEVICE`); a variable that the command already has wins
+    /// over it, because a site's `variableOverride` is among those. The line is the site's and trusted. Values are
+    /// not: each stays one word with the same text whatever it contains, except `$DEVICE_LIST`, which is several
+    /// words. Where the line itself substitutes commands, no quoting is certain to be right, so every character that
+    /// is not plain becomes `_`.
     pub fn expand(&self, more: &BTreeMap<String, String>) -> String {
         let mut table = more.clone();
         table.extend(self.variables.iter().map(|(name, value)| (name.clone(), value.clone())));
@@ -77,7 +80,8 @@ impl SiteCommand {
     }
 }
 
-/// Returns `text` with every known variable replaced, longest name first, in one pass and without any quoting: for paths.
+/// Returns `text` with every known variable replaced, longest name first, in one pass and without
+/// any quoting: for paths.
 ///
 /// A value may contain other variables (as in `variableOverride`); these are resolved first, and a cycle stays as text.
 pub fn expand(text: &str, variables: &BTreeMap<String, String>) -> String {
@@ -136,8 +140,8 @@ fn replace(text: &str, variables: &BTreeMap<String, String>) -> String {
     out
 }
 
-/// Returns the longest variable name that `text` begins with: `$DEVICE` is also the beginning of `$DEVICE_LIST` and of
-/// `$DEVICE1`.
+/// Returns the longest variable name that `text` begins with: `$DEVICE` is also the beginning of
+/// `$DEVICE_LIST` and of `$DEVICE1`.
 fn longest<'a>(text: &str, variables: &'a BTreeMap<String, String>) -> Option<&'a str> {
     variables
         .keys()

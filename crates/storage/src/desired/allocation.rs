@@ -76,8 +76,8 @@ impl Spread {
     /// One drive: a volume without LVM is exactly one device.
     pub const ONE: Self = Self { most: 1, least: 1 };
 
-    /// Returns a spread over all available drives, at most `most`; an allocation is refused when fewer than `least` are
-    /// available.
+    /// Returns a spread over all available drives, at most `most`; an allocation is refused when fewer
+    /// than `least` are available.
     pub fn new(most: u8, least: u8) -> Result<Self, SpreadError> {
         if least >= 1 && least <= most {
             Ok(Self { most, least })

@@ -9,9 +9,9 @@ use crate::template::SiteCommand;
 
 /// UUID of a file system that Warren made.
 ///
-/// It is derived from facts about the allocation that every node knows, so a compute can prove that it is about to mount the
-/// right file system. The first four bytes spell "wrrn" (a version 8 UUID, RFC 9562 section 5.8, leaves them free): garbage
-/// collection at the agent's start recognises Warren's file systems by them without any list.
+/// It is derived from facts about the allocation that every node knows, so a compute can prove that it is about to
+/// mount the right file system. The first four bytes spell "wrrn" (a version 8 UUID, RFC 9562 section 5.8, leaves them
+/// free): garbage collection at the agent's start recognises Warren's file systems by them without any list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileSystemId(Uuid);
 

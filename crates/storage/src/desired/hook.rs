@@ -1,5 +1,5 @@
-//! Hooks: a site's command lines that run before or after the agent's steps. An observation of the node cannot show that a
-//! hook ran, so each run is recorded.
+//! Hooks: a site's command lines that run before or after the agent's steps. An observation of the node cannot show
+//! that a hook ran, so each run is recorded.
 
 use std::fmt;
 
@@ -15,8 +15,8 @@ impl HookScope {
         Self(format!("fs-{id}"))
     }
 
-    /// Returns the scope of the hooks of a ClientMount's mount at `target`. The index in `spec.mounts` does not identify the
-    /// mount: the object may change, and a mount must not inherit another's records.
+    /// Returns the scope of the hooks of a ClientMount's mount at `target`. The index in `spec.mounts` does not
+    /// identify the mount: the object may change, and a mount must not inherit another's records.
     pub fn mount(client_mount: ObjectUid, target: &MountPoint) -> Self {
         Self(format!("mount-{client_mount}.{}", client_mount.name(&target.to_string()).simple()))
     }
@@ -38,7 +38,8 @@ impl fmt::Display for HookScope {
 pub enum HookPoint {
     /// Before a volume is activated for a mount.
     PreActivate,
-    /// After the activation. On a rabbit: after a file system is made, or a Lustre target is mounted for the first time.
+    /// After the activation. On a rabbit: after a file system is made, or a Lustre target is mounted
+    /// for the first time.
     PostActivate,
     /// Before the file system is mounted.
     PreMount,

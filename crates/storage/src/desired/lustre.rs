@@ -46,7 +46,8 @@ impl fmt::Display for Dataset {
     }
 }
 
-/// A site's arguments for the commands of a target; `None` where its line is empty: that command and its checks are skipped.
+/// A site's arguments for the commands of a target; `None` where its line is empty: that command and
+/// its checks are skipped.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TargetLines {
     pub create: Option<SiteCommand>,
@@ -77,8 +78,8 @@ pub struct LustreTarget {
     pub id: FileSystemId,
     pub dataset: Dataset,
     pub namespaces: Vec<NamespaceId>,
-    /// The allocation that the namespaces were made for; known on the rabbit only. A drive reuses NSIDs, so a namespace that
-    /// is now recorded for another allocation does not count.
+    /// The allocation that the namespaces were made for; known on the rabbit only. A drive reuses NSIDs, so a namespace
+    /// that is now recorded for another allocation does not count.
     pub made_for: Option<AllocationId>,
     /// The mount point of the target, for as long as it serves.
     pub target: MountPoint,

@@ -92,9 +92,9 @@ impl fmt::Display for ObjectUid {
 
 /// NVMe qualified name of a subsystem (NVM Express Base Specification 2.0, 4.7).
 ///
-/// The specification limits a name to 223 bytes, but its field in Identify Controller (SUBNQN) is 256 bytes long, and some
-/// drives fill it: such names are accepted. For a drive without a name Linux makes one from its serial and model numbers
-/// (drivers/nvme/host/core.c, `nvme_init_subnqn`), with blanks between them.
+/// The specification limits a name to 223 bytes, but its field in Identify Controller (SUBNQN) is 256 bytes long, and
+/// some drives fill it: such names are accepted. For a drive without a name Linux makes one from its serial and model
+/// numbers (drivers/nvme/host/core.c, `nvme_init_subnqn`), with blanks between them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nqn(String);
 

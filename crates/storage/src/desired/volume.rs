@@ -13,8 +13,8 @@ pub struct Volume {
     /// Logical volume: `lv` or, in a shared group, `lv-<index>`.
     pub logical: String,
     pub namespaces: Vec<NamespaceId>,
-    /// The allocation that the namespaces were made for; known on the rabbit only. A drive reuses NSIDs, so a namespace that
-    /// is now recorded for another allocation does not count.
+    /// The allocation that the namespaces were made for; known on the rabbit only. A drive reuses NSIDs, so a namespace
+    /// that is now recorded for another allocation does not count.
     pub made_for: Option<AllocationId>,
     pub layer: VolumeLayer,
 }
@@ -43,8 +43,8 @@ impl fmt::Display for Volume {
     }
 }
 
-/// Returns the name of a logical volume's device in `/dev/mapper`: LVM doubles hyphens in both parts (lvm2, libdm
-/// `dm_build_dm_name`).
+/// Returns the name of a logical volume's device in `/dev/mapper`: LVM doubles hyphens in both
+/// parts (lvm2, libdm `dm_build_dm_name`).
 pub(crate) fn mapper_name(group: &str, logical: &str) -> String {
     [group, logical].map(|part| part.replace('-', "--")).join("-")
 }
@@ -93,10 +93,10 @@ pub struct LvmLines {
     pub activate: Option<SiteCommand>,
     /// `lvchange`, to deactivate.
     pub deactivate: Option<SiteCommand>,
-    /// Whether the node leaves the group's lock space when its last volume becomes inactive: a compute does, a rabbit stays
-    /// for the other nodes.
+    /// Whether the node leaves the group's lock space when its last volume becomes inactive: a compute does, a rabbit
+    /// stays for the other nodes.
     pub leaves_lock_space: bool,
-    /// Whether the volume's names are a guess, because the profile that determines them is gone. The agent then takes the
-    /// names from LVM's report of the namespaces, and the lines have no values for `$VG_NAME` and `$LV_NAME` yet.
+    /// Whether the volume's names are a guess, because the profile that determines them is gone. The agent then takes
+    /// the names from LVM's report of the namespaces, and the lines have no values for `$VG_NAME` and `$LV_NAME` yet.
     pub finds_names: bool,
 }

@@ -18,7 +18,7 @@ use crate::{
     observed::DeviceNumber,
 };
 
-/// Everything that was logged, one line per record, and its key-values.
+/// The log: one line per record, with its key-values.
 static LINES: Mutex<Vec<(String, BTreeMap<String, String>)>> = Mutex::new(Vec::new());
 
 struct Capture;
@@ -56,7 +56,7 @@ fn capture() {
     });
 }
 
-/// Refuses to unmount what has "busy" in its path.
+/// Refuses to unmount paths that contain "busy".
 #[derive(Debug)]
 struct Picky;
 
@@ -153,7 +153,7 @@ fn the_error_of_a_failed_command_quotes_its_line_once() {
     assert_eq!(chain, "run hook postMount[0]: touch /flag: exit status: 1: no");
 }
 
-/// Drives that work only side by side: none ends before all have begun.
+/// Lets no step end before all steps have begun.
 #[derive(Debug)]
 struct Meeting(Barrier);
 
@@ -213,7 +213,7 @@ fn a_failure_ends_the_steps_of_its_drive_and_all_failures_are_returned() {
     let steps = vec![delete(0, 1), delete(1, 1), delete(2, 1), delete(3, 1), delete(3, 2)];
     let mut done = Vec::new();
     let error = execute(&host, [steps, vec![detach(0)]].concat(), &mut done).unwrap_err();
-    assert_eq!(done, [delete(0, 1), delete(2, 1)], "what follows is not begun");
+    assert_eq!(done, [delete(0, 1), delete(2, 1)], "the following steps do not start");
     assert_eq!(*error.step, delete(3, 1), "that others were faster is not the cause");
     let StepError::Several { first, others } = &error.source else { panic!("{error:?}") };
     assert!(first.to_string().contains("erase nqn.2026-01.io.warren:drive-3:1"), "{first}");

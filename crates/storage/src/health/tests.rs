@@ -28,7 +28,7 @@ fn a_drive_behind_a_switch_has_the_link_of_its_slot() {
     let drive = Drive { slot: 9, capacity: 1, ..Drive::with_nqn(nqn.clone()) };
     let mut facts = Facts { slots: BTreeMap::from([(9, Link::Down)]), ..Facts::default() };
     facts.link_drives(&[Drive { slot: 8, ..drive.clone() }]);
-    assert!(facts.drives.is_empty(), "nobody told of slot 8");
+    assert!(facts.drives.is_empty(), "the link of slot 8 is unknown");
     facts.link_drives(&[drive]);
     assert_eq!(facts.drives[&nqn].link, Some(Link::Down));
 }
@@ -56,7 +56,7 @@ fn a_lost_namespace_is_missing_while_another_is_being_attached() {
     let facts = GroupFacts::from_group(&group).unwrap();
     assert_eq!((facts.missing, facts.unwell.len()), (1, 1));
     let repaired = GroupFacts::from_group(&OwnGroup { group: seen(0).group, ..group }).unwrap();
-    assert_eq!(repaired.missing, 0, "what was lost is no member any more");
+    assert_eq!(repaired.missing, 0, "the lost device is no longer a member");
 }
 
 #[test]

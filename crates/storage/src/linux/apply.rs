@@ -47,7 +47,7 @@ impl Node {
         match read {
             Ok(Signature::Ours(found)) if found == id => Ok(()),
             _ => {
-                let why = format!("the command succeeded, and {kind} {id} is not there");
+                let why = format!("the command succeeded, but {kind} {id} does not exist");
                 Err(StepError::system("mkfs", &device.display())(io::Error::other(why)))
             }
         }
@@ -79,8 +79,8 @@ impl Node {
         moved.map_or(Ok(()), |device| Err(not_there(&device.namespace, &device.path)))
     }
 
-    /// Removes a device mapping that holds no data: either its namespaces are gone, so that it has no device to write to,
-    /// or LVM did not complete it, so that it was never used. In both cases the kernel refuses the removal while a
+    /// Removes a device mapping that holds no data: either its namespaces are gone, so that it has no device to write
+    /// to, or LVM did not complete it, so that it was never used. In both cases the kernel refuses the removal while a
     /// process has the mapping open.
     fn remove_mapping(&self, name: &str, number: DeviceNumber) -> Result<(), StepError> {
         let found = unfinished::number_of(name, self.deadlines.call)
@@ -92,8 +92,8 @@ impl Node {
         Ok(())
     }
 
-    /// Drops the lock space of a volume group. Refuses while any volume of the group is active: the volume may be in use,
-    /// and its locks keep other nodes out.
+    /// Drops the lock space of a volume group. Refuses while any volume of the group is active: the volume may be in
+    /// use, and its locks keep other nodes out.
     fn drop_lock_space(&self, group: &str) -> Result<(), StepError> {
         let mappings = mapped::mappings();
         let mappings = mappings.map_err(StepError::system("find mappings", group))?;
@@ -170,5 +170,5 @@ impl Node {
 }
 
 fn not_there(name: &impl std::fmt::Display, device: &Path) -> StepError {
-    StepError::Changed(format!("{name} is not {} any more", device.display()))
+    StepError::Changed(format!("{name} is no longer {}", device.display()))
 }

@@ -119,8 +119,8 @@ impl BoundedCalls {
     /// Runs a call under `name`, which identifies what it may hang on, for example a drive.
     ///
     /// # Errors
-    /// `TimedOut` when the call does not return in time, or when an earlier call under that name has not returned yet. A
-    /// second call is not begun, so that a hanging device costs one thread and not one per retry.
+    /// `TimedOut` when the call does not return in time, or when an earlier call under that name has not returned yet.
+    /// A second call is not begun, so that a hanging device costs one thread and not one per retry.
     pub(super) fn run<T: Send + 'static>(
         &self,
         name: &str,

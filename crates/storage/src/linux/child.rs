@@ -74,8 +74,8 @@ pub(super) fn run(
     let (mut answer, failure) = io::pipe().map_err(system)?;
     let mut keep = [keep, &[failure.as_raw_fd()]].concat();
     keep.sort_unstable();
-    // SAFETY: the child allocates (glibc's fork(3) leaves malloc usable in it), makes system calls and exits; it takes no
-    // lock that another thread of the parent may hold: no logging, no stdio, no environment.
+    // SAFETY: the child allocates (glibc's fork(3) leaves malloc usable in it), makes system calls and exits; it takes
+    // no lock that another thread of the parent may hold: no logging, no stdio, no environment.
     let pid = match unsafe { fork() }.map_err(|errno| system(errno.into()))? {
         ForkResult::Child => {
             // The kernel always supports this request, and the child could not report an error.
@@ -85,7 +85,8 @@ pub(super) fn run(
             let done = panic::catch_unwind(AssertUnwindSafe(work))
                 .unwrap_or_else(|_| Err(Errno::EIO.into()));
             let errno = done.err().map_or(0, |error| error.raw_os_error().unwrap_or(libc::EIO));
-            // A failed write is an end of file for the parent. std's pipe writer has no state that the fork could break.
+            // A failed write is an end of file for the parent. std's pipe writer has no state that
+            // the fork could break.
             let _ = io::Write::write_all(&mut { failure }, &errno.to_ne_bytes());
             // SAFETY: ends the child without running the parent's destructors.
             unsafe { libc::_exit(0) }
@@ -132,8 +133,8 @@ fn close_others(keep: &[RawFd]) {
 }
 
 fn close_range(first: u32, last: u32) {
-    // SAFETY: only closes; nothing in the child uses the descriptors that are closed. Without close_range(2) (Linux 5.9)
-    // they stay open until the child exits.
+    // SAFETY: only closes; nothing in the child uses the descriptors that are closed. Without close_range(2) (Linux
+    // 5.9) they stay open until the child exits.
     unsafe { libc::syscall(libc::SYS_close_range, first, last, 0u32) };
 }
 

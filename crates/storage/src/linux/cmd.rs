@@ -77,8 +77,8 @@ impl Cmd {
     /// Returns when the program itself has ended, even while others still hold its pipes: a hook may start a daemon.
     ///
     /// # Errors
-    /// When the command cannot be started, fails, or exceeds `deadline`; then its whole process group is killed. While any
-    /// of those processes lives, the same command of the same owner fails at once with the same error.
+    /// When the command cannot be started, fails, or exceeds `deadline`; then its whole process group is killed. While
+    /// any of those processes lives, the same command of the same owner fails at once with the same error.
     pub(super) fn run(&self, deadline: Duration) -> Result<(), CommandError> {
         self.stdout(deadline).map(drop)
     }
@@ -86,7 +86,8 @@ impl Cmd {
     /// Runs the command and returns its stdout.
     ///
     /// # Errors
-    /// The errors of [`Cmd::run`], and an error when the command prints more than is kept: a truncated answer is useless.
+    /// The errors of [`Cmd::run`], and an error when the command prints more than is kept: a
+    /// truncated answer is useless.
     pub(super) fn output(&self, deadline: Duration) -> Result<Vec<u8>, CommandError> {
         let (command, most) = (self.text.clone(), STDOUT_KEPT.first);
         self.stdout(deadline)?.whole().ok_or(CommandError::TooMuch { command, most })

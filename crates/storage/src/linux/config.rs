@@ -18,7 +18,8 @@ pub struct LinuxConfig {
     pub lustre_unmount: LustreUnmount,
 }
 
-/// How a Lustre client is unmounted: it waits for servers that do not answer, at least once through each of its timeouts.
+/// How a Lustre client is unmounted: it waits for servers that do not answer, at least once through
+/// each of its timeouts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LustreUnmount {
     /// Replaces [`LinuxConfig::mount_deadline`], and the command deadline where that is shorter.

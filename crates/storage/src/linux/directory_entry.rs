@@ -136,8 +136,8 @@ impl DirectoryEntry {
         Leaf::new(fd, &self.parent).map(Some)
     }
 
-    /// Opens the leaf within `deadline`, in the middle of a step: statx(2) of a GFS2's root needs a lock, which another
-    /// node may hold.
+    /// Opens the leaf within `deadline`, in the middle of a step: statx(2) of a GFS2's root needs a lock, which
+    /// another node may hold.
     pub(super) fn leaf_within(
         &self,
         target: &MountPoint,

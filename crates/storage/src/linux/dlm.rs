@@ -31,8 +31,8 @@ pub fn fence_ack(program: &str, id: u32, deadline: Duration) -> Result<(), Comma
     Cmd::new([program, "fence_ack", &id.to_string()]).run(deadline)
 }
 
-/// Describes every lock that this node requested and was not granted, the oldest request first, and every lock space that
-/// grants no locks. Empty on a node in no lock space.
+/// Describes every lock that this node requested and was not granted, the oldest request first, and every lock space
+/// that grants no locks. Empty on a node in no lock space.
 pub(super) fn ungranted() -> Vec<String> {
     ungranted_in(Path::new("/sys/kernel/dlm"), Path::new("/sys/kernel/debug/dlm"))
 }
@@ -44,8 +44,8 @@ pub(super) fn groups() -> io::Result<Vec<String>> {
     Ok(spaces.iter().filter_map(|space| space.strip_prefix("lvm_").map(str::to_owned)).collect())
 }
 
-/// Makes lvmlockd leave the lock space of a group that LVM no longer finds (lvmlockctl(8), `--drop`), and waits until the
-/// kernel has left it. `vgchange --lock-stop` refuses such a group.
+/// Makes lvmlockd leave the lock space of a group that LVM no longer finds (lvmlockctl(8), `--drop`), and waits until
+/// the kernel has left it. `vgchange --lock-stop` refuses such a group.
 pub(super) fn drop_group(group: &str, deadline: Duration) -> Result<(), StepError> {
     Cmd::new(["lvmlockctl", "--drop", group]).run(deadline)?;
     let failed = StepError::system("lvmlockctl --drop", group);

@@ -26,16 +26,16 @@ pub(super) trait Drives: Debug + Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Returns the device of a namespace that this node reaches; with `made_for`, only a namespace recorded for that
-    /// allocation.
+    /// Returns the device of a namespace that this node reaches; with `made_for`, only a namespace
+    /// recorded for that allocation.
     fn device(
         &self,
         id: &NamespaceId,
         made_for: Option<AllocationId>,
     ) -> Result<Option<BlockDevice>, ObserveError>;
 
-    /// Returns the devices of many namespaces, in the order given. Where another node attaches namespaces, this waits for
-    /// all of them together.
+    /// Returns the devices of many namespaces, in the order given. Where another node attaches namespaces, this waits
+    /// for all of them together.
     fn devices(
         &self,
         ids: &[NamespaceId],

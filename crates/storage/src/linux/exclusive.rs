@@ -1,7 +1,7 @@
 //! Runs work that needs exclusive access to a block device.
 //!
-//! The work runs in a child process: a program that another thread starts at that moment would inherit a descriptor opened
-//! exclusively here, and the next mkfs or mount would find the device busy.
+//! The work runs in a child process: a program that another thread starts at that moment would inherit a descriptor
+//! opened exclusively here, and the next mkfs or mount would find the device busy.
 
 use std::{
     fs::{File, OpenOptions},

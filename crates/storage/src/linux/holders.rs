@@ -1,9 +1,9 @@
 //! Finds the processes and mounts that keep a mount or a device in use, in any mount namespace.
 //!
-//! A mount namespace (mount_namespaces(7)) that was created while a file system was mounted has a copy of the mount, which
-//! stays when our mount is unmounted: its processes go on using the file system. When our mount point is removed the
-//! kernel detaches the copy, and no mount table lists it any more; a file that a process has open there still holds the
-//! file system, and shows its device.
+//! A mount namespace (mount_namespaces(7)) that was created while a file system was mounted has a copy of the mount,
+//! which stays when our mount is unmounted: its processes go on using the file system. When our mount point is removed
+//! the kernel detaches the copy, and no mount table lists it any more; a file that a process has open there still holds
+//! the file system, and shows its device.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -31,8 +31,8 @@ use crate::observed::{DeviceNumber, Holders};
 /// kernel have deadlines of their own.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Reads the mappings of processes. A process that waits for a file system may hold the lock of its mappings: reading them
-/// then times out. Its open files can be read without that lock.
+/// Reads the mappings of processes. A process that waits for a file system may hold the lock of its mappings: reading
+/// them then times out. Its open files can be read without that lock.
 static MAPPINGS: LazyLock<BoundedCalls> =
     LazyLock::new(|| BoundedCalls::at_locks(Duration::from_millis(200)));
 
@@ -97,8 +97,8 @@ fn search_in_time(name: &str, find: impl FnOnce() -> Holders + Send + 'static) -
 #[derive(Default)]
 struct Search {
     own: PathBuf,
-    /// PIDs, with the mount namespace of each. No process is held open: there may be more processes than an agent may have
-    /// descriptors.
+    /// PIDs, with the mount namespace of each. No process is held open: there may be more processes than an
+    /// agent may have descriptors.
     processes: Vec<(i32, PathBuf)>,
     points: HashMap<PathBuf, Vec<PathBuf>>,
     holders: Holders,
@@ -130,9 +130,9 @@ impl Search {
         self.holders.names.extend(points.iter().map(|point| format!("mount {}", point.display())));
     }
 
-    /// Adds the processes that use the mount, and those that `others` selects. When no process uses the mount, the mount
-    /// in another namespace is itself the holder, and the first process of that namespace is named. Such a copy does not
-    /// count while our own namespace has the mount: it does not cause EBUSY, and is removed with ours.
+    /// Adds the processes that use the mount, and those that `others` selects. When no process uses the mount, the
+    /// mount in another namespace is itself the holder, and the first process of that namespace is named. Such a copy
+    /// does not count while our own namespace has the mount: it does not cause EBUSY, and is removed with ours.
     fn add_processes(&mut self, others: impl Fn(&Process) -> bool) {
         let mut idle: BTreeMap<PathBuf, i32> = BTreeMap::new();
         let mut is_kept = self.points.get(&self.own).is_some_and(|here| !here.is_empty());

@@ -1,5 +1,5 @@
-//! Describes what a hanging call or command waits for: its processes, their kernel stacks, and the locks that this node was
-//! not granted. Only reads; each failed read is part of the description.
+//! Describes what a hanging call or command waits for: its processes, their kernel stacks, and the locks that this node
+//! was not granted. Only reads; each failed read is part of the description.
 
 use std::{fs, io, sync::LazyLock, time::Duration};
 

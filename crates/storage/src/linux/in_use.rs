@@ -22,8 +22,8 @@ pub(super) struct Node<'a> {
     pub(super) deadline: Duration,
 }
 
-/// Returns how a device is used after its unmount. A mount beneath this node's own roots is legitimate: it belongs to
-/// another object.
+/// Returns how a device is used after its unmount. A mount beneath this node's own roots is legitimate: it
+/// belongs to another object.
 pub(super) fn device(
     device: &VolumeDevice,
     kind: FileSystemKind,
@@ -75,8 +75,8 @@ fn openers(device: &VolumeDevice) -> io::Result<Option<Holders>> {
     Ok((!holders.names.is_empty()).then_some(holders))
 }
 
-/// Returns the holders of a Lustre file system that this node's mount table no longer lists. An unmount at `target` by the
-/// agent may have removed it from the mount table and still wait for servers to which data must be written.
+/// Returns the holders of a Lustre file system that this node's mount table no longer lists. An unmount at `target` by
+/// the agent may have removed it from the mount table and still wait for servers to which data must be written.
 pub(super) fn lustre(source: &str, target: &MountPoint) -> io::Result<Option<Holders>> {
     let seen = holders::of_source(FileSystemKind::Lustre.as_str(), source)?;
     let target = target.to_string();

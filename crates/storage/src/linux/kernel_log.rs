@@ -1,5 +1,5 @@
-//! Reads the kernel's log (Documentation/ABI/testing/dev-kmsg): when a file system refuses a mount, it logs a reason that
-//! the errno does not give.
+//! Reads the kernel's log (Documentation/ABI/testing/dev-kmsg): when a file system refuses a mount, it logs a reason
+//! that the errno does not give.
 
 use std::{
     fs::{self, File, OpenOptions},

@@ -1,5 +1,5 @@
-//! Reads device-mapper's devices from sysfs (Documentation/ABI/testing/sysfs-block-dm): no tool needs to run to see whether
-//! a logical volume is active.
+//! Reads device-mapper's devices from sysfs (Documentation/ABI/testing/sysfs-block-dm): no tool needs to run to see
+//! whether a logical volume is active.
 
 use std::{
     fs, io,
@@ -109,8 +109,8 @@ fn mappings_in(sysfs: &Path) -> io::Result<Vec<Mapping>> {
     Ok(mappings)
 }
 
-/// Collects the devices beneath a mapping that are not mappings themselves, and counts the layers down to them. A device
-/// that was pulled stays among the mapping's slaves as a dangling link, and does not count.
+/// Collects the devices beneath a mapping that are not mappings themselves, and counts the layers down to them. A
+/// device that was pulled stays among the mapping's slaves as a dangling link, and does not count.
 fn descend(block: &Path, on: &mut Vec<String>) -> io::Result<usize> {
     let mut layers = 0;
     for below in fs::read_dir(block.join("slaves"))? {
@@ -136,8 +136,8 @@ pub(super) fn bottom_of(device: DeviceNumber) -> io::Result<Vec<DeviceNumber>> {
     Ok(bottom(&block)?.into_iter().map(|(_, number)| number).collect())
 }
 
-/// Returns the devices at the bottom of a mapping. A device that was unplugged or detached while the mapping has it open
-/// is gone from sysfs; its link among the mapping's slaves dangles, and it does not count.
+/// Returns the devices at the bottom of a mapping. A device that was unplugged or detached while the mapping has it
+/// open is gone from sysfs; its link among the mapping's slaves dangles, and it does not count.
 fn bottom(block: &Path) -> io::Result<Vec<(String, DeviceNumber)>> {
     let mut found = Vec::new();
     let slaves = match fs::read_dir(block.join("slaves")) {
@@ -182,8 +182,8 @@ fn all(sysfs: &Path) -> io::Result<Vec<Found>> {
     Ok(found)
 }
 
-/// Returns whether an attribute could not be read because the mapping's removal has begun (Linux drivers/md/dm-sysfs.c,
-/// `dm_attr_show`).
+/// Returns whether an attribute could not be read because the mapping's removal has
+/// begun (Linux drivers/md/dm-sysfs.c, `dm_attr_show`).
 fn is_being_removed(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EINVAL)
 }

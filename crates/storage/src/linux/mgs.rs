@@ -8,8 +8,8 @@ use crate::host::CommandError;
 /// Message of `lctl erase_lcfg` for a name that the service does not have: the ioctl's ENOENT.
 const NOT_THERE: &str = "OBD_IOC_LCFG_ERASE failed: No such file or directory";
 
-/// Messages of `lctl erase_lcfg` when it does not reach the service, because Lustre's modules or the service are missing.
-/// The same ENOENT follows then, and says nothing about the name.
+/// Messages of `lctl erase_lcfg` when it does not reach the service, because Lustre's modules or the service are
+/// missing. The same ENOENT follows then, and says nothing about the name.
 const NOT_ASKED: [&str; 2] = ["opening /dev/", "must be run on the MGS"];
 
 /// Runs a site's line in a shell.

@@ -144,8 +144,8 @@ fn is_on(entry: &Entry, device: &str, leaf: &Leaf) -> bool {
     wanted.is_ok_and(|wanted| wanted == leaf.device || wanted == entry.device)
 }
 
-/// Unmounts `device` from `target`, never lazily. Unmounts by force only a Lustre whose servers do not answer, and only where
-/// the site configured that.
+/// Unmounts `device` from `target`, never lazily. Unmounts by force only a Lustre whose servers do not answer, and only
+/// where the site configured that.
 pub(super) fn unmount(
     target: &MountPoint,
     device: DeviceNumber,
@@ -182,8 +182,8 @@ pub(super) fn unmount(
     }
 }
 
-/// Unmounts by force a mount whose unmount hangs. Returns the error `hung` when the mount is detached already: force cannot
-/// help then.
+/// Unmounts by force a mount whose unmount hangs. Returns the error `hung` when the mount is detached already:
+/// force cannot help then.
 fn unmount_by_force(
     target: &MountPoint,
     entry: &DirectoryEntry,

@@ -36,7 +36,7 @@ fn usual_cause(error: &io::Error) -> Option<&'static str> {
         libc::EINVAL => Some(
             "usual causes: a file system with this UUID is mounted already, or this kernel does not know an option or a feature of it",
         ),
-        libc::EUCLEAN => Some("usual cause: it is damaged; look with xfs_repair -n"),
+        libc::EUCLEAN => Some("usual cause: it is damaged; check it with xfs_repair -n"),
         _ => None,
     }
 }

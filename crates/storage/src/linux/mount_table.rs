@@ -1,7 +1,7 @@
 //! Reads the mount table, with the facts that prove which object each mount belongs to.
 //!
-//! Only relevant lines are parsed: users mount too (fusermount(1)), under names of their choice, and such a line must not
-//! keep the agent from reading its own mounts.
+//! Only relevant lines are parsed: users mount too (fusermount(1)), under names of their choice, and such a line must
+//! not keep the agent from reading its own mounts.
 
 use std::{
     borrow::Cow,
@@ -54,8 +54,8 @@ impl Entry {
         self.bound().unwrap_or(self.device)
     }
 
-    /// Returns the number of a block device that is bound on a file, by its name in devtmpfs; works also when another mount
-    /// covers this one.
+    /// Returns the number of a block device that is bound on a file, by its name in devtmpfs; works also when another
+    /// mount covers this one.
     fn bound(&self) -> Option<DeviceNumber> {
         let name = self
             .root
@@ -255,8 +255,8 @@ pub fn devices_beneath(directory: &Path) -> io::Result<Vec<DeviceNumber>> {
     found.filter_map(|entry| entry.map(|entry| bound_device(&entry)).transpose()).collect()
 }
 
-/// Returns the block device of a device node that is bound on a file. Device nodes are on devtmpfs or tmpfs: only there a
-/// file is read, because that cannot hang.
+/// Returns the block device of a device node that is bound on a file. Device nodes are on devtmpfs or tmpfs: only there
+/// a file is read, because that cannot hang.
 fn bound_device(entry: &Entry) -> Option<DeviceNumber> {
     if entry.kind == "tmpfs" {
         let stat = lstat(&entry.point).ok()?;
@@ -265,8 +265,8 @@ fn bound_device(entry: &Entry) -> Option<DeviceNumber> {
     entry.bound()
 }
 
-/// Undoes the kernel's escapes: it writes space, tab, newline and backslash as `\040` and so on (`mangle` in
-/// fs/proc_namespace.c).
+/// Undoes the kernel's escapes: it writes space, tab, newline and backslash as `\040` and so
+/// on (`mangle` in fs/proc_namespace.c).
 fn unescape(text: &str) -> Cow<'_, str> {
     if !text.contains('\\') {
         return Cow::Borrowed(text);

@@ -33,8 +33,8 @@ mod xfs {
     pub(super) const IN_PROGRESS_AT: usize = 126;
 }
 
-/// Offsets in `struct gfs2_sb` (include/uapi/linux/gfs2_ondisk.h), which lies at `GFS2_SB_ADDR` basic blocks; mkfs.gfs2(8)
-/// writes it last.
+/// Offsets in `struct gfs2_sb` (include/uapi/linux/gfs2_ondisk.h), which lies at `GFS2_SB_ADDR` basic blocks;
+/// mkfs.gfs2(8) writes it last.
 mod gfs2 {
     pub(super) const AT: u64 = 64 * 1024;
     /// The numbers `GFS2_MAGIC` and `GFS2_METATYPE_SB`, big-endian.
@@ -169,7 +169,8 @@ pub(super) fn wipe_half_made(
     })
 }
 
-/// Makes a file system with its UUID: `mkfs -t xfs -m uuid=<id> …`, `mkfs -t gfs2 -O -U <id> …`, then the site's arguments.
+/// Makes a file system with its UUID: `mkfs -t xfs -m uuid=<id> …`, `mkfs -t gfs2 -O -U <id> …`,
+/// then the site's arguments.
 pub(super) fn make(
     device: &VolumeDevice,
     kind: FileSystemKind,
@@ -206,7 +207,8 @@ fn size_complaint(stderr: &str) -> Option<&str> {
     stderr.lines().find(|line| WORDS.iter().any(|words| line.contains(words)))
 }
 
-/// Returns the size of a device in bytes, from sysfs, which never waits for the device and counts in sectors of 512 bytes.
+/// Returns the size of a device in bytes, from sysfs, which never waits for the device and counts in
+/// sectors of 512 bytes.
 fn size(device: DeviceNumber) -> io::Result<u64> {
     let sectors = fs::read_to_string(format!("/sys/dev/block/{device}/size"))?;
     let sectors: u64 = sectors.trim().parse().map_err(io::Error::other)?;

@@ -15,8 +15,8 @@ use crate::{
     observed::{PathState, TreeEntry, TreeState},
 };
 
-/// Name of a link before it replaces another. One name is enough: changes to a tree are serialised, and the next observation
-/// treats a leftover like any other link.
+/// Name of a link before it replaces another. One name is enough: changes to a tree are serialised, and the next
+/// observation treats a leftover like any other link.
 const TEMPORARY: &str = ".link.new";
 
 pub(super) fn observe(root: &MountPoint) -> io::Result<TreeState> {

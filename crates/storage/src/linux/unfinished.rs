@@ -1,8 +1,8 @@
 //! Finds mappings that remain when an LVM command is killed while it activates or deactivates a volume.
 //!
-//! A mapping without a table is only in device-mapper's own list: the kernel shows a block device from its first table on
-//! (Linux drivers/md/dm.c, `dm_setup_md_queue`). LVM continues with the volume's own mapping, and resumes a suspended
-//! mapping, but refuses a RAID while mappings of its parts exist without the RAID's.
+//! A mapping without a table is only in device-mapper's own list: the kernel shows a block device from its first table
+//! on (Linux drivers/md/dm.c, `dm_setup_md_queue`). LVM continues with the volume's own mapping, and resumes a
+//! suspended mapping, but refuses a RAID while mappings of its parts exist without the RAID's.
 
 use std::time::Duration;
 

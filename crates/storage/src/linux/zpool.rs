@@ -35,7 +35,8 @@ pub(super) fn imported(
     let pool = dataset.pool();
     let names = match Cmd::new(["zpool", "list", "-H", "-o", "name"]).output(deadline) {
         Ok(output) => output,
-        // Without the kernel module no pool can be imported. A module without tools is an error: a pool may be imported.
+        // Without the kernel module no pool can be imported. A module without tools is an error: a
+        // pool may be imported.
         Err(error) if error.is_not_installed() && !Path::new(MODULE).exists() => return Ok(None),
         Err(error) => return Err(error.into()),
     };
@@ -147,16 +148,16 @@ impl Leaf {
             (Some(namespace), _) => VdevDevice::Namespace(namespace),
             (None, Some(_)) if is_used => VdevDevice::Foreign,
             (None, _) if self.is_replaced => VdevDevice::Replaced,
-            // The name of a lost device may now belong to another device; and an idle pool may not have noticed its loss
-            // yet and show `ONLINE`.
+            // The name of a lost device may now belong to another device; and an idle pool may not have noticed its
+            // loss yet and show `ONLINE`.
             (None, _) => VdevDevice::Missing,
         };
         Ok(Vdev { name: self.name, state: self.state, device })
     }
 }
 
-/// Returns the number of a device, or of the disk of a partition; `None` for a GUID in a lost device's place, and for an
-/// absent device.
+/// Returns the number of a device, or of the disk of a partition; `None` for a GUID in a lost device's place, and
+/// for an absent device.
 fn whole(name: &str) -> io::Result<Option<DeviceNumber>> {
     if !name.starts_with('/') {
         return Ok(None);
@@ -175,8 +176,8 @@ fn whole(name: &str) -> io::Result<Option<DeviceNumber>> {
     Ok(DeviceNumber::parse(text.trim()))
 }
 
-/// Runs the ZFS command of `action`. A destructive command first checks its object again, and one that makes a target
-/// checks the result.
+/// Runs the ZFS command of `action`. A destructive command first checks its object again, and one that makes a
+/// target checks the result.
 pub(super) fn run(
     action: ZfsAction,
     on: &str,

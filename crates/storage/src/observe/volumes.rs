@@ -90,8 +90,8 @@ impl GroupContext<'_> {
         }
     }
 
-    /// Returns the standing of a namespace. A namespace that this rabbit has access to, or that LVM read, is not waiting to
-    /// be attached: LVM no longer uses it as a member, or its replacement is still to come.
+    /// Returns the standing of a namespace. A namespace that this rabbit has access to, or that LVM read, is not
+    /// waiting to be attached: LVM no longer uses it as a member, or its replacement is still to come.
     fn standing(&self, namespace: &Namespace, group: &VolumeGroup) -> Standing {
         if let Some(why) = fault(namespace, self.observed) {
             return Standing::Lost(why.to_owned());

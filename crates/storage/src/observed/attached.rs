@@ -6,14 +6,14 @@ use crate::desired::{Access, Endpoint, NodeName};
 
 /// A host that a namespace is attached to.
 ///
-/// The SystemConfiguration maps nodes to endpoints, and may change afterwards: `node` is the name when access was granted,
-/// and `endpoint` is the port that has the access.
+/// The SystemConfiguration maps nodes to endpoints, and may change afterwards: `node` is the name when access was
+/// granted, and `endpoint` is the port that has the access.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Attached {
     /// Port of the host in the chassis; `None` for file drives, where the name alone identifies a host.
     pub endpoint: Option<Endpoint>,
-    /// Name of the host when it got access; the name of its port when none was recorded. Unique among the hosts of a
-    /// namespace.
+    /// Name of the host when it got access; the name of its port when none was recorded. Unique among the
+    /// hosts of a namespace.
     pub node: NodeName,
 }
 

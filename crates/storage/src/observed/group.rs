@@ -31,7 +31,8 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// Returns the volume group in the mapping's name: LVM doubles hyphens in both parts (lvm2, libdm `dm_build_dm_name`).
+    /// Returns the volume group in the mapping's name: LVM doubles hyphens in both
+    /// parts (lvm2, libdm `dm_build_dm_name`).
     pub fn group(&self) -> Option<String> {
         let marked = self.name.replace("--", "\0");
         let (group, _) = marked.split_once('-')?;
@@ -39,7 +40,8 @@ impl Mapping {
     }
 }
 
-/// Returns the owner's uid in a volume group's name, `<owner uid>_<directive>[_<index>]`, as the sites' controllers form it.
+/// Returns the owner's uid in a volume group's name, `<owner uid>_<directive>[_<index>]`, as the
+/// sites' controllers form it.
 pub fn owner_of_group(name: &str) -> Option<ObjectUid> {
     let mut parts = name.split('_');
     let owner = parts.next().filter(|uid| uid.len() == 36)?.parse().ok()?;

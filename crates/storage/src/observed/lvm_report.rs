@@ -20,8 +20,8 @@ impl LvmReport {
         self.groups.iter().find(|group| group.name == name)
     }
 
-    /// Returns the group and the name of the volume that `guess` stands for: the volume of that name in the only group, or
-    /// the only volume there. `None` when neither exists.
+    /// Returns the group and the name of the volume that `guess` stands for: the volume of that name in the only group,
+    /// or the only volume there. `None` when neither exists.
     pub fn names_of(&self, guess: &Volume) -> Option<(String, String)> {
         let [group] = &self.groups[..] else { return None };
         let volume = match &group.volumes[..] {
@@ -47,11 +47,12 @@ pub struct PhysicalVolume {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Membership {
     Free,
-    /// The label is marked as used by a group, but no group exists: a command was interrupted between two writes. LVM refuses
-    /// to use the device.
+    /// The label is marked as used by a group, but no group exists: a command was interrupted between two writes. LVM
+    /// refuses to use the device.
     Marked,
     Of(String),
-    /// This group continued without the device and recorded that: LVM does not use the device until an admin restores it.
+    /// This group continued without the device and recorded that: LVM does not use the device until
+    /// an admin restores it.
     Stale(String),
 }
 
@@ -91,7 +92,8 @@ impl VolumeGroup {
         self.volumes.iter().find(|volume| volume.name == name)
     }
 
-    /// Returns the parts of a RAID that are visible volumes: LVM hides them except while it creates or repairs the RAID.
+    /// Returns the parts of a RAID that are visible volumes: LVM hides them except while it creates
+    /// or repairs the RAID.
     pub fn parts_of<'a>(&'a self, raid: &'a str) -> impl Iterator<Item = &'a LogicalVolume> + 'a {
         self.volumes.iter().filter(move |volume| volume.is_part_of(raid))
     }
@@ -102,8 +104,8 @@ impl VolumeGroup {
     }
 }
 
-/// Returns whether this is the name of a part of the RAID: `<raid>_rimage_0`, `<raid>_rmeta_0`. LVM reserves these names
-/// (lvm(8), VALID NAMES).
+/// Returns whether this is the name of a part of the RAID: `<raid>_rimage_0`, `<raid>_rmeta_0`. LVM reserves these
+/// names (lvm(8), VALID NAMES).
 pub(crate) fn is_part_of(name: &str, raid: &str) -> bool {
     let rest = name.strip_prefix(raid);
     rest.is_some_and(|rest| rest.starts_with("_rimage_") || rest.starts_with("_rmeta_"))
@@ -143,8 +145,8 @@ impl LogicalVolume {
         is_part_of(&self.name, raid)
     }
 
-    /// Returns whether the volume was a part of the RAID until a repair replaced it (lvm2, lib/metadata/raid_manip.c): the
-    /// repair removes it at its end, unless it is interrupted.
+    /// Returns whether the volume was a part of the RAID until a repair replaced it (lvm2, lib/metadata/raid_manip.c):
+    /// the repair removes it at its end, unless it is interrupted.
     pub fn was_part_of(&self, raid: &str) -> bool {
         self.is_part_of(raid) && self.name.ends_with("_extracted")
     }

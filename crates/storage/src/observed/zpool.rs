@@ -70,8 +70,8 @@ pub struct Zpool {
 }
 
 impl Zpool {
-    /// Returns whether the pool lacks redundancy. zpool(8) shows some pools as `ONLINE` that have lost a device (openzfs/zfs
-    /// 4653), and also the lost device until the next write to it.
+    /// Returns whether the pool lacks redundancy. zpool(8) shows some pools as `ONLINE` that have lost a device
+    /// (openzfs/zfs 4653), and also the lost device until the next write to it.
     pub fn is_degraded(&self) -> bool {
         let is_away =
             |vdev: &Vdev| matches!(vdev.device, VdevDevice::Missing | VdevDevice::Replaced);

@@ -2,8 +2,8 @@
 //!
 //! An allocation is created whole or not at all, one namespace on each of its drives. Once its object reports the
 //! namespaces, the planner replaces no lost namespace: a replacement would be empty, so the allocation continues with
-//! the rest. The only exception is a drive that is gone for good, when the allocation has others: there redundancy needs
-//! a replacement to rebuild on.
+//! the rest. The only exception is a drive that is gone for good, when the allocation has others: there redundancy
+//! needs a replacement to rebuild on.
 
 mod members;
 mod place;
@@ -56,7 +56,8 @@ pub(super) fn allocate(
     Ok(placement.steps(allocation.id))
 }
 
-/// Adopts the namespaces that the object's status proves to be the allocation's; the allocation does without the others.
+/// Adopts the namespaces that the object's status proves to be the allocation's; the allocation
+/// does without the others.
 pub(super) fn adopt(allocation: &Allocation, observed: &Observed) -> Vec<Step> {
     Members::new(allocation, observed).adopt()
 }

@@ -39,8 +39,8 @@ pub(super) fn ready(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, R
     Ok(note.into_iter().chain(lvm.deactivate_if_idle()).collect())
 }
 
-/// Returns the observation as it would be if the volume were active, for a volume whose tag says that its file system is
-/// complete.
+/// Returns the observation as it would be if the volume were active, for a volume whose tag says that its
+/// file system is complete.
 fn as_complete(fs: &FileSystem, observed: &Observed) -> Observed {
     let mut observed = observed.clone();
     if let Some(state) = &mut observed.volume {
@@ -95,7 +95,8 @@ pub(super) fn remove(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, 
     Ok(steps)
 }
 
-/// Returns whether the file system is known to be complete: by its superblock or, while the volume is not active, by its tag.
+/// Returns whether the file system is known to be complete: by its superblock or, while the volume is not
+/// active, by its tag.
 fn is_whole(fs: &FileSystem, observed: &Observed, device: Option<&VolumeDevice>) -> bool {
     let Some(state) = &observed.volume else { return false };
     match device {
@@ -138,7 +139,8 @@ fn making(
     })
 }
 
-/// Returns whether options in `line` set the UUID: `-m uuid=…`, `-mcrc=1,uuid=…` of mkfs.xfs(8), `-U …` of mkfs.gfs2(8).
+/// Returns whether options in `line` set the UUID: `-m uuid=…`, `-mcrc=1,uuid=…` of mkfs.xfs(8),
+/// `-U …` of mkfs.gfs2(8).
 fn sets_uuid(line: &str, kind: FileSystemKind) -> bool {
     let words = shell_words::split(line).unwrap_or_default();
     if kind == FileSystemKind::Gfs2 {
@@ -150,8 +152,8 @@ fn sets_uuid(line: &str, kind: FileSystemKind) -> bool {
     })
 }
 
-/// Plans the phase's hooks with the file system mounted at its temporary mount point, and its unmount afterwards. A mount of
-/// this file system that a crash left there is used, or unmounted.
+/// Plans the phase's hooks with the file system mounted at its temporary mount point, and its unmount afterwards. A
+/// mount of this file system that a crash left there is used, or unmounted.
 fn with_temporary_mount(
     fs: &FileSystem,
     observed: &Observed,

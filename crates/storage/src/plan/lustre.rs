@@ -115,8 +115,8 @@ fn unmounting(
     unmount::clear(&target.target, &state, Some(line), |there| is_target(target, there))
 }
 
-/// Returns whether the mount is the target. Lustre names the type of its servers' mounts `lustre` or `lustre_tgt`, so the
-/// source decides: a dataset, which apart from Lustre only ZFS itself mounts.
+/// Returns whether the mount is the target. Lustre names the type of its servers' mounts `lustre` or `lustre_tgt`, so
+/// the source decides: a dataset, which apart from Lustre only ZFS itself mounts.
 fn is_target(target: &LustreTarget, there: &MountedThing) -> bool {
     there.source == target.dataset.to_string() && there.kind != "zfs"
 }

@@ -34,8 +34,8 @@ impl<'a> Lvm<'a> {
         Some(Self { volume, lines, state, seen: state.lvm.as_ref()? })
     }
 
-    /// Returns the volume's device, when it is active on this node. Rejects a mapping on other devices than the volume's
-    /// namespaces.
+    /// Returns the volume's device, when it is active on this node. Rejects a mapping on other devices
+    /// than the volume's namespaces.
     pub(super) fn device(&self) -> Result<Option<VolumeDevice>, Rejection> {
         let Some(active) = self.seen.active() else { return Ok(None) };
         if !active.foreign_devices.is_empty() {
@@ -65,8 +65,8 @@ impl<'a> Lvm<'a> {
         self.logical().is_some_and(|logical| logical.has_made(id))
     }
 
-    /// Returns whether the volume is a RAID: it must be active once before it is ready, because a RAID synchronises only
-    /// while it is active.
+    /// Returns whether the volume is a RAID: it must be active once before it is ready, because a RAID synchronises
+    /// only while it is active.
     pub(super) fn is_raid(&self) -> bool {
         self.logical().is_some_and(|logical| logical.is_raid)
     }

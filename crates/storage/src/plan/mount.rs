@@ -104,8 +104,8 @@ fn mounting(
     on(&mount.target, mount.kind, source, line, &target, |there| is_asked(mount, there, observed))
 }
 
-/// Plans the steps that mount `source` on `target`, whose state is known; empty when `is_asked` recognises the existing
-/// mount.
+/// Plans the steps that mount `source` on `target`, whose state is known; empty when `is_asked`
+/// recognises the existing mount.
 pub(super) fn on(
     target: &MountPoint,
     kind: FileSystemKind,
@@ -163,7 +163,8 @@ pub(super) fn is_asked(mount: &Mount, there: &MountedThing, observed: &Observed)
                         && match there.superblock {
                             Superblock::Ours(found) => found == *id,
                             Superblock::Unknown => by_device,
-                            // A file system that an earlier agent made on this volume has a UUID that Warren did not derive.
+                            // A file system that an earlier agent made on this volume has a UUID that
+                            // Warren did not derive.
                             Superblock::Foreign => by_device && volume.layer.lines().is_some(),
                         }
                 }
@@ -182,8 +183,8 @@ pub(super) fn is_asked(mount: &Mount, there: &MountedThing, observed: &Observed)
     }
 }
 
-/// Returns whether this is a Lustre client's mount of this source. Only Lustre has an LNet address as its source, recognised
-/// by the `@`, which no host name contains.
+/// Returns whether this is a Lustre client's mount of this source. Only Lustre has an LNet address as its source,
+/// recognised by the `@`, which no host name contains.
 pub(super) fn is_client(source: &str, there: &MountedThing) -> bool {
     there.source == source && (there.kind == "lustre" || source.contains('@'))
 }
@@ -231,8 +232,8 @@ fn chown(mount: &Mount, observed: &Observed) -> Option<Step> {
     (will_be_mounted && !given).then(|| Step::SetOwner { target: mount.target.clone(), owner })
 }
 
-/// Plans writing the root file, only into a mounted file system: in the bare mount point the file would be hidden by the
-/// mount, and the mount point would not be empty.
+/// Plans writing the root file, only into a mounted file system: in the bare mount point the file would be hidden by
+/// the mount, and the mount point would not be empty.
 fn write_root_file(mount: &Mount, observed: &Observed) -> Option<Step> {
     let file = mount.file.as_ref().filter(|wanted| observed.file.as_ref() != Some(wanted))?;
     let mounted = observed.target.as_ref().is_some_and(|state| state.mounted.is_some());

@@ -102,7 +102,7 @@ pub enum Rejection {
     #[error("logical volume {volume} is mounted, or open, on this node: unmount it first")]
     StillMounted { volume: String },
     #[error(
-        "{what} is not mounted at {target} any more, and still in use, by {holders}: the agent gives it up when they have ended"
+        "{what} is no longer mounted at {target}, but is still in use by {holders}: the agent releases it when they have ended"
     )]
     StillInUse { what: String, target: MountPoint, holders: Holders },
     #[error(

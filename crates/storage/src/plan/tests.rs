@@ -1,4 +1,4 @@
-//! Tables: what is wanted and seen, and the exact steps.
+//! Compares the exact steps for a desire and an observation.
 
 mod allocation;
 mod cut_off;
@@ -201,7 +201,7 @@ fn file_system() -> FileSystem {
 }
 
 #[test]
-fn a_tree_is_made_exactly_what_is_asked() {
+fn a_tree_gets_exactly_the_requested_entries() {
     let link = |name: &str, target: &str| IndexLink::new(name, target).unwrap();
     let links = vec![link("a", "node-0"), link("b", "node-1"), link("c", "node-2")];
     let tree = IndexTree { root: point("/mnt/nnf/wf-0"), links };

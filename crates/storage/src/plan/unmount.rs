@@ -117,8 +117,8 @@ fn unmounting(
     Ok(open.into_iter().map(step).collect())
 }
 
-/// Plans unmounting all mounts at a mount point that `is_ours` accepts, with the site's `line` if any, and removing the mount
-/// point. An absent mount point without such mounts is left as it is.
+/// Plans unmounting all mounts at a mount point that `is_ours` accepts, with the site's `line` if any, and removing the
+/// mount point. An absent mount point without such mounts is left as it is.
 pub(super) fn clear(
     target: &MountPoint,
     state: &TargetState,
@@ -146,8 +146,8 @@ fn plain_line(target: &MountPoint) -> String {
     shell_words::quote(&target.to_string()).into_owned()
 }
 
-/// Returns the mounts at a target that are `ours`, topmost first. Other mounts stay; one that covers a mount of ours is a
-/// rejection.
+/// Returns the mounts at a target that are `ours`, topmost first. Other mounts stay; one that covers a mount of
+/// ours is a rejection.
 pub(super) fn in_reach<'a>(
     target: &MountPoint,
     state: &'a TargetState,
@@ -171,16 +171,16 @@ pub(super) fn in_reach<'a>(
     Ok(open)
 }
 
-/// Plans giving a raw volume back to root: its owner is the owner of the device node itself, which outlives the mount and
-/// serves another job next.
+/// Plans giving a raw volume back to root: its owner is the owner of the device node itself, which outlives the mount
+/// and serves another job next.
 fn take_back(mount: &Mount, target: &TargetState) -> Option<Step> {
     let given =
         mount.kind == FileSystemKind::Raw && target.owner.is_some_and(|owner| owner != ROOT);
     given.then(|| Step::SetOwner { target: mount.target.clone(), owner: ROOT })
 }
 
-/// Plans the removal of the mount point when no mount stays on it. Only once the mount is gone can the step see whether the
-/// mount point is empty, so the step checks that.
+/// Plans the removal of the mount point when no mount stays on it. Only once the mount is gone can the step see whether
+/// the mount point is empty, so the step checks that.
 pub(super) fn remove(target: &MountPoint, state: &TargetState, unmounted: usize) -> Option<Step> {
     let empty = matches!(
         state.path,

@@ -85,7 +85,8 @@ pub(super) fn variables(
     pairs.into_iter().collect()
 }
 
-/// Returns the variables of devices: `$DEVICE_LIST`, `$DEVICE_NUM`, `$DEVICE_NUM-1`, `$DEVICE_NUM-2` and `$DEVICE1` onwards.
+/// Returns the variables of devices: `$DEVICE_LIST`, `$DEVICE_NUM`, `$DEVICE_NUM-1`,
+/// `$DEVICE_NUM-2` and `$DEVICE1` onwards.
 pub(super) fn of_devices(devices: &[BlockDevice]) -> Vec<(String, String)> {
     let paths: Vec<_> = devices.iter().map(|device| device.path.display().to_string()).collect();
     let count = paths.len();

@@ -1,7 +1,7 @@
 //! Plans the creation, import, repair and destruction of ZFS pools.
 //!
-//! A pool is the target's when it has the target's pool name and lies on exactly the target's namespaces. Lost devices prove
-//! nothing either way.
+//! A pool is the target's when it has the target's pool name and lies on exactly the target's namespaces. Lost devices
+//! prove nothing either way.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +58,8 @@ impl<'a> Pool<'a> {
         Ok(vec![self.step(ZfsAction::Create, self.name(), line)])
     }
 
-    /// Plans the import of a pool so that it can be destroyed. An unusable pool is left to the erasure of its namespaces.
+    /// Plans the import of a pool so that it can be destroyed. An unusable pool is left to the
+    /// erasure of its namespaces.
     pub(super) fn take_up(&self) -> Result<Vec<Step>, Rejection> {
         if let Some(pool) = &self.seen.imported {
             self.is_ours(pool)?;
@@ -178,7 +179,8 @@ impl<'a> Pool<'a> {
     }
 }
 
-/// Returns whether the pool has lost all of its devices: then no device proves its owner, and it does not count as foreign.
+/// Returns whether the pool has lost all of its devices: then no device proves its owner, and it does
+/// not count as foreign.
 fn is_bare(pool: &Zpool) -> bool {
     let is_away = |vdev: &Vdev| matches!(vdev.device, VdevDevice::Missing | VdevDevice::Replaced);
     !pool.vdevs.is_empty() && pool.vdevs.iter().all(is_away)

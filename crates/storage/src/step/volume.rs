@@ -58,9 +58,9 @@ impl VolumeAction {
         self.words().0
     }
 
-    /// Returns LVM's command, with the options that make it this action. A group that Warren creates gets Warren's tag, and
-    /// no udev event activates its volumes: a volume that two nodes write is lost. A volume to refresh lacks a part, and LVM
-    /// needs an option to accept that.
+    /// Returns LVM's command, with the options that make it this action. A group that Warren creates gets Warren's tag,
+    /// and no udev event activates its volumes: a volume that two nodes write is lost. A volume to refresh lacks a
+    /// part, and LVM needs an option to accept that.
     pub fn command(self) -> &'static str {
         self.words().1
     }

@@ -15,8 +15,8 @@ pub enum ZfsAction {
 }
 
 impl ZfsAction {
-    /// Returns the word for journals, the command, and the action in words. The options of the import keep the pool out of
-    /// the cache from which the node imports pools at boot, and keep ZFS from mounting its datasets.
+    /// Returns the word for journals, the command, and the action in words. The options of the import keep the pool out
+    /// of the cache from which the node imports pools at boot, and keep ZFS from mounting its datasets.
     fn words(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Create => ("zpool-create", "zpool create", "make zpool"),

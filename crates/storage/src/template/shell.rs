@@ -50,7 +50,8 @@ fn turn(char: char, quotes: Quotes) -> Quotes {
     }
 }
 
-/// Returns whether bash interprets parts of the line twice, so that the visible quotes do not determine how a value is read.
+/// Returns whether bash interprets parts of the line twice, so that the visible quotes do not determine how
+/// a value is read.
 fn substitutes(line: &str) -> bool {
     ["`", "$(", "${", "$'", "<(", ">("].iter().any(|opening| line.contains(opening))
 }

@@ -133,7 +133,7 @@ impl FakeHost {
             return Ok(());
         }
         let (name, path) = (&device.name, device.path.display());
-        Err(StepError::Changed(format!("{name} is not {path} any more")))
+        Err(StepError::Changed(format!("{name} is no longer {path}")))
     }
 
     pub(super) fn make(

@@ -68,7 +68,8 @@ impl FakeDrives {
         Ok(())
     }
 
-    /// Removes the record of a namespace on a replaced drive; the namespace is observed again when the drive comes back.
+    /// Removes the record of a namespace on a replaced drive; the namespace is observed again when
+    /// the drive comes back.
     pub(in crate::fake) fn forget(
         &mut self,
         id: &NamespaceId,

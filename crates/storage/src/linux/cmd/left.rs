@@ -82,6 +82,6 @@ mod tests {
             left.processes = vec![Life { pid: Pid::this(), began: 0 }];
         }
         touch.run(Duration::from_secs(60)).unwrap();
-        assert!(mark.exists(), "another process has its number by now");
+        assert!(mark.exists(), "another process has the same number");
     }
 }

@@ -48,8 +48,8 @@ impl Leaf {
         })
     }
 
-    /// Reads the attributes of `fd` with `AT_STATX_DONT_SYNC`: cached attributes are enough, and the kernel then asks no
-    /// server of a network file system. GFS2 takes its lock despite this flag.
+    /// Reads the attributes of `fd` with `AT_STATX_DONT_SYNC`: cached attributes are enough, and the kernel then asks
+    /// no server of a network file system. GFS2 takes its lock despite this flag.
     pub(super) fn new(fd: OwnedFd, parent: &OwnedFd) -> io::Result<Self> {
         let mask = StatxFlags::TYPE
             | StatxFlags::MODE

@@ -40,8 +40,8 @@ impl Lock {
         !self.is_of_another() && matches!(self.status, Status::Waiting | Status::Converting)
     }
 
-    /// Describes the request and the holders that block it, as far as this node knows: only the master of a resource knows
-    /// all holders.
+    /// Describes the request and the holders that block it, as far as this node knows: only the master of a
+    /// resource knows all holders.
     pub(super) fn describe(&self, space: &str, all: &[Lock]) -> String {
         let (resource, wanted, age) = (&self.resource, mode(self.wanted), age(self.waits));
         let instead = match self.status {
@@ -85,8 +85,8 @@ impl Lock {
     }
 }
 
-/// Parses `<lock space>_locks`: a header, then `id nodeid remid pid xid exflags flags sts grmode rqmode time_us r_nodeid
-/// r_len "r_name"` on each line.
+/// Parses `<lock space>_locks`: a header, then `id nodeid remid pid xid exflags flags sts grmode rqmode time_us
+/// r_nodeid r_len "r_name"` on each line.
 pub(super) fn parse_locks(table: &str) -> Result<Vec<Lock>, String> {
     let lines = table.lines().filter(|line| !line.starts_with("id ") && !line.is_empty());
     lines.map(|line| lock(line).ok_or_else(|| format!("{line:?} is no lock"))).collect()
@@ -144,7 +144,8 @@ pub(super) fn parse_waiters(table: &str) -> Result<Vec<Waiter>, String> {
     lines.map(|line| waiter(line).ok_or_else(|| format!("{line:?} is no waiter"))).collect()
 }
 
-/// Rounds the age of a request: a hang is reported repeatedly, and an exact age would change the object's status each time.
+/// Rounds the age of a request: a hang is reported repeatedly, and an exact age would change the
+/// object's status each time.
 fn age(waits: Duration) -> &'static str {
     match waits.as_secs() {
         0..10 => "less than 10 s",
@@ -169,8 +170,8 @@ fn mode(number: i32) -> &'static str {
     }
 }
 
-/// A table in the kernel's format: this node is the master and requested `VGLK`, which node 2 holds; its own lock on `GBLK`
-/// is granted.
+/// A table in the kernel's format: this node is the master and requested `VGLK`, which node 2 holds; its own lock
+/// on `GBLK` is granted.
 #[cfg(test)]
 pub(super) const RECORDED: &str = "\
 id nodeid remid pid xid exflags flags sts grmode rqmode time_ms r_nodeid r_len r_name

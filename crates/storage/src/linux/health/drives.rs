@@ -1,7 +1,7 @@
 //! Reads the kernel's facts about NVMe drives.
 //!
-//! Each drive is read by a call of its own, and its temperature by another: only for the temperature does the kernel send a
-//! command to the drive, and that waits as long as a reset of the drive lasts.
+//! Each drive is read by a call of its own, and its temperature by another: only for the temperature does the kernel
+//! send a command to the drive, and that waits as long as a reset of the drive lasts.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -125,8 +125,8 @@ fn blocks(sysfs: &Path) -> io::Result<Vec<(NamespaceId, io::Result<bool>)>> {
     Ok(blocks.map(|block| (block.namespace, is_read_only(&block.path))).collect())
 }
 
-/// Reads the composite temperature (drivers/nvme/host/hwmon.c): `hwmonN` lies beneath the controller since Linux 5.19, and
-/// beneath its PCI function before.
+/// Reads the composite temperature (drivers/nvme/host/hwmon.c): `hwmonN` lies beneath the controller since Linux 5.19,
+/// and beneath its PCI function before.
 fn temperature(controller: &Path) -> io::Result<Option<Temperature>> {
     for directory in
         [controller.to_owned(), controller.join("device/hwmon"), controller.join("hwmon")]

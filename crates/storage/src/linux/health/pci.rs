@@ -10,8 +10,8 @@ use crate::{
 /// Reads an attribute: tests return kernel errors here that no file can cause.
 type Read<'a> = &'a dyn Fn(&Path, &str) -> io::Result<Option<String>>;
 
-/// Reads the link above a function. The registers of an unreachable function read as all ones, which the kernel shows as
-/// `Unknown`.
+/// Reads the link above a function. The registers of an unreachable function read as all ones, which the
+/// kernel shows as `Unknown`.
 pub(super) fn link(function: &Path) -> io::Result<Link> {
     link_by(&attribute, function)
 }

@@ -11,8 +11,8 @@ use crate::{
 /// Number of compute slots of a chassis: all are unread when the switches do not answer.
 const SLOTS: u8 = 16;
 
-/// Returns the links of computes by slot. A node without switches has none; when its switches do not answer, every link is
-/// unread.
+/// Returns the links of computes by slot. A node without switches has none; when its switches do not answer,
+/// every link is unread.
 pub(super) fn computes(answer: Result<Vec<PortLink>, String>) -> BTreeMap<u8, Link> {
     let ports = match answer {
         Ok(ports) => ports,
@@ -25,8 +25,8 @@ pub(super) fn computes(answer: Result<Vec<PortLink>, String>) -> BTreeMap<u8, Li
     ports.into_iter().filter_map(compute).collect()
 }
 
-/// Returns the links of drives by slot, only those that are up or down: a drive whose switch does not answer has a fault
-/// that says so.
+/// Returns the links of drives by slot, only those that are up or down: a drive whose switch does not answer has a
+/// fault that says so.
 pub(super) fn slots(answer: Result<Vec<PortLink>, String>) -> BTreeMap<u32, Link> {
     let drive = |port: PortLink| match (port.end, link(&port)) {
         (LinkEnd::Drive { index, .. }, link @ (Link::Up { .. } | Link::Down)) => {

@@ -1,9 +1,9 @@
 //! Reads the label of a physical volume, and wipes it when an interrupted LVM command left it marked.
 //!
-//! A label has a mark that says that a group uses the device. `vgcreate` and `vgextend` set the mark before they commit the
-//! group's metadata, and `vgremove` removes it after. An interruption in between leaves a device that LVM accepts only with
-//! `--force --force`, which would also take a member away from any group. Sources: lvm2's lib/label/label.h,
-//! lib/format_text/layout.h and lib/format_text/format-text.c.
+//! A label has a mark that says that a group uses the device. `vgcreate` and `vgextend` set the mark before they
+//! commit the group's metadata, and `vgremove` removes it after. An interruption in between leaves a device that LVM
+//! accepts only with `--force --force`, which would also take a member away from any group. Sources: lvm2's
+//! lib/label/label.h, lib/format_text/layout.h and lib/format_text/format-text.c.
 
 use std::{
     fs::File,
@@ -147,8 +147,8 @@ fn locations(mut bytes: &[u8]) -> Option<(Vec<u64>, &[u8])> {
     }
 }
 
-/// Returns whether no metadata area has committed metadata; false for a device without a metadata area, which shows
-/// nothing.
+/// Returns whether no metadata area has committed metadata; false for a device without a metadata
+/// area, which shows nothing.
 fn has_no_metadata(label: &Label, file: &mut File) -> io::Result<bool> {
     for area in &label.areas {
         let mut bytes = [0; SECTOR];
@@ -174,8 +174,8 @@ fn is_without_metadata(bytes: &[u8], area: u64) -> bool {
 mod tests {
     use super::*;
 
-    /// Bytes that LVM 2.03.16 had written when its `vgcreate` was killed before it committed the group's metadata. The mark
-    /// is at offset 0x28c.
+    /// Bytes that LVM 2.03.16 had written when its `vgcreate` was killed before it committed the group's metadata. The
+    /// mark is at offset 0x28c.
     const CUT: &[(usize, &str)] = &[
         (0x200, "4c4142454c4f4e450100000000000000"),
         (0x210, "1796ccc9200000004c564d3220303031"),

@@ -74,8 +74,8 @@ fn parent(above: &[&str], below: usize) -> Option<usize> {
     above.iter().rposition(|row| depth(row) < below)
 }
 
-/// Returns whether a row stands for a replacement: a lost device and its replacement are beneath it until the replacement
-/// is complete. A hot spare (`spare-`) does not count: ZFS returns it when the lost device is replaced.
+/// Returns whether a row stands for a replacement: a lost device and its replacement are beneath it until the
+/// replacement is complete. A hot spare (`spare-`) does not count: ZFS returns it when the lost device is replaced.
 fn is_replacing(row: &str) -> bool {
     row.trim_start().starts_with("replacing-")
 }

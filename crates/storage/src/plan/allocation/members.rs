@@ -1,5 +1,5 @@
-//! Compares the existing namespaces of an allocation with those that should exist, from the drives, their ledgers and the
-//! object's status.
+//! Compares the existing namespaces of an allocation with those that should exist, from the drives, their ledgers
+//! and the object's status.
 
 use std::fmt;
 
@@ -126,8 +126,8 @@ impl<'a> Members<'a> {
         members
     }
 
-    /// Returns the number of missing namespaces; `None` when no record has the number of members. An allocation that has
-    /// all of its recorded members never had others: a status that names others was edited by a user.
+    /// Returns the number of missing namespaces; `None` when no record has the number of members. An allocation that
+    /// has all of its recorded members never had others: a status that names others was edited by a user.
     fn lacks(&self) -> Option<usize> {
         let away = self.away.iter().map(|(namespace, _)| *namespace);
         let all: Vec<_> =
@@ -173,7 +173,8 @@ impl<'a> Members<'a> {
         self.lost.push(Missing { id: reported.id.clone(), why });
     }
 
-    /// Adopts all namespaces that the status names, when only the records are missing: an incomplete set proves nothing.
+    /// Adopts all namespaces that the status names, when only the records are missing: an
+    /// incomplete set proves nothing.
     pub(super) fn adopt(&self) -> Vec<Step> {
         let members = u16::try_from(self.allocation.reported.len()).unwrap_or(u16::MAX);
         let adopt = |namespace: &&Namespace| Step::AdoptNamespace {
@@ -209,8 +210,9 @@ impl<'a> Members<'a> {
         Need::Nothing
     }
 
-    /// Returns the replacements that are still to be created for namespaces that are gone for good; `None` when no namespace
-    /// is to be replaced. The only namespace of an allocation is not replaced: the new namespace would be empty.
+    /// Returns the replacements that are still to be created for namespaces that are gone for good; `None`
+    /// when no namespace is to be replaced. The only namespace of an allocation is not replaced: the new
+    /// namespace would be empty.
     pub(super) fn successors(&self) -> Option<Wanted> {
         let (replaced, any) = (self.replaced.first()?, self.reachable.first()?);
         let reported = &self.allocation.reported;

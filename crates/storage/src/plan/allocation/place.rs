@@ -21,8 +21,8 @@ pub(super) struct Placement<'a> {
     pub(super) members: u16,
 }
 
-/// Returns the bytes that a new allocation could have now: the free space of the usable drives, limited by the disk beneath
-/// file-backed drives; 0 when there are too few drives for any allocation.
+/// Returns the bytes that a new allocation could have now: the free space of the usable drives, limited by the disk
+/// beneath file-backed drives; 0 when there are too few drives for any allocation.
 pub fn allocatable(observed: &Observed, spread: Spread) -> u64 {
     let free: Vec<_> = taking_part(observed).map(Drive::free).collect();
     if free.len() < spread.least() {
@@ -34,8 +34,8 @@ pub fn allocatable(observed: &Observed, spread: Spread) -> u64 {
     observed.pool.map_or(total, |pool| total.min(pool.room() / piece * piece))
 }
 
-/// Chooses as many drives as the spread allows, those with the most free bytes first, with the same share on each; ties go to
-/// the lowest slot.
+/// Chooses as many drives as the spread allows, those with the most free bytes first, with the same share on each; ties
+/// go to the lowest slot.
 pub(super) fn fresh<'a>(
     allocation: &Allocation,
     observed: &'a Observed,
@@ -78,8 +78,8 @@ pub(super) fn more<'a>(
     fitting(asked, Placement { drives, size: wanted.size, members: wanted.members }, observed)
 }
 
-/// Returns the rejection for too few usable drives. A drive that was too slow for one observation, or not probed yet after a
-/// start, is no reason to send a job elsewhere: while enough drives are known, the allocation waits for them.
+/// Returns the rejection for too few usable drives. A drive that was too slow for one observation, or not probed yet
+/// after a start, is no reason to send a job elsewhere: while enough drives are known, the allocation waits for them.
 fn too_few(
     allocation: &Allocation,
     asked: u64,
@@ -124,8 +124,8 @@ fn drives_of<'a>(allocation: &Allocation, observed: &'a Observed) -> BTreeSet<&'
     observed.of_allocation(allocation.id).map(|namespace| &namespace.id.subsystem).collect()
 }
 
-/// Returns the placement, if every drive has room for its share. The drives are sorted by free bytes, so the last drive has
-/// the fewest.
+/// Returns the placement, if every drive has room for its share. The drives are sorted by free bytes, so the last
+/// drive has the fewest.
 fn fitting<'a>(
     asked: u64,
     placement: Placement<'a>,

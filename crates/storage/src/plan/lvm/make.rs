@@ -27,9 +27,9 @@ impl Lvm<'_> {
         }
     }
 
-    /// Returns whether a group that should be shared is local. `vgcreate` writes a shared group as a local one first (lvm2,
-    /// tools/vgcreate.c): after an interruption at that point no lock would keep two nodes from using it. The group is still
-    /// empty then.
+    /// Returns whether a group that should be shared is local. `vgcreate` writes a shared group as a local one first
+    /// (lvm2, tools/vgcreate.c): after an interruption at that point no lock would keep two nodes from using it. The
+    /// group is still empty then.
     fn lacks_its_locks(&self, group: &VolumeGroup) -> bool {
         let line = self.lines.vg_create.as_ref().map(|line| line.expand(&self.variables()));
         let is_to_be_shared = line.is_some_and(|line| asks_for_locks(&line));
@@ -55,8 +55,8 @@ impl Lvm<'_> {
         steps
     }
 
-    /// Plans making a physical volume. A device whose label is marked as used by a group that does not exist is wiped first:
-    /// LVM would need `--force`, with which it would take any device.
+    /// Plans making a physical volume. A device whose label is marked as used by a group that does not exist is wiped
+    /// first: LVM would need `--force`, with which it would take any device.
     pub(super) fn make_physical(&self, report: &LvmReport, device: &BlockDevice) -> Vec<Step> {
         let physical = report.on(&device.path);
         let is_marked = physical.is_some_and(PhysicalVolume::is_marked);
@@ -76,8 +76,8 @@ impl Lvm<'_> {
         self.clear_up().into_iter().chain(joining).chain(unmaking).chain(making).collect()
     }
 
-    /// Plans the removal of a RAID whose `lvcreate` was interrupted: it never becomes active, and LVM does not report it. It
-    /// never had a file system, so it is created again.
+    /// Plans the removal of a RAID whose `lvcreate` was interrupted: it never becomes active, and LVM does not report
+    /// it. It never had a file system, so it is created again.
     fn unmake(&self, group: &VolumeGroup) -> Vec<Step> {
         let parts: Vec<_> = group.parts_of(&self.volume.logical).collect();
         let whole = group.volume(&self.volume.logical);

@@ -8,10 +8,10 @@ use crate::{
 };
 
 impl Lvm<'_> {
-    /// Plans the replacement of lost devices by devices that are not members yet: for this volume and, when no other volume
-    /// of the group lacks a part, for the group. The planner checks each part of the repair separately, so an interrupted
-    /// repair continues. Lines that a profile leaves empty are skipped; without any line a group that has lost a device
-    /// stays as it is.
+    /// Plans the replacement of lost devices by devices that are not members yet: for this volume and, when no other
+    /// volume of the group lacks a part, for the group. The planner checks each part of the repair separately, so an
+    /// interrupted repair continues. Lines that a profile leaves empty are skipped; without any line a group that has
+    /// lost a device stays as it is.
     pub(super) fn repair(&self, report: &LvmReport, group: &VolumeGroup) -> Vec<Step> {
         let lines = self.lines;
         if lines.lv_repair.is_none() {
@@ -49,8 +49,8 @@ impl Lvm<'_> {
     }
 
     /// Plans the step that must come before a repair, followed by another observation. First the volume must be active,
-    /// because only then are leftovers of an interrupted repair visible. Then its table must be refreshed: it may already use
-    /// new parts that hold no data yet, and LVM would refuse to repair it.
+    /// because only then are leftovers of an interrupted repair visible. Then its table must be refreshed: it may
+    /// already use new parts that hold no data yet, and LVM would refuse to repair it.
     fn settle(&self) -> Option<Step> {
         if self.seen.active().is_none() {
             return self.on_logical(VolumeAction::Activate, &self.lines.activate);

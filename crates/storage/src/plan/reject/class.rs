@@ -22,8 +22,8 @@ pub enum RejectionClass {
     InTheWay,
     /// The request needs another build or another profile.
     Unsupported,
-    /// A drive or a pool that should exist is missing or broken: it comes back, an admin restores it, or its owner gives
-    /// the allocation up.
+    /// A drive or a pool that should exist is missing or broken: it comes back, an admin restores it, or its owner
+    /// gives the allocation up.
     Lost,
 }
 

@@ -1,4 +1,4 @@
-//! What is collected of volume groups that are gone.
+//! Tests the removal of leftovers of volume groups that are gone.
 
 use crate::observed::{Mapping, OwnGroup, VolumeGroup};
 
@@ -25,7 +25,7 @@ fn leftovers() -> Observed {
 }
 
 #[test]
-fn mappings_on_nothing_go_from_the_top_down() {
+fn mappings_without_devices_are_removed_from_top_to_bottom() {
     let mappings = vec![mapping("lv_rimage_0", 1, &[]), mapping("lv", 2, &[])];
     let observed = Observed { mappings, ..Observed::default() };
     let names: Vec<_> = collected(&[], &observed);
@@ -33,13 +33,13 @@ fn mappings_on_nothing_go_from_the_top_down() {
 }
 
 #[test]
-fn a_mapping_on_anything_stays_and_so_does_its_lock_space() {
+fn a_mapping_with_a_device_and_its_lock_space_stay() {
     let mappings = vec![mapping("lv", 1, &["nvme0n1"])];
     assert_eq!(collected(&[], &Observed { mappings, ..leftovers() }), [""; 0]);
 }
 
 #[test]
-fn what_an_object_sees_to_and_what_is_named_otherwise_stays() {
+fn volumes_of_objects_and_volumes_with_foreign_names_stay() {
     let observed = Observed { mappings: vec![mapping("lv", 1, &[])], ..leftovers() };
     assert_eq!(collected(&[&GROUP[..36]], &observed), [""; 0]);
     let foreign = Mapping { name: "vg0-root".into(), ..mapping("lv", 1, &[]) };
@@ -49,7 +49,7 @@ fn what_an_object_sees_to_and_what_is_named_otherwise_stays() {
 }
 
 #[test]
-fn a_lock_space_is_left_when_its_group_is_nowhere() {
+fn a_lock_space_without_its_group_is_left() {
     let expected = [format!("leave the lock space of volume group {GROUP}, which is gone")];
     assert_eq!(collected(&[], &leftovers()), expected);
     let group = VolumeGroup { name: GROUP.into(), ..VolumeGroup::default() };
@@ -58,9 +58,9 @@ fn a_lock_space_is_left_when_its_group_is_nowhere() {
     assert_eq!(collected(&[], &Observed { groups: vec![there], ..leftovers() }), [""; 0]);
 }
 
-/// What is not seen may be on a drive that does not answer, or on a namespace that nobody attached.
+/// An unseen group may be on a drive that does not answer, or on an unattached namespace.
 #[test]
-fn a_lock_space_stays_while_not_all_was_seen() {
+fn a_lock_space_stays_while_the_observation_is_incomplete() {
     let faulty = Drive { fault: Some("it does not answer".into()), ..drive(0, 100, 0) };
     assert_eq!(collected(&[], &Observed { drives: vec![faulty], ..leftovers() }), [""; 0]);
     let id = AllocationId { owner: uid(), index: 0 };
@@ -71,7 +71,7 @@ fn a_lock_space_stays_while_not_all_was_seen() {
     let mut observed = Observed { drives: vec![gone], namespaces: vec![lost], ..leftovers() };
     assert_eq!(collected(&[], &observed), [""; 0]);
     observed.replaced = replaced;
-    assert_eq!(collected(&[], &observed).len(), 1, "what is on it is nowhere");
+    assert_eq!(collected(&[], &observed).len(), 1, "the replaced drive cannot have the group");
     for (owner, device, stays) in [
         (NamespaceOwner::Ours(id), false, true),
         (NamespaceOwner::Ours(id), true, false),

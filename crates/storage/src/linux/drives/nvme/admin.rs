@@ -23,8 +23,8 @@ use crate::linux::bounded::is_given_up;
 
 /// A drive's admin queue, reached through its physical function on this node or through a tunnel of the PCIe switch.
 pub(super) trait AdminQueue: Debug + Send + Sync {
-    /// Executes `command`; `data` goes to the drive or comes from it, depending on the opcode. Returns dword 0 of the
-    /// completion.
+    /// Executes `command`; `data` goes to the drive or comes from it, depending on the opcode. Returns dword
+    /// 0 of the completion.
     fn submit(&self, command: Command, data: &mut [u8]) -> Result<u32, AdminError>;
 
     /// Resets the controller, after which moved resources take effect.

@@ -102,8 +102,8 @@ impl NvmeDrives {
         }
     }
 
-    /// Zeroes a namespace on a drive whose deallocated blocks may not read as zeroes, so that its owner cannot read old
-    /// data.
+    /// Zeroes a namespace on a drive whose deallocated blocks may not read as zeroes, so that its owner
+    /// cannot read old data.
     fn zero(&self, id: &NamespaceId, size: u64) -> Result<(), StepError> {
         let (nsid, node) = (id.nsid, self.node.clone());
         self.attach(id, Endpoint::Rabbit, &node)?;

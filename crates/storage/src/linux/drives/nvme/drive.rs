@@ -73,8 +73,8 @@ impl NvmeDrive {
         &self.admin
     }
 
-    /// Reads Identify Controller and checks its NQN: device names and function ids pass to other drives, so the wrong
-    /// drive may answer.
+    /// Reads Identify Controller and checks its NQN: device names and function ids pass to other drives, so the
+    /// wrong drive may answer.
     fn controller(&self) -> Result<IdentifyController> {
         let answer = self.ask("identify the drive", self.admin.controller())?;
         match text(&answer.nqn).parse::<Nqn>() {
@@ -86,8 +86,8 @@ impl NvmeDrive {
         }
     }
 
-    /// Checks that the right drive answers and, once after a start, attributes the namespaces that a crash left without a
-    /// record to their allocations. Every read and change begins with this.
+    /// Checks that the right drive answers and, once after a start, attributes the namespaces that a crash left without
+    /// a record to their allocations. Every read and change begins with this.
     fn settle(&self) -> Result<IdentifyController> {
         let controller = self.controller()?;
         self.ledger.settle_once(|| self.list(), DriveError::Ledger)?;

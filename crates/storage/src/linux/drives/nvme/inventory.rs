@@ -35,8 +35,8 @@ enum Reading {
 const NOT_MANAGED: &str = "it no longer supports namespace management";
 
 impl NvmeDrives {
-    /// Reads all drives in parallel, and returns them in the order of their names. Allocations that are made at the same
-    /// time share an observation: otherwise each of them would ask about the namespaces of all others.
+    /// Reads all drives in parallel, and returns them in the order of their names. Allocations that are made at the
+    /// same time share an observation: otherwise each of them would ask about the namespaces of all others.
     pub(super) fn look(&self) -> Result<Observed, ObserveError> {
         self.shared.take(|| self.look_at_all())
     }

@@ -31,7 +31,8 @@ const PATIENCE: Duration = Duration::from_secs(600);
 pub(super) struct Controller(PathBuf);
 
 impl Controller {
-    /// Refers to the controller that sysfs calls `name`. Each command opens the device again: names pass to other drives.
+    /// Refers to the controller that sysfs calls `name`. Each command opens the device again: names
+    /// pass to other drives.
     pub(super) fn new(name: &str) -> Self {
         Self(Path::new("/dev").join(name))
     }
@@ -64,8 +65,8 @@ impl AdminQueue for Controller {
             passed.address = data.as_mut_ptr().expose_provenance() as u64;
             passed.data_length = u32::try_from(data.len()).unwrap_or(u32::MAX);
         }
-        // SAFETY: the layout is the kernel's; `data` is borrowed until the call returns, and the kernel reads or writes no more
-        // than `data_length` bytes of it.
+        // SAFETY: the layout is the kernel's; `data` is borrowed until the call returns, and the kernel reads or writes
+        // no more than `data_length` bytes of it.
         let answer = unsafe { nvme_admin_command(file.as_raw_fd(), &raw mut passed) };
         match answer.map_err(|errno| AdminError::System(errno.into()))? {
             0 => Ok(passed.result),

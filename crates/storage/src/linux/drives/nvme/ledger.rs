@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! <state>/drives/<NQN>.json      one drive's namespaces, and those that are about to be created
-//!               /<UUID>.ledger   the same for a drive whose NQN is no valid file name; the UUID is derived from the NQN
+//! /<UUID>.ledger   the same for a drive whose NQN is no valid file name; the UUID is derived from the NQN
 //! ```
-//! The agent writes an intent before it asks the drive for a namespace, so that it can attribute a namespace which a crash
-//! left without a record. A record holds the NGUID, because drives reuse NSIDs.
+//! The agent writes an intent before it asks the drive for a namespace, so that it can attribute a namespace which a
+//! crash left without a record. A record holds the NGUID, because drives reuse NSIDs.
 
 mod attribution;
 mod name;

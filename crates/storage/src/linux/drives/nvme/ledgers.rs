@@ -1,5 +1,5 @@
-//! Keeps the ledgers of all drives that this node ever used: one object per ledger, and one agent for all ledgers, because
-//! two would overwrite each other's records.
+//! Keeps the ledgers of all drives that this node ever used: one object per ledger, and one agent for all ledgers,
+//! because two would overwrite each other's records.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,5 @@
-//! Reaches a drive through its physical function: checks whether Warren may use it, and brings up its virtual functions.
+//! Reaches a drive through its physical function: checks whether Warren may use it, and brings
+//! up its virtual functions.
 
 use std::{
     fs, io,
@@ -67,8 +68,8 @@ impl Physical {
         }
     }
 
-    /// Returns whether the drive supports namespace management. OACS alone is no proof: some drives set its bit and refuse
-    /// the command. Fails when the drive cannot erase one namespace without all others.
+    /// Returns whether the drive supports namespace management. OACS alone is no proof: some drives set its bit and
+    /// refuse the command. Fails when the drive cannot erase one namespace without all others.
     pub(super) fn manages_namespaces(&self) -> Result<bool, Fault> {
         let fault = |error| in_one_line("identify the drive", &error);
         let admin = self.drive.admin();

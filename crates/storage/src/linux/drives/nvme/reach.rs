@@ -85,8 +85,8 @@ impl Reach {
         Ok(self.sysfs.blocks_of(id)?.into_iter().find(accepts))
     }
 
-    /// Returns the block devices of many namespaces. Asks the kernel once to rescan the controllers of drives with missing
-    /// namespaces, and waits for all namespaces together.
+    /// Returns the block devices of many namespaces. Asks the kernel once to rescan the controllers of drives with
+    /// missing namespaces, and waits for all namespaces together.
     pub(super) fn find_patiently(
         &self,
         ids: &[NamespaceId],

@@ -73,7 +73,8 @@ mod tests {
         }
     }
 
-    /// Runs an observation that ends as `end` says, while `count` other callers ask for one; returns what they observed.
+    /// Runs an observation that ends as `end` says, while `count` other callers ask for one;
+    /// returns what they observed.
     fn meanwhile(bench: &Arc<Bench>, end: fn(u32) -> io::Result<u32>, count: usize) -> Vec<u32> {
         let (begins, begun) = channel();
         let (release, held) = channel::<()>();

@@ -11,8 +11,8 @@ use super::{
 };
 use crate::observed::PortLink;
 
-/// Finds drives. A node with switches has only virtual functions in its own PCI bus: they look like drives, but cannot
-/// manage namespaces.
+/// Finds drives. A node with switches has only virtual functions in its own PCI bus: they look like drives,
+/// but cannot manage namespaces.
 #[derive(Debug)]
 pub(super) struct Source {
     switches: Fabric,

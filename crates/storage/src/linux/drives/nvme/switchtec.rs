@@ -1,5 +1,5 @@
-//! Reaches the drives of a rabbit behind its two Microchip Switchtec PAX switches, whose firmware passes admin commands to
-//! them.
+//! Reaches the drives of a rabbit behind its two Microchip Switchtec PAX switches, whose firmware passes
+//! admin commands to them.
 //!
 //! ```text
 //! Fabric ─ links, dump ─► Found ─► Behind ─ tunnel ─► AdminQueue ─► the drive, as on any other way
@@ -11,8 +11,8 @@
 //! * Every wait ends: for a tunnel, for an answer, for a command.
 //!
 //! # Caveats
-//! A switch takes one command at a time: an erasure on one of its drives makes the others wait. `docs/develop/hardware.md`
-//! lists which parts were tested, and on which hardware.
+//! A switch takes one command at a time: an erasure on one of its drives makes the others wait.
+//! `docs/develop/hardware.md` lists which parts were tested, and on which hardware.
 
 mod behind;
 mod bindings;

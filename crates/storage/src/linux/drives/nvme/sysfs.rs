@@ -27,8 +27,8 @@ pub(in crate::linux) struct ControllerNode {
     pub(super) model: String,
     /// Serial number without surrounding blanks; empty when Linux does not know it.
     pub(super) serial: String,
-    /// Linux's name of the chassis slot of the drive: the number that the port has from the factory
-    /// (Documentation/ABI/testing/sysfs-bus-pci).
+    /// Linux's name of the chassis slot of the drive: the number that the port has
+    /// from the factory (Documentation/ABI/testing/sysfs-bus-pci).
     pub(super) slot: Option<String>,
     /// Directory of the controller's PCI function.
     pub(in crate::linux) function: PathBuf,
@@ -60,8 +60,8 @@ impl ControllerNode {
 }
 
 impl BlockNode {
-    /// Returns whether the device can be the namespace with this NGUID. It can when Linux does not know its NGUID: the drive
-    /// itself was asked.
+    /// Returns whether the device can be the namespace with this NGUID. It can when Linux does not know its NGUID: the
+    /// drive itself was asked.
     pub(super) fn may_be(&self, nguid: &str) -> bool {
         self.nguid.is_empty() || self.nguid == nguid
     }
@@ -148,8 +148,8 @@ impl Sysfs {
         Ok(found)
     }
 
-    /// Returns whether the name still belongs to the same controller: names pass to other controllers when drives come and
-    /// go.
+    /// Returns whether the name still belongs to the same controller: names pass to other controllers when
+    /// drives come and go.
     pub(super) fn is_still(&self, node: &ControllerNode) -> bool {
         let path = self.0.join("class/nvme").join(&node.name);
         let now = attribute(&path, "subsysnqn").ok().flatten().and_then(|nqn| nqn.parse().ok());
@@ -157,7 +157,8 @@ impl Sysfs {
         now.as_ref() == Some(&node.nqn) && function.is_ok_and(|function| function == node.function)
     }
 
-    /// Returns the block devices of a namespace, by its identity. Reads only the devices of its drive: a rabbit has hundreds.
+    /// Returns the block devices of a namespace, by its identity. Reads only the devices of its drive:
+    /// a rabbit has hundreds.
     pub(super) fn blocks_of(&self, id: &NamespaceId) -> io::Result<Vec<BlockNode>> {
         let mut found = Vec::new();
         for path in self.namespaces_in(&id.subsystem)? {
@@ -169,8 +170,8 @@ impl Sysfs {
         Ok(found)
     }
 
-    /// Returns the directories of a subsystem's namespaces: beneath the subsystem where Linux joins the paths (multipath),
-    /// else beneath its controllers.
+    /// Returns the directories of a subsystem's namespaces: beneath the subsystem where Linux joins the paths
+    /// (multipath), else beneath its controllers.
     fn namespaces_in(&self, subsystem: &Nqn) -> io::Result<Vec<PathBuf>> {
         let mut found = Vec::new();
         for path in entries(&self.0.join("class/nvme-subsystem"))? {
@@ -225,7 +226,8 @@ impl Sysfs {
     }
 }
 
-/// Returns whether a name is `nvme<instance>n<namespace>`; a path beneath a multipath device has `c<controller>` in between.
+/// Returns whether a name is `nvme<instance>n<namespace>`; a path beneath a multipath device
+/// has `c<controller>` in between.
 fn is_namespace(path: &Path) -> bool {
     let name = name(path);
     let rest = name.strip_prefix("nvme").unwrap_or_default();
@@ -246,8 +248,8 @@ pub(in crate::linux) fn attribute(device: &Path, name: &str) -> io::Result<Optio
     }
 }
 
-/// Returns whether an error shows that the device was removed: its attributes are gone, or answer ENODEV during the
-/// removal.
+/// Returns whether an error shows that the device was removed: its attributes are gone, or answer
+/// ENODEV during the removal.
 pub(in crate::linux) fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
         || error.raw_os_error() == Some(libc::ENODEV)

@@ -1,8 +1,8 @@
 //! NVMe structures, byte for byte.
 //!
-//! Section numbers refer to the NVM Express Base Specification 2.0 (5.17 Identify) and the NVM Command Set Specification
-//! 1.0 (4.1.5.1 Identify Namespace). All fields are little-endian and unaligned, so that a drive's buffer can be read in
-//! place.
+//! Section numbers refer to the NVM Express Base Specification 2.0 (5.17 Identify) and the NVM Command Set
+//! Specification 1.0 (4.1.5.1 Identify Namespace). All fields are little-endian and unaligned, so that a drive's buffer
+//! can be read in place.
 
 use zerocopy::{
     FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
@@ -66,7 +66,8 @@ impl IdentifyController {
 /// OACS bit 3: Namespace Management and Attachment.
 pub(super) const NAMESPACE_MANAGEMENT: u16 = 1 << 3;
 
-/// FNA bits 0 and 1: a Format of one namespace, and an erasing Format, apply to all namespaces (Base 5.17.2.1, figure 275).
+/// FNA bits 0 and 1: a Format of one namespace, and an erasing Format, apply to all namespaces
+/// (Base 5.17.2.1, figure 275).
 const FORMATS_ALL: u8 = 0b11;
 
 /// FNA bit 2: a Format can erase by discarding the key.

@@ -54,7 +54,8 @@ pub(super) struct OwnerFile {
     owner: String,
     index: u32,
     capacity: u64,
-    /// Number of namespaces of the allocation. Pools of an older Warren have no number: each allocation had one namespace.
+    /// Number of namespaces of the allocation. Pools of an older Warren have no number: each
+    /// allocation had one namespace.
     #[serde(rename = "of", default = "one_member")]
     members: u16,
 }

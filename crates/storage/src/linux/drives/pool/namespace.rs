@@ -162,8 +162,8 @@ fn rename_away(path: &Path, renamed: &Path) -> io::Result<()> {
     trees::remove(renamed)
 }
 
-/// Builds the namespace under a name that means unfinished, then renames it: after a crash the name shows whether the
-/// namespace is complete.
+/// Builds the namespace under a name that means unfinished, then renames it: after a crash the name shows whether
+/// the namespace is complete.
 fn build(
     drive: &Path,
     nsid: u32,

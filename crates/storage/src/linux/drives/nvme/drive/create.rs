@@ -47,7 +47,8 @@ impl NvmeDrive {
         }
     }
 
-    /// Returns the drive's Identify Controller and its NSIDs, if it reports room for one more namespace of `size` bytes.
+    /// Returns the drive's Identify Controller and its NSIDs, if it reports room for one more
+    /// namespace of `size` bytes.
     fn room(&self, size: u64) -> Result<(IdentifyController, Vec<u32>)> {
         let controller = self.controller()?;
         let free = bytes(controller.unallocated.get())?;
@@ -83,7 +84,7 @@ impl NvmeDrive {
             self.ask("delete the new namespace", self.admin.delete(nsid))?;
             self.ledger.drop_intent(allocation).map_err(DriveError::Ledger)?;
             return Err(DriveError::Unfit(
-                "the drive gives a namespace no NGUID, so that it cannot be told from its successors".to_owned(),
+                "the drive assigns no NGUID to a namespace, so the namespace cannot be distinguished from its successors".to_owned(),
             ));
         }
         let whole = described.deallocation & DEALLOCATED_READ == DEALLOCATED_IS_ZERO;
@@ -123,8 +124,8 @@ impl NvmeDrive {
             .map_err(DriveError::Ledger)
     }
 
-    /// Returns the error of a failed creation. Drops the intent when the drive refused or was not asked, because then no
-    /// namespace was created. When the drive did not answer, or failed midway, the intent stays until the next
+    /// Returns the error of a failed creation. Drops the intent when the drive refused or was not asked, because then
+    /// no namespace was created. When the drive did not answer, or failed midway, the intent stays until the next
     /// observation shows whether the namespace exists.
     fn creation_failed(
         &self,
@@ -162,8 +163,8 @@ impl NvmeDrive {
         })
     }
 
-    /// Returns the best-performing format of 4096-byte blocks without metadata. When the drive does not list its formats,
-    /// one of its namespaces (`any`) does.
+    /// Returns the best-performing format of 4096-byte blocks without metadata. When the drive does not list its
+    /// formats, one of its namespaces (`any`) does.
     fn block_format(&self, any: Option<&u32>) -> Result<u8> {
         let described = match (self.admin.common(), any) {
             (Err(error), Some(any)) if error.code() == Some(code::INVALID_NAMESPACE) => {

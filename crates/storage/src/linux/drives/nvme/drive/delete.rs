@@ -100,7 +100,10 @@ impl NvmeDrive {
         if described.nguid == namespace.nguid {
             return Ok(described);
         }
-        let why = format!("namespace {} became another while it was to be erased", namespace.nsid);
+        let why = format!(
+            "namespace {} was replaced by another before it could be erased",
+            namespace.nsid
+        );
         Err(DriveError::Unfit(why))
     }
 }

@@ -1,4 +1,5 @@
-//! Tests of one drive, on a simulated drive in memory: creates, attaches, detaches and deletes namespaces, with crashes.
+//! Tests of one drive, on a simulated drive in memory: creates, attaches, detaches and
+//! deletes namespaces, with crashes.
 
 use std::{cell::Cell, collections::BTreeSet, fs};
 
@@ -176,7 +177,7 @@ fn a_deletion_continues_when_its_caller_gave_up_during_the_erasure() {
         happens: |_| give_up(),
     });
     drive.delete(1, allocation(0)).unwrap();
-    assert!(is_given_up(), "nobody waits");
+    assert!(is_given_up(), "the caller gave up");
     assert_eq!((bench.unallocated(), drive.ledger.records().len()), (64 * MIB, 0));
 }
 
@@ -205,7 +206,7 @@ fn a_namespace_that_took_the_nsid_before_the_erasure_is_not_erased() {
         happens: |state| state.namespaces.get_mut(&1).unwrap().nguid = [9; 16],
     });
     let error = drive.delete(1, allocation(0)).unwrap_err();
-    assert!(error.to_string().contains("became another"), "{error}");
+    assert!(error.to_string().contains("was replaced by another"), "{error}");
     let there = bench.simulated.state().namespaces[&1].clone();
     assert!(!there.erased && there.attached.is_empty());
 }
@@ -261,7 +262,7 @@ fn a_namespace_that_took_the_nsid_while_another_was_deleted_stays() {
         std::thread::yield_now();
     }
     drive.admin.delete(1).unwrap();
-    assert_eq!(bench.plant(2 * MIB), 1, "the NSID is given anew");
+    assert_eq!(bench.plant(2 * MIB), 1, "the drive reuses the NSID");
     drop(turn);
     deletes.join().unwrap().unwrap();
     assert_eq!(bench.unallocated(), 62 * MIB, "the other's is there");
@@ -272,12 +273,12 @@ fn a_creation_given_up_while_it_waited_creates_nothing() {
     let bench = Bench::new(17);
     let drive = Arc::new(bench.start());
     let turn = drive.ledger.turn();
-    let (late, (tell, told)) = (Arc::clone(&drive), std::sync::mpsc::channel());
+    let (late, (tell, text)) = (Arc::clone(&drive), std::sync::mpsc::channel());
     let changes = BoundedCalls::of_changes(std::time::Duration::from_millis(50));
     let create = move || tell.send(late.create(allocation(0), wanted_size(MIB), 1)).unwrap();
     changes.run("drive0", create).unwrap_err();
     drop(turn);
-    told.recv().unwrap().unwrap_err();
+    text.recv().unwrap().unwrap_err();
     assert_eq!(bench.unallocated(), 64 * MIB);
     assert!(
         drive.create(allocation(0), wanted_size(MIB), 1).unwrap().is_some(),
@@ -459,7 +460,7 @@ fn a_namespace_without_a_record_is_adopted_only_with_its_size() {
     assert_eq!(owners(&drive), [NamespaceOwner::Ours(allocation(0))]);
     assert_eq!(drive.look().unwrap().namespaces[0].0.members, 16);
     drive.attach(1, Endpoint::Rabbit, &node("rabbit-1")).unwrap();
-    assert_eq!(names(&drive), ["rabbit-1"], "who reaches it has a name again");
+    assert_eq!(names(&drive), ["rabbit-1"], "the host has its name again");
 }
 
 #[test]
@@ -479,7 +480,11 @@ fn a_replaced_namespace_is_deleted_with_its_allocation_and_not_before() {
     // The drive is away: only its ledger is there.
     let ledger = Ledger::open(bench.state.path(), &nqn()).unwrap();
     ledger.record_replaced(1, allocation(1)).unwrap();
-    assert_eq!(owners(&bench.start()), [NamespaceOwner::Ours(allocation(0))], "another's word");
+    assert_eq!(
+        owners(&bench.start()),
+        [NamespaceOwner::Ours(allocation(0))],
+        "a note for another allocation has no effect"
+    );
     let ledger = Ledger::open(bench.state.path(), &nqn()).unwrap();
     ledger.record_replaced(1, allocation(0)).unwrap();
     let drive = bench.start();

@@ -6,8 +6,8 @@ use super::{Found, Ledger, record::Intent};
 use crate::observed::NamespaceOwner;
 
 impl Ledger {
-    /// Attributes the namespaces that a crash left without a record, among the drive's namespaces as `list` returns them.
-    /// Only the first call after a start has an effect.
+    /// Attributes the namespaces that a crash left without a record, among the drive's namespaces as `list` returns
+    /// them. Only the first call after a start has an effect.
     pub(in super::super) fn settle_once<E>(
         &self,
         list: impl Fn() -> Result<Vec<Found>, E>,

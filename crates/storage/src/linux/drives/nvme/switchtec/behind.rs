@@ -58,7 +58,8 @@ pub(in super::super) struct Behind {
     pub(super) pace: Pace,
 }
 
-/// Compares slot, physical function and generation: equal ways lead to the same drive, which need not be brought up again.
+/// Compares slot, physical function and generation: equal ways lead to the same drive, which need not
+/// be brought up again.
 impl PartialEq for Behind {
     fn eq(&self, other: &Self) -> bool {
         let what = |way: &Self| (way.slot, way.physical, way.generation);
@@ -87,8 +88,8 @@ impl Behind {
         Admin::new(Box::new(tunnel))
     }
 
-    /// Brings the drive's virtual functions online, and binds each to its host. Changes nothing on a drive whose functions
-    /// do not match its slot.
+    /// Brings the drive's virtual functions online, and binds each to its host. Changes nothing on a drive whose
+    /// functions do not match its slot.
     pub(in super::super) fn make_ready(&self, nqn: &Nqn, admin: &Admin) -> Result<(), Fault> {
         let functions = self.functions()?;
         let slot_fault = |error: SlotError| error.to_string();
@@ -115,8 +116,8 @@ impl Behind {
         Ok(())
     }
 
-    /// Fails when the function of a host is not bound to that host: a namespace attached there would reach another host,
-    /// or none.
+    /// Fails when the function of a host is not bound to that host: a namespace attached there would reach
+    /// another host, or none.
     pub(in super::super) fn check_bound(&self, endpoint: Endpoint) -> Result<(), Fault> {
         let functions = self.functions()?;
         let unbound =

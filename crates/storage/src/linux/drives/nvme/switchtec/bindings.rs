@@ -9,8 +9,8 @@ use super::{
 };
 use crate::desired::Endpoint;
 
-/// The drive's functions do not match its slot. The agent then changes nothing on the drive: a namespace attached for one
-/// host would reach another, or none.
+/// The drive's functions do not match its slot. The agent then changes nothing on the drive: a namespace attached for
+/// one host would reach another, or none.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(super) enum SlotError {
     #[error(

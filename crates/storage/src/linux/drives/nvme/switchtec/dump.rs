@@ -130,8 +130,8 @@ fn endpoint(bytes: &[u8]) -> Read<Plugged> {
     }
 }
 
-/// Checks that the physical function comes first and the virtual functions follow in the order of their numbers: the order
-/// determines the host of each.
+/// Checks that the physical function comes first and the virtual functions follow in the order of their numbers: the
+/// order determines the host of each.
 fn functions(first: &FunctionEntry, rest: &[FunctionEntry]) -> Read<Functions> {
     if first.kind == FUNCTION_IS_VIRTUAL {
         return Err("the first function is virtual".to_owned());

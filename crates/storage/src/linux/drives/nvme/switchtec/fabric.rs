@@ -155,7 +155,7 @@ impl Fabric {
         scan.is_read = links.is_ok();
         let entries = match links {
             Ok(entries) => entries,
-            Err(error) => return self.warn_once(&name, &in_one_line("look for drives", &error)),
+            Err(error) => return self.warn_once(&name, &in_one_line("search for drives", &error)),
         };
         self.clear_warning(&name);
         for slot in slots(switch.pax) {

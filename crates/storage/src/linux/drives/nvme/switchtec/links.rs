@@ -41,8 +41,8 @@ fn width(entry: &LinkEntry, lanes: u8) -> Pair {
     Pair { now: entry.negotiated_width, full: if configured == 0 { lanes } else { configured } }
 }
 
-/// Maps the major LTSSM state (NearNodeFlash/nnf-ec, `PortLinkState`). L0s and L1 are power-saving states of a link that is
-/// up.
+/// Maps the major LTSSM state (NearNodeFlash/nnf-ec, `PortLinkState`). L0s and L1 are power-saving states of a
+/// link that is up.
 pub(super) fn state(entry: &LinkEntry) -> LinkState {
     let [major, _] = entry.ltssm.get().to_le_bytes();
     match major {

@@ -112,8 +112,8 @@ fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 pub(super) mod replay {
-    //! Replays a record as devices: a command that is not the next one of the record is an error. Only the PAX id may be read
-    //! at any time, because every search for another switch reads it.
+    //! Replays a record as devices: a command that is not the next one of the record is an error. Only the PAX id may
+    //! be read at any time, because every search for another switch reads it.
 
     use std::collections::{BTreeMap, VecDeque};
 

@@ -1,7 +1,7 @@
 //! The wiring of a rabbit: what is connected to each port of each switch. No switch reports it.
 //!
-//! Source: NearNodeFlash/nnf-ec, `pkg/manager-fabric/config_default.yaml`. The drives' logical ports within each host have the
-//! same order as their ports.
+//! Source: NearNodeFlash/nnf-ec, `pkg/manager-fabric/config_default.yaml`. The drives' logical ports within each host
+//! have the same order as their ports.
 
 use crate::{desired::Endpoint, observed::LinkEnd};
 

@@ -16,8 +16,8 @@ use super::wire::PAYLOAD;
 
 /// Access to one switch. No other command comes between a command and its answer.
 pub(super) trait Transport: Debug + Send {
-    /// Sends a command word with `request`, reads `reply` and returns the return code. When the code is not 0, `reply` is
-    /// meaningless.
+    /// Sends a command word with `request`, reads `reply` and returns the return code. When the code is not
+    /// 0, `reply` is meaningless.
     fn exchange(
         &mut self,
         word: u32,

@@ -1,9 +1,9 @@
 //! The messages of `/dev/switchtecN`, byte for byte: MRPC, the PAX firmware's mailbox.
 //!
-//! Microchip's command reference is not public. The layouts are taken from programs in use; each comment names its source:
-//! *S* is Microsemi/switchtec-user (`inc/switchtec/{mrpc,fabric,switchtec,errors}.h`, `lib/fabric.c`, `lib/switchtec.c`),
-//! *E* is NearNodeFlash/nnf-ec (`internal/switchtec/pkg/{switchtec,nvme}`), which drives rabbits, and *K* is the kernel
-//! (`drivers/pci/switch/switchtec.c`). All numbers are little-endian.
+//! Microchip's command reference is not public. The layouts are taken from programs in use; each comment names its
+//! source: *S* is Microsemi/switchtec-user (`inc/switchtec/{mrpc,fabric,switchtec,errors}.h`, `lib/fabric.c`,
+//! `lib/switchtec.c`), *E* is NearNodeFlash/nnf-ec (`internal/switchtec/pkg/{switchtec,nvme}`), which drives rabbits,
+//! and *K* is the kernel (`drivers/pci/switch/switchtec.c`). All numbers are little-endian.
 
 use zerocopy::{
     FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
@@ -63,7 +63,8 @@ pub(super) struct LinkEntry {
     pub(super) lanes: [u8; 2],
 }
 
-/// Bind, 84h (*S* `switchtec_gfms_bind`, later versions; *E* `Bind`). Earlier versions of *S* sent only the first 8 bytes.
+/// Bind, 84h (*S* `switchtec_gfms_bind`, later versions; *E* `Bind`). Earlier versions of *S* sent only
+/// the first 8 bytes.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct BindRequest {
@@ -124,8 +125,8 @@ pub(super) struct TunnelReply {
     pub(super) state: U32,
 }
 
-/// EP resource access, 8Eh: one register of a function's configuration space (*E* `CsrRead`, `CsrWrite`). A read sends only
-/// this header.
+/// EP resource access, 8Eh: one register of a function's configuration space (*E* `CsrRead`, `CsrWrite`). A read
+/// sends only this header.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct RegisterRequest {
@@ -179,8 +180,8 @@ pub(super) struct PassStarted {
     reserved_2: U16,
 }
 
-/// NVMe admin pass-through, second part, which reads a piece of the answer, and third part, which ends the command (*E*
-/// `adminPassthru{Data,End}`).
+/// NVMe admin pass-through, second part, which reads a piece of the answer, and third part, which ends
+/// the command (*E* `adminPassthru{Data,End}`).
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct PassNext {
@@ -200,8 +201,8 @@ pub(super) struct PassPiece {
     pub(super) data: [u8; PASS_ANSWER],
 }
 
-/// Submission Queue Entry (NVM Express Base Specification 2.0, figure 88). The switch sets the command identifier and the
-/// data pointers.
+/// Submission Queue Entry (NVM Express Base Specification 2.0, figure 88). The switch sets the command identifier
+/// and the data pointers.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct Submission {

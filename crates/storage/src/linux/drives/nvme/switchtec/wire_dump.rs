@@ -1,4 +1,5 @@
-//! A dump of the fabric manager's database, byte for byte: the device at one endpoint port. `wire.rs` names the sources.
+//! A dump of the fabric manager's database, byte for byte: the device at one endpoint port.
+//! `wire.rs` names the sources.
 
 use zerocopy::{
     FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
