@@ -10,7 +10,8 @@ fn refusal(lab: &Lab, mount: &Mount) -> String {
 
 /// Unmounts `mount`, and waits until no mount namespace has its file system: a program that another test started in its
 /// own namespace has a copy of the mount, and the kernel knows the UUID while that program runs.
-fn unmounted_everywhere(mount: &str) {
+#[expect(clippy::disallowed_methods, reason = "no event reports when the kernel releases the UUID")]
+fn unmount_everywhere(mount: &str) {
     let source = must("findmnt", &["--noheadings", "--output", "SOURCE", mount]);
     must("umount", &[mount]);
     let known = Path::new("/sys/fs/xfs").join(source.replace("/dev/", ""));
@@ -34,7 +35,7 @@ fn a_duplicate_uuid_is_reported_in_the_words_of_the_kernel() {
         fs::create_dir(&twin).unwrap();
         must("mount", &["-o", "loop", &copy, &twin]);
         let text = refusal(lab, &mount);
-        unmounted_everywhere(&twin);
+        unmount_everywhere(&twin);
         let device = lab.device(&namespace).replace("/dev/", "");
         let words = format!("(the kernel: XFS ({device}): Filesystem has duplicate UUID ");
         assert!(text.contains(&words) && text.contains("Invalid argument"), "{text}");

@@ -81,7 +81,7 @@ fn a_read_command_is_started_fetched_and_ended() {
 #[test]
 fn data_for_a_drive_is_sent_in_pieces_and_the_last_piece_starts_the_command() {
     let lines = recorded_lines(|admin| {
-        assert!(admin.attach(7, 0x1234).is_err(), "there is no namespace 7")
+        assert!(admin.attach(7, 0x1234).is_err(), "there is no namespace 7");
     });
     let starts: Vec<_> = lines.iter().filter(|line| line.contains(" 007c0091 01")).collect();
     assert_eq!(starts.len(), 5, "64 + 4096 bytes in pieces of 1008");
