@@ -85,7 +85,8 @@ impl Agent {
         self.passes.spawn(async move {
             let pass = AssertUnwindSafe(work).catch_unwind().await;
             // A pass changes the agent only through its result, so the agent's state is sound after a panic.
-            let pass = pass.unwrap_or_else(|panic| Pass::panicked(&key, &Panicked::of(&*panic)));
+            let pass =
+                pass.unwrap_or_else(|panic| Pass::panicked(&key, &Panicked::from_payload(&*panic)));
             (key, pass)
         });
     }

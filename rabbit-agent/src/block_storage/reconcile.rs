@@ -13,7 +13,7 @@ use storage::{
     Converged, Desired, Observed, Step,
     desired::{Allocation, AllocationId, Endpoint, NamespaceId, ObjectUid},
     observed::NamespaceOwner,
-    plan::missing,
+    plan::missing_namespaces,
 };
 
 use super::{
@@ -153,7 +153,9 @@ fn failure(wanted: &[Allocation], outcomes: &[Outcome]) -> Option<Failure> {
     }
     let reported = |(index, (allocation, outcome)): (usize, (&Allocation, &Outcome))| {
         let failure = match outcome {
-            Ok(converged) => failure::degraded(&missing(allocation, &converged.observed))?,
+            Ok(converged) => {
+                failure::degraded(&missing_namespaces(allocation, &converged.observed))?
+            }
             Err(error) => Failure::of_convergence(error),
         };
         Some((format!("allocation {index}"), failure))

@@ -22,7 +22,7 @@ use storage::{
     ConvergeError, Converged, Observed,
     desired::{Allocation, AllocationId, Endpoint, NamespaceId},
     observed::{Namespace, NamespaceOwner},
-    plan::missing,
+    plan::missing_namespaces,
 };
 
 pub type Outcome = Result<Converged, ConvergeError>;
@@ -86,8 +86,10 @@ fn allocated(
     allocation: &Allocation,
     observed: &Observed,
 ) -> NnfNodeBlockStorageAllocationStatus {
-    let missing: BTreeSet<_> =
-        missing(allocation, observed).into_iter().map(|namespace| namespace.id).collect();
+    let missing: BTreeSet<_> = missing_namespaces(allocation, observed)
+        .into_iter()
+        .map(|namespace| namespace.id)
+        .collect();
     let ours = NamespaceOwner::Ours(allocation.id);
     let ours: Vec<&Namespace> =
         observed.namespaces.iter().filter(|namespace| namespace.owner == ours).collect();

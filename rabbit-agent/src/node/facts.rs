@@ -36,7 +36,7 @@ pub(super) async fn facts(
     );
     match seen {
         Some(Ok(seen)) => {
-            facts.groups = Some(seen.groups.iter().filter_map(GroupFacts::of).collect());
+            facts.groups = Some(seen.groups.iter().filter_map(GroupFacts::from_group).collect());
         }
         Some(Err(why)) => facts.unread.push(format!("volume groups: {why}")),
         None => {}

@@ -100,8 +100,8 @@ fn an_unmount_that_the_kernel_does_not_end_is_told_in_time_and_goes_on_when_the_
         caller
             .call(&words)?
             .with(3)?
-            .saying("is not mounted at")?
-            .saying("and still in use")
+            .saying("is no longer mounted at")?
+            .saying("still in use by")
             .map(drop)
     })?;
     let name = fixture.run.job.computes_mount();

@@ -65,7 +65,7 @@ fn a_drive_that_is_away_stays_in_the_list_and_keeps_nobody_from_the_others() {
     assert_eq!(status.allocations[0].devices, made.allocations[0].devices);
     assert_eq!(status.allocations[0].accesses["rabbit-1"].device_paths, ["/dev/loop3"]);
     assert!(status.ready && status.allocations[0].accesses.contains_key("compute-01"));
-    let reported = crate::failure::degraded(&missing(&wanted[0], &observed)).unwrap();
+    let reported = crate::failure::degraded(&missing_namespaces(&wanted[0], &observed)).unwrap();
     assert!(
         reported.user.starts_with("degraded: namespace 4 of nqn.2026-01.io.warren:d0"),
         "{}",
@@ -73,7 +73,7 @@ fn a_drive_that_is_away_stays_in_the_list_and_keeps_nobody_from_the_others() {
     );
     observed.namespaces.clear();
     assert_eq!(after(observed).allocations[0].devices.len(), 0, "nothing is left of it");
-    assert_eq!(crate::failure::degraded(&missing(&wanted[0], &seen(&wanted[0]))), None);
+    assert_eq!(crate::failure::degraded(&missing_namespaces(&wanted[0], &seen(&wanted[0]))), None);
 }
 
 #[test]
