@@ -18,7 +18,7 @@ use crate::{
     fence::FenceArgs,
     health::args::HealthArgs,
     lustre_mgt::args::MgsArgs,
-    node_manager::{NodeManagerArgs, flags, in_its_environment},
+    node_manager::{NodeManagerArgs, flags, with_node_manager_environment},
 };
 
 /// Options on the first screen of `--help`.
@@ -174,7 +174,7 @@ pub struct Args {
 impl Args {
     /// Parses the command line and the environment, including those of nnf-node-manager. Exits the process on an error.
     pub fn read() -> Self {
-        let command = in_its_environment(Self::command(), is_set);
+        let command = with_node_manager_environment(Self::command(), is_set);
         let mut line = daemon::translate(std::env::args_os(), &flags());
         // The Go daemons have this subcommand.
         if line.len() == 2 && line[1] == "version" {
