@@ -52,7 +52,7 @@ pub struct Agent {
     /// ClientMounts that existed at the start, each with the block storages under it that no pass has worked on yet.
     /// After a reboot those passes bring the devices back; a mount before them would fail needlessly.
     after_blocks: BTreeMap<String, BTreeSet<String>>,
-    /// Failures that the last pass of each failing object logged: a retry that fails in the same way is not logged again.
+    /// Failures that the last pass of each failing object logged: a retry that fails in the same way logs nothing.
     failing: BTreeMap<Key, Vec<String>>,
     holders: HolderWatch<Key>,
     /// For each object, how many passes in a row ended with a write conflict.
