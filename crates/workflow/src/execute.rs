@@ -153,7 +153,7 @@ async fn with_keys(
     secret: &DynamicObject,
 ) -> kube::Result<DynamicObject> {
     let mut filled = secret.clone();
-    let keys = podhelper::keys::make().map_err(|error| kube::Error::Service(error.into()))?;
+    let keys = podhelper::keys::generate().map_err(|error| kube::Error::Service(error.into()))?;
     filled.data["stringData"] = keys.into_iter().collect();
     match api.create(&PostParams::default(), &filled).await {
         Err(kube::Error::Api(status)) if status.is_already_exists() => {}

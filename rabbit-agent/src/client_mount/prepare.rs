@@ -1,4 +1,4 @@
-//! What is to be done about a ClientMount, determined before its pass. No I/O.
+//! Determines the work for a ClientMount before its pass. Does no I/O.
 
 use agent::{
     desired::{self, Goal, MountUnits, ReferenceError},
@@ -12,16 +12,16 @@ use storage::desired::{MountPoint, NamespaceId};
 
 use crate::{cache::Cache, node_storage::desired::namespaces};
 
-/// What to do about a ClientMount.
+/// The work for a ClientMount.
 #[derive(Debug)]
 pub enum Work {
     Units(MountUnits),
     Refuse(Goal, Failure),
-    /// The object is to be unmounted but was never mounted: its mount points are another object's.
+    /// The object asks for an unmount but was never mounted: its mount points belong to another object.
     NeverMounted,
 }
 
-/// The units of an object. Does no I/O.
+/// Returns the units of an object. Does no I/O.
 pub fn units(
     object: &ClientMount,
     goal: Goal,
@@ -30,13 +30,13 @@ pub fn units(
 ) -> Result<MountUnits, Failure> {
     let profile = cache.profile(object).map_err(|why| why.to_string());
     let profile = profile.as_ref().map(|profile| &**profile).map_err(String::as_str);
-    let references = |reference: &ClientMountDeviceReference| follow(reference, cache, site);
+    let references = |reference: &ClientMountDeviceReference| namespaces_of(reference, cache, site);
     desired::units(object, goal, profile, &references, site).map_err(|error| Failure::from(&error))
 }
 
-/// The namespaces behind a reference: those of its allocation in the block
-/// storage of that name, the only one when it is shared.
-fn follow(
+/// Returns the namespaces behind a reference: those of its allocation in the block storage of that name; a shared block
+/// storage has only one allocation.
+fn namespaces_of(
     reference: &ClientMountDeviceReference,
     cache: &Cache,
     site: &Site,
@@ -65,13 +65,13 @@ fn follow(
     Ok(found)
 }
 
-/// A ClientMount's work, determined before its pass.
+/// The work for a ClientMount, determined before its pass.
 #[derive(Debug)]
 pub struct Prepared {
     pub work: Work,
-    /// Units of its earlier versions, to be unmounted first.
+    /// Units of the object's earlier versions, which are unmounted first.
     pub dropped: DroppedUnits,
-    /// Uids of other objects whose claims to mount points this changed.
+    /// Uids of other objects whose mount targets in use this changed.
     pub moved: Vec<String>,
 }
 
@@ -119,7 +119,7 @@ pub fn prepare(
     }
 }
 
-/// The same for a goal that the object does not name: the mounts of a disappeared object are to be unmounted.
+/// Prepares an object for a goal that its spec does not name: a disappeared object is unmounted.
 pub fn prepare_for(
     object: &ClientMount,
     goal: Goal,
