@@ -114,7 +114,7 @@ fn mark_connection_used<I: Clone + Send + Sync + 'static>(
     request: Request<()>,
 ) -> Result<Request<()>, Status> {
     if let Some((caller, _)) = request.extensions().get::<(Caller, I)>() {
-        caller.made_request();
+        caller.record_request();
     }
     Ok(request)
 }
