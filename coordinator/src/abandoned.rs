@@ -56,7 +56,7 @@ async fn check_leases(client: Client, mut has_leases: Receiver<bool>) {
     while has_leases.wait_for(|has_leases| *has_leases).await.is_ok() {
         match list_readable::<Workflow>(client.clone(), None, &leased).await {
             Ok(list) => {
-                for workflow in watched.look(&list.items, Instant::now(), LONGEST_GAP) {
+                for workflow in watched.expired(&list.items, Instant::now(), LONGEST_GAP) {
                     remove_workflow(&client, workflow).await;
                 }
             }
@@ -82,7 +82,7 @@ async fn take_step(flow: &Flow, workflow: &Workflow) -> Result<(), Refused> {
     if workflow.spec.desired_state != WorkflowState::Teardown {
         log::warn!(workflow = flow.name(); "the command that made this workflow is gone and did not renew its lease: the coordinator tears the workflow down");
         let patch = json!({"metadata": {"uid": workflow.uid()}, "spec": {"desiredState": WorkflowState::Teardown}});
-        return flow.patch("ask for Teardown of", &patch).await.map(drop);
+        return flow.patch("request Teardown of", &patch).await.map(drop);
     }
     match progress(workflow, &WorkflowState::Teardown) {
         Progress::Reached => flow.delete(workflow.uid()).await.map(drop),

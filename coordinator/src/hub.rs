@@ -121,7 +121,7 @@ impl Hub {
     ) -> Result<Option<v1::to_node::Message>, SessionEnd> {
         self.exchange
             .next(&session.node, session.epoch)
-            .map_err(|fanout::Ended| self.session_end(session))
+            .map_err(|fanout::SessionEnded| self.session_end(session))
     }
 
     /// Returns the reason for the session's end; `None` while the session is open.

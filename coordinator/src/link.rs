@@ -68,7 +68,7 @@ impl NodeLink for Link {
         &self,
         request: Request<Streaming<FromNode>>,
     ) -> Result<Response<Self::OpenStream>, Status> {
-        let (peer, expires) = (Peer::of(&request)?, Peer::expires(&request));
+        let (peer, expires) = (Peer::identify(&request)?, Peer::expires(&request));
         let mut incoming = request.into_inner();
         let hello = read_hello(&mut incoming).await?;
         peer.check_node(&hello.node)?;

@@ -25,7 +25,7 @@ pub(crate) enum Peer {
 
 impl Peer {
     /// Identifies the caller of a request.
-    pub(crate) fn of<T>(request: &Request<T>) -> Result<Self, Status> {
+    pub(crate) fn identify<T>(request: &Request<T>) -> Result<Self, Status> {
         if let Some((_, connection)) = request.extensions().get::<OnUnix>() {
             let peer = connection.peer_cred.ok_or_else(|| {
                 Status::unauthenticated("the kernel does not name the process at the other end of the socket (SO_PEERCRED)")

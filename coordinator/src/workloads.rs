@@ -78,7 +78,7 @@ impl WorkloadsService {
         request: Request<T>,
         id: impl FnOnce(&mut T) -> Option<JobId>,
     ) -> Result<(Job, T), Status> {
-        let caller = Caller::of(&Peer::of(&request)?, &self.managers)?;
+        let caller = Caller::identify(&Peer::identify(&request)?, &self.managers)?;
         let mut request = request.into_inner();
         let (id, name) = request::job(id(&mut request))?;
         caller.check_manager(&id.manager)?;
@@ -169,7 +169,7 @@ impl Workloads for WorkloadsService {
         &self,
         request: Request<CheckRequest>,
     ) -> Result<Response<CheckResponse>, Status> {
-        Caller::of(&Peer::of(&request)?, &self.managers)?;
+        Caller::identify(&Peer::identify(&request)?, &self.managers)?;
         let directives = request::directives(&request.into_inner().directives)?;
         // Before the engine has read the site's rules, Check accepts every directive; Create checks again.
         if let Some(rules) = self.rules.get() {
@@ -183,12 +183,12 @@ impl Workloads for WorkloadsService {
         &self,
         request: Request<CapacityRequest>,
     ) -> Result<Response<CapacityResponse>, Status> {
-        Caller::of(&Peer::of(&request)?, &self.managers)?;
+        Caller::identify(&Peer::identify(&request)?, &self.managers)?;
         capacity::read(&self.client).await.map(Response::new)
     }
 
     async fn list(&self, request: Request<ListRequest>) -> Result<Response<ListResponse>, Status> {
-        let caller = Caller::of(&Peer::of(&request)?, &self.managers)?;
+        let caller = Caller::identify(&Peer::identify(&request)?, &self.managers)?;
         let manager = request.into_inner().manager;
         caller.check_manager(&manager)?;
         list::read(&self.client, &caller, &manager).await.map(Response::new)

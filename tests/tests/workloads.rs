@@ -207,7 +207,7 @@ fn a_user_acts_for_itself_and_the_workload_manager_for_everybody() -> anyhow::Re
     let warren = cluster.warren()?.get_program().to_string_lossy().into_owned();
     let nodes = format!("{warren} nodes --coordinator unix://{}", socket.display());
     let refused = cluster.run_on_host_as(1050, &nodes).err().context("a list of nodes")?;
-    ensure!(format!("{refused:#}").contains("ask the coordinator for its nodes"), "{refused:#}");
+    ensure!(format!("{refused:#}").contains("list the coordinator's nodes"), "{refused:#}");
     flow.nothing_is_left()?;
     flow.end()
 }

@@ -39,7 +39,7 @@ pub(super) fn difference(known: &Workflow, wanted: &Workflow) -> Option<&'static
         ("user", old.user_id == new.user_id),
         ("group", old.group_id == new.group_id),
         ("set of directives", old.directives == new.directives),
-        ("tolerance", Tolerance::of(known).nodes == Tolerance::of(wanted).nodes),
+        ("tolerance", Tolerance::read(known).nodes == Tolerance::read(wanted).nodes),
     ];
     same.into_iter().find(|(_, is_same)| !is_same).map(|(field, _)| field)
 }
@@ -53,7 +53,7 @@ pub(super) fn unknown(id: &JobId) -> Workload {
 pub(super) fn workload(id: &JobId, workflow: &Workflow, now: Timestamp) -> Workload {
     let spec = &workflow.spec;
     let status = workflow.status.clone().unwrap_or_default();
-    let tolerance = Tolerance::of(workflow);
+    let tolerance = Tolerance::read(workflow);
     let number = |id: i64| u32::try_from(id).unwrap_or_default();
     let text = |text: Option<String>| text.unwrap_or_default();
     Workload {
@@ -67,7 +67,7 @@ pub(super) fn workload(id: &JobId, workflow: &Workflow, now: Timestamp) -> Workl
         env: status.env.into_iter().collect(),
         user_id: number(spec.user_id),
         group_id: number(spec.group_id),
-        deadlines: Deadlines::of(workflow).to_proto(workflow, now),
+        deadlines: Deadlines::read(workflow).to_proto(workflow, now),
         aborted: workflow.annotations().get(ABORTED).cloned().unwrap_or_default(),
         tolerance: tolerance.nodes,
         lost: tolerance.lost_nodes(),
@@ -82,7 +82,7 @@ pub(super) fn current_ending(workflow: &Workflow, now: Timestamp) -> Ending {
         Progress::Reached => Ending::Done,
         Progress::Ending => Ending::TearingDown,
         Progress::Failed(message) => Ending::Failed(message),
-        Progress::Waiting(_) => match Deadlines::of(workflow).missed(workflow, now) {
+        Progress::Waiting(_) => match Deadlines::read(workflow).missed(workflow, now) {
             Some(record) => Ending::Late(record.clone()),
             None => Ending::Requested,
         },

@@ -37,7 +37,7 @@ impl Caller {
     ///
     /// # Errors
     /// `PermissionDenied` for the certificate of a node, `Unauthenticated` if the kernel reports no uid.
-    pub(super) fn of(peer: &Peer, managers: &Managers) -> Result<Self, Status> {
+    pub(super) fn identify(peer: &Peer, managers: &Managers) -> Result<Self, Status> {
         let Peer::Local { user, group } = *peer else {
             peer.check_operator(&managers.operators)?;
             return Ok(Self::Manager { who: peer.to_string(), own: None, only: None });
@@ -152,7 +152,7 @@ mod tests {
     }
 
     fn local(user: u32) -> Caller {
-        Caller::of(&Peer::Local { user, group: user }, &managers()).unwrap()
+        Caller::identify(&Peer::Local { user, group: user }, &managers()).unwrap()
     }
 
     #[test]
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_user_without_a_mapping_is_refused() {
-        let unmapped = Caller::of(&Peer::Local { user: 65_534, group: 65_534 }, &managers());
+        let unmapped = Caller::identify(&Peer::Local { user: 65_534, group: 65_534 }, &managers());
         let refused = unmapped.unwrap_err();
         assert_eq!(refused.code(), Code::Unauthenticated);
         assert!(refused.message().contains("PrivateUsers=no"), "{}", refused.message());
@@ -216,10 +216,10 @@ mod tests {
     #[test]
     fn an_operator_names_the_owner_and_the_certificate_of_a_node_is_refused() {
         let peer = |name: &str| Peer::Certificate(vec![name.to_owned()]);
-        let operator = Caller::of(&peer("ops"), &managers()).unwrap();
+        let operator = Caller::identify(&peer("ops"), &managers()).unwrap();
         assert_eq!(operator.owner(Some(1001), Some(1001)).unwrap(), (1001, 1001));
         assert_eq!(operator.owner(None, None).unwrap_err().code(), Code::InvalidArgument);
-        let node = Caller::of(&peer("compute-1"), &managers()).unwrap_err();
+        let node = Caller::identify(&peer("compute-1"), &managers()).unwrap_err();
         assert_eq!(node.code(), Code::PermissionDenied);
     }
 }

@@ -68,7 +68,7 @@ pub(super) fn unready_nodes(objects: &Objects) -> BTreeMap<u32, BTreeSet<String>
 }
 
 fn computes(objects: &Objects) -> Vec<String> {
-    let all = objects.of::<Computes>("Computes");
+    let all = objects.of_kind::<Computes>("Computes");
     all.flat_map(|computes| computes.names().map(str::to_owned).collect::<Vec<_>>()).collect()
 }
 
@@ -128,7 +128,7 @@ fn add_missing(workflow: &Workflow, objects: &Objects, reports: &mut BTreeMap<St
             report.pending.push(reason.to_owned());
         }
     };
-    let servers: Vec<Servers> = objects.of::<Servers>("Servers").collect();
+    let servers: Vec<Servers> = objects.of_kind::<Servers>("Servers").collect();
     let computes = computes(objects);
     for (index, line) in (0..).zip(&workflow.spec.directives) {
         let command = tolerance::command(line);

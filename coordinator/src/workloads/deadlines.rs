@@ -43,7 +43,7 @@ pub(super) struct Deadlines(BTreeMap<String, Record>);
 
 impl Deadlines {
     /// Reads the deadlines from a Workflow's annotation. An annotation that cannot be read counts as none.
-    pub(super) fn of(workflow: &Workflow) -> Self {
+    pub(super) fn read(workflow: &Workflow) -> Self {
         let text = workflow.annotations().get(ANNOTATION);
         text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
     }
@@ -232,8 +232,8 @@ mod tests {
         let deadlines = with_setup(30);
         let mut kept = workflow("Setup", false);
         kept.annotations_mut().insert(ANNOTATION.to_owned(), deadlines.text());
-        assert_eq!(Deadlines::of(&kept), deadlines);
+        assert_eq!(Deadlines::read(&kept), deadlines);
         kept.annotations_mut().insert(ANNOTATION.to_owned(), "7".to_owned());
-        assert_eq!(Deadlines::of(&kept), Deadlines::default());
+        assert_eq!(Deadlines::read(&kept), Deadlines::default());
     }
 }

@@ -169,7 +169,7 @@ impl Job {
         limit: Limit,
     ) -> Result<Option<(Workflow, Record)>, Status> {
         let now = Timestamp::now();
-        let mut deadlines = Deadlines::of(workflow);
+        let mut deadlines = Deadlines::read(workflow);
         let before = deadlines.clone();
         if let Some(state) = &state {
             deadlines.settle(workflow, state, now);

@@ -53,7 +53,7 @@ mod tests {
         let all = [workflow("slurm", "9", 7), workflow("slurm", "12", 8), workflow("pbs", "9", 7)];
         let seen = |user: u32, manager: &str| {
             let peer = Peer::Local { user, group: user };
-            job_ids(&all, &Caller::of(&peer, &Managers::default()).unwrap(), manager)
+            job_ids(&all, &Caller::identify(&peer, &Managers::default()).unwrap(), manager)
         };
         assert_eq!(seen(0, "slurm"), ["12", "9"]);
         assert_eq!(seen(7, "slurm"), ["9"]);

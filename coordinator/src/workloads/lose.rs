@@ -27,7 +27,7 @@ impl Job {
     ) -> Result<Option<Workflow>, Status> {
         loop {
             let workflow = self.get().await?;
-            let tolerance = Tolerance::of(&workflow);
+            let tolerance = Tolerance::read(&workflow);
             if tolerance.nodes == 0 || workflow.spec.desired_state != *state {
                 return Ok(None);
             }
@@ -51,7 +51,7 @@ impl Job {
     /// # Errors
     /// If the API refuses the write or does not answer.
     pub(super) async fn remove_lost_computes(&self, workflow: &Workflow) -> Result<(), Status> {
-        let tolerance = Tolerance::of(workflow);
+        let tolerance = Tolerance::read(workflow);
         if tolerance.lost.is_empty() {
             return Ok(());
         }

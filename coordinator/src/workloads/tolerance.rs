@@ -37,7 +37,7 @@ pub(super) struct Lost {
 
 impl Tolerance {
     /// Reads the tolerance from a Workflow's annotation. An annotation that cannot be read counts as no tolerance.
-    pub(super) fn of(workflow: &Workflow) -> Self {
+    pub(super) fn read(workflow: &Workflow) -> Self {
         let text = workflow.annotations().get(ANNOTATION);
         text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
     }

@@ -59,7 +59,7 @@ async fn send_answers(
             }
             sent = Some(new);
         }
-        let next = known.as_ref().and_then(|workflow| Deadlines::of(workflow).next(now));
+        let next = known.as_ref().and_then(|workflow| Deadlines::read(workflow).next(now));
         tokio::select! {
             seen = events.next() => match seen {
                 Some(Seen::Workflow(workflow)) => known = Some(*workflow),

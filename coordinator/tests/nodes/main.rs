@@ -1,4 +1,4 @@
-//! A coordinator that serves the API itself, real sockets, and agents played by the test.
+//! Tests of a coordinator that serves the API itself, with real sockets and test agents.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -27,7 +27,7 @@ impl Job {
                 return Ok(workflow);
             }
             let now = Timestamp::now();
-            let mut deadlines = Deadlines::of(&workflow);
+            let mut deadlines = Deadlines::read(&workflow);
             deadlines.settle(&workflow, &WorkflowState::Teardown, now);
             let who = format!("{} at {now:.0}: {reason}", self.caller);
             let patch = json!({
@@ -50,7 +50,7 @@ impl Job {
         mut workflow: Workflow,
     ) -> Result<Workflow, Status> {
         while !workflow.spec.hurry {
-            let mut deadlines = Deadlines::of(&workflow);
+            let mut deadlines = Deadlines::read(&workflow);
             deadlines.settle(&workflow, &WorkflowState::Teardown, Timestamp::now());
             let patch = json!({
                 "metadata": {"annotations": {ANNOTATION: deadlines.text()}},

@@ -38,7 +38,7 @@ impl Job {
             reply.waits_for =
                 workload::waits::waits(&objects).iter().map(|wait| wait.line(now)).collect();
         }
-        let tolerance = Tolerance::of(workflow);
+        let tolerance = Tolerance::read(workflow);
         if tolerance.nodes > 0
             && matches!(ending, Ending::Late(_) | Ending::Failed(_))
             && let Err(why) = after_losing(&tolerance, workflow, &objects, &facts)

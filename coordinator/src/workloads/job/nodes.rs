@@ -73,7 +73,7 @@ impl Job {
         }
         let known = self.computes(workflow).await?;
         let names: Vec<&str> = known.names().collect();
-        let tolerance = Tolerance::of(workflow);
+        let tolerance = Tolerance::read(workflow);
         let remaining = || nodes.iter().filter(|node| !tolerance.is_left_out(node));
         let is_same = names == nodes || remaining().eq(names.iter().copied());
         if is_same { Ok(()) } else { Err(other_nodes(&names)) }

@@ -166,7 +166,7 @@ fn a_tolerance_is_read_from_the_annotation_and_an_invalid_one_counts_as_none() {
     let tolerance = Tolerance { nodes: 2, lost: vec![lost] };
     let mut kept = workflow("PreRun", &[XFS]);
     kept.annotations_mut().insert(ANNOTATION.to_owned(), tolerance.text());
-    assert_eq!(Tolerance::of(&kept), tolerance);
+    assert_eq!(Tolerance::read(&kept), tolerance);
     kept.annotations_mut().insert(ANNOTATION.to_owned(), "many".to_owned());
-    assert_eq!(Tolerance::of(&kept), Tolerance::default());
+    assert_eq!(Tolerance::read(&kept), Tolerance::default());
 }

@@ -1,4 +1,5 @@
-//! Asks the rabbits' agents for the logs of containers that run, and waits for the answers.
+//! Requests the logs of running containers from the rabbits' agents, and waits for the answers. A request is an annotation of the
+//! NodeContainers, an answer its status.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,96 +21,99 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::failure::{self, Failure};
 
-/// How long agents have to answer.
+/// Longest time that agents may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// By namespace and name, the places of those that were asked and did not answer yet.
-type Open = BTreeMap<(Option<String>, String), usize>;
+/// Places in the list of the NodeContainers whose agents have not answered yet, by namespace and name.
+type Unanswered = BTreeMap<(Option<String>, String), usize>;
 
-/// Brings up to date what the agents told of logs, where containers run. All of them have these labels.
+/// Updates the logs in NodeContainers with running containers. `labels` selects the NodeContainers in `all`.
 ///
 /// # Errors
-/// Whose logs may be older, and why. What there is stays in `all`.
-pub(super) async fn bring_up_to_date(
+/// Names the rabbits whose logs may be outdated, and the reason. `all` keeps the logs known so far.
+pub(super) async fn refresh_logs(
     client: &Client,
     labels: &str,
     all: &mut [NodeContainers],
 ) -> Result<(), Failure> {
-    let (open, refused) = ask_all(client, all).await;
+    let (unanswered, refused) = request_all(client, all).await;
     let config = watcher::Config::default().labels(labels);
     let answers = watcher::watcher(Api::all(client.clone()), config).touched_objects();
-    let answered = await_all(open, all, Box::pin(answers), Instant::now() + PATIENCE).await;
+    let answered = await_all(unanswered, all, Box::pin(answers), Instant::now() + PATIENCE).await;
     refused.map_or(answered, |error| {
-        Err(failure::api("ask the rabbits' agents for the logs of containers that run", &error))
+        Err(failure::api("request the logs of running containers from the rabbits' agents", &error))
     })
 }
 
-/// Asks where containers run, until the API refuses a question.
-async fn ask_all(client: &Client, all: &mut [NodeContainers]) -> (Open, Option<KubeError>) {
-    let mut open = Open::new();
-    for (place, one) in all.iter_mut().enumerate().filter(|(_, one)| runs(one)) {
-        match ask(client, one).await {
-            Ok(stored) => *one = stored,
-            // It went meanwhile.
+/// Requests the logs of all NodeContainers with running containers; stops at the first request that the API refuses.
+async fn request_all(
+    client: &Client,
+    all: &mut [NodeContainers],
+) -> (Unanswered, Option<KubeError>) {
+    let mut unanswered = Unanswered::new();
+    for (place, run) in all.iter_mut().enumerate().filter(|(_, run)| is_running(run)) {
+        match request_logs(client, run).await {
+            Ok(stored) => *run = stored,
+            // The NodeContainers was deleted meanwhile.
             Err(KubeError::Api(status)) if status.code == 404 => continue,
-            Err(error) => return (open, Some(error)),
+            Err(error) => return (unanswered, Some(error)),
         }
-        open.insert(key(one), place);
+        unanswered.insert(key(run), place);
     }
-    (open, None)
+    (unanswered, None)
 }
 
-async fn ask(client: &Client, of: &NodeContainers) -> Result<NodeContainers, KubeError> {
-    let api = Api::namespaced(client.clone(), &of.namespace().unwrap_or_default());
-    let asked = of.question(Timestamp::now()).to_string();
-    let patch = json!({"metadata": {"annotations": {annotation::LOGS_ASKED: asked}}});
-    api.patch(&of.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await
+async fn request_logs(client: &Client, run: &NodeContainers) -> Result<NodeContainers, KubeError> {
+    let api = Api::namespaced(client.clone(), &run.namespace().unwrap_or_default());
+    let time = run.question(Timestamp::now()).to_string();
+    let patch = json!({"metadata": {"annotations": {annotation::LOGS_ASKED: time}}});
+    api.patch(&run.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await
 }
 
-/// Takes in the answers, in any order.
+/// Waits for all answers, in any order, and stores them in `all`.
 async fn await_all(
-    mut open: Open,
+    mut unanswered: Unanswered,
     all: &mut [NodeContainers],
     mut answers: impl Stream<Item = watcher::Result<NodeContainers>> + Unpin,
     deadline: Instant,
 ) -> Result<(), Failure> {
-    while !open.is_empty() {
+    while !unanswered.is_empty() {
         let Ok(Some(next)) = timeout_at(deadline, answers.next()).await else {
-            return Err(silent(&open));
+            return Err(no_answer(&unanswered));
         };
         let next = next.map_err(|error| {
-            Failure::new(Exit::Retryable, "wait for the logs of containers that run")
-                .because(&error)
+            Failure::new(Exit::Retryable, "wait for the logs of running containers").because(&error)
         })?;
-        if next.unanswered().is_none() || !runs(&next) {
-            let place = open.remove(&key(&next));
-            if let Some(one) = place.and_then(|place| all.get_mut(place)) {
-                *one = next;
+        if next.unanswered().is_none() || !is_running(&next) {
+            let place = unanswered.remove(&key(&next));
+            if let Some(run) = place.and_then(|place| all.get_mut(place)) {
+                *run = next;
             }
         }
     }
     Ok(())
 }
 
-/// Whether its logs may grow: its containers have not all ended, and its agent does not refuse to run them.
-fn runs(one: &NodeContainers) -> bool {
-    let is_refused = one.status.as_ref().is_some_and(|status| status.error.is_some());
-    let is_over = on_rabbit::state(one).is_ended() || one.metadata.deletion_timestamp.is_some();
-    !(one.spec.containers.is_empty() || is_refused || is_over)
+/// Returns whether the logs may grow: not all containers have ended, and the agent does not refuse to run them.
+fn is_running(run: &NodeContainers) -> bool {
+    let is_refused = run.status.as_ref().is_some_and(|status| status.error.is_some());
+    let is_over = on_rabbit::state(run).is_ended() || run.metadata.deletion_timestamp.is_some();
+    !(run.spec.containers.is_empty() || is_refused || is_over)
 }
 
-fn key(of: &NodeContainers) -> (Option<String>, String) {
-    (of.namespace(), of.name_any())
+fn key(run: &NodeContainers) -> (Option<String>, String) {
+    (run.namespace(), run.name_any())
 }
 
-fn silent(open: &Open) -> Failure {
-    let rabbits: BTreeSet<&str> = open.keys().filter_map(|(rabbit, _)| rabbit.as_deref()).collect();
+fn no_answer(unanswered: &Unanswered) -> Failure {
+    let rabbits: BTreeSet<&str> =
+        unanswered.keys().filter_map(|(rabbit, _)| rabbit.as_deref()).collect();
     let rabbits = rabbits.into_iter().collect::<Vec<_>>().join(", ");
     let patience = humantime::format_duration(PATIENCE);
     let what = format!(
-        "{rabbits} did not answer within {patience}: what containers that run there said since they were last asked about is not shown"
+        "{rabbits} did not answer within {patience}: the latest output of containers that run there is not shown"
     );
-    let remedy = "see that rabbit-agent runs there; one that fetches an image answers when it has it. `warren containers` tells more";
+    let remedy = "check that rabbit-agent runs there; an agent that is fetching an image answers afterwards. See `warren containers`";
     Failure::new(Exit::Retryable, what).remedy(remedy)
 }
 
@@ -124,7 +128,7 @@ mod tests {
 
     use super::*;
 
-    fn of(rabbit: &str, edit: impl FnOnce(&mut Value)) -> NodeContainers {
+    fn run(rabbit: &str, edit: impl FnOnce(&mut Value)) -> NodeContainers {
         let mut object = json!({
             "apiVersion": "warren.nnf.cray.hpe.com/v1alpha1", "kind": "NodeContainers",
             "metadata": {"name": "default-w-1", "namespace": rabbit},
@@ -136,49 +140,60 @@ mod tests {
         from_value(object).unwrap()
     }
 
-    /// As its agent leaves it, with the question and the answer.
-    fn told(rabbit: &str, asked: u32, answered: u32) -> NodeContainers {
+    /// Returns a NodeContainers with the times of the last request and of the last answer, in seconds.
+    fn run_with_answer(rabbit: &str, asked: u32, answered: u32) -> NodeContainers {
         let at = |second| format!("2026-11-27T03:00:{second:02}Z");
-        of(rabbit, |object| {
+        run(rabbit, |object| {
             object["metadata"]["annotations"] = json!({annotation::LOGS_ASKED: at(asked)});
             object["status"]["logsAnswered"] = json!(at(answered));
         })
     }
 
     #[test]
-    fn only_what_runs_is_asked() {
-        assert!(runs(&of("r", |_| {})));
-        assert!(runs(&of("r", |one| one["status"] = Value::Null)), "it may start any moment");
+    fn only_running_containers_are_asked_for_logs() {
+        assert!(is_running(&run("r", |_| {})));
+        assert!(
+            is_running(&run("r", |object| object["status"] = Value::Null)),
+            "its containers may start any moment"
+        );
         for state in ["Succeeded", "Failed", "TooLate", "Unprepared", "Suspended"] {
-            assert!(!runs(&of("r", |one| one["status"]["state"] = json!(state))), "{state}");
+            assert!(
+                !is_running(&run("r", |object| object["status"]["state"] = json!(state))),
+                "{state}"
+            );
         }
-        assert!(!runs(&of("r", |one| one["spec"]["containers"] = json!([]))), "packages alone");
+        assert!(
+            !is_running(&run("r", |object| object["spec"]["containers"] = json!([]))),
+            "packages alone"
+        );
         let error = json!({"type": "User", "severity": "Fatal", "debugMessage": "no"});
-        assert!(!runs(&of("r", |one| one["status"]["error"] = error)));
+        assert!(!is_running(&run("r", |object| object["status"]["error"] = error)));
         let deleted = json!("2026-11-27T03:00:00Z");
-        assert!(!runs(&of("r", |one| one["metadata"]["deletionTimestamp"] = deleted)));
+        assert!(!is_running(&run("r", |object| object["metadata"]["deletionTimestamp"] = deleted)));
     }
 
     #[tokio::test]
-    async fn answers_are_taken_in_and_who_is_silent_is_named() {
-        let mut all = [told("r", 2, 1), told("s", 2, 1)];
-        let open: Open = all.iter().enumerate().map(|(place, one)| (key(one), place)).collect();
-        let answers = || stream::iter([told("s", 2, 1), told("s", 2, 2)].map(Ok));
+    async fn answers_are_stored_and_a_silent_rabbit_is_named() {
+        let mut all = [run_with_answer("r", 2, 1), run_with_answer("s", 2, 1)];
+        let unanswered: Unanswered =
+            all.iter().enumerate().map(|(place, run)| (key(run), place)).collect();
+        let answers =
+            || stream::iter([run_with_answer("s", 2, 1), run_with_answer("s", 2, 2)].map(Ok));
         let now = Instant::now();
         let waited = answers().chain(stream::pending());
-        let failure = await_all(open.clone(), &mut all, waited, now).await.unwrap_err();
+        let failure = await_all(unanswered.clone(), &mut all, waited, now).await.unwrap_err();
         assert!(failure.text().starts_with("r did not answer within 10s"), "{}", failure.text());
         assert_eq!(failure.exit, Exit::Retryable);
-        assert_eq!(all.each_ref().map(|one| one.unanswered().is_some()), [true, false]);
-        let ended = of("r", |object| object["status"]["state"] = json!("Failed"));
+        assert_eq!(all.each_ref().map(|run| run.unanswered().is_some()), [true, false]);
+        let ended = run("r", |object| object["status"]["state"] = json!("Failed"));
         let waited = answers().chain(stream::iter([Ok(ended)])).chain(stream::pending());
-        await_all(open, &mut all, waited, now + PATIENCE).await.unwrap();
+        await_all(unanswered, &mut all, waited, now + PATIENCE).await.unwrap();
     }
 
     #[tokio::test]
-    async fn who_may_not_ask_is_told_so_and_waits_for_nothing() {
-        let asked: Arc<Mutex<Vec<(Method, String)>>> = Arc::default();
-        let seen = Arc::clone(&asked);
+    async fn a_refused_request_ends_the_refresh_with_the_refusal() {
+        let requests: Arc<Mutex<Vec<(Method, String)>>> = Arc::default();
+        let seen = Arc::clone(&requests);
         let service = service_fn(move |request: Request<Body>| {
             let at = (request.method().clone(), request.uri().path().to_owned());
             seen.lock().unwrap().push(at);
@@ -187,13 +202,13 @@ mod tests {
             async { Ok::<_, KubeError>(Response::builder().status(403).body(body).unwrap()) }
         });
         let client = Client::new(service, "default");
-        let mut all = [of("r", |_| {}), of("s", |_| {})];
-        let failure = bring_up_to_date(&client, "a=b", &mut all).await.unwrap_err();
+        let mut all = [run("r", |_| {}), run("s", |_| {})];
+        let failure = refresh_logs(&client, "a=b", &mut all).await.unwrap_err();
         assert!(failure.text().contains("you may only read"), "{}", failure.text());
-        assert_eq!(all, [of("r", |_| {}), of("s", |_| {})]);
-        let asked = asked.lock().unwrap();
+        assert_eq!(all, [run("r", |_| {}), run("s", |_| {})]);
+        let requests = requests.lock().unwrap();
         let place =
             "/apis/warren.nnf.cray.hpe.com/v1alpha1/namespaces/r/nodecontainers/default-w-1";
-        assert_eq!(*asked, [(Method::PATCH, place.to_owned())]);
+        assert_eq!(*requests, [(Method::PATCH, place.to_owned())]);
     }
 }

@@ -1,4 +1,4 @@
-//! When what happened to a workflow.
+//! Shows the timeline of a workflow.
 
 use kube::Client;
 
@@ -17,8 +17,8 @@ pub(super) async fn run(
 ) -> Result<Exit, Failure> {
     let named = &args.workflow;
     let objects = gather(client, &named.namespace, &named.name).await?;
-    let Some(timeline) = Timeline::of(&objects) else {
-        return Err(super::show::missing(&named.namespace, &named.name));
+    let Some(timeline) = Timeline::from_objects(&objects) else {
+        return Err(super::show::no_such_workflow(&named.namespace, &named.name));
     };
     if let Some(file) = &args.svg {
         write_svg(file, &timeline)?;
