@@ -18,8 +18,8 @@ pub(crate) struct Change<'a> {
     /// The plural, such as `clientmounts`.
     pub(crate) resource: &'a str,
     pub(crate) subresource: Option<&'a str>,
-    /// The client that makes the change, as the claim on a ContainerRun names its holder: the uid of the pod that the client's token
-    /// is bound to; with the embedded API, the user.
+    /// The client that makes the change, as the claim on a ContainerRun names its holder: the uid of the pod that the client's
+    /// token is bound to; with the embedded API, the user.
     pub(crate) caller: Option<&'a str>,
     /// The stored object; `None` when the change creates it.
     pub(crate) old: Option<&'a Value>,
@@ -111,8 +111,8 @@ pub(crate) fn admit(change: Change<'_>, workflows: &Workflows) -> Result<(), Ref
     }
 }
 
-/// Refuses changes of a pinned profile: a job's storage was made from the profile, and root runs its command lines until the
-/// storage is gone.
+/// Refuses changes of a pinned profile: a job's storage was made from the profile, and root runs its command lines until
+/// the storage is gone.
 fn pinned_profile(change: Change<'_>) -> Result<(), String> {
     let Some(old) = change.old else { return Ok(()) };
     if old["data"]["pinned"] == true && old["data"] != change.new["data"] {

@@ -28,7 +28,6 @@ pub(crate) struct Hub {
 /// A session of a node.
 #[derive(Debug)]
 pub(crate) struct Session {
-    /// The node's name.
     pub node: String,
     /// The session's number, which grows with each session of any node.
     pub epoch: u64,
@@ -108,7 +107,7 @@ impl Hub {
         self.roster().set_certificate_expiry(&session.node, session.epoch, expires);
     }
 
-    /// Closes a session.
+    /// Closes a session in the roster and the exchange.
     pub(crate) fn close_session(&self, session: &Session) {
         self.roster().close_session(&session.node, session.epoch, now());
         self.exchange.close(&session.node, session.epoch);

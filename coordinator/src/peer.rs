@@ -8,8 +8,8 @@ use tonic::transport::server::{TcpConnectInfo, TlsConnectInfo, UdsConnectInfo};
 use tonic::{Request, Status};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-/// tonic's record of a connection on a unix socket. Only root and the coordinator's own user may connect to the socket for agents
-/// and operators.
+/// tonic's record of a connection on a unix socket. Only root and the coordinator's own user may connect to the socket
+/// for agents and operators.
 type OnUnix = (Caller, UdsConnectInfo);
 /// tonic's record of a connection over TCP.
 type OnTcp = TlsConnectInfo<(Caller, TcpConnectInfo)>;
@@ -44,7 +44,8 @@ impl Peer {
         Ok(Self::Certificate(names))
     }
 
-    /// Returns the time at which the certificate of a request's caller expires, in seconds since 1970; `None` without a certificate.
+    /// Returns the time at which the certificate of a request's caller expires, in seconds since 1970; `None` without a
+    /// certificate.
     pub(crate) fn expires<T>(request: &Request<T>) -> Option<i64> {
         let certificates = request.extensions().get::<OnTcp>()?.peer_certs()?;
         let (_, certificate) = X509Certificate::from_der(certificates.first()?).ok()?;
@@ -96,9 +97,9 @@ fn quoted(names: &[String]) -> String {
 
 /// Returns the names of a certificate in DER; `None` if it cannot be read.
 ///
-/// The names are the DNS names of its subjectAltName. The common name counts only without that extension (RFC 6125, 6.4.4): an
-/// authority that checks the extension may copy the common name unchecked. A second or unreadable extension makes the certificate
-/// unreadable.
+/// The names are the DNS names of its subjectAltName. The common name counts only without that extension (RFC 6125,
+/// 6.4.4): an authority that checks the extension may copy the common name unchecked. A second or unreadable extension
+/// makes the certificate unreadable.
 fn certificate_names(certificate: &[u8]) -> Option<Vec<String>> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     let Some(alternatives) = certificate.subject_alternative_name().ok()? else {

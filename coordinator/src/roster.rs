@@ -192,7 +192,8 @@ impl Roster {
         Some("SystemConfiguration default/default was not read: nodes that never connected are missing, and no node has a location".to_owned())
     }
 
-    /// Refuses an agent of the wrong kind: a rabbit's and a compute's agent on one node's ClientMounts would undo each other's work.
+    /// Refuses an agent of the wrong kind: a rabbit's and a compute's agent on one node's ClientMounts would undo each other's
+    /// work.
     fn check_role(&self, hello: &Hello) -> Result<(), RejectedHello> {
         let rabbit = hello.role() == v1::Role::Rabbit;
         let (configured, connected_as) = match self.location(&hello.node).flatten() {

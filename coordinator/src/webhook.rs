@@ -27,8 +27,8 @@ use tokio_rustls::TlsAcceptor;
 use crate::admission::{Change, Workflows, admit, complete};
 use crate::config::Webhook;
 
-/// Largest AdmissionReview in bytes: the object before and after the change, each of 1.5 MiB at most (etcd's request limit), and
-/// the user.
+/// Largest AdmissionReview in bytes: the object before and after the change, each of 1.5 MiB at most (etcd's request
+/// limit), and the user.
 const LARGEST_REVIEW: usize = 4 << 20;
 
 /// The reason why the webhook cannot be served.

@@ -1,8 +1,8 @@
 //! The gRPC service `Workloads`: the storage of jobs, for workload managers.
 //!
-//! The service holds no state. A call reads the job's Workflow, sets `desiredState` to one state after another, and waits by watching.
-//! Facts that must outlive the call are in the Workflow: the desired state, the deadlines, the caller that aborted it. The service
-//! also writes the job's Computes; the engine does the rest.
+//! The service holds no state. A call reads the job's Workflow, sets `desiredState` to one state after another, and waits by
+//! watching. Facts that must outlive the call are in the Workflow: the desired state, the deadlines, the caller that aborted it.
+//! The service also writes the job's Computes; the engine does the rest.
 
 mod answer;
 mod caller;
@@ -45,7 +45,7 @@ use watch::Watching;
 
 type Answer = Result<Response<Workload>, Status>;
 
-/// Implements `Workloads`.
+/// The gRPC service `Workloads`, with the state that all calls share.
 #[derive(Clone)]
 pub(crate) struct WorkloadsService {
     client: Client,

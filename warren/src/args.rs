@@ -151,7 +151,6 @@ pub(crate) fn exit_with_usage(error: &clap::Error) -> ! {
     std::process::exit(Exit::Usage as i32)
 }
 
-/// Files with objects.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Files {
     /// YAML or JSON file, directory of such files, or - for standard input (repeatable; read in the order given)
@@ -183,7 +182,7 @@ pub(crate) struct Scope {
         conflicts_with = "all_namespaces"
     )]
     pub namespace: String,
-    /// All namespaces
+    /// Search all namespaces
     #[arg(short = 'A', long)]
     pub all_namespaces: bool,
 }
@@ -214,7 +213,7 @@ pub(crate) struct Get {
     /// Keep running, and print changes as they occur
     #[arg(short, long)]
     pub watch: bool,
-    /// Output format
+    /// Format of the output
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value = "table")]
     pub output: Format,
 }

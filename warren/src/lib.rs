@@ -24,7 +24,6 @@ pub fn command() -> clap::Command {
     CommandLine::command()
 }
 
-/// Runs the command.
 #[must_use]
 pub fn main() -> ExitCode {
     let line = CommandLine::try_parse().unwrap_or_else(|error| args::exit_with_usage(&error));

@@ -56,8 +56,8 @@ pub struct CommandLine {
 /// A task that the program does instead of serving.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Task {
-    /// Make a new store in --data-dir from a file that `warren backup` wrote. Stop the coordinator first, and move an existing
-    /// store away
+    /// Make a new store in --data-dir from a file that `warren backup` wrote. Stop the coordinator first, and move
+    /// an existing store away
     Restore {
         /// The file that `warren backup` wrote
         file: PathBuf,

@@ -44,8 +44,8 @@ pub(super) struct WorkflowArgs {
     /// Needed where several coordinators drive the workflows of one API
     #[arg(long, value_name = "UID", env = "WARREN_CLAIM_CONTAINERS_AS", value_parser = parse_holder)]
     claim_containers_as: Option<Holder>,
-    /// Let the rabbits' agents, which need --package-dir, fetch the job packages of profiles; without it the coordinator refuses
-    /// profiles with packages
+    /// Let the rabbits' agents, which need --package-dir, fetch the job packages of profiles; without it the coordinator
+    /// refuses profiles with packages
     #[arg(long, env = "WARREN_CONTAINER_PACKAGES", requires = "container_namespace")]
     container_packages: bool,
 }

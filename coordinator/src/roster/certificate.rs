@@ -5,8 +5,8 @@ use jiff::Timestamp;
 /// Time before a certificate's expiry from which the coordinator warns, in seconds.
 const WARNING_PERIOD: i64 = 14 * 24 * 3600;
 
-/// Returns a warning about a certificate that has expired or is about to; else `None`. An open connection survives the expiry of its
-/// certificate.
+/// Returns a warning about a certificate that has expired or is about to; else `None`. An open connection survives the
+/// expiry of its certificate.
 pub(super) fn expiry_warning(connected: bool, expires: i64, now: i64) -> Option<String> {
     let at = Timestamp::from_second(expires).map(|at| at.to_string()).unwrap_or_default();
     match (connected, expires - now) {

@@ -59,8 +59,8 @@ fn later_boot_wins_then_later_start() {
     }
 }
 
-/// A node that reboots with a wrong clock is the same node: its former boot blocks it only while the former boot's agent counts as
-/// connected.
+/// A node that reboots with a wrong clock is the same node: its former boot blocks it only while the former boot's
+/// agent counts as connected.
 #[test]
 fn a_disconnected_boot_does_not_block_an_earlier_one() {
     let mut roster = Roster::default();

@@ -1,5 +1,5 @@
-//! One call about one job: the call reads the job's Workflow, requests states, and waits. The coordinator keeps no state between
-//! calls.
+//! One call about one job: the call reads the job's Workflow, requests states, and waits. The coordinator keeps
+//! no state between calls.
 
 mod end;
 mod facts;

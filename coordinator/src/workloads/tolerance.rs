@@ -62,8 +62,8 @@ impl Tolerance {
         self.lost.iter().any(|lost| lost.node == node && lost.state == WorkflowState::Setup)
     }
 
-    /// Adds the computes without which the Workflow's state is to be forced ready. `unready` has the nodes that are not ready, by
-    /// directive.
+    /// Adds the computes without which the Workflow's state is to be forced ready. `unready` has the nodes that are
+    /// not ready, by directive.
     ///
     /// # Errors
     /// The reason why the job cannot continue without them.
@@ -124,8 +124,8 @@ pub(super) fn command(line: &str) -> Option<Command> {
     Command::try_from(&line.parse::<Directive>().ok()?).ok()
 }
 
-/// Returns the computes that are not ready, each with the evidence of its own fault or of its rabbit's. Fails with the name of a node
-/// that is not ready without such evidence. `lost_before` has the rabbits whose computes were lost before.
+/// Returns the computes that are not ready, each with the evidence of its own fault or of its rabbit's. Fails with the name of a
+/// node that is not ready without such evidence. `lost_before` has the rabbits whose computes were lost before.
 fn newly_lost(
     state: &WorkflowState,
     nodes: &[NodeCondition],

@@ -20,7 +20,6 @@ use tokio::task::JoinHandle;
 /// A test that waits longer than this has failed.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
-/// The running coordinator.
 pub(crate) struct BoxOfOne {
     pub client: Client,
     pub node_address: Option<std::net::SocketAddr>,

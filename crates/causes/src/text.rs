@@ -7,8 +7,8 @@ pub const MESSAGE: usize = 4 << 10;
 /// Longest quoted line in a message, such as a directive, in bytes.
 const QUOTE: usize = 256;
 
-/// Escapes the characters that control a terminal, in Rust's notation such as `\u{1b}`: control characters, and those that change the
-/// direction of a line (such as U+202E). Keeps the characters in `kept`.
+/// Escapes the characters that control a terminal, in Rust's notation such as `\u{1b}`: control characters, and those that change
+/// the direction of a line (such as U+202E). Keeps the characters in `kept`.
 #[must_use]
 pub fn escaped(text: &str, kept: &str) -> String {
     let mut escaped = String::with_capacity(text.len());

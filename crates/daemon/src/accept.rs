@@ -1,9 +1,9 @@
 //! Accepts connections for every server of Warren, within limits.
 //!
 //! Any host may connect over TCP, and each connection costs a file descriptor. The server closes a connection that makes no
-//! request within a time that suffices for TCP, TLS and HTTP/2. When too many connections without a request are pending, the server
-//! closes the oldest, so that idle clients do not block working ones. The slot of a closed connection is free at once, before its
-//! task has noticed.
+//! request within a time that suffices for TCP, TLS and HTTP/2. When too many connections without a request are pending, the
+//! server closes the oldest, so that idle clients do not block working ones. The slot of a closed connection is free at once,
+//! before its task has noticed.
 
 mod connection;
 mod local;

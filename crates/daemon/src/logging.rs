@@ -21,8 +21,8 @@ pub enum LoggingError {
     Twice,
 }
 
-/// Target of the Kubernetes client's messages about failed requests. They are dropped: callers log the error that the client returns,
-/// with its context.
+/// Target of the Kubernetes client's messages about failed requests. They are dropped: callers log the error that the client
+/// returns, with its context.
 const LOGGED_BY_CALLERS: &str = "kube_client::client::builder";
 
 /// A logger that drops messages of [`LOGGED_BY_CALLERS`], and appends key-values to the text.

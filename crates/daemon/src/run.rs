@@ -11,7 +11,7 @@ use crate::{chain, start_logging, vital};
 /// Number of threads that may block in the kernel at the same time.
 const BLOCKING_THREADS: usize = 64;
 
-/// Flags of logging.
+/// Flags of logging, which every daemon has.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Logs")]
 pub struct LogArgs {
@@ -25,8 +25,8 @@ pub struct LogArgs {
 pub enum End {
     /// A signal stopped it: exit code 0.
     Stopped,
-    /// The coordinator refuses this agent permanently; the text has the reason and the remedy. Exit code 3: systemd does not start
-    /// the agent again.
+    /// The coordinator refuses this agent permanently; the text has the reason and the remedy. Exit code 3: systemd does not
+    /// start the agent again.
     Refused(String),
 }
 

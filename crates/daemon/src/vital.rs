@@ -1,7 +1,7 @@
 //! Tasks and threads whose panic ends the daemon.
 //!
-//! A panic of a task or thread whose result is not awaited goes unnoticed, and the daemon would seem to work without the task. So such
-//! a panic aborts the process. systemd starts it again; mounts stay meanwhile.
+//! A panic of a task or thread whose result is not awaited goes unnoticed, and the daemon would seem to work without the task. So
+//! such a panic aborts the process. systemd starts it again; mounts stay meanwhile.
 
 use std::{
     future::poll_fn,

@@ -70,8 +70,8 @@ impl State {
 /// The nodes of the system by kind. The kind of a node in neither set is unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Nodes {
-    /// Names of nodes that the system's layout or their agent's hello calls rabbits. Their agents write the status of their
-    /// objects themselves.
+    /// Names of nodes that the system's layout or their agent's hello calls rabbits. Their agents write the status
+    /// of their objects themselves.
     pub rabbits: BTreeSet<String>,
     /// Names of nodes that the system's layout calls computes; no rabbit is among them.
     pub computes: BTreeSet<String>,
@@ -147,8 +147,7 @@ impl Exchange {
                     if state.pending_reads.push(&key) {
                         self.read_requested.notify_one();
                     } else {
-                        // The task that reads for this object may wait to retry the read of a profile that the object named
-                        // before.
+                        // The task that reads for this object may wait to retry the read of a profile that the object named before.
                         self.read_requested_again.notify_waiters();
                     }
                 }
@@ -173,8 +172,8 @@ impl Exchange {
         Ok(())
     }
 
-    /// Sets the names of rabbits and computes; `None` while unknown. The coordinator refuses objects that it sends to no node, except
-    /// in namespaces of rabbits: their agents refuse objects themselves.
+    /// Sets the names of rabbits and computes; `None` while unknown. The coordinator refuses objects that it sends to no node,
+    /// except in namespaces of rabbits: their agents refuse objects themselves.
     pub fn set_nodes(&self, nodes: Option<Nodes>) {
         let mut state = self.lock();
         if state.nodes != nodes {
@@ -256,8 +255,8 @@ impl Exchange {
         self.watches.broken()
     }
 
-    /// Records a failed request, and returns whether to log the message: an API that is unreachable for a night must not fill the
-    /// journal.
+    /// Records a failed request, and returns whether to log the message: an API that is unreachable for a night must
+    /// not fill the journal.
     pub(crate) fn is_new_problem(&self, line: &str) -> bool {
         self.lock().logged.insert(line.to_owned())
     }

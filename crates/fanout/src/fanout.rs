@@ -45,7 +45,7 @@ pub enum NodeKind {
 pub(crate) enum Change {
     /// Neither a field that a node acts on, nor the status.
     Nothing,
-    /// The status only.
+    /// Only the status, which no node acts on.
     Status,
     /// A field that a node acts on.
     Spec,

@@ -51,7 +51,7 @@ pub(crate) struct Write {
     /// `metadata.uid` of the object that the write was made for.
     uid: String,
     kind: WriteKind,
-    /// JSON patch operations.
+    /// Operations of the JSON patch (RFC 6902).
     pub operations: Vec<Value>,
 }
 
@@ -120,8 +120,8 @@ impl PendingWrites {
         write
     }
 
-    /// Records that the API accepted a write. The write counts as done even if the server stored another value, for example because the
-    /// schema prunes a field: another attempt would not change that.
+    /// Records that the API accepted a write. The write counts as done even if the server stored another value, for example
+    /// because the schema prunes a field: another attempt would not change that.
     pub(crate) fn write_accepted(&mut self, key: &Key, write: &Write) {
         let pending = self.pending.get_mut(key).filter(|pending| pending.uid == write.uid);
         let Some(pending) = pending else { return };
@@ -136,7 +136,8 @@ impl PendingWrites {
         }
     }
 
-    /// Wakes the writer of a changed object: the API may now accept a write that it refused, or the write may not be needed any more.
+    /// Wakes the writer of a changed object: the API may now accept a write that it refused, or the write may not be needed any
+    /// more.
     pub(crate) fn wake(&self, key: &Key) {
         if let Some(pending) = self.pending.get(key) {
             pending.notify.notify_one();
@@ -259,8 +260,8 @@ fn remove_finalizer(object: &MountObject) -> Vec<Value> {
     vec![json!({"op": "replace", "path": "/metadata/finalizers", "value": others})]
 }
 
-/// Builds a patch that fails if the object has changed: replacing `resourceVersion` by itself makes the API server answer 409 then. A
-/// failed `test` operation would be 422, as for an invalid patch.
+/// Builds a patch that fails if the object has changed: replacing `resourceVersion` by itself makes the API server answer 409
+/// then. A failed `test` operation would be 422, as for an invalid patch.
 fn patch(object: &MountObject, kind: WriteKind, mut operations: Vec<Value>) -> Write {
     operations.insert(
         0,

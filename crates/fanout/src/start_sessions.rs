@@ -1,8 +1,8 @@
 //! Starts sessions: lists a node's ClientMounts from the API before the node receives any message.
 //!
-//! The node may have been connected to another coordinator, whose watch was further ahead. From an older set of objects the node would
-//! unmount newer mounts, and mount again what was unmounted since. So the coordinator lists the node's namespace after the node
-//! connected, and sends nothing to the node until the watch knows all objects of that list.
+//! The node may have been connected to another coordinator, whose watch was further ahead. From an older set of objects the node
+//! would unmount newer mounts, and mount again what was unmounted since. So the coordinator lists the node's namespace after the
+//! node connected, and sends nothing to the node until the watch knows all objects of that list.
 
 use std::sync::Arc;
 

@@ -86,8 +86,8 @@ impl Writer {
         }
     }
 
-    /// Logs a refusal, and waits. A refusal may be temporary: a policy may fail to evaluate for a while, or during an upgrade a CRD may
-    /// be older than this program.
+    /// Logs a refusal, and waits. A refusal may be temporary: a policy may fail to evaluate for a while, or during an upgrade a
+    /// CRD may be older than this program.
     async fn refused(&mut self, write: &Write, error: &kube::Error) {
         let (key, why) = (&self.key, plain(error));
         if self.refusal.as_ref() != Some(&why) {
@@ -151,7 +151,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Reads the object again. Returns `false` if the API does not have it, or has another object of that name; the watch reports that.
+    /// Reads the object again. Returns `false` if the API does not have it, or has another object of that name; the watch reports
+    /// that.
     async fn reread(&self) -> kube::Result<bool> {
         let object = self.request(self.api.get_opt(&self.key.name)).await?;
         Ok(object.is_some_and(|object| self.refresh(object)))

@@ -2,7 +2,8 @@
 
 use clap::{Arg, ArgAction, Command};
 
-/// Hides a flag in `--help` unless it is in `common`, the flags that most sites set. `--help-all` and the manual page show all flags.
+/// Hides a flag in `--help` unless it is in `common`, the flags that most sites set. `--help-all` and the manual page show all
+/// flags.
 #[must_use]
 pub fn short_help(flag: Arg, common: &[&str]) -> Arg {
     let is_common = common.contains(&flag.get_id().as_str());

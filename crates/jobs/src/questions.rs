@@ -25,7 +25,7 @@ struct Question {
     /// The job that the question is about; `None` for all ClientMounts of the node.
     job: Option<JobName>,
     ticket: Ticket,
-    /// The last answer.
+    /// The last answer; `None` before the first one.
     answer: Option<JobState>,
 }
 
@@ -77,8 +77,8 @@ impl Questions {
         }
     }
 
-    /// Returns the next answer that differs from the last one to its question. `mounts` returns the node's ClientMounts whose labels
-    /// match, or `None` while they are unknown.
+    /// Returns the next answer that differs from the last one to its question. `mounts` returns the node's ClientMounts whose
+    /// labels match, or `None` while they are unknown.
     pub fn next(
         &mut self,
         node: &str,

@@ -32,7 +32,6 @@ impl Failure {
         Self { exit, what: what.into(), causes: Vec::new(), remedy: None, details: Vec::new() }
     }
 
-    /// Sets the remedy.
     #[must_use]
     pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
         self.remedy = Some(remedy.into());

@@ -1,6 +1,6 @@
 //! Prints results to standard output, progress and failures to standard error; no other file prints. Colour appears only on a
-//! terminal, unless NO_COLOR is set (no-color.org). Control characters are printed as escapes, because every user may write them into
-//! files and objects, and terminals obey them.
+//! terminal, unless NO_COLOR is set (no-color.org). Control characters are printed as escapes, because every user may write them
+//! into files and objects, and terminals obey them.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -99,7 +99,7 @@ impl Output {
         self.write(&escaped(text, "\n"));
     }
 
-    /// Prints a failure.
+    /// Prints a failure to standard error, in JSON with `--json`.
     pub fn failure(self, failure: &Failure) {
         let text = if self.verbose { failure.full_text() } else { failure.text() };
         if text.is_empty() {

@@ -58,7 +58,7 @@ struct Waiting {
     common: Common,
 }
 
-/// Flags of [`Verb::Mount`].
+/// The flags of [`Verb::Mount`].
 #[derive(Debug, Clone, Args)]
 pub struct Mount {
     #[command(flatten)]
@@ -71,7 +71,7 @@ pub struct Mount {
     all_nodes: bool,
 }
 
-/// Flags of [`Verb::Unmount`].
+/// The flags of [`Verb::Unmount`].
 #[derive(Debug, Clone, Args)]
 pub struct Unmount {
     #[command(flatten)]
@@ -109,7 +109,7 @@ enum Condition {
     Unmounted,
 }
 
-/// Flags of [`Verb::Wait`].
+/// The flags of [`Verb::Wait`].
 #[derive(Debug, Clone, Args)]
 pub struct Wait {
     #[command(flatten)]

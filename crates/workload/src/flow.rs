@@ -61,7 +61,7 @@ impl Flow {
         created.map_err(|error| self.refused("create", error))
     }
 
-    /// Returns the Workflow.
+    /// Reads the Workflow from the API.
     ///
     /// # Errors
     /// If the API does not answer, or the Workflow does not exist.
@@ -77,7 +77,7 @@ impl Flow {
         self.api.get_opt(&self.name).await.map_err(|error| self.refused("get", error))
     }
 
-    /// Requests a state.
+    /// Requests a state by changing `spec.desiredState`.
     ///
     /// # Errors
     /// If the API refuses it: only the state after a ready one may be requested, or Teardown.

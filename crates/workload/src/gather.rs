@@ -121,7 +121,7 @@ impl Objects {
 }
 
 impl Member {
-    /// Returns `kind/name`.
+    /// Returns `kind/name`, for messages.
     #[must_use]
     pub fn label(&self) -> String {
         format!("{}/{}", self.kind.to_lowercase(), self.object.name_any())

@@ -1,5 +1,5 @@
-//! Lists the containers of workflows, one line per rabbit: from Jobs and their pods, or, without Kubernetes, from the NodeContainers
-//! that the rabbits' agents run.
+//! Lists the containers of workflows, one line per rabbit: from Jobs and their pods, or, without Kubernetes, from the
+//! NodeContainers that the rabbits' agents run.
 
 use api::{NodeContainers, names::label};
 use apiclient::list_readable;

@@ -64,8 +64,8 @@ async fn create(life: &Life, args: &CreatePersistent, output: Output) -> Result<
     print_done(life, "made", output)
 }
 
-/// Destroys persistent storage with a workflow of this command: Teardown destroys it. The workflow is also deleted if it fails or is
-/// interrupted, and if Teardown is refused: else it would destroy the storage once the last user has ended.
+/// Destroys persistent storage with a workflow of this command: Teardown destroys it. The workflow is also deleted if it fails or
+/// is interrupted, and if Teardown is refused: else it would destroy the storage once the last user has ended.
 async fn destroy(
     life: &Life,
     storage: &str,

@@ -52,7 +52,7 @@ impl Drive {
         })
     }
 
-    /// Returns the workflow.
+    /// Reads the workflow from the API.
     ///
     /// # Errors
     /// If it does not exist.
@@ -68,7 +68,7 @@ impl Drive {
         self.flow.find().await.map_err(|refused| failure::from_refused(&refused))
     }
 
-    /// Requests a state.
+    /// Requests a state by changing `spec.desiredState`.
     ///
     /// # Errors
     /// If the API refuses it: only the state after a ready one may be requested, or Teardown.

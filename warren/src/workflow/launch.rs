@@ -157,7 +157,7 @@ pub(crate) fn launches(launcher: Option<&Launcher>, job: &Job) -> Vec<Launch> {
     }
 }
 
-/// A running program.
+/// A program that was started and not waited for.
 #[derive(Debug)]
 pub(crate) struct Running {
     launch: Launch,
@@ -202,8 +202,8 @@ pub(crate) async fn wait(running: &mut [Running]) -> Vec<io::Result<ExitStatus>>
     join_all(running.iter_mut().map(|running| running.child.wait())).await
 }
 
-/// Ends the programs and all their descendants: with SIGTERM, and after `grace` with SIGKILL. A process that hangs in the kernel
-/// remains.
+/// Ends the programs and all their descendants: with SIGTERM, and after `grace` with SIGKILL. A process that hangs
+/// in the kernel remains.
 pub(crate) async fn stop(running: &mut [Running], grace: Duration) {
     for signal in [Signal::TERM, Signal::KILL] {
         let all_ended = async {

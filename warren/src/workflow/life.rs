@@ -46,8 +46,8 @@ impl Life {
         Self { client, drive, namespace: owner.namespace.clone(), patience, mark, output }
     }
 
-    /// Creates the workflow with this command's mark. No signal interrupts this: a workflow that was created after all could not be
-    /// removed.
+    /// Creates the workflow with this command's mark. No signal interrupts this: a workflow that was created after all
+    /// could not be removed.
     ///
     /// # Errors
     /// If the API refuses it or does not answer, or a workflow of that name exists.
@@ -59,8 +59,8 @@ impl Life {
         }
     }
 
-    /// Creates the workflow with a lease, which is renewed until the renewal is dropped. If this command is killed, the lease expires
-    /// and the coordinator removes the workflow.
+    /// Creates the workflow with a lease, which is renewed until the renewal is dropped. If this command is killed, the lease
+    /// expires and the coordinator removes the workflow.
     ///
     /// # Errors
     /// As [`Life::begin`].
@@ -194,8 +194,8 @@ pub(crate) fn combine<T>(
     }
 }
 
-/// Refuses other computes once storage was made for the present ones. Computes that were not named before Setup may be named until
-/// PreRun.
+/// Refuses other computes once storage was made for the present ones. Computes that were not named before Setup may
+/// be named until PreRun.
 fn check_may_change(workflow: &Workflow, computes: &Computes) -> Result<(), Failure> {
     let names: Vec<&str> = computes.names().collect();
     let later = WorkflowState::ORDER.iter().skip_while(|state| **state != WorkflowState::DataIn);

@@ -12,7 +12,7 @@ use workload::{Member, Objects, is_ending};
 pub(crate) enum Step {
     /// Request Teardown, and wait for it until the timeout.
     TearDown { workflow: String },
-    /// Delete the workflow.
+    /// Delete the workflow, and wait until it is gone.
     DeleteWorkflow { workflow: String },
     /// Delete an object whose workflow is gone.
     Delete { object: String, namespace: String },

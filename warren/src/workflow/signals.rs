@@ -16,7 +16,7 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Registers the handlers.
+    /// Registers handlers for all four signals.
     ///
     /// # Errors
     /// If the kernel refuses.

@@ -1,5 +1,5 @@
-//! The timeline of a workflow: begin and end of each state, directive and node. Built from the workflow's objects, or recorded while
-//! the workflow runs ([`super::recorder`]).
+//! The timeline of a workflow: begin and end of each state, directive and node. Built from the workflow's objects, or recorded
+//! while the workflow runs ([`super::recorder`]).
 //!
 //! The objects keep only some times: the end of each directive's share, and begin and end of the last state. An unrecorded begin is
 //! taken from the end before it, and marked. [`nodes`] documents the times of nodes.
@@ -46,7 +46,6 @@ pub(crate) struct Row {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Subject {
-    /// The state itself.
     State,
     /// A directive's share of the state, by index and command.
     Directive(i64, String),

@@ -71,7 +71,8 @@ fn a_damaged_store_is_refused_and_a_backup_takes_its_place() {
         .success();
 }
 
-/// Starts a server that answers the first line of a request with `answer`, and then closes the connection, or with `keeps` keeps it.
+/// Starts a server that answers the first line of a request with `answer`, and then closes the connection, or with `keeps` keeps
+/// it.
 pub(crate) fn answering(
     socket: &Path,
     answer: impl Fn(&str) -> String + Send + 'static,
@@ -93,8 +94,8 @@ pub(crate) fn answering(
     });
 }
 
-/// Runs `warren backup` against a server that answers every request with `answer`. Returns exit status, standard error, and whether a
-/// file was written.
+/// Runs `warren backup` against a server that answers every request with `answer`. Returns exit status, standard error, and
+/// whether a file was written.
 fn against(answer: &str) -> (i32, String, bool) {
     let answer = answer.to_owned();
     against_server(move |_| answer.clone())

@@ -1,5 +1,5 @@
-//! A stand-in for the workflow engine: every requested state is ready at once, with the objects that the sites' controllers create,
-//! but without storage.
+//! A stand-in for the workflow engine: every requested state is ready at once, with the objects that the sites' controllers
+//! create, but without storage.
 
 use std::thread::JoinHandle;
 
@@ -22,7 +22,8 @@ pub(crate) struct Centre {
 }
 
 impl Centre {
-    /// Serves the workflows of a coordinator. A workflow with profile `broken` fails in Setup; one with profile `stuck` stays there.
+    /// Serves the workflows of a coordinator. A workflow with profile `broken` fails in Setup; one with profile `stuck` stays
+    /// there.
     pub(crate) fn start(here: &BoxOfOne) -> Self {
         let address = Address::Unix(here.path("api.sock"));
         let (stop, stopped) = oneshot::channel::<()>();

@@ -12,8 +12,8 @@ use super::{Exchange, State};
 use crate::object::Key;
 
 impl Exchange {
-    /// Removes the finalizer of a deleted and unmounted object, if its node is a compute without a session here. A node with a session
-    /// at another coordinator has it removed there.
+    /// Removes the finalizer of a deleted and unmounted object, if its node is a compute without a session here. A node with a
+    /// session at another coordinator has it removed there.
     pub(super) fn release_disconnected(&self, state: &mut State, key: &Key) {
         let node = &key.namespace;
         let Some(nodes) = &state.nodes else { return };

@@ -34,8 +34,8 @@ impl Exchange {
         epoch
     }
 
-    /// Starts a session with a list that was requested after the session opened. Returns `false` while the watch does not know the
-    /// whole list.
+    /// Starts a session with a list that was requested after the session opened. Returns `false` while the watch does not
+    /// know the whole list.
     pub(crate) fn start_session(&self, node: &str, epoch: u64, listing: &Listing) -> bool {
         let mut state = self.lock();
         self.is_ready(&state) && state.fanout.start_session(node, epoch, listing)

@@ -11,7 +11,7 @@ use crate::object::MountObject;
 /// The ClientMounts of one node in a list from the API.
 #[derive(Debug)]
 pub(crate) struct Listing {
-    /// The list's resourceVersion.
+    /// `metadata.resourceVersion` of the list.
     pub(crate) version: String,
     pub(crate) objects: Vec<MountObject>,
 }
@@ -27,8 +27,8 @@ impl Fanout {
         self.queues.iter().filter(|(_, queue)| queue.is_waiting).map(|(node, _)| node)
     }
 
-    /// Starts a session with a list that was requested after the session opened. Returns `false` while the watch does not know the
-    /// whole list.
+    /// Starts a session with a list that was requested after the session opened. Returns `false` while the watch does not
+    /// know the whole list.
     pub(crate) fn start_session(&mut self, node: &str, epoch: u64, listing: &Listing) -> bool {
         if !self.is_listed() || !self.knows_all_of(node, listing) {
             return false;

@@ -76,7 +76,8 @@ impl NodeQueue {
         self.notify.notify_one();
     }
 
-    /// Returns whether an object was created and deleted before the session started, and a watch that is behind delivers it only now.
+    /// Returns whether an object was created and deleted before the session started, and a watch that is behind delivers it only
+    /// now.
     pub(super) fn predates_session(&self, name: &str, resource_version: &str) -> bool {
         let new = !self.sent.contains_key(name) && !self.unsent.contains(name);
         new && (resource_version == self.since || precedes(resource_version, &self.since))

@@ -28,7 +28,7 @@ fn listing(version: u64, objects: Vec<MountObject>) -> Listing {
     Listing { version: version.to_string(), objects }
 }
 
-fn missing() -> NoProfile {
+fn missing_profile() -> NoProfile {
     NoProfile::Missing("missing".to_owned())
 }
 
@@ -263,7 +263,7 @@ fn without_profile() -> (Fanout, Key, Version) {
 #[test]
 fn a_profile_is_missing_then_created_then_changed() {
     let (mut fanout, key, version) = without_profile();
-    fanout.set_profile_read(&key, &version, Err(missing()));
+    fanout.set_profile_read(&key, &version, Err(missing_profile()));
     assert_eq!(drain(&mut fanout, "n1"), ["desired a without profile", "synced"]);
     assert_eq!(fanout.profile_to_read(&key), None, "the watch brings it when it is created");
     fanout.apply_profile(profile("8"));
@@ -274,7 +274,7 @@ fn a_profile_is_missing_then_created_then_changed() {
     assert_eq!(drain(&mut fanout, "n1"), ["desired a@5 profile 9"]);
     fanout.remove_profile(&Key::new("default", "pinned"));
     assert_eq!(drain(&mut fanout, "n1"), ["read profile n1/a"], "it may have been created again");
-    fanout.set_profile_read(&key, &version, Err(missing()));
+    fanout.set_profile_read(&key, &version, Err(missing_profile()));
     assert_eq!(drain(&mut fanout, "n1"), ["desired a without profile"]);
 }
 
@@ -379,9 +379,9 @@ fn the_finalizer_is_added_before_the_profile_is_read() {
     let (key, version) = (with_finalizer.key.clone(), with_finalizer.version.clone());
     fanout.apply_mount(with_finalizer);
     assert_eq!(drain(&mut fanout, "n1"), ["read profile n1/b"]);
-    fanout.set_profile_read(&key, &version, Err(missing()));
+    fanout.set_profile_read(&key, &version, Err(missing_profile()));
     assert_eq!(drain(&mut fanout, "n1"), ["desired b without profile"]);
-    fanout.set_profile_read(&key, &version, Err(missing()));
+    fanout.set_profile_read(&key, &version, Err(missing_profile()));
     assert!(drain(&mut fanout, "n1").is_empty(), "the same answer changes nothing");
 }
 
@@ -389,7 +389,7 @@ fn the_finalizer_is_added_before_the_profile_is_read() {
 fn a_forbidden_profile_is_sent_as_such_and_read_again() {
     let (mut fanout, key, version) = without_profile();
     for (read, unread) in
-        [(Err(NoProfile::Forbidden("forbidden".to_owned())), true), (Err(missing()), false)]
+        [(Err(NoProfile::Forbidden("forbidden".to_owned())), true), (Err(missing_profile()), false)]
     {
         assert!(fanout.profile_to_read(&key).is_some());
         fanout.set_profile_read(&key, &version, read);

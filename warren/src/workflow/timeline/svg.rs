@@ -14,7 +14,6 @@ const TOP: u32 = 58;
 /// Number of parts of the axis.
 const TICKS: u32 = 5;
 
-/// Returns the image.
 pub(crate) fn svg(timeline: &Timeline, now: Timestamp) -> String {
     let (first, last) = timeline.extent(now).unwrap_or((now, now));
     let rows = u32::try_from(timeline.rows.len()).unwrap_or_default();
