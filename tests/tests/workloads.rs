@@ -225,7 +225,7 @@ fn a_deadline_that_passes_is_told_after_a_restart_and_can_be_renewed() -> anyhow
     let caller = Caller::new(&flow, "7");
     let late = caller.call(&["setup", "--nodes", "compute-1", "--timeout", "3s"])?.with(3)?;
     ensure!(late.node(&rabbit)["condition"] == "unreachable", "{late:?}");
-    let late = late.saying(&["user 0 set", "no evidence that it is down", "waitsFor"])?;
+    let late = late.saying(&["user 0 set", "does not prove that the node is down", "waitsFor"])?;
     ensure!(late.told["desiredState"] == "Setup", "{late:?}");
     flow.kill_coordinator()?;
     let caller = Caller::new(&flow, "7");
@@ -287,7 +287,7 @@ fn a_job_goes_on_without_a_compute_whose_mount_failed() -> anyhow::Result<()> {
     let caller = Caller::new(&flow, "7");
     let whole =
         ["create", "#DW create_persistent type=xfs capacity=320MiB name=kept", "--tolerance", "1"];
-    caller.call(&whole)?.with(2)?.saying(&["tolerance", "as a whole or not at all"])?;
+    caller.call(&whole)?.with(2)?.saying(&["tolerance", "needs all its nodes"])?;
     let create = ["create", XFS, "--tolerance", "1", "--user", "1050", "--group", "1050"];
     let created = caller.reach(&create, "Proposal")?;
     ensure!(created.told["tolerance"] == 1, "{created:?}");

@@ -16,15 +16,15 @@ use help::help_on_a_screen;
 use nodeclient::Output;
 use nodeclient::{EXIT_STATUS_HELP, Exit};
 
-/// The end of `--help`: the first commands of a newcomer, and where the rest is.
-const FIRST_STEPS: &str = "\\
+/// The end of `--help`: the first commands for a newcomer, and where to find the exit statuses.
+const FIRST_STEPS: &str = "\
 First steps:
-  warren nodes                              is every node connected and well?
-  warren mounts                             what is mounted where?
-  warren workflow show                      which jobs have storage, and what do they wait for?
-  warren run '#DW jobdw type=xfs capacity=1GiB name=scratch' -- df -h
+  warren nodes            is every node connected and healthy?
+  warren mounts           which mounts exist, and which failed?
+  warren workflow show    which jobs have storage, and in which state?
+  warren run '#DW jobdw type=xfs capacity=1GiB name=s' -- sh -c 'df $DW_JOB_s'
 
-Exit status: 0 done, 2 wrong usage, 3 try again; all of them: warren --help-all, man warren";
+Exit status: 0 done, 2 wrong usage, 3 try again; for all of them see --help-all";
 
 /// Runs jobs with near-node flash storage, and shows nodes, mounts and workflows.
 #[derive(Debug, Parser)]
@@ -56,25 +56,16 @@ pub(crate) struct Global {
 pub(crate) enum Verb {
     /// Run a command: make its storage first, remove it afterwards
     Run(workflow::Run),
-    /// Create, advance, show and remove workflows
-    #[command(subcommand)]
-    Workflow(workflow::WorkflowVerb),
-    /// Manage the storage of a job, for scripts of workload managers
-    ///
-    /// Every call may be repeated: it skips the steps that are done already.
-    #[command(subcommand)]
-    Workload(workload::WorkloadVerb),
-    /// Create, show and destroy storage that outlives its job
-    #[command(subcommand)]
-    Persistent(workflow::PersistentVerb),
-    /// Create or change the objects in files
-    Apply(Apply),
-    /// Show objects of any kind that the API serves
-    Get(Get),
     /// Show every node: role, rabbit, connection, health
     Nodes,
     /// Show every mount: desired state, actual state, error
     Mounts(Mounts),
+    /// Create, advance, show and remove workflows
+    #[command(subcommand)]
+    Workflow(workflow::WorkflowVerb),
+    /// Create, show and destroy storage that outlives its job
+    #[command(subcommand)]
+    Persistent(workflow::PersistentVerb),
     /// Show workflows' containers: rabbit, phase, reason
     Containers(Containers),
     /// Show the logs of a workflow's containers
@@ -82,16 +73,25 @@ pub(crate) enum Verb {
     /// Without Kubernetes it prints the last 8 KiB of each log. It asks the agents for the logs of running containers, and names
     /// each rabbit that does not answer within 10 s. Teardown removes the logs.
     Logs(Logs),
+    /// Wait until objects are mounted, unmounted, ready or deleted
+    Wait(Wait),
     /// Ask this node's agent: mounts of a job, plan, state
     Node(Node),
     /// Show the steps that this node's agent would take for ClientMounts in files
     ///
     /// Nothing is changed.
     Plan(Plan),
-    /// Wait until objects are mounted, unmounted, ready or deleted
-    Wait(Wait),
+    /// Show objects of any kind that the API serves
+    Get(Get),
+    /// Create or change the objects in files
+    Apply(Apply),
     /// Delete objects, and wait until they are gone
     Delete(Delete),
+    /// Manage the storage of a job, for scripts of workload managers
+    ///
+    /// Every call may be repeated: it skips the steps that are done already.
+    #[command(subcommand)]
+    Workload(workload::WorkloadVerb),
     /// Write all objects of a coordinator's own API to a file
     ///
     /// `coordinator restore` reads it. An existing file is replaced.

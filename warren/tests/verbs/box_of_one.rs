@@ -56,8 +56,8 @@ impl BoxOfOne {
                 let coordinator = loop {
                     match Coordinator::start(&config).await {
                         Ok(coordinator) => break coordinator,
-                        // A program that another test starts has this process's lock on the store for a moment,
-                        // between fork(2) and execve(2).
+                        // A program that another test starts holds this process's lock on the store for a moment, between
+                        // fork(2) and execve(2).
                         Err(error)
                             if chain(&error).contains("another process has the store open") =>
                         {
@@ -81,7 +81,7 @@ impl BoxOfOne {
         }
     }
 
-    /// Ends it, and leaves what it has written.
+    /// Stops the coordinator, and returns its directory.
     pub(crate) fn stop(mut self) -> TempDir {
         self.end();
         self.directory.take().unwrap()

@@ -153,7 +153,7 @@ fn a_status_reported_during_a_write_is_written_next() {
 }
 
 #[test]
-fn pending_writes_are_not_carried_out_on_a_new_object_of_the_same_name() {
+fn pending_writes_are_dropped_for_a_new_object_of_the_same_name() {
     let mut writes = PendingWrites::default();
     let object = mount("n1", "a", 1, 5);
     let mut second = mount("n1", "a", 1, 9);
@@ -167,11 +167,11 @@ fn pending_writes_are_not_carried_out_on_a_new_object_of_the_same_name() {
     let write = writes.next(&key(), Some(&second)).unwrap();
     assert_eq!(
         write.operations[0]["value"], "9",
-        "the status that was written was the first object's"
+        "the written status was that of the first object"
     );
 }
 
-/// Between a report and its write the object may have asked for something else, and its node may have done it.
+/// Between a report and its write the object's spec may have changed, and its node may have carried out the change.
 #[test]
 fn a_status_is_written_only_to_its_own_generation() {
     let mut writes = PendingWrites::default();
