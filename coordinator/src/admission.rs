@@ -84,7 +84,7 @@ pub(crate) fn complete(change: Change<'_>, workflows: &Workflows, now: Timestamp
     }
 }
 
-/// Admits a change, or says what is wrong with it and how to put it right.
+/// Admits a change, or refuses it with the mistake and the remedy.
 ///
 /// A mistake that the stored object already has is admitted, so that the object's finalizers can still be removed.
 pub(crate) fn admit(change: Change<'_>, workflows: &Workflows) -> Result<(), Refusal> {

@@ -5,7 +5,7 @@
 //! API ◄─ writes ◄─ fanout ◄─ link ◄─ node's agent   one writer per object, newest status wins
 //! ```
 //!
-//! The coordinator keeps no state that it could lose: API objects say what to mount, and nodes send every report whenever
+//! The coordinator keeps no state that it could lose: API objects name the mounts, and nodes send every report whenever
 //! they connect. So a coordinator may be killed at any moment, and any number of them may run, each for the nodes that
 //! are connected to it.
 //!

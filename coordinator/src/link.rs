@@ -124,7 +124,7 @@ async fn serve(
         Ok(()) => log::info!(node, epoch = session.epoch; "node disconnected"),
         Err(status) => {
             log::info!(node, epoch = session.epoch, reason = status.message(); "session ended");
-            // A node that reads nothing does not get the reason; its connection ends all the same.
+            // A node that reads no message does not get the reason, but its connection ends too.
             let _ = outgoing.try_send(Err(status));
         }
     }
@@ -168,7 +168,7 @@ async fn serve_session(
             }
             () = open_questions.changed() => idle = false,
             () = session.notify.notified() => {
-                // A session that is over ends, even if the node reads nothing.
+                // Ends a session that is over, even if the node reads no message.
                 if let Some(end) = hub.end_of(session) {
                     return Err(end_status(session, &end));
                 }
@@ -189,7 +189,7 @@ fn handle_message(
             Err(
                 rejected @ (RejectedReport::TooLong { .. } | RejectedReport::InvalidStatus { .. }),
             ) => {
-                // One report is wrong; the session goes on for the node's other objects.
+                // Drops only this report: the session continues for the node's other objects.
                 log::warn!(error = daemon::chain(&rejected); "drop a report");
                 Ok(())
             }

@@ -85,7 +85,7 @@ pub async fn run(config: Config) -> Result<End, RunError> {
     Ok(End::Stopped)
 }
 
-/// A coordinator whose sockets are bound and whose work has begun.
+/// A running coordinator: its sockets are bound, its tasks started.
 #[derive(Debug)]
 pub struct Coordinator {
     hub: Arc<Hub>,

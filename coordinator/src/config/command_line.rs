@@ -78,19 +78,19 @@ impl CommandLine {
     }
 }
 
-/// The cluster whose API the coordinator works on; without these flags the coordinator serves the API itself.
+/// Flags that select a cluster; without them the coordinator serves the API itself.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Kubernetes (default: serve the API ourselves)")]
+#[command(next_help_heading = "Kubernetes (default: the coordinator serves the API itself)")]
 pub(super) struct ApiArgs {
-    /// Work on the cluster this kubeconfig names
+    /// Use the API of the cluster that this kubeconfig names
     #[arg(long, value_name = "FILE", env = "WARREN_KUBECONFIG", conflicts_with = "in_cluster")]
     pub(super) kubeconfig: Option<PathBuf>,
-    /// Work on the cluster this pod runs in
+    /// Use the API of the cluster in which this pod runs
     #[arg(long, env = "WARREN_IN_CLUSTER")]
     pub(super) in_cluster: bool,
 }
 
-/// Directory and listeners of the embedded API.
+/// Flags of the embedded API: directory and listeners.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Standalone")]
 pub struct Standalone {

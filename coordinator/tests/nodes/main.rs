@@ -4,11 +4,11 @@
 
 mod agent;
 mod box_of_one;
-mod claim;
 mod health;
 mod life_cycle;
 mod namespaces;
 mod refused;
 mod restart;
+mod sessions;
 mod tls;
 mod workloads;

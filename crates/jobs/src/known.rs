@@ -221,7 +221,7 @@ impl State {
         Some(Look { upto: self.questions, computes: std::mem::take(&mut self.wants_computes) })
     }
 
-    /// Returns the answer, and whether the API is to be asked for a better one.
+    /// Returns the answer, and whether a request to the API may give a better one.
     fn answer(&mut self, job: &JobName, node: &str, ticket: Ticket) -> (JobState, bool) {
         let matching = self.workflows.values().filter(|known| known.identity().matches(job));
         let matching: Vec<_> = matching.cloned().collect();

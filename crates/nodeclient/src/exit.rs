@@ -17,7 +17,7 @@ pub enum Exit {
     Retryable = 3,
     /// A node failed and waits for a change.
     NodeFault = 4,
-    /// Storage failed, or an agent refuses what is requested, and waits for a change.
+    /// Storage failed, or an agent refuses the request, until a change.
     StorageFault = 5,
     /// Ended by SIGINT or SIGTERM; or the job that was waited for is over.
     Cancelled = 6,
