@@ -77,9 +77,9 @@ pub(crate) enum Verb {
     Wait(Wait),
     /// Ask this node's agent: mounts of a job, plan, state
     Node(Node),
-    /// Show the steps that this node's agent would take for ClientMounts in files
+    /// Show what this node's agent would do for ClientMounts in files
     ///
-    /// Nothing is changed.
+    /// The agent plans, and changes nothing.
     Plan(Plan),
     /// Show objects of any kind that the API serves
     Get(Get),

@@ -156,7 +156,7 @@ pub(super) struct NodeArgs {
     /// Private key of --certificate, PEM
     #[arg(long, value_name = "FILE", env = "WARREN_KEY", requires = "listen")]
     pub(super) key: Option<PathBuf>,
-    /// Certificates of the authority that signs the nodes' certificates, PEM; a node's certificate names the node
+    /// Authority of the nodes' certificates, PEM; a node's certificate names the node
     #[arg(long, value_name = "FILE", env = "WARREN_CA", requires = "listen")]
     pub(super) ca: Option<PathBuf>,
     /// Certificate name that may list all nodes of the system over TCP (repeatable)
