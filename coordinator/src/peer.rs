@@ -91,8 +91,8 @@ fn quoted(names: &[String]) -> String {
     if names.is_empty() {
         return "no name: its subjectAltName has no DNS name".to_owned();
     }
-    let all: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
-    shortened(all.join(", "), NAME)
+    let names: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
+    shortened(names.join(", "), NAME)
 }
 
 /// Returns the names of a certificate in DER; `None` if it cannot be read.

@@ -149,9 +149,9 @@ impl Embedded {
         let Self { api, socket, tcp, credentials, .. } = self;
         let over_unix = unix(socket, api.clone(), Vec::new(), stop_unix);
         let over_tls = async move {
-            let ended = tls(tcp, api.clone(), &credentials, stop_tls).await;
+            let result = tls(tcp, api.clone(), &credentials, stop_tls).await;
             api.close();
-            ended
+            result
         };
         (over_unix, over_tls)
     }

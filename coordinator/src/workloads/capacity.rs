@@ -75,13 +75,13 @@ mod tests {
 
     #[test]
     fn only_enabled_rabbits_that_are_ready_or_degraded_count() {
-        let all = [
+        let rabbits = [
             rabbit("a", "Enabled", "Ready"),
             rabbit("b", "Disabled", "Ready"),
             rabbit("c", "Enabled", "Offline"),
             rabbit("d", "Enabled", "Degraded"),
         ];
-        let (storages, nodes): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+        let (storages, nodes): (Vec<_>, Vec<_>) = rabbits.into_iter().unzip();
         assert_eq!(sum(&storages, &nodes), CapacityResponse { total: 84, free: 60 });
         assert_eq!(sum(&[], &nodes), CapacityResponse::default());
     }

@@ -68,8 +68,8 @@ pub(super) fn unready_nodes(objects: &Objects) -> BTreeMap<u32, BTreeSet<String>
 }
 
 fn computes(objects: &Objects) -> Vec<String> {
-    let all = objects.of_kind::<Computes>("Computes");
-    all.flat_map(|computes| computes.names().map(str::to_owned).collect::<Vec<_>>()).collect()
+    let lists = objects.of_kind::<Computes>("Computes");
+    lists.flat_map(|computes| computes.names().map(str::to_owned).collect::<Vec<_>>()).collect()
 }
 
 fn reports(objects: &Objects) -> BTreeMap<String, NodeReport> {

@@ -157,8 +157,8 @@ impl Record {
                 return Some(DeadlineEnd::Abandoned);
             }
             // The state was ready before the next state was requested.
-            let asked = status.and_then(|status| status.desired_state_change.as_ref());
-            return met_or_missed(asked.map_or(now, |moment| moment.0));
+            let next_request = status.and_then(|status| status.desired_state_change.as_ref());
+            return met_or_missed(next_request.map_or(now, |moment| moment.0));
         }
         (now > self.due).then_some(DeadlineEnd::Missed)
     }

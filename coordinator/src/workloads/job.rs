@@ -237,8 +237,8 @@ impl Job {
 
 /// Converts a wall-clock time to an instant of the monotonic clock.
 pub(super) fn instant_of(due: Timestamp) -> Instant {
-    let left = due.duration_since(Timestamp::now());
-    Instant::now() + Duration::try_from(left).unwrap_or_default()
+    let remaining = due.duration_since(Timestamp::now());
+    Instant::now() + Duration::try_from(remaining).unwrap_or_default()
 }
 
 /// Converts a request that the API refused or did not answer into a gRPC status.

@@ -50,13 +50,14 @@ mod tests {
         let workflow = |manager: &str, job: &str, user: u32| {
             workload::job(NAMESPACE, "w", (manager, job), (user, user), Vec::new())
         };
-        let all = [workflow("slurm", "9", 7), workflow("slurm", "12", 8), workflow("pbs", "9", 7)];
-        let seen = |user: u32, manager: &str| {
+        let workflows =
+            [workflow("slurm", "9", 7), workflow("slurm", "12", 8), workflow("pbs", "9", 7)];
+        let jobs = |user: u32, manager: &str| {
             let peer = Peer::Local { user, group: user };
-            job_ids(&all, &Caller::identify(&peer, &Managers::default()).unwrap(), manager)
+            job_ids(&workflows, &Caller::identify(&peer, &Managers::default()).unwrap(), manager)
         };
-        assert_eq!(seen(0, "slurm"), ["12", "9"]);
-        assert_eq!(seen(7, "slurm"), ["9"]);
-        assert!(seen(0, "flux").is_empty());
+        assert_eq!(jobs(0, "slurm"), ["12", "9"]);
+        assert_eq!(jobs(7, "slurm"), ["9"]);
+        assert!(jobs(0, "flux").is_empty());
     }
 }

@@ -49,12 +49,12 @@ impl Tolerance {
 
     /// Converts the lost computes for an answer.
     pub(super) fn lost_nodes(&self) -> Vec<LostNode> {
-        let lost = |lost: &Lost| LostNode {
+        let to_proto = |lost: &Lost| LostNode {
             node: lost.node.clone(),
             state: lost.state.to_string(),
             evidence: lost.evidence.clone(),
         };
-        self.lost.iter().map(lost).collect()
+        self.lost.iter().map(to_proto).collect()
     }
 
     /// Returns whether a compute was lost in Setup: it has no storage, and is not in the job's Computes any more.

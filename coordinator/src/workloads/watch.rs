@@ -24,12 +24,12 @@ pub(super) type Watching = Pin<Box<dyn Stream<Item = Result<Workload, Status>> +
 pub(super) fn watch_job(job: Job) -> Watching {
     let (send, receive) = mpsc::channel(AHEAD);
     tokio::spawn(async move {
-        let ended = tokio::select! {
-            ended = send_answers(&job, &send) => ended,
+        let result = tokio::select! {
+            result = send_answers(&job, &send) => result,
             status = job.stopped() => Err(status),
             () = send.closed() => Ok(()),
         };
-        if let Err(status) = ended {
+        if let Err(status) = result {
             // Sending fails only if the reader has closed the stream.
             let _ = send.send(Err(status)).await;
         }

@@ -120,10 +120,10 @@ async fn deadlines_and_an_abort_outlive_the_coordinator() {
 
     let coordinator = BoxOfOne::start_with_engine(&directory, None).await;
     let mut after = client(&coordinator).await;
-    let told = status(&mut after, "1").await.unwrap();
-    let setup_deadline = told.deadlines.iter().find(|deadline| deadline.state == "Setup").unwrap();
+    let job = status(&mut after, "1").await.unwrap();
+    let setup_deadline = job.deadlines.iter().find(|deadline| deadline.state == "Setup").unwrap();
     assert_eq!(setup_deadline.outcome(), Outcome::Missed);
-    assert_eq!((told.verdict(), setup_deadline.due - setup_deadline.asked), (Verdict::NotYet, 1));
+    assert_eq!((job.verdict(), setup_deadline.due - setup_deadline.asked), (Verdict::NotYet, 1));
     let late = after.setup(setup).await.unwrap().into_inner();
     assert!(late.message.contains("passed after 1 s"), "{}", late.message);
     let start = SetupRequest { job: id("2"), ..SetupRequest::default() };

@@ -236,9 +236,9 @@ fn merge_status(current: Option<&Value>, reported: &Value) -> Value {
     {
         for (mount, entry) in mounts.iter_mut().zip(entries) {
             let known = mount.as_object().cloned().unwrap_or_default();
-            let mut all = entry.as_object().cloned().unwrap_or_default();
-            all.extend(known);
-            *mount = Value::Object(all);
+            let mut fields = entry.as_object().cloned().unwrap_or_default();
+            fields.extend(known);
+            *mount = Value::Object(fields);
         }
     }
     merged.retain(|_, value| !value.is_null());

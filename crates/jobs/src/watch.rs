@@ -41,8 +41,8 @@ pub async fn computes(client: Client, namespace: Option<String>, jobs: Arc<Jobs>
         Event::Deleted(Ok(object)) => jobs.remove_computes(&key(&object)),
         Event::Listed(items) => {
             let items = readable(items);
-            let all = items.iter().map(|object| (key(object), Computes::read(object)));
-            jobs.replace_computes(all.collect());
+            let computes = items.iter().map(|object| (key(object), Computes::read(object)));
+            jobs.replace_computes(computes.collect());
         }
         Event::Applied(Err(_)) | Event::Deleted(Err(_)) | Event::Failing(_) | Event::Working => {}
     })

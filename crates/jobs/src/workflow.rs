@@ -105,8 +105,8 @@ fn texts(values: Option<&Value>) -> HashMap<String, String> {
 }
 
 fn storage_directives(directives: Option<&Value>) -> Vec<Directive> {
-    let all = directives.and_then(Value::as_array).into_iter().flatten();
-    let storage = (0..).zip(all).filter_map(|(index, directive)| {
+    let lines = directives.and_then(Value::as_array).into_iter().flatten();
+    let storage = (0..).zip(lines).filter_map(|(index, directive)| {
         let text = directive.as_str()?;
         let command = text.split_whitespace().nth(1)?;
         STORAGE.contains(&command).then(|| Directive { index, text: text.to_owned() })

@@ -159,8 +159,8 @@ impl Query<'_> {
                 }
             },
         }
-        let seen = resource_version(columns::first_object(object));
-        Ok(if seen == "0" { version } else { seen })
+        let newest = resource_version(columns::first_object(object));
+        Ok(if newest == "0" { version } else { newest })
     }
 
     fn request(&self) -> Request {

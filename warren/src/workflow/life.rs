@@ -170,8 +170,8 @@ impl Life {
         if workflow.spec.desired_state != WorkflowState::Teardown {
             self.drive.request(&WorkflowState::Teardown, false).await?;
         }
-        let ended = self.drive.reach(&WorkflowState::Teardown, self.patience).await?;
-        self.note_duration(&WorkflowState::Teardown, &ended);
+        let workflow = self.drive.reach(&WorkflowState::Teardown, self.patience).await?;
+        self.note_duration(&WorkflowState::Teardown, &workflow);
         self.drive.delete(self.patience).await?;
         self.output.note(&format!("{}: removed", self.drive.name()));
         Ok(true)

@@ -109,9 +109,9 @@ fn against_server(answer: impl Fn(&str) -> String + Send + 'static) -> (i32, Str
     let server = format!("unix://{}", socket.display());
     let mut command = warren(&["--server", &server, "backup", &file.display().to_string()]);
     let output = command.output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
     let files = std::fs::read_dir(directory.path()).unwrap().count();
-    (output.status.code().unwrap(), said, files > 1)
+    (output.status.code().unwrap(), stderr, files > 1)
 }
 
 #[test]
@@ -132,23 +132,23 @@ fn a_backup_replaces_files_and_nothing_else() {
 fn an_incomplete_backup_is_not_kept() {
     let header = "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{\"objects\":2,\"unread\":[]}\n";
     for lines in ["", "{}\n{}\n"] {
-        let (code, said, kept) = against(&format!("{header}{lines}"));
-        assert_eq!((code, kept), (3, false), "{said}");
-        assert!(said.contains("the backup is incomplete"), "{said}");
+        let (code, stderr, kept) = against(&format!("{header}{lines}"));
+        assert_eq!((code, kept), (3, false), "{stderr}");
+        assert!(stderr.contains("the backup is incomplete"), "{stderr}");
     }
-    let (code, said, kept) = against(&format!("{header}{{}}\n{{}}\n{{}}\n"));
-    assert_eq!((code, kept), (0, true), "{said}");
+    let (code, stderr, kept) = against(&format!("{header}{{}}\n{{}}\n{{}}\n"));
+    assert_eq!((code, kept), (0, true), "{stderr}");
     let missing = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
-    let (code, said, kept) = against(missing);
-    assert_eq!((code, kept), (2, false), "{said}");
-    assert!(said.contains("etcd"), "{said}");
+    let (code, stderr, kept) = against(missing);
+    assert_eq!((code, kept), (2, false), "{stderr}");
+    assert!(stderr.contains("etcd"), "{stderr}");
     let version = json!({"major": "1", "minor": "36", "gitVersion": "v1.36.0+warren.0.0.9", "gitCommit": "",
         "gitTreeState": "", "buildDate": "", "goVersion": "", "compiler": "", "platform": ""});
     let version = format!("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{version}");
     let old = move |request: &str| {
         if request.contains("/version") { version.clone() } else { missing.to_owned() }
     };
-    let (code, said, kept) = against_server(old);
-    assert_eq!((code, kept), (1, false), "{said}");
-    assert!(said.contains("0.0.9") && !said.contains("etcd"), "{said}");
+    let (code, stderr, kept) = against_server(old);
+    assert_eq!((code, kept), (1, false), "{stderr}");
+    assert!(stderr.contains("0.0.9") && !stderr.contains("etcd"), "{stderr}");
 }

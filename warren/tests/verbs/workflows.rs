@@ -49,11 +49,11 @@ fn a_command_runs_with_its_storage_which_is_removed() {
         .assert()
         .code(42)
         .stdout("/mnt/nnf/u-0 on compute-[1-2]\n");
-    let told = stderr(&assert);
+    let text = stderr(&assert);
     for state in ["Proposal", "Setup", "DataIn", "PreRun", "PostRun", "DataOut"] {
-        assert!(told.contains(&format!("job: {state} after 1ms")), "{told}");
+        assert!(text.contains(&format!("job: {state} after 1ms")), "{text}");
     }
-    assert!(told.contains("job: removed") && told.contains('█'), "{told}");
+    assert!(text.contains("job: removed") && text.contains('█'), "{text}");
     assert_eq!(workflows(&here), 0);
     assert!(std::fs::read_to_string(image).unwrap().contains("<title>job</title>"));
     here.warren(&["get", "servers", "job-0"]).assert().failure();
@@ -132,16 +132,16 @@ fn a_failed_run_prints_the_cause_and_is_removed() {
         .warren(&["run", &broken, "--nodes", "compute-1", "--name", "job", "--", "true"])
         .assert()
         .code(5);
-    let told = stderr(&assert);
+    let text = stderr(&assert);
     let cause = "error: the workflow job failed in Setup: DW Directive 0: no drive has room";
-    let mut lines = told.lines().skip_while(|line| !line.starts_with("error: "));
-    assert_eq!(lines.next(), Some(cause), "{told}");
+    let mut lines = text.lines().skip_while(|line| !line.starts_with("error: "));
+    assert_eq!(lines.next(), Some(cause), "{text}");
     assert!(
         lines.next().is_some_and(|line| line.starts_with("  the job's storage is removed")),
-        "{told}"
+        "{text}"
     );
-    assert_eq!((lines.next(), told.matches("no drive has room").count()), (None, 1), "{told}");
-    assert!(!told.contains("warren workflow teardown"), "the workflow is removed already: {told}");
+    assert_eq!((lines.next(), text.matches("no drive has room").count()), (None, 1), "{text}");
+    assert!(!text.contains("warren workflow teardown"), "the workflow is removed already: {text}");
     let assert = here
         .warren(&[
             "run",
@@ -166,8 +166,8 @@ fn a_command_that_does_not_exist_makes_nothing() {
     let run = ["run", DIRECTIVE, "--nodes", "compute-1", "--"];
     for (command, code) in [("no-such-command-of-warren", 127), ("/etc", 126)] {
         let assert = here.warren(&run).arg(command).assert().code(code);
-        let told = stderr(&assert);
-        assert!(told.contains("nothing was made") && !told.contains("Proposal"), "{told}");
+        let text = stderr(&assert);
+        assert!(text.contains("nothing was made") && !text.contains("Proposal"), "{text}");
     }
     assert_eq!(workflows(&here), 0);
 }
@@ -213,11 +213,11 @@ fn a_timeout_of_a_run_names_the_cause() {
         ])
         .assert()
         .code(3);
-    let told = stderr(&assert);
+    let text = stderr(&assert);
     assert!(
-        told.contains("the workflow job is not in Setup after 1s")
-            && told.contains("a rabbit is away"),
-        "{told}"
+        text.contains("the workflow job is not in Setup after 1s")
+            && text.contains("a rabbit is away"),
+        "{text}"
     );
     assert_eq!(workflows(&here), 0);
 }

@@ -52,14 +52,14 @@ fn unknown_fields_are_refused_in_new_and_changed_objects() {
         typo.pointer_mut(pointer).unwrap()["desiredStat"] = "mounted".into();
         let file = here.file("typo.yaml", &[typo.clone()]);
         for arguments in [&["apply", "-f", &file][..], &["apply", "--dry-run", "-f", &file]] {
-            let told = stderr(&here.warren(arguments).assert().code(2));
-            assert!(told.contains("clientmount/typo") && told.contains(field), "{told}");
+            let text = stderr(&here.warren(arguments).assert().code(2));
+            assert!(text.contains("clientmount/typo") && text.contains(field), "{text}");
         }
         here.warren(&["get", "clientmount", "typo", "-n", "compute-1"]).assert().code(1);
         typo["metadata"]["name"] = "job".into();
         let file = here.file("typo.yaml", &[typo]);
-        let told = stderr(&here.warren(&["apply", "-f", &file]).assert().code(2));
-        assert!(told.contains("clientmount/job") && told.contains(field), "{told}");
+        let text = stderr(&here.warren(&["apply", "-f", &file]).assert().code(2));
+        assert!(text.contains("clientmount/job") && text.contains(field), "{text}");
     }
 }
 
@@ -87,8 +87,8 @@ fn warnings_of_the_api_are_printed() {
     here.output(&["apply", "-f", &here.file("definition.yaml", &[definition])]);
     let tool = json!({"apiVersion": "example.org/v1", "kind": "Tool", "metadata": {"name": "saw"}});
     let file = here.file("tool.yaml", &[tool]);
-    let told = stderr(&here.warren(&["apply", "-f", &file]).assert().success());
-    assert_eq!(told, "warning: use \"v2\"\n");
+    let text = stderr(&here.warren(&["apply", "-f", &file]).assert().success());
+    assert_eq!(text, "warning: use \"v2\"\n");
 }
 
 /// With 7 mounts: a wait of 10 s for each namespace would exceed the test's limit of 60 s.
@@ -98,8 +98,8 @@ fn a_dry_run_does_not_wait_for_namespaces() {
     let mut objects = vec![configuration()];
     objects.extend((0..7).map(|index| mount(&format!("job-{index}"), "mounted")));
     let file = here.file("all.yaml", &objects);
-    let told = stderr(&here.warren(&["apply", "--dry-run", "-f", &file]).assert().code(1));
-    assert_eq!(told.matches("a dry run creates no namespaces").count(), 7, "{told}");
+    let text = stderr(&here.warren(&["apply", "--dry-run", "-f", &file]).assert().code(1));
+    assert_eq!(text.matches("a dry run creates no namespaces").count(), 7, "{text}");
     here.warren(&["get", "systemconfiguration", "default"]).assert().code(1);
 }
 
@@ -143,8 +143,8 @@ fn a_failed_deletion_does_not_prevent_the_others() {
     let delete = ["delete", "clientmount", "none", "job", "nobody", "-n", "compute-1"];
     let assert = here.warren(&delete).assert().code(1);
     assert_eq!(String::from_utf8_lossy(&assert.get_output().stdout), "clientmount/job deleted\n");
-    let told = stderr(&assert);
-    assert!(told.contains("clientmount/none") && told.contains("clientmount/nobody"), "{told}");
+    let text = stderr(&assert);
+    assert!(text.contains("clientmount/none") && text.contains("clientmount/nobody"), "{text}");
     here.warren(&["get", "clientmount", "job", "-n", "compute-1"]).assert().code(1);
 }
 
@@ -198,12 +198,12 @@ fn errors_are_json_with_the_flag_json() {
         (&["--json", "--server", &nobody, "mounts"], 7),
     ] {
         let assert = here.warren(arguments).assert().code(exit);
-        let told = stderr(&assert);
-        let told: Vec<serde_json::Value> =
-            told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert_eq!(told[0]["error"]["exitStatus"], exit, "{told:?}");
-        assert!(!told[0]["error"]["message"].as_str().unwrap().is_empty());
+        let text = stderr(&assert);
+        let errors: Vec<serde_json::Value> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(errors.len(), 1, "{text}");
+        assert_eq!(errors[0]["error"]["exitStatus"], exit, "{text}");
+        assert!(!errors[0]["error"]["message"].as_str().unwrap().is_empty());
         let stdout = &assert.get_output().stdout;
         if !stdout.is_empty() {
             serde_json::from_slice::<serde_json::Value>(stdout).unwrap();

@@ -12,14 +12,14 @@ use nodeclient::Exit;
 use nodeclient::Output;
 
 pub(super) async fn run(client: Client, args: &Advance, output: Output) -> Result<Exit, Failure> {
-    let named = &args.workflow;
+    let target = &args.workflow;
     let owner = Owner {
-        namespace: named.namespace.clone(),
-        name: Some(named.name.clone()),
+        namespace: target.namespace.clone(),
+        name: Some(target.name.clone()),
         user: None,
         group: None,
     };
-    let life = Life::new(client, &owner, named.timeout, output);
+    let life = Life::new(client, &owner, target.timeout, output);
     let workflow = life.drive.get().await?;
     let now = &workflow.spec.desired_state;
     let ahead = ahead(now, args.to.as_ref())?;
@@ -28,7 +28,7 @@ pub(super) async fn run(client: Client, args: &Advance, output: Output) -> Resul
         return print(&life.go_to(&WorkflowState::Teardown).await?, output);
     }
     // Waits for a state that is not ready yet.
-    let mut workflow = life.drive.reach(now, named.timeout).await?;
+    let mut workflow = life.drive.reach(now, target.timeout).await?;
     if let Some(nodes) = &args.nodes {
         life.name_computes(&workflow, &nodes.0).await?;
     }

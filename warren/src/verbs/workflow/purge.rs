@@ -15,20 +15,20 @@ use nodeclient::Exit;
 use nodeclient::Output;
 
 pub(super) async fn run(client: Client, args: &Purge, output: Output) -> Result<Exit, Failure> {
-    let named = &args.workflow;
-    let objects = gather(&client, &named.namespace, &named.name).await?;
+    let target = &args.workflow;
+    let objects = gather(&client, &target.namespace, &target.name).await?;
     let steps = plan(&objects, args.force);
     if !args.yes {
         return show(&steps, objects.is_empty(), output);
     }
     let purger = Purger {
-        drive: Drive::new(client.clone(), &named.namespace, &named.name, output),
+        drive: Drive::new(client.clone(), &target.namespace, &target.name, output),
         client,
         args,
     };
     let mut taken: Vec<Step> = Vec::new();
     loop {
-        let objects = gather(&purger.client, &named.namespace, &named.name).await?;
+        let objects = gather(&purger.client, &target.namespace, &target.name).await?;
         // A step that changed nothing is not repeated.
         let next = plan(&objects, args.force).into_iter().find(|step| !taken.contains(step));
         let Some(step) = next else { break };
@@ -124,8 +124,8 @@ async fn report_remaining(
     taken: &[Step],
     output: Output,
 ) -> Result<Exit, Failure> {
-    let named = &purger.args.workflow;
-    let objects = gather(&purger.client, &named.namespace, &named.name).await?;
+    let target = &purger.args.workflow;
+    let objects = gather(&purger.client, &target.namespace, &target.name).await?;
     let remaining: Vec<String> = objects.others.iter().map(workload::Member::label).collect();
     if output.is_json() {
         output.json(
