@@ -1,4 +1,4 @@
-//! The system's layout, from a watch on the SystemConfiguration.
+//! Watches the SystemConfiguration, which describes the system's layout.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -225,7 +225,7 @@ fn a_file_outlives_the_workflow_that_wrote_it_and_goes_with_its_storage() -> any
             Ok(())
         })?;
         let shown = flow.fixture.run.prints(&["persistent", "show", "my-data"])?;
-        ensure!(shown.contains("used by    nobody") && shown.contains("user 1050"), "{shown}");
+        ensure!(shown.contains("used by    no workflow") && shown.contains("user 1050"), "{shown}");
         through(&mut flow, "end", "#DW destroy_persistent name=my-data", |_, _| Ok(()))?;
         flow.nothing_is_left()?;
         flow.end()?;

@@ -208,7 +208,7 @@ fn a_user_acts_for_itself_and_the_workload_manager_for_everybody() -> anyhow::Re
     let warren = cluster.warren()?.get_program().to_string_lossy().into_owned();
     let nodes = format!("{warren} nodes --coordinator unix://{}", socket.display());
     let refused = cluster.run_on_host_as(1050, &nodes).err().context("a list of nodes")?;
-    ensure!(format!("{refused:#}").contains("ask the coordinator for its nodes"), "{refused:#}");
+    ensure!(format!("{refused:#}").contains("list the coordinator's nodes"), "{refused:#}");
     flow.nothing_is_left()?;
     flow.end()
 }
@@ -226,7 +226,7 @@ fn a_deadline_that_passes_is_told_after_a_restart_and_can_be_renewed() -> anyhow
     let caller = Caller::new(&flow, "7");
     let late = caller.call(&["setup", "--nodes", "compute-1", "--timeout", "3s"])?.with(3)?;
     ensure!(late.node(&rabbit)["condition"] == "unreachable", "{late:?}");
-    let late = late.saying(&["user 0 set", "no evidence that it is down", "waitsFor"])?;
+    let late = late.saying(&["user 0 set", "does not prove that the node is down", "waitsFor"])?;
     ensure!(late.told["desiredState"] == "Setup", "{late:?}");
     flow.kill_coordinator()?;
     let caller = Caller::new(&flow, "7");
@@ -288,7 +288,7 @@ fn a_job_goes_on_without_a_compute_whose_mount_failed() -> anyhow::Result<()> {
     let caller = Caller::new(&flow, "7");
     let whole =
         ["create", "#DW create_persistent type=xfs capacity=320MiB name=kept", "--tolerance", "1"];
-    caller.call(&whole)?.with(2)?.saying(&["tolerance", "as a whole or not at all"])?;
+    caller.call(&whole)?.with(2)?.saying(&["tolerance", "needs all its nodes"])?;
     let create = ["create", XFS, "--tolerance", "1", "--user", "1050", "--group", "1050"];
     let created = caller.reach(&create, "Proposal")?;
     ensure!(created.told["tolerance"] == 1, "{created:?}");
@@ -305,7 +305,7 @@ fn a_job_goes_on_without_a_compute_whose_mount_failed() -> anyhow::Result<()> {
     }
     let start = ["start", "--timeout", "3s"];
     let late = caller.call(&start)?.with(4)?.saying(&["compute-2: ", "compute-3: "])?;
-    late.saying(&["2 computes are lost (compute-[2-3]), and it tolerates 1"])?;
+    late.saying(&["2 computes are lost (compute-[2-3]), and the job tolerates 1"])?;
     flow.fixture.run.cluster.run_on("compute-3", 0, &format!("umount {path}"))?;
     until("compute-3 to have its mount", patience(), || {
         let told = caller.call(&["status"])?;
@@ -349,11 +349,7 @@ fn a_job_goes_on_without_the_computes_of_a_rabbit_that_failed() -> anyhow::Resul
     let setup = ["setup", "--nodes", "compute-[1-2],compute-9", "--timeout", "2s"];
     // A busy machine may take longer than that for the good rabbit's file system, too.
     until("rabbit-9 alone to be late", patience(), || {
-        caller
-            .call(&setup)?
-            .with(3)?
-            .saying(&["nobody reported what is wrong with rabbit-9"])
-            .map(drop)
+        caller.call(&setup)?.with(3)?.saying(&["no fault of rabbit-9 was reported"]).map(drop)
     })?;
     flow.fixture.run.cluster.start_node_with("rabbit-9", &[("PATH", &broken)])?;
     let caller = Caller::new(&flow, "7");

@@ -5,7 +5,7 @@
 
 mod mount;
 
-use jobs::{has_reached, missing, shown};
+use jobs::{describe, directives_without_mount, has_reached};
 use proto::v1::{
     JobMount, JobName, JobState, Verdict,
     job_state::{Assignment, Knowledge},
@@ -109,7 +109,8 @@ fn judge_mount(
 ) -> Judgement {
     if is_over(state) {
         let why = if state.deleting { "being deleted" } else { &state.desired_state };
-        let why = format!("{} is over: Workflow {} is {why}", shown(evidence.job), state.workflow);
+        let why =
+            format!("{} is over: Workflow {} is {why}", describe(evidence.job), state.workflow);
         return Judgement::Impossible(Verdict::Cancelled, why, IS_OVER);
     }
     if state.directives.is_empty() {
@@ -124,8 +125,11 @@ fn judge_mount(
             not_yet(format!("{}: its computes are not named yet", workflow_state(state)))
         }
         Assignment::Assigned => {
-            match missing(&state.directives, state.mounts.iter().map(|mount| mount.directive))
-                .first()
+            match directives_without_mount(
+                &state.directives,
+                state.mounts.iter().map(|mount| mount.directive),
+            )
+            .first()
             {
                 Some(first) => not_yet(format!(
                     "{}: no ClientMount yet for directive {}, {}",

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use jobs::shown;
+use jobs::describe;
 use proto::v1::{JobName, JobNews, JobOutcome, JobState, OnTimeout, Verdict, job_news::News};
 use tokio::{
     sync::mpsc,
@@ -166,7 +166,7 @@ impl<'a> Waiter<'a> {
             Judgement::Done(why) => (Verdict::Done, why, ""),
             Judgement::Impossible(verdict, why, remedy) => (verdict, why, remedy),
             Judgement::Failing(verdict, why) | Judgement::Waiting(verdict, why) => {
-                let name = shown(&self.call.job);
+                let name = describe(&self.call.job);
                 (verdict, format!("{name}: {why}"), remedy(verdict))
             }
         };

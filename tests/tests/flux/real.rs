@@ -145,7 +145,7 @@ fn without_an_agent_the_node_is_drained_and_the_coordinator_is_not_blamed() -> a
         let last = ended.calls.last().context("no call")?;
         ensure!(last.starts_with("flux resource drain "), "{script} {is_broken}: {ended:?}");
         // A connection that is closed at once is lost before the call, or in it.
-        let is_named = last.contains("agent.sock") || is_broken && last.contains("ask the agent");
+        let is_named = last.contains("agent.sock") || is_broken && last.contains("call the agent");
         ensure!(is_named, "the reason names no agent: {last}");
     }
     Ok(())

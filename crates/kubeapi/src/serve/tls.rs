@@ -137,7 +137,7 @@ impl<B: RequestBody + 'static> tower::Service<Request<B>> for Authenticated {
             request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes).unwrap_or_default();
         let shown = header.strip_prefix(b"Bearer ").unwrap_or_default();
         if bool::from(shown.ct_eq(self.token.as_bytes())) {
-            self.caller.made_request();
+            self.caller.record_request();
             return self.service.call(request);
         }
         let mut response = refuse(&Status::unauthorized());
