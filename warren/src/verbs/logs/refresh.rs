@@ -65,7 +65,7 @@ async fn request_all(
 
 async fn request_logs(client: &Client, run: &NodeContainers) -> Result<NodeContainers, KubeError> {
     let api = Api::namespaced(client.clone(), &run.namespace().unwrap_or_default());
-    let time = run.question(Timestamp::now()).to_string();
+    let time = run.next_log_request(Timestamp::now()).to_string();
     let patch = json!({"metadata": {"annotations": {annotation::LOGS_ASKED: time}}});
     api.patch(&run.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await
 }
@@ -84,7 +84,7 @@ async fn await_all(
         let next = next.map_err(|error| {
             Failure::new(Exit::Retryable, "wait for the logs of running containers").because(&error)
         })?;
-        if next.unanswered().is_none() || !is_running(&next) {
+        if next.unanswered_log_request().is_none() || !is_running(&next) {
             let place = unanswered.remove(&key(&next));
             if let Some(run) = place.and_then(|place| all.get_mut(place)) {
                 *run = next;
@@ -184,7 +184,7 @@ mod tests {
         let failure = await_all(unanswered.clone(), &mut all, waited, now).await.unwrap_err();
         assert!(failure.text().starts_with("r did not answer within 10s"), "{}", failure.text());
         assert_eq!(failure.exit, Exit::Retryable);
-        assert_eq!(all.each_ref().map(|run| run.unanswered().is_some()), [true, false]);
+        assert_eq!(all.each_ref().map(|run| run.unanswered_log_request().is_some()), [true, false]);
         let ended = run("r", |object| object["status"]["state"] = json!("Failed"));
         let waited = answers().chain(stream::iter([Ok(ended)])).chain(stream::pending());
         await_all(unanswered, &mut all, waited, now + PATIENCE).await.unwrap();
