@@ -8,7 +8,7 @@ use tests::{
     program::{pause, signal},
 };
 
-use crate::{computes, nobody_died, pids_of};
+use crate::{computes, no_program_died, pids_of};
 
 const ETCD_AWAY: Duration = Duration::from_secs(60);
 
@@ -33,7 +33,7 @@ fn no_status_is_lost_when_the_apiserver_is_killed_under_load() -> anyhow::Result
         }
         fixture.run.wait_for_computes(state)?;
     }
-    nobody_died(&fixture, &pids)?;
+    no_program_died(&fixture, &pids)?;
     fixture.run.unmount_from_computes()?;
     fixture.run.wait_for_computes("unmounted")?;
     fixture.run.withdraw_from_computes()?;
@@ -93,6 +93,6 @@ fn daemons_list_again_after_their_revision_was_compacted() -> anyhow::Result<()>
     fixture.run.wait_for_computes("unmounted")?;
     fixture.run.withdraw_from_computes()?;
     fixture.run.tear_down_storage()?;
-    nobody_died(&fixture, &pids)?;
+    no_program_died(&fixture, &pids)?;
     fixture.end()
 }

@@ -2,7 +2,7 @@
 
 use tests::disturbed::Disturbed;
 
-use crate::{nobody_died, pids_of};
+use crate::{no_program_died, pids_of};
 
 /// The server gets a new certificate; then the whole authority is replaced, as sites do once a year. The daemons get new kubeconfig
 /// files and are not restarted.
@@ -28,6 +28,6 @@ fn daemons_follow_a_new_certificate_and_a_new_authority() -> anyhow::Result<()> 
     fixture.run.wait_for_computes("unmounted")?;
     fixture.run.withdraw_from_computes()?;
     fixture.run.tear_down_storage()?;
-    nobody_died(&fixture, &pids)?;
+    no_program_died(&fixture, &pids)?;
     fixture.end()
 }

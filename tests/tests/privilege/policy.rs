@@ -74,7 +74,7 @@ async fn policies_keep_each_identity_to_its_own_even_when_rbac_does_not() -> any
     for (who, token, cases) in &table {
         let client = installed.client(token).await?;
         for case in cases {
-            let answer = case.ask.with(&client, &case.body).await?;
+            let answer = case.ask.send(&client, &case.body).await?;
             if !as_wanted(case, &answer) {
                 writeln!(wrong, "{who}: {} {:?}: {answer:?}", case.what, case.ask)?;
             }
@@ -106,7 +106,7 @@ async fn in_force(client: &Client) -> anyhow::Result<()> {
     let of = |what| probes.iter().find(move |case| case.what == what);
     let waited = async {
         for probe in [of("report elsewhere"), of("change the spec")].into_iter().flatten() {
-            while probe.ask.with(client, &probe.body).await?.code == 200 {
+            while probe.ask.send(client, &probe.body).await?.code == 200 {
                 tokio::time::sleep(std::time::Duration::from_millis(50)).await;
             }
         }

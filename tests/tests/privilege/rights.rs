@@ -131,7 +131,7 @@ async fn each_identity_can_do_what_it_needs_and_nothing_else() -> anyhow::Result
             ));
         }
         for ask in requests() {
-            let may = ask.may(&client).await?;
+            let may = ask.is_allowed(&client).await?;
             if may != expected(identity, &ask) {
                 let word = if may { "can" } else { "cannot" };
                 wrong.push(format!("{} {word} {ask:?}", identity.who));

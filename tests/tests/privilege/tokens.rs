@@ -93,7 +93,7 @@ fn list() -> Ask {
 
 /// HTTP status of that request with this token.
 async fn listed_with(installed: &Installed, token: &str) -> anyhow::Result<u16> {
-    Ok(list().with(&installed.client(token).await?, &json!({})).await?.code)
+    Ok(list().send(&installed.client(token).await?, &json!({})).await?.code)
 }
 
 #[tokio::test]
