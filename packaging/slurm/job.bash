@@ -1,7 +1,7 @@
-# What prolog and epilog share; both source it. Needs scontrol and timeout (coreutils) too.
+# Functions of prolog and epilog, which both source this file. Needs scontrol and timeout (coreutils) too.
 # shellcheck shell=bash
 
-# Both run as root on every node for every job: a job without storage must not wait for long for anything of ours.
+# Both run as root on every node for every job: a job without storage must not wait long for Warren.
 readonly FIRST=10  # seconds for the coordinator to say whether there is anything to do
 readonly LOOKUP=10 # seconds for slurmctld to show the job
 
