@@ -40,7 +40,7 @@ shown_node() { timeout "$LOOKUP" scontrol show node --oneliner "$node"; }
 ask() {
     local word=$1 deadline=$2 first=()
     shift 2
-    # Nobody's process is ended before the time is up.
+    # The first call only reports: no process is ended before the deadline.
     [ "$word" = mount ] && first=("$@") || first=(--on-timeout report)
     once "$word" --job "$job" --deadline "$((deadline < FIRST ? deadline : FIRST))s" "${first[@]}"
     case $code in
