@@ -112,8 +112,8 @@ fn a_mount_needs_no_coordinator_and_keeps_fields_of_newer_releases() -> anyhow::
     fixture.end()
 }
 
-/// By the server's audit log, a mount waits for the API twice: for the finalizer and, at the same time, the profile; then for the
-/// status.
+/// By the server's audit log, a mount waits for the API twice: for the finalizer and, at the same time, the profile; and then for
+/// the status of the ClientMount.
 #[test]
 fn a_mount_sends_three_requests_to_the_api() -> anyhow::Result<()> {
     if !gate::loop_devices() || !gate::real_server() {

@@ -54,7 +54,7 @@ fn fs_name_of(flow: &Flow, mgt: &str, storage: &str) -> anyhow::Result<String> {
 }
 
 /// Checks that the log has these command lines in this order, with others between them. Each is given by some of its words, in
-/// order.
+/// their order in the line.
 fn ensure_order(log: &[String], wanted: &[&[&str]]) -> anyhow::Result<()> {
     let mut rest = log.iter();
     for words in wanted {
@@ -160,8 +160,8 @@ fn profile(flow: &mut Flow, name: &str, mgt: &Value) -> anyhow::Result<()> {
     flow.fixture.run.apply(name, &[profile])
 }
 
-/// Runs a job with this directive, checks that both computes have mounted the same file system at this path, and returns its
-/// fsname.
+/// Runs a job with this directive, checks that both computes have mounted the same file system at this path, and returns
+/// the file system's fsname.
 fn fsname_seen_by_job(flow: &Flow, line: &str, path: &str) -> anyhow::Result<String> {
     let cluster = &flow.fixture.run.cluster;
     let mut run = cluster.warren()?;

@@ -9,7 +9,7 @@ use crate::installed::Installed;
 /// Scope of a right.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// One Kubernetes namespace.
+    /// Only the Kubernetes namespace of this name.
     In(&'static str),
     /// All namespaces and cluster-scoped objects.
     Everywhere,

@@ -11,7 +11,7 @@ use tests::{
 use super::{XFS, slurm};
 
 /// Slurm sometimes kills its teardown call of a cancelled job before the call reaches Warren, and makes no other. The test delays
-/// that call instead.
+/// that call, which has the same effect.
 #[test]
 fn storage_of_a_cancelled_job_goes_although_slurms_teardown_call_is_lost() -> anyhow::Result<()> {
     let Some(slurm) = slurm("")? else { return Ok(()) };

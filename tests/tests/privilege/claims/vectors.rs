@@ -225,8 +225,8 @@ fn status_patch(is_there: bool, new: Option<&Value>) -> anyhow::Result<Patch<Con
     Ok(Patch::Json(serde_json::from_value(operations)?))
 }
 
-/// Waits until the CRD's rules and the policy are in force, about a second after their creation: each refuses a change that only it
-/// refuses.
+/// Waits until the CRD's rules and the policy are in force, about a second after their creation: each must refuse a change
+/// that the other one admits.
 pub(super) async fn until_in_force(administrator: &Client, caller: &Client) -> anyhow::Result<()> {
     let run = ContainerRun::new("probe", from_value(json!({}))?);
     runs(administrator).create(&PostParams::default(), &run).await?;
