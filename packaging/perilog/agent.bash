@@ -61,8 +61,8 @@ read_settings() {
     done <"$settings"
 }
 
-# once WORDS: one run of the agent, whose lines go to the log as they come. Sets code, and report: what failed and who
-# holds it, or everything when the agent tells neither.
+# once WORDS: runs the agent once; its lines go to the log at once. Sets code, the exit status, and report: the agent's
+# lines about failures and holders, or all its lines if there are none.
 once() {
     local line='' part pipe lines into status=0 all='' failed=''
     # The agent is a background job: bash may forget the status of a process substitution that ends early, and `wait`
@@ -93,7 +93,8 @@ once() {
     agent=
 }
 
-# verb WORD SECONDS FLAGS: once, and again while coordinator or agent do not answer, for as long as the site allows. SECONDS may be empty.
+# verb WORD SECONDS FLAGS: calls the agent, and repeats the call while coordinator or agent do not answer, for as long
+# as the site allows. SECONDS may be empty.
 verb() {
     local word=$1 deadline=$2 begun=$SECONDS left=()
     shift 2
