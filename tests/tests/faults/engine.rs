@@ -118,7 +118,7 @@ fn preserve_unknown_fields(schema: &mut Value) {
     for key in ["properties", "items", "additionalProperties"] {
         match (key, schema.get_mut(key)) {
             ("properties", Some(Value::Object(fields))) => {
-                fields.values_mut().for_each(preserve_unknown_fields)
+                fields.values_mut().for_each(preserve_unknown_fields);
             }
             (_, Some(inner @ Value::Object(_))) => preserve_unknown_fields(inner),
             _ => {}
