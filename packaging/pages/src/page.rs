@@ -17,7 +17,8 @@ pub(crate) struct Page {
 
 /// Returns the program's page and the pages of its verbs.
 pub(crate) fn pages(program: &Program) -> anyhow::Result<Vec<Page>> {
-    let mut command = program.command.clone().disable_help_subcommand(true).mut_args(show_in_short_help);
+    let mut command =
+        program.command.clone().disable_help_subcommand(true).mut_args(show_in_short_help);
     command.build();
     let mut pages = vec![page(&command, program.section, program.last)?];
     add_verbs(&command, program, &mut pages)?;
