@@ -56,7 +56,7 @@ fn start(
 
 fn connect(process: &mut Process, socket: &Path, log: &Path) -> anyhow::Result<UnixStream> {
     until(&format!("the emulator; see {}", log.display()), Duration::from_secs(20), || {
-        if process.ended() {
+        if process.has_ended() {
             return Ok(Err(anyhow::anyhow!(describe_end(log))));
         }
         Ok(Ok(UnixStream::connect(socket).context("connect")?))

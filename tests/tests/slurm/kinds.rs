@@ -1,4 +1,4 @@
-//! Every way in which a job comes to storage, and every kind of storage.
+//! Every kind of storage, and every kind of job that gets it.
 
 use anyhow::{Context, ensure};
 use tests::{
@@ -11,7 +11,7 @@ use tests::{
 use super::{XFS, slurm};
 
 #[test]
-fn storage_of_every_kind_comes_to_jobs_of_every_kind() -> anyhow::Result<()> {
+fn jobs_of_every_kind_get_storage_of_every_kind() -> anyhow::Result<()> {
     let Some(slurm) = slurm("")? else { return Ok(()) };
     raw(&slurm)?;
     persistent(&slurm)?;
@@ -35,7 +35,7 @@ fn raw(slurm: &Slurm) -> anyhow::Result<()> {
     slurm.nothing_is_left()
 }
 
-/// Made by one job, used by two, destroyed by a fourth; all handed in at once.
+/// Submits four jobs at once: one creates persistent storage, two use it, and one destroys it.
 fn persistent(slurm: &Slurm) -> anyhow::Result<()> {
     let mut before = None;
     let mut jobs = Vec::new();
@@ -64,16 +64,16 @@ fn persistent(slurm: &Slurm) -> anyhow::Result<()> {
 
 fn interactive(slurm: &Slurm) -> anyhow::Result<()> {
     let mut salloc = slurm.user_command("salloc")?;
-    // The first step writes, the second reads; in between nothing is unmounted.
+    // The first step writes and the second reads: the storage stays mounted in between.
     let steps =
         "srun sh -c 'echo step > $DW_JOB_scratch/name' && srun sh -c 'cat $DW_JOB_scratch/name'";
     salloc.args(["--nodes=2", &format!("--bb={XFS}"), "sh", "-c", steps]);
-    let said = output(salloc).context("salloc")?;
-    ensure!(said == "step\nstep\n", "{said}");
+    let printed = output(salloc).context("salloc")?;
+    ensure!(printed == "step\nstep\n", "{printed}");
     let mut srun = slurm.user_command("srun")?;
     srun.args(["--nodes=2", &format!("--bb={XFS}"), "sh", "-c", "stat -f -c %T $DW_JOB_scratch"]);
-    let said = output(srun).context("srun")?;
-    ensure!(said == "xfs\nxfs\n", "{said}");
+    let printed = output(srun).context("srun")?;
+    ensure!(printed == "xfs\nxfs\n", "{printed}");
     slurm.nothing_is_left()
 }
 
@@ -84,7 +84,7 @@ fn array(slurm: &Slurm) -> anyhow::Result<()> {
     for task in 1..=3 {
         let file = slurm.jobs().join(format!("array-{task}.out"));
         until("a task's output", patience(), || {
-            let text = std::fs::read_to_string(&file).context("read it")?;
+            let text = std::fs::read_to_string(&file).context("read the output")?;
             ensure!(text == format!("{task}\n1\n"), "{text}");
             Ok(())
         })?;
@@ -92,12 +92,12 @@ fn array(slurm: &Slurm) -> anyhow::Result<()> {
     slurm.nothing_is_left()
 }
 
-/// The second run has storage of its own, and variables that say so.
+/// Checks that the second run of a requeued job has new storage, and variables with its path.
 fn requeued(slurm: &Slurm) -> anyhow::Result<()> {
     let run = "echo run $SLURM_RESTART_COUNT $(ls $DW_JOB_scratch | wc -l) $DW_JOB_scratch; touch $DW_JOB_scratch/used; \
                [ -n \"$SLURM_RESTART_COUNT\" ] || exit 99";
     let job = slurm.submit(&["--nodes=2", "--requeue", "--open-mode=append"], &[XFS, run])?;
-    // RequeueExit=99; Slurm waits two minutes before a requeued job begins, if nobody is in a hurry.
+    // slurm.conf has RequeueExit=99. By itself, Slurm would start a requeued job two minutes later.
     slurm.wait_for(job, &["Restarts=1", "JobState=PENDING"])?;
     slurm.begin_again(job)?;
     let output = slurm.wait_until_complete(job)?;

@@ -110,7 +110,7 @@ impl Drop for Server {
 }
 
 async fn config(namespace: &str) -> kube::Config {
-    let file = Kubeconfig::read_from(control_plane::given()).unwrap();
+    let file = Kubeconfig::read_from(control_plane::kubeconfig_from_environment()).unwrap();
     let options = KubeConfigOptions::default();
     let mut config = kube::Config::from_custom_kubeconfig(file, &options).await.unwrap();
     namespace.clone_into(&mut config.default_namespace);
