@@ -61,7 +61,8 @@ fn all_done_in(state: WorkflowState) -> Found {
     (state, Progress::default())
 }
 
-/// Returns the progress of a workflow that is torn down; a label of the run stands for what is to be removed.
+/// Returns the progress of a workflow that is torn down. Its only change sets a label on the run; the label stands for
+/// the removal of containers.
 fn to_be_removed(run: &ContainerRun) -> Found {
     let mut after = run.clone();
     after.labels_mut().insert("removed".to_owned(), "containers".to_owned());
@@ -140,7 +141,7 @@ impl Coordinator {
         Ok(why.text)
     }
 
-    /// Patches the status as no coordinator would; returns the refusal.
+    /// Patches the status in a way that no coordinator does, and returns the refusal.
     async fn refusal_of(&self, run: &ContainerRun, status: Value) -> anyhow::Result<String> {
         let patch = Patch::Merge(json!({"status": status}));
         refusal(&self.client, run, &patch).await
@@ -173,10 +174,11 @@ fn status(run: &ContainerRun) -> anyhow::Result<Status> {
     run.status.clone().context("a run without status")
 }
 
-/// Plays S1.1, S1.2, S2.3, S2.4 and S2.10 on a server, with its rules and versions.
+/// Runs scenarios S1.1, S1.2, S2.3, S2.4 and S2.10 of `crates/containers/src/claim/scenarios.rs` on a server, with the
+/// server's rules and resource versions.
 ///
 /// # Errors
-/// When something is not refused, or not done, that should be.
+/// When the server accepts a change that it must refuse, or refuses one that it must accept.
 pub async fn contested(
     administrator: &Client,
     c1: &Coordinator,
@@ -194,8 +196,8 @@ pub async fn contested(
     queued.labels_mut().extend(labels.map(|(name, value)| (name.to_owned(), value.to_owned())));
     let queued = runs.create(&PostParams::default(), &queued).await?;
 
-    let claimed = c1.store(&queued, nothing_made(), 0).await.context("S1.1: the first claims")?;
-    c2.lose(&queued, nothing_made()).await.context("S1.1: the second")?;
+    let claimed = c1.store(&queued, nothing_made(), 0).await.context("S1.1: C1 claims the run")?;
+    c2.lose(&queued, nothing_made()).await.context("S1.1: C2 does not get the claim")?;
     let first = status(&claimed)?;
     ensure!((first.claim.epoch, first.attempt) == (1, 1), "{first:?}");
 
@@ -209,7 +211,7 @@ pub async fn contested(
     let taken = taken.context("S2.3: C2 takes over")?;
     let second = status(&taken)?;
     ensure!((second.claim.epoch, second.attempt) == (2, 1), "{second:?}");
-    c1.lose(&claimed, about_to_make()).await.context("S2.3: a write of what was read before")?;
+    c1.lose(&claimed, about_to_make()).await.context("S2.3: a write after the claim was lost")?;
     let mut written_back = json!(first);
     written_back["writer"]["seq"] = json!(second.writer.seq + 1);
     names_rules(&c1.refusal_of(&taken, written_back).await?, &["R1", "R2"])
@@ -224,7 +226,7 @@ pub async fn contested(
     finish_run(&runs, c1, c2, taken).await
 }
 
-/// Brings the run to its end, which must stay.
+/// Brings the run to its final phase, and checks that the phase cannot change afterwards.
 async fn finish_run(
     runs: &Api<ContainerRun>,
     c1: &Coordinator,
@@ -242,7 +244,7 @@ async fn finish_run(
     let seq = status(&run)?.writer.seq + 1;
     let cancelled = json!({"phase": "Cancelled", "writer": {"seq": seq}});
     names_rules(&c2.refusal_of(&run, cancelled).await?, &["R6", "R7"]).context("S2.10")?;
-    // A change under a claim is made only while the API, read at this moment, has the claim.
+    // Before a change that needs the claim, the coordinator reads from the API that it still holds the claim.
     let unwanted = c2.store(&run, to_be_removed(&run), 0).await?;
     ensure!(
         unwanted.spec.priority == 0 && unwanted.labels().get("removed").is_none(),

@@ -56,7 +56,7 @@ impl Direct {
         Ok(fixture)
     }
 
-    /// Starts the same without CRDs.
+    /// Starts the same server and compute without CRDs.
     ///
     /// # Errors
     /// When the server does not start.
@@ -115,7 +115,7 @@ impl Direct {
         for (name, content) in
             [("token", self.server.token()?.into_bytes()), ("ca", self.server.authority()?)]
         {
-            // Replaced as a whole, as programs that rotate tokens do.
+            // Renames a complete file over the old one, as programs that rotate tokens do.
             let draft = self.at("draft");
             fs::write(&draft, content).context("write credentials")?;
             fs::rename(&draft, self.at(name)).context("write credentials")?;
@@ -241,7 +241,7 @@ impl Direct {
         Ok(())
     }
 
-    /// Kills the stand-in, as the daemon would be: it knows no other way to stop.
+    /// Kills the stand-in with SIGKILL: it has no other way to stop.
     ///
     /// # Errors
     /// When it does not run.

@@ -20,10 +20,10 @@ use tempfile::TempDir;
 
 use crate::program::plant;
 
-/// Configuration for what podman must not ask of this machine.
+/// podman's configuration without resource limits and cgroups, which this machine may not allow.
 const CONFIGURATION: &str = "[containers]\ndefault_ulimits = []\ncgroups = \"disabled\"\n";
 /// Script of the process that holds the mounts and the network. Its /sys/fs/cgroup has only cgroup2: podman reads there
-/// what it may do.
+/// which controllers it may use.
 const HOLDER: &str = "umount -R /sys/fs/cgroup; mount -t cgroup2 none /sys/fs/cgroup && ip link set lo up && echo held && exec sleep infinity";
 /// Script for the mounts of a node, with the same effect on /sys/fs/cgroup.
 const ON_A_NODE: &str = "test -e /sys/fs/cgroup/cgroup.controllers || { umount -R /sys/fs/cgroup; mount -t cgroup2 none /sys/fs/cgroup; }\n";

@@ -17,7 +17,7 @@ const UNREACHABLE: i32 = 7;
 /// Option of `warren delete` for objects that may be gone already.
 const IGNORE_NOT_FOUND: &str = "--ignore-not-found";
 
-/// Changes a command for its repetition: it is not known whether the first one worked.
+/// Prepares a command for its repetition after an attempt that may have worked.
 pub fn prepare_repetition(words: &mut Vec<&str>) {
     // The object may be deleted already, and only the answer was lost.
     if words.first() == Some(&"delete") && words.last() != Some(&IGNORE_NOT_FOUND) {

@@ -14,7 +14,7 @@ use regex::bytes::Regex;
 /// Bytes of memory that are searched at once.
 const WINDOW: u64 = 4 << 20;
 
-/// A text that must not be where it does not belong. It is shown by its name, never by its content.
+/// A text that only certain processes may hold. Messages show its name, never its content.
 #[derive(Clone)]
 pub struct Secret {
     what: String,

@@ -47,7 +47,8 @@ pub struct Slurm {
 pub enum Scripts {
     /// The scripts of `packaging/slurm`.
     Warren,
-    /// A burst buffer that does nothing, and no prolog: they measure what Slurm itself takes for a job with `#DW`.
+    /// A burst buffer that does nothing, and no prolog, to measure the time that Slurm itself takes for a job with
+    /// `#DW`.
     Empty,
 }
 

@@ -1,4 +1,4 @@
-//! A suite that cannot run: its message on the terminal, and its failure where it was asked for.
+//! A suite that cannot run prints a message on the terminal, and fails if `WARREN_TEST_REQUIRE` names it.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

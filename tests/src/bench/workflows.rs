@@ -22,7 +22,7 @@ use crate::{
 /// Milliseconds from Proposal to the end of Teardown under the sites' Go controllers with mocked storage: the best of
 /// what was recorded (4.4 to 6.7 s).
 const GO_LIFE: f64 = 4400.0;
-/// Most writes that the engine may make for an object that must exist.
+/// Aim: the engine makes at most this number of writes per object.
 const WRITES: f64 = 3.0;
 const XFS: &[&str] = &["#DW jobdw type=xfs capacity=320MiB name=scratch"];
 /// Directives for simulated nodes.

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// The program's action instead of what it was asked for.
+/// How a program refuses a request.
 #[derive(Debug, Error)]
 pub enum Refusal {
     /// The program ends with an error.

@@ -36,7 +36,7 @@ pub(crate) const EVERYWHERE: &str = "SlurmUser=slurm\nAuthType=auth/munge\nCredT
     BurstBufferType=burst_buffer/lua\nJobSubmitPlugins=lua\nDebugFlags=BurstBuffer\n\
     SchedulerParameters=sched_interval=2,bf_interval=2,nohold_on_prolog_fail\n";
 
-/// The line for all nodes, which comes after theirs.
+/// The partition of all nodes: slurm.conf needs this line after the lines of the nodes.
 pub(crate) const PARTITION: &str =
     "PartitionName=all Nodes=ALL Default=YES State=UP OverSubscribe=EXCLUSIVE\n";
 

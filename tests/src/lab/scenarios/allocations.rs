@@ -8,7 +8,7 @@ use super::Scenario;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "allocations",
-    about: "an allocation over 16 drives against one on a single drive, and 16 against one; the carver dies 16 times; no byte is lost",
+    about: "times one allocation over 16 drives, one on a single drive, and 16 at once; the carver is killed 16 times; no byte is lost",
     run,
 };
 

@@ -12,18 +12,18 @@ use super::{Scenario, volumes::nothing_is_left};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "cuts",
-    about: "LVM's commands killed before each of their writes, over the lives of volumes",
+    about: "LVM's commands are killed before each of their writes, from the creation of volumes to their deletion",
     run,
 };
 
 /// Deadline of a step of the cluster's software.
 const STEP: Duration = Duration::from_secs(180);
 
-/// Deadline of a story: hundreds of lives, on an emulated machine.
+/// Deadline of one library test, which makes and removes volumes hundreds of times on an emulated machine.
 const STORY: Duration = Duration::from_secs(3600);
 
-/// Returns a script that runs a story of the library's tests; by `WARREN_TEST_REQUIRE` it fails if
-/// the story cannot run.
+/// Returns a script that runs the library test `story`. `WARREN_TEST_REQUIRE` makes the test fail instead of skipping
+/// when it cannot run.
 fn script(story: &str, required: &str) -> String {
     format!(
         "modprobe -a dm_mod dm_raid loop xfs

@@ -12,13 +12,13 @@ use super::Scenario;
 
 pub(super) const LIVES: Scenario = Scenario {
     name: "nvme",
-    about: "our programs carve 4 drives for XFS and raw, and die after every step; nothing foreign is touched, nothing leaks",
+    about: "our programs carve 4 drives for XFS and raw, and are killed after every step; foreign data is unchanged, nothing leaks",
     run: lives,
 };
 
 pub(super) const POWER: Scenario = Scenario {
     name: "nvme-power",
-    about: "the power goes while computes have their mounts; virtual functions, namespaces, mounts and data come back",
+    about: "the power fails while computes have their mounts; virtual functions, namespaces, mounts and data come back",
     run: power,
 };
 
