@@ -1,5 +1,5 @@
 //! A rabbit and a compute that use an API server directly, without a coordinator; and the stand-in for the Go daemon,
-//! which can take the compute's place.
+//! which can replace the compute's agent.
 //!
 //! The compute is a mount namespace that outlives the programs on it, so that they can take over from each other.
 

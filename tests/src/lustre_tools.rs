@@ -41,7 +41,7 @@ const STATE: &str = "lustre.state";
 /// The LNet address of the one server.
 pub const NID: &str = "10.0.0.1@tcp";
 
-/// The data on devices, and the part of it that the kernel uses.
+/// The state of the stand-ins: pools with their datasets, and registered file systems.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct State {
     pools: BTreeMap<String, Pool>,

@@ -1,7 +1,7 @@
 //! podman with a network, mounts and storage of its own, and an image that needs no registry.
 //!
-//! On a site podman runs as it is. Here it may run as root in a container, where it can create no cgroups, and nothing
-//! of the machine may be left changed: its configuration has the differences.
+//! A site runs podman with its usual configuration. Tests may run as root in a container, where podman can create no
+//! cgroups, and podman must leave the machine unchanged: its configuration and scripts here see to both.
 
 use std::{
     fs,

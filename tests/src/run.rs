@@ -190,7 +190,7 @@ impl<N: Narrator, M: Machines> Run<N, M> {
         format!("written on {compute} by user {}", self.job.user)
     }
 
-    /// Goes from nothing to a mount on every compute.
+    /// Creates the storage and mounts it on every compute.
     ///
     /// # Errors
     /// When any step fails or is not in time.

@@ -166,7 +166,7 @@ mod tests {
         drop(held);
     }
 
-    /// Searches another process: the one that searches for a secret holds it.
+    /// Searches another process: the searching process itself holds the secret.
     #[test]
     fn a_secret_in_the_environment_is_found_and_an_absent_one_is_not() {
         let held = uuid::Uuid::new_v4().to_string();

@@ -75,7 +75,7 @@ impl RealServer {
         Self::with_roles(administrator, Roles { operator, coordinator, rabbit: daemons, computes })
     }
 
-    /// Creates such a server, with a kubeconfig for each of Warren's programs.
+    /// Creates a server that no other test uses, with a kubeconfig for each of Warren's programs.
     #[must_use]
     pub fn with_roles(administrator: PathBuf, roles: Roles) -> Self {
         Self { administrator, roles, turn: None }

@@ -27,7 +27,7 @@ use crate::{
     workflow::Flow,
 };
 
-/// The user who submits jobs: one that every system has, for Slurm accepts no user that the system does not know.
+/// The user who submits jobs. Every system has this user: Slurm accepts no user that the system does not know.
 pub const USER: &str = "games";
 
 /// Slurm's daemons on a cluster. They end before the cluster, in the order of the fields.

@@ -55,7 +55,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// All modes, ordered so that each is one step from the one before.
+    /// All modes, in the order in which they are measured: each differs from the previous mode in one respect.
     const ALL: [Self; 4] = [Self::Resident, Self::OnDemand, Self::Polling, Self::Empty];
 
     fn name(self) -> &'static str {

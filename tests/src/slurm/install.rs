@@ -28,7 +28,7 @@ function slurm_bb_pools()
 end
 "#;
 
-/// Lines of slurm.conf that do not depend on where its daemons run.
+/// Lines of slurm.conf that do not depend on where Slurm's daemons run.
 pub(crate) const EVERYWHERE: &str = "SlurmUser=slurm\nAuthType=auth/munge\nCredType=cred/munge\n\
     ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\nMpiDefault=none\nMailProg=/bin/true\n\
     SelectType=select/cons_tres\nSelectTypeParameters=CR_Core\nSlurmdParameters=config_overrides\n\

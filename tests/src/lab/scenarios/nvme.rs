@@ -55,7 +55,7 @@ fn lives(bench: &Bench) -> anyhow::Result<()> {
     while deaths < 32 {
         let told = rabbit.live("crash")?;
         let count = told.trim().strip_prefix("deaths ").and_then(|count| count.parse::<u32>().ok());
-        deaths += count.with_context(|| format!("no deaths told: {told}"))?;
+        deaths += count.with_context(|| format!("the output has no number of deaths: {told}"))?;
         rabbit.is_as_before()?;
     }
     Ok(())

@@ -26,7 +26,7 @@ pub(super) const DEBS: Scenario = Scenario {
 
 pub(super) const RPMS: Scenario = Scenario {
     name: "packages-rpm",
-    about: "the same from rpms",
+    about: "a job under systemd, from rpms that are upgraded and removed while it writes",
     run: |bench| run(bench, Format::Rpm),
 };
 

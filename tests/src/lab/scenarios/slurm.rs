@@ -1,4 +1,4 @@
-//! Slurm on guests: what its suite cannot show, where each slurmd has a mount namespace of one kernel.
+//! Slurm on guests, each with a kernel of its own. In the suite `slurm` all nodes are mount namespaces of one kernel.
 
 use anyhow::{Context, ensure};
 

@@ -119,7 +119,7 @@ fn lose_power(bench: &Bench, run: &Run<Silent, System>) -> anyhow::Result<()> {
     run.cluster.start_programs()
 }
 
-/// Checks that every target serves again, and that none was made anew.
+/// Checks that every target serves again, and that no target was formatted again.
 fn targets_serve_again(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     targets::serve(run)?;
     let steps = steps_taken(run)?;

@@ -1,4 +1,4 @@
-//! The server without an engine: it has the objects of a run created at once, and the same simulated agents.
+//! Measures the API server without an engine: creates the objects of a run at once, for the same simulated agents.
 
 use std::{path::Path, time::Instant};
 
@@ -165,7 +165,7 @@ async fn for_each<K: Resource<DynamicType = ()>>(
     stream::iter(each).buffer_unordered(SIDE_BY_SIDE).try_collect().await
 }
 
-/// Returns the object as it was created.
+/// Returns the object without the status and the metadata that it got after its creation.
 fn new_object(object: &DynamicObject) -> DynamicObject {
     let mut new = object.clone();
     let metadata = &object.metadata;
