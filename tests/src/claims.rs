@@ -1,4 +1,5 @@
-//! Two coordinators claim the same run, on any server; the server refuses the later claim.
+//! Two coordinators claim the same ContainerRun, on the embedded API or a real server; the server refuses the later
+//! claim.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
@@ -87,7 +88,7 @@ impl Coordinator {
         Self { client, me: Holder::new(pod, nonce) }
     }
 
-    /// Returns the coordinator's view. A Lease that it sees unchanged for 30 s has expired.
+    /// Returns the coordinator's view after it has seen no renewal of the other coordinator's Lease for `seconds`.
     fn world(&self, run: &ContainerRun, seconds: u64) -> anyhow::Result<World> {
         let settings = Settings { claims_as: Some(self.me.clone()), ..Settings::default() };
         let mut world = World::new(settings);
@@ -115,7 +116,7 @@ impl Coordinator {
     /// Makes changes as the engine does.
     async fn make(&self, changes: Vec<Change>) -> Made {
         let lease = SharedLease::default();
-        // A renewal at this time lasts for the whole test.
+        // A renewal at this time keeps the Lease valid for the whole test.
         lease.record_renewal(Duration::MAX);
         execute(&self.client, changes, &lease).await
     }
@@ -132,7 +133,7 @@ impl Coordinator {
         Ok(made.stored.remove(0).object.try_parse()?)
     }
 
-    /// Plans one change, which must not be made: the coordinator plans anew from what the API has. Returns the reason.
+    /// Plans one change, which the API must refuse; the coordinator must then plan again soon. Returns the reason.
     async fn lose(&self, run: &ContainerRun, found: Found) -> anyhow::Result<String> {
         let mut made = self.make(self.plan(run, found, 0)?).await;
         ensure!(made.stored.is_empty() && made.failures.len() == 1, "{}: {made:?}", self.me);
@@ -206,7 +207,7 @@ pub async fn contested(
     names_rules(&c2.refusal_of(&claimed, same_epoch).await?, &["R2"]).context("S1.2")?;
 
     let waits = c2.plan(&claimed, nothing_made(), EXPIRED - 10)?;
-    ensure!(waits.is_empty(), "C1 may act still: {waits:?}");
+    ensure!(waits.is_empty(), "C1's Lease has not expired, but C2 plans {waits:?}");
     let taken = c2.store(&claimed, nothing_made(), EXPIRED).await;
     let taken = taken.context("S2.3: C2 takes over")?;
     let second = status(&taken)?;
@@ -251,7 +252,7 @@ async fn finish_run(
         "{unwanted:?}"
     );
     let waits = c1.plan(&unwanted, to_be_removed(&unwanted), 0)?;
-    ensure!(waits.is_empty(), "the run is C2's: {waits:?}");
+    ensure!(waits.is_empty(), "C2 holds the run, but C1 plans {waits:?}");
     let removed = c2.store(&unwanted, to_be_removed(&unwanted), 0).await?;
     ensure!(removed.labels().contains_key("removed"), "{removed:?}");
     runs.delete(RUN, &kube::api::DeleteParams::default()).await?;

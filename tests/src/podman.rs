@@ -192,7 +192,7 @@ impl Podman {
         // By its full path: a test may give the script the same name.
         let path = std::env::var_os("PATH").unwrap_or_default();
         let mut places = std::env::split_paths(&path).map(|place| place.join("podman"));
-        let program = places.find(|program| program.exists()).expect("podman is there");
+        let program = places.find(|program| program.exists()).expect("podman is installed");
         let program = program.display();
         format!(
             "#!/bin/sh\nexport CONTAINERS_CONF={at}/containers.conf\n{first}\
@@ -210,7 +210,7 @@ impl Podman {
         fs::set_permissions(root.join("tmp"), for_everybody).expect("a directory for everybody");
         let busybox =
             ["/bin/busybox", "/usr/sbin/busybox"].into_iter().find(|path| Path::new(path).exists());
-        fs::copy(busybox.expect("busybox is there"), root.join("bin/busybox")).expect("a copy");
+        fs::copy(busybox.expect("busybox is installed"), root.join("bin/busybox")).expect("a copy");
         for applet in APPLETS {
             std::os::unix::fs::symlink("busybox", root.join("bin").join(applet)).expect("a link");
         }

@@ -160,8 +160,10 @@ impl Slurm {
     /// When it cannot be written, or sbatch does not start.
     pub fn try_submit(&self, words: &[&str], lines: &[&str]) -> anyhow::Result<Output> {
         let script = tempfile::NamedTempFile::new_in(self.jobs()).context("make a script")?;
-        fs::write(&script, format!("#!/bin/bash\n{}\n", lines.join("\n"))).context("write it")?;
-        fs::set_permissions(&script, Permissions::from_mode(0o755)).context("make it readable")?;
+        fs::write(&script, format!("#!/bin/bash\n{}\n", lines.join("\n")))
+            .context("write the job script")?;
+        fs::set_permissions(&script, Permissions::from_mode(0o755))
+            .context("make the job script readable")?;
         let mut argv = self.user_command("sbatch")?;
         argv.args(["--parsable", "--output=%j.out"]).args(words).arg(script.path());
         argv.output().context("start sbatch")

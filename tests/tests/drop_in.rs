@@ -433,14 +433,17 @@ fn switch_and_switch_back(
     let mut open = fixture.open_on_node(&format!("{path}/open"))?;
     for (leaving, coming) in [(first, second), (second, first)] {
         leaving.stop(fixture)?;
-        ensure!(fixture.mount_at(&path)?.as_ref() == Some(&there), "stopping unmounted it");
+        ensure!(
+            fixture.mount_at(&path)?.as_ref() == Some(&there),
+            "the daemon that stopped unmounted the file system"
+        );
         // Makes the status wrong while no daemon runs: once the status is right, the new daemon has checked the mount.
         fixture.server.patch(mount, &json!({"status": {"allReady": false}}), true)?;
         coming.start(fixture)?;
         fixture.until_state(mount, "mounted")?;
         ensure!(
             fixture.mount_at(&path)?.as_ref() == Some(&there),
-            "the new daemon mounted it again"
+            "the new daemon mounted the file system again"
         );
         writeln!(open, "still open")?;
     }

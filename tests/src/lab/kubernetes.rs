@@ -169,7 +169,8 @@ pub fn install(bench: &Bench, cluster: &mut Cluster) -> anyhow::Result<()> {
     let site = [serde_json::to_value(shipped::rules())?, serde_json::to_value(shipped::profile())?];
     for (name, items) in [("definitions", api::ruled_crd_values()), ("site", site.to_vec())] {
         let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
-        fs::write(exchange.join(format!("{name}.json")), list.to_string()).context("write them")?;
+        fs::write(exchange.join(format!("{name}.json")), list.to_string())
+            .context("write a list of objects")?;
     }
     for step in [HOSTS, RUNTIME, MAKE, CONTROL_PLANE, KUBELET, SITE, NAMES, policies::KEEPER] {
         cluster.rabbit.run(step, LONG)?;
