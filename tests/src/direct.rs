@@ -61,7 +61,7 @@ impl Direct {
     /// # Errors
     /// When the server does not start.
     pub fn without_crds() -> anyhow::Result<Self> {
-        // On a disk: loop devices over a tmpfs would test another path of the kernel.
+        // The directory is on a disk: loop devices over a tmpfs take another code path in the kernel.
         let directory =
             TempDir::with_prefix_in("warren-test-", "/var/tmp").context("make a directory")?;
         let at = directory.path();

@@ -17,7 +17,7 @@ use crate::{
 /// Directory of the stand-ins for ZFS's and Lustre's programs.
 const LUSTRE: &str = "lustre";
 
-/// Creates a directory on a disk: loop devices over a tmpfs would test another path of the kernel.
+/// Creates a directory on a disk: loop devices over a tmpfs take another code path in the kernel.
 fn test_directory() -> anyhow::Result<TempDir> {
     TempDir::with_prefix_in("warren-test-", "/var/tmp").context("make a directory")
 }

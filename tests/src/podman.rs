@@ -189,7 +189,7 @@ impl Podman {
 
     fn script(&self, first: &str, within: &str) -> String {
         let (holder, at) = (self.holder.id(), self.directory.path().display());
-        // By its full path: a test may give the script the same name.
+        // Calls podman by its full path: a test may also name this script podman.
         let path = std::env::var_os("PATH").unwrap_or_default();
         let mut places = std::env::split_paths(&path).map(|place| place.join("podman"));
         let program = places.find(|program| program.exists()).expect("podman is installed");

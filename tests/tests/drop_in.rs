@@ -118,8 +118,8 @@ fn a_mount_needs_no_coordinator_and_keeps_fields_of_newer_releases() -> anyhow::
     fixture.end()
 }
 
-/// By the server's audit log, a mount waits for the API twice: for the finalizer and, at the same time, the profile; and then for
-/// the status of the ClientMount.
+/// The server's audit log shows that a mount waits for the API twice: first for the finalizer and the profile, which
+/// the agent requests at the same time, and then for the status of the ClientMount.
 #[test]
 fn a_mount_sends_three_requests_to_the_api() -> anyhow::Result<()> {
     if !gate::loop_devices() || !gate::real_server() {

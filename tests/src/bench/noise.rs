@@ -47,7 +47,7 @@ pub enum Mode {
     Resident,
     /// No agent: it ended because it was idle (`--idle-exit`); file systems are mounted.
     OnDemand,
-    /// In the agent's place a stand-in that wakes as often as the Go agent did when it was recorded;
+    /// Instead of the agent, a stand-in that wakes as often as the Go agent did when that was recorded;
     /// file systems are mounted.
     Polling,
     /// No agent and no mounts.

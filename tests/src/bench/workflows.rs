@@ -55,9 +55,9 @@ pub async fn on_this_box(cluster: &Cluster, count: usize) -> anyhow::Result<Vec<
 struct Load {
     rabbits: usize,
     workflows: usize,
-    /// Rabbits of each workflow.
+    /// Number of rabbits of each workflow.
     each: usize,
-    /// Whether all are in PreRun before the first of them advances; then each rabbit has many.
+    /// Whether all workflows reach PreRun before the first one advances; each rabbit then has many workflows at once.
     is_together: bool,
 }
 

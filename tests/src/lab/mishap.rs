@@ -30,9 +30,10 @@ const TAKEN: &str = "step-taken";
 /// What happens to a node.
 #[derive(Debug, Clone, Copy)]
 pub enum Mishap {
-    /// Its agent is killed, and started again.
+    /// The node's agent is killed, and started again.
     Kill,
-    /// Its computer loses power and is switched on again; the function restores it before our programs are started.
+    /// The node's computer loses power and is switched on again; the function restores the node before our programs
+    /// start.
     PowerLoss(fn(&System, &str) -> anyhow::Result<()>),
 }
 

@@ -19,7 +19,7 @@ struct RealZfs;
 
 impl RealZfs {
     fn run(program: &str, words: &[&str]) -> anyhow::Result<String> {
-        // By its whole path: mount(8) starts its helpers without PATH.
+        // Starts the program by its full path: mount(8) runs its helpers without PATH.
         let mut argv = command(format!("/sbin/{program}"));
         argv.args(words);
         mounts::run_to_end(&mut argv)

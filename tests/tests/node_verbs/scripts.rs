@@ -68,7 +68,7 @@ fn a_prolog_that_is_killed_at_any_moment_changes_nothing_and_the_next_one_succee
     }
     let killed = caller.begin(&words)?;
     fixture.run.mount_on_computes()?;
-    // At different moments of the mount; the prolog may have ended already.
+    // Kills the prolog at different moments of the mount; the prolog may have ended already.
     for delay in [0, 5, 20, 60, 150] {
         let prolog = caller.begin(&words)?;
         pause(Duration::from_millis(delay));

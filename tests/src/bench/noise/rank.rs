@@ -131,7 +131,7 @@ impl Barrier {
 
     fn send(&self, byte: u8) -> anyhow::Result<()> {
         for other in &self.others {
-            // At the beginning a rank may be ready before the first has its socket.
+            // Repeats at the beginning: the other rank may not have its socket yet.
             while let Err(error) = self.socket.send_to(&[byte], other) {
                 match error.kind() {
                     ErrorKind::NotFound | ErrorKind::ConnectionRefused | ErrorKind::WouldBlock => {}

@@ -174,7 +174,7 @@ impl Rabbit {
         let read = |line: &str| {
             let (time, node) = line.split_once(' ')?;
             let mut node: Value = serde_json::from_str(node).ok()?;
-            // All but the first are events of the watch, with the object inside.
+            // The first line is the object itself; the others are watch events that contain the object.
             if node["object"].is_object() {
                 node = node["object"].take();
             }

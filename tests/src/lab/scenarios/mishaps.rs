@@ -58,7 +58,7 @@ type Life = Run<Silent, Afflicted>;
 /// Runs lives of jobs with these file systems, one after another.
 fn lives(bench: &Bench, kinds: &[&'static str], mishap: Mishap) -> anyhow::Result<()> {
     ensure!(STATE == "/var/lib/warren", "the programs keep their state in {STATE}");
-    // As few virtual functions as there are hosts: they are made again after each loss of power.
+    // Only as many virtual functions as hosts, because they are made again after each loss of power.
     let drive = Drive { virtual_functions: 2, ..Drive::new(2 * GIB) };
     let rabbit = Machine { drives: vec![drive; 4], ..Machine::plain("rabbit") };
     let rabbit = with_system(bench, rabbit)?;

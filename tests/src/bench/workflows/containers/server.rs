@@ -83,7 +83,7 @@ pub(super) async fn measure(
     let begun = Instant::now();
     let is_ready = |data: &Value| data["status"]["state"] == "Ready";
     let is_mounted = |data: &Value| data["status"]["allReady"] == true;
-    // In the engine's order: ports first, then mounts, and containers where there is storage.
+    // Creates the objects in the engine's order: ports, then mounts, then containers.
     create_with_status::<NnfPortManager>(&client, &objects.ports).await?;
     create_all::<ConfigMap>(&client, &objects.files).await?;
     create_and_await::<ClientMount>(&client, &objects.mounts, is_mounted).await?;
