@@ -11,7 +11,7 @@ use tests::{
 use crate::XFS;
 
 /// During the first workflow both coordinators run; a coordinator whose write conflicts plans again. During the second,
-/// the test kills one coordinator after the other, while the remaining one works on.
+/// the test kills one of them in each state, alternately, while the other one works on.
 #[test]
 fn two_coordinators_at_once_drive_a_workflow_to_its_end() -> anyhow::Result<()> {
     if !gate::loop_devices() {
