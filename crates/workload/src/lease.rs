@@ -1,5 +1,5 @@
-//! Leases of Workflows that a command created. The command renews the lease as long as it lives; once the lease expires, the
-//! Workflow is to be torn down. Pure: the time is an argument.
+//! Leases of Workflows that a command created. The command renews the lease as long as it lives; once the lease has
+//! expired, the Workflow is torn down. Pure: the time is an argument.
 //!
 //! Clocks of different hosts are not compared: a lease has expired once one reader has seen it unchanged for its whole time.
 

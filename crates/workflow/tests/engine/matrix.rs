@@ -260,7 +260,7 @@ const ROWS: [(&str, Row); 64] = [
     // These checks are tested in their crate; a workflow with copies is refused before them.
     (
         "Proposal: copy without jobdw, persistentdw or global Lustre",
-        Elsewhere(&[(CHECKS, "copies_need_both_ends")]),
+        Elsewhere(&[(CHECKS, "the_source_and_destination_of_a_copy_must_exist")]),
     ),
     (
         "Proposal: unknown profile",
@@ -273,7 +273,7 @@ const ROWS: [(&str, Row); 64] = [
         "Proposal: none or several default profiles, for storage and copies",
         Elsewhere(&[
             ("refusals.rs", "a_site_without_a_default_profile_is_reported"),
-            (CHECKS, "profiles_exist_or_one_is_the_default"),
+            (CHECKS, "a_named_profile_must_exist_and_the_default_must_be_single"),
         ]),
     ),
     (
@@ -309,7 +309,7 @@ const ROWS: [(&str, Row); 64] = [
         "Proposal: capacity and standaloneMgtPoolName, and jobdw with it",
         Elsewhere(&[(
             "../../../directive/src/breakdown/tests.rs",
-            "a_stand_alone_mgt_has_the_profiles_size_and_no_job",
+            "a_stand_alone_mgt_has_the_profiles_size_and_is_refused_for_a_job",
         )]),
     ),
     (
