@@ -62,7 +62,7 @@ pub fn remove_mounts<'a>(site: &Site, mounts: impl Iterator<Item = &'a ClientMou
     progress
 }
 
-/// Returns true if only the rabbit may have access, and only it has.
+/// Returns true if no node but the rabbit has access, and `access` of each allocation lists at most one node.
 fn is_withdrawn(block: &NnfNodeBlockStorage, rabbit: &str) -> bool {
     is_alone(block, rabbit)
         && block.spec.allocations.iter().all(|allocation| allocation.access.len() <= 1)
@@ -110,7 +110,7 @@ pub fn is_held(group: &Group) -> bool {
     group.servers.as_ref().is_some_and(|servers| has_finalizer(&**servers, SERVERS_FINALIZER))
 }
 
-/// Takes the finalizer off a deleted workflow, once no node holds anything of it.
+/// Takes the finalizer off a deleted workflow, once nothing of the workflow is left on any node.
 pub fn release_workflow(view: &View<'_>, outcomes: &[Outcome]) -> Vec<Change> {
     let is_gone = outcomes.iter().all(|outcome| *outcome == Outcome::Done)
         && view.leftovers.is_empty()

@@ -28,7 +28,7 @@ fn a_replacement_compute_does_not_get_an_allocation_that_may_be_mounted() {
         let (_, ready, status, message) = site.status_of("w");
         assert_eq!((ready, &*status), (false, "Error"), "{kind}: {message}");
         assert!(message.contains("Too many clients for storage: c2 is served by r"), "{message}");
-        assert!(message.contains("ClientMount c1/default-w-0-computes has one"), "{message}");
+        assert!(message.contains("ClientMount c1/default-w-0-computes holds one"), "{message}");
         // Only the deletion of c1's mount proves that c1 has nothing mounted.
         site.dead.clear();
         site.settle();

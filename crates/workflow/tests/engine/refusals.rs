@@ -247,13 +247,13 @@ fn admission_protects_driver_entries_and_teardown() {
     site.bring("w", &[directive("xfs", "scratch")], "Setup", &["c1"]);
     let old = site.workflow("w").clone();
     let refused: [(&Edit, &str); 3] = [
-        (&|new| new["status"]["drivers"] = json!([]), "no share may be added or taken away"),
+        (&|new| new["status"]["drivers"] = json!([]), "no entry may be added or removed"),
         (
             &|new| {
                 let share = new["status"]["drivers"][0].clone();
                 new["status"]["drivers"].as_array_mut().unwrap().push(share);
             },
-            "no share",
+            "no entry",
         ),
         (&|new| new["status"]["drivers"][0]["watchState"] = json!("DataIn"), "in that state only"),
     ];
