@@ -203,7 +203,9 @@ fn too_few_error(
             mount.name_any()
         ),
         None => {
-            format!("{all}: set the allocationCount of {rabbit} to the number of the job's computes there")
+            format!(
+                "{all}: set the allocationCount of {rabbit} to the number of the job's computes there"
+            )
         }
     })
 }

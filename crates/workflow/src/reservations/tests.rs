@@ -121,7 +121,7 @@ fn allocations_of_other_controllers_are_not_free() {
 }
 
 #[test]
-fn the_own_reservation_counts_as_free() {
+fn the_reservation_of_the_asking_servers_counts_as_free() {
     let (mut reservations, asking) = (Reservations::default(), place("me"));
     reservations.reserve(&asking, Some(&servers(60, 1)));
     assert_eq!(reservations.space("r", &node(100, 0), &asking).free, 100);

@@ -38,7 +38,7 @@ fn on_a_real_server(test: impl AsyncFnOnce(&Path)) {
     runtime.block_on(test(directory.path()));
 }
 
-/// Runs several tests on one control plane, because starting it takes longer than any of them.
+/// One test runs several cases on one control plane, because starting it takes longer than any of them.
 #[test]
 fn a_real_job_controller_runs_the_containers_of_workflows() {
     on_a_real_server(async |directory| {
@@ -91,7 +91,8 @@ fn one_of_two_coordinators_creates_the_containers_and_the_other_takes_over() {
     });
 }
 
-/// A rabbit without power: no kubelet ends its pods, and the Job controller calls their Job failed only after they are gone.
+/// A rabbit without power: no kubelet ends its pods, and the Job controller marks their Job failed only after they are
+/// gone.
 #[test]
 fn a_silent_rabbit_is_reported_until_its_next_report() {
     on_a_real_server(async |directory| {
@@ -198,7 +199,7 @@ async fn miss_the_end_deadline(site: &Site) {
     site.pods("long", 2).await;
     site.set_pod_status("long", ready_pod()).await;
     site.wait("long", "PreRun", "Completed", "").await;
-    // Time before PostRun does not count for the end deadline.
+    // The end deadline counts from the beginning of PostRun: the time before must not matter.
     tokio::time::sleep(Duration::from_secs(3)).await;
     site.ask("long", "PostRun").await;
     site.wait("long", "PostRun", "Error", "failed to complete after 2 seconds").await;

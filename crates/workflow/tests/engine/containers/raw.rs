@@ -1,4 +1,5 @@
-//! Raw storage in pods: a PersistentVolume and its claim for each device, from before the first pod until after the last.
+//! Raw storage in pods: each device has a PersistentVolume and a claim, which exist from before the first pod until
+//! after the last.
 
 use serde_json::{Value, json};
 
@@ -106,7 +107,7 @@ fn pods_get_each_device_of_their_rabbit_by_its_own_volume() {
 }
 
 #[test]
-fn other_storage_needs_no_volumes() {
+fn only_raw_storage_needs_volumes() {
     for kind in ["gfs2", "lustre"] {
         let mut site = site();
         site.bring_towards("w", &lines(kind), "PreRun");
@@ -202,7 +203,7 @@ fn a_workflow_removed_by_force_after_any_change_leaves_no_volume() {
         }
         assert!(site.is_ready("w", state), "{state}: {:?}", site.status_of("w"));
     }
-    assert!(had_volumes > 10, "only {had_volumes} ends were with volumes");
+    assert!(had_volumes > 10, "only {had_volumes} of the removals were with volumes");
 }
 
 #[test]

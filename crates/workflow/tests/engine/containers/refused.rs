@@ -1,4 +1,4 @@
-//! Container directives that Proposal refuses, and the messages.
+//! Container directives that Proposal refuses, and the messages that users then read.
 
 use api::Severity;
 use serde_json::{Value, json};
@@ -108,7 +108,7 @@ fn an_unsupported_profile_is_refused() {
 }
 
 #[test]
-fn packages_are_refused_without_agents_and_wrong_ones_everywhere() {
+fn packages_are_refused_without_agents_and_invalid_packages_everywhere() {
     for on_kubernetes in [true, false] {
         for (url, part) in [
             ("ftp://server/data", "data.packages[0].url is \"ftp://server/data\""),
