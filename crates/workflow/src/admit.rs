@@ -1,8 +1,8 @@
 //! Completes new Workflows with their first status, and admits or refuses changes of Workflows. Pure: used by the
 //! embedded API and by the webhooks of a cluster.
 //!
-//! The rules are those of DWS: a workflow begins in Proposal, goes from state to state, each once the one before is
-//! ready, and from any state to Teardown. The fields that describe its job are immutable.
+//! The rules are those of DWS: a workflow begins in Proposal, and goes on to the next state once the present one is
+//! ready; Teardown may follow any state. The fields that describe the workflow's job are immutable.
 
 use std::sync::{Arc, PoisonError, RwLock};
 

@@ -64,7 +64,7 @@ pub async fn execute(client: &Client, changes: Vec<Change>, lease: &SharedLease)
     let changes = drop_unclaimed(client, changes, &mut made).await;
     let each = changes.into_iter().map(|change| async move {
         let done = match &change {
-            // The answer of the API that confirmed the claim may be old by now.
+            // The API confirmed the claim a moment ago; the Lease may have expired since.
             Change::IfClaimed(..) if !lease.may_act() => {
                 Err(kube::Error::Service(LeaseNotRenewed.into()))
             }

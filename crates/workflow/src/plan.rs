@@ -127,7 +127,7 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
         return Plan { changes, outcomes, ..Plan::default() };
     }
     if !view.is_deleted() && !has_finalizer(&*view.workflow, WORKFLOW_FINALIZER) {
-        // First put our finalizer on the Workflow; the next plan makes its objects.
+        // First put the engine's finalizer on the Workflow; the next plan makes the objects.
         let changes = report::begin_workflow(view, now).into_iter().collect();
         return Plan { changes, ..Plan::default() };
     }

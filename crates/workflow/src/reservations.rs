@@ -23,7 +23,7 @@ pub struct Reservations {
     reserved: BTreeMap<ObjectKey, Reservation>,
     /// Servers by the rabbits that they name.
     on: BTreeMap<String, BTreeSet<ObjectKey>>,
-    /// Allocated bytes by rabbit and name of the NnfNodeBlockStorage, with the Servers if this engine made it.
+    /// Allocated bytes by rabbit and name of the NnfNodeBlockStorage; with its Servers, if this engine made it.
     allocated: BTreeMap<String, BTreeMap<String, (Option<ObjectKey>, i64)>>,
     /// Servers by rabbit and name of the NnfNodeBlockStorage whose creation was sent to the API.
     in_flight: BTreeMap<ObjectKey, ObjectKey>,

@@ -118,7 +118,7 @@ pub struct Site {
     /// Bytes that are reserved on rabbits.
     pub reservations: Reservations,
     pub mgts: Mgts,
-    /// Holders of claims, by their Leases.
+    /// The coordinators that may still act, judged by their Leases.
     pub claims: Claims,
 }
 
@@ -197,6 +197,6 @@ impl Site {
         let mut computes = status.access.computes.iter();
         let link = computes.find(|compute| compute.name == node)?.status.as_ref()?;
         let cut = [ResourceStatus::Offline, ResourceStatus::NotPresent, ResourceStatus::Failed];
-        cut.contains(link).then(|| format!("{rabbit} says that its link to it is {link}"))
+        cut.contains(link).then(|| format!("{rabbit} reports its link to {node} as {link}"))
     }
 }

@@ -72,7 +72,7 @@ pub enum Wake {
     Key(Key),
     /// Every workflow that waits for something.
     Waiting,
-    /// Every workflow with an outcome that is Failed or Queued: it may have room now.
+    /// Every workflow with an outcome that is Failed or Queued: there may be room for the workflow now.
     Failing,
 }
 
@@ -244,8 +244,8 @@ impl World {
         self.lists
     }
 
-    /// Returns the workflows that changed since the last call, before and after, whether a watch or an answer of the
-    /// API delivered the change.
+    /// Returns the changes of workflows since the last call, each with the workflow before and after it. Watches and
+    /// answers of the API deliver such changes.
     pub fn changed_workflows(&mut self) -> Vec<(Arc<Workflow>, Arc<Workflow>)> {
         std::mem::take(&mut self.changed)
     }

@@ -56,7 +56,7 @@ pub struct LeaseStates {
     pub at: Duration,
 }
 
-/// Which coordinators may still act, by their Leases.
+/// The coordinators that may still act, judged by their Leases.
 #[derive(Clone, Debug, Default)]
 pub struct Claims {
     may_act: bool,

@@ -22,7 +22,7 @@ use crate::site::Settings;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     All,
-    /// All, if the API serves the kind, which belongs to another project, and the coordinator may list it.
+    /// All objects, if the API serves the kind and the coordinator may list it. The kind belongs to another project.
     IfServed,
     /// Objects with the label of containers, in the namespace of containers.
     Containers,

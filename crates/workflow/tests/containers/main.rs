@@ -253,7 +253,7 @@ async fn fetch_packages_first(site: &Site) {
     site.hold("packs", true).await;
     site.ask("packs", "Teardown").await;
     site.wait("packs", "Teardown", "DriverWait", "end of containers on r, s").await;
-    assert_eq!(site.packages("packs").await, ["r", "s"], "pods still use them");
+    assert_eq!(site.packages("packs").await, ["r", "s"], "pods still use the packages");
     site.hold("packs", false).await;
     site.agents_remove_packages("packs").await;
     site.wait("packs", "Teardown", "Completed", "").await;
@@ -308,7 +308,11 @@ async fn assert_roles_are_listed(site: &Site) {
     for pod in site.pods("ranks", 3).await {
         let ports = &pod["spec"]["containers"][0]["ports"];
         let is_launcher = pod["metadata"]["labels"]["nnf.cray.hpe.com/role"] == "launcher";
-        assert_eq!(ports[0]["hostPort"].is_u64(), is_launcher, "of a rabbit's port: {pod:#}");
+        assert_eq!(
+            ports[0]["hostPort"].is_u64(),
+            is_launcher,
+            "only the launcher has a port of its rabbit: {pod:#}"
+        );
     }
     let columns = |output: &Value, names: [&str; 2]| -> Vec<[String; 2]> {
         let text = |run: &Value, name: &str| run[name].as_str().unwrap_or_default().to_owned();

@@ -208,7 +208,7 @@ fn admission_does_not_check_stored_fields_again() {
     let stored = site.workflow("w").clone();
     let mut unreadable = stored.clone();
     unreadable["spec"]["userID"] = json!("root");
-    assert_eq!(admit(Some(&unreadable), &stored, None), Ok(()), "it may be corrected");
+    assert_eq!(admit(Some(&unreadable), &stored, None), Ok(()), "the object may be corrected");
     let wrong: [&Edit; 4] = [
         &|old| old["spec"]["hurry"] = json!(true),
         &|old| old["spec"]["dwDirectives"] = json!(["#DW nonsense"]),
@@ -234,9 +234,12 @@ fn admission_checks_no_directives_before_the_rules_were_listed() {
     let check = |world: &World| admit(None, &new, world.rules().map(|rules| &**rules));
     let mut world = World::new(Settings::default());
     world.take::<Workflow>(Event::Listed(Vec::new()));
-    assert_eq!(check(&world), Ok(()), "another kind was listed");
+    assert_eq!(check(&world), Ok(()), "only another kind was listed");
     world.take::<DWDirectiveRule>(Event::Listed(Vec::new()));
-    assert!(check(&world).unwrap_err().contains("no DWDirectiveRule"), "there are none");
+    assert!(
+        check(&world).unwrap_err().contains("no DWDirectiveRule"),
+        "the rules were listed, and there are none"
+    );
     let rules: Item<DWDirectiveRule> = Ok(shipped::rules());
     world.take(Event::Listed(vec![rules]));
     assert_eq!(check(&world), Ok(()));

@@ -212,7 +212,7 @@ impl Site {
                 let old = self
                     .objects
                     .get(&place)
-                    .ok_or_else(|| format!("{place:?} is not there"))?
+                    .ok_or_else(|| format!("{place:?} does not exist"))?
                     .clone();
                 let mut new = (*old).clone();
                 json_patch::patch(&mut new, patch).map_err(|error| error.to_string())?;

@@ -24,7 +24,7 @@ use crate::{
 
 /// How often a run may be claimed without starting containers before it fails.
 const CLAIMS: i32 = 10;
-/// The wait of a run that no coordinator has claimed.
+/// What a run waits for while no coordinator has claimed it.
 const UNCLAIMED: &str = "a coordinator to claim its containers";
 
 /// Returns the changes that this coordinator may make now, or the write by which it claims the run or

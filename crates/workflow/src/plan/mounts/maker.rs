@@ -42,7 +42,7 @@ impl MountProgress {
         self
     }
 
-    /// Waits for a node.
+    /// Returns the progress of a node that has not mounted everything yet, with the changes that it needs.
     fn wait_for(name: &str, changes: impl IntoIterator<Item = Change>) -> Self {
         let nodes = BTreeSet::from([name.to_owned()]);
         Self { changes: changes.into_iter().collect(), nodes, rabbits: BTreeSet::new() }

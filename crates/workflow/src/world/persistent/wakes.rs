@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl World {
-    /// Records which persistent storage a workflow names, and wakes it.
+    /// Records which persistent storage a workflow names, and wakes the storage.
     pub(in crate::world) fn update_names(&mut self, change: &Change<Workflow>) -> Vec<Wake> {
         let mut wakes = Vec::new();
         for (object, is_there) in [(&change.old, false), (&change.new, true)] {

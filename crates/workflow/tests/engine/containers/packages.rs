@@ -123,7 +123,7 @@ fn packages_stay_until_the_last_pod_is_gone() {
     assert!(site.message("w").contains("end of containers"), "{}", site.message("w"));
     for rabbit in ["r", "s"] {
         let packages = site.get("NodeContainers", rabbit, "default-w-1-packages");
-        assert!(packages["metadata"]["deletionTimestamp"].is_null(), "pods still use them");
+        assert!(packages["metadata"]["deletionTimestamp"].is_null(), "pods still use the packages");
     }
     site.pods_stay = false;
     site.settle();

@@ -164,7 +164,7 @@ fn volumes_stay_until_the_last_pod_is_gone_and_storage_until_the_volumes_are() {
         let volumes = site.objects.iter().filter(|(at, _)| at.0.starts_with("PersistentVolume"));
         volumes.filter(|(_, object)| !object["metadata"]["deletionTimestamp"].is_null()).count()
     };
-    assert_eq!((site.volumes(), is_going(&site)), ((3, 3), 0), "pods still use them");
+    assert_eq!((site.volumes(), is_going(&site)), ((3, 3), 0), "pods still use the volumes");
     let held = json!(["kubernetes.io/pv-protection", "site/backup"]);
     site.hold_volumes(&held);
     site.pods_stay = false;
