@@ -256,7 +256,8 @@ fn file_system_of(
 ) -> Option<FileSystem> {
     let named = |(_, command): &(usize, Command)| match command {
         Command::Jobdw(jobdw) if is_job && jobdw.name == name => Some(jobdw.file_system),
-        // The check of the `persistentdw` reports storage that does not exist; Lustre causes no second fault.
+        // Only the check of the `persistentdw` reports storage that does not exist: here the storage counts as Lustre,
+        // which causes no second fault.
         Command::Persistentdw(used) if !is_job && used.name == name => {
             Some(known.persistent.get(name).map_or(FileSystem::Lustre, |found| found.file_system))
         }

@@ -1,8 +1,8 @@
 //! Host lists as Flux and Slurm write them (RFC 29): `compute-[1-3,08-10],login`.
 //!
-//! Order and repetitions are kept. The number of digits of a range is that of its first number. Unlike Flux's library,
-//! this parser refuses `a[1-]`, a second pair of brackets, and numbers of more than 64 bits: Flux's library reads them
-//! as other hosts than the author meant.
+//! Order and repetitions are kept. The numbers of a range are filled with zeros to the length of its first number.
+//! Unlike Flux's library, this parser refuses `a[1-]`, a second pair of brackets, and numbers of more than 64 bits:
+//! Flux's library reads them as other hosts than the author meant.
 
 use thiserror::Error;
 use winnow::ascii::digit1;

@@ -39,7 +39,7 @@ struct State {
     questions: u64,
     /// Number of the newest question that was opened before the last list of all Workflows was requested.
     listed: u64,
-    /// The same number for the last read of each Workflow's Computes.
+    /// By Workflow: number of the newest question that was opened before the Workflow's Computes were last read.
     looked: BTreeMap<WorkflowKey, u64>,
     /// Whether a question waits for a list of all Workflows.
     wants_list: bool,

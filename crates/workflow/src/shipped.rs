@@ -1,4 +1,4 @@
-//! Rules for directives and a storage profile for a box without a site's own, so that it can run jobs.
+//! Rules for directives and a storage profile that Warren ships: a box without a site's own can run jobs with them.
 
 use api::{
     DWDirectiveRule, DWDirectiveRuleBody, NnfStorageProfile, NnfStorageProfileBody,

@@ -53,8 +53,8 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// Records the leases of all Workflows, and returns the Workflows whose lease has expired. After `gap` without a read all
-    /// leases start anew: the API may have been unreachable for the commands too.
+    /// Records the leases of all Workflows, and returns the Workflows whose lease has expired. If nothing was read for
+    /// `gap`, the time of each lease starts anew: the API may have been unreachable for the commands too.
     pub fn expired<'a>(
         &mut self,
         workflows: &'a [Workflow],

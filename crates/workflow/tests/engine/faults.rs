@@ -58,8 +58,8 @@ fn an_engine_restarted_after_every_change_ends_with_the_same_objects() {
 #[test]
 fn a_whole_workflow_takes_64_writes_and_repeats_none() {
     let site = life(&|length| (0..length).collect());
-    // 16 objects are created; the storage is placed, reported, given access, withdrawn and removed; and 18 writes are
-    // of the workflow's status.
+    // The writes create 16 objects; place the storage, write its status, give and withdraw access, and remove the
+    // storage; and write the workflow's status 18 times.
     assert_eq!(site.writes, 64);
 }
 
@@ -371,7 +371,7 @@ fn a_failed_rabbit_does_not_hold_up_computes_of_other_rabbits() {
     }
 }
 
-/// flux-coral2 takes the computes of every rabbit out of the job that the status of Servers does not call ready.
+/// flux-coral2 removes computes from the job if the status of Servers does not say that their rabbit is ready.
 #[test]
 fn the_status_of_servers_names_the_late_rabbits_once_they_are_few() {
     let mut site = Site::new(1, 100 * GIB);

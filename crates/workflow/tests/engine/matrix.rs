@@ -257,8 +257,7 @@ const ROWS: [(&str, Row); 64] = [
         "Proposal: unknown persistentdw",
         Refused(&["#DW persistentdw name=none"], "no such persistent storage"),
     ),
-    // The tests of the crate `directive` cover these checks; the engine refuses a workflow with copies before it makes
-    // them.
+    // The crate `directive` tests these checks. Here a workflow with copies is refused before its copies are checked.
     (
         "Proposal: copy without jobdw, persistentdw or global Lustre",
         Elsewhere(&[(CHECKS, "the_source_and_destination_of_a_copy_must_exist")]),

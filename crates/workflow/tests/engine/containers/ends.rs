@@ -1,4 +1,4 @@
-//! The ends of containers, and what waits for them.
+//! How containers end, and what the engine does only after their end.
 
 use serde_json::{Value, json};
 

@@ -151,7 +151,7 @@ impl Site {
         }
     }
 
-    /// Checks that no workflow uses such an object.
+    /// Checks that no workflow uses an object for which [`Self::is_lent`] returns true.
     pub(crate) fn assert_nothing_lent_is_used(&self) {
         for ((kind, ..), object) in &self.objects {
             if kind == "NnfLustreMGT" {

@@ -205,7 +205,7 @@ fn a_name_that_another_file_system_has_is_given_back() {
     site.propose("b", &format!("{LUSTRE} profile=pooled"), &["d1"]);
     site.agents_sleep = true;
     site.ask_and_settle("b", "Setup");
-    // The target starts from another name than its object said, so that the name that it gives is taken.
+    // The target gives a name that another file system has; its object did not show this name to the engine.
     let holder = site.get("NnfLustreMGT", "r", "p1")["spec"]["claimList"][0].clone();
     assert!(holder.is_object(), "the engine asked for a name");
     site.edit("NnfLustreMGT", "r", "p1", |object| {
