@@ -38,7 +38,7 @@ fn good_directives_obey_the_shipped_rules() {
 }
 
 #[test]
-fn a_broken_rule_is_reported_with_argument_value_and_remedy() {
+fn a_directive_that_breaks_a_rule_is_refused_with_argument_value_and_remedy() {
     for (line, expected) in [
         (
             "#DW",

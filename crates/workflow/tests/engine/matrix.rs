@@ -345,7 +345,7 @@ const ROWS: [(&str, Row); 64] = [
         Elsewhere(&[("refusals.rs", "admission_checks_the_order_of_states")]),
     ),
     (
-        "webhook: drivers' shares",
+        "webhook: entries of drivers",
         Elsewhere(&[("refusals.rs", "admission_protects_driver_entries_and_teardown")]),
     ),
 ];

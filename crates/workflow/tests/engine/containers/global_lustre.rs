@@ -148,7 +148,7 @@ fn a_wrong_path_or_a_missing_access_mode_fails_with_the_remedy() {
 }
 
 #[test]
-fn the_longest_root_wins_then_the_access_mode_for_pods() {
+fn the_longest_root_is_chosen_and_then_the_access_mode_for_pods() {
     let mut site = with_polly(super::site());
     site.put(polly("outer", "/lus", "ReadWriteMany"));
     site.put(polly("also", "/lus/polly/", "ReadOnlyMany"));
