@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     #[should_panic = "on purpose"]
-    fn a_panic_goes_on_in_the_caller() {
+    fn a_panic_in_a_call_continues_in_the_caller() {
         let _ = BoundedCalls::new(Duration::from_secs(60)).run("a", || panic!("on purpose"));
     }
 

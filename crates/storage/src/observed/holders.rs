@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn holders_beyond_the_limit_are_counted_and_no_holder_is_a_process_unseen() {
+    fn holders_beyond_the_limit_are_counted_and_an_empty_list_means_an_unseen_process() {
         let names: Vec<_> = (0..11).map(|pid| format!("process {pid}")).collect();
         let text = Holders { names, processes: Vec::new() }.to_string();
         assert!(text.ends_with("process 7 and 3 more"), "{text}");

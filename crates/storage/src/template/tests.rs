@@ -9,7 +9,7 @@ fn line(text: &str, pairs: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn lines_of_the_shipped_profile() {
+fn lines_of_the_shipped_profile_are_expanded() {
     let known = [
         ("$DEVICE", "/dev/loop1"),
         ("$DEVICE_LIST", "/dev/loop1 /dev/loop2"),

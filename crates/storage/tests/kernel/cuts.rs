@@ -157,7 +157,7 @@ fn lvm_of(host: &Arc<dyn Host>, fs: &FileSystem) -> LvmReport {
 }
 
 #[test]
-fn cuts_striped() {
+fn a_striped_volume_converges_although_lvm_is_killed_at_every_call() {
     with_cuts(|lab, cuts| {
         cuts.begin();
         life(lab, cuts, &striped(lab));
@@ -166,7 +166,7 @@ fn cuts_striped() {
 }
 
 #[test]
-fn cuts_raid() {
+fn a_raid_converges_although_lvm_is_killed_at_every_call() {
     with_cuts(|lab, cuts| {
         cuts.begin();
         life(lab, cuts, &raid(lab));
@@ -189,9 +189,9 @@ fn raid(lab: &Lab) -> FileSystem {
     fs
 }
 
-/// This test cuts the repair of a mirror; `cuts_raid` cuts its creation and removal.
+/// This test cuts the repair of a mirror; `a_raid_converges_although_lvm_is_killed_at_every_call` cuts its creation and removal.
 #[test]
-fn cuts_repair() {
+fn a_repair_converges_although_lvm_is_killed_at_every_call() {
     with_cuts(|lab, cuts| {
         let mut fs = raid(lab);
         let rabbit = lab.rabbit();
@@ -214,7 +214,7 @@ fn namespace_device(host: &Arc<dyn Host>, id: &NamespaceId) -> String {
 }
 
 #[test]
-fn cuts_shared() {
+fn a_shared_group_converges_although_lvm_is_killed_at_every_call() {
     let answers = run("sh", &["-c", "lvmlockctl --info"]).status.success();
     if !gate::open("lvmlockd", (!answers).then_some("lvmlockd does not answer")) {
         return;

@@ -244,7 +244,7 @@ fn a_busy_mount_is_reported_with_its_holders() {
 }
 
 #[test]
-fn twenty_mounts_side_by_side() {
+fn twenty_mounts_run_in_parallel() {
     with_lab(|lab| {
         let converger = Converger::new(lab.rabbit());
         let all = |desired: Vec<Desired>| {

@@ -147,7 +147,7 @@ proptest! {
 
     /// Where bash interprets a text twice, special characters of the value are replaced.
     #[test]
-    fn a_value_runs_nothing_where_the_line_substitutes(value in hostile()) {
+    fn a_value_runs_no_command_inside_a_command_substitution(value in hostile()) {
         for line in ["echo \"$(echo \"$JOBID\")\"", "echo `echo $JOBID`", "echo $(printf %s '$JOBID')"] {
             let expanded = site(line, &value);
             let defused: String = line.replace("$JOBID", "");

@@ -245,7 +245,7 @@ fn tear_down_hooks_see_the_target_once_more() {
 
 /// E19: some sites unmount in a hook.
 #[test]
-fn without_unmount_and_destroy_lines_the_target_stays() {
+fn a_target_stays_when_the_site_has_no_unmount_and_no_destroy_line() {
     let mut target = target();
     (target.lines.unmount, target.lines.destroy) = (None, None);
     let mut serving = serving(&target);

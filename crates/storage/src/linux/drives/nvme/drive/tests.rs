@@ -124,7 +124,7 @@ fn commands_beside(others: u32) -> u32 {
 }
 
 #[test]
-fn a_namespace_takes_no_more_commands_beside_others() {
+fn other_namespaces_on_a_drive_do_not_add_commands() {
     assert_eq!(commands_beside(1), commands_beside(12));
 }
 
@@ -359,7 +359,7 @@ fn a_name_belongs_to_its_latest_host_and_the_former_gets_the_name_of_its_endpoin
 }
 
 #[test]
-fn a_full_drive_is_no_fault_of_the_drive() {
+fn a_creation_on_a_full_drive_fails_with_its_free_bytes() {
     let bench = Bench::new(17);
     let drive = bench.start();
     assert!(
@@ -370,7 +370,7 @@ fn a_full_drive_is_no_fault_of_the_drive() {
 }
 
 #[test]
-fn a_drive_without_free_identifiers_is_recognised_and_a_refusal_has_its_numbers() {
+fn a_drive_without_free_identifiers_is_recognised_and_a_refusal_contains_the_drives_numbers() {
     let bench = Bench::new(17);
     let drive = bench.start();
     bench.simulated.state().most = 1;
@@ -522,8 +522,8 @@ mod through_a_switch {
         a_namespace_that_took_the_nsid_of_ours_is_not_ours,
         foreign_namespaces_are_shown_and_left_alone,
         unrecorded_access_has_the_name_of_its_endpoint_and_can_be_withdrawn,
-        a_full_drive_is_no_fault_of_the_drive,
-        a_drive_without_free_identifiers_is_recognised_and_a_refusal_has_its_numbers,
+        a_creation_on_a_full_drive_fails_with_its_free_bytes,
+        a_drive_without_free_identifiers_is_recognised_and_a_refusal_contains_the_drives_numbers,
         blocks_that_may_hold_old_data_count_only_once_they_are_zero,
         a_drive_without_nguids_is_refused_and_its_namespace_deleted,
         a_host_without_a_virtual_function_is_refused_by_its_endpoint,
@@ -531,6 +531,6 @@ mod through_a_switch {
         a_namespace_without_a_record_is_adopted_only_with_its_size,
         a_namespace_with_a_record_of_another_is_never_adopted,
         a_replaced_namespace_is_deleted_with_its_allocation_and_not_before,
-        a_namespace_takes_no_more_commands_beside_others,
+        other_namespaces_on_a_drive_do_not_add_commands,
     }
 }
