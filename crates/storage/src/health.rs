@@ -16,7 +16,7 @@ pub trait Probe: Debug + Send + Sync {
     /// command to a drive.
     fn links(&self) -> BTreeMap<u8, Link>;
 
-    /// Reads all other facts, without a part that does not answer within its deadline.
+    /// Reads all other facts, and leaves out each part that does not answer within its deadline.
     fn facts(&self) -> Facts;
 }
 

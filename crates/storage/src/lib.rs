@@ -15,7 +15,7 @@
 //!   matter, unless it covers one of Warren's mounts: that is a rejection.
 //! * One converge at a time per [`Desired::group`]; any number of groups in parallel.
 //! * An observation of a real node returns within twice [`linux::LinuxConfig::mount_deadline`], or fails and names the
-//!   place in the kernel where it hangs: a dead device or server holds up its own unit and no other. Mounts are read
+//!   place in the kernel where it hangs: a dead device or server delays only the unit that uses it. Mounts are read
 //!   with `AT_STATX_DONT_SYNC` (statx(2)), so that a mount whose server does not answer can be observed and unmounted.
 //!
 //! # Who may do what
@@ -30,8 +30,9 @@
 //!   process group with a deadline. The reads of a step in between are local and have no deadline: openat2(2) beneath
 //!   the root, the mount table, and after a mkfs the device that it just wrote. When another program mounted NFS or 9p
 //!   at a mount point of Warren's, the kernel asks that server to revalidate a path that a step walks.
-//! * When an agent is killed, the kernel kills the program that it started, but not the children of that program: a line of
-//!   several commands may continue beside its own repetition, unless the service manager ends the whole control group.
+//! * When an agent is killed, the kernel kills the program that it started, but not the children of that program: of a
+//!   line with several commands, one may still run while the next agent runs the line again, unless the service manager
+//!   ends the whole control group.
 //!
 //! # Assumptions
 //! The caller runs as root in the mount namespace whose mounts it means to change, and calls from a thread that may block.

@@ -33,7 +33,7 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
-    /// Returns the endpoint's number in the sites' objects: 0 for the rabbit, index + 1 for a compute.
+    /// Returns the endpoint's number in API objects: 0 for the rabbit, index + 1 for a compute.
     pub fn number(self) -> u8 {
         match self {
             Self::Rabbit => 0,
@@ -86,7 +86,7 @@ impl Spread {
         }
     }
 
-    /// Returns the number of drives to use when that many are available.
+    /// Returns the maximum number of drives, which an allocation uses when they are available.
     pub fn most(self) -> usize {
         self.most.into()
     }
@@ -103,7 +103,7 @@ pub struct Reported {
     pub id: NamespaceId,
     /// Size in bytes, from the status.
     pub size: u64,
-    /// Whether the status of another allocation names it too: it belongs to neither until that is settled.
+    /// Whether the status of another allocation names it too: it belongs to neither allocation while both name it.
     pub contested: bool,
 }
 

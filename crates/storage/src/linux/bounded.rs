@@ -23,7 +23,7 @@ use super::hung;
 pub(super) struct BoundedCalls {
     what: &'static str,
     deadline: Duration,
-    /// Whether a timeout also reports DLM locks that were not granted; not when the call itself reads those.
+    /// Whether a timeout also reports DLM locks that were not granted; false when the call itself reads those locks.
     tells_locks: bool,
     /// The thread of the last call that returned in time: the next call need not start one.
     idle: Mutex<Option<Worker>>,
@@ -106,7 +106,7 @@ impl BoundedCalls {
         Self { what: "observation", deadline, tells_locks: true, idle, stuck }
     }
 
-    /// Bounds reads of the lock manager's tables. A timeout does not read those tables again.
+    /// Bounds reads of the lock manager's tables. The error of a timeout does not read those tables again.
     pub(super) fn at_locks(deadline: Duration) -> Self {
         Self { tells_locks: false, ..Self::new(deadline) }
     }
@@ -174,7 +174,7 @@ impl BoundedCalls {
         }
     }
 
-    /// The error to return while an earlier call under `name` has not returned.
+    /// Returns the error to report while an earlier call under `name` has not returned; `None` when all have.
     pub(super) fn unended(&self, name: &str) -> Option<io::Error> {
         let mut stuck = self.stuck.lock();
         stuck.retain(|_, under| {

@@ -42,7 +42,7 @@ pub(super) struct Cmd {
     argv: Vec<String>,
     /// The command as messages show it.
     text: String,
-    /// The job or allocation that runs the command, when others may run the same one; empty otherwise.
+    /// The job or allocation that runs the command, when another may run the same command; empty otherwise.
     owner: String,
 }
 
@@ -74,7 +74,8 @@ impl Cmd {
 
     /// Runs the command and drops its stdout.
     ///
-    /// Returns when the program itself has ended, even while others still hold its pipes: a hook may start a daemon.
+    /// Returns when the program itself has ended, even while other processes still hold its pipes: a hook may start a
+    /// daemon.
     ///
     /// # Errors
     /// When the command cannot be started, fails, or exceeds `deadline`; then its whole process group is killed. While

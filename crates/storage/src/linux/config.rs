@@ -29,13 +29,13 @@ pub struct LustreUnmount {
 }
 
 impl Default for LustreUnmount {
-    /// 180 s: a client of a frozen rabbit was seen to take 103 s.
+    /// 180 s: unmounting a client of a frozen rabbit was seen to take 103 s.
     fn default() -> Self {
         Self { deadline: Duration::from_secs(180), force: false }
     }
 }
 
-/// Where namespaces come from.
+/// The source of the node's namespaces.
 #[derive(Debug, Clone)]
 pub enum DriveConfig {
     /// NVMe drives whose physical functions this node has: a rabbit.

@@ -1,6 +1,7 @@
 //! Paths beneath an allowed root, reached without following a symbolic link or passing through another mount.
 //!
-//! A user owns the inside of a mount, so nothing trusted is resolved through one (openat2(2), `RESOLVE_*`).
+//! Users own the directories inside a mount, so the agent resolves no path of its own through a mount (openat2(2),
+//! `RESOLVE_*`).
 
 mod leaf;
 

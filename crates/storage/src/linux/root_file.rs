@@ -27,7 +27,7 @@ use crate::{
     host::StepError,
 };
 
-/// Maximum bytes of the file; Warren writes no longer one.
+/// Maximum bytes of the file; Warren never writes a longer file.
 const LONGEST: u64 = 1 << 20;
 
 /// Reads the file in the root of the mount at `target`; `None` when it is not a plain file, or nothing is mounted.

@@ -2,7 +2,7 @@
 //!
 //! A mapping without a table is only in device-mapper's own list: the kernel shows a block device from its first table
 //! on (Linux drivers/md/dm.c, `dm_setup_md_queue`). LVM continues with the volume's own mapping, and resumes a
-//! suspended mapping, but refuses a RAID while mappings of its parts exist without the RAID's.
+//! suspended mapping, but refuses to activate a RAID while mappings of its parts exist and its own mapping does not.
 
 use std::time::Duration;
 

@@ -97,7 +97,7 @@ fn both_ends_of_long_stderr_are_kept() {
     assert!(stderr.contains("[…]") && stderr.len() < 1100, "{}", stderr.len());
 }
 
-/// A caller cannot notice a gap in a list. The output of a site's line is not read at all.
+/// A caller cannot notice a gap in a truncated list. (`Cmd::run` drops stdout, so it does not fail for that.)
 #[test]
 fn output_fails_when_stdout_was_truncated() {
     let print = |bytes: usize| Cmd::shell(&format!("yes | head -c {bytes}"));

@@ -23,7 +23,7 @@ pub(super) struct Functions {
     pub(super) secondaries: Vec<SecondaryController>,
 }
 
-/// One change on the way to online virtual functions.
+/// One step in bringing virtual functions online.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     Virtualize {

@@ -60,8 +60,8 @@ impl ControllerNode {
 }
 
 impl BlockNode {
-    /// Returns whether the device can be the namespace with this NGUID. It can when Linux does not know its NGUID: the
-    /// drive itself was asked.
+    /// Returns whether the device can be the namespace with this NGUID. A device whose NGUID Linux does not know counts
+    /// as that namespace: the drive itself has identified the namespace.
     pub(super) fn may_be(&self, nguid: &str) -> bool {
         self.nguid.is_empty() || self.nguid == nguid
     }

@@ -108,7 +108,7 @@ fn a_namespace_is_created_attached_detached_erased_and_deleted() {
     assert!(drive.ledger.records().is_empty());
 }
 
-/// Returns the number of commands for the whole life of a namespace, on a drive that has `others` with records.
+/// Returns the number of commands for the whole life of a namespace, on a drive that has this many other namespaces.
 fn commands_beside(others: u32) -> u32 {
     let bench = Bench::new(17);
     let drive = bench.start();
@@ -137,7 +137,11 @@ fn a_namespace_is_not_deleted_before_it_was_erased() {
     let error = drive.delete(1, allocation(0)).unwrap_err();
     assert_eq!(error.to_string(), "erase the namespace");
     let attached = bench.simulated.state().namespaces[&1].attached.clone();
-    assert_eq!(attached, BTreeSet::new(), "the physical function lets go all the same");
+    assert_eq!(
+        attached,
+        BTreeSet::new(),
+        "the physical function is detached although the erasure failed"
+    );
     assert_eq!(owners(&drive), [NamespaceOwner::Ours(allocation(0))]);
 
     bench.simulated.state().lose = Some((0x0d, Lost::Before));
@@ -156,7 +160,11 @@ fn an_erased_namespace_is_erased_again_only_after_an_attachment() {
         bench.simulated.state().lose = Some((0x0d, Lost::Before));
         drive.delete(1, allocation(0)).unwrap_err();
         let drive = bench.start();
-        assert_eq!(owners(&drive), [NamespaceOwner::Partial(allocation(0))], "nothing is on it");
+        assert_eq!(
+            owners(&drive),
+            [NamespaceOwner::Partial(allocation(0))],
+            "the erased namespace holds no data"
+        );
         if given_meanwhile {
             drive.attach(1, Endpoint::Rabbit, &node("rabbit-1")).unwrap();
         }
@@ -265,7 +273,7 @@ fn a_namespace_that_took_the_nsid_while_another_was_deleted_stays() {
     assert_eq!(bench.plant(2 * MIB), 1, "the drive reuses the NSID");
     drop(turn);
     deletes.join().unwrap().unwrap();
-    assert_eq!(bench.unallocated(), 62 * MIB, "the other's is there");
+    assert_eq!(bench.unallocated(), 62 * MIB, "the other namespace exists");
 }
 
 #[test]
@@ -282,7 +290,7 @@ fn a_creation_given_up_while_it_waited_creates_nothing() {
     assert_eq!(bench.unallocated(), 64 * MIB);
     assert!(
         drive.create(allocation(0), wanted_size(MIB), 1).unwrap().is_some(),
-        "others are served"
+        "the drive carries out other requests"
     );
 }
 
@@ -303,7 +311,7 @@ fn a_crash_around_create_leaks_nothing() {
         assert_eq!(partial.len(), there, "{lost:?}");
         drive.delete(2, allocation(0)).unwrap();
         drive.create(allocation(0), wanted_size(8 * MIB), 1).unwrap().unwrap();
-        assert_eq!(bench.unallocated(), 55 * MIB, "{lost:?}: the foreign one and ours");
+        assert_eq!(bench.unallocated(), 55 * MIB, "{lost:?}: the foreign namespace and ours exist");
         assert_eq!(owners(&drive)[0], NamespaceOwner::Unknown);
     }
 }
@@ -433,7 +441,7 @@ fn warnings_of_a_drive_are_reported_and_cleared() {
     let contents = drive.look().unwrap();
     assert_eq!(contents.drive.warnings, [DriveWarning::Temperature, DriveWarning::ReadOnly]);
     assert_eq!(contents.drive.wear, 104);
-    assert_eq!(contents.smart.temperature, None, "it says nothing of it");
+    assert_eq!(contents.smart.temperature, None, "the drive reports no temperature");
     bench.simulated.state().smart = (0, 104);
     bench.simulated.state().kelvin = 273 + 49;
     let contents = drive.look().unwrap();

@@ -25,7 +25,7 @@ fn a_bring_up_replays_its_own_record() {
     let record = record(directory.path()).unwrap();
     let replayed = Replayed::new(&record);
     assert_eq!(bring_up(Arc::new(replayed.clone())).unwrap(), [(0, nqn(0).to_string())]);
-    assert_eq!(replayed.unreplayed(), 0, "nothing of it was left out");
+    assert_eq!(replayed.unreplayed(), 0, "every recorded exchange was replayed");
 }
 
 #[test]
