@@ -325,7 +325,7 @@ fn an_allocation_without_records_is_adopted_from_the_status_whole_or_not_at_all(
     scenarios::allocations::records_lost(&Memory::new());
 }
 
-/// On a real node no one erases namespaces of active volumes, except after a crash.
+/// On a real node, namespaces of active volumes are erased only after a crash.
 #[test]
 fn leftovers_of_erased_volumes_are_removed() {
     let memory = Memory::new();

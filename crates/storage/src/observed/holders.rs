@@ -14,12 +14,12 @@ pub struct Holders {
     pub processes: Vec<i32>,
 }
 
-/// How the device of a mount that should go is used, or its file system where there is no device.
+/// How a device is used after its mount was removed; for a file system without a device, how the file system is used.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Use {
     #[default]
     Free,
-    /// This node has the device mounted at another mount point of Warren's: it is released with the last of them.
+    /// This node has the device mounted at another mount point of Warren's: the device is released with its last mount.
     MountedHere,
     HeldBy(Holders),
 }

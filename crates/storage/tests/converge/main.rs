@@ -263,7 +263,7 @@ fn a_host_that_undoes_every_step_ends_the_rounds() {
 /// and each gets one.
 #[test]
 fn a_unit_observes_again_when_another_took_its_drive() {
-    /// Lets a step succeed only after other units took its drive this number of times.
+    /// Fails this number of steps because another unit took the drive, and then lets steps succeed.
     #[derive(Debug)]
     struct Contested(FakeHost, std::sync::atomic::AtomicUsize);
     impl Host for Contested {

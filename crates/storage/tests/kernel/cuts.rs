@@ -34,11 +34,12 @@ const COMMANDS: [&str; 11] = [
     "pvremove",
 ];
 
-/// The commands of a whole life.
+/// The commands that create, activate and remove a volume.
 const LIFE: [&str; 6] = ["pvcreate", "vgcreate", "lvcreate", "lvchange", "lvremove", "vgremove"];
 
-/// Kills a command before its n-th call, where n grows by one with each start; a command that ends by itself has been
-/// cut everywhere. Does not kill the processes that the command starts, such as dmeventd(8), which stays.
+/// A stand-in kills its command before the command's n-th call; n grows by one with each start. Once a command ends by
+/// itself, it has been killed before each of its calls. The stand-in does not kill processes that the command starts,
+/// such as dmeventd(8), which keeps running.
 const STAND_IN: &str = r#"#!/bin/bash
 here=${0%/*}; command=${0##*/}
 real=$(PATH=${PATH#*:} type -P "$command")
@@ -52,7 +53,7 @@ code=$?
 exit $code
 "#;
 
-/// Commands that print the state of the node when the test does not continue.
+/// Commands that print the state of the node when the test fails.
 const LEFT: &str = "dmsetup info -c; dmsetup table; pvs -a; lvs -a; true";
 
 struct Cuts {
@@ -72,12 +73,12 @@ impl Cuts {
         cuts
     }
 
-    /// Starts to cut every command.
+    /// From now on, the stand-ins kill every command, beginning before its first call.
     fn begin(&self) {
         self.at("1");
     }
 
-    /// Stops cutting commands.
+    /// From now on, the stand-ins run every command to its end.
     fn end(&self) {
         self.at("0");
     }
@@ -93,7 +94,7 @@ impl Cuts {
         cuts.lines().map(str::to_owned).collect()
     }
 
-    /// Converges, repeating the call after each cut; fails when a call fails without a cut.
+    /// Converges, and repeats that after each killed command; panics when it fails although no command was killed.
     #[expect(clippy::disallowed_methods, reason = "no event tells how far a mirror is")]
     fn through(&self, host: &Arc<dyn Host>, desired: &Desired) {
         loop {
@@ -115,7 +116,7 @@ impl Cuts {
         assert_eq!(settle(host, desired), [""; 0]);
     }
 
-    /// Prints how often each command was cut, and fails if one of `commands` was never cut.
+    /// Prints how often each command was killed, and panics if one of `commands` was never killed.
     #[expect(clippy::print_stdout, reason = "shown with the verdict")]
     fn report_cuts(&self, commands: &[&str]) {
         let cuts = self.recorded_cuts();

@@ -281,7 +281,7 @@ fn twenty_mounts_run_in_parallel() {
     });
 }
 
-/// Mountinfo shows the real path of the root.
+/// The mount table shows the path of the root with symbolic links resolved.
 #[test]
 fn a_root_that_is_a_link_hides_nothing() {
     with_lab(|_| {
@@ -300,7 +300,7 @@ fn a_root_that_is_a_link_hides_nothing() {
     });
 }
 
-/// Only its line in the mount table shows a covered mount.
+/// A covered mount is visible only in the mount table.
 #[test]
 fn a_covered_raw_volume_is_recognised_by_its_device() {
     with_lab(|lab| {

@@ -76,8 +76,8 @@ impl Lvm<'_> {
         self.clear_up().into_iter().chain(joining).chain(unmaking).chain(making).collect()
     }
 
-    /// Plans the removal of a RAID whose `lvcreate` was interrupted: it never becomes active, and LVM does not report
-    /// it. It never had a file system, so it is created again.
+    /// Plans the removal of a RAID whose `lvcreate` was interrupted: such a RAID never becomes active, and LVM does not
+    /// report the interruption. It never had a file system, so it is created again.
     fn unmake(&self, group: &VolumeGroup) -> Vec<Step> {
         let parts: Vec<_> = group.parts_of(&self.volume.logical).collect();
         let whole = group.volume(&self.volume.logical);

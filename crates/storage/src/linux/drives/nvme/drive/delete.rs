@@ -60,7 +60,8 @@ impl NvmeDrive {
     }
 
     /// Erases a namespace, unless its record says that it is erased. During the erasure the namespace is attached only
-    /// to the physical function, which must send the command. The drive may take longer than the caller waits.
+    /// to the physical function, because Format acts on namespaces attached to the controller that receives it. The
+    /// drive may take longer than the caller waits.
     fn erase(&self, namespace: &Found, controller: &IdentifyController) -> Result<()> {
         if controller.formats_all() {
             return Err(DriveError::Unfit(FORMATS_ALL.to_owned()));
