@@ -103,8 +103,8 @@ impl Converger {
         Self { host, groups: Arc::default() }
     }
 
-    /// Returns a converger for the same node that works through the host which `before` makes of this converger's host.
-    /// Units of one group take turns across both convergers.
+    /// Returns a converger for the same node. It works through the host that `before` returns for this converger's
+    /// host, and units of one group take turns across both convergers.
     #[must_use]
     pub fn with_host(&self, before: impl FnOnce(Arc<dyn Host>) -> Arc<dyn Host>) -> Self {
         Self { host: before(Arc::clone(&self.host)), groups: Arc::clone(&self.groups) }

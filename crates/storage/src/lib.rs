@@ -11,8 +11,8 @@
 //! * `plan` does no I/O and reads no clock. A unit is done when planning again yields no steps, so after a crash at any
 //!   point the agent simply starts again.
 //! * A [`Rejection`] changes nothing. The agent formats, wipes, detaches or unmounts only what is provably Warren's.
-//! * A thing counts as gone when nothing of Warren's is left of it. A foreign mount at the same path stays and does not
-//!   matter, unless it covers one of Warren's mounts: that is a rejection.
+//! * A mount, volume or tree counts as gone when nothing that Warren made is left of it. A foreign mount at the same
+//!   path stays and does not matter, unless it covers one of Warren's mounts: that is a rejection.
 //! * One converge at a time per [`Desired::group`]; any number of groups in parallel.
 //! * An observation of a real node returns within twice [`linux::LinuxConfig::mount_deadline`], or fails and names the
 //!   place in the kernel where it hangs: a dead device or server delays only the unit that uses it. Mounts are read
@@ -27,7 +27,7 @@
 //! * An observation that hangs blocks one thread until the kernel returns; until then its group is not observed again. A
 //!   process with such a thread cannot end entirely, not even by SIGKILL.
 //! * mount(2), umount(2), chown(2), wiping and detaching run in a child process with a deadline, and commands in a
-//!   process group with a deadline. The reads of a step in between are local and have no deadline: openat2(2) beneath
+//!   process group with a deadline. The reads between these calls are local and have no deadline: openat2(2) beneath
 //!   the root, the mount table, and after a mkfs the device that it just wrote. When another program mounted NFS or 9p
 //!   at a mount point of Warren's, the kernel asks that server to revalidate a path that a step walks.
 //! * When an agent is killed, the kernel kills the program that it started, but not the children of that program: of a

@@ -70,7 +70,7 @@ pub struct Observed {
     pub tree: Option<TreeState>,
     /// The desired unit's hooks that ran, by their records.
     pub hooks: BTreeSet<HookId>,
-    /// Whether the hooks' scope is open: work began that tear-down hooks must end.
+    /// Whether the hooks' scope is open: set-up has begun, and not all tear-down hooks have run.
     pub hooks_open: bool,
 }
 

@@ -8,7 +8,8 @@ use super::{NamespaceId, NodeName, ObjectUid};
 
 /// Identity of an allocation: the NnfNodeBlockStorage that requests it and its index in `spec.allocations`.
 ///
-/// The uid, not the name: an object that was deleted and created again must not inherit the data of its predecessor.
+/// The uid identifies the object, not its name: an object that was deleted and created again must not inherit the data
+/// of its predecessor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AllocationId {
     /// `metadata.uid` of the NnfNodeBlockStorage.
@@ -23,7 +24,7 @@ impl fmt::Display for AllocationId {
     }
 }
 
-/// A place in the chassis: a port of the PCIe switch, never a bare number.
+/// The place of a host in the chassis: a port of the PCIe switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Endpoint {
     /// The rabbit itself.

@@ -230,7 +230,7 @@ mod tests {
         assert!(error.to_string().contains("did not end within 1 s (thread "), "{error}");
         let again = calls.run("vg-0", || unreachable!("it is stuck")).unwrap_err();
         assert_eq!(again.kind(), io::ErrorKind::TimedOut);
-        assert_eq!(calls.run("vg-1", || 7).unwrap(), 7, "others go on");
+        assert_eq!(calls.run("vg-1", || 7).unwrap(), 7, "a call under another name is not blocked");
 
         drop(release);
         end.recv().unwrap();
@@ -303,7 +303,7 @@ mod tests {
         assert_eq!(changes.stuck.lock()["drive"].len(), 2);
         drop(first);
         assert!(given_up.recv().unwrap(), "it was given up");
-        assert!(changes.unended("drive").is_some(), "the other goes on");
+        assert!(changes.unended("drive").is_some(), "the other call still runs");
         drop(second);
         assert!(given_up.recv().unwrap(), "it was given up");
         for stuck in changes.stuck.lock().remove("drive").unwrap_or_default() {

@@ -40,8 +40,8 @@ struct Abandoned {
 /// Has the kernel kill `command` when the agent dies, by PR_SET_PDEATHSIG(2const): otherwise a mkfs or a hook would
 /// still run when the next agent runs it again.
 ///
-/// The signal is sent when the thread that started the program ends, so that thread waits for the program. Programs
-/// that the program starts do not inherit this: a line of several commands may continue with its last one.
+/// The signal is sent when the thread that started the program ends, so that thread waits for the program. Children of
+/// that program do not inherit this setting: of a line with several commands, the running one may continue.
 pub(super) fn kill_with_parent(command: &mut Command) -> &mut Command {
     let us = Pid::this();
     let bind = move || {
@@ -230,7 +230,10 @@ mod tests {
             let text = again().unwrap_err().to_string();
             assert!(text.contains(&format!("process {pid} (")), "{text}");
         }
-        assert!(run("test", "/mnt/other", LONG, &[], || Ok(())).is_ok(), "nothing else waits");
+        assert!(
+            run("test", "/mnt/other", LONG, &[], || Ok(())).is_ok(),
+            "a call on another target is not refused"
+        );
 
         kill(pid, Signal::SIGKILL).unwrap();
         let ended = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;

@@ -26,7 +26,7 @@ mod left;
 
 pub(super) use left::unended;
 
-/// Bytes kept of stderr: a program reports the cause first and its end last; usage texts are in between.
+/// Bytes kept of stderr: programs print the cause of a failure first or last, and usage texts in between.
 const STDERR_KEPT: Ends = Ends { first: 512, last: 512 };
 /// Bytes kept of stdout: LVM's report of a rabbit with the maximum number of namespaces is some hundred KiB.
 const STDOUT_KEPT: Ends = Ends { first: 8 << 20, last: 0 };
@@ -36,7 +36,7 @@ const NOT_ENDED: &str = "; SIGKILL did not end it: it is stuck in the kernel";
 /// How long a killed process group may take to end before it is abandoned.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(2);
 
-/// A command as a value.
+/// A command that can be run several times.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Cmd {
     argv: Vec<String>,

@@ -19,8 +19,8 @@ const LEFT_EVERY: Duration = Duration::from_millis(50);
 /// Status bit of a lock space whose recovery is complete (DLM_RS_DONE, Linux fs/dlm/dlm_internal.h).
 const RECOVERED: u32 = 0x40;
 
-/// Tells dlm_controld that the cluster node `id` is fenced, so that it grants the locks of that node (dlm_tool(8),
-/// `fence_ack`). Call it only with proof that the node no longer reaches the storage.
+/// Tells dlm_controld that the cluster node `id` is fenced, so that other nodes are granted the locks which that node
+/// held (dlm_tool(8), `fence_ack`). Call it only with proof that the node no longer reaches the storage.
 ///
 /// `program` is the tool's path, or its name to be found on `PATH`.
 ///

@@ -78,7 +78,7 @@ fn describe(mapping: &Found, devices: &[BlockDevice]) -> io::Result<Mapped> {
             .filter(|(_, device)| !is_ours(device))
             .map(|(name, _)| name)
             .collect(),
-        // [`super::unfinished`] finds unused parts where a part is lost.
+        // [`super::unfinished`] finds the unused parts, which matter only when a part is lost.
         unused_parts: Vec::new(),
     })
 }

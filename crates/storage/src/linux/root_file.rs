@@ -1,5 +1,5 @@
-//! Reads and writes a file of Warren's in the root of a mount, whose inside belongs to a user: no link there is
-//! followed, and no content trusted.
+//! Reads and writes a file of Warren's in the root of a mount. The directories in a mount belong to a user, so this
+//! module follows no link there and trusts no contents.
 
 use std::{
     fs::{File, Permissions},

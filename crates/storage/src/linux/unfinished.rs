@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn malformed_rows_are_errors() {
         assert!(row("vg-lv\t253\t0\tLive").is_err());
-        assert!(row("vg-lv:253:0:Live:Active").is_err(), "not as an empty list");
+        assert!(row("vg-lv:253:0:Live:Active").is_err(), "a malformed row is not an empty list");
         assert!(row("vg-lv\tx\t0\tLive\tActive\t0").is_err());
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     observed::Observed,
 };
 
-/// Plans the hooks of the phase that are not recorded as run, with `more` variables known now.
+/// Plans the hooks of the phase that are not recorded as run; `more` holds the variables that are known only now.
 pub(super) fn due<'a>(
     hooks: &'a [Hook],
     phase: HookPoint,

@@ -190,7 +190,8 @@ fn raid(lab: &Lab) -> FileSystem {
     fs
 }
 
-/// This test cuts the repair of a mirror; `a_raid_converges_although_lvm_is_killed_at_every_call` cuts its creation and removal.
+/// Kills the commands that repair a mirror; `a_raid_converges_although_lvm_is_killed_at_every_call` kills the commands
+/// that create and remove one.
 #[test]
 fn a_repair_converges_although_lvm_is_killed_at_every_call() {
     with_cuts(|lab, cuts| {

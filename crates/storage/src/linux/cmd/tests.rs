@@ -31,7 +31,8 @@ fn commands_return_stdout_or_status_and_stderr() {
 #[test]
 fn run_does_not_wait_for_a_grandchild_that_holds_the_pipes() {
     let started: i32 = output("sleep 3600 & echo $!").trim().parse().unwrap();
-    nix::sys::signal::kill(Pid::from_raw(started), Signal::SIGKILL).expect("it is still there");
+    nix::sys::signal::kill(Pid::from_raw(started), Signal::SIGKILL)
+        .expect("the grandchild still runs");
 }
 
 #[test]
@@ -59,9 +60,9 @@ fn hang_error(line: &str) -> String {
 #[test]
 fn a_timeout_names_every_process_with_its_place_in_the_kernel() {
     let error = hang_error("sleep 3600 & sleep 3600; true");
-    assert!(
-        error.starts_with("sleep 3600 & sleep 3600; true: killed after 3 s; then waited: process ")
-    );
+    assert!(error.starts_with(
+        "sleep 3600 & sleep 3600; true: killed after 3 s; its processes waited: process "
+    ));
     assert_eq!(error.matches("(sleep, state S, in ").count(), 2, "{error}");
     assert_eq!(error.matches("(bash, state S, in ").count(), 1, "{error}");
 }

@@ -146,7 +146,7 @@ impl NvmeDrives {
             };
             now.insert(nqn, drive);
         }
-        // Unplugged drives keep their open ledger: a call to one may still hang.
+        // The ledger of an unplugged drive stays open: a call to that drive may still be hanging.
         for (nqn, drive) in &now {
             known.insert(nqn.clone(), Arc::clone(drive));
         }

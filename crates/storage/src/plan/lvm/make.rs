@@ -56,7 +56,7 @@ impl Lvm<'_> {
     }
 
     /// Plans making a physical volume. A device whose label is marked as used by a group that does not exist is wiped
-    /// first: LVM would need `--force`, with which it would take any device.
+    /// first: otherwise LVM would need `--force`, which would accept even a member of another group.
     pub(super) fn make_physical(&self, report: &LvmReport, device: &BlockDevice) -> Vec<Step> {
         let physical = report.on(&device.path);
         let is_marked = physical.is_some_and(PhysicalVolume::is_marked);

@@ -148,8 +148,8 @@ impl Sysfs {
         Ok(found)
     }
 
-    /// Returns whether the name still belongs to the same controller: names pass to other controllers when
-    /// drives come and go.
+    /// Returns whether the name still belongs to the same controller: the kernel gives a free name to the next
+    /// controller.
     pub(super) fn is_still(&self, node: &ControllerNode) -> bool {
         let path = self.0.join("class/nvme").join(&node.name);
         let now = attribute(&path, "subsysnqn").ok().flatten().and_then(|nqn| nqn.parse().ok());

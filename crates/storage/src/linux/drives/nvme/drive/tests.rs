@@ -424,7 +424,7 @@ fn a_drive_without_nguids_is_refused_and_its_namespace_deleted() {
 }
 
 #[test]
-fn a_host_without_a_virtual_function_is_refused_by_its_endpoint() {
+fn a_host_without_a_virtual_function_is_refused_with_its_endpoint() {
     let bench = Bench::new(4);
     let drive = bench.start();
     drive.create(allocation(0), wanted_size(MIB), 1).unwrap();
@@ -534,7 +534,7 @@ mod through_a_switch {
         a_drive_without_free_identifiers_is_recognised_and_a_refusal_contains_the_drives_numbers,
         blocks_that_may_hold_old_data_count_only_once_they_are_zero,
         a_drive_without_nguids_is_refused_and_its_namespace_deleted,
-        a_host_without_a_virtual_function_is_refused_by_its_endpoint,
+        a_host_without_a_virtual_function_is_refused_with_its_endpoint,
         warnings_of_a_drive_are_reported_and_cleared,
         a_namespace_without_a_record_is_adopted_only_with_its_size,
         a_namespace_with_a_record_of_another_is_never_adopted,
