@@ -23,7 +23,7 @@ const TARGET: u32 = PLACES;
 
 const POOL: &str = "pool-0";
 
-/// The place whose mount point may have a foreign mount.
+/// The place (an allocation with its file system and its mount) whose mount point may have a foreign mount.
 pub(crate) const OCCUPIED: u32 = 2;
 
 pub(crate) fn roots() -> AllowedRoots {

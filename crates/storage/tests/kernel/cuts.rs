@@ -19,7 +19,7 @@ use crate::{
     with_lvm,
 };
 
-/// The commands that create a volume, and the commands that remove it.
+/// The commands that create, repair and remove a volume.
 const COMMANDS: [&str; 11] = [
     "pvcreate",
     "vgcreate",
@@ -123,7 +123,7 @@ impl Cuts {
         for command in commands {
             let count = cuts.iter().filter(|cut| cut.split(' ').next() == Some(command)).count();
             println!("{command}: {count} cuts");
-            assert!(count > 0, "{command} was never cut");
+            assert!(count > 0, "{command} was never killed");
         }
     }
 }
@@ -131,7 +131,7 @@ impl Cuts {
 fn with_cuts(story: impl FnOnce(&Lab, &Cuts)) {
     let stand_ins = std::env::var_os("WARREN_TEST_CUTS");
     let missing =
-        stand_ins.is_none().then_some("WARREN_TEST_CUTS names no directory, the first in PATH");
+        stand_ins.is_none().then_some("WARREN_TEST_CUTS does not name the first directory of PATH");
     if gate::open("cuts", missing) {
         with_lvm(|lab| story(lab, &Cuts::set_up(stand_ins.unwrap().into())));
     }
@@ -226,7 +226,10 @@ fn a_shared_group_converges_although_lvm_is_killed_at_every_call() {
         let rabbit = lab.rabbit();
         cuts.begin();
         cuts.through(&rabbit, &Desired::FileSystemReady(fs.clone()));
-        assert!(lvm_of(&rabbit, &fs).groups[0].is_shared, "two nodes could have it exclusively");
+        assert!(
+            lvm_of(&rabbit, &fs).groups[0].is_shared,
+            "a local group could be active on two nodes at once"
+        );
         life(lab, cuts, &fs);
         cuts.report_cuts(&LIFE);
         cuts.report_cuts(&["vgchange"]);

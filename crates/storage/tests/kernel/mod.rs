@@ -283,7 +283,7 @@ fn twenty_mounts_run_in_parallel() {
 
 /// The mount table shows the path of the root with symbolic links resolved.
 #[test]
-fn a_root_that_is_a_link_hides_nothing() {
+fn mounts_beneath_a_root_that_is_a_link_are_found() {
     with_lab(|_| {
         let directory = TempDir::with_prefix("warren-loop-link-").unwrap();
         fs::create_dir(directory.path().join("elsewhere")).unwrap();
@@ -472,7 +472,7 @@ fn leftovers_of_a_crash_are_removed() {
 }
 
 #[test]
-fn two_agents_of_one_box_share_a_pool() {
+fn two_agents_of_one_machine_share_a_pool() {
     with_lab(|lab| {
         let rabbit = lab.rabbit();
         let hosts = [Arc::clone(&rabbit), lab.compute("rabbit-1")];

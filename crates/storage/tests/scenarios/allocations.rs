@@ -140,7 +140,7 @@ pub fn spread(world: &dyn World) {
         &world.rabbit(),
         &Desired::Allocated(Allocation { reported: reported(&made), ..wanted.clone() }),
     );
-    assert_eq!(all(world).len(), 4, "nothing is made again");
+    assert_eq!(all(world).len(), 4, "no namespace is created again");
     settle(&world.rabbit(), &Desired::Released(wanted.id));
     assert_eq!((all(world), free(world)), (vec![], before));
 }
@@ -155,7 +155,7 @@ pub fn too_few_drives(world: &dyn World) {
     ));
 }
 
-/// After a crash behind each created namespace, the next agent creates the others.
+/// After a crash that followed any of the creations, the next agent creates the missing namespaces.
 pub fn completed(world: &dyn World) {
     let wanted = Desired::Allocated(over_four(0, &[]));
     let rabbit = world.rabbit();

@@ -38,7 +38,7 @@ pub fn xfs(world: &dyn World) {
     assert!(settle(&compute, &Desired::Unmounted(mount)).is_empty());
 }
 
-/// A raw volume is its device, bound on a file.
+/// A raw volume is mounted by binding its device on a file.
 pub fn raw(world: &dyn World) {
     let namespace = allocate(world, &allocation(0, SIZE, &["compute-1"]));
     let mut fs = file_system(world, 0, &namespace.id);
