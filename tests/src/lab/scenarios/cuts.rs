@@ -37,13 +37,21 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     let network = Some(Network { port: free_port()?, host: 1 });
     let machine = Machine { memory: 3072, network, ..Machine::plain("rabbit") };
     let mut guest = Guest::boot(bench, machine)?;
-    for story in ["cuts_striped", "cuts_raid", "cuts_repair"] {
+    for story in [
+        "a_striped_volume_converges_although_lvm_is_killed_at_every_call",
+        "a_raid_converges_although_lvm_is_killed_at_every_call",
+        "a_repair_converges_although_lvm_is_killed_at_every_call",
+    ] {
         run_story(&mut guest, story, "loop,lvm,cuts")?;
     }
     for step in joining(0, Fencing::Off) {
         guest.run(&step, STEP)?;
     }
-    run_story(&mut guest, "cuts_shared", "loop,lvm,cuts,lvmlockd")
+    run_story(
+        &mut guest,
+        "a_shared_group_converges_although_lvm_is_killed_at_every_call",
+        "loop,lvm,cuts,lvmlockd",
+    )
 }
 
 #[expect(clippy::print_stdout, reason = "how often each command was cut")]

@@ -20,7 +20,10 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     let machine = Machine { memory: 3072, ..Machine::plain("rabbit") };
     let mut guest = Guest::boot(bench, machine)?;
     let told = guest.run(STORIES, Duration::from_secs(300))?;
-    ensure!(told.contains("volumes_life ... ok"), "the tests of volumes did not run: {told}");
+    ensure!(
+        told.contains("volumes_are_created_mounted_and_removed ... ok"),
+        "the tests of volumes did not run: {told}"
+    );
     nothing_is_left(&mut guest)
 }
 
