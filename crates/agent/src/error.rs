@@ -63,7 +63,7 @@ impl Failure {
             ConvergeError::Rejected(rejection) if rejection.is_for_operators() => {
                 failure.for_operators()
             }
-            // The device appears once access is granted, or an administrator has to look at the PCIe link.
+            // The device appears once access is granted; otherwise an administrator has to look at the PCIe link.
             ConvergeError::Rejected(rejection @ Rejection::NoDevice { .. }) => Self {
                 user: format!("{}: wait for access, or {ASK_ADMINISTRATORS}", rejection.problem()),
                 ..failure
@@ -72,7 +72,7 @@ impl Failure {
         }
     }
 
-    /// Creates the failure of a panic, which is a defect of the agent.
+    /// Creates the failure of a panic: a defect of the agent.
     pub fn of_panic(panicked: &Panicked) -> Self {
         Self::new(internal(), panicked.to_string())
     }
@@ -188,12 +188,12 @@ fn classify(error: &ConvergeError) -> Class {
     }
 }
 
-/// The class of failures that last until an administrator does something on the node.
+/// Returns the class of failures that last until an administrator does something on the node.
 fn internal() -> Class {
     (ErrorType::Internal, Severity::Major, Retry::Later)
 }
 
-/// The class of failures that end by themselves.
+/// Returns the class of failures that end by themselves.
 fn transient() -> Class {
     (ErrorType::Internal, Severity::Minor, Retry::Soon)
 }

@@ -1,8 +1,8 @@
 //! Decides which object a mount target belongs to when two ask for it. Pure.
 //!
-//! The object that is mounted there keeps the path until it is unmounted. Otherwise the object that was created first gets it,
-//! and the lower uid among objects of one second. An object whose path belongs to another has nothing there to unmount: the
-//! agent would unmount the other's mount.
+//! The object that is mounted at a path keeps the path until it is unmounted. Otherwise the object that was created
+//! first gets the path, and among objects of one second the one with the lower uid. An object whose path belongs to
+//! another has nothing there to unmount: the agent would unmount the other's mount.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -124,7 +124,8 @@ impl TargetsInUse {
         })
     }
 
-    /// Returns whether a path that this object asked for belongs to another: then the mount there is not this object's.
+    /// Returns whether a path that this object asked for belongs to another object: then the mount at the path is not
+    /// this object's.
     pub fn belongs_to_other(&self, uid: &str, path: &MountPoint) -> bool {
         let own = self.by_uid.get(uid);
         self.by_uid

@@ -89,7 +89,7 @@ async fn answer(
 ) -> Result<Response<Body>, Infallible> {
     match request.uri().path() {
         "/never" => pending().await,
-        // Answered once two such requests have arrived.
+        // The server answers `/pair` once two such requests have arrived.
         "/pair" => {
             pair.wait().await;
         }

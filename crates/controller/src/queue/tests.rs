@@ -54,7 +54,7 @@ fn a_wake_that_the_running_task_satisfies_is_withdrawn() {
     assert_eq!(
         queue.start(now + second(2), any),
         ["a"],
-        "the queue hands out what failed all the same"
+        "the queue hands out a key whose work failed all the same"
     );
 }
 

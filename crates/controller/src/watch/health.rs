@@ -193,7 +193,7 @@ impl Known {
     fn unreadable(&mut self, object: &str, why: &str) -> Option<String> {
         let known = self.unreadable.insert(object.to_owned(), why.to_owned());
         (known.as_deref() != Some(why)).then(|| {
-            format!("{object} cannot be read: {why}: correct or delete it; until then nothing of it is changed")
+            format!("{object} cannot be read: {why}: correct or delete it; until then this program changes nothing that belongs to it")
         })
     }
 
