@@ -22,7 +22,7 @@ pub struct ReceivedMount {
     pub uid: String,
     /// `metadata.resourceVersion` of the object.
     resource_version: String,
-    /// The object, or why it cannot be read.
+    /// The object, or the reason why it cannot be read.
     client_mount: Result<ClientMount, String>,
     profile: Result<NnfStorageProfile, NoProfile>,
     /// Length of `spec.mounts`, also when the rest cannot be read.

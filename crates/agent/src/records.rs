@@ -129,7 +129,7 @@ fn read(path: &Path) -> Result<Option<Vec<ClientMount>>, RecordError> {
     };
     match serde_json::from_slice(&text) {
         Ok(versions) => return Ok(Some(versions)),
-        // The node lost power before the record was on disk, and its mounts ended with that.
+        // The node lost power before the record was on disk; the loss of power also ended the mounts.
         Err(_) if text.is_empty() => {}
         Err(error) => log::warn!(
             "{} is damaged and renamed to *.damaged: {error}: check with findmnt that no mount of a finished job is left",

@@ -46,7 +46,7 @@ impl Query {
         self.0.get(name).map(String::as_str).filter(|text| !text.is_empty())
     }
 
-    /// Parses a flag as Go does: every text but two means true.
+    /// Parses a flag as Go does: every text except `0` and `false` means true.
     fn flag(&self, name: &str) -> Option<bool> {
         let value = self.0.get(name)?;
         Some(value != "0" && !value.eq_ignore_ascii_case("false"))
@@ -135,8 +135,8 @@ impl Query {
         })
     }
 
-    /// Returns the options of a delete: from the body alone if there is one, as kube-apiserver reads them,
-    /// else from the query.
+    /// Returns the options of a delete: only from the body if there is one, as in kube-apiserver; otherwise from the
+    /// query.
     pub(crate) fn delete(&self, body: &Value) -> Result<DeleteOptions, Status> {
         if !body.is_null() {
             return DeleteOptions::read(body);

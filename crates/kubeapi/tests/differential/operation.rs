@@ -181,7 +181,8 @@ impl Memory {
     /// Records the objects of an answer.
     pub(crate) fn note(&mut self, operation: &Operation, reply: &Reply) {
         let collection = &self.fill(operation.collection());
-        // A client does not continue a list with a selector by the token of another list.
+        // No client uses the token of one list to continue another, so the token of a list with a selector is not
+        // recorded.
         let selects = operation.query.iter().any(|(name, _)| name.ends_with("Selector"));
         if let Some(items) = reply.body["items"].as_array() {
             if !selects {

@@ -71,8 +71,8 @@ pub(crate) fn operation(random: &mut Random, known: &Knowledge) -> Operation {
         8 => delete_collection(random, kind, &list),
         _ => odd(random, kind.custom, &list, &path),
     };
-    // An empty namespace with a finalizer in its metadata is removed one change later here; no client sets such a
-    // finalizer.
+    // The embedded server removes an empty namespace with a finalizer in its metadata one change later; no client sets
+    // such a finalizer.
     let holds = kind.plural == "namespaces" && names_finalizers(&operation);
     // The embedded server does not create a lease by an update; no client does that.
     let makes = kind.plural == "leases" && operation.method == Method::PUT;
@@ -142,7 +142,7 @@ fn create(random: &mut Random, kind: &Kind, list: &str, name: &str, namespace: &
         body["metadata"]["namespace"] = json!(namespace);
     }
     if random.chance(1) {
-        // As in a copy of an object that was being deleted. No client begins a deletion by an update.
+        // The body looks like a copy of an object that was being deleted. No client begins a deletion by an update.
         body["metadata"]["deletionTimestamp"] = json!("2020-01-02T03:04:05Z");
     }
     disturb(random, kind, &mut body);

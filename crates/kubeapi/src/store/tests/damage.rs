@@ -72,7 +72,7 @@ fn a_row_that_cannot_be_read_costs_only_its_object() {
     assert_eq!(named, expected);
     let read: Vec<String> = state.objects.keys().map(key_text).collect();
     assert_eq!(read, ["configmaps\0n\0a", "configmaps\0n\0a\0b\0", "things.x.io\0n\0t"]);
-    // No watch can resume over the gap.
+    // No watch can resume from before the missing row.
     assert_eq!((state.revision, state.log.horizon()), (10, 10));
     assert!(state.log.since("configmaps", 9, usize::MAX).is_err());
 }
