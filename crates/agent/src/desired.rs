@@ -131,7 +131,7 @@ fn usable_profile<'a>(
     }
 }
 
-/// Refuses the later of two mounts of one object at one path, or one within the other.
+/// Refuses the later of two mounts of one object if their paths are equal, or if one path lies within the other.
 fn refuse_overlaps(mounts: &mut [Result<Mount, MountError>]) {
     let mut taken: Vec<(usize, MountPoint)> = Vec::new();
     for (index, entry) in mounts.iter_mut().enumerate() {
@@ -151,7 +151,7 @@ fn refuse_overlaps(mounts: &mut [Result<Mount, MountError>]) {
     }
 }
 
-/// Returns whether one of two mount points is, or lies within, the other.
+/// Returns whether two mount points are equal, or one lies within the other.
 pub(crate) fn overlap(first: &MountPoint, second: &MountPoint) -> bool {
     let (first, second) = (first.path(), second.path());
     first.starts_with(&second) || second.starts_with(&first)

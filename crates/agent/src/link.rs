@@ -52,8 +52,8 @@ pub enum LinkEvent {
 pub const LARGEST_MESSAGE: usize = 16 * 1024 * 1024;
 /// How long connecting and the coordinator's welcome may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Shortest duration of a connection that counts as a success. If shorter ones did, all nodes would connect five times
-/// a second to a coordinator that welcomes and then drops them.
+/// Shortest duration of a connection that counts as a success. If shorter connections counted, all nodes would connect
+/// five times a second to a coordinator that welcomes and then drops them.
 const STABLE_AFTER: Duration = Duration::from_secs(5);
 
 /// The reason why a connection ended.

@@ -153,7 +153,10 @@ mod tests {
             unreadable: Vec::new(),
         };
         assert!(!status(&node(), &outcome(Goal::Unmounted)).mounts[0].ready);
-        assert!(status(&node(), &outcome(Goal::Mounted)).mounts[0].ready, "the new one is there");
+        assert!(
+            status(&node(), &outcome(Goal::Mounted)).mounts[0].ready,
+            "the mount of the new version is ready"
+        );
     }
 
     #[test]

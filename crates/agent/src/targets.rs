@@ -17,7 +17,7 @@ use crate::{
 /// An object that asks for mount targets. Sorts by priority: the first keeps a target that two ask for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Requester {
-    /// False once the object was mounted: then it sorts before all that never were.
+    /// False once the object was mounted. Such an object sorts before all objects that were never mounted.
     pub not_mounted_yet: bool,
     /// `metadata.creationTimestamp`; RFC 3339 in UTC sorts as text.
     pub created: String,
@@ -135,8 +135,9 @@ impl TargetsInUse {
             .any(|other| other.paths.iter().any(|taken| overlap(path, taken)))
     }
 
-    /// Records that an object is mounted: it keeps its paths until it is released. An object that lost them to another
-    /// while the agent mounted it does not get them back: no event would wake the other.
+    /// Records that an object is mounted: the object keeps its paths until it is released. If another object took over
+    /// these paths while the agent mounted, the mounted object does not get them back: no event would tell the other
+    /// object.
     pub fn set_mounted(&mut self, uid: &str) {
         if self.conflict(uid).is_some() {
             return;
@@ -200,8 +201,8 @@ fn has_priority(other: &Request, own: &Request) -> bool {
     other.requester < own.requester
 }
 
-/// Returns a path of `own` that belongs to the other, the other's path, and whether the other is being unmounted from
-/// it. The other keeps the paths of its dropped mounts until they are unmounted, even if it has lower priority.
+/// Returns a path of `own` that belongs to `other`, the path of `other`, and whether `other` is being unmounted from
+/// its path. `other` keeps the paths of its dropped mounts until they are unmounted, even if it has lower priority.
 fn first_conflict<'a>(
     own: &'a Request,
     other: &'a Request,
@@ -213,7 +214,7 @@ fn first_conflict<'a>(
     })
 }
 
-/// Returns the first two paths of which one is, or lies within, the other.
+/// Returns the first pair of paths that are equal, or of which one lies within the other.
 fn first_overlap<'a>(
     own: impl IntoIterator<Item = &'a MountPoint>,
     other: impl IntoIterator<Item = &'a MountPoint>,

@@ -119,7 +119,8 @@ fn without_rules(value: &mut Value) {
     }
 }
 
-/// Turns a bound into an integer: the CRD types hold bounds as floating-point numbers, and all of ours are integers.
+/// Turns a bound into an integer: the CRD types hold bounds as floating-point numbers, but all of our bounds are
+/// integers.
 fn whole(bound: &mut Value) {
     if let Some(number) =
         bound.as_f64().and_then(|number| format!("{number:.0}").parse::<i64>().ok())

@@ -176,7 +176,8 @@ pub struct WorkflowSpec {
     #[serde(rename = "groupID")]
     #[schemars(schema_with = "schema::int32")]
     pub group_id: i64,
-    /// Set together with desiredState Teardown: the job's data need not be saved. No step depends on it at present.
+    /// True, together with desiredState Teardown, if the job's data need not be saved. No step reads this field at
+    /// present.
     #[serde(default)]
     pub hurry: bool,
     /// True to declare the current state reached although some of its steps have failed or have not run. The engine

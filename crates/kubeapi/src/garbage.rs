@@ -1,7 +1,7 @@
 //! Garbage collection: deletes the dependents of deleted owners, the content of a deleted namespace and the objects of a
 //! deleted CRD.
 //!
-//! It runs inside the write that causes it: a crash cannot leave half of it done, and no thread polls.
+//! Garbage collection runs inside the write that causes it: a crash cannot leave half of it done, and no thread polls.
 
 use crate::object::{FOREGROUND, Key, ORPHAN, Object, Owner, Stored};
 use crate::registry::{Definition, builtin, crd};

@@ -216,7 +216,7 @@ pub(crate) fn decode(media_type: &str, bytes: &[u8]) -> Result<Value, Status> {
             serde_json::from_slice(bytes).map_err(|error| malformed("JSON", &error))
         }
         "application/yaml" | "application/x-yaml" | "text/yaml" => {
-            // As in YAML 1.2, `on` and `n` are words, not booleans.
+            // As in YAML 1.2, `on` and `n` are strings and not booleans.
             let options = serde_saphyr::options! { strict_booleans: true };
             let text = std::str::from_utf8(bytes).map_err(|error| malformed("UTF-8", &error))?;
             serde_saphyr::from_str_with_options(text, options)

@@ -38,7 +38,7 @@ async fn server() {
     let config = Config { history: 200, ..Config::new(directory.join("store")) };
     let api = Api::open(config).unwrap();
     let listener = UnixListener::bind(&socket).unwrap();
-    #[expect(clippy::print_stdout, reason = "tells the parent that the socket is there")]
+    #[expect(clippy::print_stdout, reason = "tells the parent that the socket exists")]
     {
         println!("\nready");
     }

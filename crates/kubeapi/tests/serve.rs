@@ -117,7 +117,7 @@ async fn resting_server() {
     let Some(socket) = std::env::var_os(SOCKET).map(PathBuf::from) else { return };
     let api = Api::open(Config::new(socket.with_extension("store"))).unwrap();
     let listener = UnixListener::bind(&socket).unwrap();
-    #[expect(clippy::print_stdout, reason = "tells the parent that the socket is there")]
+    #[expect(clippy::print_stdout, reason = "tells the parent that the socket exists")]
     {
         println!("\nready");
     }

@@ -125,7 +125,7 @@ struct Remaining {
     unmounted: Vec<ClientMount>,
     /// Versions with dropped mounts that may still be mounted.
     versions: Vec<ClientMount>,
-    /// Mounts of the other versions that may still be there.
+    /// The dropped mounts of `versions`, which may still be mounted.
     mounts: Vec<Mount>,
     failures: Vec<Failed>,
 }
