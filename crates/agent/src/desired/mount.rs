@@ -82,7 +82,8 @@ impl Context<'_> {
             mount: site_lines.mount,
             unmount: site_lines.unmount,
             owner: owner(info)?,
-            // Only the agent of a rabbit writes a file into a mount: users of computes may not read its contents.
+            // Only the agent of a rabbit writes a file into a mount: computes may not read the Servers object that the
+            // file contains.
             file: None,
             hooks: site_lines.hooks,
         };

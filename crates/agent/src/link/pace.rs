@@ -10,7 +10,7 @@ const FIRST: Duration = Duration::from_millis(200);
 /// within 3 s.
 const QUICK: Duration = Duration::from_millis(1500);
 const SLOW: Duration = Duration::from_secs(15);
-/// How long a link tries quickly: a coordinator that restarts is back by then.
+/// Time for which a link tries quickly: a coordinator that only restarts is back by then.
 const QUICK_FOR: Duration = Duration::from_secs(120);
 
 /// The delays since a connection was lost.

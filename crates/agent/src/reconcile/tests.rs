@@ -60,7 +60,7 @@ fn an_object_is_mounted_by_one_pass_and_later_unmounted() {
 }
 
 #[test]
-fn what_occupies_the_path_is_named_and_left_alone() {
+fn a_mount_link_or_file_at_the_path_is_named_and_left_alone() {
     type Plant = fn(&FakeHost);
     let cases: [(Plant, &str); 3] = [
         (
@@ -261,7 +261,7 @@ fn unmounting_leaves_out_unreadable_lines_and_reports_them() {
 }
 
 #[test]
-fn a_mount_whose_path_only_the_profile_named_counts_as_mounted_while_it_may_be_there() {
+fn a_mount_whose_path_only_the_lost_profile_defined_counts_as_mounted_while_it_may_exist() {
     let mut profile = profile();
     let overrides = &mut profile.spec.data.xfs_storage.variable_override;
     overrides.insert("$WHERE".into(), "job-0".into());

@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn digits_below_a_microsecond_keep_no_request_open() {
+    fn a_request_with_nanoseconds_is_answered_by_its_time_in_microseconds() {
         let mut object = object(Some("2026-11-26T10:00:00.123456789+01:00"), None);
         let asked = object.unanswered_log_request();
         let status = object.status.as_mut().unwrap();

@@ -71,7 +71,7 @@ fn no_more_tasks_run_in_parallel_than_the_limit() {
 }
 
 #[test]
-fn no_more_keys_of_one_kind_start_than_may_begin() {
+fn a_key_for_which_may_begin_is_false_keeps_waiting() {
     let now = Instant::now();
     let mut queue = Queue::new(8);
     for key in ["big-1", "big-2", "big-3", "small"] {

@@ -32,7 +32,7 @@ fn object(version: &str, kind: &str, name: &str) -> Value {
 }
 
 #[test]
-fn a_row_that_cannot_be_read_costs_only_its_object() {
+fn only_the_object_of_an_unreadable_row_is_missing() {
     let map = object("v1", "ConfigMap", "a");
     let thing = object("x.io/v1", "Thing", "t");
     let stored_crd = |crd: &Value| {
@@ -78,7 +78,7 @@ fn a_row_that_cannot_be_read_costs_only_its_object() {
 }
 
 #[test]
-fn a_change_that_cannot_be_read_costs_only_the_history() {
+fn only_the_history_is_lost_with_an_unreadable_change() {
     let map = object("v1", "ConfigMap", "a");
     let event = |revision: u64, json: &[u8]| EventRow {
         revision,
