@@ -1,6 +1,6 @@
 //! The number of connections that a client opens to a server with TLS and HTTP/2, such as kube-apiserver.
 
-#![expect(clippy::unwrap_used, reason = "what cannot be set up fails its test")]
+#![expect(clippy::unwrap_used, reason = "a test fails if its set-up fails")]
 
 use std::{
     convert::Infallible,

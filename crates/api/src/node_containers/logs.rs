@@ -55,7 +55,7 @@ mod tests {
         assert!(is_open(Some(times[1]), Some(times[0])));
         assert!(!is_open(Some(times[0]), Some(times[0])));
         assert!(!is_open(Some(times[0]), Some(times[1])));
-        assert!(!is_open(Some("yesterday"), None), "no agent could answer it");
+        assert!(!is_open(Some("yesterday"), None), "no agent could answer this request");
     }
 
     #[test]

@@ -173,7 +173,7 @@ async fn a_kind_that_need_not_be_served_is_empty_until_it_is_served() {
     for _ in 0..3 {
         updates.next().await.unwrap().apply(&mut seen);
     }
-    assert_eq!((&*seen, health.broken()), (&[0, 0, 0][..], Vec::new()), "it tries again");
+    assert_eq!((&*seen, health.broken()), (&[0, 0, 0][..], Vec::new()), "the watch tries again");
     api.0.lock().unwrap().is_unserved = false;
     while seen.last() == Some(&0) {
         updates.next().await.unwrap().apply(&mut seen);

@@ -126,7 +126,7 @@ fn restore(
     revision: Option<u64>,
 ) -> Result<Arc<Stored>, String> {
     let own = object.meta.resource_version.as_deref().and_then(|revision| revision.parse().ok());
-    let revision = own.or(revision).ok_or("it has no resourceVersion")?;
+    let revision = own.or(revision).ok_or("the object has no resourceVersion")?;
     let definition = registry.get(&key.resource).ok_or("no CRD describes its kind")?;
     Ok(Arc::new(converted(definition, object, revision)))
 }

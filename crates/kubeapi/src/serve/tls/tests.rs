@@ -173,6 +173,7 @@ async fn a_client_that_never_reads_is_dropped() {
             }
         }
     };
-    let mut other = timeout(STALLED * 3, dropped).await.expect("it has no slot any more");
+    let mut other =
+        timeout(STALLED * 3, dropped).await.expect("the dropped client has no slot any more");
     assert!(served.answers(&mut other).await);
 }

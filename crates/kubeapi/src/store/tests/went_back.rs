@@ -54,7 +54,7 @@ fn no_revision_is_given_out_twice() {
     drop(store);
     // The store jumps only once, also if nothing was written since the jump.
     let store = open(directory).unwrap();
-    assert_eq!(revision(&store), first, "one jump is enough");
+    assert_eq!(revision(&store), first, "the store jumps only once");
     put(&store, "m0", "other").unwrap();
     drop(store);
     let store = open(directory).unwrap();
