@@ -2,9 +2,9 @@
 //!
 //! The schema generator writes JSON Schema; a Kubernetes API server wants a structural schema: each node has a type,
 //! and an optional field is a field that is not required, not a field that may be null.
+//!
 //! Our CRDs are stricter than upstream's in one point: they refuse an object without `spec`, because a typed watch
 //! could not decode it.
-//! not decode it.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;

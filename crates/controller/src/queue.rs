@@ -1,8 +1,8 @@
 //! Decides which object is worked on next: one task at a time for each object, many objects in parallel, and retries
 //! after failures.
+//!
 //! Pure: the clock is an argument. A wake that arrives during work is never lost: the queue hands the key out once
 //! more. The queue needs a timer only while a key waits for its retry, or for the time at which its reconcile is due.
-//! more. There is a timer only while work fails, or while a reconcile is due at a certain time.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
