@@ -138,7 +138,7 @@ impl From<&MountError> for Failure {
             MountProblem::Reference(ReferenceError::NotReady(_)) => {
                 Self::new(transient(), error.to_string())
             }
-            // The agent retries later: an administrator or the clean-up may have unmounted it meanwhile.
+            // The agent retries later: an administrator or the clean-up may have unmounted the mount meanwhile.
             MountProblem::UnknownPath(_) => {
                 Self::new(internal(), error.to_string()).for_operators()
             }
@@ -153,7 +153,7 @@ impl From<&MountError> for Failure {
     }
 }
 
-/// Ranks severities, the worst highest. An unknown severity counts as Major: it is no reason to give up.
+/// Ranks severities, the worst highest. An unknown severity counts as Major, so that the agent does not give up.
 pub fn rank(severity: &Severity) -> u8 {
     match severity {
         Severity::Minor => 0,

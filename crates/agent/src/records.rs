@@ -2,7 +2,7 @@
 //! before it knew.
 //!
 //! ```text
-//! <state>/mounts/<uid>.json     metadata and spec of each version of the object of which something may be mounted
+//! <state>/mounts/<uid>.json     metadata and spec of each version of the object that may have something mounted
 //! ```
 //!
 //! The agent writes a record before it mounts anything, and removes the record when no mount of the object is left.
@@ -40,7 +40,8 @@ impl MountRecords {
     /// without it: the agent still unmounts those of the record's mounts that are provably Warren's.
     ///
     /// # Errors
-    /// When the directory cannot be created, or it or a record cannot be read: then it is not known what is mounted.
+    /// When the directory cannot be created or read, or a record cannot be read: then the agent does not know what is
+    /// mounted.
     pub fn open(state: &Path) -> Result<Self, RecordError> {
         let directory = state.join("mounts");
         let failed = |source| RecordError::Read { path: directory.clone(), source };
@@ -81,7 +82,7 @@ impl MountRecords {
     /// Records that all mounts of these versions of an object may be mounted, and no others.
     ///
     /// # Errors
-    /// When the record cannot be written; then it is as it was before.
+    /// When the record cannot be written; then the record is unchanged.
     pub fn keep(&self, uid: &str, versions: &[&ClientMount]) -> Result<(), RecordError> {
         let path = self.path(uid)?;
         if versions.is_empty() {

@@ -312,7 +312,7 @@ async fn a_foreground_deletion_completes_for_a_tree_and_for_a_circle_of_owners()
     collector_caught_up(&server).await;
     server.delete(&path("top"), &json!({"propagationPolicy": "Foreground"})).await.expect(200);
     remain(&server, &["leaf", "middle", "top"]).await;
-    // Removing the owner reference counts like deleting the dependent.
+    // Removing the owner reference counts as if the dependent had been deleted.
     let let_go = json!({"metadata": {"ownerReferences": null}});
     server.merge(&path("leaf"), &let_go).await.expect(200);
     remain(&server, &["leaf"]).await;

@@ -97,7 +97,7 @@ fn walk(value: &mut Value, memory: &mut Memory) {
 }
 
 fn walk_map(map: &mut Map<String, Value>, memory: &mut Memory) {
-    // A server without server-side apply does not record which client wrote a field.
+    // The embedded server has no server-side apply, and so does not record which client wrote a field.
     map.remove("managedFields");
     for (key, value) in map.iter_mut() {
         match (key.as_str(), &value) {

@@ -1,4 +1,4 @@
-//! Watches that last for a whole run, and the history of each object in them.
+//! Watches that last for a whole run, and the history of each object as the watches show it.
 
 use crate::kinds::Kind;
 use crate::normalise;
