@@ -111,7 +111,7 @@ impl Job {
         self.answer(&workflow, &ending).await.map(Response::new)
     }
 
-    /// Checks that the previous call of a job's life, `call`, was made.
+    /// Checks that `state` was requested, by the call that must come before this one: `call`.
     async fn check_after(&self, state: &WorkflowState, call: &str) -> Result<(), Status> {
         let workflow = self.get().await?;
         if was_requested(&workflow, state) {

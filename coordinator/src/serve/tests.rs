@@ -117,7 +117,7 @@ async fn a_connection_without_a_request_is_closed_and_one_with_a_request_stays()
     let first_request = Duration::from_millis(300);
     let served = Served::start(3, 3, first_request).await;
     let mut answers = served.request_until_accepted().await;
-    // Connections without a request have the other slots: one before TLS, one after TLS and HTTP/2.
+    // Connections without a request occupy the other slots: one before TLS, one after TLS and HTTP/2.
     let silent = served.connect().await;
     let _idle = served.channel().await;
     let _asked = served.request_until_accepted().await;

@@ -208,7 +208,8 @@ impl Exchange {
             return false;
         };
         if object.older_than(&known) {
-            // The watch delivered a newer version while the write was running, and that version was taken for the write itself.
+            // The watch delivered a newer version while the write was running, and the exchange did not review that
+            // version, because its status could have come from the running write.
             self.review(&mut self.lock(), &key);
         } else {
             self.apply_mount(object);

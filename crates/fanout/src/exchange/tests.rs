@@ -358,7 +358,7 @@ fn an_unmounted_status_is_retracted_before_a_node_mounts_again() {
 }
 
 #[test]
-fn an_api_that_refuses_the_retraction_withholds_that_mount_and_no_other() {
+fn a_refused_retraction_withholds_only_its_own_mount() {
     let exchange = exchange_with_session(with_status(5, &state("unmounted")), vec![pinned()]);
     assert!(sent_messages(&exchange).is_empty());
     let key = Key::new("n1", "a");

@@ -32,7 +32,7 @@ fn missing_profile() -> NoProfile {
     NoProfile::Missing("missing".to_owned())
 }
 
-/// Returns all next steps for a node, in short.
+/// Returns all next steps for a node, as short texts.
 fn drain(fanout: &mut Fanout, node: &str) -> Vec<String> {
     let mut all = Vec::new();
     loop {
