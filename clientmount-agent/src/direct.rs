@@ -139,7 +139,7 @@ impl Direct {
         events
     }
 
-    /// Welcomes the agent's reports: the API answers, and every object was read. The agent sends all reports again,
+    /// Lets the agent send its reports: the API answers, and every object was read. The agent sends all reports again,
     /// because the API may have lost the last writes.
     fn accept_reports(&self) {
         self.outbox.welcome();
@@ -180,7 +180,7 @@ impl Direct {
         }
     }
 
-    /// Answers questions, but not while the watch is broken: then it is not known what the API stores.
+    /// Answers questions, but not while the watch is broken: the agent does not know then what the API stores.
     fn answer(&mut self) {
         if self.state.is_synced() && !self.is_watch_broken {
             self.questions.answer(self.node.as_str(), &self.outbox, &self.state.objects());
@@ -235,7 +235,7 @@ impl Direct {
     fn handle_failure(&mut self, requests: &ApiRequests, error: &WriteError) -> Retry {
         let name = requests.object.name_any();
         match error {
-            // The watch brings what another client wrote, or that the object was deleted.
+            // The watch delivers the write of the other client, or the deletion of the object.
             WriteError::Conflict { .. } | WriteError::Unknown { .. } => Retry::Soon,
             WriteError::Api { source, .. } | WriteError::Look { source, .. } => {
                 let why = plain(source);

@@ -75,7 +75,7 @@ impl View {
         self.notify(inner);
     }
 
-    /// Forgets an object of which nothing is left, and which was deleted in the API.
+    /// Forgets an object that was deleted in the API and is completely unmounted on this node.
     pub fn forget(&self, uid: &str) {
         let mut inner = self.inner.lock();
         if inner.objects.remove(uid).is_some() {

@@ -73,7 +73,7 @@ impl Refusal {
 /// The rules for Workflows; `None` where another engine drives them.
 pub(crate) type Workflows = Option<Rules>;
 
-/// Returns the object to store instead of the new `change.new`, for kinds whose defaults a mutating webhook fills in on
+/// Returns the object to store instead of `change.new`, for kinds whose defaults a mutating webhook fills in on
 /// a cluster; `None` for other kinds.
 pub(crate) fn complete(change: Change<'_>, workflows: &Workflows, now: Timestamp) -> Option<Value> {
     let rules = workflows.as_ref()?;

@@ -69,7 +69,7 @@ fn defaults_are_good() {
 }
 
 #[test]
-fn several_roots() {
+fn several_mount_roots_are_accepted() {
     let config = check(&["--node", "c", "--mount-root", "/mnt/nnf", "--mount-root", "/l"]).unwrap();
     assert_eq!(config.site.roots.to_string(), "/mnt/nnf or /l");
 }

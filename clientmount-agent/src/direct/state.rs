@@ -139,7 +139,7 @@ impl State {
         Some(name)
     }
 
-    /// Sends the object to the agent again when its status is not what the agent reported.
+    /// Sends the object to the agent again if its status differs from the agent's report.
     fn check_status(&mut self, name: &str) {
         let Some(object) = self.store.get(self.node.as_str(), name) else { return };
         let Some(entry) = self.entries.get_mut(name) else { return };
@@ -154,7 +154,7 @@ impl State {
         let Some(object) = self.store.get(self.node.as_str(), name).cloned() else { return };
         let entry = self.entries.entry(name.to_owned()).or_default();
         match Hold::new(&object) {
-            // The status says that everything is unmounted: the agent takes that back before it mounts anything.
+            // The status says that everything is unmounted: the agent retracts that before it mounts anything.
             Hold::WithFinalizer if says_unmounted_too_early(&object) => {
                 entry.pending_status = Some(retract_status(&object));
                 return;
@@ -193,7 +193,7 @@ impl State {
         self.stop_waiting_for(name);
     }
 
-    /// Stops waiting for this object with `Synced`.
+    /// Removes this object from those that `Synced` waits for.
     fn stop_waiting_for(&mut self, name: &str) {
         if let Some(unsent) = &mut self.unsent {
             unsent.remove(name);

@@ -1,4 +1,4 @@
-//! The state by itself: what the agent receives and what is written, event by event.
+//! Tests the state alone: the agent's events and the writes to the API, event by event.
 
 use std::convert::Infallible;
 
@@ -90,7 +90,7 @@ impl Fixture {
         assert!(state.report(5, status(true), false));
         let written = with_status(object(6), &status(true));
         state.write(&Write::Status(status(true)), written);
-        assert!(state.take_sent().is_empty(), "own writes wake nobody");
+        assert!(state.take_sent().is_empty(), "own writes send the agent nothing");
         state
     }
 
@@ -323,7 +323,7 @@ fn nothing_is_written_of_an_earlier_version_while_the_profile_is_read() {
 }
 
 #[test]
-fn the_last_finalizer_is_removed_without_a_status_that_no_client_could_read() {
+fn the_last_finalizer_is_removed_without_writing_a_status() {
     for (other, writes) in [(None, 1), (Some("example.org/another"), 2)] {
         let mut state = Fixture::with_report();
         let mut going = deleted(with_status(object(7), &status(true)));
@@ -365,7 +365,7 @@ fn an_object_of_the_same_name_with_another_uid_is_another_object() {
     assert_eq!(state.take(listed(Vec::new())), ["gone"]);
 }
 
-/// Its mounts are not known: until they are, no mount counts as unwanted.
+/// The object's mounts are not known: until they are, no mount counts as unwanted.
 #[test]
 fn an_object_that_was_never_readable_is_sent_without_its_content() {
     let mut state = State::new("compute-1".parse().unwrap());
@@ -384,7 +384,7 @@ fn an_object_that_was_never_readable_is_sent_without_its_content() {
 }
 
 #[test]
-fn a_watch_that_the_kernel_guards_stays_open_for_about_an_hour() {
+fn a_watch_with_tcp_keepalive_stays_open_for_about_an_hour() {
     for address in ["unix:///run/a.sock", "https://api:6443", "in-cluster"] {
         let config = watch_config(&address.parse().unwrap());
         assert!((3000..=4200).contains(&config.timeout.unwrap()), "{address}");

@@ -24,7 +24,7 @@ pub struct Given {
     coordinator: Source,
     /// Where `--api` was given.
     api: Source,
-    /// Where the API's host, port, token or certificate was given, by the one of the highest priority.
+    /// Where the API's host, port, token or certificate was given: of several places, the one of the highest priority.
     service: Source,
     /// Flag of the value in `service`.
     service_flag: &'static str,

@@ -68,8 +68,8 @@ async fn an_unmount_is_retried_at_once_when_the_holder_ends() {
     assert!(agent.outbox.reports()[0].released);
 }
 
-/// Returns whether a pass that begins at `begins` detaches, if a script requested that for passes that
-/// begin by `until`.
+/// Requests, as a script, that passes that begin by `until` detach their mounts. Returns whether a pass that begins at
+/// `begins` detaches them.
 fn detaches(agent: &mut Agent, begins: Instant, until: Instant) -> bool {
     let uid = agent.objects.uids().remove(0);
     agent.requested(crate::job::Request::Detach { uids: vec![uid.clone()], until });

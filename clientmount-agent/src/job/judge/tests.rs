@@ -75,7 +75,7 @@ fn judge_views(goal: Goal, state: Option<&JobState>, seen: &[(String, Viewed)]) 
     judge(goal, &Evidence { job: &job(), state, connected: true, seen, activity })
 }
 
-/// `0` done, `x` impossible with exit status x, `x?` waiting, `x!` failing.
+/// Returns `0` for done, `x` for impossible with exit status x, `x?` for waiting, `x!` for failing.
 fn short(judged: &Judgement) -> String {
     match judged {
         Judgement::Done(_) => "0".to_owned(),

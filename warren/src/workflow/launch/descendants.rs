@@ -54,7 +54,7 @@ fn descendants() -> Vec<Stat> {
     running
 }
 
-/// Opens a descriptor of the process that was seen; `None` if it has ended, also if another process has its number now.
+/// Opens a descriptor of the process that was seen; `None` if it has ended, even if another process has its id now.
 fn open_pidfd(seen: &Stat) -> Option<OwnedFd> {
     let descriptor = pidfd_open(Pid::from_raw(seen.pid)?, PidfdFlags::empty()).ok()?;
     let now = Process::new(seen.pid).ok()?.stat().ok()?;

@@ -70,7 +70,7 @@ fn sh(script: &str) -> Launch {
     Launch { node: None, words: ["sh", "-c", script].map(str::to_owned).to_vec() }
 }
 
-/// Serializes these tests: stopping commands ends every process that this one has started.
+/// Serializes these tests: stopping commands ends every process that this test process has started.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn statuses(scripts: &[&str]) -> u8 {
@@ -122,7 +122,7 @@ fn all_descendants_of_a_stopped_command_end() {
     let (ready, alive) = (directory.path().join("ready"), directory.path().join("alive"));
     mkfifo(&ready, Mode::S_IRWXU).unwrap();
     mkfifo(&alive, Mode::S_IRWXU).unwrap();
-    // Each of them holds the pipe open for writing as long as it lives.
+    // Each of these processes holds the pipe open for writing until it ends.
     let script = format!(
         "exec 3> {}
          sleep 1000 &

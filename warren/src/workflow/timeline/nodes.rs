@@ -1,9 +1,9 @@
 //! Derives the work of each node from its objects: the times at which it was requested and done.
 //!
-//! The times come from an object's metadata. kube-apiserver records the time at which each field was written (`managedFields`); the
-//! embedded API does not. Without that, or when an agent reported again later, the work counts as done together with the
-//! directive's share of the state: the engine ends the share only after all nodes. After Teardown there are no objects, and no such
-//! rows.
+//! The times come from an object's metadata. kube-apiserver records the time at which each field was written
+//! (`managedFields`); the embedded API does not. Without that record, or when an agent reported again later, the work
+//! counts as done together with the directive's share of the state: the engine ends the share only after all nodes.
+//! After Teardown the objects are gone, and the timeline has no rows of nodes.
 
 use api::client_mount::MountState;
 use api::{ClientMount, NnfNodeStorage, RabbitLabels, Workflow, WorkflowState};
