@@ -25,8 +25,8 @@
 //!   the agent or its coordinator retracts that status. A status is written only to the generation that it describes.
 //!
 //! # Guarantees
-//! * The agent unmounts nothing because the coordinator or the API is away. It removes every mount of Warren's that
-//!   no object requests.
+//! * The agent does not unmount when it loses the coordinator or the API. It removes every mount of Warren's that no
+//!   object requests.
 //! * At rest the agent has one idle connection and no timer; when it watches the API it restarts the watch about once an hour.
 
 pub mod agent;

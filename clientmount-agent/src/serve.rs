@@ -1,5 +1,5 @@
-//! Serves the node's own socket: scripts wait for a job's mounts; operators of
-//! this node ask what is mounted, and what the agent would do.
+//! Serves the node's own socket: scripts wait for a job's mounts; operators of this node list its mounts and the
+//! agent's plans.
 
 use std::{sync::Arc, time::Duration};
 

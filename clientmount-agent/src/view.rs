@@ -13,7 +13,7 @@ use jobs::Identity;
 #[derive(Debug, Clone)]
 pub struct Viewed {
     pub received: Arc<ReceivedMount>,
-    /// Whether the object was deleted in the API: then the agent unmounts what it had mounted.
+    /// Whether the object was deleted in the API: then the agent unmounts the object's mounts.
     pub gone: bool,
     /// The outcome of the last pass on this version of the object; `None` before a pass ended.
     pub outcome: Option<Outcome>,

@@ -119,7 +119,7 @@ end
 
 local UNITS = {[""] = 1, KB = 1e3, MB = 1e6, GB = 1e9, TB = 1e12, KiB = 2^10, MiB = 2^20, GiB = 2^30, TiB = 2^40}
 
--- Returns the bytes that the directives of a script ask for from the pool, as job_submit.lua wrote them.
+-- Returns the bytes that the directives of a script request from the pool, as job_submit.lua wrote them.
 local function claimed(script)
     local bytes = 0
     for line in ((read(script) or ""):gsub("\\\n", " ")):gmatch("[^\n]+") do

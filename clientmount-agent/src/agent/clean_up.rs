@@ -1,4 +1,4 @@
-//! The clean-up: removes mounts that no object asks for.
+//! The clean-up: removes mounts that no object requests.
 
 use std::{sync::Arc, time::Instant};
 

@@ -20,9 +20,10 @@ use agent::{
 #[derive(Debug)]
 struct Object {
     received: ReceivedMount,
-    /// Whether the object was deleted in the API: then the agent unmounts what it had mounted.
+    /// Whether the object was deleted in the API: then the agent unmounts the object's mounts.
     gone: bool,
-    /// Whether an earlier agent recorded the object: its mounts belong to it, even if another object asks for their paths now.
+    /// Whether an earlier agent recorded the object: its mounts belong to it, even if another object requests their
+    /// paths now.
     recorded: bool,
     units: Result<Arc<MountUnits>, ObjectError>,
 }
@@ -126,7 +127,8 @@ impl Objects {
         woken
     }
 
-    /// Records the mounts that an object no longer asks for: they belong to it until the agent has unmounted them.
+    /// Records the mounts that an object no longer requests (dropped mounts): they belong to the object until the agent
+    /// has unmounted them.
     fn record_dropped(&mut self, received: &ReceivedMount) {
         let Some(known) = self.known.get(&received.uid) else { return };
         let Some(before) = known.received.object() else {
@@ -147,7 +149,7 @@ impl Objects {
         self.known.remove(uid).map_or_else(Vec::new, |object| self.insert(object))
     }
 
-    /// Returns the mounts that an object no longer asks for as units of work, one entry for each version.
+    /// Returns an object's dropped mounts as units of work, one entry for each version of the object.
     fn dropped_units(&self, received: &ReceivedMount) -> DroppedUnits {
         let versions = self.dropped.of_object(&received.uid).iter();
         let units = |version: &ClientMount| {

@@ -1,4 +1,4 @@
-//! Passes on objects: how they begin, and what follows from their outcome.
+//! Begins passes on objects, and handles their outcomes.
 
 use std::{
     sync::Arc,

@@ -1,4 +1,5 @@
-//! This node's ClientMounts: what the agent received of each, what it reported, and what to write to the API. Pure.
+//! This node's ClientMounts. For each: the version that the agent received, the agent's report, and the pending writes
+//! to the API. Pure.
 //!
 //! The agent receives an object once the object carries the finalizer and its profile was read. It receives the object
 //! again when the object or its profile changed, or when another client
@@ -42,7 +43,7 @@ pub(super) struct ApiRequests {
 pub(super) struct State {
     node: NodeName,
     store: Store<ClientMount>,
-    /// By name of each object: what was sent to the agent, what it reported, and what is to be written.
+    /// By object name: the version that was sent to the agent, the agent's report, and the pending write.
     entries: BTreeMap<String, Entry>,
     /// Uids of the objects that could never be read, by name: their mounts are not known.
     unreadable: BTreeMap<String, String>,

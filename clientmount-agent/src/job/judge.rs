@@ -1,4 +1,4 @@
-//! Judges whether a job's mounts are as a script wants them. Pure.
+//! Judges whether a job's mounts have reached the state that a script waits for. Pure.
 //!
 //! Two sources must agree: the coordinator's answer, which says what the API stores, and the agent's view, which says what the
 //! agent did. While one of them is missing, nothing counts as done.

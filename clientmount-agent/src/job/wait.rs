@@ -1,4 +1,5 @@
-//! Waits until a job's mounts are as a script wants them, and reports to the script what it waits for.
+//! Waits until a job's mounts have reached the state that a script waits for, and reports the reason for the wait to
+//! the script.
 
 use std::{sync::Arc, time::Duration};
 

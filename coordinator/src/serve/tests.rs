@@ -17,7 +17,7 @@ use super::*;
 use crate::health;
 use crate::hub::Hub;
 
-/// Longer than any step of these tests takes.
+/// Deadline of waits, longer than any step of these tests.
 const LONG: Duration = Duration::from_secs(60);
 /// Deadline of the first request in tests that close no connection for its age.
 const NEVER: Duration = Duration::from_secs(3600);

@@ -4,7 +4,8 @@
 //! API ─ watch ─► exchange ─ next ───► node
 //! API ◄─ write_back ◄─ report ◄────── node
 //! ```
-//! Profiles are watched too. A profile that the watch does not know is read from the API before a node is told that it is missing.
+//! Profiles are watched too. If the watch does not know a profile, the fanout reads the profile from the API before it tells a
+//! node that the profile is missing.
 //!
 //! Guarantees:
 //! * A node receives a ClientMount only once the object carries the finalizer, also if the object is invalid.

@@ -1,8 +1,9 @@
 //! The timeline of a workflow: begin and end of each state, directive and node. Built from the workflow's objects, or recorded
 //! while the workflow runs ([`super::recorder`]).
 //!
-//! The objects keep only some times: the end of each directive's share, and begin and end of the last state. An unrecorded begin is
-//! taken from the end before it, and marked. [`nodes`] documents the times of nodes.
+//! The objects keep only some times: the end of each directive's share, and begin and end of the last state. If a begin
+//! is not recorded, the row gets the end of the row before as its begin, and a mark. [`nodes`] documents the times of
+//! nodes.
 
 mod gantt;
 mod nodes;

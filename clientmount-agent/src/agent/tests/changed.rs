@@ -9,7 +9,7 @@ use super::{
 
 const BEFORE: [(&str, usize); 2] = [("a", 0), ("b", 1)];
 
-/// Returns what is mounted: the name beneath `/mnt/nnf`, and the index of the allocation.
+/// Returns the node's mounts, each as its name beneath `/mnt/nnf` and the index of its allocation.
 fn mounted_allocations(node: &Node) -> Vec<(String, usize)> {
     let converger = Converger::new(Arc::<FakeHost>::clone(&node.chassis.compute));
     let seen = converger.observe(&Desired::OnlyMounts(Vec::new())).unwrap();
@@ -90,7 +90,7 @@ async fn an_object_is_neither_ready_nor_released_while_a_dropped_mount_is_in_use
 
 /// The new agent knows the path only from the record of the previous agent.
 #[tokio::test]
-async fn an_agent_that_starts_knows_the_mounts_dropped_before() {
+async fn a_restarted_agent_unmounts_mounts_that_were_dropped_before_its_start() {
     for in_use in [false, true] {
         let (mut node, session, object) = start_mounted(&BEFORE).await;
         if in_use {

@@ -1,4 +1,4 @@
-//! The clean-up after a start: what it removes, and what it leaves.
+//! Tests which mounts the clean-up after a start removes, and which it leaves.
 
 use super::*;
 

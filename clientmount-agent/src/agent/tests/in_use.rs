@@ -40,7 +40,7 @@ pub(super) fn agent_with_all(chassis: &Chassis, objects: &[&ClientMount]) -> Age
     agent
 }
 
-/// The clock stands still, so no retry is due.
+/// The test's clock does not advance, so no retry is due.
 #[tokio::test]
 async fn an_unmount_is_retried_at_once_when_the_holder_ends() {
     let chassis = Chassis::new(1);
@@ -90,5 +90,8 @@ fn nothing_is_detached_after_the_script_was_answered() {
     let again = agent.with_detach(&uid, work, now).units.unwrap();
     assert!(!format!("{:?}", again.mounts).contains("--lazy"), "a request is for one pass");
     assert!(!detaches(&mut agent, later, now));
-    assert!(!detaches(&mut agent_with(&chassis, &object), now, later), "it is to be mounted");
+    assert!(
+        !detaches(&mut agent_with(&chassis, &object), now, later),
+        "the object's desired state is mounted"
+    );
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn reconnects_to_a_coordinator_that_welcomes_and_drops_become_rarer() {
+async fn reconnects_to_a_coordinator_that_drops_the_agent_after_the_welcome_become_rarer() {
     let mut node = Node::start(Chassis::new(1));
     let begun = std::time::Instant::now();
     for _ in 0..4 {
@@ -16,7 +16,7 @@ async fn reconnects_to_a_coordinator_that_welcomes_and_drops_become_rarer() {
 }
 
 #[tokio::test]
-async fn a_life_from_mount_to_release() {
+async fn an_object_is_mounted_unmounted_and_released() {
     let mut node = Node::start(Chassis::new(1));
     let object = node.chassis.object(0);
     let mut session = node.coordinator.session().await;
@@ -93,7 +93,7 @@ async fn an_object_whose_finalizer_another_client_removed_is_unmounted_and_forgo
 }
 
 #[tokio::test]
-async fn an_object_made_again_under_its_name_is_another_object() {
+async fn an_object_that_is_created_again_under_its_name_is_another_object() {
     let mut node = Node::start(Chassis::new(2));
     let first = node.chassis.object(0);
     let mut second = node.chassis.object(1);
@@ -112,7 +112,7 @@ async fn an_object_made_again_under_its_name_is_another_object() {
 }
 
 #[tokio::test]
-async fn of_two_objects_with_one_path_the_older_keeps_it() {
+async fn the_older_of_two_objects_with_one_path_keeps_the_path() {
     let mut node = Node::start(Chassis::new(2));
     let (mut old, mut new) = (node.chassis.object(1), node.chassis.object(0));
     new.spec.mounts[0].mount_path = old.spec.mounts[0].mount_path.clone();

@@ -1,4 +1,4 @@
-//! One ClientMount: what the agent received of it, and what to write to it or read for it. Pure.
+//! One ClientMount: the version that the agent received, and the next write and read of the API. Pure.
 
 use api::{
     ClientMount, ClientMountStatus, NnfStorageProfile, NoProfile, RabbitLabels,
@@ -160,7 +160,7 @@ impl Entry {
     }
 }
 
-/// Returns whether an object's status says that everything is unmounted although the object asks for mounts.
+/// Returns whether an object's status says that everything is unmounted although the object requests mounts.
 pub(super) fn says_unmounted_too_early(object: &ClientMount) -> bool {
     let status = object.status.as_ref();
     object.metadata.deletion_timestamp.is_none()

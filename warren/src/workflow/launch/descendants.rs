@@ -64,7 +64,7 @@ fn open_pidfd(seen: &Stat) -> Option<OwnedFd> {
 async fn wait_for_end(process: OwnedFd) {
     #[expect(
         deprecated,
-        reason = "its successor is unsafe for types that may change their descriptor, which an OwnedFd does not"
+        reason = "the replacement of `new` is unsafe because a type may change its descriptor, which an OwnedFd does not"
     )]
     let process = AsyncFd::new(process);
     match process {

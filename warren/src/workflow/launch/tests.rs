@@ -26,7 +26,7 @@ fn launch_lines(line: Option<&str>) -> Vec<String> {
 }
 
 #[test]
-fn a_line_starts_the_command_once_or_for_each_node() {
+fn a_launcher_line_starts_the_command_once_or_for_each_node() {
     assert_eq!(launch_lines(None), ["- app|-v {node}"]);
     assert_eq!(
         launch_lines(Some("srun -w {nodes} --uid={user}")),
@@ -62,7 +62,7 @@ fn a_missing_or_non_executable_program_is_refused() {
     assert_eq!(status(None, "/no/such/command"), Err(127));
     assert_eq!(status(None, "/etc/passwd"), Err(126));
     assert_eq!(status(None, "/etc"), Err(126));
-    assert_eq!(status(Some("sh {node}"), "only-there"), Ok(()), "it runs elsewhere");
+    assert_eq!(status(Some("sh {node}"), "only-there"), Ok(()), "the command runs on another host");
     assert_eq!(status(Some("no-such-launcher {node}"), "true"), Err(127));
 }
 
