@@ -42,8 +42,8 @@ const PASSES: usize = 16;
 
 /// Returns the configuration of a node's watch on the API at `address`.
 pub fn watch_config(address: &Address) -> Config {
-    // A bookmark would wake the node every minute. Without them the API may refuse to continue a watch
-    // after an hour of silence; the agent then reads one namespace's list.
+    // A bookmark would wake the node every minute. Without bookmarks the API may refuse to continue a watch after an
+    // hour of silence; the agent then lists the ClientMounts of its namespace again.
     let config = Config::default().disable_bookmarks();
     match address {
         // The kernel notices when the API server is gone (TCP keepalive).
@@ -107,7 +107,8 @@ struct Direct {
     passes: JoinSet<Passed>,
     health: WatchHealth,
     is_watch_broken: bool,
-    /// Failures logged since a request last succeeded: an API that is away for a night must not fill the journal.
+    /// Failures logged since a request last succeeded: an API that is unreachable for a night must not fill the
+    /// journal.
     logged: BTreeSet<String>,
     /// Why the API refused the last write to an object, by its name; each reason is logged once.
     refused: BTreeMap<String, String>,

@@ -40,8 +40,8 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    /// Begins with the objects that an earlier agent recorded, which count until a complete list replaces them. `recorded` has the
-    /// versions of each object, the latest last.
+    /// Begins with the objects that an earlier agent recorded. They count as existing until a complete list replaces
+    /// them. `recorded` has the versions of each object, the latest last.
     pub(super) fn new(site: Site, recorded: Vec<Vec<ClientMount>>) -> Self {
         let mut objects = Self {
             site,
