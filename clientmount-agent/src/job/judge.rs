@@ -23,7 +23,7 @@ pub enum Goal {
         /// Set if the script waits for the job's other nodes too.
         all_nodes: bool,
     },
-    /// All are unmounted, and their devices are free.
+    /// All mounts of the job are unmounted, and their devices are free.
     Unmounted,
 }
 
@@ -47,8 +47,8 @@ pub enum Judgement {
     Done(String),
     /// The goal is not reached yet: the verdict if that lasts until the deadline, and the reason.
     Waiting(Verdict, String),
-    /// The goal will not be reached before an administrator or a controller changes something. Reported once it has
-    /// lasted for a moment.
+    /// The goal will not be reached before an administrator or a controller changes something. The verb reports it once
+    /// it has lasted for some seconds.
     Failing(Verdict, String),
     /// The goal will never be reached: verdict, reason and remedy.
     Impossible(Verdict, String, &'static str),

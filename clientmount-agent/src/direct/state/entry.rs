@@ -140,7 +140,7 @@ impl Entry {
             Hold::OtherNode | Hold::WithFinalizer => {}
         }
         let pending = self.pending_status.as_mut()?;
-        // The report is on an earlier version; the agent receives this one once its profile was read.
+        // The report is on an earlier version; the agent receives this version once its profile was read.
         if pending
             .fingerprint
             .as_ref()
