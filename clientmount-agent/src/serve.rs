@@ -142,7 +142,9 @@ impl Node for NodeService {
         let goal = match request.goal() {
             v1::Goal::Mounted => Goal::Mounted { with_env: false, all_nodes: false },
             v1::Goal::Unmounted => Goal::Unmounted,
-            v1::Goal::Unspecified => return Err(Status::invalid_argument("goal: name one")),
+            v1::Goal::Unspecified => {
+                return Err(Status::invalid_argument("goal: set GOAL_MOUNTED or GOAL_UNMOUNTED"));
+            }
         };
         self.begin(request.job, goal, request.deadline_ms, OnTimeout::Report)
     }

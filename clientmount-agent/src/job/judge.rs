@@ -222,7 +222,7 @@ fn judge_unmount(state: &JobState, evidence: &Evidence<'_>) -> Judgement {
             None => return not_yet(format!("{name}: in progress")),
         }
         if !seen.gone {
-            return not_yet(format!("{name}: the agent has not received that yet"));
+            return not_yet(format!("{name}: the agent has not received the deletion yet"));
         }
     }
     let is_certain = !state.mounts.is_empty() || evidence.activity.cleaned_up;
