@@ -34,7 +34,7 @@ fn case(
 }
 
 const OWN: &str = "writes in its own namespace only";
-const WANTED: &str = "do not change what is wanted";
+const WANTED: &str = "do not change the spec";
 const LABELS: &str = "labels, annotations or owners";
 const FINALIZERS: &str = "their own finalizers only";
 
