@@ -113,7 +113,7 @@ async fn connect_with_retries(
     }
 }
 
-/// Connects to a worker. It has proved its keys, and accepted ours.
+/// Connects to a worker. On success, the worker has proved that it has the keys, and has accepted ours.
 pub(crate) async fn connect(
     connector: &Connector,
     host: &str,

@@ -54,7 +54,7 @@ impl Node {
         self.packages.as_ref().unwrap().bring(uid, std::slice::from_ref(package)).unwrap()
     }
 
-    /// Brings the job package until its progress is as wanted.
+    /// Calls `bring` until it returns the wanted progress.
     async fn until(
         &self,
         uid: Uuid,
@@ -95,7 +95,7 @@ impl Node {
         }
     }
 
-    /// Returns the number of entries in a part of the directory.
+    /// Returns the number of entries in a subdirectory of the store.
     fn entries(&self, part: &str) -> usize {
         fs::read_dir(self.directory.path().join(part)).map_or(0, Iterator::count)
     }
@@ -190,7 +190,7 @@ async fn a_server_that_starts_later_is_found() {
 }
 
 #[tokio::test]
-async fn a_wrong_digest_is_reported_with_both_and_not_fetched_again_for_the_same_run() {
+async fn a_wrong_digest_is_reported_with_the_expected_one_and_not_fetched_again_for_the_same_run() {
     let server = FileServer::serving(DATA);
     let node = Node::new();
     let wrong = JobPackage { sha256: "0".repeat(64), ..package(DATA, &server.url()) };

@@ -38,8 +38,8 @@ impl Pending {
         (tcp, self.add())
     }
 
-    /// Adds a connection. If there are too many, drops the oldest: a launcher proves its keys
-    /// sooner than others arrive.
+    /// Adds a connection. If there are too many, drops the oldest: a launcher proves its keys before that many others
+    /// connect.
     pub(super) fn add(&mut self) -> Unproved {
         // A connection that has proved its keys, or has ended, has dropped its reference.
         self.0.retain(|connection| Arc::strong_count(connection) > 1);
