@@ -69,9 +69,9 @@ pub struct Agent {
     status_changed: BTreeMap<Key, String>,
     /// ClientMounts that were deleted without our finalizer while a pass worked under their name: uid and name.
     deleted: BTreeMap<String, String>,
-    /// Objects that something else than their own change woke while a pass worked on them.
+    /// Objects that were woken during a pass over them, by something other than their own change.
     woken_meanwhile: BTreeSet<Key>,
-    /// The drives that were usable at the last inventory, and whether a device had changed since the start by then.
+    /// The drives that were usable at the last inventory, and whether any device event had come before that inventory.
     drives: Option<(BTreeSet<Nqn>, bool)>,
 }
 

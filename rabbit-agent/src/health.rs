@@ -11,7 +11,7 @@
 //! * A condition begins with the health check that finds it. It ends when checks have not found it for a while, so that
 //!   flapping does not show in the status. It needs no clearing by hand.
 //! * If a source cannot be read, its conditions stay as they were.
-//! * The status of links to computes waits for no drive.
+//! * Changes of links to computes are reported at once, even while the drives are still being read.
 //!
 //! # Caveats
 //! An idle agent has one timer, `--drive-check`: drives do not announce changes of their SMART logs (the kernel

@@ -82,8 +82,8 @@ pub(crate) fn container_ports<'a>(run: &Run<'a>, place: usize) -> &'a [u16] {
     run.ports.get(place * each..(place + 1) * each).unwrap_or_default()
 }
 
-/// Returns the variables by which the containers of a run find each other. The RFC separates rabbits by spaces; the
-/// sites' controllers separate hosts by commas.
+/// Returns the variables by which the containers of a run find each other. The NNF RFC on containers separates rabbits
+/// by spaces; the sites' controllers separate hosts by commas.
 fn network_variables(run: &Run<'_>) -> [(String, String); 4] {
     let rabbits: Vec<&str> = run.rabbits().collect();
     [

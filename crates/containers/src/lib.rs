@@ -3,12 +3,9 @@
 //!
 //! ```text
 //! NnfContainerProfile ─ check ─► faults, which Proposal reports
-//! profile, placement, storages, ports ─ objects ─► Service, ConfigMap, one
-//! Job for each rabbit, and one for MPI's launcher
-//!                                       ├ volumes ─► a PersistentVolume and a
-//! PersistentVolumeClaim for each device of raw storage
-//!                                       └ on_rabbit ─► one NodeContainers for each rabbit, on sites without Kubernetes
-//! there
+//! profile, placement, storages, ports ┬ objects ─► Service, ConfigMap, a Job for each rabbit, a Job for MPI's launcher
+//!                                     ├ volumes ─► PersistentVolume and PersistentVolumeClaim of each raw device
+//!                                     └ on_rabbit ─► NodeContainers for each rabbit, where the agents run containers
 //! Jobs, Pods ─ outcome ─► starting, ready, ended, or failed with a reason
 //! ```
 //! Kubernetes keeps what it does already: a Job restarts a failed container, enforces its deadline and counts its pods.

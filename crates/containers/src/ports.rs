@@ -142,7 +142,7 @@ pub fn release(
     record.iter().filter_map(release).collect()
 }
 
-/// Returns the port numbers of an entry, without integers that are no port: those take no port away.
+/// Returns the port numbers of an entry. Leaves out integers that are no port, which reserve nothing.
 #[must_use]
 pub fn numbers(entry: &NnfPortManagerAllocation) -> Vec<u16> {
     entry.ports.iter().filter_map(|port| u16::try_from(*port).ok()).collect()

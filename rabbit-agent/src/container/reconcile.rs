@@ -161,8 +161,8 @@ fn stop_fetching(context: &Context, desired: &Desired) {
 /// Result of the plans of a pass.
 #[derive(Debug)]
 struct Converged {
+    /// The last observation; `None` if podman did not answer.
     observed: Option<Observed>,
-    /// `None` if podman could not be asked.
     /// Why a step or an observation failed.
     trouble: Option<String>,
 }

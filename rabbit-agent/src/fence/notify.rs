@@ -132,7 +132,7 @@ mod tests {
         let (watched, watch) = watched(directory.path());
         assert_eq!(drained(&watch), Err(Errno::EAGAIN));
         fs::write(watched.join(".half"), "x").unwrap();
-        assert_eq!(drained(&watch), Ok(false), "it is not whole");
+        assert_eq!(drained(&watch), Ok(false), "the file is not complete");
         fs::rename(watched.join(".half"), watched.join("whole")).unwrap();
         assert_eq!(drained(&watch), Ok(true));
         fs::remove_file(watched.join("whole")).unwrap();

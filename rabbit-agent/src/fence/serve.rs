@@ -230,7 +230,8 @@ impl Fencer {
         let spool = open.spool.clone();
         for (node, answered) in self.by_node(scan.answered) {
             let (config, spool, target) = (Arc::clone(&self.config), spool.clone(), node.clone());
-            // The answer decides whether the node is fenced: a refused request takes nothing from it.
+            // Keeps access as it is meanwhile: the answer alone decides whether the node is fenced, and a refusal
+            // leaves the node its access.
             self.spawn(node, None, finish(config, spool, target, answered));
         }
         for (node, requests) in self.by_node(scan.requested) {

@@ -38,7 +38,7 @@ pub(super) enum SpoolError {
         #[source]
         source: io::Error,
     },
-    /// The agent would answer the request again.
+    /// The request stays, so the agent would answer it again.
     #[error("delete {}", .path.display())]
     Delete {
         path: PathBuf,

@@ -51,8 +51,8 @@ impl Default for HealthState {
 }
 
 impl HealthState {
-    /// Returns a state with facts from `probe`, checked `every` so often without an event, if at all. The chassis has
-    /// this many `slots` for drives, or 0 if unknown.
+    /// Returns a state with facts from `probe`. `every` is the time between checks without an event; `None` for no such
+    /// checks. `slots` is the number of drive slots in the chassis, or 0 if unknown.
     pub fn new(probe: Arc<dyn Probe>, every: Option<Duration>, slots: u16) -> Self {
         Self { probe: Some(probe), every, slots, ..Self::default() }
     }
@@ -107,7 +107,7 @@ impl HealthState {
         self.send(report::health(judged, total, allocated));
     }
 
-    /// Publishes a judgement of other parts, once the drives were read.
+    /// Publishes the judgement of a check that did not read the drives. Does nothing until a check has read them once.
     pub fn publish_conditions(&self, judged: &Judgement) {
         let newest = self.newest.borrow().clone();
         if newest.state() != State::Unspecified {

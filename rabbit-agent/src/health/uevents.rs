@@ -1,8 +1,8 @@
 //! Receives device events of the kernel. Each requests a health check; their contents are not trusted.
 //!
 //! Events come from the kernel's own multicast group (netlink(7), NETLINK_KOBJECT_UEVENT), which needs no udevd.
-//! libudev's monitor cannot move to another thread, so the thread that waits opens it; it sleeps in the kernel while
-//! nothing moves.
+//! libudev's monitor cannot move to another thread, so the thread that waits for events opens it. The thread sleeps in
+//! the kernel until an event comes.
 
 use std::{
     io,

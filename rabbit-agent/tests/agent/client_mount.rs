@@ -42,7 +42,8 @@ async fn a_tree_is_mounted_and_unmounted_with_four_writes() {
     bench.until(MOUNT, "unmounted", unmounted).await;
     bench.delete::<ClientMount>(MOUNT).await;
     let seen = history.await.unwrap();
-    // finalizer, mounted, (our change), unmounted, (our delete), gone with its finalizer
+    // The versions: with the finalizer, mounted, changed by this test, unmounted, deleted by this test, without the
+    // finalizer.
     assert_eq!(seen.len(), 6, "{seen:#?}");
     let mounts =
         bench.host.applied().iter().filter(|step| matches!(step, Step::Mount { .. })).count();

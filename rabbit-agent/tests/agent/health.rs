@@ -123,7 +123,7 @@ async fn a_silent_podman_is_reported_in_the_health() {
 
 /// A hanging drive blocks the check of the drives, but the NnfNode still reports links.
 #[tokio::test]
-async fn links_wait_for_no_drive() {
+async fn links_are_reported_while_a_drive_hangs() {
     let (bench, probe, state) = bench_with_probe().await;
     bench
         .until(NNF_NODE, "ready", |node: &NnfNode| node_reported(node) && sixth(node) == READY)

@@ -48,7 +48,7 @@ struct Sighting {
 }
 
 impl Sightings {
-    /// Records the Leases that the API lists now, as the version of each holder's. `holders` are those that runs name.
+    /// Records the version of each holder's Lease, as the API lists them now. `holders` are the holders that runs name.
     pub fn record<'a>(
         &mut self,
         holders: impl IntoIterator<Item = &'a str>,

@@ -1,5 +1,5 @@
-//! The network of a run on sites where no Kubernetes has one for pods: the place of each pod determines its address,
-//! and a hosts file names the others.
+//! The network of a run on sites without a pod network of Kubernetes: the place of each pod determines its address, and
+//! a hosts file names the others.
 
 use std::{fmt::Write, net::Ipv4Addr};
 

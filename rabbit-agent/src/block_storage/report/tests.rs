@@ -135,7 +135,7 @@ fn an_allocation_without_drives_counts_as_observed_and_has_no_paths() {
     let outcomes = [Err(ConvergeError::Rejected(lost)), old(&wanted[1])];
     let error = Some(ResourceError::new("x"));
     let after = status(&object, &wanted, &outcomes, &[], &later, error.clone());
-    assert!(is_current(&after, &later), "the other's paths hold");
+    assert!(is_current(&after, &later), "the other allocation's paths are current");
     let [lost, other] = &after.allocations[..] else { panic!("{after:?}") };
     assert_eq!(lost.devices, before.allocations[0].devices);
     assert_eq!(lost.accesses.keys().collect::<Vec<_>>(), ["compute-01", "rabbit-1"]);

@@ -7,7 +7,7 @@ use crate::container::{
     observed::ObservedContainer as Seen,
 };
 
-/// Returns the time so many seconds after the start of the object.
+/// Returns the time this many seconds after the start of the object.
 pub(crate) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + seconds).unwrap()
 }
@@ -99,7 +99,7 @@ fn init_containers_end_before_main_containers_start() {
     assert_eq!(
         now(exit_state(0, 1), exit_state(0, 2)),
         ["stop pod warren-U-1"],
-        "what holds its network"
+        "the infra container still runs"
     );
 }
 
@@ -125,7 +125,7 @@ fn keys_are_written_before_the_pod_is_created_and_removed_after_its_end() {
     assert_eq!(
         steps(stopped, &running, &fresh(), at(2)),
         last,
-        "a suspended object has none either"
+        "the keys of a suspended object are removed too"
     );
     assert!(steps(stopped, &Observed::default(), &fresh(), at(2)).is_empty());
 }
@@ -231,7 +231,7 @@ fn removal_removes_pods_and_files() {
         ["remove pod warren-U-1", "remove pod warren-U-2", "remove files of containers U"];
     assert_eq!(steps, expected);
     let cut = Observed { has_directory: true, ..Observed::default() };
-    assert_eq!(removal(uid, 5, &cut), [Step::RemoveFiles(uid)], "of an agent that was killed");
+    assert_eq!(removal(uid, 5, &cut), [Step::RemoveFiles(uid)], "a killed agent left only files");
     assert!(removal(uid, 5, &Observed::default()).is_empty());
 }
 
@@ -256,9 +256,13 @@ fn shared_directories_are_created_per_attempt_and_removed_after_its_end() {
     assert_eq!(next[0], "make directories of pod warren-U-2");
     let holds: &[(&[(&str, ContainerState)], bool)] = &[(&[("app", exit_state(0, 5))], true)];
     let stopping = steps(shares, &with(&[1], holds), &fresh(), at(6));
-    assert_eq!(stopping, ["stop pod warren-U-1"], "something of it runs");
+    assert_eq!(stopping, ["stop pod warren-U-1"], "a process of the attempt runs");
     let over: &[(&[(&str, ContainerState)], bool)] = &[(&[("app", exit_state(0, 5))], false)];
     assert_eq!(steps(shares, &with(&[1], over), &fresh(), at(6)), waiting);
     assert!(steps(shares, &with(&[], over), &fresh(), at(6)).is_empty());
-    assert_eq!(removal(UID.parse().unwrap(), 0, &with(&[1], over)).len(), 2, "with the files");
+    assert_eq!(
+        removal(UID.parse().unwrap(), 0, &with(&[1], over)).len(),
+        2,
+        "the shared directories go with the files"
+    );
 }

@@ -289,7 +289,7 @@ fn only_new_counts_are_reported_and_for_an_hour() {
     rabbit.smart().media_errors = 3;
     rabbit.smart().unsafe_shutdowns = 12;
     rabbit.drive().errors = Some(LinkErrors { correctable: 5000, nonfatal: 1, fatal: 1 });
-    assert!(rabbit.check().is_empty(), "what was before this agent");
+    assert!(rabbit.check().is_empty(), "counts from before the agent's start are not reported");
     rabbit.smart().media_errors = 5;
     let errors = LinkErrors { correctable: 5000, nonfatal: 1, fatal: 2 };
     rabbit.drive().errors = Some(errors);
@@ -302,7 +302,7 @@ fn only_new_counts_are_reported_and_for_an_hour() {
     rabbit.drive().errors = Some(LinkErrors { correctable: 5099, ..errors });
     assert!(rabbit.check().is_empty(), "few corrected errors are not reported");
     rabbit.drive().errors = Some(LinkErrors::default());
-    assert!(rabbit.check().is_empty(), "counted from zero since it was plugged in anew");
+    assert!(rabbit.check().is_empty(), "a drive that was plugged in again counts from zero");
 }
 
 #[test]

@@ -62,7 +62,7 @@ fn s2_3_a_paused_coordinator_is_stopped_by_itself_by_the_api_and_by_the_rabbit()
     assert_eq!(refused, Err(Refused::By(vec![Rule::R1, Rule::R2])));
     let verdict = c1.command(&server, &mut rabbits[0], &Step::Stop, seconds(0));
     assert_eq!(verdict, Verdict::Stale(c2.claim()));
-    // C1 itself would not have tried.
+    // C1 itself plans nothing: it has not renewed its Lease for too long.
     assert_eq!(c1.planned_step(&rabbits, seconds(60)), Step::Wait);
     c1.tick(&mut server, seconds(60));
     assert_eq!(c1.planned_step(&rabbits, seconds(60)), Step::Wait, "C2 has the run");

@@ -98,7 +98,7 @@ impl Journal {
     }
 }
 
-/// Returns whether a claim is the one that the API has: what a coordinator answers to a rabbit.
+/// Returns whether the API has this claim. A coordinator gives this answer to a rabbit that asks.
 #[must_use]
 pub(super) fn confirms(run: Option<&ContainerRun>, claim: &Record) -> bool {
     run.and_then(|run| run.status.as_ref()).is_some_and(|status| {

@@ -93,7 +93,7 @@ fn s1_4_a_rabbit_refuses_the_same_epoch_of_another_holder() {
 }
 
 #[test]
-fn s1_5_a_watch_is_too_old_to_claim_or_remove_by() {
+fn s1_5_a_coordinator_with_an_old_watch_neither_claims_nor_removes() {
     let (mut server, mut c1, mut rabbits) = brought_to(&Phase::Running);
     let mut behind = Coordinator::alive("c2", &mut Server::new(&["r1", "r2"]), seconds(0));
     rabbits.iter_mut().for_each(|rabbit| rabbit.becomes(RabbitState::Succeeded));

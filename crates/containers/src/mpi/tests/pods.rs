@@ -233,7 +233,10 @@ fn only_pods_of_the_run_reach_its_workers() {
         assert!(selects(from, &worker) && selects(from, &launcher));
         for other in [own("v", "1"), own("u", "2")] {
             let pods = [pod_of(objects::launcher(&other)), pod_of(objects::job(&other, 0))];
-            assert!(pods.iter().all(|pod| !selects(from, pod)), "of another run");
+            assert!(
+                pods.iter().all(|pod| !selects(from, pod)),
+                "pods of another run do not reach the workers"
+            );
         }
     });
 }
@@ -251,7 +254,11 @@ fn pods_and_computes_get_the_names_of_all_hosts() {
         let pods = [objects::launcher(run), objects::job(run, 0), objects::job(run, 1)].map(pod_of);
         let hosts: Vec<String> =
             pods.iter().filter_map(|pod| pod.spec.as_ref()?.hostname.clone()).collect();
-        assert_eq!(environment["NNF_CONTAINER_HOSTNAMES"], hosts.join(","), "as they are called");
+        assert_eq!(
+            environment["NNF_CONTAINER_HOSTNAMES"],
+            hosts.join(","),
+            "the full names of the pods"
+        );
         for pod in pods {
             let container = to_value(&pod.spec.unwrap().containers[0]).unwrap();
             let hosts = environment["NNF_CONTAINER_HOSTNAMES"].clone();
