@@ -60,8 +60,9 @@ pub struct Agent {
     /// Progress of long-running work on each object (e.g. a RAID that synchronises), as last logged.
     progress: BTreeMap<Key, Vec<Progress>>,
     clean_up: CleanUp,
-    /// The clean-up that runs, and the mount points that it leaves mounted.
+    /// The clean-up that runs, if one does.
     cleaning_up: JoinSet<Result<(), String>>,
+    /// Mount points that this clean-up leaves mounted.
     mounts_to_keep: BTreeSet<MountPoint>,
     /// Uids of the ClientMounts that this agent has seen mounted.
     mounted: BTreeSet<String>,
@@ -210,8 +211,8 @@ impl Agent {
         self.queue.wake(key);
     }
 
-    /// Another writer changed the status. The agent writes its own status again after a delay, so that two agents do
-    /// not overwrite each other at full speed.
+    /// Writes the agent's status again after another writer changed it. Waits first, so that two agents do not
+    /// overwrite each other at full speed.
     fn report_again(&mut self, key: &Key) {
         log::warn!(
             "{key}: another writer changed its status; this agent writes it again: check that no second agent runs for this rabbit"
@@ -225,8 +226,8 @@ impl Agent {
         [self.queue.deadline(), clean_up].into_iter().flatten().min()
     }
 
-    /// Chooses the start time that statuses carry: it tells device paths that this agent looked up from
-    /// those of earlier agents.
+    /// Chooses the start time that statuses carry. It distinguishes device paths that this agent looked up from those
+    /// of earlier agents.
     fn set_started(&mut self) {
         let started = started_after(Timestamp::now(), self.cache.block_storages.iter());
         let context = Arc::get_mut(&mut self.context);
@@ -253,7 +254,7 @@ impl Agent {
         }
     }
 
-    /// A pass over a block storage ended: wakes the ClientMounts that waited for no other.
+    /// After a pass over a block storage, wakes the ClientMounts that waited only for that pass.
     fn block_pass_ended(&mut self, name: &str) {
         for blocks in self.after_blocks.values_mut() {
             blocks.remove(name);

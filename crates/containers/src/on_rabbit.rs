@@ -51,8 +51,8 @@ pub fn containers(run: &Run<'_>, index: usize) -> Option<NodeContainers> {
     Some(made)
 }
 
-/// Returns the name of the object with a run's job packages on each rabbit.
-/// No other object of Warren's ends in `-packages`.
+/// Returns the name of the object with a run's job packages on each rabbit. The names of Warren's other objects do not
+/// end in `-packages`.
 #[must_use]
 pub fn packages_name(run: &Run<'_>) -> String {
     format!("{}-packages", name(run))

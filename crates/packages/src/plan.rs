@@ -91,7 +91,7 @@ pub fn report(packages: &[JobPackage], observed: &Observed) -> Progress {
         _ => Some((false, format!("the rabbit-agent is fetching {}", describe(package)))),
     };
     let mut waits: Vec<_> = states().filter_map(waits).collect();
-    // A fetch with trouble says more than one without.
+    // A fetch whose last attempt failed comes first: its error tells the user more than a fetch that is running.
     waits.sort_by_key(|(has_trouble, _)| !has_trouble);
     waits.into_iter().next().map_or(Progress::InPlace, |(_, text)| Progress::Awaited(text))
 }

@@ -174,7 +174,8 @@ impl Agent {
         self.wake_claimants(&moved);
     }
 
-    /// A ClientMount was deleted without our finalizer. Mounts of its earlier versions are unwanted now.
+    /// Forgets a ClientMount that was deleted without our finalizer. The mounts of its earlier versions are unwanted
+    /// now.
     pub(super) fn forget_deleted(&mut self, uid: &str) {
         for version in self.cache.dropped.forget(uid) {
             self.clean_up.request_again();
