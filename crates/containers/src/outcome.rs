@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(stopped(status.clone()), State::Suspended);
         assert_eq!(state_of(status.clone()), State::Starting, "spec.suspend is false again");
         status["terminating"] = json!(1);
-        assert_eq!(stopped(status), State::Starting, "a pod still ends");
+        assert_eq!(stopped(status), State::Starting, "a pod is still terminating");
         assert_eq!(stopped(json!({"active": 1, "ready": 1})), State::Ready);
         assert_eq!(state_of(condition("Complete", "CompletionsReached")), State::Succeeded);
         assert_eq!(state_of(condition("Failed", "BackoffLimitExceeded")), State::Failed);

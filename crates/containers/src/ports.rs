@@ -148,7 +148,8 @@ pub fn numbers(entry: &NnfPortManagerAllocation) -> Vec<u16> {
     entry.ports.iter().filter_map(|port| u16::try_from(*port).ok()).collect()
 }
 
-/// Returns whether an entry belongs to a requester, by uid: another workflow may have the same name later.
+/// Returns whether a requester uses the ports of an entry. Compares uids: another workflow may have the same name
+/// later.
 #[must_use]
 pub fn is_of(entry: &NnfPortManagerAllocation, requester: &ObjectReference) -> bool {
     entry.status == NnfPortManagerAllocationStatus::InUse && entry.requester.uid == requester.uid

@@ -103,7 +103,7 @@ impl Node {
     async fn is_empty(&self) {
         let begin = Instant::now();
         while ["ready", "fetching", "uses"].iter().any(|part| self.entries(part) > 0) {
-            assert!(begin.elapsed() < Duration::from_secs(10), "something is left");
+            assert!(begin.elapsed() < Duration::from_secs(10), "files are left");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -301,7 +301,7 @@ async fn a_stopped_agent_ends_its_fetches_and_the_next_agent_starts_them_again()
     node.packages = None;
     let begin = Instant::now();
     while node.entries("fetching") > 0 {
-        assert!(begin.elapsed() < Duration::from_secs(10), "the fetch goes on");
+        assert!(begin.elapsed() < Duration::from_secs(10), "the fetch did not stop");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     node.start();

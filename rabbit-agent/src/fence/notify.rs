@@ -138,7 +138,7 @@ mod tests {
         fs::remove_file(watched.join("whole")).unwrap();
         assert_eq!(drained(&watch), Ok(true));
         let slow = fs::File::create(watched.join("slow")).unwrap();
-        assert_eq!(drained(&watch), Err(Errno::EAGAIN), "its writer has not ended");
+        assert_eq!(drained(&watch), Err(Errno::EAGAIN), "the writer has not closed the file");
         drop(slow);
         assert_eq!(drained(&watch), Ok(true));
     }

@@ -242,7 +242,7 @@ mod tests {
 
         let mut faulty = seen(vec![namespace(OTHER, 7, XFS_UID, &[])]);
         faulty.drives[1] = drive_called(OTHER, Some("it does not answer"));
-        assert_eq!(reasons(&faulty), "", "only an XFS is on it");
+        assert_eq!(reasons(&faulty), "", "the drive has only an XFS");
 
         let stranger = seen(vec![namespace(DRIVE, 1, samples::BLOCK_UID, &["compute-77@4"])]);
         assert!(reasons(&stranger).contains("which may be compute-03"), "{}", reasons(&stranger));

@@ -207,7 +207,7 @@ mod tests {
         health.request_check();
         health.request_check();
         due.next().await.unwrap();
-        assert!(futures::poll!(due.next()).is_pending(), "two requests are one check");
+        assert!(futures::poll!(due.next()).is_pending(), "two requests lead to one check");
         let begun = Instant::now();
         drop(health.judge(&unread(&computes), begun));
         due.next().await.unwrap();
@@ -233,7 +233,11 @@ mod tests {
         drop(health.judge(&unread(&computes), begun));
         drop(health.judge(&unread(&computes), begun + every / 2));
         let at = begun + every / 2 + every;
-        assert_eq!(*health.due.borrow(), Some(at), "the check came before it was due");
+        assert_eq!(
+            *health.due.borrow(),
+            Some(at),
+            "an earlier check does not postpone the due time"
+        );
         drop(health.judge(&unread(&computes), at));
         assert_eq!(*health.due.borrow(), Some(at));
     }

@@ -88,9 +88,9 @@ mod tests {
         let called = health.check_requests();
         let following = tokio::spawn(follow(ask, health, SOON));
         until(&asked, 3).await;
-        assert_eq!(*called.borrow(), 0, "it is still up");
+        assert_eq!(*called.borrow(), 0, "the link is still up");
         until(&asked, 10).await;
-        assert_eq!(*called.borrow(), 1, "it went, and stays away");
+        assert_eq!(*called.borrow(), 1, "the link went down once and stays down");
         following.abort();
     }
 
@@ -102,7 +102,7 @@ mod tests {
         let called = health.check_requests();
         let following = tokio::spawn(follow(ask, health, SOON));
         until(&asked, 4).await;
-        assert_eq!(*called.borrow(), 1, "the link went");
+        assert_eq!(*called.borrow(), 1, "the link went down");
         following.abort();
     }
 

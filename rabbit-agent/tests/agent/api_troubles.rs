@@ -166,7 +166,7 @@ async fn start_without<K: Kind>() {
     let list = format!("/{}", K::plural(&()));
     // This is the second attempt, so the agent survived the first.
     bench.until_asked(2, |_, path| path.ends_with(&list)).await;
-    assert!(!bench.status.is_ready(), "it does not claim to be ready");
+    assert!(!bench.status.is_ready(), "the agent is not ready");
     install(&bench, missing).await;
     let computes = system(&[("compute-01", 0)]);
     bench.make::<api::SystemConfiguration>("default", computes).await;

@@ -47,7 +47,7 @@ async fn a_tree_is_mounted_and_unmounted_with_four_writes() {
     assert_eq!(seen.len(), 6, "{seen:#?}");
     let mounts =
         bench.host.applied().iter().filter(|step| matches!(step, Step::Mount { .. })).count();
-    assert_eq!(mounts, 6, "three to set up, three for the tree");
+    assert_eq!(mounts, 6, "three mounts for the set-up, three for the tree");
 }
 
 /// The profile has the unmount command, and a watch that has not brought it does not prove that it is missing.

@@ -163,7 +163,7 @@ async fn a_status_of_another_daemon_is_corrected_at_the_start() {
     let mounts = *bench.mounted.borrow();
     bench.start();
     until_true_again(&bench).await;
-    assert_eq!(*bench.mounted.borrow(), mounts, "nothing was mounted anew");
+    assert_eq!(*bench.mounted.borrow(), mounts, "nothing was mounted again");
 }
 
 #[tokio::test]

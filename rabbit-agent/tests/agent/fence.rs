@@ -156,9 +156,13 @@ async fn a_fenced_compute_has_no_gfs2_until_its_answer_is_deleted() {
     assert_eq!(
         acknowledgements(&bench),
         "fence_ack 5 1 1\n",
-        "after the answer, and before the end of the request"
+        "acknowledged while both the answer and the request exist"
     );
-    assert_eq!((reach(&bench, NODE), reach(&bench, "compute-01")), (1, 2), "the XFS is its own");
+    assert_eq!(
+        (reach(&bench, NODE), reach(&bench, "compute-01")),
+        (1, 2),
+        "the node keeps its XFS"
+    );
     bench.until(NNF_NODE, "fenced", |node: &NnfNode| reported_state(node) == FENCED).await;
     bench.until(NAME, "taken", |block: &NnfNodeBlockStorage| has_no_access(block, NODE)).await;
 
@@ -245,7 +249,7 @@ async fn an_unproved_fence_fails_and_is_not_acknowledged_to_dlm() {
         })
         .await;
     let answer = fence(&bench, 6, NODE).await;
-    assert_eq!(answer["success"], json!(true), "the next request is tried anew: {answer}");
+    assert_eq!(answer["success"], json!(true), "the next request starts another fence: {answer}");
     assert_eq!(reach(&bench, NODE), 1);
 }
 
@@ -285,7 +289,7 @@ async fn a_fence_does_not_wait_for_a_pass_that_attaches_later() {
     creating.await.unwrap();
     let answer = fence(&bench, 0, NODE).await;
     assert_eq!(answer["success"], json!(true), "{answer}");
-    assert_eq!(reach(&bench, NODE), 1, "the XFS is its own");
+    assert_eq!(reach(&bench, NODE), 1, "the node keeps its XFS");
     drop(hold);
     bench.until("another", "made", |block: &NnfNodeBlockStorage| has_no_access(block, NODE)).await;
     assert_eq!(reach(&bench, NODE), 1);

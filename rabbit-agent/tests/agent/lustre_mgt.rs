@@ -134,7 +134,7 @@ async fn the_name_of_the_target_s_own_storage_is_dropped_after_a_failed_erasure(
     bench.until("mgt", "named", has(&["aaaaaaaa", "aaaaaaab"])).await;
     bench.change::<NnfLustreMgt>("mgt", claims(&["other"])).await;
     bench.until("mgt", "without its own", has(&["aaaaaaab"])).await;
-    assert_eq!(target.erased(), ["aaaaaaaa"], "the agent tried to erase it");
+    assert_eq!(target.erased(), ["aaaaaaaa"], "the agent tried to erase the name");
 }
 
 #[tokio::test]
@@ -273,7 +273,7 @@ async fn commands_run_in_order_until_one_fails_and_each_result_is_reported() {
     let torn = reported.command_list[1].error.clone().unwrap();
     assert!(torn.debug_message.contains("spec.commandList[1].commands[1]: unbalanced quotes"));
     let error = reported.error.unwrap();
-    assert_eq!(error.severity, Severity::Fatal, "the torn line is the worst");
+    assert_eq!(error.severity, Severity::Fatal, "the invalid line has the highest severity");
     let all = error.debug_message;
     assert!(all.contains("not today") && all.contains("unbalanced quotes"), "{all}");
     let ran = target.log("ran");

@@ -34,7 +34,7 @@ pub(crate) fn hosts_file(run: &Run<'_>) -> String {
     for ((name, _), address) in pods(run).zip((0..).map_while(address)) {
         let full = host(run, &name);
         writeln!(text, "{address}\t{full} {name}.{} {name}", run.workflow)
-            .expect("a text takes text");
+            .expect("writing into a string does not fail");
     }
     text
 }

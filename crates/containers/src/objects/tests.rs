@@ -209,7 +209,7 @@ fn others_reach_pods_only_on_their_ports_and_the_run_reaches_all() {
         let ports: Vec<Value> = run.ports.iter().map(|port| json!({"port": port})).collect();
         assert!(!ports.is_empty());
         assert_eq!(all["ingress"], json!([own, {"ports": ports}]));
-        assert_eq!(closed["ingress"], json!([own]), "no rule that opens all ports");
+        assert_eq!(closed["ingress"], json!([own]), "no rule opens all ports");
     });
 }
 

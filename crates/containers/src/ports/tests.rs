@@ -72,7 +72,7 @@ fn ports_of_one_rabbit_do_not_concern_another() {
     take(&mut site.r, "a", &[5000], 0);
     assert_eq!(site.choose("b", "s", 1, 0), Ok(vec![5000]));
     assert_eq!(site.choose("b", "r", 2, 0), Ok(vec![5001, 5002]));
-    assert_eq!(site.choose("b", "rs", 1, 0), Ok(vec![5001]), "the same on both");
+    assert_eq!(site.choose("b", "rs", 1, 0), Ok(vec![5001]), "the same port on both rabbits");
 }
 
 #[test]

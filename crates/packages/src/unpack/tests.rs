@@ -105,7 +105,11 @@ fn plain_and_compressed_archives_become_the_same_directory() {
         assert_eq!(unpacked.text("lib/link"), "data");
         assert_eq!(unpacked.text("again"), "data");
         let program = fs::metadata(unpacked.at("bin/run")).unwrap();
-        assert_eq!(program.permissions().mode() & 0o7777, 0o755, "no setuid, and read by all");
+        assert_eq!(
+            program.permissions().mode() & 0o7777,
+            0o755,
+            "the setuid bit is dropped, and everybody may read"
+        );
         assert_eq!((program.mtime(), program.uid()), (1_000_000_000, 0));
     }
 }

@@ -129,6 +129,6 @@ pub(super) fn only_child_of(process: u32) -> Pid {
             is_child(&stat)?.then(|| entry.file_name().to_str()?.parse().ok())?
         })
         .collect();
-    assert_eq!(children.len(), 1, "of {process}: {children:?}");
+    assert_eq!(children.len(), 1, "process {process} has one child: {children:?}");
     Pid::from_raw(children[0])
 }

@@ -75,7 +75,7 @@ fn files_pod_and_containers_are_created_before_any_start() {
     assert_eq!(
         plan(&desired(|_| {}), &none, &fresh(), false, at(0)),
         [],
-        "its storage is not there"
+        "the storage is not mounted"
     );
 }
 
@@ -183,7 +183,7 @@ fn a_removed_pod_and_a_reboot_count_as_attempts() {
     let lost = seen(&[(&[("app", ContainerState::Lost)], false)]);
     assert_eq!(steps(|_| {}, &lost, &record, at(0))[0], "make pod warren-U-2");
     let record = Record { attempt: 2, ..fresh() };
-    assert!(steps(|_| {}, &lost, &record, at(0)).is_empty(), "the second was the last");
+    assert!(steps(|_| {}, &lost, &record, at(0)).is_empty(), "the second attempt was the last");
 }
 
 #[test]
@@ -248,10 +248,18 @@ fn shared_directories_are_created_per_attempt_and_removed_after_its_end() {
     let cut: &[(&[(&str, ContainerState)], bool)] = &[(&[], false)];
     let missing = steps(shares, &with(&[], cut), &fresh(), at(0));
     assert_eq!(missing, [made[0], "make container warren-U-1-app of app:1"]);
-    assert_eq!(steps(shares, &with(&[1], cut), &fresh(), at(0)).len(), 1, "never made twice");
+    assert_eq!(
+        steps(shares, &with(&[1], cut), &fresh(), at(0)).len(),
+        1,
+        "existing directories are not made again"
+    );
     let failed: &[(&[(&str, ContainerState)], bool)] = &[(&[("app", exit_state(1, 5))], false)];
     let waiting = steps(shares, &with(&[1], failed), &fresh(), at(6));
-    assert_eq!(waiting, ["remove directories of pod warren-U-1"], "before the next begins");
+    assert_eq!(
+        waiting,
+        ["remove directories of pod warren-U-1"],
+        "the old directories are removed before the next attempt"
+    );
     let next = steps(shares, &with(&[], failed), &fresh(), at(15));
     assert_eq!(next[0], "make directories of pod warren-U-2");
     let holds: &[(&[(&str, ContainerState)], bool)] = &[(&[("app", exit_state(0, 5))], true)];

@@ -39,7 +39,7 @@ fn a_failure_names_container_exit_code_or_signal_and_the_end_of_its_log() {
     assert_eq!(
         state_and_message(&failed(3), &fresh(), 0),
         pair("Starting", exited),
-        "it is tried again"
+        "another attempt follows"
     );
     let killed = "container app was ended by signal 9: its last words";
     assert_eq!(state_and_message(&failed(137), &fresh(), 0), pair("Starting", killed));

@@ -131,7 +131,7 @@ fn one_action_names_one_claim() {
     let Ok(Action::WriteStatus(status)) = action else { panic!("{action:?}") };
     assert_eq!((work, status.claim_list.len()), (Work::Names, 1));
     settle(&mut object, None);
-    assert_eq!(names_of(&object), ["aaaaaaaa", "aaaaaaab"], "a claim that comes twice is one");
+    assert_eq!(names_of(&object), ["aaaaaaaa", "aaaaaaab"], "a repeated claim counts once");
 }
 
 #[test]
@@ -156,7 +156,10 @@ fn an_empty_reference_equals_a_missing_one() {
     );
     let spec = json!({"commandList": [{"reference": {}, "commands": ["lctl"]}]});
     let expected = json!({"fsNameNext": "aaaaaaab", "commandList": [{"ready": true}]});
-    assert!(plan(&mgt(&spec, expected), None, &[]).is_none(), "it ran, and is still asked for");
+    assert!(
+        plan(&mgt(&spec, expected), None, &[]).is_none(),
+        "the command has run, and the spec still has it"
+    );
 }
 
 #[test]
@@ -324,7 +327,11 @@ fn no_two_claims_share_a_name_wherever_the_work_is_interrupted() {
         }
         settle(&mut object, map);
         let given = names_of(&object).len();
-        assert_eq!(given, object.spec.claim_list.len(), "seed {seed}: it converges");
+        assert_eq!(
+            given,
+            object.spec.claim_list.len(),
+            "seed {seed}: each claim has a name in the end"
+        );
         assert!(erased.iter().all(|name| name.parse::<FsName>().is_ok()));
     }
 }

@@ -65,7 +65,7 @@ fn s2_3_a_paused_coordinator_is_stopped_by_itself_by_the_api_and_by_the_rabbit()
     // C1 itself plans nothing: it has not renewed its Lease for too long.
     assert_eq!(c1.planned_step(&rabbits, seconds(60)), Step::Wait);
     c1.tick(&mut server, seconds(60));
-    assert_eq!(c1.planned_step(&rabbits, seconds(60)), Step::Wait, "C2 has the run");
+    assert_eq!(c1.planned_step(&rabbits, seconds(60)), Step::Wait, "C1 knows that C2 has the run");
     assert_eq!(server.phase(), Phase::Running);
 }
 

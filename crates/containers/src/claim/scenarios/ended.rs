@@ -38,7 +38,7 @@ fn s6_4_a_missed_deadline_names_the_rabbit_that_is_not_ready() {
     c1.settle(&mut server, &mut rabbits, seconds(0));
     rabbits[0].becomes(RabbitState::Ready);
     c1.settle(&mut server, &mut rabbits, seconds(0));
-    assert_eq!(server.phase(), Phase::Starting, "one of two is ready");
+    assert_eq!(server.phase(), Phase::Starting, "only one of two rabbits is ready");
     rabbits[1].becomes(RabbitState::TooLate);
     c1.settle(&mut server, &mut rabbits, seconds(0));
     let status = server.status();

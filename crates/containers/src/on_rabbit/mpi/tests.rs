@@ -128,7 +128,7 @@ fn every_host_is_found_by_each_of_its_names() {
             for host in files["hostfile"].lines() {
                 assert!(expected.contains(host.split(' ').next().unwrap()), "{host}");
             }
-            assert_eq!(files["hostfile"].lines().count(), 3, "the launcher has ranks too");
+            assert_eq!(files["hostfile"].lines().count(), 3, "the launcher runs ranks too");
         },
     );
 }
