@@ -213,7 +213,7 @@ async fn a_command_has_its_input_output_and_status() {
 }
 
 #[tokio::test]
-async fn words_reach_a_command_unchanged_and_no_shell() {
+async fn a_command_receives_its_words_unchanged_and_without_a_shell() {
     let (_worker, mut messages) = connected().await;
     run(&mut messages, "printf %s '$(id); `id` > x' /*").await;
     let (output, _, end) = output_and_end(&mut messages).await;

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_stays_worked_on_after_later_failures() {
+    fn an_object_counts_as_worked_on_after_later_failures() {
         let mut object = samples::node_storage(1, "xfs");
         assert!(!was_ever_worked_on(&object));
         object.status = Some(with_error(&object, ResourceError::new("x")));

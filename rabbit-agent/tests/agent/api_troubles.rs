@@ -211,7 +211,7 @@ async fn an_undecodable_object_hides_no_other_and_changes_nothing() {
     }
     bench.start();
     job(&bench).await;
-    // While a mount cannot be decoded, the agent removes nothing that looks unwanted; without one, it does.
+    // A ClientMount that cannot be decoded postpones only the removal of unwanted mounts.
     assert!(bench.status.is_ready());
     // A block storage keeps its namespaces while an object that cannot be decoded may use it.
     let other = block_storage("other", &[(1 << 20, &[RABBIT])]);

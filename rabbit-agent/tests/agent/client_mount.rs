@@ -50,7 +50,8 @@ async fn a_tree_is_mounted_and_unmounted_with_four_writes() {
     assert_eq!(mounts, 6, "three mounts for the set-up, three for the tree");
 }
 
-/// The profile has the unmount command, and a watch that has not brought it does not prove that it is missing.
+/// Only the profile has the unmount command. A watch that has not brought the profile does not prove that it is
+/// missing.
 #[tokio::test]
 async fn a_mount_stays_while_the_existence_of_its_profile_is_unknown() {
     let mut bench = Bench::new().await;

@@ -48,7 +48,7 @@ async fn without_a_cluster_the_directories_are_tried_once_a_minute() {
 
 /// The directory is replaced while the agent is busy, and the agent reads before the kernel's event reaches it.
 #[tokio::test]
-async fn a_replaced_directory_frees_no_node() {
+async fn a_node_stays_fenced_when_the_directory_is_replaced() {
     let directory = tempfile::tempdir().unwrap();
     let mut fencer = fencer(directory.path());
     let responses = directory.path().join("responses");

@@ -124,7 +124,7 @@ fn black_listed_names_and_those_in_use_are_skipped() {
 }
 
 #[test]
-fn one_action_names_one_claim() {
+fn one_action_gives_one_claim_its_name() {
     let spec = json!({"claimList": claims(&["one", "two", "one"])});
     let mut object = mgt(&spec, json!({"fsNameNext": "aaaaaaaa"}));
     let (work, action) = plan(&object, None, &[]).unwrap();
@@ -264,7 +264,7 @@ fn a_name_goes_with_its_target_if_its_owner_or_the_object_is_deleted() {
 }
 
 #[test]
-fn an_invalid_start_name_is_rejected_by_its_place() {
+fn an_invalid_start_name_is_rejected_with_its_field() {
     let claim = json!({"claimList": claims(&["one"])});
     for (start, status, map, expected) in [
         ("Scratch1", Value::Null, None, "spec.fsNameStart: \"Scratch1\" is not a file system name"),

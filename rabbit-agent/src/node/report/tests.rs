@@ -117,7 +117,7 @@ fn a_drive_that_claims_more_than_it_has_does_not_underflow() {
 }
 
 #[test]
-fn seventeen_servers_with_hosts_in_their_slots() {
+fn the_status_lists_seventeen_servers_with_hosts_in_their_slots() {
     let status = reported(&Observed::default());
     let named: Vec<_> = status
         .servers

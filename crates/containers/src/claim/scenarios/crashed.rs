@@ -131,7 +131,7 @@ fn s2_7_a_run_that_ended_without_a_coordinator_ends_as_its_containers_did() {
 }
 
 #[test]
-fn s2_8_a_silent_rabbit_ends_nothing() {
+fn s2_8_a_run_does_not_end_while_a_rabbit_is_silent() {
     let (mut server, _, mut rabbits) = brought_to(&Phase::Running);
     rabbits[0].is_silent = true;
     let mut c2 = take_over(&mut server, &mut rabbits);

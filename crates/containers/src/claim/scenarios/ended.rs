@@ -6,7 +6,7 @@ use super::world::{brought_to, seconds};
 use crate::claim::plan::RabbitState;
 
 #[test]
-fn s6_2_a_success_stays_one_when_a_pod_is_evicted_later() {
+fn s6_2_a_succeeded_run_stays_succeeded_when_a_pod_is_evicted_later() {
     let (mut server, mut c1, mut rabbits) = brought_to(&Phase::Running);
     rabbits.iter_mut().for_each(|rabbit| rabbit.becomes(RabbitState::Succeeded));
     c1.settle(&mut server, &mut rabbits, seconds(0));

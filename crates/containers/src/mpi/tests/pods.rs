@@ -154,7 +154,7 @@ fn pod_of(job: Option<Job>) -> Pod {
 }
 
 #[test]
-fn the_ports_of_a_rabbit_are_the_launchers_alone() {
+fn only_the_launcher_has_the_ports_of_the_run() {
     for is_worker in [false, true] {
         with_run(&profile("OpenMPI", is_worker), 2, "", |run, _| {
             let [launcher, worker] = [pod_of(objects::launcher(run)), pod_of(objects::job(run, 0))];
