@@ -45,8 +45,8 @@ pub(crate) fn container_variables(
     variables.chain([node_name()]).chain(container.env.iter().cloned()).collect()
 }
 
-/// Returns the variable with the container's number among all containers of the run. Init containers have none; nor
-/// have MPI's, whose ranks MPI numbers itself.
+/// Returns the variable with the container's number among all containers of the run. Init containers have none, and
+/// neither have MPI's containers: MPI numbers its ranks itself.
 fn worker_number(
     run: &Run<'_>,
     index: usize,

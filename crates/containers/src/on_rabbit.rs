@@ -182,7 +182,7 @@ fn hosts(run: &Run<'_>) -> NodeContainersHosts {
     }
 }
 
-/// Refers to a ConfigMap or Secret of the run.
+/// Returns a reference to a ConfigMap or Secret of the run.
 fn source(run: &Run<'_>, name: &str) -> NodeContainersSource {
     NodeContainersSource { namespace: run.namespace().to_owned(), name: name.to_owned() }
 }

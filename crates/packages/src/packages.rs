@@ -144,7 +144,7 @@ impl Shared {
         }
     }
 
-    /// Waits for a job package, and starts its fetch unless it is running.
+    /// Adds an object to those that wait for a job package, and starts the fetch unless it is running.
     fn join(self: &Arc<Self>, uid: Uuid, package: &JobPackage) {
         let mut fetches = self.fetches.lock();
         let key = Key::new(package);

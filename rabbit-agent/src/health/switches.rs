@@ -10,8 +10,8 @@ use super::HealthState;
 /// Reads the links of this node's switches; the list is empty where there is no switch.
 pub type Ask = Arc<dyn Fn() -> Result<Vec<PortLink>, ObserveError> + Send + Sync>;
 
-/// Reads the links `every` so often, without end. On a node without switches reads again only after a device event: a
-/// switch may have been added.
+/// Reads the links without end, with a pause of `every` after each read. On a node without switches, reads again only
+/// after a device event: a switch may have been added.
 pub async fn follow(ask: Ask, health: HealthState, every: Duration) {
     let mut called = health.check_requests();
     let mut known: Vec<PortLink> = Vec::new();

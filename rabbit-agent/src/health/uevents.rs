@@ -100,8 +100,8 @@ fn drain(monitor: &MonitorSocket) -> io::Result<bool> {
                 errno => return Err(io::Error::from_raw_os_error(errno)),
             }
         } else {
-            // libudev returns no event that another process than the kernel sent, and none right after the kernel
-            // dropped events.
+            // No event counts as one that concerns storage: libudev returns none if another process than the kernel
+            // sent it, or right after the kernel dropped events.
             let event = monitor.iter().next();
             concerned |= event.is_none_or(|event| Uevent::parse(&event).concerns_storage());
         }

@@ -9,8 +9,8 @@ use super::Holder;
 pub const RENEWS_EVERY: Duration = Duration::from_secs(10);
 /// How long a coordinator acts after the API last accepted a renewal of its Lease.
 pub const ACTS_FOR: Duration = Duration::from_secs(20);
-/// Time after which others take over a Lease that they saw unchanged: longer than its coordinator acts without a
-/// renewal.
+/// Time after which others take over from a coordinator whose Lease they saw unchanged. A coordinator stops acting
+/// earlier without a renewal.
 pub const EXPIRES_AFTER: Duration = Duration::from_secs(30);
 
 const _: () = assert!(ACTS_FOR.as_secs() < EXPIRES_AFTER.as_secs());

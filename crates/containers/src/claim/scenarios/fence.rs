@@ -11,7 +11,8 @@ use api::{ContainerRun, ContainerRunStatus};
 
 use crate::claim::leases::{ACTS_FOR, EXPIRES_AFTER};
 
-/// Maximum age of a command that a rabbit obeys: less than others wait before they take over.
+/// Maximum age of a command that a rabbit obeys. A command that was sent while its coordinator could act is too old
+/// before another coordinator takes over.
 const COMMANDS_LAST: Duration = Duration::from_secs(5);
 
 const _: () = assert!(ACTS_FOR.as_secs() + COMMANDS_LAST.as_secs() < EXPIRES_AFTER.as_secs());
@@ -44,7 +45,8 @@ pub(super) struct Command {
     pub(super) is_sync: bool,
 }
 
-/// The answer of another coordinator about a claim that is new to the rabbit. It asks the API, not its watch.
+/// The answer of another coordinator about a claim that is new to the rabbit. That coordinator reads the API, not its
+/// watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Confirmation {
     NoOtherCoordinator,
@@ -60,9 +62,9 @@ pub(super) enum Verdict {
     Obey(Record),
     /// Asks another coordinator first.
     Ask,
-    /// Refuses with the recorded claim: the sender's is older, or another holder's.
+    /// Refuses, and returns the recorded claim: the sender's claim is older, or another holder's.
     Stale(Record),
-    /// Refuses: the command took too long.
+    /// Refuses: the command took too long to arrive.
     TooOld,
     /// Refuses until a coordinator reports what the API says.
     NotSynced,
