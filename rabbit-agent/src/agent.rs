@@ -108,7 +108,7 @@ impl Agent {
         }
     }
 
-    /// Works until `stop`. Then it waits a short while for running passes; what is mounted stays mounted.
+    /// Works until `stop`. Then it waits a short while for running passes; mounts stay.
     pub async fn run(mut self, events: impl Stream<Item = Update>, stop: impl Future<Output = ()>) {
         futures::pin_mut!(events, stop);
         loop {
@@ -143,7 +143,7 @@ impl Agent {
         self.finish().await;
     }
 
-    /// Waits for running passes and the clean-up. Whatever takes longer is killed with the agent.
+    /// Waits for running passes and the clean-up. Work that takes longer is killed with the agent.
     async fn finish(&mut self) {
         let ending = async {
             while let Some(ended) = self.passes.join_next().await {
@@ -190,7 +190,7 @@ impl Agent {
             match wake {
                 Wake::Changed(key) => self.queue.wake(key),
                 Wake::Related(key) => self.wake_related(key),
-                // This includes objects that the running pass creates, of which the cache knew nothing when it began.
+                // Also for an object that the running pass creates: the cache lacked the object when the pass began.
                 Wake::StatusChanged(key, version) if self.queue.is_running(&key) => {
                     self.status_changed.insert(key, version);
                 }

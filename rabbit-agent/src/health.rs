@@ -15,8 +15,8 @@
 //!
 //! # Caveats
 //! An idle agent has one timer, `--drive-check`: drives do not announce changes of their SMART logs (the kernel
-//! disables that), nor does an XFS that shuts itself down. Where there are PCIe switches there is a second,
-//! `--link-check`: they do not announce links.
+//! disables that), and an XFS does not announce that it shuts itself down. On a rabbit with PCIe switches the agent has
+//! a second timer, `--link-check`: the switches do not announce changes of links.
 
 pub mod args;
 mod condition;

@@ -8,8 +8,8 @@
 //!                                     └ on_rabbit ─► NodeContainers for each rabbit, where the agents run containers
 //! Jobs, Pods ─ outcome ─► starting, ready, ended, or failed with a reason
 //! ```
-//! Kubernetes keeps what it does already: a Job restarts a failed container, enforces its deadline and counts its pods.
-//! Each rabbit has its own Job: a Job has one template, and cannot bind each of its pods to another rabbit.
+//! Kubernetes does its usual part: a Job restarts a failed container, enforces its deadline and counts its pods. Each
+//! rabbit has its own Job: a Job has one template, and cannot bind each of its pods to another rabbit.
 //!
 //! # Guarantees
 //! * The objects of a run depend on their inputs alone. Their names are made of the workflow's and the rabbits' names.

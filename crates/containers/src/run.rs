@@ -67,7 +67,7 @@ pub struct Device {
     pub name: String,
     /// Path of the device on the rabbit, beneath the path of its storage.
     pub path: String,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub capacity: i64,
 }
 

@@ -174,7 +174,7 @@ impl Shared {
         let mut wanted = stop.clone();
         let work = async {
             tokio::select! {
-                // Also returns when the sender is gone, so that nothing could stop the fetch.
+                // Also ends the fetch once the sender is gone: nothing could stop the fetch any more.
                 _ = wanted.wait_for(|stop| *stop) => None,
                 done = fetch(&self.store, package, stop, report) => Some(done),
             }

@@ -1,4 +1,4 @@
-//! Answers, from the objects of this rabbit, who claims its storage, uses it, and may have it mounted.
+//! Finds out from the objects of this rabbit which of them claim its storage, use it, and may have it mounted.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -252,7 +252,7 @@ async fn remove(
             let seen = host.observe(uid, Logs::OfEnded).map_err(|error| chain(&error))?;
             let steps = removal(uid, grace, &seen);
             if steps.is_empty() {
-                // Only now, because no container mounts the job packages any more.
+                // Releases the job packages last: now no container mounts them any more.
                 let released = packages.as_ref().map(|packages| packages.release(uid.into()));
                 return released.transpose().map(drop).map_err(|error| chain(&error));
             }

@@ -572,7 +572,7 @@ pub(crate) fn strict_crds() -> Vec<Value> {
     site_rules::strict(api::crd_values())
 }
 
-/// Prepares the API that `make kube` started: it has only these definitions.
+/// Prepares the API that `make kube` started, so that it has only these definitions.
 async fn real(server: &Server, crds: Vec<Value>) -> Client {
     let nodes = [RABBIT, "rabbit-2", "compute-01", "compute-02", "compute-03"].map(str::to_owned);
     thread::scope(|scope| scope.spawn(|| server.prepare(&nodes)).join()).unwrap().unwrap();

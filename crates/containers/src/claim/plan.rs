@@ -1,8 +1,7 @@
 //! Plans a coordinator's next step for a run, from the run as the API has it and the state of its rabbits.
 //!
 //! A step is a write of the status or an act. Only the coordinator whose claim is stored acts, and only in the phase
-//! that is stored. A coordinator whose write the API refuses has lost the
-//! run, and plans anew from what the API has then.
+//! that is stored. A coordinator whose write the API refuses has lost the run: it reads the run again, and plans anew.
 
 use api::{
     ContainerRun, ContainerRunPhase as Phase, ContainerRunStatus as Status,
@@ -70,9 +69,9 @@ pub enum Step {
     Prepare,
     /// Creates the missing containers.
     Start,
-    /// Ends what is prepared and what runs.
+    /// Ends the preparation and the containers of this attempt.
     Stop,
-    /// Removes what an ended run left behind.
+    /// Removes the ended containers of a run.
     CleanUp,
 }
 

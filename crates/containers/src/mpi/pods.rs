@@ -138,7 +138,7 @@ fn like_first(pod: &PodSpec, attempt: &Attempt) -> Container {
         ),
         security_context: first.and_then(|container| container.security_context.clone()),
         volume_mounts: Some(mounts.collect()),
-        // Puts the end of the log into the pod's status: it names the workers that do not answer.
+        // Puts the end of the log into the pod's status: the log names the workers that do not answer.
         termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
         ..Container::default()
     }

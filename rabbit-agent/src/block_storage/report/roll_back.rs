@@ -17,7 +17,7 @@ use super::Outcome;
 /// Returns the allocations to release after another found no room: those that this pass made and
 /// no status has reported.
 ///
-/// Anything older stays, whatever happens to the others: it may hold a job's data, even if its status was lost.
+/// Older allocations stay, whatever happens to the others: they may hold a job's data, even if their status was lost.
 pub fn to_roll_back(
     object: &NnfNodeBlockStorage,
     wanted: &[Allocation],

@@ -114,8 +114,8 @@ pub(super) fn counts(status: &ContainerRunStatus, epoch: i64, attempt: i32) -> b
     epoch == status.claim.epoch && attempt == status.attempt
 }
 
-/// Returns whether a rabbit that comes back must end what it has of a run: the API, read from a quorum, knows no such
-/// run, or the run has ended, or has another attempt.
+/// Returns whether a rabbit that comes back must end its containers of a run: the API, read from a quorum, knows no
+/// such run, or the run has ended, or has another attempt.
 #[must_use]
 pub(super) fn is_leftover(run: Option<&ContainerRun>, attempt: i32) -> bool {
     let status = run.and_then(|run| run.status.as_ref());

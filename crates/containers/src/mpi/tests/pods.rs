@@ -1,4 +1,4 @@
-//! Compares the pods with the MPI operator's, and checks what Warren's have instead of the rest.
+//! Compares Warren's pods with the MPI operator's, and checks the parts in which they differ on purpose.
 
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 
