@@ -139,7 +139,7 @@ async fn carry(
     let (mut sink, mut stream) = messages.split();
     sink.send(Message::Run(command)).await?;
     tokio::spawn(feed(sink, input()));
-    // Blocking writes are intended: a slow reader holds the command up, and there is nothing else to do here meanwhile.
+    // Blocking writes are intended: a slow reader delays the command, and there is nothing else to do here meanwhile.
     let (mut output, mut errors) = (io::stdout(), io::stderr());
     while let Some(message) = stream.next().await {
         match message? {

@@ -67,7 +67,8 @@ impl HealthState {
         self.probe.clone()
     }
 
-    /// Returns the right to check the volume groups, until it is dropped; `None` while another check has it.
+    /// Returns a permit to check the volume groups, which is valid until it is dropped; `None` while another check has
+    /// it.
     #[must_use]
     pub fn lock_groups(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.groups).try_acquire_owned().ok()

@@ -45,7 +45,7 @@ pub(crate) fn launcher_variables(run: &Run<'_>, mpi: &NnfMpiSpec) -> Vec<EnvVar>
     variables
 }
 
-/// Returns variables that keep mpirun to the run's own network, on sites where Kubernetes provides no network. A
+/// Returns variables that confine mpirun to the run's own network, on sites where Kubernetes provides no network. A
 /// launcher with ports also has another network, in which other rabbits do not reach it.
 pub(crate) fn network_variables() -> Vec<EnvVar> {
     env_vars([
