@@ -261,7 +261,7 @@ fn pods_and_computes_get_the_names_of_all_hosts() {
         assert_eq!(
             environment["NNF_CONTAINER_HOSTNAMES"],
             hosts.join(","),
-            "the full names of the pods"
+            "the host names of the pods"
         );
         for pod in pods {
             let container = to_value(&pod.spec.unwrap().containers[0]).unwrap();
