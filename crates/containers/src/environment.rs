@@ -105,7 +105,7 @@ fn host_names(run: &Run<'_>) -> Vec<String> {
     std::iter::once(names::launcher(run.workflow)).chain(workers).collect()
 }
 
-/// Returns the variable with the launcher's rabbit, on which the run's ports are the launcher's.
+/// Returns the variable with the launcher's rabbit. Of the pods on it, only the launcher has the run's ports.
 fn launcher_variable(run: &Run<'_>) -> Option<(String, String)> {
     run.profile.mpi_spec.as_ref()?;
     Some(("NNF_CONTAINER_LAUNCHER".to_owned(), run.rabbits().next()?.to_owned()))

@@ -128,8 +128,8 @@ async fn links_are_reported_while_a_drive_hangs() {
     bench
         .until(NNF_NODE, "ready", |node: &NnfNode| node_reported(node) && sixth(node) == READY)
         .await;
-    // The agent reports links apart from drives once its watch has brought the first status. Only a write based on that
-    // status shows that it has.
+    // The agent reports links separately from drives only once its watch has brought the first status. A write that
+    // builds on that status shows that the watch has brought it.
     bench.trouble.lock().unwrap().fault = true;
     state.request_check();
     bench

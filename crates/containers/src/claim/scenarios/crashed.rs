@@ -137,7 +137,7 @@ fn s2_8_a_run_does_not_end_while_a_rabbit_is_silent() {
     let mut c2 = take_over(&mut server, &mut rabbits);
     c2.settle(&mut server, &mut rabbits, seconds(30));
     assert_eq!((server.phase(), &rabbits[1].attempts[&1]), (Phase::Running, &RabbitState::Ready));
-    // A failure on another rabbit ends nothing either: the silent rabbit may still run its containers.
+    // A failure on another rabbit does not end the run either: the silent rabbit may still run its containers.
     rabbits[1].becomes(RabbitState::Failed("container app exited with 3".to_owned()));
     c2.settle(&mut server, &mut rabbits, seconds(30));
     assert_eq!(server.phase(), Phase::Running);
