@@ -112,8 +112,9 @@ fn released_ports_cool_down() {
 
 #[test]
 fn integers_that_are_no_port_reserve_none() {
-    let entry = json!({"status": "InUse", "ports": [-1, 5000, 70000, 4_294_967_296_i64]});
-    let site = Site { r: vec![from_value(entry).unwrap()], ..Site::default() };
+    let mut site = Site::default();
+    take(&mut site.r, "b", &[5000], 0);
+    site.r[0].ports.extend([-1, 70000, 4_294_967_296]);
     assert_eq!(site.choose("a", "r", 2, 0), Ok(vec![5001, 5002]));
 }
 
