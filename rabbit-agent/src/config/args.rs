@@ -21,7 +21,7 @@ use crate::{
     node_manager::{NodeManagerArgs, flags, with_node_manager_environment},
 };
 
-/// Options on the first screen of `--help`.
+/// Options that the first screen of `--help` shows.
 const COMMON: [&str; 9] = [
     "node",
     "api",
@@ -176,7 +176,7 @@ impl Args {
     pub fn read() -> Self {
         let command = with_node_manager_environment(Self::command(), is_set);
         let mut line = daemon::translate(std::env::args_os(), &flags());
-        // The Go daemons have this subcommand.
+        // The Go daemons have the subcommand `version`.
         if line.len() == 2 && line[1] == "version" {
             line[1] = "--version".into();
         }
