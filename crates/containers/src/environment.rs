@@ -82,8 +82,9 @@ pub(crate) fn container_ports<'a>(run: &Run<'a>, place: usize) -> &'a [u16] {
     run.ports.get(place * each..(place + 1) * each).unwrap_or_default()
 }
 
-/// Returns the variables by which the containers of a run find each other. Two variables list the same hosts: the NNF
-/// RFC on containers separates rabbits by spaces, and the sites' controllers separate hosts by commas.
+/// Returns the variables by which the containers of a run find each other. `NNF_CONTAINER_NODES`
+/// separates rabbits by spaces, as the NNF RFC on containers says; `NNF_CONTAINER_HOSTNAMES` separates hosts by commas,
+/// as the sites' controllers do.
 fn network_variables(run: &Run<'_>) -> [(String, String); 4] {
     let rabbits: Vec<&str> = run.rabbits().collect();
     [

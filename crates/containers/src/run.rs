@@ -12,7 +12,7 @@ use crate::mpi::Attempt;
 pub struct Run<'a> {
     /// Name of the workflow, and of the run's Service.
     pub workflow: &'a str,
-    /// Name of the ConfigMap, from which the names of the directive's other objects are made.
+    /// Name of the ConfigMap; names of other objects of the directive contain it.
     pub name: &'a str,
     /// Namespace, labels and owner of all objects.
     pub metadata: ObjectMeta,

@@ -37,7 +37,8 @@ async fn another_mount(bench: &Bench) {
     bench.until("another", "mounted", mount_ready).await;
 }
 
-/// Stops the agent of a mounted job, starts it while its requests are refused in the given way, and admits them again.
+/// Stops the agent of a mounted job, makes the API refuse the agent's requests in the given way, starts the agent, and
+/// lets its requests reach the API again.
 async fn check_recovery_from_refusal(
     refusal: fn() -> Refused,
     matches: impl Fn(&http::Request<Body>) -> bool + Send + Sync + 'static,

@@ -44,8 +44,7 @@ pub struct Sightings {
 
 #[derive(Clone, Debug)]
 struct Sighting {
-    /// Version of the Lease when its coordinator last wrote it, or when it was first read so; `None` while there is no
-    /// Lease.
+    /// Version of the Lease in the last list; `None` if the holder has no Lease.
     version: Option<String>,
     since: Duration,
 }

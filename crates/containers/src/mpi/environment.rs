@@ -14,7 +14,7 @@ use crate::run::Run;
 /// Maximum number of workers that may start each other in a tree; with more workers, the launcher starts each of them.
 const MAX_TREE_WORKERS: usize = 64;
 
-/// Returns the variables that pods of a role have.
+/// Returns the variables that both launcher and workers have. `role` is the role of the pod.
 pub(crate) fn role_variables(role: &str) -> Vec<EnvVar> {
     // Workers need the remote shell too: if there are many workers, some of them start others.
     env_vars([("K_MPI_JOB_ROLE", role), ("NNF_MPI_KEYS", KEYS), ("OMPI_MCA_plm_rsh_agent", AGENT)])

@@ -29,7 +29,7 @@ pub(crate) fn pods<'a>(run: &'a Run<'_>) -> impl Iterator<Item = (String, &'a st
     launcher.into_iter().chain(run.rabbits().enumerate().map(worker))
 }
 
-/// Returns the text of the hosts file, which is the same in all pods.
+/// Returns the text of the hosts file, which has the names and addresses of all pods of the run.
 pub(crate) fn hosts_file(run: &Run<'_>) -> String {
     let mut text = "127.0.0.1\tlocalhost\n".to_owned();
     for ((name, _), address) in pods(run).zip((0..).map_while(address)) {

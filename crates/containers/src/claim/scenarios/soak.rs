@@ -157,8 +157,8 @@ impl Soak {
         }
     }
 
-    /// Makes the containers of a rabbit proceed by one state. Sometimes the rabbit falls silent instead, gets a new
-    /// disk, or one of its containers fails.
+    /// Changes the state of a rabbit's container by chance. Rarely, the container fails, or the rabbit falls silent or
+    /// gets a new disk.
     fn step_rabbit(&mut self, index: usize, now: u64) {
         let rabbit = &mut self.rabbits[index];
         if rabbit.is_silent && self.silent[index] <= now {

@@ -78,7 +78,7 @@ impl Server {
         self.raise_version();
     }
 
-    /// Writes the status, if the run still has the version of `run`. The writer is a process of this pod.
+    /// Writes the status, if the run still has the version of `read`. The writer is a process of this pod.
     pub(in crate::claim::scenarios) fn write(
         &mut self,
         pod: &str,
