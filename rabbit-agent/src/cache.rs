@@ -100,7 +100,7 @@ pub trait Cached: Object {
     fn store(cache: &mut Cache) -> &mut Store<Self>;
     /// Returns the key under which the agent works on the object; `None` for kinds that it only reads.
     fn key(&self) -> Option<Key>;
-    /// Returns what else to wake after a change. For kinds with a key, the cache calls this function only for objects
+    /// Returns the further objects to wake after a change. For kinds with a key, the cache calls this function only for objects
     /// of this rabbit.
     fn wakes(_: &mut Cache, _: &Change<Self>) -> Vec<Wake> {
         Vec::new()
@@ -131,7 +131,7 @@ impl Cache {
         }
     }
 
-    /// Applies an event of a watch, and returns what to wake.
+    /// Applies an event of a watch, and returns the wakes that follow.
     pub fn apply<K: Cached>(&mut self, event: Event<K>) -> Vec<Wake> {
         let changes = K::store(self).take(event);
         let mut wakes: Vec<Wake> =
@@ -150,7 +150,7 @@ impl Cache {
         (!same).then(|| Some(Wake::StatusChanged(new.key()?, new.resource_version()?)))?
     }
 
-    /// Applies the API's answer to a write of this agent, and returns what to wake.
+    /// Applies the API's answer to a write of this agent, and returns the wakes that follow.
     pub fn wrote<K: Cached>(&mut self, object: K) -> Vec<Wake> {
         let changes = K::store(self).apply_written(object);
         changes.iter().flat_map(|change| self.wakes_of(change)).collect()

@@ -47,7 +47,7 @@ pub struct StoragePath {
     pub variable: String,
     /// Path of the directory, on the rabbit and in the container.
     pub path: String,
-    /// Who mounts it on the rabbit.
+    /// Who mounts the storage on the rabbit.
     pub source: StorageSource,
 }
 

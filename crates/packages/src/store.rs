@@ -1,6 +1,6 @@
 //! Stores the job packages of a node in a directory.
 //!
-//! | where | what |
+//! | path | content |
 //! |---|---|
 //! | `ready/KEY/content` | the file, or the directory with the unpacked archive |
 //! | `ready/KEY/package.json` | size and digest that were checked |

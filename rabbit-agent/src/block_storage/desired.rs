@@ -59,7 +59,7 @@ pub enum BlockStorageError {
     },
     #[error("spec.allocations[].access")]
     Fences(#[from] FencesUnknown),
-    /// The status names an impossible device: the agent does not know what is allocated.
+    /// The status names an impossible device: so the agent does not know which namespaces are allocated.
     #[error("status.allocations[{index}].devices[{place}]")]
     Device {
         index: usize,

@@ -1,4 +1,4 @@
-//! The status of a NnfNodeBlockStorage, from what was observed on the drives. Does no I/O.
+//! Computes the status of a NnfNodeBlockStorage from the observation of the drives. Does no I/O.
 
 mod roll_back;
 mod start;

@@ -1,4 +1,4 @@
-//! Defines for each kind its store and key in the cache, and what its changes wake.
+//! Defines for each kind its store and key in the cache, and the objects to wake after a change.
 
 use std::sync::Arc;
 
@@ -169,7 +169,7 @@ impl Cached for NnfStorageProfile {
         None
     }
 
-    /// Wakes the objects that wait for the profile. A changed profile does not change what already exists.
+    /// Wakes the objects that wait for the profile. A change of a profile does not affect storage that exists already.
     fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
         let (Some(new), true) = (
             &change.new,

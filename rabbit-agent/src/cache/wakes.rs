@@ -1,4 +1,4 @@
-//! Decides which objects an event wakes: those that wait for it.
+//! Decides which objects to wake after an event: the objects that wait for it.
 
 use std::sync::Arc;
 

@@ -172,7 +172,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// Parses the command line and the environment, including those of nnf-node-manager. Exits the process on an error.
+    /// Parses the options and variables of this agent and of nnf-node-manager. Exits the process on an error.
     pub fn read() -> Self {
         let command = with_node_manager_environment(Self::command(), is_set);
         let mut line = daemon::translate(std::env::args_os(), &flags());

@@ -248,7 +248,7 @@ impl Fencer {
         }
     }
 
-    /// Returns the files of the nodes on which no work runs yet, without those that failed.
+    /// Returns the files of the nodes on which no work runs yet, without files whose work failed.
     fn by_node<T>(&self, files: BTreeMap<FileName, T>) -> BTreeMap<NodeName, Vec<(FileName, T)>> {
         let mut by_node: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (name, content) in files {

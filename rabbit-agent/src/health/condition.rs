@@ -50,7 +50,7 @@ pub enum Kind {
     MediaErrors,
     /// A drive lost its power without a shutdown.
     PowerLost,
-    /// The kernel's state of a drive's controller is another than `live`.
+    /// The kernel gives the controller of a drive another state than `live`.
     Controller,
     ReadOnlyNamespace,
     /// A file system became read-only although it was mounted writable.

@@ -52,7 +52,7 @@ pub enum MgtError {
         #[source]
         source: CommandError,
     },
-    /// The API stored only a part of what the agent wrote; retries would never end.
+    /// The API stored only a part of the status that the agent wrote; retries would never end.
     #[error(
         "the API does not keep the status of a NnfLustreMGT as it was written: install the CRD of v1alpha11"
     )]

@@ -95,7 +95,7 @@ fn check_smart(
     }
 }
 
-/// Checks what the kernel reports about a drive.
+/// Checks the facts that the kernel reports about a drive.
 fn check_attachment(
     facts: &DriveFacts,
     before: Option<&Counters>,
