@@ -53,7 +53,7 @@ impl fmt::Display for Key {
 /// Why an object enters the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wake {
-    /// The object is new or changed. The agent's own writes do not count.
+    /// The object is new, or another program than this agent changed it.
     Changed(Key),
     Related(Key),
     /// The status with this resourceVersion differs from the cached status: a running pass or another writer changed

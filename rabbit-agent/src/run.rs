@@ -97,7 +97,7 @@ async fn refusal(refused: Option<oneshot::Receiver<String>>) -> String {
     }
 }
 
-/// Works on `host` as the API asks, until `stop`.
+/// Works on `host` as the API asks, until `stop` completes.
 pub async fn work<E>(
     rabbit: Rabbit,
     host: Arc<dyn Host>,
@@ -142,7 +142,7 @@ pub async fn work<E>(
     run_until(Agent::new(Arc::new(context), status), events, fencer, stop).await
 }
 
-/// Runs the agent and its fencer until `stop`.
+/// Runs the agent and its fencer until `stop` completes.
 async fn run_until<E>(
     agent: Agent,
     events: impl Stream<Item = Update>,
@@ -199,7 +199,7 @@ async fn serve_pages(config: &Config, status: &AgentStatus) -> Result<(), BindEr
     Ok(())
 }
 
-/// Keeps a link to the coordinator that carries the rabbit's health. Mounts come from the API, not over this link.
+/// Keeps a link to the coordinator, which receives the rabbit's health. Mounts come from the API, not over this link.
 fn link_to_coordinator(
     coordinator: CoordinatorAddress,
     config: &Config,

@@ -3,9 +3,8 @@
 //!
 //! ```text
 //! ContainerRun, state of its rabbits, Leases ─ plan ─► one step: write the status, or act on the rabbits
-//! a write ─ rules ─► admitted, or refused with the rules' names   (on a cluster: CEL in the CRD, and an admission
-//! policy)
-//! an act ─ the claim, read again ─► done, or left to the coordinator that has the claim now
+//! a write ─ rules (on a cluster: CEL in the CRD, and an admission policy) ─► admitted, or refused by named rules
+//! an action on the rabbits ─ the claim, read again ─► done, or left to the coordinator that has the claim now
 //! ```
 //! A coordinator acts on a run only under a claim that the API has stored. Each new claim on a run has a higher epoch.
 //! Each attempt has a higher number than the attempts before it, which may have left containers behind. Three checks

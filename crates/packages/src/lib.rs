@@ -6,7 +6,7 @@
 //! job packages of an object ┐
 //!                           ├─ plan (pure) ─► Vec<Step> ─► JobPackages: marks of use, and background fetches
 //! disk, running fetches     ┘
-//! the same ─ report (pure) ─► in place, awaited, or impossible
+//! both inputs ─ report (pure) ─► in place, awaited, or impossible
 //!
 //! server or file ─ Download ─► size, SHA-256 ─► fsync ─ unpack ─► syncfs ─ rename ─► fsync of the directory
 //! ```

@@ -145,7 +145,7 @@ impl Shared {
         }
     }
 
-    /// Adds an object to those that wait for a job package. Starts the fetch unless the fetch is running already.
+    /// Adds an object to the objects that wait for a job package. Starts the fetch unless the fetch is running already.
     fn join(self: &Arc<Self>, uid: Uuid, package: &JobPackage) {
         let mut fetches = self.fetches.lock();
         let key = Key::new(package);

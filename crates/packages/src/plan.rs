@@ -35,7 +35,7 @@ pub enum Step {
     Use(JobPackage),
     /// Starts a fetch of the job package.
     Fetch(JobPackage),
-    /// Adds the object to those that wait for a running fetch.
+    /// Adds the object to the objects that wait for a running fetch.
     Join(JobPackage),
 }
 

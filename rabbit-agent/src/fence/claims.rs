@@ -13,7 +13,7 @@ use storage::{
 use super::is_shared;
 use crate::chassis::Chassis;
 
-/// The parts of all NnfNodeBlockStorages of the rabbit that a fence needs.
+/// The facts about the rabbit's NnfNodeBlockStorages that a fence needs.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
     /// Names of the objects with a GFS2, by uid.

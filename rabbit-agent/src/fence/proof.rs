@@ -138,7 +138,7 @@ mod tests {
         Observed { drives, namespaces, ..Observed::default() }
     }
 
-    /// Returns a GFS2 whose status names namespace 1 of the first drive, and an XFS.
+    /// Returns the claims of two objects: a GFS2 whose status names namespace 1 of the first drive, and an XFS.
     fn claims() -> Claims {
         let mut gfs2 = serde_json::to_value(samples::block_storage_ready(1)).unwrap();
         gfs2["metadata"]["labels"]["nnf.cray.hpe.com/allocationset"] = json!("gfs2");

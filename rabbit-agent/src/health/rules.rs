@@ -54,7 +54,7 @@ pub enum DrivesSeen<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Thresholds {
     pub(super) degrees: i64,
-    /// Percent of spare blocks above the drive's own threshold.
+    /// Percentage points by which the spare blocks must exceed the drive's own threshold.
     pub(super) spare: u8,
     /// Percentage of memory that must be available.
     memory: u64,

@@ -110,7 +110,7 @@ async fn writes_refused_for_a_while_are_repeated() {
     bench.until(MOUNT, "mounted", mount_ready).await;
 }
 
-/// Answers writes to `path` with 404 until the agent has tried one, then admits them.
+/// Answers writes to `path` with 404 until the agent has tried a write, then lets writes reach the API.
 async fn answer_404_once(bench: &Bench, path: String, write: impl AsyncFnOnce()) {
     let is_write = move |method: &Method, at: &str| *method == Method::PATCH && at.ends_with(&path);
     let refused = is_write.clone();

@@ -12,7 +12,7 @@ use api::{
 
 use super::{Holder, rules::is_open};
 
-/// Maximum bytes of a status message: the schema allows as many characters.
+/// Maximum bytes of a status message: the schema allows 4096 characters, and each has at least one byte.
 const MAX_MESSAGE_BYTES: usize = 4096;
 
 /// The state of a run's attempt on a rabbit. Before a rabbit prepares an attempt, it ends the containers of earlier

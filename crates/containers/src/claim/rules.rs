@@ -7,7 +7,7 @@ use api::{ContainerRun, ContainerRunPhase as Phase, ContainerRunStatus as Status
 use serde::Deserialize;
 use serde_json::Value;
 
-/// A rule that refuses changes. Its text begins with its name.
+/// A rule that refuses changes. The rule's text begins with the rule's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
     R0,

@@ -1,4 +1,4 @@
-//! Compares the start time in a status with that of this agent.
+//! Compares the start time in a status with the start time of this agent.
 
 use std::sync::Arc;
 
