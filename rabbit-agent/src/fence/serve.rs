@@ -207,7 +207,7 @@ impl Fencer {
         format!("watch the fence requests: {error}; restore their directories with their files")
     }
 
-    /// Closes the gate for all computes. The watch on open directories stays, so that no change is missed until the
+    /// Keeps every GFS2 from all computes. The watch on open directories stays, so that no change is missed until the
     /// directories can be read again.
     fn set_unreadable(&mut self, why: String) {
         if self.unreadable.as_ref() != Some(&why) {
@@ -235,8 +235,8 @@ impl Fencer {
         let spool = open.spool.clone();
         for (node, answered) in self.by_node(scan.answered) {
             let (config, spool, target) = (Arc::clone(&self.config), spool.clone(), node.clone());
-            // Does not close the gate for the node: the answer alone decides. After an answer of success the node is
-            // fenced, and after a refusal the node keeps its access.
+            // Does not keep a GFS2 from the node meanwhile: the answer alone decides. After an answer of success the node
+            // is fenced, and after a refusal the node keeps its access.
             self.spawn(node, None, finish(config, spool, target, answered));
         }
         for (node, requests) in self.by_node(scan.requested) {
