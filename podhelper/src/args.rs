@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 
 use crate::rsh::Rsh;
 
-/// Longest wait in seconds, 136 years: a clock can still represent its end.
+/// Longest wait in seconds, 136 years: the end of a longer wait might be beyond the range of the clock.
 const LONGEST: u64 = u32::MAX as u64;
 
 /// Starts the ranks of MPI in their pods and waits for peers in other pods. Under the name `rsh` it

@@ -1,10 +1,10 @@
-//! Parses the command that mpirun hands to its remote shell. The command is one text; this module splits it into words,
-//! and no shell ever sees the text.
+//! Parses the command that mpirun hands to its remote shell. The command is a single text; this module splits the text
+//! into words, so that no shell ever sees it.
 //!
-//! Launchers use only a small part of the shell's language: variables before the command, which Open MPI sets for an
-//! installation with a prefix, quotes, and Open MPI's test for `.profile`. Anything else that only a shell can do is
-//! rejected, except patterns of file names (`*`, `?`, `[`, `{`): they stay as they are, as in a shell that finds no
-//! match.
+//! Launchers use only a small part of the shell's language: variables before the command (Open MPI sets them if its
+//! installation has a prefix), quotes, and Open MPI's test for `.profile`. This module rejects everything else that
+//! needs a shell, with one exception: patterns of file names (`*`, `?`, `[`, `{`) stay as they are, as in a shell that
+//! finds no match.
 
 mod parts;
 mod value;
@@ -15,7 +15,7 @@ use thiserror::Error;
 use self::parts::{Part, parts, words};
 pub(crate) use self::value::Value;
 
-/// Open MPI puts this before a command if the user's shell is `sh`. A worker has no `.profile`.
+/// Open MPI puts this text before a command if the user's shell is `sh`. A worker has no `.profile`.
 const PROFILE: &str = "( test ! -r ./.profile || . ./.profile;";
 
 /// A command split into words.
@@ -51,7 +51,7 @@ pub(crate) enum CommandError {
 }
 
 impl Command {
-    /// Parses the text for a remote shell.
+    /// Parses the text that mpirun hands to its remote shell.
     pub(crate) fn parse(text: &str) -> Result<Self, CommandError> {
         let text = text.trim();
         let inner = text.strip_prefix(PROFILE).and_then(|text| text.strip_suffix(')'));
@@ -67,7 +67,7 @@ impl Command {
         if command.words.is_empty() { Err(CommandError::Empty) } else { Ok(command) }
     }
 
-    /// Returns the values of the variables on a worker; `has` looks up the worker's own variables.
+    /// Returns the values of the variables on a worker. `has` returns the worker's own variables by name.
     pub(crate) fn environment(
         &self,
         has: impl Fn(&str) -> Option<String>,
@@ -85,7 +85,7 @@ impl Command {
     }
 }
 
-/// Parses `NAME=VALUE`, or `export NAME`, which adds nothing.
+/// Parses `NAME=VALUE`, or `export NAME`, which adds no variable.
 fn variables(part: &Part) -> Result<Vec<(String, Value)>, CommandError> {
     let words = words(&part.text)?;
     let invalid = || CommandError::NoVariable(part.text.trim().to_owned());

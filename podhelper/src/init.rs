@@ -1,6 +1,6 @@
 //! Runs as the first process of a worker's container: reaps orphaned processes, and forwards signals to all processes.
 //!
-//! Ranks that receive a signal may run until the pod's grace period ends; then the kubelet kills them.
+//! Ranks that receive a signal may run until the pod's grace period ends; then the kubelet kills the ranks.
 
 mod processes;
 
@@ -25,8 +25,8 @@ pub(crate) async fn run() -> io::Result<u8> {
     let mut ended = signal(SignalKind::child())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    // The containers of a pod may share a process namespace. Orphans would then go to its first process, unless this
-    // process is their subreaper.
+    // The containers of a pod may share a process namespace. The kernel would then give orphans to the first process of
+    // the namespace, unless this process is the subreaper of its descendants.
     set_child_subreaper(true)?;
     #[expect(clippy::disallowed_methods, reason = "this is no agent of a node")]
     let child = process::Command::new("/proc/self/exe")
@@ -42,7 +42,7 @@ pub(crate) async fn run() -> io::Result<u8> {
             if left.is_empty() {
                 return Ok(code);
             }
-            // The worker ended without a signal to the pod: no process is left that manages the ranks.
+            // The worker ended although the pod received no signal: so no process manages the ranks any more.
             if !is_signalled {
                 signal_all(&left, Signal::SIGKILL);
             }
@@ -57,7 +57,7 @@ pub(crate) async fn run() -> io::Result<u8> {
     }
 }
 
-/// Forwards a signal: first to the worker, which then starts no more commands, then to all other processes.
+/// Forwards a signal: first to the worker, so that it starts no more commands, then to all other processes.
 fn pass_on(worker: Pid, signal: Signal) -> io::Result<()> {
     signal_all(&[worker], signal);
     let mut others = descendants(getpid())?;
@@ -68,12 +68,12 @@ fn pass_on(worker: Pid, signal: Signal) -> io::Result<()> {
 
 fn signal_all(processes: &[Pid], signal: Signal) {
     for process in processes {
-        // A process that has ended meanwhile cannot receive it.
+        // The process may have ended meanwhile, and then cannot receive the signal.
         let _ = kill(*process, signal);
     }
 }
 
-/// Reaps all processes that ended; returns the child's exit code if it ended.
+/// Reaps all processes that have ended. If `child` is among them, returns its exit code.
 fn reap(child: Pid) -> io::Result<Option<u8>> {
     let mut own = None;
     loop {

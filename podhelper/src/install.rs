@@ -1,4 +1,5 @@
-//! Copies the program to a directory of the pod, because the images of the other containers lack it.
+//! Copies the program to a directory that the pod's containers share, because the images of the other containers lack
+//! the program.
 
 use std::{
     fs, io,
@@ -10,7 +11,7 @@ use thiserror::Error;
 
 use crate::AGENT;
 
-/// The program's own name in the directory.
+/// Name of the program in the directory.
 const NAME: &str = "podhelper";
 
 #[derive(Debug, Error)]
@@ -21,7 +22,7 @@ pub(crate) enum InstallError {
     Write { path: PathBuf, source: io::Error },
 }
 
-/// Copies the program into a directory. A second run, in a restarted container, changes nothing.
+/// Copies the program into a directory. When a restarted container copies it again, nothing changes.
 pub(crate) fn install(directory: &Path) -> Result<(), InstallError> {
     let own = std::env::current_exe().map_err(InstallError::Own)?;
     let (program, agent) = (directory.join(NAME), directory.join(AGENT));

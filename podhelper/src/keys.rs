@@ -1,5 +1,5 @@
-//! Creates and reads the keys of an attempt: a certificate authority of its own, whose key is thrown away, and one
-//! certificate for both ends.
+//! Creates and reads the keys of an attempt: an attempt has a certificate authority of its own, whose private key is
+//! thrown away, and one certificate that both launcher and worker use.
 
 use std::{io, path::Path, path::PathBuf, sync::Arc};
 
@@ -21,7 +21,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 /// File with the certificate of the authority.
 pub const AUTHORITY: &str = "ca.pem";
-/// File with the certificate of both ends.
+/// File with the certificate that both launcher and worker use.
 pub const CERTIFICATE: &str = "cert.pem";
 /// File with the private key of the certificate.
 pub const KEY: &str = "key.pem";
@@ -29,7 +29,7 @@ pub const KEY: &str = "key.pem";
 /// The fixed DNS name in every certificate; peers check only which authority issued it.
 const NAME: &str = "podhelper";
 
-/// Why keys cannot be used.
+/// Why podhelper cannot use the keys.
 #[derive(Debug, Error)]
 pub enum KeysError {
     #[error("read {}, a file from the Secret of this attempt", path.display())]
@@ -87,7 +87,7 @@ impl Keys {
         })
     }
 
-    /// Returns the worker's end of a connection.
+    /// Returns the TLS acceptor for the worker's end of a connection.
     pub(crate) fn acceptor(self) -> Result<TlsAcceptor, KeysError> {
         let roots = self.roots()?;
         let Self { directory, certificate, key, .. } = self;
@@ -103,7 +103,7 @@ impl Keys {
         Ok(TlsAcceptor::from(Arc::new(config)))
     }
 
-    /// Returns the launcher's end of a connection.
+    /// Returns the TLS connector for the launcher's end of a connection.
     pub(crate) fn connector(self) -> Result<Connector, KeysError> {
         let roots = self.roots()?;
         let Self { directory, certificate, key, .. } = self;

@@ -1,4 +1,4 @@
-//! Runs in the pods of MPI instead of sshd and ssh: a small static program that needs nothing from the image.
+//! Runs in the pods of MPI in place of sshd and ssh: a small static program that needs no file of the image.
 //!
 //! ```text
 //! launcher: podhelper wait ─ every worker answers ─► mpirun ─► rsh HOST COMMAND… ─┐
@@ -6,22 +6,24 @@
 //! worker:   podhelper worker ─ checks the keys ─► starts the command ◄────────────┘
 //! ```
 //! # Commands, peers and signals
-//! * The launcher may name a shell as the program, which then receives the words as arguments. Patterns of file names
+//! * The launcher's command may be a shell with arguments: then that shell runs on the worker. Patterns of file names
 //!   are passed on unchanged.
-//! * A peer that proves no keys holds its connection for at most 5 s, and delays no other peer.
-//! * Signals to a pod reach all processes beneath the first process of its worker, which reaps those that end.
-//! * Without Kubernetes the rabbits' agents make a network for each run. Its devices are inside the pods, and vanish
-//!   with them.
+//! * A peer that does not prove that it has the keys holds its connection for at most 5 s, and delays no other peer.
+//! * Signals to a pod reach all processes beneath the first process of the worker's container. The first process reaps
+//!   the processes that end.
+//! * Without Kubernetes the rabbits' agents make a network for each run. The network's devices are inside the pods, and
+//!   vanish with the pods.
 //!
 //! # Guarantees
-//! * Both ends prove that they have the keys of the same attempt before they exchange messages: the keys of another
-//!   attempt are rejected.
-//! * No shell sees the launcher's command: podhelper splits it into words, and rejects by name what needs a shell.
-//! * A command on a worker ends with the launcher's connection, unless it became a daemon as Open MPI's does. A
-//!   vanished peer is noticed within half a minute.
-//! * When a pod ends, init forwards the signal to all processes, daemons included, and waits for them until the pod's
-//!   grace period ends.
-//! * No process here calls the Kubernetes API.
+//! * Both ends prove that they have the keys of the same attempt before they exchange messages: a peer with the keys of
+//!   another attempt is rejected.
+//! * No shell sees the launcher's command: podhelper splits it into words. If a part of the command needs a shell,
+//!   podhelper rejects the command and names that part.
+//! * A command on a worker ends when the launcher's connection ends, unless the command has become a daemon, as Open
+//!   MPI's daemon does. A vanished peer is noticed within half a minute.
+//! * When a pod ends, its init (podhelper as the container's first process) forwards the signal to all processes,
+//!   daemons included, and waits for them until the pod's grace period ends.
+//! * podhelper never calls the Kubernetes API.
 
 mod args;
 mod command;
@@ -40,9 +42,9 @@ use clap::Parser;
 
 use crate::args::{Args, Verb};
 
-/// Name of the program as mpirun's remote shell.
+/// Name of the program when mpirun calls it as a remote shell.
 pub const AGENT: &str = "rsh";
-/// Port of a worker, in the network of its pod only.
+/// Port of a worker. The port is open only in the network of the worker's pod.
 pub const PORT: u16 = 2222;
 
 /// Runs the program.
@@ -51,7 +53,7 @@ pub fn main() -> ExitCode {
     let mut words = std::env::args_os();
     let name = words.next().unwrap_or_default();
     let verb = if Path::new(&name).file_name().is_some_and(|name| name == AGENT) {
-        // mpirun passes ssh's options, which our own command line does not have.
+        // mpirun passes options of ssh, which podhelper's own command line does not have.
         match rsh::Rsh::parse(words) {
             Ok(rsh) => Verb::Rsh(rsh),
             Err(error) => return report(&error),
@@ -80,7 +82,7 @@ fn run(verb: Verb) -> Result<ExitCode, Box<dyn std::error::Error>> {
         }
         Verb::Rsh(rsh) => runtime.block_on(rsh::run(&rsh))?,
     };
-    // Do not wait for a name lookup that still runs.
+    // Does not wait for a name lookup that still runs.
     runtime.shutdown_background();
     Ok(ExitCode::from(code))
 }

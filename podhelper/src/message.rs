@@ -1,4 +1,5 @@
-//! Defines the messages between launcher and worker: frames with a length, a letter for the kind, and the body.
+//! Defines the messages between launcher and worker. Each message is a frame that consists of its length, a letter for
+//! its kind, and a body.
 
 use std::io;
 
@@ -11,30 +12,30 @@ use tokio_util::{
 
 use crate::command::Command;
 
-/// Largest frame in bytes: a command may have the names of thousands of hosts.
+/// Maximum bytes of a frame: a command may contain the names of thousands of hosts.
 const LARGEST: usize = 4 << 20;
-/// Most bytes to read from a stream at once.
+/// Maximum bytes that are read from a stream at once.
 pub(crate) const CHUNK: usize = 64 << 10;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// Launcher: asks whether the worker has the keys.
+    /// The launcher asks whether the worker has the keys.
     Ask,
-    /// Worker: confirms that it has them.
+    /// The worker confirms that it has the keys.
     Here,
-    /// Launcher: starts this command.
+    /// The launcher starts this command.
     Run(Command),
-    /// Launcher: input of the command.
+    /// The launcher sends input of the command.
     Input(Bytes),
-    /// Launcher: end of the input.
+    /// The launcher ends the input.
     InputEnd,
-    /// Worker: standard output of the command.
+    /// The worker sends standard output of the command.
     Output(Bytes),
-    /// Worker: standard error of the command.
+    /// The worker sends standard error of the command.
     Errors(Bytes),
-    /// Worker: exit code of the command, as a shell reports it.
+    /// The worker reports the exit code of the command, as a shell reports it.
     End(u8),
-    /// Worker: why the command was not started.
+    /// The worker reports why it did not start the command.
     Refused(String),
 }
 
@@ -47,7 +48,7 @@ pub(crate) fn frame_messages<S: AsyncRead + AsyncWrite>(stream: S) -> Messages<S
     Framed::new(stream, Codec(frames))
 }
 
-/// Sends one message and receives one.
+/// Sends a message, and receives the answer.
 pub(crate) async fn request<S>(messages: &mut Messages<S>, message: Message) -> io::Result<Message>
 where
     S: AsyncRead + AsyncWrite + Unpin,

@@ -1,4 +1,4 @@
-//! The launcher's side: mpirun calls it for each worker, as it would call ssh.
+//! The launcher's side: mpirun calls this program once for each worker, as it would call ssh.
 
 use std::{
     ffi::OsString,
@@ -26,14 +26,14 @@ use crate::{
     tcp::detect_dead_peers,
 };
 
-/// Variable with the directory of the keys: mpirun passes no options of ours.
+/// Environment variable that names the directory of the keys: mpirun passes ssh's options only.
 const KEYS: &str = "NNF_MPI_KEYS";
-/// Longest absence of a worker that answered before: its pod is being replaced, or its name does not
+/// Longest absence of a worker that answered before. Its pod may be in the middle of a replacement, or its name may not
 /// resolve for a moment.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Time between two tries.
+/// Time between two attempts to connect.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Longest time of one try.
+/// Longest time of one attempt to connect.
 pub(crate) const TRY: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Error)]
@@ -68,14 +68,14 @@ pub(crate) struct Rsh {
 }
 
 impl Rsh {
-    /// Parses the arguments: options of ssh, the host, and the text for the remote shell.
+    /// Parses the arguments: options of ssh, the host, and the text that a remote shell would interpret.
     pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> Result<Self, RshError> {
         let mut words = words.map(|word| word.into_string().map_err(RshError::Text));
         let host = loop {
             let word = words.next().ok_or(RshError::NoHost)??;
             match word.strip_prefix('-') {
                 None => break word,
-                // No X11, quiet, no input, no terminal.
+                // These options of ssh mean: no X11, quiet, no input, no terminal.
                 Some("x" | "q" | "n" | "T" | "-") => {}
                 Some(_) => return Err(RshError::Option(word)),
             }
@@ -113,7 +113,7 @@ async fn connect_with_retries(
     }
 }
 
-/// Connects to a worker. On success, the worker has proved that it has the keys, and has accepted ours.
+/// Connects to a worker. After a success, the worker has proved that it has the keys, and has accepted the launcher's.
 pub(crate) async fn connect(
     connector: &Connector,
     host: &str,
@@ -122,7 +122,7 @@ pub(crate) async fn connect(
         let tcp = TcpStream::connect((host, PORT)).await?;
         detect_dead_peers(&tcp)?;
         let mut messages = frame_messages(connector.connect(tcp).await?);
-        // In TLS 1.3 only the first answer shows a client that its own certificate was accepted.
+        // In TLS 1.3 a client learns only from the first answer that the server accepted its certificate.
         match request(&mut messages, Message::Ask).await? {
             Message::Here => Ok(messages),
             other => Err(io::Error::other(format!("{other:?} was not expected"))),
@@ -131,7 +131,7 @@ pub(crate) async fn connect(
     .await?
 }
 
-/// Carries input and output. Returns the exit code, or why the command was not started.
+/// Forwards input and output. Returns the exit code, or the reason why the command was not started.
 async fn carry(
     messages: Messages<TlsStream<TcpStream>>,
     command: Command,
@@ -139,7 +139,7 @@ async fn carry(
     let (mut sink, mut stream) = messages.split();
     sink.send(Message::Run(command)).await?;
     tokio::spawn(feed(sink, input()));
-    // Blocking writes are intended: a slow reader delays the command, and there is nothing else to do here meanwhile.
+    // These writes block on purpose: a slow reader delays the command, and there is no other work to do meanwhile.
     let (mut output, mut errors) = (io::stdout(), io::stderr());
     while let Some(message) = stream.next().await {
         match message? {
@@ -156,7 +156,8 @@ async fn carry(
     Err(io::Error::other("the worker closed the connection"))
 }
 
-/// Sends our input to the worker. Keeps the connection open afterwards: its end would end the command.
+/// Sends this process's input to the worker. Then keeps the connection open: if the connection ended, the command would
+/// end too.
 async fn feed(
     mut sink: SplitSink<Messages<TlsStream<TcpStream>>, Message>,
     mut input: Receiver<Bytes>,
@@ -168,7 +169,7 @@ async fn feed(
     std::future::pending().await
 }
 
-/// Reads our input in a thread of its own, because a read of a terminal or a pipe blocks.
+/// Reads this process's input in a thread of its own, because a read from a terminal or a pipe blocks.
 fn input() -> Receiver<Bytes> {
     let (sender, receiver) = channel(1);
     thread::spawn(move || {

@@ -1,21 +1,22 @@
-//! Lets the kernel notice dead peers: a rabbit without power sends nothing any more, and podhelper has no timer.
+//! Makes the kernel notice dead peers. A rabbit that has lost its power sends nothing any more, and podhelper itself
+//! has no timer.
 
 use std::{io, os::fd::AsFd};
 
 use nix::sys::socket::{setsockopt, sockopt};
 use tokio::net::TcpStream;
 
-/// Idle seconds after which the kernel probes the peer.
+/// Seconds without traffic after which the kernel probes the peer.
 const IDLE: u32 = 10;
 /// Seconds between two probes.
 const BETWEEN: u32 = 5;
-/// Unanswered probes after which the peer counts as gone.
+/// Number of unanswered probes after which the kernel treats the peer as gone.
 const PROBES: u32 = 4;
-/// Milliseconds that sent data may stay unacknowledged; meanwhile the kernel does
-/// not probe (tcp(7), `TCP_USER_TIMEOUT`).
+/// Milliseconds for which sent data may stay unacknowledged. During this time the kernel does not probe the peer
+/// (tcp(7), `TCP_USER_TIMEOUT`).
 const UNACKNOWLEDGED: u32 = 30_000;
 
-/// Makes the kernel notice within half a minute that the peer is gone, and send each message at once.
+/// Makes the kernel notice within half a minute that the peer is gone, and send each message without delay.
 pub(crate) fn detect_dead_peers(tcp: &TcpStream) -> io::Result<()> {
     tcp.set_nodelay(true)?;
     let socket = tcp.as_fd();

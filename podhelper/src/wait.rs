@@ -1,5 +1,5 @@
-//! Waits until every host of a run answers, or finds those that answer now. With MPI the launcher's pod waits before
-//! each mpirun, also after a failed launcher's pod was started again; containers without MPI wait for each other.
+//! Waits until every host of a run answers, or finds the hosts that answer now. With MPI, the launcher's pod waits
+//! before each mpirun; so does a pod that replaces a failed launcher's pod. Containers without MPI wait for each other.
 
 use std::{
     collections::BTreeMap,
@@ -24,11 +24,11 @@ use crate::{
 
 /// Time between two requests to one worker.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Most workers that are asked at the same time.
+/// Maximum number of workers that are asked at the same time.
 const SIDE_BY_SIDE: usize = 256;
 /// Maximum bytes of worker names in the error: the kubelet truncates termination messages at 2048.
 const MAX_NAMES_BYTES: usize = 600;
-/// File with the pod's search path for names.
+/// File with the pod's search path for host names.
 const RESOLVER: &str = "/etc/resolv.conf";
 
 #[derive(Debug, Error)]
@@ -43,11 +43,11 @@ pub(crate) enum WaitError {
     Missing {
         seconds: u64,
         of: usize,
-        /// Kind of the hosts, as a plural.
+        /// The word for the hosts, in the plural.
         what: &'static str,
         /// Last error of each missing host.
         missing: BTreeMap<String, String>,
-        /// The domain of the cluster, if the workers' names have a different one.
+        /// The domain of the cluster, if the workers' names are in another domain.
         domain: Option<String>,
     },
 }
@@ -73,7 +73,7 @@ pub(crate) async fn peers(peers: &Peers) -> Result<(), WaitError> {
     wait_for_all("rabbits' containers", &hosts, peers.seconds, ask).await
 }
 
-/// Asks all hosts until each has answered.
+/// Asks all hosts until each of them has answered.
 async fn wait_for_all(
     what: &'static str,
     hosts: &[String],
@@ -119,7 +119,7 @@ fn read_workers(path: &Path) -> Result<Vec<String>, WaitError> {
     if workers.is_empty() { Err(WaitError::NoHosts(path.to_owned())) } else { Ok(workers) }
 }
 
-/// Asks a host until it answers; fails with its last error.
+/// Asks a host until it answers. If the time passes, fails with the host's last error.
 async fn wait_for(
     ask: impl AsyncFn(&str) -> io::Result<()>,
     host: &str,
@@ -156,7 +156,8 @@ fn short(host: &str) -> &str {
     host.split_once('.').map_or(host, |(short, _)| short)
 }
 
-/// Returns the cluster's domain from the search path that the kubelet writes, if this host's name has a different one.
+/// Returns the cluster's domain if this host's name is in another domain. The domain comes from the search path that
+/// the kubelet writes.
 fn other_domain<'a>(host: &str, resolver: &'a str) -> Option<&'a str> {
     let search = resolver.lines().filter_map(|line| line.strip_prefix("search ")).next_back()?;
     let (_, domain) = search.split_whitespace().next()?.split_once(".svc.")?;

@@ -32,11 +32,11 @@ use crate::{
     tcp::detect_dead_peers,
 };
 
-/// Longest TLS handshake: any program that reaches the port may open a connection.
+/// Longest time of a TLS handshake: any program that reaches the port may open a connection, and hold it that long.
 const HANDSHAKE: Duration = Duration::from_secs(5);
-/// Longest wait for a request on a connection that proved its keys.
+/// Longest wait for a request on a connection whose peer has proved that it has the keys.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Exit code of a worker that SIGTERM ended, as a shell reports it.
+/// Exit code of a worker that ended because of SIGTERM, as a shell reports it.
 const TERMINATED: u8 = 143;
 
 type Stream = TlsStream<TcpStream>;
@@ -72,8 +72,8 @@ pub(crate) async fn run(place: &Place) -> Result<u8, WorkerError> {
             _ = terminate.recv() => break,
         }
     }
-    // init has already forwarded the signal to the ranks. The kubelet kills those that outlive the pod's grace period.
-    // The exit code is never 0: the worker's Job then starts another pod.
+    // init has already forwarded the signal to the ranks. The kubelet kills ranks that outlive the pod's grace period.
+    // The worker's exit code is never 0, so that the worker's Job starts another pod.
     drop(listener);
     let _ = end.send(true);
     while let Some(done) = connections.join_next().await {
@@ -107,8 +107,8 @@ async fn serve(
     }
 }
 
-/// Receives the command of a connection, once it has proved its keys; `None` if the launcher only asked whether
-/// the worker is here.
+/// Receives the command from a launcher that has proved that it has the keys; `None` if the launcher only asked whether
+/// the worker is present.
 async fn receive_command(
     tcp: TcpStream,
     unproved: Unproved,
@@ -155,7 +155,7 @@ async fn start(
     }
 }
 
-/// Returns the exit code of a status, as a shell reports it.
+/// Returns the exit code of a process as a shell reports it.
 pub(crate) fn exit_code(status: ExitStatus) -> u8 {
     let signal = || 128 + status.signal().unwrap_or(0);
     status.code().unwrap_or_else(signal).to_le_bytes()[0]

@@ -1,4 +1,5 @@
-//! The agent's main loop: it takes in events and starts passes. Only one pass at a time works on an object.
+//! The agent's main loop: it receives events and starts passes. A pass works once on one object; at most one pass works
+//! on an object at a time.
 
 mod clean_up;
 mod ends;
@@ -29,11 +30,11 @@ use crate::{
     watch::Update,
 };
 
-/// Most passes at the same time. Each may use up to 16 threads that block in the kernel.
+/// Maximum number of passes that run at the same time. Each pass may use up to 16 threads that block in the kernel.
 const SIDE_BY_SIDE: usize = 32;
 
-/// Most passes at the same time that erase namespaces: formatting a drive may take an hour, and the allocations of
-/// other jobs must not wait for it.
+/// Maximum number of passes that erase namespaces at the same time: formatting a drive may take an hour, and the
+/// allocations of other jobs must not wait for it.
 const ERASING: usize = SIDE_BY_SIDE / 2;
 
 /// How long a stopping agent waits for running passes. The supervisor's stop timeout must be longer.
@@ -47,30 +48,33 @@ pub struct Agent {
     claims: TargetsInUse,
     queue: Queue<Key>,
     passes: JoinSet<(Key, Pass)>,
-    /// The object of each running pass as it was when the pass began.
+    /// The fingerprint of each running pass's object, taken when the pass began.
     handled: BTreeMap<Key, Fingerprint>,
-    /// ClientMounts that existed at the start, each with the block storages under it that no pass has worked on yet.
-    /// After a reboot those passes bring the devices back; a mount before them would fail needlessly.
+    /// ClientMounts that existed when the agent started, each with the block storages under it that no pass has worked
+    /// on yet. After a reboot the passes over the block storages bring the devices back; a mount before these passes
+    /// would fail needlessly.
     after_blocks: BTreeMap<String, BTreeSet<String>>,
-    /// Failures that the last pass of each failing object logged: a retry that fails in the same way logs nothing.
+    /// Failures that the last pass over each failing object logged: a retry that fails in the same way logs nothing.
     failing: BTreeMap<Key, Vec<String>>,
     holders: HolderWatch<Key>,
     /// For each object, how many passes in a row ended with a write conflict.
     conflicts: BTreeMap<Key, u32>,
-    /// Progress of long-running work on each object (e.g. a RAID that synchronises), as last logged.
+    /// Progress of long-running work on each object (e.g. the synchronisation of a RAID), as last logged.
     progress: BTreeMap<Key, Vec<Progress>>,
     clean_up: CleanUp,
-    /// The clean-up that runs, if one does.
+    /// The running clean-up; empty if none runs.
     cleaning_up: JoinSet<Result<(), String>>,
-    /// Mount points that this clean-up leaves mounted.
+    /// Mount points that the running clean-up leaves mounted.
     mounts_to_keep: BTreeSet<MountPoint>,
     /// Uids of the ClientMounts that this agent has seen mounted.
     mounted: BTreeSet<String>,
-    /// The resourceVersion of the newest status that a watch brought while a pass worked on the object.
+    /// For each object that a pass works on: the resourceVersion of the newest status that a watch brought during the
+    /// pass.
     status_changed: BTreeMap<Key, String>,
-    /// ClientMounts that were deleted without our finalizer while a pass worked under their name: uid and name.
+    /// ClientMounts that were deleted without the agent's finalizer while a pass worked on an object of their name: the
+    /// names, by uid.
     deleted: BTreeMap<String, String>,
-    /// Objects that were woken during a pass over them, by something other than their own change.
+    /// Objects that were woken during a pass over them, but not by a change of the object itself.
     woken_meanwhile: BTreeSet<Key>,
     /// The drives that were usable at the last inventory, and whether any device event had come before that inventory.
     drives: Option<(BTreeSet<Nqn>, bool)>,
@@ -108,7 +112,7 @@ impl Agent {
         }
     }
 
-    /// Works until `stop`. Then it waits a short while for running passes; mounts stay.
+    /// Works until `stop` completes. Then waits up to `STOP_DEADLINE` for running passes; mounts stay.
     pub async fn run(mut self, events: impl Stream<Item = Update>, stop: impl Future<Output = ()>) {
         futures::pin_mut!(events, stop);
         loop {
@@ -143,7 +147,7 @@ impl Agent {
         self.finish().await;
     }
 
-    /// Waits for running passes and the clean-up. Work that takes longer is killed with the agent.
+    /// Waits for running passes and the clean-up. Work that outlasts the wait is killed with the agent.
     async fn finish(&mut self) {
         let ending = async {
             while let Some(ended) = self.passes.join_next().await {
@@ -190,12 +194,14 @@ impl Agent {
             match wake {
                 Wake::Changed(key) => self.queue.wake(key),
                 Wake::Related(key) => self.wake_related(key),
-                // Also for an object that the running pass creates: the cache lacked the object when the pass began.
+                // The pass's end compares this version with the pass's own writes. The cache may have lacked the object
+                // when the pass began: the pass itself may have created it.
                 Wake::StatusChanged(key, version) if self.queue.is_running(&key) => {
                     self.status_changed.insert(key, version);
                 }
                 Wake::StatusChanged(key, _) => self.report_again(&key),
-                // The running pass may have put its finalizer on, and may be about to mount.
+                // The running pass may have added the agent's finalizer after the deletion was seen, and may be about
+                // to mount.
                 Wake::Deleted(name, uid)
                     if self.queue.is_running(&Key::ClientMount(name.clone())) =>
                 {
@@ -211,8 +217,8 @@ impl Agent {
         self.queue.wake(key);
     }
 
-    /// Writes the agent's status again after another writer changed it. Waits first, so that two agents do not
-    /// overwrite each other at full speed.
+    /// Makes a pass write the object's status again after another writer changed it. The pass waits first, so that two
+    /// agents do not overwrite each other at full speed.
     fn report_again(&mut self, key: &Key) {
         log::warn!(
             "{key}: another writer changed its status; this agent writes it again: check that no second agent runs for this rabbit"
@@ -226,15 +232,15 @@ impl Agent {
         [self.queue.deadline(), clean_up].into_iter().flatten().min()
     }
 
-    /// Chooses the start time that statuses carry. It distinguishes device paths that this agent looked up from those
-    /// of earlier agents.
+    /// Chooses the start time that this agent writes into statuses. Readers of a status tell by the start time whether
+    /// this agent or an earlier one looked up the device paths.
     fn set_started(&mut self) {
         let started = started_after(Timestamp::now(), self.cache.block_storages.iter());
         let context = Arc::get_mut(&mut self.context);
         context.expect("only passes share the context, and none has begun").started = started;
     }
 
-    /// Claims the mount points of every object before the first pass begins.
+    /// Reserves the mount points of every object before the first pass begins.
     fn claim_mount_points(&mut self) {
         let mounts: Vec<_> = self.cache.client_mounts.iter().cloned().collect();
         for mount in mounts {
@@ -242,7 +248,8 @@ impl Agent {
         }
     }
 
-    /// Wakes every object. ClientMounts on block storages of this rabbit wait for the passes over those.
+    /// Wakes every object, except ClientMounts on block storages of this rabbit: these wait for the passes over the
+    /// block storages.
     fn wake_everything(&mut self) {
         for key in self.cache.all_keys() {
             match &key {
@@ -254,7 +261,7 @@ impl Agent {
         }
     }
 
-    /// After a pass over a block storage, wakes the ClientMounts that waited only for that pass.
+    /// After a pass over a block storage, wakes the ClientMounts that wait for no other pass over a block storage.
     fn block_pass_ended(&mut self, name: &str) {
         for blocks in self.after_blocks.values_mut() {
             blocks.remove(name);

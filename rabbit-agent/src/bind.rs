@@ -9,12 +9,12 @@ use tokio::net::TcpListener;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BindAddress(String);
 
-/// A text that is not an address to listen on.
+/// A text that is no address to listen on.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0:?} is no address to listen on: use HOST:PORT, :PORT, or 0 to listen nowhere")]
 pub struct BindAddressError(String);
 
-/// An address that cannot be listened on.
+/// An address on which the agent cannot listen.
 #[derive(Debug, Error)]
 #[error("{flag} {address}: listen")]
 pub struct BindError {
@@ -33,7 +33,7 @@ impl BindAddress {
     /// Listens on the address; an error names `flag`.
     pub async fn listen(&self, flag: &'static str) -> Result<TcpListener, BindError> {
         let listener = match self.0.strip_prefix(':') {
-            // IPv6 serves IPv4 as well, unless the node has no IPv6.
+            // An IPv6 socket serves IPv4 as well; a node without IPv6 gets an IPv4 socket.
             Some(port) => match TcpListener::bind(format!("[::]:{port}")).await {
                 Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
                     TcpListener::bind(format!("0.0.0.0:{port}")).await

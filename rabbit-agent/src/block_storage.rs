@@ -1,4 +1,4 @@
-//! NnfNodeBlockStorage: namespaces on the drives, and which hosts reach them.
+//! Reconciles NnfNodeBlockStorage: namespaces on the drives, and the hosts that have access to them.
 
 pub mod desired;
 mod events;

@@ -1,5 +1,5 @@
-//! The agent's cache: the objects in this rabbit's namespace, the objects that they refer to, and which of them to wake
-//! when one changes. Does no I/O.
+//! The agent's cache: the objects in this rabbit's namespace and the objects that they refer to. When an object
+//! changes, the cache decides which objects to wake. Does no I/O.
 
 mod kinds;
 mod storage_use;
@@ -30,7 +30,7 @@ pub enum Key {
     BlockStorage(String),
     NodeStorage(String),
     ClientMount(String),
-    /// A ClientMount, by uid, that disappeared while it carried our finalizer: its mounts are to be removed.
+    /// A ClientMount, by uid, that disappeared while it carried the agent's finalizer: its mounts must be removed.
     Vanished(String),
     LustreMgt(String),
     Containers(String),
@@ -53,13 +53,13 @@ impl fmt::Display for Key {
 /// Why an object enters the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wake {
-    /// The object is new or changed. The agent's own writes do not count.
+    /// The object is new, or another program than this agent changed it.
     Changed(Key),
     Related(Key),
-    /// The status at this resourceVersion differs from the one in the cache: a running pass or
-    /// another writer changed it.
+    /// The status with this resourceVersion differs from the cached status: a running pass or another writer changed
+    /// it.
     StatusChanged(Key, String),
-    /// The ClientMount with this name and uid was deleted without our finalizer: its mount points are free.
+    /// The ClientMount with this name and uid was deleted without the agent's finalizer: its mount points are free.
     Deleted(String, String),
 }
 
@@ -89,9 +89,9 @@ pub struct Cache {
     vanished: BTreeMap<String, Arc<ClientMount>>,
     /// Earlier versions of ClientMounts whose mounts may still be there.
     pub(crate) dropped: DroppedMounts,
-    /// ClientMounts before and after a change that the agent has not processed yet.
+    /// ClientMounts before and after a change that the agent has not handled yet.
     pub(crate) altered: Vec<(Arc<ClientMount>, Arc<ClientMount>)>,
-    /// Whether a device event has come since the start.
+    /// Whether a device event has come since the agent started.
     pub(crate) had_device_event: bool,
 }
 
@@ -100,12 +100,13 @@ pub trait Cached: Object {
     fn store(cache: &mut Cache) -> &mut Store<Self>;
     /// Returns the key under which the agent works on the object; `None` for kinds that it only reads.
     fn key(&self) -> Option<Key>;
-    /// Returns the further wakes of a change. For kinds with a key, the cache asks only about objects of this rabbit.
+    /// Returns the further objects to wake after a change. For kinds with a key, the cache calls this function only for objects
+    /// of this rabbit.
     fn wakes(_: &mut Cache, _: &Change<Self>) -> Vec<Wake> {
         Vec::new()
     }
-    /// Returns whether both objects have the same status, as far as this agent writes it; true for kinds whose status
-    /// it does not write.
+    /// Returns whether both objects have the same status; fields that other programs write do not count. True for kinds
+    /// whose status this agent does not write.
     fn same_status(&self, _other: &Self) -> bool {
         true
     }
@@ -130,7 +131,7 @@ impl Cache {
         }
     }
 
-    /// Applies an event of a watch, and returns what to wake.
+    /// Applies an event of a watch, and returns the wakes that follow.
     pub fn apply<K: Cached>(&mut self, event: Event<K>) -> Vec<Wake> {
         let changes = K::store(self).take(event);
         let mut wakes: Vec<Wake> =
@@ -139,8 +140,8 @@ impl Cache {
         wakes
     }
 
-    /// Detects a status by another writer: a pass puts its own writes into the cache, so any other status
-    /// is not this agent's.
+    /// Detects that another writer changed the status: a pass puts its own writes into the cache, so a status that
+    /// differs from the cached one is not this agent's.
     fn status_change<K: Cached>(&self, change: &Change<K>) -> Option<Wake> {
         let (old, new) = (change.old.as_ref()?, change.new.as_ref()?);
         // An object restored from a record has no version and no status.
@@ -149,7 +150,7 @@ impl Cache {
         (!same).then(|| Some(Wake::StatusChanged(new.key()?, new.resource_version()?)))?
     }
 
-    /// Applies the API's answer to a write of this agent, and returns what to wake.
+    /// Applies the API's answer to a write of this agent, and returns the wakes that follow.
     pub fn wrote<K: Cached>(&mut self, object: K) -> Vec<Wake> {
         let changes = K::store(self).apply_written(object);
         changes.iter().flat_map(|change| self.wakes_of(change)).collect()
@@ -167,7 +168,8 @@ impl Cache {
         wakes
     }
 
-    /// Returns whether every kind was listed completely. Before that, an object's absence means nothing.
+    /// Returns whether every kind was listed completely. Before that, an object that is missing from the cache may
+    /// exist.
     pub fn is_complete(&self) -> bool {
         self.block_storages.is_complete()
             && self.node_storages.is_complete()
@@ -197,7 +199,7 @@ impl Cache {
         self.containers.get(self.node.as_str(), name)
     }
 
-    /// Returns a ClientMount that disappeared while it may be mounted.
+    /// Returns a ClientMount that disappeared while it may have been mounted.
     pub fn vanished(&self, uid: &str) -> Option<&Arc<ClientMount>> {
         self.vanished.get(uid)
     }
@@ -214,14 +216,14 @@ impl Cache {
         self.block_storage(name).is_some_and(|block| block.metadata.deletion_timestamp.is_some())
     }
 
-    /// Restores a ClientMount from its record until the API sends it. `versions` are those that may be
-    /// mounted, the latest last.
+    /// Restores a ClientMount from its record, until the API sends the object. `versions` are the object's versions
+    /// that may be mounted, the latest last.
     pub fn restore(&mut self, mut versions: Vec<ClientMount>) {
         let Some(last) = versions.pop() else { return };
         for version in &versions {
             self.dropped.record_change(version, Some(&last), |_| true);
         }
-        // If two records have one name, the first is of an object that disappeared.
+        // If two records have the same name, the first is of an object that disappeared.
         self.apply(Event::Applied(Ok(last)));
     }
 

@@ -1,7 +1,7 @@
-//! Which host is in which slot: the part of the SystemConfiguration that concerns one rabbit.
+//! The part of the SystemConfiguration that concerns one rabbit: which host is in which slot.
 //!
-//! A compute's endpoint is the `index` that the SystemConfiguration gives it, never its position in the list: in a list
-//! that leaves out empty slots, positions would attach namespaces to the wrong host.
+//! A compute's endpoint is the `index` that the SystemConfiguration gives the compute, never its position in the list:
+//! if the list leaves out empty slots, positions would attach namespaces to the wrong host.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ enum Known {
 }
 
 impl Chassis {
-    /// Returns the chassis of `rabbit`. Entries are checked when they are used.
+    /// Returns the chassis of `rabbit`. An entry of the list is checked only when it is used.
     pub fn new(rabbit: &NodeName, system: Option<&SystemConfiguration>) -> Self {
         let known = match system {
             None => Known::Nothing,
@@ -75,7 +75,7 @@ impl Chassis {
         &self.rabbit
     }
 
-    /// Returns the endpoint of host `name`. The rabbit itself needs no SystemConfiguration.
+    /// Returns the endpoint of host `name`. The rabbit's own endpoint needs no SystemConfiguration.
     pub fn access(&self, name: &str) -> Result<Access, ChassisError> {
         if name == self.rabbit.as_str() {
             return Ok(Access { endpoint: Endpoint::Rabbit, node: self.rabbit.clone() });
@@ -104,7 +104,7 @@ impl Chassis {
         }
     }
 
-    /// Returns the computes that have a slot of their own, by slot.
+    /// Returns the computes that share their slot with no other compute, by slot.
     pub fn slots(&self) -> BTreeMap<u8, NodeName> {
         let Known::Computes(computes) = &self.known else { return BTreeMap::new() };
         let slots = computes.iter().filter_map(|(name, _)| match self.access(name).ok()? {

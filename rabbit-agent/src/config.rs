@@ -81,7 +81,7 @@ pub struct Config {
 pub struct Rabbit {
     pub site: Site,
     pub temporary: TemporaryRoot,
-    /// Number of drives for an allocation, and whether lost ones are replaced.
+    /// Number of drives for an allocation, and whether lost namespaces are replaced.
     pub policy: AllocationPolicy,
     /// Name of the agent's pod; empty outside Kubernetes.
     pub pod: String,

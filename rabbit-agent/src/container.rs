@@ -8,22 +8,24 @@
 //! podman ps, inspect, logs ─► Observed ┘
 //! Desired, Observed ─ report (pure) ─► status
 //! ```
-//! An attempt is one podman pod: its containers share a network and a host name. After a failed attempt the next one
-//! gets a pod of its own; the failed pod and its logs stay until the object is deleted.
+//! An attempt is one podman pod: its containers share a network and a host name. After a failed attempt the next
+//! attempt gets a pod of its own; the failed pod and its logs stay until the object is deleted.
 //!
 //! # Guarantees
 //! * Every pod and container has labels with the object's uid and the attempt number. A restarted agent finds them by
 //!   these labels and starts nothing twice.
-//! * Nothing starts before this agent has mounted its storage: after a reboot a container must not write into an empty
-//!   directory.
-//! * A container has no capability, cannot gain privileges, and sees of the rabbit's files only its storage and the
-//!   global Lustre mounts it asks for.
-//! * Only the containers' user can read the key files. The agent removes them once no further attempt may start.
-//! * Only the containers' user can use the directories that an attempt's containers share. The agent removes them once
-//!   no process of the attempt runs.
-//! * The log of a running container is read when an annotation asks for it, and reported once per request.
+//! * No container starts before this agent has mounted the container's storage: after a reboot a container must not
+//!   write into an empty directory.
+//! * A container has no capability, cannot gain privileges, and sees only two kinds of the rabbit's files: its storage,
+//!   and the global Lustre mounts that it asks for.
+//! * Only the containers' user can read the key files. The agent removes the key files once no further attempt may
+//!   start.
+//! * Only the containers' user can use the directories that an attempt's containers share. The agent removes these
+//!   directories once no process of the attempt runs.
+//! * The agent reads the log of a running container when an annotation asks for the log, and reports it once for each
+//!   request.
 //! * An MPI pod is connected to the network of its run before any of its containers starts.
-//! * Once the status has a final state, nothing is started.
+//! * Once the status has a final state, the agent starts no container.
 //!
 //! # Caveats
 //! Deadlines use this rabbit's clock.

@@ -11,19 +11,19 @@ use crate::{
     node_storage::desired::NodeStorageError,
 };
 
-/// Words that the sites' tools search for when a rabbit is full.
+/// Words for which the sites' tools search an error when a rabbit is full.
 pub const INSUFFICIENT: &str = "insufficient capacity available";
 
 impl From<&BlockStorageError> for Failure {
-    /// Waits for a name that may be configured later, which wakes the object; every other error is
-    /// for the object's author.
+    /// A missing SystemConfiguration may be created later, and its creation wakes the object: so this failure waits.
+    /// Every other error waits for a change by the author of the object.
     fn from(error: &BlockStorageError) -> Self {
         match error {
             BlockStorageError::Access {
                 source: ChassisError::NoSystemConfiguration { .. },
                 ..
             } => Self::waiting(chain(error)),
-            // An administrator must restore the directories of fence requests; the workflow waits meanwhile.
+            // An administrator must restore the directories of fence requests; the workflow waits until then.
             BlockStorageError::Fences(_) => Self {
                 severity: Severity::Major,
                 ..Self::waiting(chain(error))
@@ -63,16 +63,16 @@ pub fn no_room(index: usize, error: &ConvergeError) -> Failure {
     failure
 }
 
-/// Returns the failure of an allocation that is usable but lacks namespaces; `None` if none is missing. The retry
-/// notices a drive that has come back.
+/// Returns the failure of an allocation that is usable but lacks namespaces; `None` if no namespace is missing. The
+/// retry finds out whether a drive has come back.
 pub fn degraded(missing: &[Missing]) -> Option<Failure> {
     let missing: Vec<_> = missing.iter().map(ToString::to_string).collect();
     let text = format!("degraded: {}", missing.join("; "));
     (!missing.is_empty()).then(|| Failure { retry: Retry::Later, ..Failure::waiting(text) })
 }
 
-/// Combines failures: with the highest severity, the earliest retry, and a text that names the part of
-/// the object for each.
+/// Combines failures into one: with the highest severity, the earliest retry, and a text that names for each failure
+/// the part of the object.
 #[must_use]
 pub fn combined(failures: &[(String, Failure)]) -> Option<Failure> {
     let (_, worst) = failures.iter().max_by_key(|(_, failure)| rank(&failure.severity))?;

@@ -1,5 +1,5 @@
-//! Fences computes that share a GFS2 with this rabbit. Pacemaker's agent puts a request file into one directory, and
-//! finds the answer under the same name in another.
+//! Fences computes that share a GFS2 with this rabbit: takes a failed compute's access to the GFS2 away. Pacemaker's
+//! agent puts a request file into one directory, and finds the answer under the same name in another directory.
 //!
 //! # Path of data
 //! ```text
@@ -7,16 +7,16 @@
 //!                                              └► detach.rs: detach, read again, proof.rs ─► answer.rs: answer, DLM, delete request
 //! ```
 //! # Guarantees
-//! * The agent answers with success only when it read every drive after the detaching, and every drive shows that the
-//!   node reaches no namespace that is, or may be, of a GFS2. Anything that it could not read leaves the fence
-//!   unproved, and that is no success.
+//! * The agent answers with success only if it has read every drive after the detaching, and every drive shows that the
+//!   node reaches no namespace that is, or may be, of a GFS2. If the agent could not read a drive or an object, the
+//!   fence is not proved, and the answer is no success.
 //! * The agent acknowledges the fence to DLM only once it has this proof and the answer is on disk. DLM then gives the
-//!   node's locks to others, so the node must not write any more or get access again.
-//! * From the moment the agent sees a request until it refuses it, or until an administrator deletes the answer, no
-//!   pass attaches a GFS2 namespace to the node. That holds after a crash or a reboot too: the agent reads the files
-//!   before the first pass begins.
-//! * After a crash at any point the agent starts again: it writes answers whole, deletes requests last, and
-//!   acknowledges to DLM again each fence that has both an answer of success and a request.
+//!   node's locks to other nodes, so the fenced node must not write any more or get access again.
+//! * After the agent has seen a request, no pass attaches a GFS2 namespace to the node, until the agent refuses the
+//!   request or an administrator deletes the answer. The same holds after a crash or a reboot: the agent reads the
+//!   files before the first pass begins.
+//! * A crash at any point does no harm: the agent writes each answer whole and deletes each request last, and after a
+//!   restart it acknowledges to DLM again each fence that has both an answer of success and a request.
 //!
 //! # Assumptions
 //! Both directories keep their files over a reboot, and only root writes there.
@@ -44,8 +44,8 @@ pub(crate) use serve::{Fencer, Tools};
 use api::names::label;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// Returns whether a NnfNodeBlockStorage has a GFS2: several nodes write to it at once, so a silent
-/// node must be fenced.
+/// Returns whether a NnfNodeBlockStorage has a GFS2: several nodes write to a GFS2 at once, so a node that falls silent
+/// must be fenced.
 pub fn is_shared(metadata: &ObjectMeta) -> bool {
     let labels = metadata.labels.as_ref();
     labels.and_then(|labels| labels.get(label::ALLOCATION_SET)).is_some_and(|set| set == "gfs2")

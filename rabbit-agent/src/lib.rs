@@ -6,20 +6,20 @@
 //! ```
 //! One folder per kind: `block_storage` (NnfNodeBlockStorage), `node_storage` (NnfNodeStorage), `client_mount`
 //! (ClientMount), `node` (NnfNode), `container` (NodeContainers), which converges podman's pods, and `lustre_mgt`
-//! (NnfLustreMGT), which allocates names and converges nothing on the node. `desired`, `plan` and `report` do no I/O;
-//! `reconcile` joins them.
+//! (NnfLustreMGT), which allocates file system names and converges nothing on the node. In each folder, `desired`,
+//! `plan` and `report` do no I/O; `reconcile` calls them and does the I/O.
 //!
 //! # Guarantees
 //! * The agent acts only on objects in the Kubernetes namespace named after the rabbit.
-//! * Before every kind was listed completely, the agent concludes nothing from an object's absence.
+//! * Until every kind was listed completely, the agent draws no conclusion from the absence of an object.
 //! * The agent sends no write that changes nothing, and its own writes do not wake it.
-//! * The agent reports namespaces that no object claims, and never deletes them.
+//! * The agent reports namespaces that belong to no object, and never deletes them.
 //!
 //! # Containers and packages
 //! * Fields of a NodeContainers become arguments of podman, never a line for a shell (`container/arguments.rs`).
-//! * The agent looks only at pods whose labels name the uid of an object that it has, and removes them only with that
-//!   object.
-//! * The agent runs as root. For a user it reads only files that everybody may read.
+//! * The agent looks only at pods whose labels have the uid of an object in its cache, and removes these pods only with
+//!   the object.
+//! * The agent runs as root. Of the files that a user names, it reads only those that everybody may read.
 //!
 //! # Assumptions
 //! One agent per rabbit, as root, in the host's mount namespace.

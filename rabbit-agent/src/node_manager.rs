@@ -1,7 +1,7 @@
 //! Accepts the command line and environment of nnf-node-manager: a DaemonSet may start this agent in its place.
 //!
-//! Flags that mean something here are obeyed. Flags without a meaning are accepted and logged once. Flags that would be
-//! dangerous, whether obeyed or ignored, stop the start with a remedy.
+//! The agent obeys flags that have a meaning for it. It accepts flags without a meaning, and logs them once. A flag
+//! that would be dangerous, whether the agent obeys or ignores it, stops the start with a remedy.
 
 use clap::{ArgAction, Args, Command};
 use daemon::{GoFlag, ZapArgs};
@@ -25,7 +25,7 @@ const OWN_FLAGS: [GoFlag; 13] = [
     GoFlag::Switch("purge"),
 ];
 
-/// Variables of nnf-node-manager's DaemonSet without a meaning for this agent.
+/// Variables of nnf-node-manager's DaemonSet that have no meaning for this agent.
 const WITHOUT_MEANING: [&str; 9] = [
     "NNF_POD_NAMESPACE",
     "NNF_POD_IP",
@@ -139,7 +139,7 @@ impl NodeManagerArgs {
         self.metrics_bind_address.clone().filter(|address| !address.is_off())
     }
 
-    /// Returns log lines about flags and variables; `is_set` tells whether an environment variable is set.
+    /// Returns log lines about flags and variables. `is_set` tells whether an environment variable is set.
     pub fn notes(&self, zap: &ZapArgs, is_set: impl Fn(&str) -> bool) -> Vec<String> {
         let mut notes = Vec::new();
         let mut note = |given: bool, text: &str| notes.extend(given.then(|| text.to_owned()));
@@ -173,7 +173,7 @@ impl NodeManagerArgs {
     }
 }
 
-/// Lets options fall back to the variables of nnf-node-manager's DaemonSet.
+/// Makes options use the variables of nnf-node-manager's DaemonSet as their defaults.
 #[must_use]
 pub fn with_node_manager_environment(
     mut command: Command,

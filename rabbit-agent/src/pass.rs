@@ -1,4 +1,4 @@
-//! Defines what a pass over one object uses, and its result.
+//! Defines the input that all passes share, and the result of a pass. A pass works once on one object.
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
@@ -35,12 +35,12 @@ pub struct Context {
     pub pod: String,
     pub client: Client,
     pub converger: Arc<Converger>,
-    /// A converger that attaches nothing to a fenced compute.
+    /// A converger that attaches no GFS2 to a fenced compute.
     pub gated: Arc<Converger>,
-    /// Records on disk of mounted ClientMounts, for the next agent.
+    /// Records on disk of mounted ClientMounts, from which the next agent learns of the mounts.
     pub records: Arc<MountRecords>,
-    /// Start time of this agent: it distinguishes device paths that this agent found from those of earlier agents,
-    /// which are not trusted.
+    /// Start time of this agent. It tells device paths that this agent found from device paths that earlier agents
+    /// found; the agent does not trust the latter.
     pub started: Time,
     pub fences: Fences,
     pub site: Site,
@@ -55,7 +55,7 @@ pub struct Context {
 }
 
 impl fmt::Debug for Context {
-    /// Without the client, which has no useful Debug.
+    /// Leaves out the client, whose Debug output says nothing useful.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Context")
             .field("node", &self.node)
@@ -65,13 +65,13 @@ impl fmt::Debug for Context {
 }
 
 impl Context {
-    /// Converges units that fences do not concern.
+    /// Converges units that need no permission from the fences.
     pub async fn converge(&self, units: Vec<Desired>) -> Vec<Result<Converged, ConvergeError>> {
         converge(&self.converger, units).await
     }
 
-    /// Returns whether the API has an object that no watch has brought. Each kind has its own watch, which may be
-    /// behind or broken, so the agent asks the API before it reports that an object is missing.
+    /// Returns whether the API has an object that is missing from the cache. Each kind has its own watch, and the watch
+    /// may be behind or broken, so the agent asks the API before it reports that an object is missing.
     pub async fn exists<K: Object>(&self, namespace: &str, name: &str) -> Result<bool, WriteError> {
         let api = Api::<K>::namespaced(self.client.clone(), namespace);
         let found = api.get_metadata_opt(name).await;
@@ -91,7 +91,7 @@ impl Context {
         }
     }
 
-    /// Converts a failure for a status.
+    /// Converts a failure into the error of a status.
     pub fn resource_error(&self, failure: &Failure, context: &str) -> ResourceError {
         failure.to_resource_error(self.node.as_str(), context)
     }
@@ -109,7 +109,7 @@ pub async fn converge(
 /// A write of a pass, as the API stored it.
 #[derive(Debug)]
 pub struct Wrote {
-    /// The object's key, and its fingerprint after the write.
+    /// The key of the written object, and the object's fingerprint after the write.
     pub handled: Option<(Key, Fingerprint)>,
     pub version: Option<String>,
     update: Update,
@@ -122,7 +122,7 @@ impl Wrote {
         Self { handled, version, update: Update::new(move |cache| cache.wrote(object)) }
     }
 
-    /// Puts the written object into the cache, and returns what to wake.
+    /// Puts the written object into the cache, and returns the wakes that follow.
     pub fn apply(self, cache: &mut Cache) -> Vec<Wake> {
         self.update.apply(cache)
     }
@@ -132,25 +132,25 @@ impl Wrote {
 #[derive(Debug, Default)]
 pub struct Pass {
     pub wrote: Vec<Wrote>,
-    /// When to retry: the soonest of all that failed.
+    /// When to retry: the earliest time that any failure of the pass asks for.
     pub retry: Retry,
-    /// When the next pass is due although nothing failed or changed.
+    /// The time of the next pass even if nothing failed or changed.
     pub again: Option<Timestamp>,
     pub holders: Vec<i32>,
     pub failures: Vec<String>,
-    /// A write that failed because the object had changed or was gone. It is logged only when it lasts: usually the
-    /// watch brings the newer object.
+    /// A write that failed because the object had changed or was gone. The conflict is logged only if it lasts: usually
+    /// the watch soon brings the newer object.
     pub conflict: Option<String>,
     /// Progress of long-running work, if the pass checked it.
     pub progress: Option<Vec<Progress>>,
     pub wakes: Vec<Key>,
     /// Earlier versions of the ClientMount that are completely unmounted.
     pub unmounted_versions: Vec<ClientMount>,
-    /// Whether mounts of a ClientMount may be left whose mount points are unknown.
+    /// Whether a ClientMount may have left mounts whose mount points are unknown.
     pub may_leave_mounts: bool,
     /// NQNs of the usable drives, if the pass made an inventory of all drives.
     pub drives: Option<BTreeSet<Nqn>>,
-    /// Uid of the ClientMount, if it is completely mounted.
+    /// Uid of the ClientMount, if all its mounts are made.
     pub mounted: Option<String>,
     /// Uid of the ClientMount, if it is completely unmounted.
     pub unmounted: Option<String>,
@@ -165,13 +165,14 @@ impl Pass {
         self.holders.extend(failure.holders.iter());
     }
 
-    /// Returns the result of a pass that panicked: its object is retried later, and other objects are unaffected.
+    /// Returns the result of a pass that panicked: the agent retries the object later, and the panic does not affect
+    /// other objects.
     pub fn panicked(key: &Key, panicked: &Panicked) -> Self {
         let failures = vec![format!("{key}: {panicked}")];
         Self { failures, retry: Retry::Later, ..Self::default() }
     }
 
-    /// Adds the result of the pass's writes. The agent retries a write that failed, even if the object seems to be
+    /// Adds the result of the pass's writes. The agent retries a failed write even if the API says that the object is
     /// gone: only the watch decides that.
     #[must_use]
     pub fn with_result(mut self, writes: Result<(), WriteError>) -> Self {
@@ -189,7 +190,7 @@ impl Pass {
         self
     }
 
-    /// Retries soon: the API has an object that the watch has not brought yet.
+    /// Retries soon, because the API has an object that the watch has not brought yet.
     pub fn wait_for_watch(&mut self) {
         self.retry = Retry::Soon;
     }
@@ -198,14 +199,15 @@ impl Pass {
         self.wrote.push(Wrote::new(object));
     }
 
-    /// Adds a write if there was one, and returns the object as the API stores it now.
+    /// Records the write, if there was one, and returns the object as the API stores it now.
     pub fn stored<K: Cached>(&mut self, object: &K, written: Option<K>) -> K {
         let Some(stored) = written else { return object.clone() };
         self.add_write(stored.clone());
         stored
     }
 
-    /// Adds the agent's finalizer before a pass makes anything for the object, and returns the object with it.
+    /// Adds the agent's finalizer before the pass makes anything for the object, and returns the object with the
+    /// finalizer.
     pub async fn with_finalizer<K: Cached>(
         &mut self,
         context: &Context,
@@ -228,7 +230,7 @@ impl Pass {
         Ok(())
     }
 
-    /// Adds the failure, and writes the status that `with_error` returns for it.
+    /// Records the failure, and writes the status that `with_error` returns for it.
     pub async fn refuse<K: Cached + HasStatus>(
         &mut self,
         context: &Context,

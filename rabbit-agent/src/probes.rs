@@ -16,7 +16,7 @@ pub enum Pages {
 }
 
 impl Pages {
-    /// Returns the routes, which read `status`. Like Go's handlers, they also match a path that ends in a slash.
+    /// Returns the routes, which read `status`. Each route also matches its path with a slash at the end, as in Go.
     pub fn router(self, status: AgentStatus) -> Router {
         match self {
             Self::Probes => {

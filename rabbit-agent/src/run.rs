@@ -38,7 +38,7 @@ use crate::{
     watch::{Update, watch_all},
 };
 
-/// Why the agent cannot start or go on.
+/// Why the agent cannot start or continue.
 #[derive(Debug, Error)]
 pub enum RunError {
     #[error("set up the rabbit's storage")]
@@ -97,7 +97,7 @@ async fn refusal(refused: Option<oneshot::Receiver<String>>) -> String {
     }
 }
 
-/// Works on `host` as the API asks, until `stop`.
+/// Works on `host` as the API asks, until `stop` completes.
 pub async fn work<E>(
     rabbit: Rabbit,
     host: Arc<dyn Host>,
@@ -118,7 +118,7 @@ pub async fn work<E>(
     let packages = rabbit.packages.as_ref();
     let packages = packages.map(|directory| JobPackages::new(directory, Arc::clone(&package)));
     let updates = updates(&client, &rabbit, &status.health, package);
-    // Before the first allocation, the agent knows which computes are fenced.
+    // The agent knows which computes are fenced before it makes the first allocation.
     let (fencer, fenced) = Fencer::open(rabbit.fence, tools, status.clone());
     let events = stream::select(fenced, updates);
     let context = Context {
@@ -130,7 +130,7 @@ pub async fn work<E>(
         records: Arc::new(records),
         gated: Arc::new(gated),
         fences,
-        // Replaced once the reports of earlier agents are known; no pass begins before that.
+        // This time is replaced once the agent knows the statuses of earlier agents; no pass begins before that.
         started: Time(Timestamp::now()),
         site: rabbit.site,
         temporary: rabbit.temporary,
@@ -142,15 +142,15 @@ pub async fn work<E>(
     run_until(Agent::new(Arc::new(context), status), events, fencer, stop).await
 }
 
-/// Runs the agent and its fencer until `stop`.
+/// Runs the agent and its fencer until `stop` completes.
 async fn run_until<E>(
     agent: Agent,
     events: impl Stream<Item = Update>,
     fencer: Fencer,
     stop: impl Future<Output = Result<End, E>>,
 ) -> Result<End, E> {
-    // Reports readiness before the API answers: the boot of a rabbit must not hang on a coordinator that is down. The
-    // agent starts to work once the API answers; the log says that the agent waits.
+    // Reports readiness to systemd before the API answers: the boot of a rabbit must not hang if a coordinator is down.
+    // The agent starts to work once the API answers; until then the log says that the agent waits.
     notify_ready();
     let mut end = None;
     let stop = async {
@@ -159,7 +159,7 @@ async fn run_until<E>(
     };
     let fencing = tokio::spawn(vital("the fencer", fencer.run()));
     agent.run(events, stop).await;
-    // The next start resumes unfinished fences.
+    // The next start of the agent resumes unfinished fences.
     fencing.abort();
     end.unwrap_or(Ok(End::Stopped))
 }
@@ -180,7 +180,7 @@ fn updates(
     stream::select(objects, stream::select(node.boxed(), packages.boxed()))
 }
 
-/// Serves the probes' and metrics' pages, and logs which command line options have no effect.
+/// Serves the pages for probes and metrics, and logs which command line options have no effect.
 async fn serve_pages(config: &Config, status: &AgentStatus) -> Result<(), BindError> {
     for note in &config.notes {
         log::info!("{note}");
@@ -199,7 +199,7 @@ async fn serve_pages(config: &Config, status: &AgentStatus) -> Result<(), BindEr
     Ok(())
 }
 
-/// Keeps a link to the coordinator that carries the rabbit's health. Mounts come from the API, not over this link.
+/// Keeps a link to the coordinator, which receives the rabbit's health. Mounts come from the API, not over this link.
 fn link_to_coordinator(
     coordinator: CoordinatorAddress,
     config: &Config,
@@ -215,7 +215,7 @@ fn link_to_coordinator(
     tokio::spawn(vital("the task that listens to the coordinator", async move {
         while let Some(event) = from_link.recv().await {
             if let LinkEvent::Refused(why) = event {
-                // The receiver is gone only when the agent stops anyway.
+                // The receiver is dropped only when the agent is stopping.
                 drop(refuse.send(why));
                 return;
             }

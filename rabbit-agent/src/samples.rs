@@ -1,4 +1,4 @@
-//! Sample objects for tests, in the shape that central controllers make.
+//! Sample objects for tests, in the form in which central controllers create them.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ pub(crate) fn started() -> Time {
     Time("2026-06-01T07:12:09Z".parse().unwrap())
 }
 
-/// Computes in slots 0, 1 and 6: with a gap on purpose.
+/// Computes in slots 0, 1 and 6; the gap is intended.
 pub(crate) fn system() -> SystemConfiguration {
     serde_json::from_value(json!({
         "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "SystemConfiguration",
@@ -74,7 +74,7 @@ pub(crate) fn allocations(object: &NnfNodeBlockStorage) -> Vec<Allocation> {
     desired(object, &chassis(), POLICY, &Elsewhere::Reported(BTreeSet::new())).unwrap()
 }
 
-/// Returns a block storage as the rabbit reports it, one device for each allocation.
+/// Returns a block storage as the rabbit reports it, with one device for each allocation.
 pub(crate) fn block_storage_ready(count: usize) -> NnfNodeBlockStorage {
     let mut object = block_storage(&vec![(1 << 30, &["rabbit-1"][..]); count]);
     let allocations: Vec<_> = (0..count)
@@ -126,7 +126,7 @@ pub(crate) fn profile() -> NnfStorageProfile {
     .unwrap()
 }
 
-/// Returns a rabbit's mounts of allocations 0 to `count`, as an index tree.
+/// Returns a rabbit's ClientMount that mounts allocations 0 to `count` as an index tree.
 pub(crate) fn client_mount(count: usize) -> ClientMount {
     let mut labels = labels();
     labels["nnf.cray.hpe.com/target_directive_index"] = json!("0");

@@ -1,4 +1,4 @@
-//! The agent's own status: its rabbit's health, whether it is ready, and how many passes it made.
+//! The agent's own status: its rabbit's health, whether the agent is ready, and how many passes it has made.
 
 use std::sync::{
     Arc,
@@ -9,7 +9,7 @@ use prometheus_client::{encoding::text::encode, metrics::counter::Counter, regis
 
 use crate::{cache::Key, health::HealthState};
 
-/// Shared between the agent, which writes it, and the pages and links that read it.
+/// The status that the agent writes, and that the pages and links read.
 #[derive(Debug, Clone, Default)]
 pub struct AgentStatus {
     pub health: HealthState,
@@ -17,7 +17,7 @@ pub struct AgentStatus {
     passes: Passes,
 }
 
-/// Passes over objects of each kind, and fence requests.
+/// Counters of passes over objects of each kind, and of fence requests.
 #[derive(Debug, Clone, Default)]
 struct Passes {
     client_mount: Counter,
@@ -35,12 +35,12 @@ impl AgentStatus {
         Self { health, ..Self::default() }
     }
 
-    /// Records that every kind was listed completely once.
+    /// Records that every kind was listed completely at least once.
     pub fn set_ready(&self) {
         self.ready.store(true, Ordering::Relaxed);
     }
 
-    /// Returns whether every kind was listed completely once.
+    /// Returns whether every kind was listed completely at least once.
     pub fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Relaxed)
     }

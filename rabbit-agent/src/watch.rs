@@ -17,8 +17,8 @@ use crate::cache::{Cache, Cached, Wake};
 /// A change to the cache that a watch or another task found.
 pub type Update = controller::Update<Cache, Wake>;
 
-/// Watches everything that concerns this rabbit, without end. The log reports each failure once, and the watches retry.
-/// Watches NodeContainers only if the agent has a use for them.
+/// Watches every kind that concerns this rabbit, without end. After a failure a watch retries, and the log reports the
+/// failure once. Watches NodeContainers only if the agent runs containers or fetches job packages.
 pub fn watch_all(
     client: &Client,
     node: &NodeName,
@@ -42,7 +42,7 @@ pub fn watch_all(
     stream::select_all(all.into_iter().chain(containers)).boxed()
 }
 
-/// Client and health that all watches share.
+/// The client and the health that all watches use.
 struct Watches<'a> {
     client: &'a Client,
     health: WatchHealth,

@@ -14,7 +14,8 @@ fn agent(args: &[&str], environment: &[(&str, &str)]) -> (Option<i32>, String) {
 
 #[test]
 fn the_environment_of_nnf_node_manager_is_read() {
-    // No node can have this name, so the start fails with a text that shows where the name came from.
+    // No node can have this name, so the start fails with a text that shows which option or variable the name came
+    // from.
     for (environment, expected) in [
         (&[("NNF_NODE_NAME", "a b")][..], "\"a b\""),
         (&[("NNF_NODE_NAME", "rabbit-1"), ("WARREN_NODE", "c d")], "\"c d\""),
@@ -39,7 +40,7 @@ fn in_a_pod_the_default_api_is_the_cluster_s() {
         ("KUBERNETES_SERVICE_PORT", "443"),
     ];
     let line = ["--controller=node", "--deleteUnknownVolumes", "--replaceMissingVolumes"];
-    // There is no token of a service account, and the start reports that it looked for one.
+    // The pod has no token of a service account; the error shows that the agent looked for a token.
     let (code, text) = agent(&[&line[..], &state].concat(), &pod);
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("find the cluster of this pod"), "{text}");

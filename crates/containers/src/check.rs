@@ -1,4 +1,5 @@
-//! Checks whether Warren can run a container profile. Proposal reports the faults, before any object is created.
+//! Checks whether Warren can run a container profile. The workflow's state Proposal reports the faults, before any
+//! object is created.
 
 mod mpi;
 mod on_rabbit;
@@ -29,7 +30,7 @@ pub enum ProfileFault {
     NoContainer,
     #[error("{at}: {fault}")]
     Pod {
-        /// Field of the profile with the pod, such as `data.spec`.
+        /// Field of the profile that contains the pod, such as `data.spec`.
         at: &'static str,
         fault: PodFault,
     },
@@ -45,14 +46,14 @@ pub enum ProfileFault {
     Unknown {
         field: &'static str,
         value: String,
-        /// The values that Warren knows.
+        /// The values that Warren accepts.
         known: &'static [&'static str],
     },
     #[error("data.mpiSpec.{field} is {value}, which is not carried out here: {remedy}")]
     NotCarriedOut {
         field: &'static str,
         value: String,
-        /// What Warren does instead, or what the administrator does.
+        /// Text that says what Warren does instead, or what the administrator must do.
         remedy: &'static str,
     },
     #[error(
@@ -83,7 +84,7 @@ pub enum ProfileFault {
     Root,
 }
 
-/// Returns all faults of a profile whose containers run as this user (uid).
+/// Returns all faults of a profile whose containers run as the user with this uid.
 #[must_use]
 pub fn faults(profile: &NnfContainerProfileData, user: i64) -> Vec<ProfileFault> {
     let mut faults = negative_numbers(profile);
@@ -122,7 +123,7 @@ fn negative_numbers(profile: &NnfContainerProfileData) -> Vec<ProfileFault> {
     negative.map(|(field, value)| ProfileFault::Negative { field, value }).collect()
 }
 
-/// Turns the faults of a pod into faults of the profile, which also name the profile's field with the pod.
+/// Turns faults of a pod into faults of the profile, which also name the profile's field that contains the pod.
 fn with_field(at: &'static str, faults: Vec<PodFault>) -> impl Iterator<Item = ProfileFault> {
     faults.into_iter().map(move |fault| ProfileFault::Pod { at, fault })
 }

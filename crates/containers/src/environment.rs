@@ -1,4 +1,4 @@
-//! Environment variables of a run's containers, and of the job's computes.
+//! Defines the environment variables of a run's containers, and those of the job's computes.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{EnvVar, EnvVarSource, ObjectFieldSelector};
 
 use crate::{names, run::Run};
 
-/// Returns the variables of the job's computes.
+/// Returns the environment variables for the job's computes.
 #[must_use]
 pub fn compute_variables(run: &Run<'_>) -> BTreeMap<String, String> {
     port_variables(run)
@@ -17,8 +17,8 @@ pub fn compute_variables(run: &Run<'_>) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Returns the variables of a container on the rabbit at this index of the run. The run's variables come before the
-/// profile's, which may refer to them.
+/// Returns the variables of a container on the rabbit with this index in the run. The run's variables come before the
+/// profile's variables, which may refer to them.
 #[must_use]
 pub(crate) fn container_variables(
     run: &Run<'_>,
@@ -45,8 +45,8 @@ pub(crate) fn container_variables(
     variables.chain([node_name()]).chain(container.env.iter().cloned()).collect()
 }
 
-/// Returns the variable with the container's number among all containers of the run. Init containers have none, and
-/// neither have MPI's containers: MPI numbers its ranks itself.
+/// Returns the variable with the container's number among all containers of the run. Init containers have no number.
+/// MPI's containers have none either, because MPI numbers its ranks itself.
 fn worker_number(
     run: &Run<'_>,
     index: usize,
@@ -57,8 +57,8 @@ fn worker_number(
     Some(("NNF_CONTAINER_WORKER".to_owned(), (index * containers.len() + place).to_string()))
 }
 
-/// Returns the variables with all ports of the run, and with those of each container: the list is cut evenly, in the
-/// order of the containers.
+/// Returns a variable with all ports of the run, and a variable with the ports of each container: the list of ports is
+/// divided evenly among the containers, in their order.
 fn port_variables(run: &Run<'_>) -> Vec<(String, String)> {
     if run.ports.is_empty() {
         return Vec::new();
@@ -74,7 +74,7 @@ fn port_variables(run: &Run<'_>) -> Vec<(String, String)> {
     std::iter::once(all).chain(each).collect()
 }
 
-/// Returns the ports of the container at this place among the pod's.
+/// Returns the ports of the container with this index in the pod.
 #[must_use]
 pub(crate) fn container_ports<'a>(run: &Run<'a>, place: usize) -> &'a [u16] {
     let containers = run.profile.pod_with_ports().map_or(0, |spec| spec.containers.len());
@@ -82,8 +82,9 @@ pub(crate) fn container_ports<'a>(run: &Run<'a>, place: usize) -> &'a [u16] {
     run.ports.get(place * each..(place + 1) * each).unwrap_or_default()
 }
 
-/// Returns the variables by which the containers of a run find each other. The NNF RFC on containers separates rabbits
-/// by spaces; the sites' controllers separate hosts by commas.
+/// Returns the variables by which the containers of a run find each other. `NNF_CONTAINER_NODES`
+/// separates rabbits by spaces, as the NNF RFC on containers says; `NNF_CONTAINER_HOSTNAMES` separates hosts by commas,
+/// as the sites' controllers do.
 fn network_variables(run: &Run<'_>) -> [(String, String); 4] {
     let rabbits: Vec<&str> = run.rabbits().collect();
     [
@@ -95,8 +96,8 @@ fn network_variables(run: &Run<'_>) -> [(String, String); 4] {
     .map(|(name, value)| (name.to_owned(), value))
 }
 
-/// Returns the short host names of the pods: the rabbits' names, except
-/// with MPI, which has two pods on the first rabbit.
+/// Returns the short host names of the pods. These are the rabbits' names, but not with MPI, which has two pods on the
+/// first rabbit.
 fn host_names(run: &Run<'_>) -> Vec<String> {
     if run.profile.mpi_spec.is_none() {
         return run.rabbits().map(str::to_owned).collect();
@@ -105,13 +106,14 @@ fn host_names(run: &Run<'_>) -> Vec<String> {
     std::iter::once(names::launcher(run.workflow)).chain(workers).collect()
 }
 
-/// Returns the variable with the launcher's rabbit. Of the pods on it, only the launcher has the run's ports.
+/// Returns the variable that names the launcher's rabbit. Only the launcher has the run's ports; the worker on the same
+/// rabbit does not.
 fn launcher_variable(run: &Run<'_>) -> Option<(String, String)> {
     run.profile.mpi_spec.as_ref()?;
     Some(("NNF_CONTAINER_LAUNCHER".to_owned(), run.rabbits().next()?.to_owned()))
 }
 
-/// Returns the parent domain of the run's subdomain.
+/// Returns the domain above the run's subdomain.
 #[must_use]
 pub(crate) fn domain(run: &Run<'_>) -> String {
     let domain = format!("{}.svc.{}", run.namespace(), run.cluster_domain);

@@ -1,8 +1,8 @@
-//! Expands references to variables in a profile's texts, as Kubernetes does: `$(NAME)`.
+//! Expands references to variables in a profile's texts, in the form that Kubernetes uses: `$(NAME)`.
 
 use std::collections::BTreeMap;
 
-/// Replaces the references to known variables by their values. Unknown references stay; `$$` stands for `$`.
+/// Replaces each reference to a known variable by the variable's value. Other references stay; `$$` stands for `$`.
 #[must_use]
 pub(crate) fn expand(text: &str, known: &BTreeMap<String, String>) -> String {
     let (mut done, mut rest) = (String::new(), text);

@@ -8,12 +8,14 @@
 //!                                     └ on_rabbit ─► NodeContainers for each rabbit, where the agents run containers
 //! Jobs, Pods ─ outcome ─► starting, ready, ended, or failed with a reason
 //! ```
-//! Kubernetes does its usual part: a Job restarts a failed container, enforces its deadline and counts its pods. Each
-//! rabbit has its own Job: a Job has one template, and cannot bind each of its pods to another rabbit.
+//! Kubernetes has its usual part: a Job restarts a failed container, enforces its deadline and counts its pods. Each
+//! rabbit needs its own Job, because a Job has a single pod template, and so cannot bind each of its pods to another
+//! rabbit.
 //!
 //! # Guarantees
-//! * The objects of a run depend on their inputs alone. Their names are made of the workflow's and the rabbits' names.
-//! * A pod has no token for the API, no capability, and no part of its host but the storage that its directive names.
+//! * The objects of a run depend only on the run's inputs. Their names are made of the workflow's and the rabbits'
+//!   names.
+//! * A pod has no token for the API and no capability. Of its host it sees only the storage that its directive names.
 //! * A pod runs as the workflow's user and group, never as root.
 
 pub mod check;

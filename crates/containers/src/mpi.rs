@@ -1,7 +1,7 @@
-//! MPI: a worker pod on each rabbit, and a launcher pod on the first.
+//! MPI: a run has a worker pod on each rabbit, and a launcher pod on the first rabbit.
 //!
-//! The hostfiles equal the MPI operator's (v2beta1) byte for byte. The pods differ from the operator's: Warren's
-//! program `podhelper` replaces sshd and ssh, so that images need neither and no process in them is root.
+//! The hostfiles are byte for byte those of the MPI operator (v2beta1). The pods differ from the operator's pods:
+//! Warren's program `podhelper` replaces sshd and ssh. So images need neither, and no process in them is root.
 
 pub(crate) mod environment;
 mod files;
@@ -26,17 +26,17 @@ pub(crate) const WORKER: &str = "worker";
 /// The role of the pod that runs mpirun.
 pub(crate) const LAUNCHER: &str = "launcher";
 
-/// The attempt of a run that objects belong to. A run that goes on after it
-/// was suspended has another attempt, with other keys.
+/// The attempt of a run to which objects belong. When a run continues after it was suspended, a new attempt with new
+/// keys begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
     /// Number of the attempt, from 1.
     pub number: u32,
     /// Name of the ConfigMap that records the attempt.
     pub name: String,
-    /// Name of the Secret with its keys.
+    /// Name of the Secret with the attempt's keys, by which launcher and workers recognise each other.
     pub keys: String,
-    /// The image of `podhelper`; none where the rabbits have the program installed.
+    /// The image of `podhelper`; `None` where the program is installed on the rabbits.
     pub image: Option<String>,
 }
 
@@ -66,7 +66,7 @@ fn host(run: &Run<'_>, name: &str) -> String {
     format!("{name}.{}", host_suffix(run))
 }
 
-/// Returns the suffix that the full names of the run's hosts add to the short ones.
+/// Returns the suffix that turns a short host name of the run into the full name.
 fn host_suffix(run: &Run<'_>) -> String {
     format!("{}.{}", run.workflow, domain(run))
 }

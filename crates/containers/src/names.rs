@@ -1,4 +1,4 @@
-//! Names of a run's objects, and whether Kubernetes accepts them.
+//! Makes the names of a run's objects, and checks whether Kubernetes accepts them.
 
 use thiserror::Error;
 
@@ -8,17 +8,17 @@ const MAX_LABEL: usize = 63;
 /// A name that Kubernetes refuses.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NameFault {
-    /// A Service gets the workflow's name.
+    /// The Service of a run has the workflow's name.
     #[error(
         "workflow {0:?} cannot run containers: its name is that of a Service, which begins with a letter, has a-z, 0-9 and - and at most 63 characters; give the workflow such a name"
     )]
     Workflow(String),
-    /// A host gets the rabbit's name.
+    /// A host of a run has its rabbit's name.
     #[error(
         "rabbit {0:?} cannot run containers: its name is a host name in them, which has a-z, 0-9 and - and at most 63 characters"
     )]
     Rabbit(String),
-    /// MPI hosts are named after the workflow.
+    /// Hosts of an MPI run are named after the workflow.
     #[error(
         "workflow {workflow} cannot run MPI: {name} has {length} characters and may have 63; give the workflow a shorter name"
     )]
@@ -26,7 +26,7 @@ pub enum NameFault {
         workflow: String,
         /// The longest host name.
         name: String,
-        /// Characters of the name.
+        /// Number of characters of the name.
         length: usize,
     },
     /// A Job is named after the workflow and the rabbit.
@@ -36,7 +36,7 @@ pub enum NameFault {
     Job {
         workflow: String,
         rabbit: String,
-        /// Characters of the name.
+        /// Number of characters of the name.
         length: usize,
     },
 }
@@ -47,27 +47,27 @@ pub fn job(workflow: &str, rabbit: &str) -> String {
     format!("{workflow}-{rabbit}")
 }
 
-/// Returns the name of a device's PersistentVolume and of its PersistentVolumeClaim. It consists of the workflow's uid
-/// (PersistentVolumes are in no namespace), the directive of the storage, the rabbit, and the index of the device on
-/// the rabbit.
+/// Returns the name that a device's PersistentVolume and PersistentVolumeClaim share. The name has four parts: the
+/// workflow's uid (because PersistentVolumes are in no namespace), the directive of the storage, the rabbit, and the
+/// index of the device on the rabbit.
 #[must_use]
 pub fn volume(workflow_uid: &str, directive: usize, rabbit: &str, place: usize) -> String {
     format!("{workflow_uid}-{directive}-{rabbit}-{place}")
 }
 
-/// Returns the name of the worker's Job on the rabbit at this index, and of its host.
+/// Returns the name that the worker's Job on the rabbit with this index and the worker's host share.
 #[must_use]
 pub fn worker(workflow: &str, index: usize) -> String {
     format!("{workflow}-worker-{index}")
 }
 
-/// Returns the name of the launcher's Job, and of its host.
+/// Returns the name that the launcher's Job and the launcher's host share.
 #[must_use]
 pub fn launcher(workflow: &str) -> String {
     format!("{workflow}-launcher")
 }
 
-/// Checks the host names of MPI on this number of rabbits.
+/// Checks the host names of an MPI run on this number of rabbits.
 ///
 /// # Errors
 /// When a host name is too long.

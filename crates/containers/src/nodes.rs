@@ -1,5 +1,5 @@
-//! Files in the configuration directory of a container: which compute has which
-//! allocation, the user's entry in passwd, and MPI's hosts.
+//! Makes the files in the configuration directory of a container. They tell which compute has which allocation, and
+//! contain the user's entry in passwd and MPI's hosts.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub const GROUP: &str = "group";
 pub const HOSTFILE: &str = "hostfile";
 /// The script that prints the hosts.
 pub const DISCOVER_HOSTS: &str = "discover_hosts.sh";
-/// The hosts file, for sites where no Kubernetes resolves host names.
+/// The hosts file, for sites where Kubernetes does not resolve host names.
 pub const HOSTS: &str = "hosts";
 /// The list of hosts that must answer before mpirun starts.
 pub(crate) const WORKERS: &str = "workers";
@@ -47,7 +47,7 @@ struct Compute<'a> {
     global: usize,
 }
 
-/// Returns the files by name: the same on every rabbit of a run.
+/// Returns the files by name. The files are the same on every rabbit of a run.
 #[must_use]
 pub fn files(run: &Run<'_>) -> BTreeMap<String, String> {
     let names: Vec<&str> = run.rabbits().collect();

@@ -20,10 +20,10 @@ use k8s_openapi::{
 
 use crate::{mpi, names, nodes, pod, run::Run};
 
-/// Seconds within which containers must start, and must end, if the profile gives no time.
+/// Seconds within which containers must start, and within which they must end, if the profile gives no time.
 pub const TIMEOUT: i64 = 300;
 
-/// Returns the Service by which `<rabbit>.<workflow>` resolves, also before a container is ready.
+/// Returns the Service that makes `<rabbit>.<workflow>` resolve, even before a container is ready.
 #[must_use]
 pub fn service(run: &Run<'_>) -> Service {
     let selector = [(label::CONTAINER.to_owned(), run.workflow.to_owned())];
@@ -39,9 +39,9 @@ pub fn service(run: &Run<'_>) -> Service {
     }
 }
 
-/// Returns the NetworkPolicy of the run's pods: the run's own pods reach them on all ports, others only on the ports
-/// that the rabbits have open for the run. With MPI the policy is for the workers, which have no such ports: a
-/// connection to a worker's port costs the worker work, even without the attempt's keys.
+/// Returns the NetworkPolicy of the run's pods. The run's own pods reach them on all ports, and all other
+/// peers only on the run's ports. With MPI the policy concerns the workers. They do not have the run's ports, so other
+/// peers cannot reach them at all: a connection to a worker costs the worker work, even if the peer does not have the attempt's keys.
 #[must_use]
 pub fn network_policy(run: &Run<'_>) -> NetworkPolicy {
     let run_labels = [label::CONTAINER, label::WORKFLOW_UID, label::DIRECTIVE_INDEX];
@@ -61,7 +61,7 @@ pub fn network_policy(run: &Run<'_>) -> NetworkPolicy {
         ..NetworkPolicyPort::default()
     });
     let open: Vec<NetworkPolicyPort> = open.collect();
-    // A rule without ports would open all of them.
+    // A rule that names no ports would open all of them.
     let open = Some(open).filter(|ports| !ports.is_empty());
     let open = open.map(|ports| NetworkPolicyIngressRule { from: None, ports: Some(ports) });
     let spec = NetworkPolicySpec {
@@ -84,7 +84,7 @@ pub fn config_map(run: &Run<'_>) -> ConfigMap {
     }
 }
 
-/// Returns the Job on the rabbit at this index of the run; `None` if the profile has no pod for it.
+/// Returns the Job on the rabbit with this index in the run; `None` if the profile has no pod for this Job.
 #[must_use]
 pub fn job(run: &Run<'_>, index: usize) -> Option<Job> {
     let rabbit = run.placement.get(index)?;
@@ -105,8 +105,8 @@ pub fn launcher(run: &Run<'_>) -> Option<Job> {
     Some(with_role(pod_job(run, &names::launcher(run.workflow), pod), mpi::LAUNCHER))
 }
 
-/// Returns the Secret of an attempt, without its keys. The ConfigMap of the
-/// attempt owns it, so that both are deleted together.
+/// Returns the Secret of an attempt, but without the keys in it. The attempt's ConfigMap is the owner of the Secret, so
+/// that both are deleted together.
 #[must_use]
 pub fn keys(run: &Run<'_>, config_map: &ConfigMap) -> Option<Secret> {
     let owner = OwnerReference {
@@ -132,7 +132,7 @@ fn pod_job(run: &Run<'_>, name: &str, pod: PodSpec) -> Job {
     let spec = JobSpec {
         backoff_limit: Some(i32::try_from(run.profile.retry_limit).unwrap_or(i32::MAX)),
         active_deadline_seconds: start_deadline(run),
-        // Two pods of a Job never run side by side: they would write to the same storage.
+        // Two pods of a Job must never run at the same time, because they would write to the same storage.
         pod_replacement_policy: Some("Failed".to_owned()),
         template,
         ..JobSpec::default()
@@ -140,7 +140,7 @@ fn pod_job(run: &Run<'_>, name: &str, pod: PodSpec) -> Job {
     Job { metadata, spec: Some(spec), ..Job::default() }
 }
 
-/// Labels a Job and its pods with their MPI role: both roles have a pod on the first rabbit.
+/// Labels a Job and its pods with their MPI role, because both roles have a pod on the first rabbit.
 fn with_role(mut job: Job, role: &str) -> Job {
     let template = job.spec.as_mut().and_then(|spec| spec.template.metadata.as_mut());
     for metadata in std::iter::once(&mut job.metadata).chain(template) {
@@ -150,7 +150,7 @@ fn with_role(mut job: Job, role: &str) -> Job {
     job
 }
 
-/// Returns the seconds within which a Job's container must be ready; `None` without a limit.
+/// Returns the seconds within which a Job's container must be ready; `None` if there is no limit.
 #[must_use]
 pub fn start_deadline(run: &Run<'_>) -> Option<i64> {
     Some(run.profile.pre_run_timeout_seconds.unwrap_or(TIMEOUT)).filter(|seconds| *seconds > 0)

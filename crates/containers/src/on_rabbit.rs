@@ -1,5 +1,5 @@
-//! The containers that the agent of a rabbit runs without Kubernetes: the
-//! same names, files, ports and variables as in a pod.
+//! Containers that a rabbit's agent runs without Kubernetes. They have the same names, files, ports and variables as in
+//! a pod.
 
 mod mpi;
 
@@ -27,9 +27,9 @@ use crate::{
     run::{Run, StorageSource},
 };
 
-/// Name of the limit on processors, and the number of an agent's units in one processor.
+/// Name of the processor limit, and the number of an agent's units (thousandths) in one processor.
 pub(crate) const CPU: (&str, i128) = ("cpu", 1000);
-/// Name of the limit on memory, and the number of an agent's units in one byte.
+/// Name of the memory limit, and the number of an agent's units (bytes) in one byte.
 pub(crate) const MEMORY: (&str, i128) = ("memory", 1);
 
 pub use self::mpi::{launcher, name_of_host, worker};
@@ -40,7 +40,7 @@ pub fn name(run: &Run<'_>) -> String {
     format!("{}-{}", run.namespace(), run.name)
 }
 
-/// Returns the containers of the rabbit at this index of the run; `None` with MPI.
+/// Returns the containers of the rabbit with this index in the run; `None` for MPI, whose objects are made elsewhere.
 #[must_use]
 pub fn containers(run: &Run<'_>, index: usize) -> Option<NodeContainers> {
     let rabbit = run.placement.get(index)?.name.as_str();
@@ -51,15 +51,15 @@ pub fn containers(run: &Run<'_>, index: usize) -> Option<NodeContainers> {
     Some(made)
 }
 
-/// Returns the name of the object with a run's job packages on each rabbit. The names of Warren's other objects do not
-/// end in `-packages`.
+/// Returns the name of the object on each rabbit that lists a run's job packages. No other object of Warren has a name
+/// that ends in `-packages`.
 #[must_use]
 pub fn packages_name(run: &Run<'_>) -> String {
     format!("{}-packages", name(run))
 }
 
-/// Returns the job packages that the agent of the rabbit at this index of the run fetches before any container of the
-/// run starts; `None` if the profile names none.
+/// Returns the object that makes the agent of the rabbit with this index in the run fetch the job packages, before any
+/// container of the run starts; `None` if the profile names no job packages.
 #[must_use]
 pub fn packages(run: &Run<'_>, index: usize) -> Option<NodeContainers> {
     let rabbit = run.placement.get(index)?.name.as_str();
@@ -91,14 +91,14 @@ pub fn packages(run: &Run<'_>, index: usize) -> Option<NodeContainers> {
 fn metadata(run: &Run<'_>, rabbit: &str) -> ObjectMeta {
     ObjectMeta {
         namespace: Some(rabbit.to_owned()),
-        // The owner is in another namespace: the engine deletes this object.
+        // The owner would be in another namespace, which Kubernetes does not allow: the engine deletes this object.
         owner_references: None,
         ..run.metadata.clone()
     }
 }
 
-/// Returns the object for a pod of the profile, without a name, host names and ports. The variables of `first` come
-/// first in its containers.
+/// Returns the object for a pod of the profile, still without name, host names and ports. In its containers the
+/// variables of `first` come before all others.
 fn pod_object(
     run: &Run<'_>,
     index: usize,
@@ -119,7 +119,7 @@ fn pod_object(
         termination_grace_period_seconds: pod.termination_grace_period_seconds,
         storages: paths(run, |source| *source == StorageSource::Rabbit),
         global_lustre: paths(run, |source| *source != StorageSource::Rabbit),
-        // `check::volumes` refuses volumes of other kinds.
+        // `check::volumes` refuses volumes that are not emptyDir.
         empty_dirs: pod.volumes.iter().map(|volume| volume.name.clone()).collect(),
         packages: run.profile.packages.clone(),
         files: Some(source(run, run.name)),
@@ -137,7 +137,7 @@ fn paths(run: &Run<'_>, is_from: impl Fn(&StorageSource) -> bool) -> Vec<String>
     selected.map(|storage| storage.path.clone()).collect()
 }
 
-/// Maximum seconds between the signal to end and the kill (`terminationGracePeriodSeconds`): a day.
+/// Longest time in seconds between SIGTERM and SIGKILL (`terminationGracePeriodSeconds`): a day.
 pub const LONGEST_GRACE: i64 = 86_400;
 
 /// Gives the containers the run's ports on their rabbit.
@@ -165,7 +165,7 @@ pub fn state(containers: &NodeContainers) -> State {
     }
 }
 
-/// Returns the agent's error, or its message while the containers wait.
+/// Returns the agent's error; while the containers wait, returns the agent's message.
 #[must_use]
 pub fn reason(containers: &NodeContainers) -> Option<String> {
     let status = containers.status.as_ref()?;
@@ -222,12 +222,12 @@ fn container(rabbit: &str, container: &NnfContainer, variables: Vec<EnvVar>) -> 
     }
 }
 
-/// Expands the variables' values, which may refer to earlier variables.
+/// Expands the references in the variables' values. A value may refer to earlier variables.
 fn expand_values(variables: Vec<EnvVar>, rabbit: &str) -> Vec<NodeContainerVariable> {
     let mut known = BTreeMap::new();
     let mut expanded = Vec::new();
     for EnvVar { name, value, value_from } in variables {
-        // `check` refuses all sources but Warren's own: the name of the node.
+        // `check` refuses all sources of a value except the one that Warren itself uses: the name of the node.
         let value = match value_from {
             Some(_) => rabbit.to_owned(),
             None => expand(&value.unwrap_or_default(), &known),
@@ -238,15 +238,15 @@ fn expand_values(variables: Vec<EnvVar>, rabbit: &str) -> Vec<NodeContainerVaria
     expanded
 }
 
-/// Returns when to pull an image. If the profile does not say, Kubernetes' rule applies: an image without a fixed
-/// version is always pulled, because the registry may have another image under its name later.
+/// Returns when to pull an image. If the profile does not say, Kubernetes' rule applies: an image whose name gives no
+/// fixed version is always pulled, because the registry may later have another image under the same name.
 fn pull_policy(container: &NnfContainer) -> ImagePullPolicy {
     if let Some(policy) = &container.image_pull_policy {
         return ImagePullPolicy::from(policy.as_str());
     }
     let last = container.image.rsplit('/').next().unwrap_or_default();
     let is_pinned = last.contains('@') || last.contains(':') && !last.ends_with(":latest");
-    // An archive or a directory, such as oci-archive:/images/viewer.tar.
+    // The image is an archive or a directory, such as oci-archive:/images/viewer.tar.
     let is_file = container.image.contains(":/");
     if is_pinned || is_file { ImagePullPolicy::IfNotPresent } else { ImagePullPolicy::Always }
 }

@@ -5,9 +5,9 @@ use k8s_openapi::api::{
     core::v1::{ContainerStatus, Pod, PodSpec},
 };
 
-/// The label of a node with the node's name.
+/// Name of the label whose value is the node's name.
 pub(crate) const HOSTNAME: &str = "kubernetes.io/hostname";
-/// Maximum lines of a log in a reason.
+/// Maximum number of log lines in the reason for a failure.
 const MAX_LOG_LINES: usize = 5;
 
 /// The state of the container on a rabbit.
@@ -19,13 +19,13 @@ pub enum State {
     Ready,
     /// The container ended with exit code 0.
     Succeeded,
-    /// The containers are stopped: no pod of the Job runs, and none is started.
+    /// The containers were stopped: no pod of the Job runs, and no new pod is started.
     Suspended,
     /// The container failed for good.
     Failed,
     /// The container missed its deadline.
     TooLate,
-    /// A job package could not be fetched, and no container was started.
+    /// A job package could not be fetched, so no container was started.
     Unprepared,
 }
 
@@ -76,14 +76,14 @@ pub fn state(job: &Job) -> State {
     }
 }
 
-/// Returns the rabbit that a Job's pods are bound to.
+/// Returns the rabbit to which a Job's pods are bound.
 #[must_use]
 pub fn rabbit_of(job: &Job) -> &str {
     bound_rabbit(job.spec.as_ref().and_then(|spec| spec.template.spec.as_ref()))
 }
 
-/// Returns the rabbit that a pod is bound to. The host name does not name
-/// the rabbit: MPI pods are named after the workflow.
+/// Returns the rabbit to which a pod is bound. The host name does not name the rabbit: MPI pods are named after the
+/// workflow.
 #[must_use]
 pub fn rabbit_of_pod(pod: &Pod) -> &str {
     bound_rabbit(pod.spec.as_ref())
@@ -94,7 +94,7 @@ fn bound_rabbit(pod: Option<&PodSpec>) -> &str {
     selector.and_then(|selector| selector.get(HOSTNAME)).map_or("", String::as_str)
 }
 
-/// Returns whether the Job is to be suspended and its controller reports that the last pod is gone.
+/// Returns whether the Job is suspended by its spec, and its controller has reported that the last pod is gone.
 fn is_stopped(job: &Job) -> bool {
     let is_asked = job.spec.as_ref().and_then(|spec| spec.suspend) == Some(true);
     let has_stopped = job.status.as_ref().is_some_and(|status| {
@@ -107,7 +107,8 @@ fn is_stopped(job: &Job) -> bool {
     is_asked && has_stopped
 }
 
-/// Returns why the latest pod of a Job failed or waits: container, exit code or signal, the last lines of its log.
+/// Returns why the latest pod of a Job failed or waits: the container, the exit code or signal, and the last lines of
+/// the container's log.
 #[must_use]
 pub fn reason<'a>(pods: impl Iterator<Item = &'a Pod>) -> Option<String> {
     let latest = pods.max_by_key(|pod| pod.metadata.creation_timestamp.as_ref().map(|at| at.0))?;
@@ -178,8 +179,8 @@ fn append(text: String, more: Option<&str>) -> String {
     }
 }
 
-/// Joins the last lines of a log in one line, and escapes control characters:
-/// a log may contain sequences that steer terminals.
+/// Joins the last lines of a log into one line, and escapes control characters, because a log may contain sequences
+/// that control a terminal.
 fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     causes::escaped(&lines[lines.len().saturating_sub(MAX_LOG_LINES)..].join(" | "), "")
@@ -227,7 +228,7 @@ mod tests {
         assert_eq!(state_of(condition("Complete", "CompletionsReached")), State::Succeeded);
         assert_eq!(state_of(condition("Failed", "BackoffLimitExceeded")), State::Failed);
         assert_eq!(state_of(condition("Failed", "DeadlineExceeded")), State::TooLate);
-        // The Job's controller still ends the Job's pods.
+        // The Job's controller has not ended all of the Job's pods yet.
         assert_eq!(state_of(condition("FailureTarget", "DeadlineExceeded")), State::Starting);
     }
 

@@ -1,4 +1,5 @@
-//! Job packages: files that a run's containers find on each of its rabbits. Each rabbit checks them once.
+//! Job packages: files that a run's containers find on each of the run's rabbits. Each rabbit checks a job package
+//! once.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -9,31 +10,31 @@ use crate::names::is_label;
 
 /// Directory of the job packages in a container.
 pub const DIRECTORY: &str = "/nnf/packages";
-/// Default limit of a decompressed archive, as a multiple of the archive's size.
+/// Default limit of a decompressed archive's size, as a multiple of the archive's own size.
 const DEFAULT_EXPANSION: u64 = 10;
-/// Bytes added to the default limit: tar pads archives.
+/// Bytes that are added to the default limit, because tar pads archives.
 const TAR_PADDING: u64 = 1 << 20;
 
 /// A job package whose fields are valid.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct JobPackage {
     pub name: String,
-    /// Where to fetch the file from.
+    /// The source from which the file is fetched.
     pub source: Source,
     /// SHA-256 of the file, in lower-case hexadecimal digits.
     pub sha256: String,
     /// Size of the file, in bytes.
     pub size: u64,
-    /// Maximum bytes of the decompressed file, if it is an archive to unpack.
+    /// Maximum bytes of the decompressed archive; `None` if the file is not unpacked.
     pub unpacked: Option<u64>,
 }
 
-/// Where a job package is fetched from.
+/// The source from which a job package is fetched.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
-    /// A server, by an address with http or https.
+    /// The http or https address on a server.
     Server(String),
-    /// A path in a file system that the rabbit mounts.
+    /// The path of a file in a file system that the rabbit mounts.
     File(PathBuf),
 }
 
@@ -51,7 +52,7 @@ impl JobPackage {
     /// Checks the fields of a job package.
     ///
     /// # Errors
-    /// When a field is invalid: the first one.
+    /// An error for the first field that is invalid.
     pub fn parse(package: &api::package::Package) -> Result<Self, JobPackageFault> {
         let fault =
             |field, value: &str, remedy| JobPackageFault { field, value: value.to_owned(), remedy };
@@ -91,7 +92,7 @@ impl JobPackage {
 }
 
 impl Source {
-    /// Parses where a job package is; the error says what the field must be.
+    /// Parses the source of a job package. The error says what the field must be.
     fn parse(text: &str) -> Result<Self, &'static str> {
         if text.starts_with('/') {
             return if is_plain(text) {
@@ -119,7 +120,7 @@ impl Source {
 fn is_plain(text: &str) -> bool {
     let path = Path::new(text);
     let is_plain = |part| matches!(part, Component::RootDir | Component::Normal(_));
-    // The components leave out redundant parts, such as a slash at the end.
+    // `components` leaves out redundant parts of the path, such as a slash at the end.
     let again: PathBuf = path.components().collect();
     path.components().all(is_plain)
         && again.as_os_str() == text

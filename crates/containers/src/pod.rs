@@ -1,4 +1,4 @@
-//! The pod of a run on one rabbit.
+//! Makes the pod of a run on one rabbit.
 
 use api::nnf_container_profile::{NnfContainer, NnfPodSpec};
 use k8s_openapi::api::core::v1::{
@@ -29,12 +29,12 @@ const STORAGE: &str = "storage-";
 const DEVICE: &str = "storage-device-";
 /// Prefix of the names of volumes with job packages.
 const PACKAGE: &str = "nnf-package-";
-/// Directory in a container where its runtime makes device nodes of raw storage.
+/// Directory in a container in which the container runtime makes the device nodes of raw storage.
 pub(crate) const DEVICES: &str = "/dev/nnf";
 /// The taint that keeps other pods off the rabbits.
 const TAINT: &str = "cray.nnf.node";
 
-/// Returns whether Warren reserves this name of a volume.
+/// Returns whether this name is reserved for Warren's own volumes.
 #[must_use]
 pub(crate) fn is_kept_name(name: &str) -> bool {
     [CONFIG, TOOLS, KEYS, MPI].contains(&name)
@@ -42,7 +42,7 @@ pub(crate) fn is_kept_name(name: &str) -> bool {
         || name.starts_with(PACKAGE)
 }
 
-/// Returns the pod on the rabbit at this index of the run, with the run's ports on that rabbit.
+/// Returns the pod on the rabbit with this index in the run, with the run's ports.
 #[must_use]
 pub(crate) fn with_ports(
     run: &Run<'_>,
@@ -57,7 +57,7 @@ pub(crate) fn with_ports(
     pod
 }
 
-/// Returns the pod on the rabbit at this index of the run, without the run's ports.
+/// Returns the pod on the rabbit with this index in the run, without the run's ports.
 #[must_use]
 pub(crate) fn without_ports(
     run: &Run<'_>,
@@ -68,7 +68,7 @@ pub(crate) fn without_ports(
     let make = |one_of_pod: &NnfContainer| container(run, index, rabbit, one_of_pod);
     let first: Vec<Container> = spec.init_containers.iter().map(make).collect();
     PodSpec {
-        // Host names resolve only beneath the name of the Service.
+        // Kubernetes resolves a pod's host name only as a name beneath the Service's name.
         hostname: Some(rabbit.name.clone()),
         subdomain: Some(run.workflow.to_owned()),
         node_selector: Some([(HOSTNAME.to_owned(), rabbit.name.clone())].into()),
@@ -79,7 +79,7 @@ pub(crate) fn without_ports(
             effect: Some("NoSchedule".to_owned()),
             ..Toleration::default()
         }]),
-        // A failed container stays, with its log: the Job creates another pod.
+        // A failed container and its log stay, because the Job creates another pod.
         restart_policy: Some("Never".to_owned()),
         security_context: Some(PodSecurityContext {
             fs_group: Some(run.group),
@@ -100,7 +100,7 @@ pub(crate) fn without_ports(
 
 fn container(run: &Run<'_>, index: usize, rabbit: &Rabbit, container: &NnfContainer) -> Container {
     let mounts = container.volume_mounts.iter().cloned().chain(mounts(run));
-    // The pod's status gets the last lines of the log, and so does the error of the workflow.
+    // Both the pod's status and the workflow's error get the last lines of the container's log.
     let policy = container.termination_message_policy.clone();
     let policy = policy.unwrap_or_else(|| "FallbackToLogsOnError".to_owned());
     Container {
@@ -134,7 +134,7 @@ fn container(run: &Run<'_>, index: usize, rabbit: &Rabbit, container: &NnfContai
     }
 }
 
-/// Returns the container's ports, which have the same numbers on the rabbit.
+/// Returns the container's ports. Each port has the same number in the container and on the rabbit.
 fn ports(numbers: &[u16]) -> Vec<ContainerPort> {
     let port = |port: &u16| ContainerPort {
         container_port: i32::from(*port),
@@ -159,15 +159,16 @@ fn volumes(run: &Run<'_>, rabbit: &Rabbit, spec: &NnfPodSpec) -> Vec<Volume> {
     spec.volumes.iter().cloned().chain([config]).chain(storages).chain(packages).collect()
 }
 
-/// Returns the volumes of raw storage's devices on this rabbit, by their PersistentVolumeClaims.
+/// Returns the volumes of raw storage's devices on this rabbit. Each volume refers to a PersistentVolumeClaim.
 fn device_volumes(run: &Run<'_>, rabbit: &Rabbit) -> impl Iterator<Item = Volume> {
     let devices = run.devices_on(&rabbit.name).iter().enumerate();
     devices.map(|(place, device)| claim_volume(format!("{DEVICE}{place}"), device.name.clone()))
 }
 
-/// Lets a container open the devices of raw storage: the kubelet enters them in the container's control group. The
-/// container opens them beneath the path of their storage, where the rabbit's agent gave them to the job's user. The
-/// owner of the nodes that the runtime makes depends on its configuration.
+/// Makes the kubelet allow the container to open the devices of raw storage (the kubelet enters them in the container's
+/// control group). The container opens the devices beneath the path of their storage, where the rabbit's agent has made
+/// the job's user their owner. It does not use the device nodes that the container runtime makes: the owner of these
+/// nodes depends on the runtime's configuration.
 fn devices(run: &Run<'_>, rabbit: &Rabbit) -> Vec<VolumeDevice> {
     let devices = 0..run.devices_on(&rabbit.name).len();
     let device = |place| VolumeDevice {
@@ -197,12 +198,12 @@ fn volume(place: usize, storage: &StoragePath) -> Volume {
     }
 }
 
-/// Returns the volumes of the job packages, at the paths that this rabbit has them at.
+/// Returns the volumes of the job packages, each with the path at which this rabbit has the job package.
 fn packages(run: &Run<'_>, rabbit: &Rabbit) -> impl Iterator<Item = Volume> {
     let places = run.packages.get(&rabbit.name).into_iter().flatten();
     run.profile.packages.iter().enumerate().filter_map(move |(place, package)| {
         let path = places.clone().find(|place| place.name == package.name)?.path.clone();
-        // The kubelet must not create it: an empty directory is no job package.
+        // With these types the kubelet does not create a missing path: an empty directory would be no job package.
         let type_ = Some(if package.unpack { "Directory" } else { "File" }.to_owned());
         Some(Volume {
             name: format!("{PACKAGE}{place}"),
@@ -229,7 +230,7 @@ fn mounts(run: &Run<'_>) -> impl Iterator<Item = VolumeMount> {
     let storages = run.mounts().enumerate().map(|(place, storage)| VolumeMount {
         name: format!("{STORAGE}{place}"),
         mount_path: storage.path.clone(),
-        // An allocation that the agent mounts again appears in a running container.
+        // If the agent mounts an allocation again, the mount appears in a running container too.
         mount_propagation: (storage.source == StorageSource::Rabbit)
             .then(|| "HostToContainer".to_owned()),
         ..VolumeMount::default()

@@ -1,7 +1,7 @@
-//! Ports of rabbits: which ports a run gets, and when they are free again.
+//! Ports of rabbits: decides which ports a run gets, and when these ports are free again.
 //!
-//! Each rabbit records the owners of its ports in an NnfPortManager; the ports of one rabbit do not concern another. A
-//! run has the same ports on all of its rabbits: a compute gets one list, whichever rabbit it connects to.
+//! Each rabbit records the owners of its ports in an NnfPortManager, independently of other rabbits. A run has the same
+//! ports on all of its rabbits: a compute gets a single list of ports, whichever rabbit it connects to.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,13 +31,13 @@ pub enum PortFault {
     Taken { free: usize, wanted: usize },
 }
 
-/// The allocations that the rabbits' NnfPortManagers record, by rabbit.
+/// The allocations in the rabbits' NnfPortManagers, by rabbit.
 pub type Records<'a> = BTreeMap<&'a str, &'a [NnfPortManagerAllocation]>;
 
-/// Returns the ports that the site gives to jobs, in its order.
+/// Returns the ports that the site gives to jobs, in the site's order.
 ///
 /// # Errors
-/// The first entry that is neither a port nor a range.
+/// An error for the first entry that is neither a port nor a range of ports.
 pub fn site_ports(system: &SystemConfigurationSpec) -> Result<Vec<u16>, PortFault> {
     let mut ports = Vec::new();
     for given in &system.ports {
@@ -51,11 +51,11 @@ pub fn site_ports(system: &SystemConfigurationSpec) -> Result<Vec<u16>, PortFaul
     Ok(ports)
 }
 
-/// Chooses ports for a requester: first the ports that it has on some rabbit
-/// and may have on every rabbit, then the first free ones.
+/// Chooses ports for a requester. Prefers the ports that the requester has on any of the rabbits and may have on all of
+/// them; then takes the first free ports.
 ///
 /// # Errors
-/// When too few are free.
+/// An error if too few ports are free.
 pub fn choose(
     listed: &[u16],
     records: &Records<'_>,
@@ -83,7 +83,8 @@ pub fn choose(
     Ok(chosen)
 }
 
-/// Returns whether an entry's ports may be given away: they cooled down, or their workflow is gone.
+/// Returns whether the ports of an entry may be given to another requester: the ports have cooled down, or their
+/// workflow is gone.
 #[must_use]
 pub fn is_free(
     entry: &NnfPortManagerAllocation,
@@ -100,7 +101,8 @@ pub fn is_free(
     }
 }
 
-/// Returns the record after an assignment: the requester has exactly these ports, and free entries are gone.
+/// Returns the record after an assignment: the requester has exactly these ports, and entries whose ports are free are
+/// removed.
 #[must_use]
 pub fn assign(
     record: &[NnfPortManagerAllocation],
@@ -118,7 +120,7 @@ pub fn assign(
     others.chain([mine]).collect()
 }
 
-/// Returns the record after a release: the requester has no ports, and those it had cool down from now on.
+/// Returns the record after a release: the requester has no ports any more, and its former ports cool down from now on.
 #[must_use]
 pub fn release(
     record: &[NnfPortManagerAllocation],
@@ -142,14 +144,14 @@ pub fn release(
     record.iter().filter_map(release).collect()
 }
 
-/// Returns the port numbers of an entry. Leaves out integers that are no port, which reserve nothing.
+/// Returns the port numbers of an entry. Leaves out integers that are no port number, because they reserve no port.
 #[must_use]
 pub fn numbers(entry: &NnfPortManagerAllocation) -> Vec<u16> {
     entry.ports.iter().filter_map(|port| u16::try_from(*port).ok()).collect()
 }
 
-/// Returns whether a requester uses the ports of an entry. Compares uids: another workflow may have the same name
-/// later.
+/// Returns whether a requester uses the ports of an entry. Compares uids, because a later workflow may have the same
+/// name.
 #[must_use]
 pub fn is_of(entry: &NnfPortManagerAllocation, requester: &ObjectReference) -> bool {
     entry.status == NnfPortManagerAllocationStatus::InUse && entry.requester.uid == requester.uid

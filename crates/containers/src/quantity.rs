@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-/// Suffixes, each with its multiplier and its divisor.
+/// Suffixes of quantities; each suffix has a multiplier and a divisor.
 const SUFFIXES: [(&str, i128, i128); 16] = [
     ("", 1, 1),
     ("n", 1, 1_000_000_000),
@@ -22,8 +22,8 @@ const SUFFIXES: [(&str, i128, i128); 16] = [
     ("Ei", 1 << 60, 1),
 ];
 
-/// Converts a quantity to parts, rounded up; `per_unit` is the number of parts in a unit. `None` if the quantity is not
-/// positive.
+/// Converts a quantity to a number of parts, rounded up; one unit has `per_unit` parts. Returns `None` if the quantity
+/// is not positive.
 #[must_use]
 pub(crate) fn parts(quantity: &Quantity, per_unit: i128) -> Option<i64> {
     let text = quantity.0.as_str();

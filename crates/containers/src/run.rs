@@ -1,4 +1,4 @@
-//! The input of the containers of one directive.
+//! The input from which the objects of one directive's containers are made.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +12,13 @@ use crate::mpi::Attempt;
 pub struct Run<'a> {
     /// Name of the workflow, and of the run's Service.
     pub workflow: &'a str,
-    /// Name of the ConfigMap and of all other objects of the directive.
+    /// Name of the ConfigMap; names of other objects of the directive contain it.
     pub name: &'a str,
     /// Namespace, labels and owner of all objects.
     pub metadata: ObjectMeta,
-    /// User that the containers run as (uid).
+    /// The uid of the user that the containers run as.
     pub user: i64,
-    /// Group that the containers run as (gid).
+    /// The gid of the group that the containers run as.
     pub group: i64,
     /// The profile with the containers.
     pub profile: &'a NnfContainerProfileData,
@@ -30,11 +30,11 @@ pub struct Run<'a> {
     pub devices: &'a BTreeMap<String, Vec<Device>>,
     /// The rabbits that run the containers.
     pub placement: &'a [Rabbit],
-    /// Ports of the containers, the same on every rabbit: a compute gets one list.
+    /// Ports of the containers. They are the same on every rabbit, because a compute gets a single list of ports.
     pub ports: &'a [u16],
-    /// Port of MPI's own network, on sites where no Kubernetes provides one.
+    /// UDP port of MPI's own network, on sites where Kubernetes provides no network.
     pub network_port: Option<u16>,
-    /// The attempt of the run; none without MPI.
+    /// The attempt of the run; `None` for a run without MPI.
     pub attempt: Option<&'a Attempt>,
     /// The domain of the cluster, such as `cluster.local`.
     pub cluster_domain: &'a str,
@@ -43,11 +43,11 @@ pub struct Run<'a> {
 /// A storage that containers see at the path that it has on their rabbit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoragePath {
-    /// The variable with its path, such as `DW_JOB_scratch`.
+    /// The variable whose value is the path, such as `DW_JOB_scratch`.
     pub variable: String,
     /// Path of the directory, on the rabbit and in the container.
     pub path: String,
-    /// Who mounts it on the rabbit.
+    /// Who mounts the storage on the rabbit.
     pub source: StorageSource,
 }
 
@@ -56,14 +56,15 @@ pub struct StoragePath {
 pub enum StorageSource {
     /// The rabbit's agent, for the job.
     Rabbit,
-    /// The site: a global Lustre, which the rabbit has mounted anyway. A pod gets it by this PersistentVolumeClaim.
+    /// The site mounts it: a global Lustre, which the rabbit has mounted anyway. A pod gets it by the
+    /// PersistentVolumeClaim `claim`.
     Global { claim: String },
 }
 
-/// A block device of raw storage on a rabbit. Pods get it by a PersistentVolume.
+/// A block device of raw storage on a rabbit. A pod gets the device by a PersistentVolume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
-    /// Name of the PersistentVolume and of its claim.
+    /// Name of the PersistentVolume and of its PersistentVolumeClaim.
     pub name: String,
     /// Path of the device on the rabbit, beneath the path of its storage.
     pub path: String,
@@ -71,7 +72,7 @@ pub struct Device {
     pub capacity: i64,
 }
 
-/// A rabbit of a run, with the job's computes that it serves in the job's order.
+/// A rabbit of a run, with the job's computes that the rabbit serves, in the job's order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rabbit {
     pub name: String,
@@ -86,7 +87,8 @@ impl Run<'_> {
         self.metadata.namespace.as_deref().unwrap_or_default()
     }
 
-    /// Returns the storages that containers see, each path once: several variables may have the same path.
+    /// Returns the storages that containers see. Returns each path once, because several variables may have the same
+    /// path.
     pub(crate) fn mounts(&self) -> impl Iterator<Item = &StoragePath> {
         let is_first = |(place, storage): &(usize, &StoragePath)| {
             self.storages.iter().take(*place).all(|earlier| earlier.path != storage.path)

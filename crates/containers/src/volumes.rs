@@ -1,8 +1,9 @@
-//! The devices of raw storage where Kubernetes runs the containers: a PersistentVolume for each, and the
-//! PersistentVolumeClaim of the pods.
+//! Devices of raw storage where Kubernetes runs the containers: makes for each device a PersistentVolume, and the
+//! PersistentVolumeClaim that the pods use.
 //!
-//! The control group of a container without privileges lets it open the block devices that its kubelet gives it, and no
-//! others. Both objects name each other, so that no provisioner and no other claim takes part.
+//! The control group of a container without privileges permits only the block devices that the kubelet gives to the
+//! container. PersistentVolume and PersistentVolumeClaim name each other, so that no provisioner and no other claim
+//! takes part.
 
 use std::collections::BTreeMap;
 
@@ -23,13 +24,13 @@ use crate::{
     run::{Device, Run},
 };
 
-/// Access mode: the pods of one node may use the volume.
+/// Access mode: the pods of a single node may use the volume.
 const ACCESS_MODE: &str = "ReadWriteOnce";
-/// Volume mode: pods get a device, no directory.
+/// Volume mode: pods get a device, not a directory.
 const VOLUME_MODE: &str = "Block";
 
-/// Returns the PersistentVolume of a device on this rabbit. It has no owner, because a Workflow is in a namespace and a
-/// PersistentVolume is in none: the engine deletes it.
+/// Returns the PersistentVolume of a device on this rabbit. The PersistentVolume is in no namespace, so a Workflow,
+/// which is in one, cannot be its owner: the engine deletes it.
 #[must_use]
 pub fn volume(run: &Run<'_>, rabbit: &str, device: &Device) -> PersistentVolume {
     let claim = ObjectReference {
@@ -46,7 +47,8 @@ pub fn volume(run: &Run<'_>, rabbit: &str, device: &Device) -> PersistentVolume 
         claim_ref: Some(claim),
         local: Some(local),
         node_affinity: Some(node_affinity(rabbit)),
-        // Kubernetes deletes no data when the claim goes: the rabbit's agent removes the storage.
+        // When the PersistentVolumeClaim is deleted, Kubernetes must not delete the data: the rabbit's agent removes
+        // the storage.
         persistent_volume_reclaim_policy: Some("Retain".to_owned()),
         volume_mode: Some(VOLUME_MODE.to_owned()),
         ..PersistentVolumeSpec::default()

@@ -1,4 +1,4 @@
-//! Receives a file in pieces: writes, counts and digests them, and refuses the file once it exceeds its size.
+//! Receives a file in pieces: writes, counts and digests the pieces, and refuses the file once it exceeds its size.
 
 use std::{
     fs::{File, OpenOptions},
@@ -12,7 +12,7 @@ use ring::digest::{Context, SHA256};
 
 use crate::error::FetchError;
 
-/// A file that is being received.
+/// A file that is being received, and its digest so far.
 pub(crate) struct Download<'a> {
     package: &'a JobPackage,
     path: PathBuf,
@@ -29,13 +29,13 @@ impl<'a> Download<'a> {
         Ok(Self { package, path: path.to_owned(), file, digest: Context::new(&SHA256), has: 0 })
     }
 
-    /// Checks the size that a source announces, before any byte is received.
+    /// Checks the size that a source announces, before any byte of the file is received.
     pub(crate) fn check_announced(&self, has: u64) -> Result<(), FetchError> {
         let size = self.package.size;
         if has > size { Err(FetchError::TooLong { has, size }) } else { Ok(()) }
     }
 
-    /// Writes the next piece.
+    /// Writes the next piece of the file.
     pub(crate) fn take(&mut self, piece: &[u8]) -> Result<(), FetchError> {
         self.has += piece.len() as u64;
         if self.has > self.package.size {
@@ -45,7 +45,7 @@ impl<'a> Download<'a> {
         self.file.write_all(piece).map_err(write_error(&self.path))
     }
 
-    /// Checks size and digest of the whole file, and returns once it is on disk.
+    /// Checks size and digest of the whole file. Returns once the file is on disk.
     pub(crate) fn finish(self) -> Result<(), FetchError> {
         let (has, size) = (self.has, self.package.size);
         if has < size {

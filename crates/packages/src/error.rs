@@ -1,4 +1,4 @@
-//! Reasons why a job package could not be fetched.
+//! Defines the errors of an attempt to fetch a job package.
 
 use std::{io, path::PathBuf};
 
@@ -40,7 +40,7 @@ pub enum FetchError {
 }
 
 impl FetchError {
-    /// Returns whether another attempt would fail too: the file is not what the profile says.
+    /// Returns whether another attempt would fail too, because the file is not the one that the profile describes.
     #[must_use]
     pub fn is_final(&self) -> bool {
         match self {

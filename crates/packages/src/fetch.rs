@@ -1,4 +1,4 @@
-//! Fetches one job package: attempts, with delays between them.
+//! Fetches one job package: makes attempts, with delays between them.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
@@ -14,15 +14,15 @@ use crate::{
     unpack::unpack,
 };
 
-/// Maximum attempts after the first. With the delays between them they take about a quarter of an hour.
+/// Maximum number of attempts after the first. All attempts with their delays take about a quarter of an hour.
 const MAX_RETRIES: usize = 20;
 /// Delay before the second attempt.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
-/// Longest delay; jitter adds up to 100 %, because a thousand rabbits may ask one server.
+/// Longest delay; jitter adds up to 100 %, because a thousand rabbits may fetch from one server.
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
 
-/// Repeats attempts to fetch a job package until it is in place or an error is final. Calls `report` after each failed
-/// attempt that is followed by another one.
+/// Repeats attempts to fetch a job package until the job package is in place or an error is final. Calls `report` after
+/// each failed attempt, unless the attempt was the last one.
 pub(crate) async fn fetch(
     store: &Store,
     package: &JobPackage,
@@ -66,7 +66,7 @@ async fn attempt(
             unpack(&archive, &content, limit, stop.clone())?;
             fs::remove_file(&archive).map_err(write_error(&archive))?;
         }
-        // Containers may execute the file.
+        // The file may be a program that containers execute.
         None => {
             let everybody = fs::Permissions::from_mode(0o555);
             fs::set_permissions(&archive, everybody).map_err(write_error(&archive))?;

@@ -1,4 +1,5 @@
-//! Reads a job package from a file system that the node mounts. Root reads the file, and only if everybody may read it.
+//! Reads a job package from a file system that the node mounts. This process runs as root, and reads the file only if
+//! everybody may read it.
 
 use std::{
     fs::File,
@@ -15,14 +16,14 @@ use thiserror::Error;
 
 use crate::{download::Download, error::FetchError};
 
-/// Bytes that are read at once.
+/// Number of bytes that one read asks for.
 const PIECE: usize = 1 << 20;
 /// Permission bit: others may read the file.
 const READ: u32 = 0o004;
 /// Permission bit: others may search the directory.
 const SEARCH: u32 = 0o001;
 
-/// Why a file cannot be read for a user.
+/// Why this process does not read a file for a user.
 #[derive(Debug, Error)]
 pub enum FileError {
     #[error("open {}", .path.display())]
@@ -45,7 +46,7 @@ pub enum FileError {
     },
 }
 
-/// Reads the whole file into the download.
+/// Reads the whole file into `download`.
 pub(crate) async fn read(path: &Path, download: &mut Download<'_>) -> Result<(), FetchError> {
     let (mut file, length) = open_public(path)?;
     download.check_announced(length)?;
@@ -57,13 +58,13 @@ pub(crate) async fn read(path: &Path, download: &mut Download<'_>) -> Result<(),
             return Ok(());
         }
         download.take(&piece[..read])?;
-        // Lets a fetch that was stopped end here.
+        // A fetch that was stopped ends at this point.
         tokio::task::yield_now().await;
     }
 }
 
-/// Opens a plain file that everybody may read, and returns it with its
-/// length. No part of the path may be a symbolic link.
+/// Opens a plain file that everybody may read, and returns the file with its length. No component of the path may be a
+/// symbolic link.
 fn open_public(path: &Path) -> Result<(File, u64), FileError> {
     let failed = |path: &Path, errno: nix::Error| FileError::Open {
         path: path.to_owned(),
@@ -131,7 +132,7 @@ mod tests {
         assert_eq!(open_public(&path).unwrap().1, 4);
     }
 
-    /// The tests run as root, who may read everything.
+    /// The tests run as root, which may read every file.
     #[test]
     fn a_file_that_others_may_not_read_or_reach_is_refused() {
         let (_directory, path) = file();

@@ -1,36 +1,37 @@
-//! Job packages of workflows' containers on one node: files that are
-//! complete, checked and in place before a container starts.
+//! Job packages of workflows' containers on one node. A job package is a file that is complete, checked and in place
+//! before a container starts.
 //!
 //! # Flow
 //! ```text
 //! job packages of an object ┐
 //!                           ├─ plan (pure) ─► Vec<Step> ─► JobPackages: marks of use, and background fetches
 //! disk, running fetches     ┘
-//! the same ─ report (pure) ─► in place, awaited, or impossible
+//! both inputs ─ report (pure) ─► in place, awaited, or impossible
 //!
 //! server or file ─ Download ─► size, SHA-256 ─► fsync ─ unpack ─► syncfs ─ rename ─► fsync of the directory
 //! ```
 //!
 //! # Guarantees
-//! * A name in `ready` belongs to a complete, checked job package that is on disk: the rename to this name is the last
-//!   step of a fetch.
-//! * A job package is fetched once, however many objects use it. It stays while an object uses it, and is removed with
-//!   the last.
-//! * Nothing is unpacked before the whole archive was checked. An archive makes files, directories and links beneath
-//!   its own directory, and nothing else: no path or link leads outside, and there are no devices.
-//! * A file of a file system is read only if everybody may read it: a profile
-//!   gives no access to files that only root may read.
+//! * A name in `ready` belongs to a job package that is complete, checked and on disk: the rename to this name is the
+//!   last step of a fetch.
+//! * A job package is fetched once, however many objects use it. It stays as long as any object uses it, and is removed
+//!   with its last user.
+//! * No entry of an archive is unpacked before the whole archive was checked. An archive can create only files,
+//!   directories and links, and only beneath its own directory: no path or link leads outside, and there are no device
+//!   nodes.
+//! * A file is read from a mounted file system only if everybody may read it: so a profile gives no access to files
+//!   that only root may read.
 //!
 //! # Order
-//! * The mark of use is on disk before a fetch begins, and is removed after the package. No container starts before all
-//!   of its packages are in `ready`.
+//! * The mark that an object uses a job package is on disk before a fetch begins, and is removed after the job package.
+//!   No container starts before all of its job packages are in `ready`.
 //!
 //! # Assumptions
-//! One process of a node uses the directory, which belongs to root.
+//! Only one process of a node uses the directory, and the directory belongs to root.
 //!
 //! # Caveats
-//! A job package that is used both plain and unpacked is fetched twice. An object that is deleted without
-//! [`JobPackages::release`] leaves its mark, and with it the job package.
+//! A job package that one object uses packed and another unpacked is fetched twice. If an object is deleted without a
+//! call of [`JobPackages::release`], its mark stays, and so does the job package.
 
 mod download;
 mod error;

@@ -27,11 +27,11 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct JobPackages(Arc<Owner>);
 
-/// Stops all fetches when it is dropped.
+/// Stops all fetches when this value is dropped.
 #[derive(Debug)]
 struct Owner(Arc<Shared>);
 
-/// The state that all fetches share.
+/// The state that all fetches of a node share.
 #[derive(Debug)]
 struct Shared {
     store: Store,
@@ -43,7 +43,7 @@ struct Shared {
 #[derive(Debug)]
 struct Fetch {
     package: JobPackage,
-    /// The objects that wait for the job package.
+    /// Uids of the objects that wait for the job package.
     wait: BTreeSet<Uuid>,
     stop: watch::Sender<bool>,
     state: FetchState,
@@ -63,8 +63,8 @@ impl JobPackages {
         Self(Arc::new(Owner(Arc::new(Shared { store, fetches, changed }))))
     }
 
-    /// Starts the fetches that an object still needs for these job packages, and returns the progress of all of them.
-    /// Does not wait for any fetch.
+    /// Starts the fetches that an object still needs for these job packages, and returns the progress of these job
+    /// packages. Does not wait for any fetch.
     ///
     /// # Errors
     /// When the directory cannot be used.
@@ -91,7 +91,8 @@ impl JobPackages {
         self.0.0.store.content(package)
     }
 
-    /// Stops an object's wait for job packages that are not in place: a fetch for which no object waits is stopped.
+    /// Ends an object's wait for job packages that are not in place. If no other object waits for a fetch, stops the
+    /// fetch.
     pub fn leave(&self, uid: Uuid) {
         self.0.0.fetches.lock().retain(|_, fetch| {
             fetch.wait.remove(&uid);
@@ -99,12 +100,12 @@ impl JobPackages {
                 return true;
             }
             fetch.stop.send_replace(true);
-            // A running fetch removes itself from the list.
+            // A fetch that runs removes itself from the list when it ends.
             matches!(fetch.state, FetchState::Runs { .. })
         });
     }
 
-    /// Ends an object's use of job packages, and removes those that no other object uses.
+    /// Ends an object's use of its job packages, and removes the job packages that no other object uses.
     ///
     /// # Errors
     /// When a file could not be removed.
@@ -133,7 +134,7 @@ impl Shared {
             Some(fetch) => match &fetch.state {
                 FetchState::Runs { .. } if *fetch.stop.borrow() => Presence::Ending,
                 FetchState::Runs { trouble } => Presence::Fetched { trouble: trouble.clone() },
-                // A fetch that failed for another object, or from another source, may succeed for this one.
+                // The fetch failed for another object, or from another source; it may succeed for this object.
                 FetchState::Failed(why)
                     if fetch.wait.contains(&uid) && fetch.package == *package =>
                 {
@@ -144,7 +145,7 @@ impl Shared {
         }
     }
 
-    /// Adds an object to those that wait for a job package, and starts the fetch unless it is running.
+    /// Adds an object to the objects that wait for a job package. Starts the fetch unless the fetch is running already.
     fn join(self: &Arc<Self>, uid: Uuid, package: &JobPackage) {
         let mut fetches = self.fetches.lock();
         let key = Key::new(package);
@@ -163,7 +164,7 @@ impl Shared {
         drop(fetches);
         let own = Arc::clone(self);
         let handle = Handle::current();
-        // Runs on a thread that may block: a file system may hang, and unpacking takes a while.
+        // A fetch runs on a thread that may block: a file system may hang, and unpacking takes long.
         handle.clone().spawn_blocking(move || own.run(&handle, &package, &stopped));
     }
 
@@ -174,13 +175,13 @@ impl Shared {
         let mut wanted = stop.clone();
         let work = async {
             tokio::select! {
-                // Also ends the fetch once the sender is gone: nothing could stop the fetch any more.
+                // This branch also ends the fetch if the sender is gone, because nothing could stop the fetch any more.
                 _ = wanted.wait_for(|stop| *stop) => None,
                 done = fetch(&self.store, package, stop, report) => Some(done),
             }
         };
-        // A panic fails only this job package: each lock on the shared state is held for a single change, so that no
-        // change is left half done.
+        // A panic affects only this job package. Each lock on the shared state is held for a single change, so the
+        // panic leaves no change half done.
         let done = catch_unwind(AssertUnwindSafe(|| handle.block_on(work)));
         let done = done.unwrap_or_else(|_| {
             let defect = "a defect of this agent (report it with the log): it panicked".to_owned();
@@ -196,7 +197,7 @@ impl Shared {
             );
         }
         self.record_end(&key, package, done, *stop.borrow());
-        // The last user may have released the job package during the fetch.
+        // During the fetch, the last object that used the job package may have released it.
         if let Err(error) = self.store.remove_unused(&key) {
             log::warn!("remove job package {}: {}", package.name, chain(&error));
         }

@@ -1,17 +1,17 @@
-//! Plans the steps that bring an object's job packages in place. Pure.
+//! Plans the steps that bring the job packages of an object in place. Pure.
 
 use std::collections::BTreeMap;
 
 use containers::JobPackage;
 
-/// The state of a job package on this node, for one object.
+/// The state of a job package on this node, from the view of one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Presence {
     /// The job package is neither on the node nor being fetched.
     Absent,
-    /// The job package is being fetched; `trouble` is why the last attempt failed.
+    /// The job package is being fetched. `trouble` is the reason why the last attempt failed.
     Fetched { trouble: Option<String> },
-    /// No object waits for the job package any more, and its fetch has not ended yet.
+    /// No object waits for the job package any more, but its fetch has not ended yet.
     Ending,
     /// The job package is complete.
     InPlace,
@@ -22,40 +22,42 @@ pub enum Presence {
 /// The state of an object's job packages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Observed {
-    /// Job packages that the object is marked as using.
+    /// Job packages that have a mark of use by this object.
     pub used: Vec<JobPackage>,
     /// The state of each job package.
     pub presence: BTreeMap<JobPackage, Presence>,
 }
 
-/// A change that the plan asks for.
+/// A change that a plan asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// Marks a job package as used by the object.
     Use(JobPackage),
     /// Starts a fetch of the job package.
     Fetch(JobPackage),
-    /// Adds the object to those that wait for a running fetch.
+    /// Adds the object to the objects that wait for a running fetch.
     Join(JobPackage),
 }
 
 /// The progress of all job packages of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
-    /// All are in place.
+    /// All job packages are in place.
     InPlace,
-    /// At least one is not in place. The text says which, and why the last attempt failed.
+    /// At least one job package is not in place. The text says which one, and why the last attempt failed.
     Awaited(String),
-    /// At least one fetch failed for good, for this reason.
+    /// At least one fetch failed for good; the text gives the reason.
     Impossible(String),
 }
 
-/// Returns the steps. There are none if all is in place, or while the object can only wait for running fetches.
+/// Returns the steps. Returns none if all job packages are in place, or if the object can only wait for running
+/// fetches.
 #[must_use]
 pub fn plan(packages: &[JobPackage], observed: &Observed) -> Vec<Step> {
     let steps = |package: &JobPackage| {
         let is_used = observed.used.contains(package);
-        // Marked before it is fetched, so that no other object's release removes it in between.
+        // The mark comes before the fetch, so that the release by another object does not remove the job package in
+        // between.
         let mark = (!is_used).then(|| Step::Use(package.clone()));
         let next = match observed.presence.get(package) {
             None | Some(Presence::Absent) => Some(Step::Fetch(package.clone())),
@@ -91,7 +93,8 @@ pub fn report(packages: &[JobPackage], observed: &Observed) -> Progress {
         _ => Some((false, format!("the rabbit-agent is fetching {}", describe(package)))),
     };
     let mut waits: Vec<_> = states().filter_map(waits).collect();
-    // A fetch whose last attempt failed comes first: its error tells the user more than a fetch that is running.
+    // A fetch whose last attempt failed comes first: its error tells the user more than the name of a fetch in
+    // progress.
     waits.sort_by_key(|(has_trouble, _)| !has_trouble);
     waits.into_iter().next().map_or(Progress::InPlace, |(_, text)| Progress::Awaited(text))
 }

@@ -1,4 +1,5 @@
-//! Fetches a job package from a server: HTTP, with TLS and the certificate authorities that the node trusts.
+//! Fetches a job package from a server by HTTP or HTTPS. The server's certificate must come from an authority that the
+//! node trusts.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,12 +22,12 @@ use tokio::time::timeout;
 use crate::{download::Download, error::FetchError};
 
 const AGENT: &str = concat!("warren/", env!("CARGO_PKG_VERSION"));
-/// Longest time without a byte from the server.
+/// Longest time in which no byte arrives from the server.
 const MAX_SILENCE: Duration = Duration::from_secs(60);
 /// Maximum number of redirects in a row.
 const MAX_REDIRECTS: usize = 5;
 
-/// Why a server gave no file.
+/// Why a server did not give the file.
 #[derive(Debug, Error)]
 pub enum ServerError {
     #[error("set up TLS")]
@@ -47,7 +48,7 @@ pub enum ServerError {
     Broken(#[source] hyper::Error),
 }
 
-/// Receives the whole file into the download.
+/// Receives the whole file into `download`.
 pub(crate) async fn get(address: &str, download: &mut Download<'_>) -> Result<(), FetchError> {
     let mut body = answer(address).await?.into_body();
     if let Some(length) = body.size_hint().exact() {
@@ -63,7 +64,7 @@ pub(crate) async fn get(address: &str, download: &mut Download<'_>) -> Result<()
     }
 }
 
-/// Returns the response with the file, after all redirects.
+/// Returns the response that has the file, after all redirects.
 async fn answer(address: &str) -> Result<Response<Incoming>, ServerError> {
     let client = client()?;
     let mut address: Uri = address.parse().map_err(|_| ServerError::Unparsable)?;
@@ -101,7 +102,7 @@ fn redirect_target(from: &Uri, to: &str) -> Option<Uri> {
 
 fn client() -> Result<Client<HttpsConnector<HttpConnector>, Empty<Bytes>>, ServerError> {
     let mut roots = RootCertStore::empty();
-    // Skips certificates that cannot be parsed: only servers that depend on them become unreachable.
+    // Certificates that cannot be parsed are skipped: only servers that depend on them cannot be reached.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder = builder.with_safe_default_protocol_versions().map_err(ServerError::Tls)?;

@@ -1,6 +1,6 @@
-//! The directory with job packages.
+//! Stores the job packages of a node in a directory.
 //!
-//! | where | what |
+//! | path | content |
 //! |---|---|
 //! | `ready/KEY/content` | the file, or the directory with the unpacked archive |
 //! | `ready/KEY/package.json` | size and digest that were checked |
@@ -29,7 +29,7 @@ const USES: &str = "uses";
 const CONTENT: &str = "content";
 const MARKER: &str = "package.json";
 
-/// The directory of job packages cannot be used.
+/// Why the directory of job packages cannot be used.
 #[derive(Debug, Error)]
 #[error("{}", .path.display())]
 pub struct StoreError {
@@ -55,7 +55,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// Size and digest that a complete job package was checked against.
+/// Size and digest that a complete job package was found to have.
 #[derive(Debug, Serialize, Deserialize)]
 struct Marker {
     sha256: String,
@@ -63,7 +63,7 @@ struct Marker {
     is_unpacked: bool,
 }
 
-/// Returns the path at which containers find a job package that is in place.
+/// Returns the path at which containers find a job package once it is in place.
 #[must_use]
 pub fn content(directory: &Path, package: &JobPackage) -> PathBuf {
     directory.join(READY).join(Key::new(package).0).join(CONTENT)
@@ -73,7 +73,7 @@ pub fn content(directory: &Path, package: &JobPackage) -> PathBuf {
 #[derive(Debug)]
 pub(crate) struct Store {
     directory: PathBuf,
-    /// Held while a job package gets or loses its name in `ready`.
+    /// Locked while a name in `ready` is created or removed.
     names: Mutex<()>,
 }
 
@@ -82,7 +82,7 @@ impl Store {
         Self { directory: directory.to_owned(), names: Mutex::new(()) }
     }
 
-    /// Returns the path of a job package once it is complete.
+    /// Returns the path of a job package's content, once the job package is complete.
     pub(crate) fn content(&self, package: &JobPackage) -> PathBuf {
         content(&self.directory, package)
     }
@@ -118,7 +118,8 @@ impl Store {
         Ok(path)
     }
 
-    /// Moves a complete job package to `ready`, unless no object uses it any more. Returns once the move is on disk.
+    /// Moves a complete job package to `ready`, unless no object uses the job package any more. Returns once the move
+    /// is on disk.
     pub(crate) fn complete(&self, package: &JobPackage) -> Result<(), StoreError> {
         let key = Key::new(package);
         let from = self.place(FETCHING, &key);
@@ -142,7 +143,7 @@ impl Store {
         }
         let ready = self.ensure(READY)?;
         let to = self.place(READY, &key);
-        // A directory that is already there has an invalid marker, so it is no complete job package.
+        // A directory that is already at this path has no valid `package.json`, so it is no complete job package.
         remove_tree(&to)?;
         name_path(&to, fs::rename(&from, &to))?;
         sync(&ready)
@@ -153,8 +154,8 @@ impl Store {
         remove_tree(&self.place(FETCHING, key))
     }
 
-    /// Removes an object's marks, and the job packages that only this object used. Keeps those for which `is_fetched`
-    /// is true: their fetch removes them when it ends.
+    /// Removes an object's marks, and the job packages that only this object used. Keeps job packages for which
+    /// `is_fetched` is true: their fetch removes them when it ends.
     pub(crate) fn release(
         &self,
         uid: Uuid,
@@ -166,7 +167,7 @@ impl Store {
             if is_last && !is_fetched(&key) {
                 self.remove(&key)?;
             }
-            // Removes the mark last: if the agent is killed before that, its successor finds the mark and releases
+            // The mark is removed last: if the agent is killed before that, the next agent finds the mark and releases
             // again.
             let path = self.directory.join(USES).join(mark_name(&key, uid));
             name_path(&path, fs::remove_file(&path))?;
@@ -180,8 +181,8 @@ impl Store {
         if self.users(key)?.is_empty() { self.remove(key) } else { Ok(()) }
     }
 
-    /// Removes a job package. Takes it out of `ready` first, so that files left by a crash do not count as a job
-    /// package.
+    /// Removes a job package. First moves it out of `ready`: so files that a crash leaves are not taken for a complete
+    /// job package.
     fn remove(&self, key: &Key) -> Result<(), StoreError> {
         let (ready, fetching) = (self.place(READY, key), self.place(FETCHING, key));
         remove_tree(&fetching)?;
@@ -218,7 +219,7 @@ impl Store {
         self.directory.join(which).join(&key.0)
     }
 
-    /// Creates a subdirectory, which only root may enter: containers of other users run on this node too.
+    /// Creates a subdirectory that only root may enter, because containers of other users run on this node too.
     fn ensure(&self, which: &str) -> Result<PathBuf, StoreError> {
         let path = self.directory.join(which);
         let mut builder = DirBuilder::new();

@@ -54,7 +54,7 @@ pub enum UnpackError {
 }
 
 impl UnpackError {
-    /// Returns whether the archive is at fault, and not the disk.
+    /// Returns whether the error is the archive's fault, not the disk's.
     pub(crate) fn is_final(&self) -> bool {
         match self {
             Self::Archive(_) | Self::TooLarge(_) | Self::Entry(_) => true,
@@ -63,7 +63,7 @@ impl UnpackError {
     }
 }
 
-/// Unpacks a checked archive into a new directory. Returns once all of it is on disk.
+/// Unpacks a checked archive into a new directory. Returns once all files are on disk.
 pub(crate) fn unpack(
     archive: &Path,
     into: &Path,
@@ -79,7 +79,7 @@ pub(crate) fn unpack(
     let stream = file.and_then(decompress).map_err(directory(archive))?;
     let mut archive = Archive::new(Bounded::new(stream, allowance.clone()));
     let tree = Tree::new(into).map_err(directory(into))?;
-    // The allowance knows why nothing more could be read; the reader of the archive does not.
+    // The allowance knows the reason why reading was cut off; the reader of the archive does not.
     let read_error = |error: io::Error| match allowance.cutoff() {
         Some(Cutoff::TooLarge) => UnpackError::TooLarge(limit),
         Some(Cutoff::Stopped) => UnpackError::Stopped,
@@ -90,7 +90,7 @@ pub(crate) fn unpack(
         let mut entry = entry.map_err(read_error)?;
         allowance.start_data();
         place(&tree, &mut entry, read_error)?;
-        // Drains the unread rest of the entry, so that it does not count as the next header.
+        // Reads the unread rest of the entry here, so that it does not count towards the limit of the next header.
         io::copy(&mut entry, &mut io::sink()).map_err(read_error)?;
         allowance.start_header();
     }
@@ -106,7 +106,7 @@ fn place<R: Read>(
     let failed = |source| UnpackError::Write { entry: checked.path.display().to_string(), source };
     let is_there = |error: io::Error| match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::EEXIST) => EntryError::Twice(checked.name()).into(),
-        // A file or a link is where a directory should be.
+        // The path leads through a file or a link where it needs a directory.
         Some(Errno::ENOTDIR | Errno::ELOOP) => EntryError::NoDirectory(checked.name()).into(),
         _ => failed(error),
     };
@@ -138,7 +138,7 @@ fn place<R: Read>(
     }
 }
 
-/// Returns a reader of the decompressed content. The first bytes tell the compression.
+/// Returns a reader of the decompressed content. The first bytes of the file show the kind of compression.
 fn decompress(mut file: File) -> io::Result<Box<dyn Read>> {
     let mut first = Vec::new();
     Read::by_ref(&mut file).take(4).read_to_end(&mut first)?;

@@ -1,4 +1,4 @@
-//! Fetches job packages from real servers and files into a real directory.
+//! Fetches job packages from real servers and real files into a directory.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -45,7 +45,7 @@ impl Node {
         node
     }
 
-    /// Starts another agent on the same disk.
+    /// Starts another agent that uses the same disk.
     fn start(&mut self) {
         self.packages = Some(JobPackages::new(self.directory.path(), Arc::new(Notify::new())));
     }
@@ -54,7 +54,7 @@ impl Node {
         self.packages.as_ref().unwrap().bring(uid, std::slice::from_ref(package)).unwrap()
     }
 
-    /// Calls `bring` until it returns the wanted progress.
+    /// Calls `bring` until it returns the progress that the test wants.
     async fn until(
         &self,
         uid: Uuid,
@@ -120,7 +120,7 @@ async fn a_file_of_a_server_is_fetched_once_whole_and_is_readable_by_everybody()
     assert_eq!((server.requests(), node.entries("fetching"), node.entries("ready")), (1, 0, 1));
 }
 
-/// Starts a server that answers once the returned sender is dropped.
+/// Starts a server that answers only after the returned sender was dropped.
 fn held_server() -> (Sender<()>, FileServer) {
     let (let_go, held) = hold();
     let server = FileServer::new(move |_, stream| {
@@ -201,7 +201,7 @@ async fn a_wrong_digest_is_reported_with_the_expected_one_and_not_fetched_again_
     tokio::time::sleep(Duration::from_millis(1500)).await;
     assert_eq!((node.impossible(&wrong).await, server.requests()), (why, 1));
     assert_eq!((node.entries("ready"), node.entries("fetching")), (0, 0));
-    // The file may be correct when another run asks.
+    // The fetch for another object starts anew: the file may be correct by then.
     node.bring(OTHER, &wrong);
     node.impossible(&wrong).await;
     assert_eq!(server.requests(), 2);
@@ -216,7 +216,7 @@ async fn a_server_cannot_send_more_than_size_says() {
     let told = FileServer::new(|_, stream| give(stream, 1 << 40, DATA));
     let untold = FileServer::new(|_, stream| {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n");
-        // The server would go on for ever.
+        // The server would send bytes without end.
         while stream.write_all(&[0; 4096]).is_ok() {}
     });
     for (server, part) in
@@ -265,7 +265,7 @@ async fn only_a_file_that_everybody_may_read_is_copied() {
     assert!(why.contains("/etc/shadow is not readable by everybody"), "{why}");
 }
 
-/// The agent was killed in the middle of a fetch; the next one starts anew.
+/// The agent was killed in the middle of a fetch; the next agent starts the fetch anew.
 #[tokio::test]
 async fn files_that_a_killed_agent_left_are_not_used() {
     let node = Node::new();
@@ -297,7 +297,7 @@ async fn a_stopped_agent_ends_its_fetches_and_the_next_agent_starts_them_again()
     while server.requests() == 0 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    // Dropping the job packages is what stopping the agent does.
+    // When the agent stops, it drops the job packages.
     node.packages = None;
     let begin = Instant::now();
     while node.entries("fetching") > 0 {

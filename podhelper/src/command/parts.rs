@@ -8,11 +8,11 @@ pub(super) struct Part {
     pub(super) text: String,
     /// Whether the text has a `$` that a shell would expand.
     pub(super) refers: bool,
-    /// Whether the text has a `$` that a shell would leave as it is.
+    /// Whether the text has a `$` that a shell would not expand.
     pub(super) is_literal: bool,
 }
 
-/// Splits a text at the semicolons that are not quoted, and rejects what only a shell can interpret.
+/// Splits a text at the semicolons outside quotes, and rejects characters that only a shell can interpret.
 pub(super) fn parts(text: &str) -> Result<Vec<Part>, CommandError> {
     let mut parts = vec![Part::default()];
     let (mut quote, mut before) = (None, ' ');
@@ -49,13 +49,14 @@ pub(super) fn parts(text: &str) -> Result<Vec<Part>, CommandError> {
     Ok(parts)
 }
 
-/// Returns whether only a shell can interpret a character. `quote` is the open quote, `before` the preceding character.
+/// Returns whether only a shell can interpret `character`. `quote` is the kind of quote that is open, `before` is the
+/// preceding character.
 fn needs_shell(quote: Option<char>, before: char, character: char) -> bool {
     match (quote, character) {
         (None, '|' | '&' | '<' | '>' | '(' | ')' | '\n') | (None | Some('"'), '`') => true,
-        // Begins a comment.
+        // `#` begins a comment.
         (None, '#') => before.is_whitespace(),
-        // Means a home directory, also within a list of paths.
+        // `~` means a home directory, also within a list of paths.
         (None, '~') => before.is_whitespace() || matches!(before, '=' | ':'),
         _ => false,
     }

@@ -1,4 +1,4 @@
-//! Parses and evaluates the value of a variable: text, and references to the worker's variables.
+//! Parses and evaluates the value of a variable, which consists of text and of references to the worker's variables.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,21 +18,21 @@ enum Piece {
     },
 }
 
-/// When a text replaces a variable.
+/// The condition under which a text replaces a variable, and the text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Replacement {
-    /// `$NAME`, `${NAME}` and `${NAME-TEXT}`: if the variable is not set.
+    /// `$NAME`, `${NAME}` and `${NAME-TEXT}`: the text replaces a variable that is not set.
     Unset(String),
-    /// `${NAME:-TEXT}`: if the variable is not set, or empty.
+    /// `${NAME:-TEXT}`: the text replaces a variable that is not set, or empty.
     Empty(String),
-    /// `${NAME+TEXT}`: if the variable is set.
+    /// `${NAME+TEXT}`: the text replaces a variable that is set.
     Set(String),
-    /// `${NAME:+TEXT}`: if the variable is set and not empty.
+    /// `${NAME:+TEXT}`: the text replaces a variable that is set and not empty.
     Full(String),
 }
 
 impl Value {
-    /// Parses a value. The only references that it accepts are those of [`Replacement`].
+    /// Parses a value. Accepts no references but those of [`Replacement`].
     pub(super) fn parse(text: &str) -> Result<Self, CommandError> {
         let mut all = text.split('$');
         let mut pieces = vec![Piece::Text(all.next().unwrap_or_default().to_owned())];
@@ -45,7 +45,7 @@ impl Value {
         Ok(Self(pieces))
     }
 
-    /// Returns the value on a worker; `get` looks up the worker's variables.
+    /// Returns the value on a worker. `get` returns the worker's variables by name.
     pub(super) fn evaluate(&self, get: impl Fn(&str) -> Option<String>) -> String {
         let text = |piece: &Piece| match piece {
             Piece::Text(text) => text.clone(),
@@ -78,7 +78,7 @@ fn reference(piece: &str) -> Option<(Piece, &str)> {
     Some((Piece::Own { name, or: replacement(form)? }, rest))
 }
 
-/// Parses what follows a name in braces.
+/// Parses the part of a reference in braces that comes after the name.
 fn replacement(form: &str) -> Option<Replacement> {
     let text = |sign: &str| form.strip_prefix(sign).map(str::to_owned);
     if form.is_empty() {

@@ -8,10 +8,10 @@ use procfs::process::all_processes;
 /// Returns all descendants of a process, except zombies.
 pub(super) fn descendants(first: Pid) -> io::Result<Vec<Pid>> {
     let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
-    // A process that ended meanwhile has no files.
+    // A process that has ended meanwhile has no files in `/proc`.
     let processes = all_processes().map_err(io::Error::other)?;
     for stat in processes.filter_map(|process| process.ok()?.stat().ok()) {
-        // A zombie only needs reaping.
+        // A zombie has ended, and only needs to be reaped.
         if !matches!(stat.state, 'Z' | 'X') {
             children.entry(stat.ppid).or_default().push(stat.pid);
         }

@@ -1,5 +1,5 @@
-//! Limits connections that have not proved their keys, so that clients without keys cannot keep a launcher from its
-//! worker.
+//! Limits the number of connections whose peers have not proved that they have the keys, so that clients without keys
+//! cannot keep a launcher from its worker.
 
 use std::{collections::VecDeque, io, sync::Arc, time::Duration};
 
@@ -11,21 +11,22 @@ use tokio::{
 
 use super::log;
 
-/// Most connections that may be proving their keys. Each launcher has one or two at a time.
+/// Maximum number of connections whose peers may be proving that they have the keys. Each launcher has one or two such
+/// connections at a time.
 pub(super) const MAX_UNPROVED: usize = 64;
-/// Pause after a failed accept, for example for want of a file descriptor.
+/// Pause after a failed accept, for example when no file descriptor is free.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Connections that have not proved their keys, the oldest first.
+/// The connections whose peers have not proved that they have the keys; the oldest connection is first.
 #[derive(Debug, Default)]
 pub(super) struct Pending(VecDeque<Arc<Notify>>);
 
-/// Held by a connection until it has proved its keys.
+/// Held by a connection until its peer has proved that it has the keys.
 #[derive(Debug)]
 pub(super) struct Unproved(Arc<Notify>);
 
 impl Unproved {
-    /// Returns when this connection must make room.
+    /// Returns when this connection must be closed to make room for a newer one.
     pub(super) async fn displaced(&self) {
         self.0.notified().await;
     }
@@ -38,10 +39,10 @@ impl Pending {
         (tcp, self.add())
     }
 
-    /// Adds a connection. If there are too many, drops the oldest: a launcher proves its keys before that many others
-    /// connect.
+    /// Adds a connection. If there are too many connections, drops the oldest: a launcher has proved its keys before so
+    /// many others have connected.
     pub(super) fn add(&mut self) -> Unproved {
-        // A connection that has proved its keys, or has ended, has dropped its reference.
+        // A connection drops its reference when its peer has proved its keys, or when it ends.
         self.0.retain(|connection| Arc::strong_count(connection) > 1);
         if self.0.len() >= MAX_UNPROVED
             && let Some(oldest) = self.0.pop_front()
@@ -54,8 +55,8 @@ impl Pending {
     }
 }
 
-/// Accepts a connection, after any number of failures. Pauses, because a listener without file descriptors would
-/// fail again at once.
+/// Accepts a connection, and retries after each failure. Pauses before a retry, because without a free file descriptor
+/// the next accept would fail at once.
 pub(super) async fn accept_with_retries<T, F>(mut accept: impl FnMut() -> F) -> T
 where
     F: Future<Output = io::Result<T>>,
@@ -63,7 +64,7 @@ where
     loop {
         match accept().await {
             Ok(taken) => return taken,
-            // The connection ended before it was accepted.
+            // The peer ended the connection before the worker accepted it.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
                 log(&format!("cannot accept a connection: {error}; trying again"));

@@ -1,4 +1,4 @@
-//! Runs a command of a worker: its start, input, output and end.
+//! Runs a command on a worker: starts it, forwards its input and output, and ends it.
 
 use std::{convert::Infallible, io, process::Stdio, time::Duration};
 
@@ -26,7 +26,7 @@ use crate::{
 
 /// Grace period of a command whose launcher has disconnected.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
-/// Time between two checks whether the group has ended.
+/// Time between two checks whether the process group has ended.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Starts a command as the leader of a process group.
@@ -45,7 +45,7 @@ pub(super) fn spawn(command: &Command) -> io::Result<Child> {
 }
 
 /// Forwards input and output until the command ends or the launcher disconnects, then ends the command's process group.
-/// A process that made itself a daemon, as Open MPI's does, survives.
+/// A process that has made itself a daemon, as Open MPI's daemon does, is in another group and survives.
 pub(super) async fn run(
     mut child: Child,
     messages: Messages<Stream>,
@@ -63,7 +63,7 @@ pub(super) async fn run(
     if let Some(group) = group {
         tokio::select! {
             ended = end(group, child, ending) => ended?,
-            // The dying command must not block on unread output.
+            // A command that is ending must not block because its output is not read.
             never = drain(output, errors) => match never {},
         }
     }
@@ -73,13 +73,13 @@ pub(super) async fn run(
     Err(io::Error::other("the launcher disconnected, so its command was ended"))
 }
 
-/// Ends a process group: with SIGTERM, and with SIGKILL after the grace period.
+/// Ends a process group: sends SIGTERM, and after the grace period SIGKILL.
 async fn end(group: Pid, mut child: Child, ending: watch::Receiver<bool>) -> io::Result<()> {
     if killpg(group, Signal::SIGTERM).is_ok() {
         tokio::select! {
             () = wait_for_group(group, &mut child) => {}
             () = grace(ending) => {
-                // The group may have ended at this moment.
+                // The group may end just before the signal.
                 let _ = killpg(group, Signal::SIGKILL);
             }
         }
@@ -90,21 +90,21 @@ async fn end(group: Pid, mut child: Child, ending: watch::Receiver<bool>) -> io:
 
 /// Waits until no process of the group is left.
 async fn wait_for_group(group: Pid, first: &mut Child) {
-    // A process that ended stays in the group until it is reaped.
+    // A process that has ended stays in its group until it is reaped.
     let _ = first.wait().await;
     while killpg(group, None).is_ok() {
         sleep(PAUSE).await;
     }
 }
 
-/// Drains output and errors so that the dying command does not block.
+/// Reads and drops output and errors, so that a command that is ending does not block.
 async fn drain(mut output: ChildStdout, mut errors: ChildStderr) -> Infallible {
     let (mut to, mut as_well) = (sink(), sink());
     let _ = tokio::join!(copy(&mut output, &mut to), copy(&mut errors, &mut as_well));
     std::future::pending().await
 }
 
-/// Waits for the grace period of a command. While the pod ends, this wait has no end: the kubelet kills the command
+/// Waits for the grace period of a command. While the pod ends, this wait is endless: the kubelet kills the command
 /// after the pod's grace period.
 async fn grace(mut ending: watch::Receiver<bool>) {
     if timeout(GRACE, ending.wait_for(|is| *is)).await.is_ok() {
@@ -112,7 +112,7 @@ async fn grace(mut ending: watch::Receiver<bool>) {
     }
 }
 
-/// Forwards output and errors until no process has them open, then sends the exit code.
+/// Forwards output and errors until every process has closed them, then sends the exit code.
 async fn forward_output(
     child: &mut Child,
     output: &mut ChildStdout,
@@ -148,7 +148,7 @@ async fn forward_input(mut stream: SplitStream<Messages<Stream>>, mut stdin: Opt
             (Message::Input(bytes), Some(stdin)) => stdin.write_all(bytes).await.is_ok(),
             _ => false,
         };
-        // A command that closes its input may still run.
+        // If a command closes its input, it may still run.
         if !is_written {
             stdin = None;
         }

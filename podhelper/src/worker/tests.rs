@@ -14,7 +14,7 @@ use crate::{
     message::{CHUNK, request},
 };
 
-/// Longer than any operation here takes on a busy machine.
+/// A time that no operation here takes, even on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
 
 fn keys(directory: &Path) -> Keys {
@@ -28,9 +28,9 @@ fn keys(directory: &Path) -> Keys {
 /// A running worker.
 struct Worker {
     at: SocketAddr,
-    /// Results of its connections.
+    /// Results of the worker's connections.
     ends: UnboundedReceiver<io::Result<()>>,
-    /// Ends the worker when dropped.
+    /// Ends the worker when it is dropped.
     _end: watch::Sender<bool>,
 }
 
@@ -100,12 +100,12 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Reads a process id, which the command prints.
+/// Reads the process id that the command prints.
 async fn process(messages: &mut Messages<client::TlsStream<TcpStream>>) -> i32 {
     loop {
         match messages.next().await {
             Some(Ok(Message::Output(bytes))) => return text(&bytes).trim().parse().unwrap(),
-            // The end of the errors may arrive first.
+            // The message that the errors have ended may arrive before the output.
             Some(Ok(Message::Errors(bytes))) if bytes.is_empty() => {}
             other => panic!("no output: {other:?}"),
         }
@@ -123,7 +123,7 @@ async fn until_gone(process: i32) {
     .unwrap();
 }
 
-/// Returns whether a process is a zombie: here no process reaps orphans.
+/// Returns whether a process is a zombie: in these tests no process reaps orphans.
 fn is_zombie(process: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with('Z'))
@@ -147,7 +147,7 @@ async fn a_worker_rejects_a_launcher_with_its_authority_but_other_keys() {
     let (a, b) = (directory.path().join("a"), directory.path().join("b"));
     let mut worker = worker(keys(&a)).await;
     drop(keys(&b));
-    // The launcher trusts the worker, so that only the worker can reject.
+    // The launcher trusts the worker's authority, so that only the worker can reject the connection.
     fs::copy(a.join(crate::keys::AUTHORITY), b.join(crate::keys::AUTHORITY)).unwrap();
     let connector = Keys::read(&b).unwrap().connector().unwrap();
     assert!(
@@ -188,7 +188,7 @@ async fn connections_without_keys_keep_no_launcher_away() {
     assert!(began.elapsed() < LONG);
     while let Some(end) = worker.ends.recv().await {
         match end {
-            // The launcher's connection.
+            // This result is the end of the launcher's connection.
             Ok(()) => {}
             Err(error) => {
                 assert!(error.to_string().contains("proved no keys in 5s"), "{error}");

@@ -1,4 +1,4 @@
-//! Tests how ranks end: with their pod, and with a peer that vanished.
+//! Tests how ranks end when their pod ends, and when a peer vanishes.
 
 use std::{fs, time::Instant};
 
@@ -7,14 +7,14 @@ use crate::{
     scene::{Scene, result_of, until},
 };
 
-/// A program that writes a file when it begins. On SIGTERM it saves its work, which takes longer than the grace period
-/// of a command whose launcher disconnected.
+/// A script that writes a file when it begins. On SIGTERM the script saves its work. Saving takes longer than the grace
+/// period of a command whose launcher has disconnected.
 const SAVES: &str = "trap 'sleep 7; echo saved > $0.saved; exit 0' TERM
 echo begun > $0.begun
 while :; do sleep 0.1; done
 ";
 
-/// Writes a script, and returns its path in pods.
+/// Writes a script, and returns the path that the script has in pods.
 fn script(scene: &Scene, name: &str, text: &str) -> String {
     fs::write(scene.path("nnf/scratch").join(name), text).unwrap();
     format!("/nnf/scratch/{name}")
@@ -34,7 +34,7 @@ fn ranks_and_daemons_may_use_the_grace_period_of_their_pod() {
     let rank = script(&scene, "rank", SAVES);
     let behind = script(&scene, "daemon", SAVES);
     scene.start_workers();
-    // setsid: the process leaves its session, as Open MPI's daemon does.
+    // setsid: the process leaves its session and process group, as Open MPI's daemon does.
     let daemon = scene.launch(&[
         "/nnf/bin/rsh",
         HOST,

@@ -1,6 +1,6 @@
-//! Runs mpirun of Open MPI and of MPICH in pods as planned: each host has a network and a name of its own, mpirun calls
-//! `podhelper`, and the tests compare the ranks' hosts with the plan's. An exit code of 0 alone proves nothing: mpirun
-//! may run all ranks on its own host and succeed.
+//! Runs mpirun of Open MPI and of MPICH in pods as Warren plans them: each host has a network and a name of its own,
+//! and mpirun calls `podhelper`. The tests compare the hosts of the ranks with the plan's hosts. An exit code of 0
+//! would not prove that the ranks ran there: mpirun may run all ranks on its own host and succeed.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -14,15 +14,15 @@ use serde_json::json;
 
 use crate::scene::{Outcome, Scene};
 
-/// Seconds: longer than workers need to answer on a busy machine.
+/// Seconds in which all workers answer, even on a busy machine.
 const PATIENCE: i64 = 120;
-/// Seconds to wait for workers in tests where one does not answer.
+/// Seconds to wait for workers in tests in which one of them does not answer.
 const SOON: i64 = 15;
 
 /// Host name of the first worker.
 const HOST: &str = "demo-worker-0.demo.default.svc.cluster.local";
 
-/// Returns the host of each rank. Each rank prints one line, and no other process prints any.
+/// Returns the host of each rank. Each rank prints one line, and no other process prints a line.
 fn map(outcome: &Outcome) -> BTreeMap<String, String> {
     assert!(outcome.status.success(), "{outcome:?}");
     let mut map = BTreeMap::new();
@@ -38,7 +38,7 @@ fn expected<const N: usize>(placement: [(&str, &str); N]) -> BTreeMap<String, St
     placement.map(|(rank, host)| (rank.to_owned(), host.to_owned())).into()
 }
 
-/// A program whose ranks print their number, host and user in one line.
+/// A command that makes each rank print its number, host and user in one line.
 const PRINT_RANK: [&str; 3] = ["sh", "-c", "echo $OMPI_COMM_WORLD_RANK $(hostname) $(id -u)"];
 
 fn mpirun<'a>(options: &[&'a str]) -> Vec<&'a str> {
@@ -53,7 +53,7 @@ fn ranks_run_on_the_planned_hosts_without_api_calls() {
     }
     let mut scene = Scene::new(2, 2, PATIENCE);
     scene.start_workers();
-    // Shows that the counter works.
+    // A deliberate call shows that the counter counts.
     scene.call_the_api(0);
     assert_eq!(scene.api_calls(), 1);
     let outcome = scene.launch(&mpirun(&[])).unwrap();
@@ -144,7 +144,7 @@ fn a_launcher_of_another_run_is_rejected() {
     let missing =
         "2 of 2 workers do not answer: demo-worker-[0-1]; demo-worker-0: invalid peer certificate";
     assert!(outcome.errors.contains(missing), "{outcome:?}");
-    // mpirun also fails when its container starts without the wait before it.
+    // The launcher's container alone fails too: no init container has waited for the workers.
     let outcome = scene.main(&mpirun(&[]));
     assert!(!outcome.status.success() && outcome.output.is_empty(), "{outcome:?}");
     assert!(outcome.errors.contains("invalid peer certificate"), "{outcome:?}");
@@ -172,13 +172,13 @@ fn no_shell_on_a_worker_interprets_the_user_s_words() {
     }
     let mut scene = Scene::new(1, 1, PATIENCE);
     scene.start_workers();
-    // The path in a pod, and on this machine.
+    // The file's path in a pod, and its path on this machine.
     let (made, path) = ("/nnf/scratch/made", scene.path("nnf/scratch/made"));
     let shell = format!("$(touch {made})");
     let outcome = scene.launch(&["mpirun", "printf", "%s", &shell]).unwrap();
     let same = format!("$(touch {})", path.display());
     assert_eq!(outcome.output, same, "a rank receives its words unchanged: {outcome:?}");
-    // These two reach the text for the remote shell: a parameter of mpirun, and a command.
+    // Two things reach the text for the remote shell: a parameter of mpirun, and a command.
     let outcome = scene.main(&["mpirun", "--mca", "orte_any", &shell, "true"]);
     assert!(!outcome.status.success(), "{outcome:?}");
     assert!(outcome.errors.contains("no shell runs on a worker"), "{outcome:?}");

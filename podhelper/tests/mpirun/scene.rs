@@ -1,5 +1,5 @@
-//! Starts pods as a kubelet does, in namespaces of this machine, from the plan's Jobs and ConfigMap. The pods'
-//! directories lie beneath a temporary directory.
+//! Starts pods in namespaces of this machine, from the plan's Jobs and ConfigMap, as a kubelet would. The pods'
+//! directories are beneath a temporary directory.
 
 mod container;
 mod files;
@@ -33,7 +33,8 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// Creates the hosts and the pods of `workers` workers with `slots` slots each, which must answer within `seconds`.
+    /// Creates the hosts and pods of `workers` workers. Each worker has `slots` slots, and must answer within
+    /// `seconds`.
     pub(crate) fn new(workers: usize, slots: i64, seconds: i64) -> Self {
         Self::with(workers, &json!({"slotsPerWorker": slots}), seconds)
     }
@@ -63,7 +64,7 @@ impl Scene {
         (0..self.workers.len()).for_each(|place| self.start_worker(place));
     }
 
-    /// Starts a worker's pod, without waiting until it listens.
+    /// Starts a worker's pod. Does not wait until the worker listens.
     pub(crate) fn start_worker(&mut self, place: usize) {
         let (host, job) = &self.workers[place];
         for container in init_containers(job) {
@@ -71,7 +72,7 @@ impl Scene {
             assert!(outcome.status.success(), "{outcome:?}");
         }
         let container = &pod(job).containers[0];
-        // A container's first process is process 1 of a process namespace.
+        // In a container, the first process is process 1 of a process namespace.
         let mut command = host.within();
         command.args(["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]);
         let child = self.as_user(command, ids(container), container, None).spawn().unwrap();
@@ -84,20 +85,20 @@ impl Scene {
         child.wait().unwrap();
     }
 
-    /// Sends SIGTERM to a worker's pod, as a kubelet does; returns the container's exit code.
+    /// Sends SIGTERM to a worker's pod, as a kubelet does, and returns the container's exit code.
     pub(crate) fn terminate_worker(&mut self, place: usize) -> Option<i32> {
         let mut child = self.running[place].take().unwrap();
         kill(only_child_of(child.id()), Signal::SIGTERM).unwrap();
         child.wait().unwrap().code()
     }
 
-    /// Takes a worker's host off the network, as if it had lost its power.
+    /// Cuts a worker's host off the network, as if the host had lost its power.
     pub(crate) fn cut_worker(&self, place: usize) {
         self.network.cut(place + 1);
     }
 
-    /// Runs the launcher's pod from its first container to its last, with another command. Fails with the outcome of an
-    /// init container that failed.
+    /// Runs the containers of the launcher's pod from first to last, with `words` as the launcher's command. Fails with
+    /// the outcome of an init container that failed.
     pub(crate) fn launch(&mut self, words: &[&str]) -> Result<Outcome, Outcome> {
         let containers: Vec<Container> = init_containers(&self.launcher.1).cloned().collect();
         for container in containers {
@@ -111,25 +112,25 @@ impl Scene {
         Ok(self.wait_for(running))
     }
 
-    /// Runs the launcher's own container alone, with another command.
+    /// Runs only the launcher's own container, with another command than the plan's.
     pub(crate) fn main(&self, words: &[&str]) -> Outcome {
         result_of(self.begin(words))
     }
 
-    /// Starts the launcher's own container, with another command.
+    /// Starts the launcher's own container, with another command than the plan's.
     pub(crate) fn begin(&self, words: &[&str]) -> Running {
         let (host, job) = &self.launcher;
         self.start(host, &pod(job).containers[0], Some(words))
     }
 
-    /// Runs the launcher's own container as another user of the machine.
+    /// Runs the launcher's own container as a user of the machine who has nothing to do with the job.
     pub(crate) fn main_by_stranger(&self, words: &[&str]) -> Outcome {
         let (host, job) = &self.launcher;
         let command = self.as_user(host.within(), STRANGER, &pod(job).containers[0], Some(words));
         result_of(spawn(command))
     }
 
-    /// Returns how often a pod called the Kubernetes API.
+    /// Returns the number of calls to the Kubernetes API by all pods.
     pub(crate) fn api_calls(&self) -> usize {
         self.network.api_calls()
     }
@@ -145,7 +146,7 @@ impl Scene {
         self.directory.path().join(path)
     }
 
-    /// Waits for a container's end. Fails if a started worker ends meanwhile.
+    /// Waits for a container's end. Fails if a worker that was started ends meanwhile.
     fn wait_for(&mut self, mut container: Running) -> Outcome {
         until("the container's end", || {
             for (place, worker) in self.running.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! Removes mounts that no object wants, after a start.
+//! Removes mounts that no object asks for, after a start of the agent.
 
 use std::{sync::Arc, time::Instant};
 
@@ -9,13 +9,13 @@ use super::Agent;
 use crate::client_mount;
 
 impl Agent {
-    /// Returns whether the clean-up may start: only while no pass runs. A pass may be about to make a mount that the
-    /// clean-up would regard as unwanted.
+    /// Returns whether the clean-up may start: only while no pass runs. A running pass may be about to make a mount
+    /// that the clean-up would regard as unwanted.
     pub(super) fn may_clean_up(&self) -> bool {
         self.passes.is_empty()
     }
 
-    /// Removes unwanted mounts. An unmount that hangs delays only passes that touch the mounts concerned.
+    /// Removes unwanted mounts. An unmount that hangs delays only passes that touch the same mounts.
     pub(super) fn start_clean_up(&mut self) {
         let Some(keep) = self.points_to_keep() else { return };
         self.clean_up.begin();
@@ -28,7 +28,7 @@ impl Agent {
         });
     }
 
-    /// The mount points that objects may use; `None` when they cannot be determined.
+    /// Returns the mount points that objects may use; `None` if the agent cannot determine them.
     fn points_to_keep(&mut self) -> Option<Vec<MountPoint>> {
         let keep = client_mount::start::points_to_keep(
             &self.cache,
@@ -45,7 +45,7 @@ impl Agent {
 
     pub(super) fn clean_up_ended(&mut self, cleaned_up: Result<Result<(), String>, JoinError>) {
         match cleaned_up {
-            // The converger catches panics of the work itself, so this one is a defect of the task.
+            // The converger catches panics of the clean-up's own work, so this panic is a defect of the task around it.
             Err(error) => std::panic::resume_unwind(error.into_panic()),
             Ok(Ok(())) => self.clean_up.record_success(),
             Ok(Err(why)) => {

@@ -20,14 +20,15 @@ use crate::{
     pass::{Pass, Wrote},
 };
 
-/// Conflicts in a row from which on the agent logs them. With the delays between passes that is more than ten seconds.
+/// Number of consecutive write conflicts from which on the agent logs them. With the delays between passes, that many
+/// conflicts last more than ten seconds.
 const LASTING_CONFLICT: u32 = 5;
 
 impl Agent {
     pub(super) fn pass_ended(&mut self, ended: Result<(Key, Pass), JoinError>) {
         let (key, pass) = match ended {
             Ok(ended) => ended,
-            // `spawn` catches the panics of a pass, so this one is a defect of the task.
+            // `spawn` catches the panics of a pass, so this panic is a defect of the task around the pass.
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         };
         self.holders.set(&key, pass.holders);
@@ -44,7 +45,8 @@ impl Agent {
             self.set_mounted(uid);
         }
         self.forget_unmounted_versions(&pass.unmounted_versions);
-        // The object is about to go, or its unmount fails because its path is unknown: let the clean-up find the rest.
+        // Either the object is about to disappear, or its unmount fails because a path is unknown: the clean-up finds
+        // the mounts that are left.
         if pass.may_leave_mounts && (pass.unmounted.is_some() || has_failed) {
             self.clean_up.request_again();
         }
@@ -59,7 +61,8 @@ impl Agent {
         }
         self.wake_dependents(&key);
         if !self.woken_meanwhile.contains(&key) && handled == self.cache.fingerprint(&key) {
-            // A watch brought the pass's own write before the pass ended, and only that woke the object.
+            // The object was woken only because a watch brought the pass's own write before the pass ended: no further
+            // pass is needed.
             self.queue.satisfy(&key);
         }
         self.queue.finished(&key, pass.retry, Instant::now());
@@ -72,7 +75,7 @@ impl Agent {
         }
     }
 
-    /// Records that a ClientMount is mounted, and wakes the containers, which may wait for it.
+    /// Records that a ClientMount is mounted, and wakes the containers: they may wait for this mount.
     fn set_mounted(&mut self, uid: String) {
         self.claims.set_mounted(&uid);
         if self.mounted.insert(uid) {
@@ -80,8 +83,8 @@ impl Agent {
         }
     }
 
-    /// Returns the conflict once it has occurred too often to be a race: a watch that has not brought the newer object
-    /// by then may never bring it.
+    /// Returns the conflict once it has occurred too often to be a race: a watch that has still not brought the newer
+    /// object may never bring it.
     fn lasting_conflict(&mut self, key: &Key, conflict: Option<String>) -> Option<String> {
         let Some(why) = conflict else {
             self.conflicts.remove(key);
@@ -119,8 +122,8 @@ impl Agent {
         !wrote.iter().any(|write| write.version.as_ref() == Some(&version))
     }
 
-    /// Puts what the pass wrote into the cache, and returns the object as the pass left it. The API refuses writes to
-    /// an object that has changed, so the pass has seen everything in the object that it wrote.
+    /// Puts the pass's writes into the cache, and returns the object as the pass left it. The API refuses writes to an
+    /// object that has changed, so no change of a written object has escaped the pass.
     fn take_writes(&mut self, key: &Key, wrote: Vec<Wrote>) -> Option<Fingerprint> {
         let mut handled = self.handled.remove(key);
         for wrote in wrote {
@@ -136,8 +139,8 @@ impl Agent {
         handled
     }
 
-    /// Forgets earlier versions of ClientMounts that are completely unmounted, and wakes the objects
-    /// that waited for that.
+    /// Forgets earlier versions of ClientMounts that are completely unmounted, and wakes the objects that waited for
+    /// these unmounts.
     fn forget_unmounted_versions(&mut self, unmounted: &[ClientMount]) {
         for version in unmounted {
             let uid = version.uid().unwrap_or_default();
@@ -156,7 +159,7 @@ impl Agent {
         }
     }
 
-    /// Forgets a ClientMount that is completely unmounted, and wakes the objects that waited for that.
+    /// Forgets a ClientMount that is completely unmounted, and wakes the objects that waited for its unmount.
     fn forget_unmounted(&mut self, uid: &str) {
         self.mounted.remove(uid);
         let waited = self.cache.vanished(uid).cloned();
@@ -168,14 +171,14 @@ impl Agent {
         self.release(uid);
     }
 
-    /// Releases the mount points that a ClientMount claimed, and wakes the objects that waited for them.
+    /// Releases the mount points that were reserved for a ClientMount, and wakes the objects that waited for them.
     pub(super) fn release(&mut self, uid: &str) {
         let moved = self.claims.release(uid);
         self.wake_claimants(&moved);
     }
 
-    /// Forgets a ClientMount that was deleted without our finalizer. The mounts of its earlier versions are unwanted
-    /// now.
+    /// Forgets a ClientMount that was deleted without the agent's finalizer. Mounts of its earlier versions are
+    /// unwanted from now on.
     pub(super) fn forget_deleted(&mut self, uid: &str) {
         for version in self.cache.dropped.forget(uid) {
             self.clean_up.request_again();
@@ -185,8 +188,8 @@ impl Agent {
         self.release(uid);
     }
 
-    /// Forgets the ClientMounts of this name that were deleted while a pass worked under the name. Mounts that this
-    /// pass made are unwanted.
+    /// Forgets the ClientMounts of this name that were deleted while a pass worked under the name. Mounts made by this
+    /// pass are unwanted from now on.
     fn forget_deleted_under(&mut self, mount_name: &str) {
         let deleted: Vec<_> = self.deleted.extract_if(.., |_, name| name == mount_name).collect();
         for (uid, _) in deleted {
@@ -208,9 +211,9 @@ impl Agent {
         }
     }
 
-    /// Wakes all storages when the usable drives have changed. A drive that failed while the agent started may be
-    /// missing from the first inventory already, although a storage was checked with it: so the first device event
-    /// counts as a change too.
+    /// Wakes all storages when the set of usable drives has changed. A drive that failed while the agent started may be
+    /// missing from the first inventory already, although a pass checked a storage while the drive was there: so the
+    /// first device event counts as a change of the set too.
     fn drives_seen(&mut self, drives: BTreeSet<Nqn>) {
         let seen = (drives, self.cache.had_device_event);
         let is_change = match &self.drives {

@@ -1,4 +1,4 @@
-//! Starts passes, and gives each the part of the cache that it reads.
+//! Starts passes, and gives each pass the part of the cache that it reads.
 
 use controller::Retry;
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Instant};
@@ -155,7 +155,8 @@ impl Agent {
 
     fn start_client_mount(&mut self, name: &str) -> Option<()> {
         let object = Arc::clone(self.cache.client_mount(name)?);
-        // The object comes from a record on disk: the agent could not read its current version from the API.
+        // An object without a resourceVersion comes from a record on disk: the agent could not read its current version
+        // from the API.
         object.resource_version()?;
         let Prepared { work, dropped, moved } =
             prepare(&object, &self.cache, &self.context.site, &mut self.claims);
@@ -181,8 +182,8 @@ impl Agent {
     fn start_vanished(&mut self, uid: &str) -> Option<()> {
         let object = Arc::clone(self.cache.vanished(uid)?);
         if self.handled.contains_key(&Key::ClientMount(object.name_any())) {
-            // The running pass may be the one that removed the finalizer. Its end wakes this key again if any mount is
-            // left.
+            // The running pass may be the one that removed the finalizer. When the pass ends, it wakes this key again
+            // if any mount is left.
             return None;
         }
         let Prepared { work, dropped, moved } = prepare_for(

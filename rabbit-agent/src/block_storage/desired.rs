@@ -1,7 +1,9 @@
-//! Turns a `NnfNodeBlockStorageSpec` into allocations, or into a user error; after an error the agent changes nothing.
+//! Turns a `NnfNodeBlockStorageSpec` into allocations, or into a user error; after a user error the agent changes
+//! nothing.
 //!
-//! An object is checked as a whole: if one name cannot be resolved, none of its allocations is touched. A job gets all
-//! of its storage or an error. Half of the storage is useless to a job, and access granted by guess would be worse.
+//! An object is checked as a whole: if one name cannot be resolved, the agent touches none of the object's allocations.
+//! A job gets all of its storage or an error: half of the storage is useless to a job, and access that is granted by
+//! guess would be worse.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +22,8 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AllocationPolicy {
     pub spread: Spread,
-    /// Whether a new namespace on another drive replaces one whose drive was exchanged.
+    /// Whether the agent replaces a namespace by a new one on another drive, once the namespace's own drive was
+    /// exchanged.
     pub replace: bool,
 }
 
@@ -28,7 +31,7 @@ pub struct AllocationPolicy {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Elsewhere {
     Reported(BTreeSet<NamespaceId>),
-    /// An object cannot be decoded: it may own any namespace.
+    /// Another object cannot be decoded: any namespace may be listed in its status.
     Unreadable,
 }
 
@@ -56,7 +59,7 @@ pub enum BlockStorageError {
     },
     #[error("spec.allocations[].access")]
     Fences(#[from] FencesUnknown),
-    /// The status names an impossible device: the agent does not know what is allocated.
+    /// The status names an impossible device: so the agent does not know which namespaces are allocated.
     #[error("status.allocations[{index}].devices[{place}]")]
     Device {
         index: usize,
@@ -68,8 +71,8 @@ pub enum BlockStorageError {
     TooMany(usize),
 }
 
-/// Most allocations of an object: a drive has at most a few thousand namespaces (NVM Express Base Specification
-/// 2.0, Identify Controller `NN`).
+/// Maximum number of allocations of an object: a drive has at most a few thousand namespaces (NVM Express Base
+/// Specification 2.0, Identify Controller `NN`).
 const MOST_ALLOCATIONS: usize = 4096;
 
 /// Returns the allocations that the object asks for, in its order.
@@ -101,7 +104,7 @@ pub fn desired(
     Ok(desired)
 }
 
-/// Returns the allocations in the object's status, with their reported namespaces; its spec does not matter.
+/// Returns the allocations in the object's status, with their reported namespaces; the spec is not read.
 pub fn from_status(
     object: &NnfNodeBlockStorage,
     policy: AllocationPolicy,
@@ -117,8 +120,8 @@ pub fn from_status(
     (0..count).zip(0..).map(allocation).collect()
 }
 
-/// Returns the allocations that the agent may make now: as the object asks, but without access of
-/// fenced computes to GFS2.
+/// Returns the allocations that the agent may make now: the object's allocations, without access of fenced computes to
+/// a GFS2.
 pub fn without_fenced(
     object: &NnfNodeBlockStorage,
     chassis: &Chassis,

@@ -10,7 +10,7 @@ use super::report::Outcome;
 
 const ALLOCATE: &str = "Allocate";
 
-/// Returns an Event about new namespaces or about the failure; `None` if nothing changed.
+/// Returns an Event about new namespaces or about the failure; `None` if there is neither.
 pub(super) fn event(outcomes: &[Outcome], failure: Option<&Failure>) -> Option<Note> {
     if let Some(failure) = failure {
         // All allocations can be used; only some drives are missing.

@@ -51,14 +51,15 @@ impl BlockStorageView {
         without_fenced(object, &self.chassis, policy, &self.elsewhere, &context.fences)
     }
 
-    /// Converges the units. The gated converger gives a compute that was fenced meanwhile no access to a GFS2.
+    /// Converges the units. The gated converger keeps a compute from a GFS2 if the compute was fenced after the pass
+    /// began.
     async fn allocate(&self, context: &Context, units: Vec<Desired>) -> Vec<Outcome> {
         let is_shared = is_shared(&self.object.metadata);
         converge(if is_shared { &context.gated } else { &context.converger }, units).await
     }
 }
 
-/// Allocates and attaches, or releases everything when the object is deleted.
+/// Allocates and attaches namespaces; releases all of them when the object is deleted.
 pub async fn reconcile(
     context: &Context,
     view: &BlockStorageView,
@@ -77,7 +78,8 @@ pub async fn reconcile(
     };
     let units = wanted.iter().cloned().map(Desired::Allocated).collect();
     let outcomes = view.allocate(context, units).await;
-    // Now the agent may know which compute uses which allocation: the index tree shows that.
+    // This pass attached a compute, so the agent may know now which compute uses which allocation. The index tree shows
+    // that.
     if context.site.index_root.is_some() && outcomes.iter().flatten().any(attached_a_compute) {
         pass.wakes.extend(view.mounts.iter().cloned().map(Key::ClientMount));
     }
@@ -89,8 +91,8 @@ fn attached_a_compute(converged: &Converged) -> bool {
     converged.steps.iter().any(gives)
 }
 
-/// Attaches the namespaces that a deleted object still has, and looks up their device paths. Lost namespaces are not
-/// replaced: the new ones would be empty, and soon be deleted.
+/// Attaches the namespaces that a deleted object still has, and looks up their device paths. Does not replace lost
+/// namespaces: the replacements would be empty, and would soon be deleted.
 async fn keep_attached(
     context: &Context,
     view: &BlockStorageView,
@@ -127,7 +129,7 @@ async fn keep_attached(
     write_report(context, object, &wanted, &outcomes, pass).await
 }
 
-/// Reports the result, after releasing the new allocations of an object that cannot have all.
+/// Reports the result. If the object cannot have all of its allocations, first releases those that are new.
 async fn write_report(
     context: &Context,
     object: &NnfNodeBlockStorage,
@@ -152,8 +154,8 @@ async fn write_report(
     Ok(())
 }
 
-/// Returns the failure of a pass. If an allocation found no room, the failure names only that one: the
-/// pass releases the others.
+/// Returns the failure of a pass. If an allocation found no room, the failure names only this allocation: the pass
+/// releases the others.
 fn failure(wanted: &[Allocation], outcomes: &[Outcome]) -> Option<Failure> {
     let full =
         outcomes.iter().position(|outcome| outcome.as_ref().is_err_and(report::is_lack_of_room));
@@ -193,8 +195,8 @@ async fn roll_back(
     }
 }
 
-/// Releases everything of a deleted object. While file systems lie on its devices, keeps the devices
-/// and their paths instead.
+/// Releases all namespaces of a deleted object. As long as file systems lie on its devices, keeps the devices and their
+/// paths instead.
 async fn delete(
     context: &Context,
     view: &BlockStorageView,
@@ -206,7 +208,7 @@ async fn delete(
     }
     if has_finalizer(object, finalizer::NNF_NODE_STORAGE) {
         let status = object.status.as_ref();
-        // Devices that failed may be back: the tear-down needs them.
+        // Devices that failed may be back, and the tear-down of the file systems needs them.
         let to_refresh = status.is_some_and(|status| {
             let is_seen =
                 report::is_observed_by(status, &context.started) && status.error.is_none();
@@ -215,8 +217,8 @@ async fn delete(
         return match (view.in_use, to_refresh) {
             (true, true) => keep_attached(context, view, pass).await,
             (true, false) => Ok(()),
-            // The NnfNodeStorage is gone without this agent, so its finalizer was removed by force. The finalizer here
-            // is this agent's own; no other program removes it.
+            // The NnfNodeStorage is gone although this agent did not remove its finalizer, so that finalizer was
+            // removed by force. The finalizer on the block storage is this agent's own; no other program removes it.
             (false, _) => {
                 pass.wakes
                     .push(Key::BlockStorage(object.metadata.name.clone().unwrap_or_default()));
@@ -233,7 +235,8 @@ async fn delete(
     }
 }
 
-/// Releases every namespace of the object: those with a record for its uid, and those that only its status names.
+/// Releases every namespace of the object: those that a drive's ledger records for its uid, and those that only its
+/// status names.
 async fn release(context: &Context, view: &BlockStorageView) -> Result<(), Failure> {
     let owner = uid(&view.object).map_err(|error| Failure::from(&error))?;
     let seen = inventory(context).await?;
@@ -255,8 +258,8 @@ fn all_done(what: &str, ids: &BTreeSet<AllocationId>, results: &[Outcome]) -> Re
     combined(&failures).map_or(Ok(()), Err)
 }
 
-/// Records the object as the owner of namespaces that lost their record: once the object is gone, no object would name
-/// their owner, and they would stay for ever. Returns the allocations that have such namespaces.
+/// Writes the object as the owner of namespaces that lost their entry in the ledger: once the object is gone, no object
+/// would name their owner, and the namespaces would stay for ever. Returns the allocations that have such namespaces.
 async fn adopt(
     context: &Context,
     view: &BlockStorageView,
@@ -292,8 +295,8 @@ async fn inventory(context: &Context) -> Result<Observed, Failure> {
     inventory.map(|converged| converged.observed).map_err(|error| Failure::of_convergence(&error))
 }
 
-/// Returns the object's allocations that have a record. That includes namespaces which are gone from their drive: their
-/// record would outlive the object.
+/// Returns the object's allocations that have an entry in a ledger, even if the namespace itself is gone from the
+/// drive: its entry would outlive the object.
 fn owned(seen: &Observed, owner: ObjectUid) -> impl Iterator<Item = AllocationId> {
     let owners =
         seen.namespaces.iter().map(|namespace| &namespace.owner).chain(seen.vanished.values());

@@ -1,4 +1,4 @@
-//! The status of a NnfNodeBlockStorage, from what was observed on the drives. Does no I/O.
+//! Computes the status of a NnfNodeBlockStorage from the observation of the drives. Does no I/O.
 
 mod roll_back;
 mod start;
@@ -29,9 +29,10 @@ pub type Outcome = Result<Converged, ConvergeError>;
 
 /// Returns the status after every allocation converged or failed.
 ///
-/// A failed allocation keeps what was last reported, and its paths may be outdated: `podStartTime` becomes `started`
-/// only when all allocations were observed. An allocation whose drives are all away counts as observed: it has no
-/// paths, and others are used or torn down without it. `rolled_back` allocations are reported as never made.
+/// A failed allocation keeps its last report, and the paths in it may be outdated: so `podStartTime` becomes `started`
+/// only when all allocations were observed. An allocation whose drives are all away counts as observed: its report has
+/// no paths, and the other allocations are used or torn down without it. `rolled_back` allocations are reported as if
+/// they had never been made.
 pub fn status(
     object: &NnfNodeBlockStorage,
     wanted: &[Allocation],
@@ -70,12 +71,13 @@ pub fn status(
     }
 }
 
-/// Returns the status of an invalid object: as before, with the error.
+/// Returns the status of an invalid object: the present status, with the error.
 pub fn with_error(object: &NnfNodeBlockStorage, error: ResourceError) -> NnfNodeBlockStorageStatus {
     NnfNodeBlockStorageStatus { error: Some(error), ..object.status.clone().unwrap_or_default() }
 }
 
-/// Removes the device paths. Keeps the list of computes: a drive that this rabbit cannot reach may still serve them.
+/// Removes the device paths. Keeps the list of computes: a drive that this rabbit cannot reach may still serve the
+/// computes.
 fn without_paths(
     mut known: NnfNodeBlockStorageAllocationStatus,
 ) -> NnfNodeBlockStorageAllocationStatus {
@@ -102,8 +104,8 @@ fn allocation_status(
         .iter()
         .map(|namespace| (namespace.id.clone(), device(&namespace.id, namespace.size)))
         .collect();
-    // A reported namespace that is missing stays listed, because nothing replaces it. It is listed with the size of the
-    // others, whatever size the status has.
+    // A reported namespace that is missing stays listed, because the agent does not replace it. It is listed with the
+    // size of the allocation's other namespaces, whatever size the status gives.
     let each = ours.iter().map(|namespace| namespace.size).max().unwrap_or_default();
     for reported in allocation.reported.iter().filter(|reported| missing.contains(&reported.id)) {
         devices.entry(reported.id.clone()).or_insert_with(|| device(&reported.id, each));
@@ -120,7 +122,7 @@ fn allocation_status(
     }
 }
 
-/// Returns the hosts that reach all namespaces that the rabbit can reach.
+/// Returns the hosts that have access to every namespace that the rabbit can reach.
 fn accesses(
     pool: &str,
     allocation: &Allocation,

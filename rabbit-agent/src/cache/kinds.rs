@@ -1,4 +1,4 @@
-//! Defines for each kind its store and key in the cache, and what its changes wake.
+//! Defines for each kind its store and key in the cache, and the objects to wake after a change.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ use super::{
     wakes::{has_failed, related},
 };
 
-/// Implements the store and key of a kind whose objects the agent reconciles by name, and whose whole status it writes.
+/// Implements the store and key of a kind whose objects the agent reconciles by name. The agent writes all fields of
+/// the kind's status.
 macro_rules! reconciled {
     ($store:ident, $key:ident) => {
         fn store(cache: &mut Cache) -> &mut Store<Self> {
@@ -35,8 +36,8 @@ macro_rules! reconciled {
 impl Cached for NnfNodeBlockStorage {
     reconciled!(block_storages, BlockStorage);
 
-    /// Wakes NnfNodeStorages and ClientMounts that wait for the devices, and allocations that wait for the room
-    /// of a deleted one.
+    /// Wakes NnfNodeStorages and ClientMounts that wait for the devices. After a deletion, wakes block storages that
+    /// wait for the room.
     fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
         let Some(object) = change.object() else { return Vec::new() };
         let mut wakes = Vec::new();
@@ -51,7 +52,7 @@ impl Cached for NnfNodeBlockStorage {
             block.as_ref().is_some_and(|block| has_finalizer(&**block, finalizer::NNF_NODE_STORAGE))
         };
         if held(&change.old) && change.new.is_some() && !held(&change.new) {
-            // The passes over the NnfNodeStorages on it add the finalizer again.
+            // The passes over the NnfNodeStorages on this block storage add the finalizer again.
             let name = object.name_any();
             let storages = cache.node_storages.iter().filter(|storage| block_name(storage) == name);
             wakes.extend(storages.filter_map(related));
@@ -92,8 +93,9 @@ impl Cached for NnfNodeStorage {
 impl Cached for ClientMount {
     reconciled!(client_mounts, ClientMount);
 
-    /// Wakes the clean-up after a ClientMount that disappeared, or was replaced by another of its name, while it
-    /// carried our finalizer. Without the finalizer nothing was mounted, but its mount points were claimed.
+    /// Wakes the clean-up of a ClientMount that disappeared, or was replaced by another object of its name, while it
+    /// carried the agent's finalizer. Without the finalizer nothing was mounted, but mount points were reserved for the
+    /// object.
     fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
         let mut wakes = Vec::new();
         if let Some(object) = change.object() {
@@ -132,7 +134,7 @@ impl Cached for NnfNode {
     fn same_status(&self, other: &Self) -> bool {
         let own = |object: &Self| {
             let mut status = object.status.clone().unwrap_or_default();
-            // Other programs write these two fields.
+            // Programs other than this agent write these two fields.
             status.fenced = false;
             status.lnet_nid.clear();
             status
@@ -167,7 +169,7 @@ impl Cached for NnfStorageProfile {
         None
     }
 
-    /// Wakes the objects that wait for the profile. A changed profile does not change what already exists.
+    /// Wakes the objects that wait for the profile. A change of a profile does not affect storage that exists already.
     fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
         let (Some(new), true) = (
             &change.new,
@@ -195,7 +197,8 @@ impl Cached for SystemConfiguration {
         None
     }
 
-    /// Wakes all block storages and the NnfNode: slots decide which computes get access, and the NnfNode shows them.
+    /// Wakes all block storages and the NnfNode: the slots decide which computes get access, and the NnfNode lists the
+    /// slots.
     fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
         if !change.needs_reconcile() {
             return Vec::new();

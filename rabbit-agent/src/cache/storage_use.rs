@@ -1,4 +1,4 @@
-//! Finds out from the objects of this rabbit which of them claim its storage, use it, and may have it mounted.
+//! Finds the objects of this rabbit that own its storage, that use it, and that may have it mounted.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,8 +26,8 @@ impl Cache {
         metadata.filter_map(|metadata| metadata.uid.as_deref()?.parse().ok()).collect()
     }
 
-    /// Returns the uids in the names of volume groups that an object of this rabbit uses, or
-    /// a ClientMount that disappeared.
+    /// Returns the uids in the names of volume groups that are used by an object of this rabbit, or by a ClientMount
+    /// that disappeared.
     pub fn volume_owners(&self) -> BTreeSet<ObjectUid> {
         let storages = self.node_storages.iter().map(|storage| &storage.metadata);
         let mounts =
@@ -74,7 +74,8 @@ impl Cache {
         self.block_storages.unreadable().any(has_name)
     }
 
-    /// Returns whether a NnfNodeStorage uses this block storage, or may because it cannot be decoded.
+    /// Returns whether a NnfNodeStorage uses this block storage, or may use it because the NnfNodeStorage cannot be
+    /// decoded.
     pub fn is_in_use(&self, block_storage: &str) -> bool {
         self.node_storages.iter().any(|storage| block_name(storage) == block_storage)
             || self.node_storages.unreadable().next().is_some()
@@ -91,7 +92,7 @@ impl Cache {
         refer.map(ResourceExt::name_any).collect()
     }
 
-    /// Returns the block storages of this rabbit that a ClientMount of it refers to.
+    /// Returns the block storages of this rabbit to which a ClientMount of the rabbit refers.
     pub fn blocks_under(&self, client_mount: &str) -> BTreeSet<String> {
         let mounts =
             self.client_mount(client_mount).into_iter().flat_map(|mount| &mount.spec.mounts);
@@ -101,8 +102,8 @@ impl Cache {
         names.filter(|name| self.block_storage(name).is_some()).cloned().collect()
     }
 
-    /// Returns the first of `directories` without a mount at or beneath it. `mounted` has the uids of the mounted
-    /// ClientMounts.
+    /// Returns the first of `directories` at or beneath which no mounted ClientMount has a mount. `mounted` has the
+    /// uids of the mounted ClientMounts.
     pub fn unmounted(&self, directories: &[String], mounted: &BTreeSet<String>) -> Option<String> {
         let is_beneath = |path: &str, directory: &str| {
             path.strip_prefix(directory)
@@ -127,7 +128,7 @@ fn reported_by(object: &NnfNodeBlockStorage) -> impl Iterator<Item = NamespaceId
     devices.filter_map(|device| NamespaceId::parse(&device.nqn, &device.namespace_id).ok())
 }
 
-/// Returns whether, by its status, any mount of the object may exist.
+/// Returns whether the object's status allows that a mount of the object exists.
 fn may_be_mounted(object: &ClientMount) -> bool {
     let reported = object.status.as_ref().map_or(&[][..], |status| &status.mounts);
     let not_gone = |reported: &ClientMountInfoStatus| match reported.state {
@@ -145,8 +146,7 @@ pub(super) fn refers_to(mount: &ClientMount, name: &str) -> bool {
     references.into_iter().any(|reference| reference.object_reference.name.as_deref() == Some(name))
 }
 
-/// Returns the name of the block storage under a NnfNodeStorage: the one that it refers to, or else the one
-/// with its own name.
+/// Returns the name of the block storage under a NnfNodeStorage: the name that it refers to, or else its own name.
 pub fn block_name(object: &NnfNodeStorage) -> String {
     let referred = object.spec.block_reference.name.clone();
     referred.filter(|name| !name.is_empty()).unwrap_or_else(|| object.name_any())

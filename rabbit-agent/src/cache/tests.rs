@@ -41,7 +41,7 @@ fn our_status_wakes_waiting_objects_but_not_its_own() {
     );
 }
 
-/// After a restart the agent mounts a target as soon as its devices are known again; an XFS has nothing to do then.
+/// After a restart the agent mounts a Lustre target as soon as its devices are known again; an XFS needs no work then.
 #[test]
 fn a_ready_lustre_target_wakes_when_its_devices_are_known() {
     for (kind, woken) in [("lustre", 1), ("xfs", 0)] {
@@ -56,7 +56,7 @@ fn a_ready_lustre_target_wakes_when_its_devices_are_known() {
     }
 }
 
-/// Only device events lead to a check of a pool that serves; failed targets are retried by the timer alone.
+/// Only device events make the agent check a pool that serves; only the timer makes it retry a failed target.
 #[test]
 fn a_device_event_wakes_lustre_targets_that_serve() {
     let status = |error: Option<&str>| NnfNodeStorageStatus {
@@ -162,7 +162,7 @@ fn a_client_mount_may_be_mounted_unless_its_status_denies_it() {
     }
 }
 
-/// The request is an annotation; no other annotation wakes the object.
+/// A request for logs is an annotation; no other annotation wakes the object.
 #[test]
 fn a_request_for_logs_wakes_once_and_its_answer_does_not() {
     let asked = |version: u32, annotation: &str, at: &str, answered: Option<&str>| {

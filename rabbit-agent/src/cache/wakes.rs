@@ -1,4 +1,4 @@
-//! Decides which objects an event wakes, by what they wait for.
+//! Decides which objects to wake after an event: the objects that wait for it.
 
 use std::sync::Arc;
 
@@ -12,17 +12,18 @@ use super::{Cache, Cached, Key, Wake, refers_to};
 use crate::fence::is_shared;
 
 impl Cache {
-    /// Returns what to wake when the set of fenced computes changed. The set decides which computes get a GFS2, and the
-    /// NnfNode shows it.
+    /// Returns the objects to wake when the set of fenced computes changed. The set decides which computes get a GFS2,
+    /// and the NnfNode lists the fenced computes.
     pub(crate) fn fences_changed(&self) -> Vec<Wake> {
         let shared = self.block_storages.iter().filter(|block| is_shared(&block.metadata));
         let shared = shared.filter_map(related);
         shared.chain([Wake::Related(Key::Node)]).collect()
     }
 
-    /// Returns what to wake after a device event. The NnfNode is reported again, and failed block storages are retried:
-    /// a missing drive may be back. Lustre targets that serve are checked, because no event reports the state of their
-    /// pools; failed targets are retried by the timer alone, because each retry may itself cause a device event.
+    /// Returns the objects to wake after a device event: the NnfNode is reported again, and failed block storages are
+    /// retried, because a missing drive may be back. Lustre targets that serve are checked, because no event reports
+    /// the state of their pools. Failed targets are retried by the timer alone, because each retry may itself cause a
+    /// device event.
     pub(crate) fn devices_changed(&mut self) -> Vec<Wake> {
         self.had_device_event = true;
         let failed = self.block_storages.iter().filter(has_failed).filter_map(related);
@@ -35,14 +36,14 @@ impl Cache {
         [Wake::Related(Key::Node)].into_iter().chain(failed).chain(serving).collect()
     }
 
-    /// Returns what to wake when the usable drives changed: allocations may have lost one, or be completed or repaired
-    /// with a new one.
+    /// Returns the objects to wake when the set of usable drives changed: an allocation may have lost a drive, or a new
+    /// drive may complete or repair it.
     pub(crate) fn drives_changed(&self) -> Vec<Wake> {
         let blocks = self.block_storages.iter().filter_map(related);
         blocks.chain(self.node_storages.iter().filter_map(related)).collect()
     }
 
-    /// Returns the NodeContainers to wake when storage was mounted or a job package fetched.
+    /// Returns the NodeContainers to wake when a storage was mounted or a job package was fetched.
     pub(crate) fn waiting_containers(&self) -> Vec<Wake> {
         self.containers.iter().filter_map(related).collect()
     }
@@ -57,15 +58,15 @@ impl Cache {
         mounts.filter_map(related).collect()
     }
 
-    /// Returns the NnfNodeStorages that are being deleted and wait for this ClientMount to go.
+    /// Returns the NnfNodeStorages that are being deleted and wait for this ClientMount to disappear.
     pub(crate) fn deleted_storages_of(&self, mount: &ClientMount) -> Vec<Wake> {
         self.waiting_storages(|storage| {
             storage.metadata.deletion_timestamp.is_some() && refers_to(mount, &storage.name_any())
         })
     }
 
-    /// Returns the NnfNodeStorages that are not ready, failed or degraded, and match `concerned`. Lustre targets always
-    /// count: the agent mounts them again when their devices are back after a restart.
+    /// Returns the NnfNodeStorages that are not ready, failed or degraded, and match `concerned`. Lustre targets are
+    /// always included: after a restart the agent mounts them again when their devices are back.
     pub(super) fn waiting_storages(
         &self,
         concerned: impl Fn(&NnfNodeStorage) -> bool,

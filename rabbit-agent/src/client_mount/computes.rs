@@ -1,9 +1,8 @@
-//! Which compute uses the allocation behind a mount of the rabbit. Central controllers leave that out of a rabbit's
-//! ClientMount, but the ClientMounts of the computes, of the same workflow and storage, name the allocation that each
-//! compute mounts.
+//! Finds out which compute uses the allocation behind a mount of the rabbit. Central controllers do not write this into
+//! a rabbit's ClientMount, but the computes' ClientMounts of the same workflow and storage name the allocation that
+//! each compute mounts.
 //!
-//! The order of an access list says nothing about allocations. The list is used only to know which computes are still
-//! missing.
+//! The order of an access list says nothing about allocations. The list only shows which computes are still missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,12 +27,12 @@ use crate::{
 #[derive(Debug)]
 pub struct Computes {
     plugged_in: Vec<NodeName>,
-    /// Names of those computes to which the block storages give access now.
+    /// Names of the computes in `Computes` to which the block storages give access now.
     given: BTreeSet<String>,
 }
 
 impl Computes {
-    /// Reads the computes from the rabbit's own objects.
+    /// Finds the computes in the rabbit's own objects.
     pub fn new(object: &ClientMount, cache: &Cache) -> Self {
         let referred =
             object.spec.mounts.iter().filter_map(|mount| mount.device.device_reference.as_ref());
@@ -44,14 +43,14 @@ impl Computes {
             .flat_map(|block| &block.spec.allocations)
             .flat_map(|allocation| &allocation.access);
         let plugged_in: Vec<_> = cache.chassis().slots().into_values().collect();
-        // The agent reads no ClientMounts of computes elsewhere.
+        // The agent does not read ClientMounts of computes in other chassis.
         let is_here = |name: &&String| plugged_in.iter().any(|node| node.as_str() == name.as_str());
         let given = access.filter(is_here).cloned().collect();
         Self { plugged_in, given }
     }
 }
 
-/// A mount in an index tree whose compute the object does not name.
+/// A mount in an index tree for which the object names no compute.
 struct UnnamedMount<'a> {
     tree: MountPoint,
     name: String,
@@ -59,7 +58,7 @@ struct UnnamedMount<'a> {
 }
 
 /// Adds a link for each compute that mounts an allocation, where the object names no compute. When the API does not
-/// answer, links stay as they are and the agent retries; the mounts do not wait for that.
+/// answer, the present links stay and the agent retries; the mounts do not wait for the answer.
 pub(super) async fn add_links(
     context: &Context,
     computes: &Computes,
@@ -77,8 +76,8 @@ pub(super) async fn add_links(
         return;
     };
     let labels = format!("{}={workflow},{}={owner}", label::WORKFLOW_UID, label::TARGET_OWNER_UID);
-    // Answered from the API server's memory: all rabbits of a job ask at once, and the agent asks again for a missing
-    // compute.
+    // The API server answers this list from its memory: all rabbits of a job ask at once, and the agent asks again
+    // while a compute is missing.
     let filter = ListParams::default().labels(&labels).match_any();
     match mounts_of(context, computes, &filter).await {
         Ok(mounts) => {
@@ -89,9 +88,9 @@ pub(super) async fn add_links(
             pass.failures
                 .extend(problems.into_iter().map(|why| format!("{}: {why}", describe(object))));
             if !all_known {
-                // Computes that have access: their ClientMounts may still come, or their jobs use none. Central
-                // controllers create them within 2 s of the rabbit's, and the job looks for its link once PreRun is
-                // ready.
+                // The missing computes have access, so their ClientMounts may still come; or their jobs use none.
+                // Central controllers create the computes' ClientMounts within 2 s of the rabbit's, and the job looks
+                // for its link once PreRun is ready.
                 pass.retry = pass.retry.min(Retry::Soon);
             }
         }
@@ -172,7 +171,7 @@ fn allocations(mounts: &[(NodeName, ClientMount)]) -> Allocations<'_> {
 }
 
 /// Links each compute that mounts exactly one of the tree's allocations; a compute that mounts several gets no link.
-/// Returns why some cannot be linked.
+/// Returns the reasons why computes get no link.
 fn link(
     trees: &mut [IndexTree],
     unnamed: &[UnnamedMount<'_>],

@@ -17,11 +17,11 @@ use crate::{cache::Cache, node_storage::desired::namespaces};
 pub enum Work {
     Units(MountUnits),
     Refuse(Goal, Failure),
-    /// The object asks for an unmount but was never mounted: its mount points belong to another object.
+    /// The object asks for an unmount but was never mounted: its mount points are reserved for another object.
     NeverMounted,
 }
 
-/// Returns the units of an object. Does no I/O.
+/// Returns the units of an object: the mounts to make or remove. Does no I/O.
 pub fn units(
     object: &ClientMount,
     goal: Goal,
@@ -34,8 +34,8 @@ pub fn units(
     desired::units(object, goal, profile, &references, site).map_err(|error| Failure::from(&error))
 }
 
-/// Returns the namespaces behind a reference: those of its allocation in the block storage of that name; a shared block
-/// storage has only one allocation.
+/// Returns the namespaces behind a reference: those of the referenced allocation in the block storage of that name. A
+/// shared block storage has only one allocation.
 fn namespaces_of(
     reference: &ClientMountDeviceReference,
     cache: &Cache,
@@ -71,7 +71,7 @@ pub struct Prepared {
     pub work: Work,
     /// Units of the object's earlier versions, which are unmounted first.
     pub dropped: DroppedUnits,
-    /// Uids of other objects whose conflicts over mount points this preparation changed.
+    /// Uids of other objects that gained or lost a conflict over mount points through this preparation.
     pub moved: Vec<String>,
 }
 
@@ -86,7 +86,7 @@ pub fn former_points(object: &ClientMount, cache: &Cache, site: &Site) -> Vec<Mo
     mount_points_of(&dropped(object, cache, site)).cloned().collect()
 }
 
-/// Records the version before a change, with the mounts that it may have.
+/// Records the version before a change, with the mounts that may exist for it.
 pub fn record_change(
     before: &ClientMount,
     after: &ClientMount,
@@ -103,7 +103,7 @@ pub fn record_change(
     cache.dropped.record_change(before, Some(after), had);
 }
 
-/// Claims the object's mount points, and determines its work.
+/// Reserves the object's mount points, and determines its work.
 pub fn prepare(
     object: &ClientMount,
     cache: &Cache,
@@ -119,7 +119,8 @@ pub fn prepare(
     }
 }
 
-/// Prepares an object for this goal, which may differ from that of its spec: a disappeared object is unmounted.
+/// Determines an object's work for this goal, which may differ from the goal in its spec: a disappeared object is
+/// unmounted.
 pub fn prepare_for(
     object: &ClientMount,
     goal: Goal,
@@ -131,7 +132,7 @@ pub fn prepare_for(
     let uid = claimant.uid.clone();
     let dropped = dropped(object, cache, site);
     let points: Vec<_> = mount_points_of(&dropped).cloned().collect();
-    // While an object is invalid its earlier mounts stay, unless it is to be unmounted.
+    // While an object is invalid, its earlier mounts stay, unless the goal is to unmount them.
     let nothing = |goal| if goal == Goal::Unmounted { dropped.clone() } else { Vec::new() };
     let units = match units(object, goal, cache, site) {
         Ok(units) => units,

@@ -28,7 +28,7 @@ use crate::{
 pub struct ClientMountView {
     pub object: Arc<ClientMount>,
     pub work: Work,
-    /// Computes that may use its allocations.
+    /// Computes that may use the object's allocations.
     pub computes: Computes,
     /// Units of the object's earlier versions, which are unmounted first.
     pub dropped: DroppedUnits,
@@ -36,7 +36,8 @@ pub struct ClientMountView {
     pub profile: Option<NoProfile>,
 }
 
-/// Mounts or unmounts, and reports the result. A deleted object loses its finalizer once it is completely unmounted.
+/// Mounts or unmounts, and reports the result. A deleted object loses the agent's finalizer once it is completely
+/// unmounted.
 pub async fn reconcile(
     context: &Context,
     view: ClientMountView,
@@ -59,7 +60,8 @@ pub async fn reconcile(
         Work::Units(units) => units.profile_lost.is_some(),
         Work::NeverMounted => false,
     };
-    // Without the profile nothing is mounted, and unmounts run no hooks. So first ask the API whether it exists.
+    // Without the profile the agent mounts nothing, and its unmounts run no hooks. So it first asks the API whether the
+    // profile exists.
     if let (true, Some(no_profile)) = (needs_profile, &profile)
         && context.profile_exists(no_profile).await?
     {
@@ -68,7 +70,7 @@ pub async fn reconcile(
     }
     let count = object.spec.mounts.len();
     let units = match work {
-        // An invalid object was never mounted, unless a change made it invalid.
+        // An invalid object was never mounted, unless a change of a mounted object made it invalid.
         Work::Refuse(..) if deleted => {
             pass.may_leave_mounts = true;
             Err(Outcome::absent(count))
@@ -109,7 +111,7 @@ async fn carry_out(
     result.outcome
 }
 
-/// Records the result; failures become one log line, however many mounts failed.
+/// Records the result. All failures together become one log line, however many mounts failed.
 fn record_result(object: &ClientMount, outcome: &Outcome, pass: &mut Pass) {
     let failures: Vec<_> = outcome
         .failures
@@ -125,7 +127,7 @@ fn record_result(object: &ClientMount, outcome: &Outcome, pass: &mut Pass) {
     }
 }
 
-/// Logs unreadable mounts once, when the object goes: until then another pass may still be able to read them.
+/// Logs unreadable mounts once, when the object disappears: until then a later pass may be able to read them.
 fn log_unreadable(object: &ClientMount, outcome: &Outcome) {
     if let Some(text) = report::unreadable(outcome) {
         log::warn!("{}: {text}", describe(object));

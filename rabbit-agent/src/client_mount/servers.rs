@@ -1,4 +1,5 @@
-//! Writes `.nnf-servers.json`, the components of a Lustre file system, into its root before its user gets it.
+//! Writes `.nnf-servers.json`, which lists the components of a Lustre file system, into the file system's root before
+//! its user gets access.
 
 use agent::{
     desired::{Goal, MountUnits},
@@ -17,7 +18,7 @@ use crate::pass::Context;
 
 const NAME: &str = ".nnf-servers.json";
 
-/// Text that tools search for when the file cannot be written.
+/// Text for which the sites' tools search the error when the file cannot be written.
 const PREFIX: &str = "unable to dump servers resource to file on clientmount path";
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -46,7 +47,7 @@ pub enum ServersError {
 }
 
 impl From<&ServersError> for Failure {
-    /// Retries by the timer: the agent does not watch Servers objects.
+    /// Makes the timer retry: the agent does not watch Servers objects.
     fn from(error: &ServersError) -> Self {
         let mut failure = Self::waiting(error.to_string());
         failure.severity = api::Severity::Major;
@@ -56,11 +57,11 @@ impl From<&ServersError> for Failure {
     }
 }
 
-/// Most targets in one entry; no rabbit has drives for more.
+/// Maximum number of targets in one entry; no rabbit has drives for more.
 const MAX_TARGETS: i64 = 4096;
 
-/// Content of the file. Each list has the rabbit's name once for each target, in the order of the object; `nnfNode` has
-/// every rabbit once. The fields have the order of the file.
+/// Content of the file. Each list has the rabbit's name once for each target, in the order of the Servers object;
+/// `nnfNode` has every rabbit once. The fields are declared in the order of the file.
 #[derive(Debug, Default, Serialize)]
 struct Components {
     mdt: Vec<String>,
@@ -74,7 +75,7 @@ struct Components {
 /// Adds the file to every mount that needs it.
 ///
 /// # Errors
-/// The API does not answer; or, as the inner error, its answer is unusable.
+/// An error if the API does not answer; an inner error if the answer is unusable.
 pub(super) async fn add_file(
     context: &Context,
     object: &ClientMount,
@@ -117,8 +118,8 @@ async fn read_text(
     Ok(found.ok_or(ServersError::Missing(place)).and_then(|servers| file_text(object, &servers)))
 }
 
-/// Returns namespace and name of the Servers. Warren's engine owns the mount by the Servers itself, the sites'
-/// controllers by a NnfStorage of the same name and namespace.
+/// Returns namespace and name of the Servers. With Warren's engine the owner of the ClientMount is the Servers itself;
+/// with the sites' controllers the owner is a NnfStorage of the same name and namespace.
 fn servers_name(object: &ClientMount) -> Result<(&str, &str), ServersError> {
     let part = |key| object.label(key);
     let owner = (part(label::OWNER_NAMESPACE), part(label::OWNER_NAME), part(label::OWNER_KIND));

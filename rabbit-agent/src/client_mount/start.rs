@@ -1,4 +1,4 @@
-//! Lists the mount points that the clean-up must leave alone: all that an object may use. Does no I/O.
+//! Lists the mount points that the clean-up must leave alone: all mount points that an object may use. Does no I/O.
 
 use controller::describe;
 use std::collections::BTreeSet;
@@ -17,8 +17,8 @@ use crate::{
     node_storage::desired::{TemporaryRoot, count},
 };
 
-/// Returns every mount point that an object of this rabbit may use. Too many are harmless; a missing
-/// one would be unmounted.
+/// Returns every mount point that an object of this rabbit may use. Superfluous mount points are harmless; a mount
+/// point that is missing from the list would be unmounted.
 pub fn points_to_keep(
     cache: &Cache,
     site: &Site,
@@ -43,8 +43,8 @@ pub fn points_to_keep(
     Ok(keep)
 }
 
-/// Returns whether a pass over an object mounts only at mount points that the clean-up keeps, and detaches nothing:
-/// then it may run beside the clean-up.
+/// Returns whether a pass over an object may run beside the clean-up: it must mount only at mount points that the
+/// clean-up keeps, and detach nothing.
 pub fn may_run_beside_clean_up(
     key: &Key,
     kept: &BTreeSet<MountPoint>,
@@ -95,8 +95,8 @@ fn mount_points(
 ) -> Result<Vec<MountPoint>, String> {
     let leaving = matches!(Goal::of(object), Ok(Goal::Unmounted));
     let points = match units(object, Goal::Unmounted, cache, site) {
-        // The path of a mount that is to be removed may be unknown: the clean-up may remove such a mount as well. The
-        // path of a mount that stays must be known.
+        // The path of a mount that is to be removed may be unknown: the clean-up may remove this mount as well. The
+        // path of a mount that is to stay must be known.
         Ok(units)
             if units.mounts.iter().enumerate().all(|(place, mount)| {
                 is_known(mount) || leaving && units.has_unknown_path(place)
@@ -111,7 +111,7 @@ fn mount_points(
     Ok(points)
 }
 
-/// Returns whether the mount's path is known. A path that cannot be a mount point here never was one.
+/// Returns whether the mount's path is known. A path that cannot be a mount point on this node never was a mount point.
 fn is_known<T>(mount: &Result<T, agent::desired::MountError>) -> bool {
     mount.as_ref().err().is_none_or(|error| matches!(error.problem, MountProblem::MountPath(_)))
 }
@@ -191,8 +191,8 @@ mod tests {
         );
     }
 
-    /// Passes over objects that existed when the clean-up began may run beside it. Passes over newer ones wait, and so
-    /// does a pass that would detach a namespace under a mount.
+    /// Passes over objects that existed when the clean-up began may run beside it. Passes over newer objects wait, and
+    /// so does a pass that would detach a namespace under a mount.
     #[test]
     fn only_passes_over_kept_mount_points_run_beside_the_clean_up() {
         let mut cache = Cache::new("rabbit-1".parse().unwrap());

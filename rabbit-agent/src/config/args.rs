@@ -21,7 +21,7 @@ use crate::{
     node_manager::{NodeManagerArgs, flags, with_node_manager_environment},
 };
 
-/// Options on the first screen of `--help`.
+/// Options that the first screen of `--help` shows.
 const COMMON: [&str; 9] = [
     "node",
     "api",
@@ -172,11 +172,11 @@ pub struct Args {
 }
 
 impl Args {
-    /// Parses the command line and the environment, including those of nnf-node-manager. Exits the process on an error.
+    /// Parses the options and variables of this agent and of nnf-node-manager. Exits the process on an error.
     pub fn read() -> Self {
         let command = with_node_manager_environment(Self::command(), is_set);
         let mut line = daemon::translate(std::env::args_os(), &flags());
-        // The Go daemons have this subcommand.
+        // The Go daemons have the subcommand `version`.
         if line.len() == 2 && line[1] == "version" {
             line[1] = "--version".into();
         }

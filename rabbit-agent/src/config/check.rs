@@ -62,8 +62,8 @@ impl Args {
         })
     }
 
-    /// Returns over how many drives allocations are spread. The default is 1 without LVM, where a volume is a single
-    /// device, and for file drives, where more are no faster.
+    /// Returns the number of drives over which an allocation is spread. The default is 1 without LVM, because a volume
+    /// is then a single device, and for file drives, because several are no faster.
     fn spread(&self, volumes: Volumes) -> Result<Spread, SpreadError> {
         let usual = match volumes {
             Volumes::Lvm if self.file_pool.is_none() => Spread::RABBIT,
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn defaults_are_valid_and_storage_allows_every_root() {
         let config = check(&["--index-root", "/mnt/index"]).unwrap();
-        // Lustre targets are mounted beneath the first.
+        // The agent mounts Lustre targets beneath the first directory.
         assert_eq!(config.rabbit.site.roots.to_string(), "/mnt/nnf or /mnt/tmp");
         let every = "/mnt/temp or /mnt/index or /mnt/nnf or /mnt/tmp";
         assert_eq!(config.storage.roots.to_string(), every);

@@ -7,7 +7,7 @@ use std::{
 
 use clap::Args;
 
-/// Longest time for fetching an image.
+/// Longest time that podman may take to fetch an image.
 const PULL: Duration = Duration::from_secs(30 * 60);
 
 #[derive(Debug, Args)]
@@ -39,9 +39,9 @@ pub struct ContainerArgs {
 pub struct ContainerConfig {
     /// Name or path of podman, or of a program that replaces it.
     pub program: String,
-    /// Longest run of a podman command, except one that fetches an image or waits for containers to end.
+    /// Longest run of a podman command that neither fetches an image nor waits for containers to end.
     pub deadline: Duration,
-    /// Longest time for fetching an image.
+    /// Longest time that podman may take to fetch an image.
     pub pull: Duration,
     /// Path of podhelper, the program that starts MPI ranks.
     pub podhelper: PathBuf,

@@ -11,11 +11,11 @@ use super::{
     step::{Attempt, Container, ContainerName, Pod, PodName},
 };
 
-/// Where a container sees its configuration files.
+/// Directory in a container with its configuration files.
 const DIRECTORY: &str = nodes::DIRECTORY;
-/// Where a container sees its job packages.
+/// Directory in a container with its job packages.
 const PACKAGES: &str = containers::package::DIRECTORY;
-/// Configuration files that a container also sees at a second path: file name and path.
+/// Configuration files that a container sees at a second path too: file name and second path.
 const SECOND_PATHS: [(&str, &str); 5] = [
     (nodes::PASSWD, "/etc/passwd"),
     (nodes::GROUP, "/etc/group"),
@@ -23,10 +23,10 @@ const SECOND_PATHS: [(&str, &str); 5] = [
     (nodes::HOSTFILE, mpi::HOSTFILE),
     (nodes::DISCOVER_HOSTS, "/etc/mpi/discover_hosts.sh"),
 ];
-/// Maximum size of a container's log that conmon keeps.
+/// Maximum size of a container's log; conmon drops the rest.
 const LOG_SIZE: &str = "max-size=16mb";
 
-/// Returns the words of `podman pod create`. `addresses` has the IP address of each other rabbit of the run.
+/// Returns the words of `podman pod create`. `addresses` has the IP addresses of the run's other rabbits, by name.
 pub(super) fn make_pod(pod: &Pod, addresses: &BTreeMap<String, IpAddr>) -> Vec<String> {
     let namespaces = if pod.shares_processes { "net,ipc,uts,pid" } else { "net,ipc,uts" };
     let mut words = Words::new(["pod", "create"]);
@@ -35,8 +35,8 @@ pub(super) fn make_pod(pod: &Pod, addresses: &BTreeMap<String, IpAddr>) -> Vec<S
     words.flag("--hostname", pod.hostname.clone());
     words.flag("--share", namespaces.to_owned());
     if let Some(bytes) = pod.memory.filter(|bytes| *bytes > 0) {
-        // Ranks on one rabbit communicate through /dev/shm. The kernel charges its pages to the container that wrote
-        // them, so the memory limits bound it already.
+        // Ranks on one rabbit communicate through /dev/shm. The kernel charges the pages of /dev/shm to the container
+        // that wrote them, so the containers' memory limits bound its size already.
         words.flag("--shm-size", format!("{bytes}b"));
     }
     if let Some(hosts) = &pod.hosts {
@@ -49,7 +49,7 @@ pub(super) fn make_pod(pod: &Pod, addresses: &BTreeMap<String, IpAddr>) -> Vec<S
         }
     }
     if pod.has_network && pod.ports.is_empty() {
-        // MPI ranks try every address of their host, and no other rabbit can reach an address in podman's own network.
+        // MPI ranks try every address of their host, and other rabbits cannot reach an address in podman's own network.
         words.flag("--network", "none".to_owned());
     }
     for port in &pod.ports {
@@ -61,15 +61,15 @@ pub(super) fn make_pod(pod: &Pod, addresses: &BTreeMap<String, IpAddr>) -> Vec<S
 /// Paths and devices of the rabbit that a container gets.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ContainerPaths<'a> {
-    /// Directory of its configuration files.
+    /// Directory of the container's configuration files.
     pub(super) files: &'a Path,
     /// Names of the files in `files`.
     pub(super) names: &'a [String],
-    /// Directory of its MPI keys.
+    /// Directory of the container's MPI keys.
     pub(super) keys: &'a Path,
     /// The podhelper program, which uses the keys.
     pub(super) podhelper: &'a Path,
-    /// Directory of the directories that the containers of its attempt share.
+    /// Directory that contains the directories which the containers of an attempt share.
     pub(super) volumes: &'a Path,
     /// Directory of all job packages.
     pub(super) packages: &'a Path,
@@ -94,7 +94,7 @@ pub(super) fn make_container(container: &Container, paths: ContainerPaths<'_>) -
     words.flag("--pull", pull.to_owned());
     words.volumes(container, paths);
     for device in paths.devices {
-        // The device control group allows only the devices it names, whatever the device node's mode is.
+        // The device control group allows only the devices that the option names, whatever mode the device node has.
         words.flag("--device-cgroup-rule", format!("b {device} rw"));
     }
     for variable in &spec.env {
@@ -141,7 +141,7 @@ impl Words {
         self.0.extend([name.to_owned(), value]);
     }
 
-    /// Adds the labels by which the agent finds the object's pods and containers again.
+    /// Adds the labels by which the agent later finds the object's pods and containers.
     fn labels(&mut self, pod: PodName) {
         self.flag("--label", format!("{UID}={}", pod.uid));
         self.flag("--label", format!("{ATTEMPT}={}", pod.attempt));
@@ -162,7 +162,7 @@ impl Words {
         for path in &container.storages {
             self.flag("--volume", format!("{path}:{path}:rw,rslave"));
         }
-        // `bind`, not `rbind`: mounts inside the Lustre stay hidden.
+        // `bind`, not `rbind`: mounts inside the Lustre file system stay hidden.
         for path in &container.global_lustre {
             self.flag("--volume", format!("{path}:{path}:rw,bind"));
         }
@@ -187,7 +187,7 @@ impl Words {
         }
         if container.has_keys {
             read_only(keys, mpi::KEYS);
-            // podhelper's behaviour depends on the name it is called by.
+            // podhelper behaves according to the name by which it is called.
             read_only(podhelper, mpi::PODHELPER);
             read_only(podhelper, mpi::AGENT);
         }

@@ -22,7 +22,8 @@ use super::{
 /// Default seconds between SIGTERM and SIGKILL.
 const DEFAULT_GRACE_SECONDS: i64 = 30;
 
-/// Why the agent rejects a NodeContainers. Its creator must create a corrected object: the agent never changes a spec.
+/// Why the agent rejects a NodeContainers. The creator of the object must replace it by a corrected one: the agent
+/// never changes a spec.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ContainerError {
     #[error("metadata.uid {0:?} is not a UUID")]
@@ -35,7 +36,7 @@ pub enum ContainerError {
     Field {
         field: String,
         value: String,
-        /// The rule the value breaks, worded to follow "field is value, ".
+        /// The rule that the value breaks, worded so that it can follow the text "field is value, ".
         problem: &'static str,
     },
     #[error("{field} is {value}: use {} to {}", range.start(), range.end())]
@@ -71,9 +72,11 @@ pub struct Desired {
     pub ports: Vec<u16>,
     /// UDP port of the MPI network and the index of this rabbit's pod in it.
     pub network: Option<(u16, u32)>,
-    /// Configuration files, read from the API only if the rabbit lacks them; `None` also if the ConfigMap is missing.
+    /// Configuration files. They are read from the API only if the rabbit lacks them, so `None` unless they were read,
+    /// and `None` if the ConfigMap is missing.
     pub files: Option<ConfigFiles>,
-    /// MPI keys, read from the API only if the rabbit lacks them; `None` also if the Secret is missing.
+    /// MPI keys. They are read from the API only if the rabbit lacks them, so `None` unless they were read, and `None`
+    /// if the Secret is missing.
     pub keys: Option<KeyFiles>,
 }
 
@@ -81,7 +84,7 @@ impl Desired {
     /// Validates the spec of an object.
     ///
     /// # Errors
-    /// The field, its value and the rule it breaks.
+    /// An error that names the field, its value and the rule that the value breaks.
     pub fn from_object(
         object: &NodeContainers,
         roots: &AllowedRoots,
@@ -140,7 +143,7 @@ impl Desired {
         Ok(Self { uid, spec, packages, ports, network, files: None, keys: None })
     }
 
-    /// Returns how many attempts the object allows.
+    /// Returns the number of attempts that the object allows.
     pub(crate) fn attempts(&self) -> i64 {
         self.spec.retry_limit.max(0).saturating_add(1)
     }
@@ -153,7 +156,7 @@ impl Desired {
 
 /// Returns the seconds between SIGTERM and SIGKILL.
 pub(crate) fn grace(spec: &NodeContainersSpec) -> i64 {
-    // Clamped: the removal of a rejected object uses this value unchecked.
+    // The removal of a rejected object uses this value although its spec is not validated, so it is clamped here.
     spec.termination_grace_period_seconds.unwrap_or(DEFAULT_GRACE_SECONDS).clamp(0, LONGEST_GRACE)
 }
 

@@ -1,5 +1,5 @@
-//! Checks the mount points of global Lustre file systems, which the site mounts. The agent only passes them to
-//! containers.
+//! Checks the mount points of global Lustre file systems. The site mounts these file systems; the agent only passes
+//! them to containers.
 
 use std::{
     io,
@@ -13,8 +13,8 @@ use super::host::HostError;
 /// File system type in the mount table.
 const LUSTRE: &str = "lustre";
 
-/// Returns whether an object may name this path: an absolute, normalised path that is neither within nor above a
-/// root of jobs' storage.
+/// Returns whether an object may name this path: it must be absolute and normalised, and neither within nor above a
+/// directory for jobs' storage.
 pub(super) fn is_allowed_path(path: &str, roots: &AllowedRoots) -> bool {
     let mount_point = Path::new(path);
     let mut parts = mount_point.components();
@@ -28,8 +28,8 @@ pub(super) fn is_allowed_path(path: &str, roots: &AllowedRoots) -> bool {
         && !roots.iter().any(|root| mount_point.starts_with(root) || root.starts_with(mount_point))
 }
 
-/// Checks that a Lustre is mounted at exactly each of these paths. `kind_at` returns the type of the file system
-/// mounted at a path.
+/// Checks that exactly at each of these paths a Lustre file system is mounted. `kind_at` returns the type of the file
+/// system that is mounted at a path.
 ///
 /// # Errors
 /// The first path without a Lustre mount.

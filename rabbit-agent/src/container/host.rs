@@ -12,7 +12,7 @@ use super::{
 
 /// A rabbit: [`super::PodmanHost`], or a fake in tests.
 pub trait Host: fmt::Debug + Send + Sync {
-    /// Returns the state of an object's pods and containers, with the ends of the logs that `logs` chooses.
+    /// Returns the state of an object's pods and containers, with the ends of the logs that `logs` selects.
     ///
     /// # Errors
     /// podman failed, or its output is unreadable.
@@ -24,7 +24,7 @@ pub trait Host: fmt::Debug + Send + Sync {
     /// The step failed or missed its deadline.
     fn apply(&self, step: &Step) -> Result<(), HostError>;
 
-    /// Checks that a Lustre is mounted at exactly each of these places.
+    /// Checks that exactly at each of these places a Lustre file system is mounted.
     ///
     /// # Errors
     /// A path without a Lustre mount, or an unreadable mount table.
@@ -49,7 +49,7 @@ pub enum HostError {
     )]
     NoLustre {
         path: PathBuf,
-        /// Type of the file system that is mounted there.
+        /// Type of the file system that is mounted at the place.
         found: Option<String>,
     },
     #[error("this rabbit cannot resolve {rabbit}: add it to DNS or to /etc/hosts")]

@@ -1,9 +1,9 @@
-//! Decodes logs in conmon's k8s-file format: time, stream, `F` if the line ends here or `P` if not, text.
+//! Decodes logs in conmon's k8s-file format: time, stream, `F` if the line ends here or else `P`, text.
 
-/// Most bytes of a log that are kept.
+/// Maximum number of bytes that are kept of a log.
 pub(super) const MAX_BYTES: usize = 8 << 10;
 
-/// Returns the text at the end of a log file. If the file was cut, drops the rest of its first line.
+/// Returns the text at the end of a log file. If the start of the file was cut off, drops the rest of the first line.
 pub(super) fn decode(file: &str, is_cut: bool) -> String {
     let mut lines = file.lines();
     if is_cut {

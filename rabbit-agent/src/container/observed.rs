@@ -13,7 +13,7 @@ pub const ATTEMPT: &str = "warren.nnf.cray.hpe.com/attempt";
 /// Label whose value is the container's name in the NodeContainers.
 pub const CONTAINER: &str = "warren.nnf.cray.hpe.com/container";
 
-/// podman's output is not that of version 4.3 or newer.
+/// Why podman's output is not the output of podman 4.3 or newer.
 #[derive(Debug, Error)]
 pub enum AnswerError {
     #[error("cannot read podman's JSON about {subject}: use podman 4.3 or newer")]
@@ -28,7 +28,7 @@ pub enum AnswerError {
     NoAttempt(String),
 }
 
-/// Everything of an object's containers on this rabbit.
+/// All containers, files and keys of an object on this rabbit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Observed {
     /// Whether the object's directory exists, even if its files are incomplete.
@@ -57,9 +57,10 @@ pub struct ObservedAttempt {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObservedContainer {
     pub state: ContainerState,
-    /// Process id of the conmon that records the container's end; `None` unless it runs.
+    /// Process id of the conmon (podman's monitor process) that records the container's end; `None` unless the
+    /// container runs.
     pub monitor: Option<i32>,
-    /// End of its log; empty where it was not read.
+    /// The end of the container's log; empty if the log was not read.
     pub log: String,
 }
 
@@ -80,7 +81,7 @@ pub enum ContainerState {
     Running,
     Ended {
         code: i32,
-        /// Whether the kernel killed it for using more memory than its limit.
+        /// Whether the kernel killed the container for using more memory than its limit.
         is_out_of_memory: bool,
         /// Time of the end.
         at: Timestamp,
@@ -90,7 +91,7 @@ pub enum ContainerState {
 }
 
 impl Observed {
-    /// Returns the conmon processes whose ends require another pass.
+    /// Returns the ids of the conmon processes; the end of each requires another pass.
     pub(crate) fn monitors(&self) -> Vec<i32> {
         let containers = self.attempts.values().flat_map(|attempt| attempt.containers.values());
         containers.filter_map(|container| container.monitor).collect()
@@ -180,8 +181,8 @@ pub(super) fn container_ids(pods: &[ListedPod]) -> Vec<String> {
         .collect()
 }
 
-/// Joins pods with their inspected containers, by attempt. `read` returns the end of a log file; `is_connected` tells
-/// whether a process is in the network of an MPI run.
+/// Assigns the inspected containers to their pods, by attempt. `read` returns the end of a log file; `is_connected`
+/// tells whether a process is in the network of an MPI run.
 pub(super) fn by_attempt(
     pods: &[ListedPod],
     inspected: &[Inspected],
@@ -200,7 +201,7 @@ pub(super) fn by_attempt(
         let containers = own.clone().filter_map(|inspected| {
             Some((container_name(inspected)?, observe_container(inspected, logs, &read)))
         });
-        // The infra container, which holds the pod's network, lacks the label with a name.
+        // The infra container, which holds the pod's network, has no label with a name.
         let mut holders =
             own.filter(|inspected| container_name(inspected).is_none() && inspected.state.pid > 0);
         let attempt = ObservedAttempt {
@@ -227,8 +228,8 @@ fn observe_container(
     let state = match reported.status.as_str() {
         running if is_running(running) => ContainerState::Running,
         "created" | "configured" | "initialized" => ContainerState::Created,
-        // After a reboot podman reports "exited" without an end time. The end of a short container may lie just before
-        // its start, since podman takes the two times from different clocks.
+        // After a reboot podman reports "exited" without an end time. The end of a container that ran only briefly may
+        // lie just before its start, because podman takes the two times from different clocks.
         _ if reported.finished_at < Timestamp::UNIX_EPOCH => ContainerState::Lost,
         _ => ContainerState::Ended {
             code: reported.exit_code,

@@ -1,5 +1,5 @@
-//! Reconciles a NodeContainers that asks for job packages only: its containers run elsewhere and start once every
-//! rabbit of their run has the job packages.
+//! Reconciles a NodeContainers that asks for job packages only. The containers run under Kubernetes, and start once
+//! every rabbit of their run has the job packages.
 
 use agent::error::Failure;
 use api::{
@@ -21,7 +21,8 @@ use super::{
 };
 use crate::pass::{Context, Pass};
 
-/// Fetches the job packages of one object. A deleted object loses its finalizer once it uses none any more.
+/// Fetches the job packages of one object. A deleted object loses the agent's finalizer once it uses no job package any
+/// more.
 pub async fn reconcile(
     context: &Context,
     packages: &JobPackages,

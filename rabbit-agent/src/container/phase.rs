@@ -1,4 +1,4 @@
-//! Computes the phase of a NodeContainers, from which both the plan and the report follow.
+//! Computes the phase of a NodeContainers: the plan and the report both depend on it.
 
 use api::{
     MicroTime,
@@ -14,40 +14,40 @@ use super::{
 /// Seconds before the second attempt. The delay doubles before each further attempt, like the back-off
 /// of a Kubernetes Job.
 const FIRST_DELAY: i64 = 10;
-/// Most seconds between two attempts.
+/// Maximum seconds between two attempts.
 const LONGEST_DELAY: i64 = 360;
 
-/// Facts that earlier passes stored in the status for later ones.
+/// Facts that earlier passes stored in the status for later passes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// When the agent accepted the object; deadlines count from here.
+    /// The time when the agent accepted the object; deadlines count from this time.
     pub start: Timestamp,
-    /// Highest number of an observed attempt.
+    /// The highest number of an attempt that was observed.
     pub attempt: i64,
     /// Whether `activeDeadlineSeconds` have passed.
     pub is_late: bool,
-    /// Final state, once reached.
+    /// The final state, once it is reached.
     pub end: Option<NodeContainersState>,
-    /// When the final state was reached.
+    /// The time when the final state was reached.
     pub end_time: Option<Timestamp>,
-    /// Time of a request for logs that has no answer yet.
+    /// Time of a request for logs that was not answered yet.
     pub asked: Option<MicroTime>,
     /// Time of the last request for logs that was answered.
     pub answered: Option<MicroTime>,
-    /// Logs in the status.
+    /// The logs in the status.
     pub logs: Vec<NodeContainersLog>,
 }
 
 /// Phase of the containers of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Phase {
-    /// Nothing may run any more; the final state.
+    /// The final state is reached: no container may run any more.
     Over(NodeContainersState),
-    /// The deadline has passed. The status must record this before anything is stopped.
+    /// The deadline has passed. The status must record this before the agent stops any container.
     Late,
     /// The attempt with this number is in progress.
     Attempt(i64),
-    /// The attempt with this number is next, not before this time.
+    /// The attempt with this number is next, and must not start before this time.
     Next(i64, Option<Timestamp>),
 }
 
@@ -57,7 +57,7 @@ pub(super) enum Verdict {
     InProgress,
     /// All containers exited with 0.
     Succeeded,
-    /// A container failed, at this time if known.
+    /// A container failed, at this time; `None` if the time is unknown.
     Failed(Option<Timestamp>),
 }
 
@@ -81,17 +81,17 @@ pub fn phase(desired: &Desired, observed: &Observed, record: &Record, now: Times
     phase
 }
 
-/// Returns when the containers will exceed their deadline, if they have one.
+/// Returns the end of the containers' deadline; `None` if they have no deadline.
 pub(super) fn deadline(desired: &Desired, record: &Record) -> Option<Timestamp> {
     let seconds = desired.spec.active_deadline_seconds?;
     record.start.checked_add(SignedDuration::from_secs(seconds)).ok()
 }
 
-/// Returns the phase as if there were no deadline.
+/// Returns the phase that holds if there is no deadline.
 fn phase_before_deadline(desired: &Desired, observed: &Observed, record: &Record) -> Phase {
     let latest = observed.attempts.last_key_value();
     let Some((number, attempt)) = latest.filter(|(number, _)| **number >= record.attempt) else {
-        // Either there was no attempt yet, or its pod was removed outside Warren.
+        // Either there was no attempt yet, or another program than Warren removed the attempt's pod.
         return if record.attempt == 0 {
             Phase::Next(1, None)
         } else {
@@ -115,7 +115,7 @@ fn phase_after_failure(desired: &Desired, number: i64, at: Option<Timestamp>) ->
     Phase::Next(number + 1, begins)
 }
 
-/// Returns the outcome of an attempt. It fails at once if an init container fails; otherwise it ends when all
+/// Returns the outcome of an attempt. An attempt fails at once if an init container fails; otherwise it ends when all
 /// main containers have ended.
 pub(super) fn verdict(desired: &Desired, attempt: &ObservedAttempt) -> Verdict {
     let state = |name: &str| attempt.containers.get(name).map(|container| container.state);

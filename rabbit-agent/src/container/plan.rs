@@ -10,7 +10,7 @@ use super::{
     step::{Attempt, Container, ContainerName, Files, Keys, Network, Pod, PodName, Step, Volumes},
 };
 
-/// Returns the steps that come next; none if the containers are as desired, or must wait.
+/// Returns the steps to do next; empty if the containers are as desired, or must wait.
 #[must_use]
 pub fn plan(
     desired: &Desired,
@@ -59,7 +59,7 @@ pub fn plan(
     }
 }
 
-/// Returns the steps that remove all containers and files of an object.
+/// Returns the steps that remove all containers and all files of an object.
 #[must_use]
 pub fn removal(uid: ObjectUid, grace: i64, observed: &Observed) -> Vec<Step> {
     let attempts = observed.attempts.keys();
@@ -72,7 +72,8 @@ pub fn removal(uid: ObjectUid, grace: i64, observed: &Observed) -> Vec<Step> {
     steps
 }
 
-/// Plans the steps that create what an attempt lacks. If it lacks nothing, plans the start of its next containers.
+/// Plans the steps that create the missing parts of an attempt. If no part is missing, plans the start of the next
+/// containers.
 fn advance(
     desired: &Desired,
     observed: &Observed,
@@ -129,7 +130,8 @@ fn make_volumes(desired: &Desired, observed: &Observed, number: i64) -> Option<S
     are_missing.then(|| Step::MakeVolumes(Box::new(Volumes { pod, user, group, names })))
 }
 
-/// Plans the removal of shared directories: those of each attempt, except `current`, that has no running process.
+/// Plans the removal of the shared directories of ended attempts: of every attempt except `current` that has no running
+/// process.
 fn remove_old_volumes(
     desired: &Desired,
     observed: &Observed,

@@ -36,11 +36,11 @@ pub struct PodmanHost {
     podman: Podman,
     /// Longest run of a podman command that neither fetches an image nor waits for containers to end.
     deadline: Duration,
-    /// Longest time for fetching an image.
+    /// Longest time that podman may take to fetch an image.
     pull: Duration,
     /// Path of podhelper, the program that starts MPI ranks.
     podhelper: PathBuf,
-    /// Has one directory for each NodeContainers.
+    /// Directory that has one subdirectory for each NodeContainers.
     directory: PathBuf,
     packages: PathBuf,
 }
@@ -72,7 +72,8 @@ impl PodmanHost {
         self.object_directory(uid).join("keys")
     }
 
-    /// Returns the directory of an object's shared directories; it has one subdirectory for each attempt.
+    /// Returns the directory that has one subdirectory for each attempt of an object, with the attempt's shared
+    /// directories.
     fn volumes(&self, uid: ObjectUid) -> PathBuf {
         self.object_directory(uid).join("volumes")
     }
@@ -206,7 +207,7 @@ fn with_path<T>(path: &Path, result: io::Result<T>) -> Result<T, HostError> {
     result.map_err(|source| HostError::File { path: path.to_owned(), source })
 }
 
-/// Returns the end of a log; empty if it cannot be read.
+/// Returns the end of a log; an empty text if the log cannot be read.
 fn read_log_end(path: &Path) -> String {
     let most = 2 * u64::try_from(log::MAX_BYTES).unwrap_or(u64::MAX);
     let read = || -> io::Result<(Vec<u8>, bool)> {

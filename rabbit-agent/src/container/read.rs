@@ -19,8 +19,8 @@ use super::{
 };
 use crate::pass::Context;
 
-/// Reads the configuration files and keys that the rabbit lacks, unless no container may start any more. A missing
-/// ConfigMap or Secret leaves `None`.
+/// Reads the configuration files and keys that the rabbit lacks; reads nothing if no container may start any more. The
+/// fields stay `None` if the ConfigMap or Secret is missing.
 ///
 /// # Errors
 /// The API did not answer.
@@ -48,7 +48,7 @@ pub(super) async fn read_missing(
     Ok(())
 }
 
-/// Drops files whose names would lead out of the directory they are written to.
+/// Drops files whose names would lead out of the directory into which the agent writes them.
 fn without_paths(mut files: BTreeMap<String, String>) -> BTreeMap<String, String> {
     files.retain(|name, _| is_file(name));
     files

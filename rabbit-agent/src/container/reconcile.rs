@@ -29,10 +29,10 @@ use super::{
 };
 use crate::pass::{Context, Pass};
 
-/// Most plans in one pass; each follows a new observation.
+/// Maximum number of plans in one pass; a new observation precedes each plan.
 const ROUNDS: usize = 16;
 
-/// The object of a pass and what its containers wait for.
+/// The object of a pass, and the conditions for which its containers wait.
 #[derive(Debug)]
 pub struct ContainersView {
     pub object: Arc<NodeContainers>,
@@ -40,8 +40,8 @@ pub struct ContainersView {
     pub unmounted: Option<String>,
 }
 
-/// Brings the containers of one object closer to its spec. A deleted object loses its finalizer once its containers
-/// and files are gone.
+/// Brings the containers of one object closer to the object's spec. A deleted object loses the agent's finalizer once
+/// its containers and files are removed.
 pub async fn reconcile(
     context: &Context,
     host: &Arc<dyn Host>,
@@ -100,8 +100,8 @@ pub async fn reconcile(
     }
 }
 
-/// Validates an object, then stores its finalizer and the time from which its deadlines count. Returns `None` for an
-/// invalid object, after reporting the error.
+/// Validates an object, then stores the agent's finalizer and the time from which the object's deadlines count. Returns
+/// `None` for an invalid object, after reporting the error.
 pub(super) async fn begin(
     context: &Context,
     object: &NodeContainers,
@@ -121,7 +121,7 @@ pub(super) async fn begin(
     Ok(Some((desired, object)))
 }
 
-/// Returns why containers may not start yet.
+/// Returns the reason why no container may start yet; `None` if containers may start.
 fn start_blocker(view: &ContainersView, packages: Progress) -> Option<String> {
     let storage = view.unmounted.as_ref();
     let storage = storage.map(|path| format!("storage {path} is not mounted on this rabbit"));
@@ -142,7 +142,7 @@ async fn fetch_packages(
     let Some(packages) = packages else { return Progress::InPlace };
     if record.end.is_some() || record.is_late {
         packages.leave(desired.uid.into());
-        // While no attempt has been started, the status keeps the message that says why.
+        // Before the first attempt the status has a message that says why no attempt has started: the message stays.
         let why = object.status.as_ref().map(|status| status.message.clone());
         let why = why.filter(|why| record.attempt == 0 && !why.is_empty());
         return why.map_or(Progress::InPlace, Progress::Awaited);
@@ -158,7 +158,7 @@ fn stop_fetching(context: &Context, desired: &Desired) {
     }
 }
 
-/// Result of the plans of a pass.
+/// Result of the plans of one pass.
 #[derive(Debug)]
 struct Converged {
     /// The last observation; `None` if podman did not answer.
@@ -167,7 +167,7 @@ struct Converged {
     trouble: Option<String>,
 }
 
-/// Returns which logs to read: those of running containers only if a request waits for them.
+/// Returns the logs to read: logs of running containers only if a request waits for them.
 fn logs_to_read(record: &Record) -> Logs {
     if record.asked.is_some() { Logs::All } else { Logs::OfEnded }
 }
@@ -217,7 +217,8 @@ fn not_converging(next: &Step) -> String {
     format!("still not as desired after {ROUNDS} rounds, next would be: {next}")
 }
 
-/// Applies the steps. Before each step that starts something, checks that the global Lustre file systems are mounted.
+/// Applies the steps. Before each step that starts a container or prepares a start, checks that the global Lustre file
+/// systems are mounted.
 fn apply_all(host: &dyn Host, steps: &[Step], lustre: &[String]) -> Result<(), HostError> {
     for step in steps {
         if step.starts() {
@@ -229,8 +230,8 @@ fn apply_all(host: &dyn Host, steps: &[Step], lustre: &[String]) -> Result<(), H
     Ok(())
 }
 
-/// Returns a failure that is retried later: podman may succeed then, for example once the registry answers or
-/// a port is free.
+/// Returns a failure that the agent retries later: podman may succeed later, for example once the registry answers or a
+/// port is free.
 pub(super) fn failure(trouble: String) -> Failure {
     Failure { retry: Retry::Later, ..Failure::waiting(trouble) }
 }
@@ -252,7 +253,7 @@ async fn remove(
             let seen = host.observe(uid, Logs::OfEnded).map_err(|error| chain(&error))?;
             let steps = removal(uid, grace, &seen);
             if steps.is_empty() {
-                // Releases the job packages last: now no container mounts them any more.
+                // The job packages are released last, when no container mounts them any more.
                 let released = packages.as_ref().map(|packages| packages.release(uid.into()));
                 return released.transpose().map(drop).map_err(|error| chain(&error));
             }

@@ -16,7 +16,7 @@ use super::{
     phase::{Phase, Record, deadline, is_ready, phase},
 };
 
-/// Reads the record from the status; `now` becomes the start time if the status has none.
+/// Reads the record from the status. If the status has no start time, the start time is `now`.
 #[must_use]
 pub fn record(object: &NodeContainers, now: Timestamp) -> Record {
     let status = object.status.clone().unwrap_or_default();
@@ -53,7 +53,7 @@ pub fn initial_status(now: Timestamp) -> NodeContainersStatus {
     }
 }
 
-/// Returns the new status. `trouble` is why the containers cannot go on. If a request for logs waits, `observed` must
+/// Returns the new status. `trouble` says why the containers cannot go on. If a request for logs waits, `observed` must
 /// have the logs of running containers.
 #[must_use]
 pub fn report(
@@ -102,19 +102,21 @@ pub fn report(
     }
 }
 
-/// Returns the status of an object with a job package that can never be fetched. None of its containers was started.
+/// Returns the status of an object with a job package that can never be fetched: no container of the object was
+/// started.
 #[must_use]
 pub fn unprepared_status(record: &Record, why: &str) -> NodeContainersStatus {
     NodeContainersStatus {
         state: NodeContainersState::Unprepared,
         start_time: Some(Time(record.start)),
-        // Limits the length and removes control characters: the text may have entry names of a foreign archive.
+        // Limits the length of the text and removes control characters: the text may contain names from a foreign
+        // archive.
         message: causes::message(why),
         ..NodeContainersStatus::default()
     }
 }
 
-/// Returns when the next pass is due without any event.
+/// Returns when the next pass must begin even if no event comes.
 #[must_use]
 pub fn next_wake_up(
     desired: &Desired,
@@ -131,7 +133,7 @@ pub fn next_wake_up(
     next.into_iter().chain(deadline(desired, record)).min().and_then(just_after)
 }
 
-/// Returns the time 1 ms later, when a deadline at `at` has passed.
+/// Returns the time 1 ms after `at`: a deadline at `at` has passed by then.
 pub(super) fn just_after(at: Timestamp) -> Option<Timestamp> {
     at.checked_add(SignedDuration::from_millis(1)).ok()
 }
@@ -165,8 +167,8 @@ fn logs(observed: &Observed, record: &Record) -> Vec<NodeContainersLog> {
     all.filter(|log| !log.text.is_empty()).collect()
 }
 
-/// Returns the end of a log. Between requests, a running container keeps its log in the status: removing it
-/// would cost a write.
+/// Returns the end of a log. The last reported log of a running container stays in the status until the next request:
+/// removing it would cost a write.
 fn log_text(container: &ObservedContainer, attempt: i64, name: &str, record: &Record) -> String {
     if container.state != ContainerState::Running || !container.log.is_empty() {
         return container.log.clone();

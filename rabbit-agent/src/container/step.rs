@@ -35,13 +35,13 @@ pub enum Step {
 }
 
 impl Step {
-    /// Returns whether the step starts a container or prepares a start.
+    /// Returns whether the step starts a container or prepares the start of one.
     pub(super) fn starts(&self) -> bool {
         matches!(self, Self::MakePod(_) | Self::Make(_) | Self::Start(_))
     }
 }
 
-/// Identifies the pod of an attempt; podman knows it as `warren-UID-ATTEMPT`.
+/// Identifies the pod of an attempt; podman's name for this pod is `warren-UID-ATTEMPT`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PodName {
     pub uid: ObjectUid,
@@ -62,7 +62,7 @@ pub type ConfigFiles = BTreeMap<String, String>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Files {
     pub uid: ObjectUid,
-    /// The ConfigMap they come from.
+    /// The ConfigMap from which the files come.
     pub source: NodeContainersSource,
     /// `None` if the ConfigMap does not exist.
     pub files: Option<ConfigFiles>,
@@ -84,13 +84,13 @@ pub struct Keys {
     pub uid: ObjectUid,
     pub user: i64,
     pub group: i64,
-    /// The Secret they come from.
+    /// The Secret from which the files come.
     pub source: NodeContainersSource,
     /// `None` if the Secret does not exist.
     pub files: Option<KeyFiles>,
 }
 
-/// Shared directories of an attempt to create, and their owner.
+/// Shared directories of an attempt, to be created, and their owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Volumes {
     pub pod: PodName,
@@ -105,7 +105,7 @@ pub struct Network {
     pub pod: PodName,
     /// UDP port of the tunnels on all rabbits.
     pub port: u16,
-    /// Index of the pod in `rabbits`.
+    /// Index of this pod in `rabbits`.
     pub place: u32,
     /// Names of the rabbits, one for each pod of the run.
     pub rabbits: Vec<String>,
@@ -120,11 +120,11 @@ pub struct Pod {
     /// Whether the run has an MPI network.
     pub has_network: bool,
     pub shares_processes: bool,
-    /// Sum of its containers' memory limits in bytes; `None` if one has no limit.
+    /// Sum of the memory limits of the pod's containers in bytes; `None` if any container has no limit.
     pub memory: Option<i64>,
 }
 
-/// Identifies a container by its pod and its name in the object.
+/// Identifies a container by its pod and by its name in the object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContainerName {
     pub pod: PodName,
@@ -141,7 +141,7 @@ pub struct Container {
     pub packages: Vec<JobPackage>,
     /// Whether the container gets the MPI keys and podhelper.
     pub has_keys: bool,
-    /// Seconds until the deadline, within which its image must be fetched.
+    /// Seconds until the deadline, within which podman must fetch the container's image.
     pub pull_seconds: Option<i64>,
     pub spec: NodeContainer,
 }

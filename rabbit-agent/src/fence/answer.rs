@@ -1,9 +1,9 @@
-//! Ends a fence: writes the answers, acknowledges to DLM, deletes the requests, in this order.
+//! Ends a fence: writes the answers, acknowledges to DLM, and deletes the requests, in this order.
 //!
-//! A node stays fenced as long as an answer of success exists, even if the agent crashes. So the answer is on disk
-//! before DLM gives the node's locks to others; if the agent cannot write the answer, it does not acknowledge to DLM. A
-//! requester may read the answer before DLM's acknowledgement: the answer is true already, because the node has no
-//! access. Pacemaker itself acknowledges to DLM when its agent succeeds.
+//! A node stays fenced as long as an answer of success exists, even if the agent crashes. So the answer must be on disk
+//! before DLM gives the node's locks to other nodes: if the agent cannot write the answer, it does not acknowledge to
+//! DLM. A requester may read the answer before the acknowledgement to DLM. The answer is true already, because the node
+//! has no access, and Pacemaker itself acknowledges to DLM when its agent succeeds.
 
 use std::{fs, sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ use super::{
 };
 use daemon::blocking;
 
-/// Longest run of dlm_tool. dlm_controld runs on this node and answers at once.
+/// Longest run of dlm_tool: the dlm_controld that it asks runs on this node and answers at once.
 const ACK_WITHIN: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Error)]
@@ -37,8 +37,8 @@ enum AckError {
     Command(#[from] storage::host::CommandError),
 }
 
-/// Writes all answers, acknowledges a proved fence to DLM, and deletes the requests. Returns the requests that it could
-/// not answer or delete.
+/// Writes all answers, acknowledges a proved fence to DLM, and deletes the requests. Returns the requests that could
+/// not be answered or deleted.
 pub(super) async fn answer_all(
     config: &Arc<FenceConfig>,
     spool: &Spool,
@@ -104,7 +104,8 @@ async fn answer(spool: &Spool, (name, request): &(FileName, Request), verdict: &
     written
 }
 
-/// Rewrites the answer with DLM's result. If that fails, the answer is still true.
+/// Rewrites the answer with the result of the acknowledgement to DLM. If the rewrite fails, the first answer stays, and
+/// it is true.
 async fn amend(spool: &Spool, (name, request): &(FileName, Request), verdict: &Verdict) {
     let (spool, name, request) = (spool.clone(), name.clone(), request.clone());
     let verdict = verdict.clone();
@@ -128,7 +129,7 @@ fn log_error(result: Result<(), SpoolError>) {
 }
 
 /// Completes a fence that a crash interrupted between the answer and the deletion of the request: DLM may have missed
-/// the acknowledgement, and a second one does no harm. Returns the requests that it could not delete.
+/// the acknowledgement, and a second acknowledgement does no harm. Returns the requests that could not be deleted.
 pub(super) async fn finish(
     config: Arc<FenceConfig>,
     spool: Spool,

@@ -55,7 +55,7 @@ pub enum FenceConfigError {
 pub struct FenceConfig {
     /// Directory of the requests.
     pub requests: PathBuf,
-    /// Directory of the answers. They stay while a node is fenced.
+    /// Directory of the answers. An answer stays as long as its node is fenced.
     pub responses: PathBuf,
     /// Program that acknowledges a fence to DLM.
     pub dlm_tool: String,

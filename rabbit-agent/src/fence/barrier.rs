@@ -1,7 +1,8 @@
-//! Decides which computes may get a GFS2: all that are neither fenced nor being fenced.
+//! Decides which computes may get access to a GFS2: all computes that are neither fenced nor being fenced.
 //!
-//! A pass that began earlier may still be about to attach what a fence detaches. So each attachment asks again right
-//! before it begins, and a fence waits only for the attachments to its node that have begun.
+//! A pass that began before a fence may still be about to attach a namespace that the fence detaches. So each
+//! attachment asks for permission right before it begins, and a fence waits only for attachments to its node that have
+//! begun.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,14 +14,14 @@ use storage::desired::{Allocation, Endpoint, NodeName};
 use thiserror::Error;
 use tokio::sync::Notify;
 
-/// The agent cannot tell which computes are fenced, so none gets a GFS2.
+/// The agent cannot tell which computes are fenced, so it gives no compute access to a GFS2.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "no compute gets access to a GFS2, because the agent cannot tell which computes are fenced: {0}"
 )]
 pub struct FencesUnknown(String);
 
-/// Why a compute gets no GFS2.
+/// Why a compute gets no access to a GFS2.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NotAttached {
     #[error(transparent)]
@@ -29,7 +30,7 @@ pub enum NotAttached {
     Closed(NodeName),
 }
 
-/// The fenced computes, shared by the fencer and all passes.
+/// The fenced computes; the fencer and all passes share this record.
 #[derive(Debug, Clone)]
 pub struct Fences(Arc<Shared>);
 
@@ -44,7 +45,7 @@ struct FenceState {
     unknown: Option<String>,
     fenced: BTreeSet<NodeName>,
     requested: BTreeSet<NodeName>,
-    /// Number of fences that work on each node: the next one may begin before the last one is dropped.
+    /// Number of fences that work on each node: a fence may begin before the previous one on the same node is dropped.
     busy: BTreeMap<NodeName, usize>,
     attaching: BTreeMap<NodeName, usize>,
 }
@@ -55,7 +56,7 @@ impl FenceState {
     }
 }
 
-/// Permits one attachment to the compute, until it is dropped.
+/// Permission for one attachment to the compute; valid until it is dropped.
 #[derive(Debug)]
 #[must_use]
 pub(super) struct Attaching {
@@ -70,7 +71,7 @@ impl Drop for Attaching {
     }
 }
 
-/// Keeps a node from getting a GFS2 while a fence works on it, or a part of the fence still runs.
+/// Keeps a GFS2 from a node while a fence works on the node, or while a part of the fence still runs.
 #[derive(Debug)]
 #[must_use]
 pub(super) struct Closed {
@@ -102,8 +103,8 @@ impl Fences {
         self.0.state.lock().fenced.clone()
     }
 
-    /// Removes fenced computes from the access lists of a GFS2's allocations.
-    /// Fails when computes remain and the agent does not know which are fenced.
+    /// Removes fenced computes from the access lists of a GFS2's allocations. Fails if the lists have computes and the
+    /// agent does not know which computes are fenced.
     pub fn remove_fenced(&self, wanted: &mut [Allocation]) -> Result<(), FencesUnknown> {
         let state = self.0.state.lock();
         let mut any = false;
@@ -118,8 +119,8 @@ impl Fences {
         state.unknown.clone().filter(|_| any).map_or(Ok(()), |why| Err(FencesUnknown(why)))
     }
 
-    /// Permits the attachment of a GFS2's namespace to the compute `node`, unless it is fenced or
-    /// the agent cannot tell.
+    /// Permits the attachment of a GFS2's namespace to the compute `node`. Refuses if the compute is fenced, or if the
+    /// agent cannot tell.
     pub(super) fn attach(&self, node: &NodeName) -> Result<Attaching, NotAttached> {
         let mut state = self.0.state.lock();
         if state.is_closed(node) {
@@ -141,8 +142,8 @@ impl Fences {
         self.0.state.lock().unknown = None;
     }
 
-    /// Stores the nodes with an answer of success and those with a request. Returns whether the fenced nodes changed;
-    /// requested ones concern only the fencer.
+    /// Stores the nodes that have an answer of success and the nodes that have a request. Returns whether the fenced
+    /// nodes changed; a change of the requested nodes concerns only the fencer.
     pub(super) fn update(&self, fenced: BTreeSet<NodeName>, requested: BTreeSet<NodeName>) -> bool {
         let mut state = self.0.state.lock();
         let changes = state.fenced != fenced;
@@ -150,7 +151,7 @@ impl Fences {
         changes
     }
 
-    /// Begins a fence of `node`: it gets no GFS2 until the result is dropped.
+    /// Begins a fence of `node`: the node gets no GFS2 until the returned value is dropped.
     pub(super) fn close(&self, node: &NodeName) -> Closed {
         *self.0.state.lock().busy.entry(node.clone()).or_default() += 1;
         Closed { shared: Arc::clone(&self.0), node: node.clone() }
@@ -160,7 +161,7 @@ impl Fences {
         loop {
             let ended = self.0.ended.notified();
             tokio::pin!(ended);
-            // From here on the future notices every end, even before it is awaited.
+            // From here on the future notices the end of every attachment, even before the future is awaited.
             ended.as_mut().enable();
             if !self.0.state.lock().attaching.contains_key(node) {
                 return;

@@ -1,4 +1,4 @@
-//! Finds the objects that own the namespaces a fence concerns, and the host that is the fenced node. Does no I/O.
+//! Finds the objects that own the namespaces of a fence, and the host that is the fenced node. Does no I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use storage::{
 use super::is_shared;
 use crate::chassis::Chassis;
 
-/// The parts of all NnfNodeBlockStorages of the rabbit that a fence needs.
+/// The facts about the rabbit's NnfNodeBlockStorages that a fence needs.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
     /// Names of the objects with a GFS2, by uid.
@@ -24,7 +24,7 @@ pub(super) struct Claims {
     pub(super) devices: BTreeSet<(String, String)>,
     /// Names of the hosts in specs and statuses of objects with a GFS2.
     named: BTreeSet<String>,
-    /// Why objects that may have a GFS2 could not be read.
+    /// The objects that may have a GFS2 but could not be read, each with the reason.
     pub(super) unreadable: Vec<String>,
 }
 
@@ -74,8 +74,8 @@ impl Claims {
         }
     }
 
-    /// Returns the allocation of a namespace that a fence detaches: a namespace of a GFS2, or one that no object claims
-    /// and that may be of a GFS2.
+    /// Returns the allocation of a namespace that a fence detaches: the namespace is of a GFS2, or no object owns it
+    /// and it may be of a GFS2.
     pub(super) fn concerned(&self, owner: &NamespaceOwner) -> Option<AllocationId> {
         match owner {
             NamespaceOwner::Ours(id)
@@ -101,8 +101,8 @@ impl Claims {
     }
 }
 
-/// The fenced node and the present hosts of all slots. The records of the drives may be older: they name hosts as they
-/// were when they got access.
+/// The fenced node, and the hosts that are in the slots now. The drives' ledgers may be older: they name the hosts as
+/// these were when they got access.
 #[derive(Debug)]
 pub(super) struct Hosts {
     pub(super) target: NodeName,
@@ -120,13 +120,13 @@ impl Hosts {
         Self { target: node.clone(), owners, is_of_the_chassis }
     }
 
-    /// Returns whether `host` is the node itself, by the name under which it got access or by its slot.
+    /// Returns whether `host` is the node itself: by the name under which the host got access, or by its slot.
     pub(super) fn is_target(&self, host: &Attached) -> bool {
         let owner = host.endpoint.and_then(|endpoint| self.owners.get(&endpoint));
         host.node == self.target || owner == Some(&self.target)
     }
 
-    /// Returns whether `host` may be the node: a name or slot that the chassis does not have may be any host.
+    /// Returns whether `host` may be the node: a name or slot that is not in the chassis may stand for any host.
     pub(super) fn may_be_target(&self, host: &Attached) -> bool {
         self.is_target(host) || !(self.has_known_name(host) && self.has_known_slot(host))
     }
@@ -161,10 +161,11 @@ mod tests {
             (at(2, "endpoint-2"), false, false),
             (at(0, "rabbit-1"), false, false),
             (at(0, "endpoint-0"), false, false),
-            // An empty slot, and a name that the chassis no longer has.
+            // The first host is an empty slot, and the second has a name that is no longer in the chassis.
             (at(5, "endpoint-5"), false, true),
             (at(2, "compute-77"), false, true),
-            // Hosts moved since: the present host of the slot, the earlier host, and a host whose slot is empty now.
+            // Hosts have moved since they got access: the fenced node is in slot 7 now, was in slot 2 before, or has
+            // nothing to do with the slot; and slot 5 is empty now.
             (at(7, "compute-02"), true, true),
             (at(2, "compute-03"), true, true),
             (at(2, "compute-01"), false, false),

@@ -2,9 +2,9 @@
 
 use storage::desired::NodeName;
 
-/// Returns the node's number; `None` if the file lacks the node or its number.
+/// Returns the node's number; `None` if the file does not name the node, or gives it no number.
 ///
-/// Compares full names first, then names up to the first dot: a cluster may use shorter names than the API.
+/// Compares full names first, then the parts before the first dot: a cluster may use shorter names than the API.
 pub(super) fn node_id(text: &str, node: &NodeName) -> Option<u32> {
     let nodes = nodes(text);
     let full = |entry: &&Node<'_>| entry.names.contains(&node.as_str());

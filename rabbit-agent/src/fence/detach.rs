@@ -1,4 +1,5 @@
-//! Carries out a fence: detaches everything, reads the drives again, and decides what is proved.
+//! Carries out a fence: detaches all namespaces concerned, reads the drives again, and decides whether the fence is
+//! proved.
 
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
@@ -19,10 +20,10 @@ use super::{
 use crate::chassis::Chassis;
 use daemon::blocking;
 
-/// Longest wait for attachments that have begun. The requester waits too, and requests again.
+/// Longest wait for attachments that have begun. The requester waits meanwhile, and requests again after a failure.
 const ATTACHED_WITHIN: Duration = Duration::from_secs(15);
 
-/// Longest wait for a list. A healthy API answers in less than a second.
+/// Longest wait for a list from the API. A healthy API answers in less than a second.
 const LISTED_WITHIN: Duration = Duration::from_secs(8);
 
 /// Clients and state that a fence needs.
@@ -40,7 +41,7 @@ enum DetachError {
     /// An agent that fenced its own rabbit would fence every compute.
     #[error("{0} is this rabbit itself, and its agent does not fence it: switch it off")]
     Itself(NodeName),
-    /// The attachment could restore what the fence detaches.
+    /// The attachment that has not ended could restore access that the fence takes away.
     #[error("a namespace of a GFS2 is being attached to it, and that has not ended within {} s", ATTACHED_WITHIN.as_secs())]
     Busy,
     #[error("the API does not list the NnfNodeBlockStorages of this rabbit: {0}")]
@@ -49,12 +50,12 @@ enum DetachError {
     Chassis(String),
     #[error("the drives cannot be queried: {0}")]
     Look(String),
-    /// Neither chassis nor drives know the node: most likely it has another name here.
+    /// Neither chassis nor drives know the node: most likely the node has another name here.
     #[error(
         "no compute of this rabbit is called {0}: name cluster nodes as SystemConfiguration default/default does"
     )]
     Unknown(NodeName),
-    /// Access that remains or may remain.
+    /// The kinds of access that the node still has or may have.
     #[error("{}", .0.join("; "))]
     Unproved(Vec<String>),
 }
@@ -64,7 +65,7 @@ pub(super) async fn detach(tools: &Tools, node: &NodeName) -> Verdict {
     detach_and_prove(tools, node).await.unwrap_or_else(|error| not_proved(node, &error.to_string()))
 }
 
-/// Returns the verdict that the fence is not proved, for the reason `why`.
+/// Returns the verdict that the fence is not proved, with the reason `why`.
 pub(super) fn not_proved(node: &NodeName, why: &str) -> Verdict {
     Verdict::NotProved(format!("{node} is not fenced, or it cannot be proved: {why}"))
 }
@@ -76,8 +77,8 @@ async fn detach_and_prove(tools: &Tools, node: &NodeName) -> Result<Verdict, Det
     let quiet =
         tokio::time::timeout(ATTACHED_WITHIN, tools.fences.wait_for_attachments(node)).await;
     quiet.map_err(|_| DetachError::Busy)?;
-    // Reads the drives before the API, so that the API has the object of each namespace that the drives show, unless
-    // the object was deleted.
+    // The drives are read before the API: so the API has the object of each namespace that the drives show, unless the
+    // object was deleted.
     let before = observe(tools).await?;
     let claims = Claims::new(&objects(tools).await?);
     let hosts = Hosts::new(node, &chassis(tools).await?);
@@ -103,12 +104,12 @@ async fn detach_and_prove(tools: &Tools, node: &NodeName) -> Result<Verdict, Det
             tools.node
         ))
     } else {
-        // The text that the Go agent uses.
+        // The sites' Go agent uses this text.
         Verdict::Nothing("No block storage resources found to fence".to_owned())
     })
 }
 
-/// Detaches, and returns the number of detached namespaces and the failures.
+/// Detaches the units, and returns the number of detached namespaces and the failures.
 async fn detach_units(tools: &Tools, units: Vec<Desired>) -> (usize, Vec<String>) {
     let converger = Arc::clone(&tools.converger);
     let results = blocking(move || converger.converge_all(&units)).await;
@@ -136,7 +137,7 @@ async fn objects(tools: &Tools) -> Result<Vec<DeserializeGuard<NnfNodeBlockStora
 
 async fn chassis(tools: &Tools) -> Result<Chassis, DetachError> {
     let api = Api::<SystemConfiguration>::namespaced(tools.client.clone(), SYSTEM_CONFIGURATION);
-    // A list, because a rabbit may list SystemConfigurations but not get one.
+    // Lists and filters, because a rabbit may list SystemConfigurations but not get a single one.
     let only_default =
         ListParams::default().fields(&format!("metadata.name={SYSTEM_CONFIGURATION}"));
     let systems = list(&api, only_default).await.map_err(DetachError::Chassis)?;

@@ -1,7 +1,7 @@
-//! A host for passes over a GFS2: it asks the fences before it attaches anything to a compute.
+//! A host for passes over a GFS2: it asks the barrier for permission before it attaches a namespace to a compute.
 //!
-//! A pass may zero a namespace for hours before it attaches it, and no fence can wait for that. So the pass asks for
-//! permission only for the attachment itself, and holds it meanwhile.
+//! A pass may zero a namespace for hours before it attaches the namespace, and a fence cannot wait that long. So the
+//! pass asks for permission only for the attachment itself, and keeps the permission until the attachment ends.
 
 use std::{io, sync::Arc};
 
@@ -28,7 +28,7 @@ impl Host for Gate {
     fn apply(&self, step: &Step) -> Result<(), StepError> {
         let _grant = match step {
             Step::Attach { id, endpoint: Endpoint::Compute(_), node } => {
-                // The next pass leaves the compute out.
+                // The next pass leaves the fenced compute out.
                 let closed = |why| StepError::System {
                     call: "attach namespace",
                     target: id.to_string(),
@@ -62,7 +62,7 @@ mod tests {
             let step = Step::Attach { id: id.clone(), endpoint, node: node.parse().unwrap() };
             gate.apply(&step).unwrap_err().to_string()
         };
-        // The host's own error shows that the step reached it: there is no such namespace.
+        // The step reached the host behind the gate, because the error is that host's: there is no such namespace.
         let error_of_drive = attach(Endpoint::Compute(0), "compute-01");
         fences.update(BTreeSet::from(["compute-01".parse().unwrap()]), BTreeSet::new());
         let closed = attach(Endpoint::Compute(0), "compute-01");

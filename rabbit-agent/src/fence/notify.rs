@@ -20,7 +20,7 @@ use tokio::io::unix::AsyncFd;
 pub(super) struct Watch {
     ready: AsyncFd<OwnedFd>,
     inotify: Inotify,
-    /// Whether a change was read from the kernel but not reported yet.
+    /// Whether a change was read from the kernel but has not been reported yet.
     pending: AtomicBool,
 }
 
@@ -48,10 +48,11 @@ impl Watch {
         Ok(Self { ready, inotify, pending: AtomicBool::new(false) })
     }
 
-    /// Waits for a change of a file whose name does not begin with a dot. Events lost by an overflow count as a change.
+    /// Waits for a change of a file whose name does not begin with a dot. If the kernel lost events by an overflow,
+    /// this counts as a change.
     ///
     /// # Errors
-    /// Another directory is at the path of a watched one.
+    /// The path of a watched directory leads to another directory now.
     pub(super) async fn changed(&self) -> io::Result<()> {
         loop {
             if self.pending.swap(false, Ordering::Relaxed) {
@@ -66,10 +67,10 @@ impl Watch {
         }
     }
 
-    /// Checks, without waiting, that the watched directories are still the ones at their paths.
+    /// Checks, without waiting, that the paths still lead to the watched directories.
     ///
     /// # Errors
-    /// Another directory is at the path of a watched one.
+    /// The path of a watched directory leads to another directory now.
     pub(super) fn check(&self) -> io::Result<()> {
         loop {
             match self.drain() {

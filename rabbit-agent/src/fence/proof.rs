@@ -1,4 +1,4 @@
-//! Decides what a fence must detach, and what keeps it from being proved. Does no I/O.
+//! Decides which namespaces a fence must detach, and why the fence is not proved. Does no I/O.
 
 use std::collections::BTreeSet;
 
@@ -28,8 +28,8 @@ pub(super) fn to_detach(seen: &Observed, claims: &Claims, hosts: &Hosts) -> Vec<
     pairs.into_iter().map(withdraw).collect()
 }
 
-/// Returns why it is not proved that the node reaches no GFS2; empty if it is proved. Namespaces on drives that are
-/// gone for good do not count: no host reaches them, and no host will ever read those drives again.
+/// Returns the reasons why the node may still reach a GFS2; empty if the fence is proved. Namespaces on drives that are
+/// gone for good do not count: no host reaches such a drive, and it will never be read again.
 pub(super) fn unproved(seen: &Observed, claims: &Claims, hosts: &Hosts) -> Vec<String> {
     let mut reasons = claims.unreadable.clone();
     let namespaces =
@@ -138,7 +138,7 @@ mod tests {
         Observed { drives, namespaces, ..Observed::default() }
     }
 
-    /// Returns a GFS2 whose status names namespace 1 of the first drive, and an XFS.
+    /// Returns the claims of two objects: a GFS2 whose status names namespace 1 of the first drive, and an XFS.
     fn claims() -> Claims {
         let mut gfs2 = serde_json::to_value(samples::block_storage_ready(1)).unwrap();
         gfs2["metadata"]["labels"]["nnf.cray.hpe.com/allocationset"] = json!("gfs2");

@@ -8,23 +8,23 @@ use storage::desired::NodeName;
 use thiserror::Error;
 use uuid::Uuid;
 
-/// Largest size of a request in bytes; usual ones have a few hundred.
+/// Maximum bytes of a request; a usual request has a few hundred.
 pub(super) const MAX_BYTES: u64 = 64 * 1024;
 
-/// `<node>-<uuid>.json`, the name of a request and of its answer.
+/// The file name `<node>-<uuid>.json` of a request and of its answer.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FileName {
     node: NodeName,
     id: Uuid,
 }
 
-/// Meaning of a file name in one of the directories.
+/// The kinds of file names in the two directories.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ParsedName {
     File(FileName),
-    /// Another file, or a dot file that is still being written.
+    /// A file without the suffix `.json`, or a dot file that is still being written.
     Other,
-    /// A JSON file whose name gives no node and request.
+    /// A JSON file whose name does not consist of a node and the uuid of a request.
     Invalid,
 }
 
@@ -42,7 +42,7 @@ pub(super) enum RequestError {
 /// Why the agent does not carry out a valid request.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(super) enum Unserved {
-    /// Only an administrator decides to give access back.
+    /// The request asks to give access back, which only an administrator may decide.
     #[error(
         "action {0:?} is not supported, only off and reboot are: to let a fenced node back, delete its answer from the directory of responses"
     )]
@@ -52,7 +52,7 @@ pub(super) enum Unserved {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Request {
     pub(super) request_id: String,
-    /// Time of the request, as written.
+    /// Time of the request, as its text in the file.
     pub(super) timestamp: String,
     pub(super) action: String,
     pub(super) target_node: String,
@@ -72,7 +72,7 @@ impl FileName {
             let (node, id) = (node.strip_suffix('-')?.parse().ok()?, Uuid::try_parse(id).ok()?);
             Some(Self { node, id })
         });
-        // Rejects other spellings that parse to the same name: they are other files.
+        // Rejects a name that parses to the same node and uuid but is spelled differently: it names another file.
         file.filter(|file| file.to_string() == name).map_or(ParsedName::Invalid, ParsedName::File)
     }
 
@@ -104,7 +104,7 @@ impl Request {
 
     /// Checks that the agent supports the requested action.
     pub(super) fn check_action(&self) -> Result<(), Unserved> {
-        // A reboot takes the storage from the node as well.
+        // `reboot` is served like `off`: it also takes the storage from the node.
         match self.action.as_str() {
             "off" | "reboot" => Ok(()),
             other => Err(Unserved::Action(other.to_owned())),

@@ -7,11 +7,11 @@ use super::request::Request;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// The node reaches no GFS2 any more. The text says what was detached.
+    /// The node reaches no GFS2 any more. The text lists the detached namespaces.
     Detached(String),
-    /// The node had no GFS2 of this rabbit, and reaches none.
+    /// The node had no GFS2 of this rabbit, and reaches none now.
     Nothing(String),
-    /// The node may still reach a GFS2. The text says why.
+    /// The node may still reach a GFS2. The text gives the reason.
     NotProved(String),
 }
 
@@ -23,7 +23,7 @@ impl Verdict {
         }
     }
 
-    /// Returns the same verdict with more text.
+    /// Returns the same verdict with `more` added to its text.
     pub(super) fn and(&self, more: &str) -> Self {
         match self {
             Self::Detached(text) => Self::Detached(format!("{text}; {more}")),
@@ -45,7 +45,7 @@ pub(super) struct Response<'a> {
     request: Request,
     success: bool,
     message: &'a str,
-    /// The action that the sites' agents report to Pacemaker, whatever the result.
+    /// The action that the sites' agents report to Pacemaker, whatever the verdict is.
     action_performed: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<&'static str>,
@@ -55,7 +55,8 @@ impl<'a> Response<'a> {
     /// Returns the answer to `request`, made at `now`.
     pub(super) fn new(request: &Request, verdict: &'a Verdict, now: Timestamp) -> Self {
         let mut request = request.clone();
-        // Like the Go agent: an answer without any detachment has its own time.
+        // As in the Go agent, an answer to a request for a node without a GFS2 has the time of the answer; all other
+        // answers have the time of their request.
         let nothing = matches!(verdict, Verdict::Nothing(_));
         if nothing {
             request.timestamp = now.to_string();
@@ -70,7 +71,7 @@ impl<'a> Response<'a> {
     }
 }
 
-/// The fields by which an answer marks its node as fenced, also in answers of the Go agent.
+/// The fields by which an answer marks its node as fenced. Answers of the Go agent have the same fields.
 #[derive(Debug, Deserialize)]
 struct Marker {
     success: Option<bool>,

@@ -1,4 +1,5 @@
-//! Runs the fencer's loop: it reads the directories, and runs one fence per node and any number of nodes in parallel.
+//! Runs the fencer's loop: reads the directories, and starts fences, at most one per node and any number of nodes in
+//! parallel.
 
 mod one_node;
 mod open_spool;
@@ -29,14 +30,16 @@ use daemon::blocking;
 /// back, and a lack of memory or descriptors may pass.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// The same delay while the directories never existed and no cluster is configured that could request a fence.
+/// The same delay for the case that the directories never existed, and that no cluster is configured that could request
+/// a fence.
 const RETRY_AFTER_UNUSED: Duration = Duration::from_secs(60);
 
 pub(crate) struct Fencer {
     spool: Option<OpenSpool>,
-    /// Why the directories could not be read. Until they are readable, no compute gets a GFS2.
+    /// The reason why the directories could not be read. Until they can be read, no compute gets a GFS2.
     unreadable: Option<String>,
-    /// Whether directories that were open disappeared. Then only an administrator who has their files can restore them.
+    /// Whether directories disappeared after they had been open. Then only an administrator who has the files can
+    /// restore them.
     lost: bool,
     tools: Arc<Tools>,
     config: Arc<FenceConfig>,
@@ -46,7 +49,7 @@ pub(crate) struct Fencer {
     busy: BTreeSet<NodeName>,
     /// Requests that could not be answered or deleted. The agent retries them after the next change.
     failed: BTreeSet<FileName>,
-    /// Nodes whose files may have changed since the work on them began.
+    /// Nodes whose files may have changed after the work on the files began.
     outdated: BTreeSet<NodeName>,
     logged: BTreeSet<String>,
 }
@@ -70,8 +73,8 @@ enum Next {
 impl Fencer {
     /// Opens the directories and reads which nodes are fenced. The returned stream reports changes of the fenced nodes.
     ///
-    /// Without directories no fence can be requested. Then no compute gets a GFS2 until they exist,
-    /// and everything else works.
+    /// Without directories Pacemaker's agent cannot request a fence. No compute gets a GFS2 until the directories
+    /// exist; all other work goes on.
     pub(crate) fn open(
         config: FenceConfig,
         tools: Tools,
@@ -98,7 +101,7 @@ impl Fencer {
                 fencer.spool = Some(open);
             }
             Err(why) => {
-                // Only a node of a cluster can use a GFS2, because GFS2 needs DLM.
+                // GFS2 needs DLM, so only a node of a cluster can use a GFS2.
                 let in_use = fencer.config.corosync.exists();
                 let level = if in_use { log::Level::Warn } else { log::Level::Info };
                 log::log!(level, "no compute can be fenced, so none gets access to a GFS2: {why}");
@@ -106,7 +109,7 @@ impl Fencer {
                 fencer.unreadable = Some(why);
             }
         }
-        // The stream must not end with the fencer: the fenced nodes stay fenced.
+        // The stream must not end when the fencer ends: the fenced nodes stay fenced.
         (fencer, UnboundedReceiverStream::new(received).chain(futures::stream::pending()))
     }
 
@@ -129,11 +132,11 @@ impl Fencer {
                 }
                 Next::Ended(Ended { node, left, closed }) => {
                     self.busy.remove(&node);
-                    // A change during the work may have removed the cause of the failure.
+                    // If a file changed during the work, the cause of the failure may be gone.
                     if !self.outdated.remove(&node) {
                         self.failed.extend(left);
                     }
-                    // Read the files before `closed` is dropped, so that the node is never open in between.
+                    // The files are read before `closed` is dropped: so the node never gets a GFS2 in between.
                     self.check().await;
                     drop(closed);
                     self.publish();
@@ -153,7 +156,7 @@ impl Fencer {
         if is_used { RETRY_AFTER } else { RETRY_AFTER_UNUSED }
     }
 
-    /// Reports that the fenced nodes changed. Sending fails only when the agent stops.
+    /// Reports that the fenced nodes changed. Sending fails only while the agent stops.
     fn publish(&self) {
         drop(self.updates.send(Update::new(|cache| cache.fences_changed())));
     }
@@ -180,14 +183,14 @@ impl Fencer {
         if let Some(open) = &self.spool {
             let spool = open.spool.clone();
             let scan = blocking(move || spool.scan()).await.map_err(|error| chain(&error));
-            // Another directory may be at the path now, which may lack answers.
+            // The path may lead to another directory now, which may lack answers.
             let Err(error) = open.watch.check() else { return scan };
             return Err(self.close_spool(&error));
         }
         let (config, to_make) = (Arc::clone(&self.config), !self.lost);
         let (open, scan) = blocking(move || OpenSpool::open(&config, to_make)).await?;
-        // An answer that is missing now was not deleted by an administrator, because the directory was out of reach:
-        // another directory must be at its path.
+        // An administrator cannot have deleted an answer that is missing now, because the directory was out of reach:
+        // so the path must lead to another directory.
         let fenced = self.tools.fences.fenced();
         if let Some(node) = fenced.difference(&scan.fenced).next() {
             let path = self.config.responses.display();
@@ -204,8 +207,8 @@ impl Fencer {
         format!("watch the fence requests: {error}; restore their directories with their files")
     }
 
-    /// Closes all computes. The watch on open directories stays, so that no change is missed until
-    /// they are readable again.
+    /// Keeps every GFS2 from all computes. The watch on open directories stays, so that no change is missed until the
+    /// directories can be read again.
     fn set_unreadable(&mut self, why: String) {
         if self.unreadable.as_ref() != Some(&why) {
             log::error!("no compute gets access to a GFS2 until fence requests can be read: {why}");
@@ -215,7 +218,7 @@ impl Fencer {
         }
     }
 
-    /// Stores what a scan read, and returns whether the fenced nodes changed.
+    /// Stores the result of a scan, and returns whether the fenced nodes changed.
     fn record(&mut self, scan: &Scan) -> bool {
         for trouble in scan.troubles.difference(&self.logged) {
             log::warn!("{trouble}");
@@ -225,14 +228,15 @@ impl Fencer {
         self.tools.fences.update(scan.fenced.clone(), requested)
     }
 
-    /// Continues each node's work from its files: completes answered requests before a new fence begins.
+    /// Continues each node's work from its files: first completes requests that have an answer, then begins a new
+    /// fence.
     fn start(&mut self, scan: Scan) {
         let Some(open) = &self.spool else { return };
         let spool = open.spool.clone();
         for (node, answered) in self.by_node(scan.answered) {
             let (config, spool, target) = (Arc::clone(&self.config), spool.clone(), node.clone());
-            // Does not close the node: the answer alone decides whether the node is fenced, and a refusal leaves the
-            // node its access.
+            // Does not keep a GFS2 from the node meanwhile: the answer alone decides. After an answer of success the node
+            // is fenced, and after a refusal the node keeps its access.
             self.spawn(node, None, finish(config, spool, target, answered));
         }
         for (node, requests) in self.by_node(scan.requested) {
@@ -244,7 +248,7 @@ impl Fencer {
         }
     }
 
-    /// Returns the files of the nodes on which no work runs yet, without those that failed.
+    /// Returns the files of the nodes on which no work runs yet, without files whose work failed.
     fn by_node<T>(&self, files: BTreeMap<FileName, T>) -> BTreeMap<NodeName, Vec<(FileName, T)>> {
         let mut by_node: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (name, content) in files {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use api::nnf_node::{NnfResourceHealth, NnfResourceStatus, NnfServerStatus};
 use storage::desired::NodeName;
 
-/// Reports fenced computes as fenced, whatever their other state: central controllers then create no mounts for them.
+/// Reports fenced computes as fenced, whatever else their state is: central controllers then create no mounts for them.
 pub fn mark_fenced(servers: &mut [NnfServerStatus], fenced: &BTreeSet<NodeName>) {
     for server in servers {
         if fenced.iter().any(|node| node.as_str() == server.hostname) {

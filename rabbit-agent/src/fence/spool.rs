@@ -1,5 +1,5 @@
-//! Reads and writes the two spool directories: requests come in, answers are written whole, and requests are deleted
-//! last.
+//! Reads and writes the two directories: requests appear in one, answers are written whole into the other, and each
+//! request is deleted last.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -38,7 +38,7 @@ pub(super) enum SpoolError {
         #[source]
         source: io::Error,
     },
-    /// The request stays, so the agent would answer it again.
+    /// The request stays on disk, so the agent would answer it again.
     #[error("delete {}", .path.display())]
     Delete {
         path: PathBuf,
@@ -55,18 +55,19 @@ pub(super) struct Spool {
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Scan {
-    /// Nodes whose answer says, or may say, that they are fenced.
+    /// Nodes that have an answer which says, or may say, that they are fenced.
     pub(super) fenced: BTreeSet<NodeName>,
     /// Requests without an answer.
     pub(super) requested: BTreeMap<FileName, Request>,
-    /// Requests with an answer, each with whether that is a success: a crash came before their deletion.
+    /// Requests that have an answer, because a crash came before their deletion. The value says whether the answer is a
+    /// success.
     pub(super) answered: BTreeMap<FileName, bool>,
-    /// Invalid files, each with the reason.
+    /// Descriptions of the invalid files, with the reasons.
     pub(super) troubles: BTreeSet<String>,
 }
 
 impl Spool {
-    /// Opens both directories. With `to_make`, creates missing ones whose parent exists.
+    /// Opens both directories. With `to_make`, creates a missing directory if its parent exists.
     pub(super) fn open(
         requests: PathBuf,
         responses: PathBuf,
@@ -80,8 +81,8 @@ impl Spool {
         Ok(Self { requests, responses })
     }
 
-    /// Reads both directories, requests first: if one is answered meanwhile, the scan has the request,
-    /// the answer or both.
+    /// Reads both directories, requests first: if a request is answered meanwhile, the scan has the request, the answer
+    /// or both.
     pub(super) fn scan(&self) -> Result<Scan, SpoolError> {
         let mut scan = Scan::default();
         let requests = self.files(&self.requests, &mut scan.troubles)?;
@@ -125,7 +126,7 @@ impl Spool {
         Ok(scan)
     }
 
-    /// Returns the files of a directory by name, with their contents or why those cannot be read. Leaves out
+    /// Returns the files of a directory by name, each with its content or the reason why it cannot be read. Leaves out
     /// files that disappear meanwhile.
     fn files(
         &self,
@@ -152,7 +153,7 @@ impl Spool {
         Ok(files)
     }
 
-    /// Writes an answer, whole or not at all, and returns once it is on disk.
+    /// Writes an answer, whole or not at all. Returns once the answer is on disk.
     pub(super) fn answer(
         &self,
         name: &FileName,
@@ -161,7 +162,7 @@ impl Spool {
         self.write(name, response, |_| true)
     }
 
-    /// Rewrites an answer that still exists: a deleted answer means that the node was re-admitted.
+    /// Rewrites an answer if it still exists: a deleted answer means that an administrator re-admitted the node.
     pub(super) fn amend(&self, name: &FileName, response: &Response<'_>) -> Result<(), SpoolError> {
         self.write(name, response, Path::exists)
     }
@@ -189,7 +190,7 @@ impl Spool {
         write_file().map_err(|source| SpoolError::Write { path: path.clone(), source })
     }
 
-    /// Deletes a request. It may be gone already: the requester deletes it too.
+    /// Deletes a request. The request may be gone already, because the requester deletes it too.
     pub(super) fn delete(&self, name: &FileName) -> Result<(), SpoolError> {
         let path = self.requests.join(name.to_string());
         let removed = match fs::remove_file(&path) {

@@ -31,9 +31,9 @@ pub struct HealthArgs {
 /// Sources and periods of the health checks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HealthConfig {
-    /// Time between checks without an event; `None` for never.
+    /// Time between two checks if no event comes; `None` for no such checks.
     pub every: Option<Duration>,
-    /// Time between checks of the links at PCIe switches; `None` for never.
+    /// Time between two checks of the links at PCIe switches; `None` for no such checks.
     pub links_every: Option<Duration>,
     /// PCI ports of computes, by slot.
     pub ports: BTreeMap<u8, Port>,
@@ -42,7 +42,7 @@ pub struct HealthConfig {
 }
 
 impl HealthArgs {
-    /// Checks the options; fails with the index of a compute that has two ports.
+    /// Checks the options. If a compute has two ports, fails with the compute's index.
     pub fn check(self) -> Result<HealthConfig, u8> {
         let mut ports = BTreeMap::new();
         for (slot, port) in self.compute_links {
@@ -60,7 +60,7 @@ impl HealthArgs {
     }
 }
 
-/// Parses a duration like Go's time.ParseDuration: `1h30m`, `1.5h`, `90s`, `0`. The longest is a week.
+/// Parses a duration as Go's time.ParseDuration does: `1h30m`, `1.5h`, `90s`, `0`. The longest duration is a week.
 fn every(text: &str) -> Result<Duration, &'static str> {
     const USE: &str =
         "use a time like 1h, 1h30m or 90s of at least a second and at most a week, or 0 for never";

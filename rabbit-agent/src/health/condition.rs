@@ -1,4 +1,4 @@
-//! Defines the conditions that a health check can find, and their subjects.
+//! Defines the conditions that a health check can find, and the subjects of conditions: drives, links, file systems.
 
 use std::time::{Duration, Instant};
 
@@ -18,25 +18,25 @@ pub enum Subject {
 pub enum Kind {
     DrivesUnreadable,
     NoDrive,
-    /// Something other than the drives could not be read.
+    /// A source of facts other than the drives could not be read.
     Unreadable,
     Memory,
     /// Tasks wait for memory.
     Pressure,
-    /// Tasks wait for processors, or for something that hangs.
+    /// Tasks wait for processors, or for an operation that hangs.
     Load,
     Unclaimed,
-    /// Namespaces that objects claim but no drive has.
+    /// Namespaces that the status of an object names but no drive has.
     Lost,
-    /// A drive that cannot be used.
+    /// A drive cannot be used.
     Unusable,
-    /// A link without a device at the other end.
+    /// A link has no device at its other end.
     LinkLost,
-    /// A link that is slower or narrower than it can be.
+    /// A link is slower or narrower than both of its ends support.
     LinkDegraded,
-    /// A link with errors.
+    /// A link has errors.
     LinkErrors,
-    /// A warning in a drive's SMART log.
+    /// A drive's SMART log has this warning.
     Warned(DriveWarning),
     /// A drive has few spare blocks left.
     SpareLow,
@@ -48,12 +48,12 @@ pub enum Kind {
     Worn,
     /// A drive reported new media errors.
     MediaErrors,
-    /// A drive lost power without notice.
+    /// A drive lost its power without a shutdown.
     PowerLost,
-    /// The kernel's state of a drive's controller is not `live`.
+    /// The kernel gives the controller of a drive another state than `live`.
     Controller,
     ReadOnlyNamespace,
-    /// A file system became read-only by itself.
+    /// A file system became read-only although it was mounted writable.
     WentReadOnly,
     ShutDown,
     /// A file system does not answer.
@@ -75,22 +75,22 @@ pub enum Severity {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Finding {
     pub(super) severity: Severity,
-    /// Text with device, value, threshold and remedy.
+    /// Text that names device, value, threshold and remedy.
     pub(super) text: String,
 }
 
-/// A finding while it lasts.
+/// A finding, kept as long as the problem lasts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Condition {
     pub severity: Severity,
     pub text: String,
-    /// Since when checks no longer find it.
+    /// The time since when checks no longer find the problem; `None` while they find it.
     pub clean_since: Option<Instant>,
 }
 
 impl Kind {
-    /// Returns the time between the first check that no longer finds the condition and its end. A rise of a counter is
-    /// shown for an hour.
+    /// Returns the time from the first check that no longer finds the condition to the condition's end. A condition
+    /// that a rising counter caused is shown for an hour.
     pub(super) fn settles_in(self) -> Duration {
         match self {
             Self::MediaErrors | Self::PowerLost | Self::LinkErrors => Duration::from_secs(3600),
@@ -98,7 +98,8 @@ impl Kind {
         }
     }
 
-    /// Returns whether the condition needs no further checks: an event announces its end, or time alone ends it.
+    /// Returns whether the condition can end without a further check: an event announces its end, or it ends after a
+    /// fixed time.
     pub(super) fn needs_no_check(self) -> bool {
         matches!(
             self,
@@ -110,7 +111,7 @@ impl Kind {
         )
     }
 
-    /// Returns whether the text has a measured number, whose changes are not logged.
+    /// Returns whether the text contains a measured number. Changes of measured numbers are not logged.
     pub(super) fn is_measured(self) -> bool {
         !matches!(
             self,

@@ -1,5 +1,5 @@
-//! Compares the facts of a health check with earlier ones, and decides which conditions hold. Does no I/O; the caller
-//! passes the time.
+//! Compares the facts of a health check with those of earlier checks, and decides which conditions hold. Does no I/O;
+//! the caller passes the time.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,28 +18,28 @@ use super::{
     rules::{DrivesSeen, ENTER, LEAVE, Seen, findings, temperature},
 };
 
-/// Time between checks while a condition lasts whose end no event announces.
+/// Time between two checks while a condition lasts whose end is announced by no event.
 const RECHECK: Duration = Duration::from_secs(60);
 
-/// The conditions of a rabbit, and the state to compare the next check with.
+/// The conditions of a rabbit, and the state with which the next check is compared.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Judgement {
     pub conditions: BTreeMap<(Subject, Kind), Condition>,
-    /// When the next condition may end; the next check should not be later.
+    /// The earliest time at which a condition may end; the next check should not be later.
     pub settles: Option<Instant>,
-    /// When to check again for conditions whose end no event announces, or that could not be checked when they
+    /// The time of the next check for conditions whose end no event announces, or which could not be checked when they
     /// were due to end.
     pub recheck: Option<Instant>,
     known: Known,
 }
 
-/// State of earlier checks, for comparison.
+/// The state that earlier checks saw, with which the next check is compared.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Known {
     pub(super) counters: BTreeMap<Nqn, Counters>,
-    /// Drives that any check since the agent's start has seen.
+    /// Drives that any check has seen since the agent started.
     pub(super) drives: BTreeMap<Nqn, Drive>,
-    /// Namespaces that the last check of the drives did not find.
+    /// Namespaces that the last check of the drives missed.
     pub(super) missed: BTreeSet<String>,
     /// Mounts that were writable, by mount point and device.
     pub(super) writable: BTreeSet<(String, DeviceNumber)>,
@@ -51,18 +51,19 @@ pub(super) struct Counters {
     pub(super) errors: Option<LinkErrors>,
 }
 
-/// Whether a check covers a condition.
+/// Why a check does not cover a condition.
 enum Coverage {
-    /// The subject no longer exists.
+    /// The subject of the condition no longer exists.
     Gone,
-    /// The subject was not read.
+    /// The check did not read the subject.
     NotRead,
     Read,
 }
 
 impl Judgement {
-    /// Adds the drives that earlier checks saw and that are missing now: a drive without namespaces leaves no other
-    /// trace. Drives that cannot be read keep their known names. A restart of the agent forgets both.
+    /// Adds the drives that earlier checks saw and that are missing now: no other record names a drive without
+    /// namespaces. Drives that cannot be read keep their known names. After a restart, the agent knows neither the
+    /// missing drives nor the names.
     #[must_use]
     pub fn with_missing(&self, mut observed: Observed) -> Observed {
         for drive in observed.drives.iter_mut().filter(|drive| drive.fault.is_some()) {
@@ -87,7 +88,7 @@ impl Judgement {
     }
 }
 
-/// Fills in what an unreadable drive does not report from its last known state.
+/// Copies the fields that an unreadable drive does not report from the drive's last known state.
 fn fill_in(drive: &mut Drive, known: &Drive) {
     if drive.model.is_empty() {
         drive.slot = known.slot;
@@ -106,7 +107,7 @@ fn fill_in(drive: &mut Drive, known: &Drive) {
 const MISSING: &str =
     "it is not there any more: put it back, or restart rabbit-agent if it is gone for good";
 
-/// Returns the judgement after a check. Conditions that the check does not cover stay.
+/// Returns the judgement after a check. Conditions that the check does not cover stay as they were.
 pub fn judge(before: &Judgement, seen: &Seen<'_>, now: Instant) -> Judgement {
     let staying = findings(seen, &before.known, LEAVE);
     let mut conditions = BTreeMap::new();
@@ -127,7 +128,7 @@ pub fn judge(before: &Judgement, seen: &Seen<'_>, now: Instant) -> Judgement {
     let settles = conditions.iter().filter_map(end_of).filter(|end| *end > now).min();
     let lasts = |entry: (&(Subject, Kind), &Condition)| match end_of(entry) {
         None => !entry.0.1.needs_no_check(),
-        // This check could not tell whether the condition has ended, and neither could one right after it.
+        // This check could not tell whether the condition has ended, and a check right after it could not tell either.
         Some(end) => end <= now,
     };
     let known = learn(&before.known, seen);
@@ -146,7 +147,7 @@ fn settling(kind: Kind, condition: &Condition, now: Instant) -> Option<Condition
     ends(kind, &condition).is_some_and(|end| end > now).then_some(condition)
 }
 
-/// Returns when a condition ends that is no longer found; `None` while it is found.
+/// Returns the end of a condition that checks no longer find; `None` while they find it.
 fn ends(kind: Kind, condition: &Condition) -> Option<Instant> {
     Some(condition.clean_since? + kind.settles_in())
 }
@@ -216,7 +217,7 @@ fn drive_coverage(seen: &Seen<'_>, nqn: &Nqn, kind: Kind) -> Coverage {
     if is_seen { Coverage::Read } else { Coverage::NotRead }
 }
 
-/// Returns whether the fact was read on which a condition of this kind depends.
+/// Returns whether the check read the fact on which a condition of this kind depends.
 fn is_read(facts: &DriveFacts, kind: Kind) -> bool {
     match kind {
         Kind::LinkLost | Kind::LinkDegraded => {
@@ -229,7 +230,7 @@ fn is_read(facts: &DriveFacts, kind: Kind) -> bool {
     }
 }
 
-/// Returns the state to compare the next check with.
+/// Returns the state with which the next check is compared.
 fn learn(before: &Known, seen: &Seen<'_>) -> Known {
     let mut known = before.clone();
     if let DrivesSeen::Whole { observed, lost, .. } = seen.drives {

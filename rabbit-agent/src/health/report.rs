@@ -1,4 +1,4 @@
-//! Converts the judgement into the terms of the coordinator and of the NnfNode. Does no I/O.
+//! Converts the judgement into the words that the coordinator and the NnfNode use. Does no I/O.
 
 use api::nnf_node::{NnfResourceHealth, NnfResourceStatus};
 use proto::v1::{Health, health::State};
@@ -10,7 +10,7 @@ use super::{
     rules::join_some,
 };
 
-/// Returns the health of the rabbit as a whole, with all conditions, the worst first.
+/// Returns the health of the rabbit as a whole, with all conditions; the worst condition is first.
 pub fn health(judgement: &Judgement, total: u64, allocated: u64) -> Health {
     let mut conditions: Vec<_> = judgement.conditions.iter().collect();
     conditions.sort_by_key(|(_, condition)| std::cmp::Reverse(condition.severity));
@@ -29,8 +29,8 @@ pub fn health(judgement: &Judgement, total: u64, allocated: u64) -> Health {
     }
 }
 
-/// Returns the overall health. A condition that is critical for one drive, compute or file system is a warning for the
-/// rabbit, which serves the others.
+/// Returns the overall health. A condition that is critical for one drive, compute or file system is only a warning for
+/// the rabbit, because the rabbit still serves the others.
 pub fn overall(judgement: &Judgement) -> NnfResourceHealth {
     let critical = |((subject, _), condition): (&(Subject, Kind), &Condition)| {
         *subject == Subject::Rabbit && condition.severity == Severity::Critical
@@ -44,8 +44,8 @@ pub fn overall(judgement: &Judgement) -> NnfResourceHealth {
     }
 }
 
-/// Returns the status of a drive in the terms of the sites' tools: offline if it cannot be reached, disabled if it
-/// stops writing, failed with any other warning.
+/// Returns the status of a drive in the words of the sites' tools: offline if the drive cannot be reached, disabled if
+/// it stops writing, failed if it has any other warning.
 pub fn of_drive(judgement: &Judgement, nqn: &Nqn) -> (NnfResourceStatus, NnfResourceHealth) {
     let subject = Subject::Drive(nqn.clone());
     let is = |wanted: fn(&Kind) -> bool| {
@@ -70,7 +70,7 @@ fn ends_writing(kind: &Kind) -> bool {
     }
 }
 
-/// Returns the status of the compute in a slot, as far as its link shows it.
+/// Returns the status of the compute in a slot, as far as the state of the compute's link shows it.
 pub fn of_compute(judgement: &Judgement, slot: u8) -> (NnfResourceStatus, NnfResourceHealth) {
     let subject = Subject::Compute(slot);
     let lost = conditions_of(judgement, &subject).any(|(kind, _)| *kind == Kind::LinkLost);
@@ -78,7 +78,7 @@ pub fn of_compute(judgement: &Judgement, slot: u8) -> (NnfResourceStatus, NnfRes
     (status, worst(judgement, &subject))
 }
 
-/// Returns the health of the rabbit's own node: memory, load, file systems and volume groups.
+/// Returns the health of the rabbit without its drives and computes: memory, load, file systems and volume groups.
 pub fn of_rabbit(judgement: &Judgement) -> NnfResourceHealth {
     let mut own = judgement.conditions.keys().filter(|(subject, kind)| match subject {
         Subject::Rabbit => matches!(kind, Kind::Memory | Kind::Pressure | Kind::Load),

@@ -1,6 +1,7 @@
 //! Applies the rules of health checks, one function per subject. Does no I/O.
 //!
-//! Each rule is applied twice: with the thresholds for entering a condition, and with those for staying in it.
+//! Each rule is applied with two sets of thresholds: one beyond which a condition begins, and one short of which it
+//! ends.
 
 mod drive;
 mod mounted;
@@ -22,17 +23,17 @@ use super::{
     judge::Known,
 };
 
-/// The facts of one check, which may cover only some parts.
+/// The facts that one check read; a check may read only some kinds of facts.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen<'a> {
     /// Computes in the SystemConfiguration, by slot.
     pub computes: &'a BTreeMap<u8, NodeName>,
-    /// Links to computes, by slot; `None` if not read.
+    /// Links to computes, by slot; `None` if the check did not read them.
     pub links: Option<&'a BTreeMap<u8, Link>>,
-    /// Facts of the node; `None` if not read.
+    /// Facts of the node; `None` if the check did not read them.
     pub facts: Option<&'a Facts>,
     pub drives: DrivesSeen<'a>,
-    /// Uids of all NnfNodeBlockStorages of the rabbit; `None` if not needed.
+    /// Uids of all NnfNodeBlockStorages of the rabbit; `None` if the check does not need them.
     pub claimants: Option<&'a BTreeSet<ObjectUid>>,
 }
 
@@ -45,7 +46,7 @@ pub enum DrivesSeen<'a> {
     Whole {
         observed: &'a Observed,
         unclaimed: &'a [String],
-        /// Namespaces in statuses of objects that no drive has, each with its object.
+        /// Namespaces that an object's status names but no drive has; each text also names the object.
         lost: &'a [String],
     },
 }
@@ -53,13 +54,13 @@ pub enum DrivesSeen<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Thresholds {
     pub(super) degrees: i64,
-    /// Percent of spare blocks above the drive's own threshold.
+    /// Percentage points by which the spare blocks must exceed the drive's own threshold.
     pub(super) spare: u8,
-    /// Percent of memory that must be available.
+    /// Percentage of memory that must be available.
     memory: u64,
-    /// Hundredths of a percent of the last minute in which every task waited for memory.
+    /// Share of the last minute in which every task waited for memory, in hundredths of a percent.
     pressure: u64,
-    /// Hundredths of a task per processor.
+    /// Load per processor, in hundredths of a task.
     load: u64,
 }
 
@@ -146,7 +147,7 @@ fn computes(seen: &Seen<'_>, found: &mut Findings) {
     }
 }
 
-/// Adds a finding for a link that runs below the speed or width that both ends support.
+/// Adds a finding for a link that runs below the speed or width that both of its ends support.
 pub(super) fn check_link_rate(subject: &Subject, name: &str, link: &Link, found: &mut Findings) {
     let Link::Up { current: Some(current), most: Some(most) } = link else { return };
     if current.is_less_than(*most) {
@@ -209,7 +210,7 @@ fn no_drive(observed: &Observed, found: &mut Findings) {
     }
 }
 
-/// Most names in a text: as many as fit one line of a table.
+/// Maximum number of names in a text: as many names as fit one line of a table.
 const MAX_NAMES: usize = 8;
 
 fn unclaimed(strays: &[String], found: &mut Findings) {
@@ -224,8 +225,8 @@ fn unclaimed(strays: &[String], found: &mut Findings) {
     add_finding(found, &Subject::Rabbit, Kind::Unclaimed, Severity::Warning, &text);
 }
 
-/// Adds a finding for namespaces that two checks in a row did not find: while a single check ran, the object with the
-/// namespaces may have been deleted.
+/// Adds a finding for namespaces that two checks in a row did not find. A single check does not suffice: while it ran,
+/// the object that owns the namespaces may have been deleted.
 fn add_lost(missing: &[String], known: &Known, found: &mut Findings) {
     let missing: Vec<_> = missing.iter().filter(|id| known.missed.contains(*id)).cloned().collect();
     if missing.is_empty() {
@@ -239,7 +240,7 @@ fn add_lost(missing: &[String], known: &Known, found: &mut Findings) {
     add_finding(found, &Subject::Rabbit, Kind::Lost, Severity::Warning, &text);
 }
 
-/// Joins the first few texts, and adds the number of the others.
+/// Joins the first few texts, and adds the number of the texts left out.
 pub(super) fn join_some(all: &[String], between: &str) -> String {
     let (first, more) = all.split_at(all.len().min(MAX_NAMES));
     let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };

@@ -1,5 +1,5 @@
-//! Shares the rabbit's health between the parts of the agent: checks publish their judgement, the coordinator's link
-//! listens for changes, and event sources request checks.
+//! Shares the rabbit's health between the parts of the agent: health checks publish their judgement, the link to the
+//! coordinator listens for changes, and event sources request checks.
 
 use std::{
     sync::Arc,
@@ -25,17 +25,17 @@ pub struct HealthState {
     newest: watch::Sender<Health>,
     judged: Arc<Mutex<Judgement>>,
     requests: watch::Sender<u64>,
-    /// When the next check is due without a request.
+    /// The time at which the next check is due without a request.
     due: watch::Sender<Option<Instant>>,
     probe: Option<Arc<dyn Probe>>,
-    /// Allows one check of the volume groups at a time, however long it hangs.
+    /// Permits one check of the volume groups at a time, even if a check hangs.
     groups: Arc<Semaphore>,
     every: Option<Duration>,
     slots: u16,
 }
 
 impl Default for HealthState {
-    /// Returns a state without a probe: only the drives are checked.
+    /// Returns a state without a source of the node's facts: checks cover only the drives.
     fn default() -> Self {
         Self {
             newest: watch::Sender::new(Health::default()),
@@ -51,30 +51,31 @@ impl Default for HealthState {
 }
 
 impl HealthState {
-    /// Returns a state with facts from `probe`. `every` is the time between checks without an event; `None` for no such
-    /// checks. `slots` is the number of drive slots in the chassis, or 0 if unknown.
+    /// Returns a state whose checks read the node's facts from `probe`. `every` is the time between two checks if no
+    /// event comes; with `None` only events cause checks. `slots` is the number of drive slots in the chassis, or 0 if
+    /// the number is unknown.
     pub fn new(probe: Arc<dyn Probe>, every: Option<Duration>, slots: u16) -> Self {
         Self { probe: Some(probe), every, slots, ..Self::default() }
     }
 
-    /// Number of slots for drives in the chassis; 0 if unknown.
+    /// Returns the number of drive slots in the chassis; 0 if the number is unknown.
     pub fn slots(&self) -> u16 {
         self.slots
     }
 
-    /// Returns the reader of the node's facts, if there is one.
+    /// Returns the source of the node's facts, if the state has one.
     pub fn probe(&self) -> Option<Arc<dyn Probe>> {
         self.probe.clone()
     }
 
-    /// Returns a permit to check the volume groups, which is valid until it is dropped; `None` while another check has
-    /// it.
+    /// Returns a permit to check the volume groups; the permit is valid until it is dropped. Returns `None` while
+    /// another check has the permit.
     #[must_use]
     pub fn lock_groups(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.groups).try_acquire_owned().ok()
     }
 
-    /// Judges the facts of a check, and logs conditions that began or ended.
+    /// Judges the facts of a check, and logs the conditions that began or ended.
     pub fn judge(&self, seen: &Seen<'_>, now: Instant) -> Judgement {
         let mut judged = self.judged.lock();
         let next = judge(&judged, seen, now);
@@ -82,7 +83,8 @@ impl HealthState {
         *judged = next.clone();
         drop(judged);
         let next_check = self.next_check(&next, now);
-        // A check that is due but has not begun stays due: the check that ends now may not have covered its reason.
+        // A check that is due but has not begun stays due: the check that ends now may not cover the reason for the
+        // other one.
         self.due.send_modify(|due| *due = due.filter(|at| *at <= now).or(next_check));
         next
     }
@@ -91,7 +93,7 @@ impl HealthState {
         self.judged.lock().clone()
     }
 
-    /// Adds to the observation the drives that earlier checks saw and that are missing now.
+    /// Adds to the observation the drives that earlier checks saw and that are missing from this observation.
     #[must_use]
     pub fn with_missing(&self, observed: Observed) -> Observed {
         self.judged.lock().with_missing(observed)
@@ -103,12 +105,13 @@ impl HealthState {
         [judged.settles, recheck, every].into_iter().flatten().min()
     }
 
-    /// Publishes a judgement, with the total and allocated bytes of the drives.
+    /// Publishes a judgement, with the drives' total bytes and allocated bytes.
     pub fn publish(&self, judged: &Judgement, total: u64, allocated: u64) {
         self.send(report::health(judged, total, allocated));
     }
 
-    /// Publishes the judgement of a check that did not read the drives. Does nothing until a check has read them once.
+    /// Publishes the judgement of a check that did not read the drives. Does nothing until one check has read the
+    /// drives.
     pub fn publish_conditions(&self, judged: &Judgement) {
         let newest = self.newest.borrow().clone();
         if newest.state() != State::Unspecified {
@@ -124,12 +127,12 @@ impl HealthState {
         });
     }
 
-    /// Returns a receiver of the published health.
+    /// Returns a receiver that gets each published health.
     pub fn listen(&self) -> watch::Receiver<Health> {
         self.newest.subscribe()
     }
 
-    /// Requests a check. Several requests before a check begins lead to one.
+    /// Requests a check. Several requests lead to a single check if they come before it begins.
     pub fn request_check(&self) {
         self.requests.send_modify(|count| *count += 1);
     }
@@ -155,7 +158,7 @@ impl HealthState {
     }
 }
 
-/// Logs one line for each condition that began and each that ended. Changes of a measured number are not logged.
+/// Logs one line for each condition that began or ended. Does not log changes of a measured number.
 fn log_changes(before: &Judgement, after: &Judgement) {
     for (key, condition) in &after.conditions {
         let known = before.conditions.get(key);

@@ -1,5 +1,5 @@
-//! Polls the links at a rabbit's PCIe switches, which announce no change: their firmware answers from memory, and an
-//! answer that differs from the last requests a health check.
+//! Polls the links at a rabbit's PCIe switches, because the switches announce no change. The switches' firmware answers
+//! from memory. If an answer differs from the previous one, requests a health check.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,15 +10,16 @@ use super::HealthState;
 /// Reads the links of this node's switches; the list is empty where there is no switch.
 pub type Ask = Arc<dyn Fn() -> Result<Vec<PortLink>, ObserveError> + Send + Sync>;
 
-/// Reads the links without end, with a pause of `every` after each read. On a node without switches, reads again only
-/// after a device event: a switch may have been added.
+/// Reads the links again and again, with a pause of `every` after each read. On a node without switches, reads again
+/// only after a device event: the event may announce a new switch.
 pub async fn follow(ask: Ask, health: HealthState, every: Duration) {
     let mut called = health.check_requests();
     let mut known: Vec<PortLink> = Vec::new();
     loop {
         let asked = Arc::clone(&ask);
         let answer = tokio::task::spawn_blocking(move || asked()).await;
-        // After a failure the last answer stays valid, and the agent reads again. The thread has reported its panic.
+        // After a failed read the last answer stays valid, and the agent reads again. A panic was already reported by
+        // its own thread.
         let failed = !matches!(answer, Ok(Ok(_)));
         if let Ok(Ok(now)) = answer {
             if !known.is_empty() && now != known {
@@ -55,7 +56,7 @@ mod tests {
         PortLink { switch: 0, port: 7, end, state, width, generation }
     }
 
-    /// Returns switches that give these answers in order and repeat the last; and a counter of the reads.
+    /// Returns a function that gives these answers in order and then repeats the last one; and a counter of its calls.
     fn answers(answers: Vec<Option<Vec<PortLink>>>) -> (Ask, Arc<Mutex<usize>>) {
         let asked = Arc::new(Mutex::new(0));
         let count = Arc::clone(&asked);

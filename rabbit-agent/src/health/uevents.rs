@@ -1,8 +1,8 @@
-//! Receives device events of the kernel. Each requests a health check; their contents are not trusted.
+//! Receives device events of the kernel. Each event requests a health check; its content is not trusted.
 //!
 //! Events come from the kernel's own multicast group (netlink(7), NETLINK_KOBJECT_UEVENT), which needs no udevd.
-//! libudev's monitor cannot move to another thread, so the thread that waits for events opens it. The thread sleeps in
-//! the kernel until an event comes.
+//! libudev's monitor cannot move to another thread, so the thread that waits for events also opens the monitor. The
+//! thread sleeps in the kernel until an event comes.
 
 use std::{
     io,
@@ -22,14 +22,14 @@ use udev::{Event, MonitorBuilder, MonitorSocket};
 
 use super::HealthState;
 
-/// Events within this time of the first request one check: a drive that is pulled causes some ten events within
-/// milliseconds, a chassis that powers up thousands.
+/// Events within this time after the first one request a single check: a drive that is pulled causes some ten events
+/// within milliseconds, and a chassis that powers up causes thousands.
 const GATHER: Duration = Duration::from_millis(100);
-/// Receive buffer in bytes, for some thousand events: a chassis that powers up has eighteen drives with
-/// as many functions each.
+/// Size of the receive buffer in bytes, for some thousand events: a chassis that powers up has eighteen drives, and
+/// each drive has as many functions.
 const BUFFER: usize = 8 << 20;
 
-/// Requests a check whenever a device event comes, until the process ends.
+/// Requests a check whenever a device event comes. Runs until the process ends.
 pub fn listen(health: HealthState) {
     let (opened, is_open) = mpsc::channel::<()>();
     let begun = thread::Builder::new().name("uevents".to_owned()).spawn(move || {
@@ -43,7 +43,7 @@ pub fn listen(health: HealthState) {
         }
     });
     match begun {
-        // Returns once the thread has opened its monitor or failed to.
+        // Waits until the thread has opened its monitor or failed to open it.
         Ok(_) => drop(is_open.recv()),
         Err(error) => log_unavailable(&error),
     }
@@ -58,7 +58,7 @@ fn log_unavailable(error: &io::Error) {
 
 fn open() -> io::Result<MonitorSocket> {
     let monitor = MonitorBuilder::new_kernel()?;
-    // Without the privilege the default buffer remains, and an overrun is reported.
+    // Without the privilege to enlarge it, the buffer keeps its default size, and an overrun is reported.
     let _ = setsockopt(&monitor, sockopt::RcvBufForce, &BUFFER);
     monitor.listen()
 }
@@ -76,7 +76,7 @@ fn receive(monitor: &MonitorSocket, health: &HealthState) -> io::Result<()> {
     }
 }
 
-/// Waits until an event arrives or `patience` is over; without `patience`, for ever.
+/// Waits until an event arrives or the time `patience` has passed; without `patience`, waits for ever.
 fn wait(monitor: &MonitorSocket, patience: Option<Duration>) -> io::Result<Option<PollFlags>> {
     let timeout = patience.map(PollTimeout::try_from).transpose();
     let timeout = timeout.unwrap_or(Some(PollTimeout::MAX)).unwrap_or(PollTimeout::NONE);
@@ -94,14 +94,15 @@ fn drain(monitor: &MonitorSocket) -> io::Result<bool> {
     while let Some(ready) = wait(monitor, Some(Duration::ZERO))? {
         if ready.contains(PollFlags::POLLERR) {
             match getsockopt(monitor, sockopt::SocketError)? {
-                // The kernel dropped events because the buffer was full, and one of them may have mattered.
+                // The kernel dropped events because the buffer was full, and one of the dropped events may have
+                // concerned storage.
                 libc::ENOBUFS => concerned = true,
                 0 => {}
                 errno => return Err(io::Error::from_raw_os_error(errno)),
             }
         } else {
-            // No event counts as one that concerns storage: libudev returns none if another process than the kernel
-            // sent it, or right after the kernel dropped events.
+            // If libudev returns no event here, no event concerned storage: libudev returns none if another process than
+            // the kernel sent the event, or right after the kernel dropped events.
             let event = monitor.iter().next();
             concerned |= event.is_none_or(|event| Uevent::parse(&event).concerns_storage());
         }
@@ -109,7 +110,8 @@ fn drain(monitor: &MonitorSocket) -> io::Result<bool> {
     Ok(concerned)
 }
 
-/// An event. It proves only that something changed; the device itself shows its state.
+/// An event of the kernel. The event proves only that something changed; the agent reads the device's state from the
+/// device.
 #[derive(Debug)]
 struct Uevent {
     /// `add`, `remove`, `change`, `bind`, `unbind`, …
@@ -135,9 +137,9 @@ impl Uevent {
         }
     }
 
-    /// Returns whether the event may concern a drive, its link, a namespace, or a link to a compute: links are PCI
-    /// functions that come and go, drives and namespaces belong to NVMe, and a cluster file system reports its
-    /// withdrawal itself. udevd also makes the kernel announce writes to a disk, which change nothing here.
+    /// Returns whether the event may concern a drive, its link, a namespace, or a link to a compute. Links are PCI
+    /// functions that come and go; drives and namespaces belong to NVMe; a cluster file system reports by itself that
+    /// it withdraws. udevd makes the kernel announce every write to a disk too: such an event is ignored.
     fn concerns_storage(&self) -> bool {
         match &*self.subsystem {
             "pci" | "nvme" => true,

@@ -35,14 +35,14 @@ pub enum MgsArgsError {
 /// Settings for commands on the target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mgs {
-    /// Command line that erases a name, which the agent appends.
+    /// Command line that erases a name; the agent appends the name.
     pub erase: String,
-    /// Time limit of a command, after which the agent kills its process group.
+    /// Time limit of a command. When the limit passes, the agent kills the command's process group.
     pub deadline: Duration,
 }
 
 impl MgsArgs {
-    /// Checks the option without using the target.
+    /// Checks the option. Does not run any command on the target.
     pub fn check(&self, deadline: Duration) -> Result<Mgs, MgsArgsError> {
         let line = SiteCommand::new(FLAG, &self.lustre_erase_command, [].into())?;
         let erase = line.ok_or(MgsArgsError::Empty)?.line().to_owned();

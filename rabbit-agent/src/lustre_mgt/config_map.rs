@@ -1,4 +1,4 @@
-//! The ConfigMap that keeps the next name when the object is deleted.
+//! Reads and writes the ConfigMap that keeps the next name after the object was deleted.
 
 use api::NnfLustreMgt;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -13,10 +13,10 @@ use super::{
     plan::{Published, is_name_wanted},
 };
 
-/// Key of the next name.
+/// Key in the ConfigMap whose value is the next name.
 pub(super) const KEY: &str = "NextFsName";
 
-/// Reads the object's ConfigMap if the object refers to one and needs a name.
+/// Reads the object's ConfigMap, if the object refers to a ConfigMap and needs a name.
 pub(super) async fn read(
     client: &Client,
     object: &NnfLustreMgt,

@@ -1,4 +1,4 @@
-//! Defines why work on a NnfLustreMGT, its ConfigMap or its commands can fail.
+//! Defines the errors of work on a NnfLustreMGT, its ConfigMap or its commands.
 
 use agent::error::Failure;
 use api::Severity;
@@ -30,7 +30,7 @@ pub enum MgtError {
         #[source]
         source: Box<kube::Error>,
     },
-    /// The status has a name that must not be appended to a command.
+    /// The status has a name that the agent must not append to a command.
     #[error(
         "status.claimList: {0:?} is not a Lustre file system name, so the agent does not erase it: correct it, or remove the entry"
     )]
@@ -45,14 +45,14 @@ pub enum MgtError {
     },
     #[error(transparent)]
     Line(#[from] SiteCommandError),
-    /// A command failed; later ones did not run.
+    /// A command failed; the commands after it did not run.
     #[error("{field}: error running MGT command")]
     Command {
         field: String,
         #[source]
         source: CommandError,
     },
-    /// The API stored less than the agent wrote; retrying would never end.
+    /// The API stored only a part of the status that the agent wrote; retries would never end.
     #[error(
         "the API does not keep the status of a NnfLustreMGT as it was written: install the CRD of v1alpha11"
     )]
@@ -60,7 +60,7 @@ pub enum MgtError {
 }
 
 impl From<&MgtError> for Failure {
-    /// Retries by the timer: the agent does not watch ConfigMaps.
+    /// Makes the timer retry: the agent does not watch ConfigMaps.
     fn from(error: &MgtError) -> Self {
         let text = chain(error);
         match error {
@@ -71,7 +71,7 @@ impl From<&MgtError> for Failure {
             | MgtError::NoStart
             | MgtError::Reference { .. }
             | MgtError::Line(_) => Self::input(text),
-            // The workflow waits for all of these, and shows only errors above Minor.
+            // The workflow waits for the work in all of these cases, and shows only errors above Minor.
             MgtError::Command { .. }
             | MgtError::ConfigMap { .. }
             | MgtError::NotErasable(_)
@@ -80,7 +80,7 @@ impl From<&MgtError> for Failure {
                 let failure =
                     Self { severity: Severity::Major, retry: Retry::Later, ..Self::waiting(text) };
                 match error {
-                    // The command line is from the profile, whose author reads this.
+                    // The author of the profile wrote the command line, and reads this failure.
                     MgtError::Command { .. } => failure,
                     _ => failure.with_owner_text(
                         "file system names cannot be given out or taken back by the Lustre management target",

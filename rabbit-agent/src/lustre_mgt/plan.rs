@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 
 use super::{MgtError, config_map::KEY};
 
-/// The object's ConfigMap, which publishes the next name.
+/// The object's ConfigMap, in which the next name is published.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Published {
     pub namespace: String,
@@ -29,7 +29,7 @@ impl Published {
     }
 }
 
-/// A part of the work. After a failure the pass skips this part and continues with the others.
+/// A part of the work on an object. If the part fails, the pass skips it and continues with the other parts.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Work {
     Names,
@@ -58,8 +58,8 @@ impl fmt::Display for Work {
 pub enum Action {
     WriteStatus(Box<NnfLustreMgtStatus>),
     Publish(FsName),
-    /// Erase the name, then remove the claim from the status. A claim that [`goes_with_target`] is removed even
-    /// if the erasure fails.
+    /// Erase the name, then remove the claim from the status. If [`goes_with_target`] is true of the claim, it is
+    /// removed even if the erasure fails.
     Erase(NnfLustreMgtStatusClaim),
     /// Run the commands, then write their result into the status.
     Run(NnfLustreMgtSpecCommand),
@@ -78,19 +78,20 @@ pub fn plan(
     steps.chain(erasures(object)).chain(commands).find(|(work, _)| !failed.contains(work))
 }
 
-/// Returns whether a claim needs a name.
+/// Returns whether a claim is waiting for a name.
 pub fn is_name_wanted(object: &NnfLustreMgt) -> bool {
     status(object).fs_name_next.is_empty() || first_unnamed(object).is_some()
 }
 
-/// Returns the status after a claim's name was erased. If the spec has the claim again meanwhile, it gets a new name.
+/// Returns the status after a claim's name was erased. If the same claim is in the spec again by now, it gets a new
+/// name.
 pub fn without_claim(object: &NnfLustreMgt, claim: &NnfLustreMgtStatusClaim) -> NnfLustreMgtStatus {
     let mut status = status(object);
     status.claim_list.retain(|other| other != claim);
     status
 }
 
-/// Returns the status after commands ran, if the spec still has them.
+/// Returns the status after commands ran; their result is added only if the spec still has them.
 #[must_use]
 pub fn with_commands_run(
     object: &NnfLustreMgt,
@@ -113,9 +114,9 @@ pub fn with_commands_run(
     status
 }
 
-/// Returns whether the claim may be removed although its name could not be erased, because the target is removed
-/// anyway: the object is being deleted, or the claim is that of the NnfStorage that contains the target. A target that
-/// never came up, or is gone already, must not block the tear-down of a job.
+/// Returns whether the claim may be removed although its name could not be erased: the target itself is about to be
+/// removed, because the object is being deleted or the claim is of the NnfStorage that contains the target. A target
+/// that never came up, or is gone already, must not block the tear-down of a job.
 pub fn goes_with_target(object: &NnfLustreMgt, claim: &NnfLustreMgtStatusClaim) -> bool {
     let of_owner = |reference: &ObjectReference| {
         [
@@ -154,12 +155,13 @@ fn names(
     is_name_wanted(object).then(|| (Work::Names, name_step(object, published)))
 }
 
-/// Returns the next step to a name: the status gets the first name, then the ConfigMap the name after it, then the
-/// status the claim and that next name. After a crash in between, the same steps are repeated with the same result.
+/// Returns the next step towards a name. The steps are: write the first name into the status; write the following name
+/// into the ConfigMap; write the claim, with its name, and the following name into the status. After a crash between
+/// two steps the same steps are repeated with the same result.
 fn name_step(object: &NnfLustreMgt, published: Option<&Published>) -> Result<Action, MgtError> {
     let mut status = status(object);
     let mut taken: BTreeSet<_> = object.spec.fs_name_black_list.iter().cloned().collect();
-    // Names of withdrawn claims are taken until they are erased.
+    // Names of withdrawn claims cannot be given out until they are erased.
     taken.extend(status.claim_list.iter().map(|claim| claim.fs_name.clone()));
     let Some(claim) = first_unnamed(object).filter(|_| !status.fs_name_next.is_empty()) else {
         status.fs_name_next = start(object, published)?.first_free(&taken).to_string();
@@ -203,8 +205,8 @@ fn records(object: &NnfLustreMgt) -> Option<(Work, Result<Action, MgtError>)> {
     differs.then(|| (Work::Records, Ok(Action::WriteStatus(Box::new(after)))))
 }
 
-/// Returns the names to erase: the spec no longer has their claim. A record without a reference belongs to
-/// no claim and stays.
+/// Returns the names to erase: those of claims that the spec no longer has. A record without a reference belongs to no
+/// claim and stays.
 fn erasures(object: &NnfLustreMgt) -> impl Iterator<Item = (Work, Result<Action, MgtError>)> {
     let withdrawn = |claim: &NnfLustreMgtStatusClaim| {
         claim
@@ -223,7 +225,7 @@ fn erasures(object: &NnfLustreMgt) -> impl Iterator<Item = (Work, Result<Action,
     })
 }
 
-/// Returns the entries whose commands have not all run, in order; duplicates once.
+/// Returns the entries that have commands which have not run yet, in order; equal entries are returned once.
 fn commands(object: &NnfLustreMgt) -> impl Iterator<Item = (Work, Result<Action, MgtError>)> {
     let reported = status(object).command_list;
     object

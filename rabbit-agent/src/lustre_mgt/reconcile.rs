@@ -27,12 +27,12 @@ use crate::{
     pass::{Context, Pass},
 };
 
-/// Most status writes after an action, if another writer changes the object meanwhile.
+/// Maximum number of attempts to write the status after an action, when other writers change the object.
 const TRIES: usize = 5;
 
-/// Brings one management target to its object's desired state. A deleted object loses the finalizer once the agent has
-/// tried to erase every withdrawn name. Names that are still claimed then stay on the target: the user who deleted the
-/// object is responsible for them.
+/// Brings one management target to its object's desired state. A deleted object loses the agent's finalizer once the
+/// agent has tried to erase every withdrawn name. Names of claims that are not withdrawn then stay on the target: the
+/// user who deleted the object is responsible for them.
 pub async fn reconcile(
     context: &Context,
     object: &NnfLustreMgt,
@@ -170,8 +170,8 @@ impl Run<'_> {
         Ok(ran.and(reported))
     }
 
-    /// Writes the result of an action on the target into the status, also if another writer
-    /// changed the object meanwhile.
+    /// Writes the result of an action on the target into the status. Retries if another writer changed the object
+    /// meanwhile.
     async fn record(
         &mut self,
         change: impl Fn(&NnfLustreMgt) -> NnfLustreMgtStatus,
@@ -213,7 +213,7 @@ impl Run<'_> {
         Ok(if kept { Ok(()) } else { Err(MgtError::NotKept) })
     }
 
-    /// Reports failures; without any, removes the finalizer from a deleted object.
+    /// Reports failures. If there are none and the object is deleted, removes the agent's finalizer.
     async fn end(mut self, deleted: bool) -> Result<(), WriteError> {
         let failures: Vec<_> = self
             .failures
@@ -233,7 +233,7 @@ impl Run<'_> {
     }
 }
 
-/// Erases a name. Appends only a valid name to the command.
+/// Erases a name. Appends the name to the command only if it is valid.
 async fn erase(context: &Context, fs_name: String) -> Result<(), MgtError> {
     if !can_be_erased(&fs_name) {
         return Err(MgtError::NotErasable(fs_name));

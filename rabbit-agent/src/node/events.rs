@@ -1,6 +1,6 @@
 //! Kubernetes Events about drives, computes and volumes that changed since the last status. Does no I/O.
 //!
-//! Drives and computes are compared with the NnfNode's status, so a restart of the agent causes no Events.
+//! The agent compares drives and computes with the NnfNode's status, so a restart of the agent causes no Events.
 
 use controller::events::Note;
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ use crate::health::{Judgement, Kind, Subject};
 
 const CHECK_HEALTH: &str = "LookAtHealth";
 
-/// Returns all Events, from the status and judgement before and now.
+/// Returns all Events, by comparing the previous status and judgement with the present ones.
 pub(super) fn events(
     (reported, known): (&NnfNodeStatus, &Judgement),
     (reporting, judged): (&NnfNodeStatus, &Judgement),
@@ -50,8 +50,8 @@ pub(super) fn computes(before: &[NnfServerStatus], after: &[NnfServerStatus]) ->
     after.iter().filter(|server| !server.hostname.is_empty()).filter_map(event).collect()
 }
 
-/// Returns Events about drives that failed or work again, for the drives in `seen`. The agent knows a drive that was
-/// pulled before its start only by its serial number.
+/// Returns Events about drives that failed or work again; `seen` has the drives. If a drive was pulled before the agent
+/// started, the agent knows only its serial number.
 fn drives(
     before: &[NnfDriveStatus],
     after: &[NnfDriveStatus],

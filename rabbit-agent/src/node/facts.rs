@@ -1,5 +1,5 @@
-//! Reads the facts that health checks need beside the drives. The check of the volume groups also removes leftovers of
-//! deleted groups.
+//! Reads the facts that health checks need in addition to the drives. The check of the volume groups also removes
+//! leftovers of deleted groups.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -13,11 +13,12 @@ use uuid::Uuid;
 
 use crate::{container::observed::Logs, health::HealthState, pass::Context};
 
-/// Longest wait for the volume groups, and for podman: a hanging command must not hide the state of everything else.
+/// Longest wait for the volume groups, and for podman: a command that hangs must not keep the agent from reporting
+/// everything else.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Reads the facts of the node. Leaves volume groups of `owners` to the passes over their objects. Starts no LVM tools
-/// at a site without logical volumes.
+/// Reads the facts of the node. Does not clean up volume groups of `owners`, which the passes over their objects
+/// handle. Starts no LVM tools at a site without logical volumes.
 pub(super) async fn facts(
     context: &Context,
     health: &HealthState,
@@ -45,8 +46,8 @@ pub(super) async fn facts(
     Some(facts)
 }
 
-/// Returns why no container can start on this rabbit; `None` also if the agent runs no containers. Asks podman for the
-/// containers of an object that does not exist.
+/// Returns the reason why no container can start on this rabbit; `None` if containers can start, or if the agent runs
+/// none. Asks podman for the containers of an object that does not exist.
 async fn podman_fault(context: &Context) -> Option<String> {
     let host = context.containers.clone()?;
     let no_object = ObjectUid::from(Uuid::nil());
@@ -59,7 +60,7 @@ async fn podman_fault(context: &Context) -> Option<String> {
     Some(format!("{why}; no container starts here until podman answers: try podman pod ps"))
 }
 
-/// Reads the volume groups. A read that hangs keeps its thread, and the agent starts no other read meanwhile.
+/// Reads the volume groups. A read that hangs keeps its thread, and until the read ends the agent starts no other read.
 async fn volumes(
     context: &Context,
     health: &HealthState,

@@ -35,14 +35,14 @@ pub struct NodeView {
     pub object: Option<Arc<NnfNode>>,
     pub chassis: Chassis,
     pub claimants: BTreeSet<ObjectUid>,
-    /// Namespaces in the statuses of NnfNodeBlockStorages, each with the name of the object. Leaves out objects
-    /// that are being deleted.
+    /// Namespaces in the statuses of NnfNodeBlockStorages, each with the name of its object. Leaves out objects that
+    /// are being deleted.
     pub reported: BTreeMap<NamespaceId, String>,
     /// Uids in the names of volume groups that objects of this rabbit use.
     pub owners: BTreeSet<ObjectUid>,
 }
 
-/// Creates the NnfNode if it is missing, and updates its status: first the links, which are read at once, then the
+/// Creates the NnfNode if it is missing, and updates its status: first the links, which are quick to read, then the
 /// drives. A link that changes while the drives are being read is reported immediately.
 pub async fn reconcile(
     context: &Context,
@@ -57,7 +57,7 @@ pub async fn reconcile(
     let known = health.judged();
     let spread = context.policy.spread;
     let lost = seen.map(|seen| report::lost_namespaces(seen, &view.reported)).unwrap_or_default();
-    // Each object reports its own lost namespaces.
+    // The pass over each object reports the object's own lost namespaces.
     let objects: BTreeSet<_> = lost.iter().map(|(_, object)| *object).collect();
     pass.wakes.extend(objects.into_iter().map(|name| Key::BlockStorage(name.to_owned())));
     let lost: Vec<_> =
@@ -94,7 +94,7 @@ async fn get_or_create(
     Ok(created)
 }
 
-/// Reads the drives and the node. Meanwhile, reports links that change.
+/// Reads the drives and the node. While the drives are being read, reports links that change.
 async fn observe_all(
     context: &Context,
     view: &NodeView,
@@ -152,8 +152,8 @@ fn judge(
     judged
 }
 
-/// Writes the state of the links into the status. Does not write the first status of an NnfNode, which also needs the
-/// drives.
+/// Writes the state of the links into the status. Does not write the first status of an NnfNode, because the first
+/// status must also have the drives.
 async fn report_links(
     context: &Context,
     view: &NodeView,

@@ -1,8 +1,8 @@
 //! Computes the NnfNode's status from the observed drives and the SystemConfiguration. Does no I/O.
 //!
-//! `capacity` is the free and `capacityAllocated` the allocated bytes of all drives, as the sites' central controllers
-//! and Flux read them (Storage.status.capacity is a copy). A drive's size is in `drives[].capacity`. Both totals change
-//! with every allocation, not only with a link.
+//! `capacity` is the free bytes of all drives, and `capacityAllocated` their allocated bytes, because the sites'
+//! central controllers and Flux read the two fields so (Storage.status.capacity is a copy). The size of one drive is in
+//! `drives[].capacity`. Both totals change with every allocation, not only when a link to a drive changes.
 
 #[cfg(test)]
 mod tests;
@@ -28,11 +28,11 @@ use crate::{
     health::{self, Judgement},
 };
 
-/// Returns the status, based on `before`: the fencing flag and the LNet address, which other programs write,
-/// stay as they are.
+/// Returns the status. The fencing flag and the LNet address stay as they are in `before`, because other programs write
+/// them.
 ///
-/// `seen` is `None` when the drives could not be read: they stay as last reported, marked as failed. When `slots` is
-/// not 0, empty slots are listed too.
+/// `seen` is `None` when the drives could not be read: the drives then stay as last reported, but marked as failed. If
+/// `slots` is not 0, empty slots are listed too.
 pub fn status(
     before: &NnfNodeStatus,
     seen: Option<&Observed>,
@@ -72,9 +72,9 @@ pub fn status(
     after
 }
 
-/// Returns labels: first one for each drive, then any number of labels for empty slots. A drive has its printed label,
-/// or else the first free number from its slot's number on; empty slots have the remaining numbers. If any label is
-/// printed, numbers begin with 1.
+/// Returns labels: first one label for each drive, then labels for empty slots without end. A drive has its printed
+/// label, or else the first free number that is not below the number of its slot; empty slots have the remaining
+/// numbers. If any drive has a printed label, numbers begin with 1.
 fn labels(drives: &[Drive]) -> impl Iterator<Item = String> {
     let printed = drives.iter().map(|drive| drive.label.clone()).filter(|drive| !drive.is_empty());
     let mut used: BTreeSet<_> = printed.collect();
@@ -96,19 +96,19 @@ fn labels(drives: &[Drive]) -> impl Iterator<Item = String> {
     there.into_iter().chain(empty)
 }
 
-/// Returns the first number from `first` that is not in `used`.
+/// Returns the first number from `first` upwards that is not in `used`.
 fn first_free(used: &BTreeSet<String>, first: u32) -> String {
     let mut numbers = (first..).map(|number| number.to_string());
     numbers.find(|number| !used.contains(number)).unwrap_or_default()
 }
 
-/// Returns the bytes that namespaces occupy, at most the drives' capacity.
+/// Returns the bytes that namespaces occupy, but not more than the drives' capacity.
 pub fn allocated(drives: &[Drive]) -> u64 {
     drives.iter().fold(0_u64, |sum, drive| sum.saturating_add(drive.allocated.min(drive.capacity)))
 }
 
-/// Returns the namespaces that no NnfNodeBlockStorage claims. The agent reports and never deletes them: it cannot know
-/// whose data they hold.
+/// Returns the namespaces that belong to no NnfNodeBlockStorage. The agent reports them and never deletes them: it
+/// cannot know whose data they hold.
 pub fn unclaimed<'a>(
     namespaces: &'a [Namespace],
     claimants: &BTreeSet<ObjectUid>,
@@ -119,8 +119,8 @@ pub fn unclaimed<'a>(
     namespaces.iter().filter(|namespace| !claimed(namespace)).collect()
 }
 
-/// Returns the namespaces in statuses of objects that are on no drive. Namespaces on drives that cannot be used are not
-/// known to be lost.
+/// Returns the namespaces that an object's status names but no drive has. Namespaces on drives that cannot be used are
+/// left out: they may still exist.
 pub fn lost_namespaces<'a>(
     seen: &Observed,
     reported: &'a BTreeMap<NamespaceId, String>,
@@ -187,8 +187,8 @@ fn bytes(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Returns a warning if the LNet address in the status is not one of the node's. The address stays: management targets
-/// were formatted with it, and it may become right again.
+/// Returns a warning if the LNet address in the status is not an address of the node. The address stays in the status:
+/// management targets were formatted with it, and the node may get it again.
 pub fn unknown_nid(before: &NnfNodeStatus, facts: &storage::health::Facts) -> Option<String> {
     (facts.nids.is_empty() && !before.lnet_nid.is_empty()).then(|| {
         format!(

@@ -20,7 +20,7 @@ use storage::{
 
 use super::lines::{Lines, Variables, owner, variables};
 
-/// Most file systems of an object: more than the drives of a rabbit have namespaces.
+/// Maximum number of file systems of an object: more than the drives of a rabbit have namespaces.
 const MOST_FILE_SYSTEMS: u32 = 4096;
 
 /// Directory of the mounts that set-up hooks see.
@@ -32,7 +32,7 @@ pub struct TemporaryRoot {
 }
 
 impl TemporaryRoot {
-    /// Returns the temporary mount point of file system `index` of the object, unless its profile names another.
+    /// Returns the temporary mount point of the object's file system `index`; the profile may set another mount point.
     pub fn mount_point(&self, name: &str, index: u32) -> Result<MountPoint, MountPointError> {
         MountPoint::parse(&format!("{}/{name}-{index}", self.path), &self.roots)
     }
@@ -94,8 +94,8 @@ pub fn check_block(
     }
     let rabbit = name_of(&object.metadata.namespace);
     let lacking = allocations_made.iter().take(needed).position(|allocation| {
-        // Fewer paths than devices mean that drives are missing. The observation of the volume shows whether it works
-        // without them, and other allocations are not affected.
+        // Fewer paths than devices mean that drives are missing. Whether the volume works without these drives is seen
+        // when the volume is observed, and other allocations are not affected.
         allocation.devices.is_empty() || !allocation.accesses.contains_key(&rabbit)
     });
     lacking.map_or(Ok(()), |index| Err(NodeStorageError::NoAccess { block: name(), index, rabbit }))
@@ -114,7 +114,7 @@ fn name_of(name: &Option<String>) -> String {
     name.clone().unwrap_or_default()
 }
 
-/// Input that all file systems of one object share.
+/// The input that all file systems of an object have in common.
 struct Builder<'a> {
     object: &'a NnfNodeStorage,
     profile: &'a NnfStorageProfile,
@@ -172,7 +172,7 @@ impl Builder<'_> {
             (HookPoint::PreDeactivate, &setup.pre_deactivate),
             (HookPoint::PostTeardown, &setup.post_teardown),
         ] {
-            // A raw device has no mount that these two hooks could use.
+            // A raw device has no mount that a hook after the set-up or before the tear-down could use.
             if !raw || !matches!(phase, HookPoint::PostSetup | HookPoint::PreTeardown) {
                 let name = format!("userCommands.{}", phase.as_str());
                 hooks.extend(lines.hooks(scope, phase, &name, asked)?);
@@ -220,16 +220,16 @@ impl Builder<'_> {
         NodeStorageError::in_profile(self.profile, source)
     }
 
-    /// Returns `fs-<index>-<hexadecimal digits of the first five characters of the object's uid>`: at most 30 bytes, as
-    /// GFS2's lock table requires, and the name that nnf-node-manager used.
+    /// Returns `fs-<index>-<hexadecimal digits of the first five characters of the object's uid>`, the name that
+    /// nnf-node-manager used. It has at most 30 bytes, as GFS2's lock table requires.
     fn lock_space(&self, index: u32) -> String {
         let uid = self.object.metadata.uid.as_deref().unwrap_or_default();
         let digits: String = uid.bytes().take(5).map(|byte| format!("{byte:02x}")).collect();
         format!("fs-{index:02}-{digits}")
     }
 
-    /// Returns the variables of a file system. Later values win: the agent's, then the object's,
-    /// then the profile's overrides.
+    /// Returns the variables of a file system. Values of the object replace the agent's; the profile's overrides
+    /// replace both.
     fn variables(
         &self,
         index: u32,
@@ -259,7 +259,8 @@ impl Builder<'_> {
     }
 }
 
-/// Returns the namespaces of allocation `index` as the block storage reports them; none if it was not made.
+/// Returns the namespaces of allocation `index` as the block storage reports them; empty if the allocation was not
+/// made.
 pub fn namespaces(
     block: &NnfNodeBlockStorage,
     index: usize,

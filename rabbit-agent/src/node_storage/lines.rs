@@ -1,4 +1,4 @@
-//! Expands profile lines for one unit of an object.
+//! Expands the variables in a profile's lines, for one file system or target of an object.
 
 use std::collections::BTreeMap;
 
@@ -19,8 +19,8 @@ pub fn owner(object: &NnfNodeStorage) -> Result<ObjectUid, NodeStorageError> {
     owner.parse().map_err(NodeStorageError::Owner)
 }
 
-/// Returns the variables that every object has, the `known` ones, and those that the object names
-/// itself; later values win.
+/// Returns three kinds of variables: those that every object has, the `known` ones, and those that the object itself
+/// defines. If a name occurs twice, the later kind wins.
 pub fn variables<const N: usize>(
     object: &NnfNodeStorage,
     known: [(&str, String); N],

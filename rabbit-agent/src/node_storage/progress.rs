@@ -1,7 +1,7 @@
 //! Reports the progress of volumes that synchronise (RAID) or resilver (ZFS) by themselves. Does no I/O.
 //!
-//! Synchronisation is no error, so statuses do not report it. The log reports it, because a user who waits for hours
-//! wants to know why.
+//! Synchronisation is no error, so statuses do not report it. The log does, because a user who waits for hours wants to
+//! know the reason.
 
 use std::mem::{Discriminant, discriminant};
 
@@ -9,14 +9,14 @@ use storage::{ConvergeError, Rejection};
 
 use super::{report::sync_progress, unit::Outcome};
 
-/// Progress of one allocation, in tenths: with finer steps each check would log a line.
+/// Progress of one allocation, in tenths: with finer steps, each check would log a line.
 #[derive(Debug, Clone)]
 pub struct Progress {
     stage: (usize, Discriminant<Rejection>, u16),
     text: String,
 }
 
-/// Returns the progress of each allocation that still synchronises.
+/// Returns the progress of each allocation that is still synchronising.
 pub fn progress(results: &[Outcome]) -> Vec<Progress> {
     let progress_of = |(place, result): (usize, &Outcome)| {
         let Some(Err(ConvergeError::Rejected(why))) = result else { return None };
@@ -26,7 +26,7 @@ pub fn progress(results: &[Outcome]) -> Vec<Progress> {
     results.iter().enumerate().filter_map(progress_of).collect()
 }
 
-/// Returns the lines to log now; `before` was logged last.
+/// Returns the lines to log now; `before` is the progress that was logged last.
 pub fn changes(before: &[Progress], now: &[Progress]) -> Vec<String> {
     let is_logged = |progress: &&Progress| before.iter().any(|old| old.stage == progress.stage);
     let goes_on = |old: &&Progress| now.iter().any(|progress| progress.stage.0 == old.stage.0);

@@ -32,13 +32,13 @@ pub struct NodeStorageView {
     pub block: Option<Arc<NnfNodeBlockStorage>>,
     /// Whether the block storage exists but cannot be decoded; `block` is then its last readable version, if any.
     pub is_unreadable: bool,
-    /// The object's pinned profile, or why it has none.
+    /// The profile to which the object is pinned, or the reason why it has none.
     pub profile: Result<Arc<NnfStorageProfile>, NoProfile>,
     /// Names of the ClientMounts of this rabbit that may have its file systems mounted.
     pub mounts: Vec<String>,
 }
 
-/// Makes and sets up the file systems; on deletion, tears them down.
+/// Makes and sets up the file systems; if the object is deleted, tears them down.
 pub async fn reconcile(
     context: &Context,
     view: &NodeStorageView,
@@ -56,8 +56,8 @@ pub async fn reconcile(
         }
         return pass.refuse(context, &object, &no_block(&object), report::with_error).await;
     };
-    // The pass over the block storage will report the devices, and that wakes this object. Meanwhile the status has no
-    // error.
+    // The pass over the block storage will report the devices, and its report wakes this object. Until then the status
+    // has no error.
     let current = block.status.as_ref().is_some_and(|status| is_current(status, &context.started));
     if !current || block.metadata.deletion_timestamp.is_some() {
         let waiting =
@@ -88,7 +88,8 @@ fn no_block(object: &NnfNodeStorage) -> Failure {
     Failure { severity: api::Severity::Major, ..Failure::waiting(text) }
 }
 
-/// Returns the failure of a tear-down whose block storage cannot be decoded: the agent does not know the devices.
+/// Returns the failure of a tear-down whose block storage cannot be decoded: the agent does not know the devices of the
+/// file systems.
 fn unreadable(object: &NnfNodeStorage) -> Failure {
     let text = format!(
         "NnfNodeBlockStorage {}/{} cannot be decoded, so the agent does not know the devices to tear down: \
@@ -99,7 +100,8 @@ fn unreadable(object: &NnfNodeStorage) -> Failure {
     Failure { severity: api::Severity::Major, retry: Retry::Later, ..Failure::waiting(text) }
 }
 
-/// Returns the units that the object asks for. With `to_make` their devices must exist.
+/// Returns the units that the object asks for: its file systems or targets. With `to_make`, the devices of the units
+/// must exist.
 fn units(
     context: &Context,
     view: &NodeStorageView,
@@ -166,7 +168,7 @@ async fn delete(
         return Ok(());
     }
     if !view.mounts.is_empty() {
-        // Site hooks assume that no process uses what they tear down.
+        // Site hooks assume that no process uses the file systems that they tear down.
         let names = view.mounts.join(", ");
         let failure = Failure::waiting(format!("waiting until ClientMount {names} is unmounted"));
         return pass.refuse(context, object, &failure, report::with_error).await;
@@ -199,7 +201,7 @@ async fn delete(
 
 enum TearDown {
     Done,
-    /// The block storage does not report its devices yet; its status wakes this object.
+    /// The block storage does not report its devices yet; its next status wakes this object.
     NotYet,
 }
 
@@ -214,7 +216,7 @@ async fn tear_down(
     }
     let units = match units(context, view, block, false) {
         Ok(units) => units,
-        // No pass ever worked on the object, so it has no file systems.
+        // No pass has ever worked on the object, so the object has no file systems.
         Err(_) if !report::was_ever_worked_on(&view.object) => return Ok(TearDown::Done),
         Err(failure) => return Err(Failure { retry: Retry::OnChange, ..failure }),
     };
@@ -223,7 +225,7 @@ async fn tear_down(
     failure(&view.object, &results).map_or(Ok(TearDown::Done), Err)
 }
 
-/// Returns why the devices are not reported; `None` while the pass over the block storage is still to come.
+/// Returns the reason why the devices are not reported; `None` if the pass over the block storage is still to come.
 fn devices_missing(block: &NnfNodeBlockStorage) -> Option<Failure> {
     let error = block.status.as_ref()?.error.as_ref()?;
     let waits = |why: &str| format!("waiting for the devices of {}: {why}", describe(block));
@@ -241,7 +243,7 @@ fn failure(object: &NnfNodeStorage, results: &[Outcome]) -> Option<Failure> {
     combined(&failed.collect::<Vec<_>>())
 }
 
-/// Returns the index of the file system, and the field with the size if that is too small.
+/// Returns the index of the file system, and if its size is too small, the field with the size.
 fn describe_unit(object: &NnfNodeStorage, index: usize, error: &ConvergeError) -> String {
     match error {
         ConvergeError::Rejected(Rejection::TooSmall(_)) => {

@@ -16,12 +16,13 @@ use super::unit::{Outcome, Unit};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnitState {
     volume: Option<Volume>,
-    /// Health of the file system; `None` if it is not ready.
+    /// Health of the file system; `None` if the file system is not ready.
     health: Option<NnfStorageHealth>,
 }
 
 impl UnitState {
-    /// Returns the state of a file system on `volume`; `was_ready` if the status reported it ready before.
+    /// Returns the state of a file system on `volume`. `was_ready` says whether the status reported the file system as
+    /// ready before.
     pub fn of_volume(
         volume: Volume,
         was_ready: bool,
@@ -29,7 +30,7 @@ impl UnitState {
     ) -> Self {
         let health = match result {
             Ok(converged) => Some(health(&volume, &converged.observed)),
-            // A volume that synchronises can be used.
+            // A volume can be used while it synchronises.
             Err(error) if was_ready && is_syncing(error) => Some(NnfStorageHealth::Degraded),
             Err(_) => None,
         };
@@ -37,15 +38,15 @@ impl UnitState {
         Self { volume, health }
     }
 
-    /// Returns the state of a unit. A unit that was not reached is not ready.
+    /// Returns the state of a unit. A unit that the pass did not reach is not ready.
     pub fn of_unit(unit: &Unit, was_ready: bool, outcome: &Outcome) -> Self {
         let health = match (unit, outcome) {
             (Unit::FileSystem(fs), Some(result)) => {
                 return Self::of_volume(fs.volume.clone(), was_ready, result);
             }
             (Unit::Target(_), Some(Ok(converged))) => Some(pool_health(&converged.observed)),
-            // A target is mounted before its pool is checked. If only the check fails, the target serves, even if its
-            // status did not report it ready.
+            // A target is mounted before its pool is checked. If only the check of the pool fails, the target serves,
+            // even if the status did not report the target as ready.
             (Unit::Target(_), Some(Err(error))) if is_syncing(error) => {
                 Some(NnfStorageHealth::Degraded)
             }
@@ -55,14 +56,15 @@ impl UnitState {
     }
 }
 
-/// Returns the health of a pool; degraded if it misses a device.
+/// Returns the health of a pool; degraded if a device of the pool is missing.
 fn pool_health(observed: &Observed) -> NnfStorageHealth {
     let pool = observed.zpool.as_ref().and_then(|pool| pool.imported.as_ref());
     let is_degraded = pool.is_some_and(storage::observed::Zpool::is_degraded);
     if is_degraded { NnfStorageHealth::Degraded } else { NnfStorageHealth::Healthy }
 }
 
-/// Returns whether a RAID or pool only synchronises. That is no error, however long it takes.
+/// Returns whether the only error is that a RAID or pool synchronises. Then nothing failed, however long the
+/// synchronisation takes.
 pub fn is_syncing(error: &ConvergeError) -> bool {
     matches!(error, ConvergeError::Rejected(why) if sync_progress(why).is_some())
 }
@@ -77,7 +79,7 @@ pub fn sync_progress(why: &Rejection) -> Option<Percent> {
     }
 }
 
-/// Returns the health of a volume; degraded if it has lost a device or LVM reports a problem.
+/// Returns the health of a volume; degraded if the volume has lost a device, or if LVM reports a problem.
 fn health(volume: &Volume, observed: &Observed) -> NnfStorageHealth {
     let report = observed.volume.as_ref().and_then(|state| state.lvm.as_ref()?.report.as_ref());
     let group = report.and_then(|report| report.group(&volume.group));
@@ -90,7 +92,7 @@ fn health(volume: &Volume, observed: &Observed) -> NnfStorageHealth {
 
 /// Returns the status after the object's file systems converged or failed.
 ///
-/// Reports only observed health: the health of a failed file system is unknown and left out.
+/// Reports only health that was observed: the health of a failed file system is unknown and left out.
 pub fn status(states: &[UnitState], error: Option<ResourceError>) -> NnfNodeStorageStatus {
     let name = |state: &UnitState, part: fn(&Volume) -> &String| {
         state.volume.as_ref().map(|volume| part(volume).clone())
@@ -112,14 +114,14 @@ pub fn status(states: &[UnitState], error: Option<ResourceError>) -> NnfNodeStor
     }
 }
 
-/// Returns the status of an invalid object: as before, with the error.
+/// Returns the status of an invalid object: the present status, with the error.
 pub fn with_error(object: &NnfNodeStorage, error: ResourceError) -> NnfNodeStorageStatus {
     NnfNodeStorageStatus { error: Some(error), ..object.status.clone().unwrap_or_default() }
 }
 
-/// Returns whether any pass worked on the object's file systems: then a tear-down without a profile would skip
-/// hooks and leave mounts. A status that is not ready proves nothing: a file system that was ready and failed
-/// later has it too.
+/// Returns whether any pass worked on the object's file systems. If a pass did, a tear-down without a profile would
+/// skip hooks and leave mounts. A status that is not ready does not prove the opposite: a file system that was ready
+/// and failed later has such a status too.
 pub fn was_ever_worked_on(object: &NnfNodeStorage) -> bool {
     object.status.as_ref().is_some_and(|status| !status.allocations.is_empty())
 }
@@ -186,7 +188,8 @@ mod tests {
         }
     }
 
-    /// zpool(8) reports some pools as `ONLINE` that have lost a device, and for a while the device as well.
+    /// zpool(8) reports some pools as `ONLINE` although they have lost a device; for a while it reports the lost device
+    /// as `ONLINE` as well.
     #[test]
     fn a_pool_that_lost_a_device_is_degraded_even_if_online() {
         let seen = |state: &str, device, health| {

@@ -1,8 +1,8 @@
 //! Turns a `NnfNodeStorageSpec` of type `lustre` into Lustre targets.
 //!
-//! The names are those of nnf-node-manager, so that each agent finds what the other made: pool `pool-<uid of the
-//! NnfStorage>-<type>-<index>`, in it a dataset named after the type, mounted at `<first mount
-//! root>/<uid>-<type>-<index>`.
+//! The names are the ones that nnf-node-manager uses, so that each of the two agents finds targets that the other made:
+//! the pool `pool-<uid of the NnfStorage>-<type>-<index>`, in the pool a dataset named after the type, and the mount
+//! point `<first mount root>/<uid>-<type>-<index>`.
 
 #[cfg(test)]
 mod tests;
@@ -70,7 +70,8 @@ fn check(object: &NnfNodeStorage, kind: &LustreTargetType) -> Result<(), NodeSto
     let spec = &object.spec.lustre_storage;
     let name = &spec.file_system_name;
     let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
-    // lustre(7): a file system's name has at most 8 characters. A separate management target serves all names.
+    // lustre(7): a file system's name has at most 8 characters. A separate management target serves all file systems,
+    // so it needs no name.
     let needs_name = *kind != LustreTargetType::Mgt;
     if !is_plain || name.len() > 8 || (needs_name && name.is_empty()) {
         return Err(invalid("fileSystemName", name, "1 to 8 letters, digits, '_', '-' or '.'"));
@@ -83,7 +84,7 @@ fn check(object: &NnfNodeStorage, kind: &LustreTargetType) -> Result<(), NodeSto
 }
 
 /// Returns the name that Lustre gives to a target's service (mkfs.lustre(8), --index). The index has four hexadecimal
-/// digits; a combined target is named as a metadata target.
+/// digits. A combined management and metadata target is named as a metadata target.
 fn service(kind: &LustreTargetType, file_system: &str, number: u32) -> String {
     match kind {
         LustreTargetType::Mgt => "MGS".to_owned(),
@@ -123,7 +124,7 @@ impl Builder<'_> {
         }
         let target = MountPoint::parse(&expand("$TARGET_PATH", &variables), mount_roots.roots)
             .map_err(NodeStorageError::TargetPath)?;
-        // A site that overrides this variable means the mount point on clients.
+        // A site that overrides this variable means the mount point on clients, not the target's.
         variables.insert("$MOUNT_PATH".to_owned(), target.to_string());
         let id = FileSystemId::derive(owner, &text(&meta.namespace), &text(&meta.name), index);
         let scope = HookScope::file_system(&id);
@@ -173,8 +174,8 @@ impl Builder<'_> {
         format!("data.lustreStorage.{options}.commandlines")
     }
 
-    /// Returns the variables of a target. Later values win: the agent's, then the object's,
-    /// then the profile's overrides.
+    /// Returns the variables of a target. Values of the object replace the agent's; the profile's overrides replace
+    /// both.
     fn variables(
         &self,
         index: u32,
@@ -224,8 +225,8 @@ impl Builder<'_> {
         })
     }
 
-    /// Returns a client mount of the whole file system, for the hooks of the rabbit that has its first object target;
-    /// adds those hooks to `hooks`.
+    /// Returns a client mount of the whole file system for hooks. Only the rabbit that has the first object target runs
+    /// these hooks; adds them to `hooks`.
     fn client(
         &self,
         index: u32,
@@ -262,7 +263,7 @@ impl Builder<'_> {
     }
 }
 
-/// Returns the dataset in the lines after all overrides; the agent observes the same one.
+/// Returns the dataset that the profile's lines name after all overrides; the agent observes this dataset.
 fn dataset(variables: &Variables) -> Result<Dataset, NodeStorageError> {
     let (pool, whole) = (expand("$POOL_NAME", variables), expand("$ZVOL_NAME", variables));
     let name = whole.strip_prefix(&format!("{pool}/"));

@@ -1,4 +1,4 @@
-//! Converges the units of a NnfNodeStorage in their order.
+//! Converges the units of a NnfNodeStorage (its file systems or Lustre targets) in the order that they need.
 
 use storage::{
     ConvergeError, Converged, Desired,
@@ -15,7 +15,7 @@ pub enum Unit {
     Target(Box<LustreTarget>),
 }
 
-/// Result of a unit; `None` if it was not reached because an earlier unit failed.
+/// Result of a unit; `None` if the pass did not reach the unit because an earlier unit failed.
 pub type Outcome = Option<Result<Converged, ConvergeError>>;
 
 impl Unit {
@@ -42,23 +42,23 @@ impl Unit {
         }
     }
 
-    /// Returns whether its hooks use a file system that the other units serve.
+    /// Returns whether the unit's hooks use a file system that the other units serve together.
     pub fn needs_the_others(&self) -> bool {
         matches!(self, Self::Target(target) if target.client.is_some())
     }
 }
 
-/// Makes the units; those that need the others come last.
+/// Makes the units; units whose hooks need the other units come last.
 pub async fn make(context: &Context, units: Vec<Unit>) -> Vec<Outcome> {
     converge_in_rounds(context, units, Unit::into_ready, Unit::needs_the_others).await
 }
 
-/// Tears the units down; those that need the others go first.
+/// Tears the units down; units whose hooks need the other units come first.
 pub async fn tear_down(context: &Context, units: Vec<Unit>) -> Vec<Outcome> {
     converge_in_rounds(context, units, Unit::into_torn_down, |unit| !unit.needs_the_others()).await
 }
 
-/// Converges the units in two rounds; outcomes have the order of `units`.
+/// Converges the units in two rounds. The outcomes have the order of `units`.
 async fn converge_in_rounds(
     context: &Context,
     units: Vec<Unit>,
@@ -85,8 +85,8 @@ async fn converge_in_rounds(
     outcomes
 }
 
-/// Returns whether the next round must wait. A target that only resilvers serves already: the check of
-/// its pool comes last.
+/// Returns whether the next round must wait for this unit. A target whose pool only resilvers serves already, because
+/// the check of the pool comes last: so the next round need not wait for it.
 fn blocks_next_round(result: &Result<Converged, ConvergeError>) -> bool {
     result.as_ref().is_err_and(|error| !is_syncing(error))
 }

@@ -1,4 +1,5 @@
-//! An API that refuses requests, does not answer, or lacks a kind: nothing is undone, and the agent recovers by itself.
+//! Tests an API that refuses requests, does not answer, or lacks a kind: the agent undoes nothing, and recovers by
+//! itself.
 
 use api::{ClientMount, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile};
 use controller::Object as Kind;
@@ -28,7 +29,7 @@ async fn job(bench: &Bench) {
     bench.until(MOUNT, "mounted", mount_ready).await;
 }
 
-/// Makes a second mount of the same file system, and waits until it is mounted.
+/// Creates a second ClientMount of the same file system, and waits until it is mounted.
 async fn another_mount(bench: &Bench) {
     let mut another = client_mount("another", &["compute-01"]);
     another["spec"]["mounts"][0]["mountPath"] = json!(in_tree("another"));
@@ -36,7 +37,8 @@ async fn another_mount(bench: &Bench) {
     bench.until("another", "mounted", mount_ready).await;
 }
 
-/// Stops the agent of a mounted job, starts it while its requests are refused in the given way, and admits them again.
+/// Stops the agent of a mounted job, makes the API refuse the agent's requests in the given way, starts the agent, and
+/// lets its requests reach the API again.
 async fn check_recovery_from_refusal(
     refusal: fn() -> Refused,
     matches: impl Fn(&http::Request<Body>) -> bool + Send + Sync + 'static,
@@ -47,7 +49,7 @@ async fn check_recovery_from_refusal(
     let before = (bench.requests().len(), *bench.unmounted.borrow());
     bench.refuse(move |request| matches(request).then(refusal));
     bench.start();
-    // Every watch has failed at least once, and one of them has retried.
+    // By now every watch has failed at least once, and one of the watches has retried.
     bench.until_asked(before.0 + 9, |_, _| true).await;
     assert_eq!(*bench.unmounted.borrow(), before.1, "what is mounted stays mounted");
     let wrote =
@@ -108,7 +110,7 @@ async fn writes_refused_for_a_while_are_repeated() {
     bench.until(MOUNT, "mounted", mount_ready).await;
 }
 
-/// Answers writes to `path` with 404 until the agent has tried one, then admits them.
+/// Answers writes to `path` with 404 until the agent has tried a write, then lets writes reach the API.
 async fn answer_404_once(bench: &Bench, path: String, write: impl AsyncFnOnce()) {
     let is_write = move |method: &Method, at: &str| *method == Method::PATCH && at.ends_with(&path);
     let refused = is_write.clone();
@@ -156,7 +158,7 @@ async fn install(bench: &Bench, crd: Value) {
     await_condition(definitions, &crd.name_any(), is_crd_established()).await.unwrap();
 }
 
-/// Starts the agent at a site that lacks the kind `K`, which is installed later.
+/// Starts the agent at a site whose API lacks the kind `K`; then installs the kind.
 async fn start_without<K: Kind>() {
     let missing = crd_of::<K>();
     let mut crds = strict_crds();
@@ -164,7 +166,7 @@ async fn start_without<K: Kind>() {
     let mut bench = Bench::with_crds(crds).await;
     bench.start();
     let list = format!("/{}", K::plural(&()));
-    // This is the second attempt, so the agent survived the first.
+    // This request is the second attempt, so the agent survived the first.
     bench.until_asked(2, |_, path| path.ends_with(&list)).await;
     assert!(!bench.status.is_ready(), "the agent is not ready");
     install(&bench, missing).await;
@@ -187,7 +189,7 @@ async fn a_missing_kind_that_the_agent_only_reads_is_waited_for() {
 
 #[tokio::test]
 async fn an_undecodable_object_hides_no_other_and_changes_nothing() {
-    // A definition of newer or older software may allow what our types cannot decode.
+    // A definition of the kind by newer or older software may allow objects that our types cannot decode.
     let mut crds = strict_crds();
     for crd in &mut crds {
         let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
@@ -211,15 +213,15 @@ async fn an_undecodable_object_hides_no_other_and_changes_nothing() {
     }
     bench.start();
     job(&bench).await;
-    // A ClientMount that cannot be decoded postpones only the removal of unwanted mounts.
+    // A ClientMount that cannot be decoded postpones the removal of unwanted mounts, but no other work.
     assert!(bench.status.is_ready());
-    // A block storage keeps its namespaces while an object that cannot be decoded may use it.
+    // A block storage keeps its namespaces as long as an object that cannot be decoded may use it.
     let other = block_storage("other", &[(1 << 20, &[RABBIT])]);
     bench.make::<NnfNodeBlockStorage>(RABBIT, other).await;
     bench.until("other", "ready", block_ready).await;
     bench.make::<NnfNodeStorage>(RABBIT, node_storage("other", 1)).await;
     bench.until("other", "ready", storage_ready).await;
-    // File systems on a block storage that cannot be decoded may exist, and do not count as torn down.
+    // File systems on a block storage that cannot be decoded may exist, so the agent does not treat them as torn down.
     let mut over = node_storage("over", 1);
     over["spec"]["blockReference"]["name"] = json!("nothing");
     bench.make::<NnfNodeStorage>(RABBIT, over).await;
@@ -231,7 +233,7 @@ async fn an_undecodable_object_hides_no_other_and_changes_nothing() {
     };
     bench.until("over", "refused", refused).await;
     bench.delete::<NnfNodeBlockStorage>("nothing").await;
-    // Only the timer makes the agent retry.
+    // No event comes from now on: only the timer makes the agent retry.
     let again = json!({"metadata": {"labels": {"look": "again"}}});
     bench.change::<NnfNodeStorage>("over", again).await;
     bench.until_gone::<NnfNodeStorage>("over").await;

@@ -1,4 +1,4 @@
-//! A rabbit for tests: an API in this process, drives in memory, and the agent between them.
+//! A rabbit for tests: an API in this process, drives in memory, and the agent that uses both.
 
 use controller::Object as Kind;
 use std::{
@@ -64,14 +64,14 @@ pub(crate) const MOUNT: &str = "default-job-7-0-servers";
 const OWNER: &str = "a4f0c1de-5d7f-4c1b-9f6e-0c0e7d0f8a11";
 const TREE: &str = "/mnt/nnf/3f6c2d1e-8a47-4b0e-9d5b-6f1f0a7c9e21-0";
 
-/// Longest wait of a test; only a failing test waits so long.
+/// Longest wait of a test. Only a failing test waits that long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Requests of the agent during a wait after which a test gives up.
+/// Maximum number of requests that the agent may send during one wait; then the test gives up.
 const MAX_REQUESTS: usize = 2000;
 
-/// Longest run of one podman command. A busy machine takes long to start a container, and the agent
-/// makes no requests meanwhile.
+/// Longest run of one podman command. A busy machine needs long to start a container, and the agent sends no requests
+/// meanwhile.
 const PODMAN: Duration = Duration::from_secs(300);
 
 /// The fake node, and a record of each observation.
@@ -87,14 +87,14 @@ struct RecordingHost {
 
 type StepPredicate = fn(&Step) -> bool;
 
-/// Blocks the steps that match.
+/// Blocks the steps that match the predicate.
 #[derive(Debug, Default)]
 struct Jam {
     is_jammed: Mutex<Option<StepPredicate>>,
     over: Condvar,
 }
 
-/// Unblocks all such steps when dropped.
+/// Unblocks the jammed steps when it is dropped.
 pub(crate) struct Jammed(Arc<Jam>);
 
 impl Drop for Jammed {
@@ -121,7 +121,7 @@ struct Held {
     matches: fn(&Step) -> bool,
     /// Notified when the step begins to wait.
     begun: oneshot::Sender<()>,
-    /// The step waits until the other end is dropped.
+    /// The step waits until the sender of this channel is dropped.
     until: mpsc::Receiver<()>,
 }
 
@@ -132,7 +132,7 @@ impl Host for RecordingHost {
         assert!(!bug.is_some_and(|applies| applies(desired)), "a bug in an observation");
         let mut seen = self.host.observe(desired)?;
         let is_faulty = self.trouble.lock().unwrap().fault;
-        // Observing a file system does not read the drives.
+        // Only observations of drives are faulty: an observation of a file system does not read the drives.
         if let Some(drive) = seen.drives.first_mut().filter(|_| is_faulty) {
             drive.fault = Some("it does not answer".into());
             let is_on_drive =
@@ -167,7 +167,7 @@ impl Host for RecordingHost {
 pub(crate) struct Bench {
     pub(crate) client: Client,
     pub(crate) observations: Arc<Mutex<Vec<Desired>>>,
-    /// Number of mounts made.
+    /// Number of mounts that the agent has made.
     pub(crate) mounted: watch::Sender<usize>,
     pub(crate) unmounted: watch::Sender<usize>,
     pub(crate) host: Arc<FakeHost>,
@@ -178,7 +178,7 @@ pub(crate) struct Bench {
     pub(crate) index_root: Option<IndexRoot>,
     /// Whether the agent fetches job packages although it runs no containers.
     pub(crate) fetches_packages: bool,
-    /// The podman that runs containers.
+    /// The podman program that runs containers.
     pub(crate) podman: Option<PathBuf>,
     agent: Option<Agent>,
     gate: Gate,
@@ -186,7 +186,7 @@ pub(crate) struct Bench {
     pub(crate) directory: tempfile::TempDir,
 }
 
-/// May answer a request of the agent in place of the API.
+/// A function that may answer a request of the agent in place of the API.
 type Refusal = dyn Fn(&http::Request<Body>) -> Option<Refused> + Send + Sync;
 
 /// How a request fails before it reaches the API.
@@ -247,7 +247,7 @@ pub(crate) fn roots(paths: &[&str]) -> AllowedRoots {
     AllowedRoots::new(paths.iter().map(PathBuf::from)).unwrap()
 }
 
-/// Returns the configuration of an agent whose command line has only its name.
+/// Returns the configuration of an agent whose command line gives only the agent's name.
 fn default_config() -> Config {
     Args::parse_from(["rabbit-agent", "--node", RABBIT]).check().unwrap()
 }
@@ -288,8 +288,8 @@ pub(crate) fn in_tree(name: &str) -> String {
 }
 
 impl Bench {
-    /// Creates a bench with two drives of 1 GiB, three computes in slots 0, 1 and 6, a pinned profile,
-    /// and a running agent.
+    /// Creates a bench with a running agent, two drives of 1 GiB, three computes in slots 0, 1 and 6, and a pinned
+    /// profile.
     pub(crate) async fn new() -> Self {
         let mut bench = Self::bare().await;
         bench.site().await;
@@ -336,7 +336,7 @@ impl Bench {
                 serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
             let created =
                 Api::all(bench.client.clone()).create(&PostParams::default(), &namespace).await;
-            // A real server has them already.
+            // A real API server has the namespaces already.
             assert!(created.is_ok() || bench.server.real().is_some(), "{created:?}");
         }
         bench
@@ -379,8 +379,8 @@ impl Bench {
         );
     }
 
-    /// Blocks the next step that `is_held` matches until the first result is dropped; the second reports
-    /// that the step waits.
+    /// Blocks the next step that `is_held` matches, until the first returned value is dropped. The second returned
+    /// value reports that the step waits.
     pub(crate) fn hold(
         &self,
         is_held: fn(&Step) -> bool,
@@ -467,13 +467,13 @@ impl Bench {
         self.api::<K>(RABBIT).get(name).await.unwrap()
     }
 
-    /// Returns the time without a request of the agent after which a test gives up.
+    /// Returns how long the agent may send no request before a test gives up.
     fn silence(&self) -> Duration {
         if self.podman.is_some() { PODMAN + PATIENCE } else { PATIENCE }
     }
 
-    /// Waits while the agent sends requests to the API. Returns `None` after too long a time without a request, or
-    /// after too many requests.
+    /// Waits for the future `waited`, as long as the agent sends requests to the API. Returns `None` after too long a
+    /// time without a request, or after too many requests.
     async fn while_agent_works<T>(&self, waited: impl Future<Output = T>) -> Option<T> {
         let mut requests = self.gate.requests.subscribe();
         let mut waited = std::pin::pin!(waited);
@@ -488,7 +488,7 @@ impl Bench {
         None
     }
 
-    /// Waits until `holds` is true of the object, and returns it.
+    /// Waits until `holds` is true of the object, and returns the object.
     pub(crate) async fn until<K: Kind>(
         &self,
         name: &str,
@@ -504,12 +504,12 @@ impl Bench {
         }
     }
 
-    /// Waits until the agent has mounted this many times since the bench was set up.
+    /// Waits until the agent has made this many mounts since the bench was set up.
     pub(crate) async fn until_mounts(&self, count: usize) {
         until_count(&self.mounted, count).await;
     }
 
-    /// Waits until the agent has unmounted this many times since the bench was set up.
+    /// Waits until the agent has removed this many mounts since the bench was set up.
     pub(crate) async fn until_unmounts(&self, count: usize) {
         until_count(&self.unmounted, count).await;
     }
@@ -568,7 +568,8 @@ fn embedded(directory: &Path, crds: Vec<Value>) -> Client {
     Client::new(served.service(Identity { user: "test".into() }), "default")
 }
 
-/// Returns our definitions of the kinds, as strict as the sites': what the agent writes is valid under both.
+/// Returns our definitions of the kinds, as strict as the definitions of the sites: an object that the agent writes
+/// must be valid under both.
 pub(crate) fn strict_crds() -> Vec<Value> {
     site_rules::strict(api::crd_values())
 }
@@ -590,7 +591,7 @@ async fn real(server: &Server, crds: Vec<Value>) -> Client {
     }
     for more in crds.iter().filter(|crd| !usual.iter().any(|other| name_of(other) == name_of(crd)))
     {
-        // Deleting them also deletes the objects of earlier tests.
+        // The deletion of the definitions also deletes the objects of earlier tests.
         undefine(&definitions, &name_of(more)).await;
         install_crds(&client, std::slice::from_ref(more)).await.unwrap();
     }
@@ -607,8 +608,8 @@ async fn undefine(definitions: &Api<CustomResourceDefinition>, name: &str) {
     await_condition(definitions.clone(), name, |crd: Option<&_>| crd.is_none()).await.unwrap();
 }
 
-/// Repeats a request while the API rejects it by replaced definitions: a real server uses them until it has
-/// read the new ones.
+/// Repeats a request while the API rejects it because of definitions that were replaced: a real server applies the old
+/// definitions until it has read the new ones.
 pub(crate) async fn retry_until_served<T>(ask: impl AsyncFn() -> kube::Result<T>) -> T {
     let end = Instant::now() + PATIENCE;
     loop {

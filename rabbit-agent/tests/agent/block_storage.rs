@@ -225,7 +225,7 @@ async fn a_drive_that_refuses_fails_only_its_allocation() {
     bench.until::<NnfNodeBlockStorage>(NAME, "ready", block_ready).await;
 }
 
-/// A drive may take an hour to format a namespace. There are more such passes here than may run at once.
+/// A drive may take an hour to format a namespace. More passes format here than may run at the same time.
 #[tokio::test]
 async fn allocations_do_not_wait_for_erasures() {
     let bench = Bench::new().await;

@@ -42,16 +42,16 @@ async fn a_tree_is_mounted_and_unmounted_with_four_writes() {
     bench.until(MOUNT, "unmounted", unmounted).await;
     bench.delete::<ClientMount>(MOUNT).await;
     let seen = history.await.unwrap();
-    // The versions: with the finalizer, mounted, changed by this test, unmounted, deleted by this test, without the
-    // finalizer.
+    // The versions in order: with the finalizer, mounted, changed by this test, unmounted, deleted by this test, and
+    // without the finalizer.
     assert_eq!(seen.len(), 6, "{seen:#?}");
     let mounts =
         bench.host.applied().iter().filter(|step| matches!(step, Step::Mount { .. })).count();
     assert_eq!(mounts, 6, "three mounts for the set-up, three for the tree");
 }
 
-/// Only the profile has the unmount command. A watch that has not brought the profile does not prove that it is
-/// missing.
+/// Only the profile has the unmount command. If a watch has not brought the profile, this does not prove that the
+/// profile is missing.
 #[tokio::test]
 async fn a_mount_stays_while_the_existence_of_its_profile_is_unknown() {
     let mut bench = Bench::new().await;
@@ -138,7 +138,7 @@ async fn the_second_object_for_a_path_waits_for_the_first() {
                     && mount.status.as_ref().is_some_and(|status| status.error.is_none()))
         })
         .await;
-    // Of two objects made in one second, the uid decides which keeps the mount point.
+    // If two objects were created within one second, the uid decides which of the two keeps the mount point.
     let (loser, winner) =
         if mount_failed(&object) { ("second", "a-first") } else { ("a-first", "second") };
     let object: ClientMount = bench.until(loser, "contested", mount_failed).await;
@@ -160,7 +160,7 @@ async fn an_object_deleted_before_its_finalizer_frees_its_path() {
     bench.until_asked(1, |method, path| *method == Method::PATCH && path.ends_with(MOUNT)).await;
     bench.delete::<ClientMount>(MOUNT).await;
     bench.admit();
-    // Of two objects made in one second either may come first.
+    // If two objects were created within one second, either may come first.
     let mut other = client_mount("other", &COMPUTES[..1]);
     other["spec"]["mounts"][0]["mountPath"] = json!(in_tree("other"));
     let created = |mount: &ClientMount| mount.creation_timestamp().map(|at| at.0);
@@ -215,7 +215,7 @@ async fn an_object_that_never_owned_its_path_unmounts_nothing() {
     second["spec"]["node"] = json!("rabbit-2");
     bench.make::<ClientMount>(RABBIT, second).await;
     bench.until("two", "refused", mount_failed).await;
-    // Now it asks for the first one's mount point, and is deleted without ever getting it.
+    // The second object now asks for the first object's mount point, and is deleted without ever getting it.
     let unmounted = json!({"spec": {"node": RABBIT, "desiredState": "unmounted"}});
     bench.change::<ClientMount>("two", unmounted).await;
     let object = bench.until("two", "unmounted", mount_ready).await;
@@ -238,11 +238,11 @@ async fn the_mounts_of_a_disappeared_object_are_removed() {
     bench.host.hold(&target);
     bench.delete::<ClientMount>(MOUNT).await;
     bench.until(MOUNT, "held", mount_failed).await;
-    // Central controllers do this for a node that they consider down.
+    // Central controllers remove the finalizers of a node that they consider down.
     bench.change::<ClientMount>(MOUNT, json!({"metadata": {"finalizers": null}})).await;
     bench.until_gone::<ClientMount>(MOUNT).await;
     bench.host.let_go(&target);
-    // The next object gets the mount point only after the unmount.
+    // The next object gets the mount point only after the first object's mount is gone.
     let next = bench.make::<ClientMount>(RABBIT, client_mount("next", &COMPUTES[..1])).await;
     bench.until("next", "mounted", mount_ready).await;
     let applied = bench.host.applied();
@@ -258,7 +258,8 @@ async fn the_mounts_of_a_disappeared_object_are_removed() {
     );
 }
 
-/// The storage waits for an earlier version of a ClientMount, which only a pass over that object can clean up.
+/// The storage waits for an earlier version of a ClientMount. Only a pass over the ClientMount can remove that
+/// version's mounts.
 #[tokio::test]
 async fn an_object_changed_and_deleted_before_its_finalizer_blocks_no_storage() {
     let bench = Bench::new().await;
@@ -284,8 +285,8 @@ async fn the_agent_s_own_writes_do_not_wake_it() {
     bench.file_systems(1).await;
     bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &COMPUTES[..1])).await;
     bench.until(MOUNT, "mounted", mount_ready).await;
-    // Events of one kind come in order: once the second object is refused, the watch has brought all writes to the
-    // first.
+    // Events of one kind arrive in order: once the second object is refused, the watch has brought all writes to the
+    // first object.
     let mut other = client_mount("other", &COMPUTES[..1]);
     other["spec"]["node"] = json!("rabbit-2");
     bench.make::<ClientMount>(RABBIT, other).await;
@@ -340,7 +341,7 @@ async fn a_hostile_compute_name_is_rejected() {
     assert_eq!(bench.host.applied().len(), before);
 }
 
-/// Returns the mounts: the last name of each mount point, and the namespace of its device.
+/// Returns the mounts: the last component of each mount point, and the namespace of its device.
 fn mounted_namespaces(bench: &Bench) -> BTreeSet<(String, String)> {
     let seen = bench.host.observe(&Desired::OnlyMounts(Vec::new())).unwrap().mounts;
     let name = |at: &MountPoint| at.below().file_name().unwrap().display().to_string();
@@ -358,7 +359,8 @@ async fn until_mounted(bench: &Bench, wanted: &BTreeSet<(String, String)>) {
     assert!(ended.is_ok(), "{wanted:?}, and not {:?}", mounted_namespaces(bench));
 }
 
-/// Mounts `node-0` and `node-1`. The returned function builds a spec that mounts these indexes at these names.
+/// Mounts `node-0` and `node-1`. The returned function builds a spec that mounts the allocations with these indexes at
+/// mount points with these names.
 async fn mount_two(bench: &Bench) -> impl Fn(&[(&str, usize)]) -> serde_json::Value + use<> {
     bench.file_systems(2).await;
     bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &COMPUTES[..2])).await;
@@ -395,7 +397,7 @@ async fn mounts_that_a_changed_spec_drops_are_unmounted_and_swaps_work() {
     }
 }
 
-/// The agent may see the change while it runs, or only at its next start.
+/// The agent may see the change while it runs, or only when it starts again.
 #[tokio::test]
 async fn an_object_stays_while_a_dropped_mount_is_busy() {
     for restarts in [false, true] {

@@ -33,7 +33,7 @@ async fn bench(podman: &Podman) -> Bench {
     bench.podman = Some(podman.program());
     let api: Api<ConfigMap> = Api::namespaced(bench.client.clone(), "default");
     let made = api.create(&PostParams::default(), &files("w-1")).await;
-    // A real server has it already.
+    // A real API server has the ConfigMap already.
     assert!(made.is_ok() || bench.server.real().is_some(), "{made:?}");
     bench.start();
     bench
@@ -49,7 +49,7 @@ fn files(name: &str) -> ConfigMap {
     serde_json::from_value(object).unwrap()
 }
 
-/// Returns an object with one container, whose shell runs this script.
+/// Returns an object with one container that runs this shell script.
 fn containers(image: &str, script: &str) -> Value {
     json!({
         "apiVersion": "warren.nnf.cray.hpe.com/v1alpha1", "kind": "NodeContainers",
@@ -184,7 +184,7 @@ async fn a_running_container_is_adopted_by_the_next_agent() {
         "the container outlives its agent"
     );
     bench.start();
-    // Once the deadline has ended the container, the new agent has handled the object.
+    // Only an agent that has handled the object ends its container at the deadline.
     let_deadline_pass(&bench, NAME).await;
     let late = bench.until(NAME, "late", has_state(NodeContainersState::TooLate)).await;
     assert_eq!(log(&late), "began\n");
@@ -211,10 +211,10 @@ async fn init_containers_end_first_and_ports_are_published() {
     bench.make::<NodeContainers>(RABBIT, object).await;
     let ready = bench.until(NAME, "ready", has_state(NodeContainersState::Ready)).await;
     assert_eq!(log(&ready), "I was first\n");
-    // Address of the rabbit in podman's network.
+    // The rabbit's address in podman's network.
     let ask = ["busybox", "wget", "-q", "-O", "-", "http://10.88.0.1:5000/nodes.json"];
     let mut answer = podman.in_network(&ask);
-    // The container listens a little after its start.
+    // The container begins to listen a little after its start.
     while !answer.status.success() {
         tokio::time::sleep(Duration::from_millis(100)).await;
         answer = podman.in_network(&ask);
@@ -250,7 +250,7 @@ async fn a_missing_image_and_a_forbidden_storage_are_reported() {
     bench.until_gone::<NodeContainers>(NAME).await;
 }
 
-/// After a reboot the agent must mount first.
+/// After a reboot the agent must mount the storage before it starts the container.
 #[tokio::test]
 async fn no_container_starts_before_its_storage_is_mounted() {
     if !gate::podman() {
@@ -274,7 +274,7 @@ async fn a_missing_global_lustre_is_reported_and_no_container_starts() {
     let podman = Podman::new();
     let bench = bench(&podman).await;
     let mut object = containers(&podman.image(), "true");
-    // There is a mount, but not of a Lustre.
+    // `/proc` is a mount, but not of a Lustre file system.
     object["spec"]["globalLustre"] = json!(["/proc"]);
     bench.make::<NodeContainers>(RABBIT, object).await;
     let is_reported = |object: &NodeContainers| {

@@ -1,4 +1,4 @@
-//! Tests what the sites' central controllers rely on, and a switch to the Go daemon and back.
+//! Tests the behaviour on which the sites' central controllers rely, and a switch to the Go daemon and back.
 
 use api::{ClientMount, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, names::finalizer};
 use kube::{
@@ -61,7 +61,7 @@ async fn even_an_invalid_object_gets_a_finalizer() {
         .await;
     bench.until(MOUNT, "refused", mount_failed).await;
     bench.until(NAME, "refused", storage_failed).await;
-    // An invalid object goes when it is deleted.
+    // An invalid object disappears when it is deleted.
     bench.delete::<ClientMount>(MOUNT).await;
     bench.delete::<NnfNodeStorage>(NAME).await;
     bench.delete::<NnfNodeBlockStorage>("none").await;
@@ -114,7 +114,8 @@ async fn a_block_storage_deleted_first_waits_for_its_file_systems() {
     assert!(hook < deleted, "{steps:#?}");
 }
 
-/// Writes statuses that another daemon may leave: with another state or length, or with an old error.
+/// Writes statuses that another daemon may leave: with another state, with another number of elements, or with an old
+/// error.
 async fn leave_stale(bench: &Bench) {
     let error =
         json!({"debugMessage": "x", "userMessage": "x", "type": "Internal", "severity": "Major"});
@@ -193,7 +194,7 @@ async fn each_status_of_a_new_job_is_written_once() {
     let bench = Bench::new().await;
     job(&bench, 1).await;
     bench.until("nnf-nlc", "reported", crate::bench::node_reported).await;
-    // Later work, so that the agent has handled all events before it.
+    // The agent has handled all earlier events once it has done this later work.
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage("later", &[(1, &[RABBIT])])).await;
     bench.until("later", "ready", block_ready).await;
     let requests = bench.requests();
@@ -233,7 +234,8 @@ async fn reported_namespaces_that_are_missing_are_not_created_again() {
     let object = block_storage(NAME, &[(1 << 20, &[RABBIT]), (1 << 20, &[RABBIT])]);
     bench.make::<NnfNodeBlockStorage>(RABBIT, object).await;
     bench.make::<NnfNodeStorage>(RABBIT, node_storage(NAME, 2)).await;
-    // Another daemon with other drives left this: the first allocation has a device, the second was not made.
+    // Another daemon, which saw other drives, left this status: the first allocation has a device, and the second was
+    // not made.
     let device = json!({"NQN": "nqn.2019-10.com.kioxia:KCM7DRJE1T92:7DQ0A0100N3", "namespaceId": "3", "capacityAllocated": 1 << 20});
     let group = json!({"storageGroupId": "g", "devicePaths": ["/dev/nvme1n3"]});
     let reported = json!({"devices": [device], "accesses": {RABBIT: group}, "storagePoolId": "p", "capacityAllocated": 1 << 20});

@@ -1,4 +1,4 @@
-//! Tests Kubernetes Events as `kubectl describe` lists them, and an API that refuses them.
+//! Tests Kubernetes Events as `kubectl describe` lists them, and an API that refuses to store Events.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::bench::{
 
 const MIB: i64 = 1 << 20;
 
-/// Returns the first Event of an object with this reason, selected as `kubectl describe` selects it.
+/// Returns the first Event of an object with this reason. Selects Events as `kubectl describe` does.
 async fn event_of(bench: &Bench, kind: &str, object: &impl ResourceExt, reason: &str) -> Event {
     let (name, uid) = (object.name_any(), object.uid().unwrap());
     let fields = format!(

@@ -26,7 +26,7 @@ const NODE: &str = "compute-03";
 
 const CLUSTER: &str = "nodelist {\n  node {\n    name: compute-03\n    nodeid: 5\n  }\n}\n";
 
-/// Installs a dlm_tool that records its arguments, and the number of files in the directories at that moment.
+/// Installs a dlm_tool that records its arguments, and the number of files in the two directories when it is called.
 fn plant_cluster(bench: &Bench) {
     let at = bench.directory.path();
     fs::write(at.join("corosync.conf"), CLUSTER).unwrap();
@@ -53,7 +53,7 @@ fn response(bench: &Bench, number: u8, node: &str) -> PathBuf {
     bench.directory.path().join("responses").join(name(number, node))
 }
 
-/// Writes a request like the sites' agent, without a rename.
+/// Writes a request as the sites' agent does, without a rename.
 fn ask(bench: &Bench, number: u8, node: &str) {
     ask_for(bench, number, node, "off");
 }
@@ -66,7 +66,7 @@ fn ask_for(bench: &Bench, number: u8, node: &str, action: &str) {
     fs::write(request(bench, number, node), body.to_string()).unwrap();
 }
 
-/// Waits until a file appears or disappears; only a failing test waits long.
+/// Waits until a file appears or disappears. Only a failing test waits long.
 async fn until(path: &Path, there: bool) {
     for _ in 0..3000 {
         if path.exists() == there {
@@ -95,7 +95,7 @@ fn shared(name: &str, access: &[&str]) -> Value {
     object
 }
 
-/// Returns the number of namespaces that the drives let a node reach.
+/// Returns the number of namespaces to which the drives give a node access.
 fn reach(bench: &Bench, node: &str) -> usize {
     let node: NodeName = node.parse().unwrap();
     let seen = bench.host.observe(&Desired::Inventory).unwrap();
@@ -128,7 +128,7 @@ fn reported_state(node: &NnfNode) -> Option<(NnfResourceStatus, NnfResourceHealt
 const FENCED: Option<(NnfResourceStatus, NnfResourceHealth)> =
     Some((NnfResourceStatus::Fenced, NnfResourceHealth::Critical));
 
-/// Creates a GFS2 of two allocations that compute-01 and compute-03 share with the rabbit, and an XFS of compute-03.
+/// Creates a GFS2 of two allocations, which compute-01 and compute-03 share with the rabbit, and an XFS for compute-03.
 async fn sharing() -> Bench {
     let bench = Bench::new().await;
     plant_cluster(&bench);
@@ -259,7 +259,7 @@ async fn an_unproved_fence_fails_and_is_not_acknowledged_to_dlm() {
     assert_eq!(reach(&bench, NODE), 1);
 }
 
-/// A pass that was decided before the request must not attach again what the fence detaches.
+/// A pass whose units were computed before the request must not attach the namespaces again that the fence detaches.
 #[tokio::test]
 async fn a_fence_waits_for_an_attachment_to_its_node() {
     let bench = Bench::new().await;
@@ -270,7 +270,7 @@ async fn a_fence_waits_for_an_attachment_to_its_node() {
     bench.make::<NnfNodeBlockStorage>(RABBIT, shared(NAME, &[RABBIT, NODE])).await;
     attached.await.unwrap();
     ask(&bench, 0, NODE);
-    // A request for another compute is answered while that pass still waits.
+    // A request for another compute is answered while the pass still waits.
     let other = fence(&bench, 1, "compute-01").await;
     assert_eq!(other["success"], json!(true), "{other}");
     assert!(!response(&bench, 0, NODE).exists());
@@ -288,7 +288,7 @@ async fn a_fence_waits_for_an_attachment_to_its_node() {
     assert!(matches!(last, Some(Step::Detach { .. })), "{last:?}");
 }
 
-/// Namespaces are zeroed for hours before they are attached, and the compute that should get them may die meanwhile.
+/// A namespace is zeroed for hours before it is attached, and meanwhile the compute that is to get it may fail.
 #[tokio::test]
 async fn a_fence_does_not_wait_for_a_pass_that_attaches_later() {
     let bench = sharing().await;
@@ -303,8 +303,8 @@ async fn a_fence_does_not_wait_for_a_pass_that_attaches_later() {
     assert_eq!(reach(&bench, NODE), 1);
 }
 
-/// A crash may come with nothing done; with everything detached and no answer; or with an answer and
-/// the request still there.
+/// The crash comes when nothing is done; when everything is detached but there is no answer; or when there is an answer
+/// but the request is still there.
 #[tokio::test]
 async fn a_fence_is_completed_after_a_crash() {
     for point in ["asked", "detached", "answered"] {
@@ -347,7 +347,7 @@ async fn a_fence_is_completed_after_a_crash() {
     }
 }
 
-/// Only the answer keeps the node fenced once the requester has given up.
+/// After the requester has given up, only the answer keeps the node fenced.
 #[tokio::test]
 async fn a_fence_without_a_written_answer_is_not_acknowledged_to_dlm() {
     let bench = sharing().await;
@@ -363,7 +363,7 @@ async fn a_fence_without_a_written_answer_is_not_acknowledged_to_dlm() {
     assert_eq!(acknowledgements(&bench), "fence_ack 5 1 1\n", "once");
 }
 
-/// After a crash the refusal lies beside its request.
+/// The crash leaves the refusal beside its request.
 #[tokio::test]
 async fn a_refusal_left_by_a_crash_is_not_acknowledged_to_dlm() {
     let mut bench = sharing().await;
@@ -405,7 +405,7 @@ async fn without_directories_no_compute_gets_access_to_a_gfs2() {
     let mut bench = Bench::bare().await;
     bench.site().await;
     plant_cluster(&bench);
-    // A file is in place of the directory, as if the disk were not mounted.
+    // A file is at the path of the directory, as if the disk were not mounted.
     fs::write(bench.directory.path().join("requests"), "").unwrap();
     bench.start();
     bench.make::<NnfNodeBlockStorage>(RABBIT, shared("server", &[RABBIT])).await;
@@ -421,7 +421,7 @@ async fn without_directories_no_compute_gets_access_to_a_gfs2() {
     bench.until("xfs", "with access", |block: &NnfNodeBlockStorage| has_access(block, NODE)).await;
     assert_eq!(reach(&bench, NODE), 1);
 
-    // The disk is mounted late.
+    // The disk is mounted later.
     fs::remove_file(bench.directory.path().join("requests")).unwrap();
     bench.until(NAME, "with access", |block: &NnfNodeBlockStorage| has_access(block, NODE)).await;
     let answer = fence(&bench, 0, NODE).await;
@@ -443,7 +443,7 @@ async fn while_the_directories_are_missing_access_stays_and_no_more_is_granted()
     assert_eq!(reach(&bench, NODE), 3);
     assert!(!there.exists(), "the agent must not create the directory again");
 
-    // Another disk, without the answer for compute-01.
+    // The other disk lacks the answer for compute-01.
     fs::create_dir(&there).unwrap();
     let reported = |block: &NnfNodeBlockStorage| {
         let error = block.status.as_ref().and_then(|status| status.error.clone());

@@ -91,7 +91,7 @@ async fn a_compute_whose_link_is_lost_is_offline_and_comes_back_by_itself() {
 
     probe.links.lock().unwrap().insert(6, UP);
     state.request_check();
-    // The status changes once the link has been up for a while, without a request for that check.
+    // The status changes once the link has been up for a while. The test requests no check for that.
     bench.until(NNF_NODE, "ready again", |node: &NnfNode| sixth(node) == READY).await;
     health.wait_for(|newest| newest.state() == State::Ok).await.unwrap();
 }
@@ -100,7 +100,7 @@ async fn a_compute_whose_link_is_lost_is_offline_and_comes_back_by_itself() {
 async fn a_silent_podman_is_reported_in_the_health() {
     let place = tempfile::tempdir().unwrap();
     let (program, broken) = (place.path().join("podman"), place.path().join("broken"));
-    // Output of podman without containers, and its error when its database had another version.
+    // The output of a podman without containers, and the error of a podman whose database is of another version.
     let text = format!(
         "#!/bin/sh\n[ -e {} ] || {{ echo '[]'; exit 0; }}\necho database graph driver mismatch >&2; exit 125\n",
         broken.display()
@@ -121,15 +121,15 @@ async fn a_silent_podman_is_reported_in_the_health() {
     health.wait_for(|newest| newest.state() == State::Ok).await.unwrap();
 }
 
-/// A hanging drive blocks the check of the drives, but the NnfNode still reports links.
+/// A drive that hangs blocks the check of the drives, but the NnfNode still shows changes of links.
 #[tokio::test]
 async fn links_are_reported_while_a_drive_hangs() {
     let (bench, probe, state) = bench_with_probe().await;
     bench
         .until(NNF_NODE, "ready", |node: &NnfNode| node_reported(node) && sixth(node) == READY)
         .await;
-    // The agent reports links separately from drives only once its watch has brought the first status. A write that
-    // builds on that status shows that the watch has brought it.
+    // The agent reports links separately from drives only after its watch has brought the first status. If a write
+    // builds on the first status, the watch has brought it.
     bench.trouble.lock().unwrap().fault = true;
     state.request_check();
     bench
@@ -139,7 +139,7 @@ async fn links_are_reported_while_a_drive_hangs() {
     let (held, holds) = sync_channel(0);
     let (release, released) = sync_channel::<()>(0);
     let drives = thread::spawn(move || {
-        // Every check of the node begins with an entry in this list.
+        // Every check of the node must lock this list first, so each check hangs.
         let _hung = observations.lock().unwrap();
         held.send(()).unwrap();
         released.recv().unwrap();
@@ -155,7 +155,7 @@ async fn links_are_reported_while_a_drive_hangs() {
     bench.until(NNF_NODE, "ready again", |node: &NnfNode| sixth(node) == READY).await;
 }
 
-/// When a drive goes or comes, the agent checks what was made on drives: a RAID may need repair.
+/// When a drive disappears or appears, the agent checks everything that was made on drives: a RAID may need repair.
 #[tokio::test]
 async fn file_systems_are_checked_when_a_drive_goes_or_comes() {
     let (bench, _, state) = bench_with_probe().await;
@@ -171,7 +171,7 @@ async fn file_systems_are_checked_when_a_drive_goes_or_comes() {
     }
 }
 
-/// The drive may be missing from the first inventory already, although it was there when its file system was checked.
+/// The drive may be missing from the first inventory already, although it was present when its file system was checked.
 #[tokio::test]
 async fn file_systems_are_checked_after_the_first_device_event() {
     let (bench, _, state) = bench_with_probe().await;
@@ -200,7 +200,7 @@ async fn until_file_systems_are_checked(bench: &Bench) {
     tokio::time::timeout(PATIENCE, checking).await.expect("a check of a file system");
 }
 
-/// The object's namespaces were deleted by hand; no event announces that.
+/// An administrator deleted the object's namespaces by hand; no event announces the deletion.
 #[tokio::test]
 async fn a_lost_namespace_is_reported_by_the_node_and_its_object() {
     let (bench, _, state) = bench_with_probe().await;
@@ -211,7 +211,7 @@ async fn a_lost_namespace_is_reported_by_the_node_and_its_object() {
     let warned = health.wait_for(|newest| newest.message.contains("1 namespaces are on no drive"));
     let looking = async {
         loop {
-            // Two checks must miss the namespace.
+            // The namespace counts as lost only after two checks have missed it.
             state.request_check();
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -248,7 +248,8 @@ async fn a_rabbit_short_of_memory_warns_and_still_serves() {
     );
 }
 
-/// Leftovers of deleted volume groups are removed; those of existing objects and with other names stay.
+/// The agent removes lock spaces of deleted volume groups. Lock spaces of existing objects stay, and so do those with
+/// other names.
 #[tokio::test]
 async fn a_start_removes_the_lock_spaces_of_deleted_groups() {
     let probe = Arc::new(FakeProbe::default());
@@ -265,7 +266,7 @@ async fn a_start_removes_the_lock_spaces_of_deleted_groups() {
     assert_eq!(left, ["global"]);
 }
 
-/// A node whose LNet reports no address for a while keeps its reported one.
+/// If LNet reports no address for a while, the node keeps the address that it reported before.
 #[tokio::test]
 async fn the_first_lnet_address_is_reported() {
     let (bench, probe, state) = bench_with_probe().await;

@@ -1,5 +1,5 @@
-//! Tests trees beneath the index root from rabbits' mounts as central controllers create them: without the computes'
-//! names.
+//! Tests trees beneath the index root. The rabbits' ClientMounts here are as central controllers create them: without
+//! the computes' names.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -34,7 +34,7 @@ fn rabbit_mount() -> Value {
     object
 }
 
-/// Creates a compute's ClientMount, with one allocation.
+/// Creates a compute's ClientMount that mounts one allocation.
 async fn create_mount(bench: &Bench, compute: &str, name: &str, allocation: u32, workflow: &str) {
     let mut object = client_mount(name, &[""]);
     object["metadata"]["namespace"] = json!(compute);
@@ -55,7 +55,7 @@ async fn grant(bench: &Bench, first: &str, second: &str) {
     bench.change::<NnfNodeBlockStorage>(NAME, json!({"spec": access["spec"]})).await;
 }
 
-/// Returns the links that were made and not removed since.
+/// Returns the links that exist: those that were made and not removed since.
 fn links(bench: &Bench) -> BTreeSet<String> {
     let mut links = BTreeSet::new();
     for step in bench.host.applied() {

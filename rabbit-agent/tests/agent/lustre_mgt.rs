@@ -1,4 +1,4 @@
-//! Tests file system names of a management target whose tools are scripts that record their arguments.
+//! Tests the file system names of a management target. Its tools are scripts that record their arguments.
 
 use std::{fs, path::PathBuf, time::Duration};
 
@@ -120,7 +120,8 @@ async fn a_failed_erasure_is_reported_and_retried() {
     assert!(target.erased().iter().all(|name| name == "aaaaaaaa"));
 }
 
-/// The target never came up, or was removed first: the job's tear-down waits until the name is gone.
+/// The name is dropped although it could not be erased: the target never came up, or was removed first, and the job's
+/// tear-down waits until the name is gone.
 #[tokio::test]
 async fn the_name_of_the_target_s_own_storage_is_dropped_after_a_failed_erasure() {
     let bench = Bench::new().await;
@@ -168,7 +169,7 @@ async fn an_unrecorded_erasure_is_repeated_before_its_name_is_given_out() {
     assert_eq!(names(&interrupted), ["aaaaaaaa"]);
     let once = target.erased().len();
     assert!(once >= 1);
-    // The counter comes round to the same name.
+    // The counter of names reaches the same name again.
     let next = json!({"status": {"fsNameNext": "aaaaaaaa"}});
     bench.status::<NnfLustreMgt>("mgt", next).await;
     bench.change::<NnfLustreMgt>("mgt", claims(&["two"])).await;
@@ -237,7 +238,7 @@ async fn a_missing_config_map_is_reported_with_a_remedy_and_waited_for() {
     bench.until("mgt", "named", has(&["dddddddd"])).await;
 }
 
-/// Go controllers write a missing reference like this.
+/// Go controllers write a missing reference as this value.
 #[tokio::test]
 async fn an_empty_reference_counts_as_missing() {
     let bench = Bench::new().await;
@@ -284,7 +285,7 @@ async fn commands_run_in_order_until_one_fails_and_each_result_is_reported() {
         "commands that succeeded do not run again"
     );
     assert_eq!(ran[ran.len().min(3) - 2..ran.len().min(3)], ["first", "second"]);
-    // The failed entries are removed.
+    // The user removes the failed entries.
     let good = json!([{"reference": reference("good"), "commands": [format!("echo first >> {log}"), format!("echo second >> {log}")]}]);
     bench.change::<NnfLustreMgt>("mgt", json!({"spec": {"commandList": good}})).await;
     let clean =

@@ -1,4 +1,4 @@
-//! Tests the deletion of the rabbit's Kubernetes namespace under a job.
+//! Tests that the rabbit's Kubernetes namespace is deleted while a job uses the rabbit.
 
 use api::{ClientMount, NnfNode, NnfNodeBlockStorage, NnfNodeStorage};
 use k8s_openapi::api::core::v1::Namespace;
@@ -16,7 +16,7 @@ async fn a_deleted_kubernetes_namespace_tears_down_in_order_and_is_created_again
     let computes = ["compute-01", "compute-02"];
     bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &computes)).await;
     bench.until(MOUNT, "mounted", mount_ready).await;
-    // The mount is busy, so that nothing that follows can end at once.
+    // The mount is busy, so none of the following deletions can end at once.
     let held = path(&in_tree("node-0"));
     bench.host.hold(&held);
     let namespaces: Api<Namespace> = Api::all(bench.client.clone());
@@ -41,8 +41,8 @@ async fn a_deleted_kubernetes_namespace_tears_down_in_order_and_is_created_again
         last(|step| matches!(step, Step::RunHook { id, .. } if id.phase == HookPoint::PreTeardown))
             < first_deleted.unwrap()
     );
-    // The agent outlives its namespace, and creates its NnfNode in a new one. The objects of the old namespace go kind
-    // by kind.
+    // The agent goes on after its namespace is gone, and creates its NnfNode in a new namespace. Kubernetes deletes the
+    // objects of the old namespace kind by kind.
     let another =
         |namespace: Option<&Namespace>| namespace.is_some_and(|namespace| namespace.uid() != first);
     let anew = await_condition(namespaces.clone(), RABBIT, another);

@@ -38,7 +38,7 @@ async fn file_systems_are_set_up_and_torn_down() {
     };
     assert_eq!((hooks(HookPoint::PostSetup), hooks(HookPoint::PreTeardown)), (3, 0));
 
-    // The block storage is deleted first, and waits for its file systems.
+    // The block storage is deleted first. It stays until its file systems are gone.
     bench.delete::<NnfNodeBlockStorage>(NAME).await;
     bench.delete::<NnfNodeStorage>(NAME).await;
     bench.until_gone::<NnfNodeStorage>(NAME).await;
@@ -67,7 +67,8 @@ async fn a_file_system_takes_three_writes() {
             )
         })
         .collect();
-    // The versions: with the finalizer, ready, and deleted by this test; the object then disappears with its finalizer.
+    // The versions in order: with the finalizer, ready, and deleted by this test. When the finalizer is removed, the
+    // object disappears.
     assert_eq!(reported, [(1, false, false), (1, true, false), (1, true, true)]);
 }
 

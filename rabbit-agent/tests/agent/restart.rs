@@ -39,7 +39,7 @@ async fn a_stop_leaves_mounts_and_a_start_repeats_nothing() {
     );
 
     bench.start();
-    // The agent serves the next object after it has handled all that existed.
+    // The agent works on the next object only after it has handled all objects that existed.
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage("next", &[(1 << 20, &[RABBIT])])).await;
     bench.make::<NnfNodeStorage>(RABBIT, node_storage("next", 0)).await;
     bench.until("next", "ready", storage_ready).await;
@@ -60,7 +60,7 @@ async fn a_reboot_mounts_everything_again_without_errors() {
     let before = bench.host.applied().len();
     let history = bench.history(&mounted);
     bench.start();
-    // Two mounts for the set-up, two of the tree, and the same two again.
+    // Two mounts for the set-up, two of the index tree, and the latter two again.
     bench.until_mounts(6).await;
     bench.delete::<ClientMount>(MOUNT).await;
     let seen = history.await.unwrap();
@@ -74,7 +74,7 @@ async fn a_reboot_mounts_everything_again_without_errors() {
     );
 }
 
-/// Removes the namespaces of these allocations while no agent runs, as if a pool were lost.
+/// Removes the namespaces of these allocations while no agent runs, as if a pool of drives were lost.
 fn lose_namespaces(bench: &Bench, block: &NnfNodeBlockStorage, allocations: &[u32]) {
     let status = block.status.as_ref().unwrap();
     for index in allocations {
@@ -87,8 +87,8 @@ fn lose_namespaces(bench: &Bench, block: &NnfNodeBlockStorage, allocations: &[u3
     }
 }
 
-/// Deletes a block storage with two allocations while its file systems hold it, loses the namespaces of `allocations`,
-/// and starts a new agent.
+/// Deletes a block storage with two allocations while its file systems still need it, removes the namespaces of
+/// `allocations`, and starts a new agent.
 async fn lose_while_held(allocations: &[u32]) -> (Bench, usize) {
     let mut bench = Bench::new().await;
     let (block, _) = bench.file_systems(2).await;
@@ -104,7 +104,7 @@ async fn lose_while_held(allocations: &[u32]) -> (Bench, usize) {
     (bench, before)
 }
 
-/// A time before any agent of these tests started.
+/// A time at which no agent of these tests had started yet.
 const OLD: &str = "2020-01-01T00:00:00Z";
 
 fn is_observed_again(object: &NnfNodeBlockStorage) -> bool {
@@ -147,11 +147,11 @@ async fn a_deleted_block_storage_keeps_its_namespaces_until_the_tear_down() {
     assert_eq!((torn_down.count(), count_created(&bench, before)), (1, 0));
 }
 
-/// Returns a bench with a stopped agent and two file systems, each on a drive of its own. After a reboot, `go`
-/// changes the first drive.
+/// Returns a bench with a stopped agent and two file systems, each on a drive of its own. After a reboot, the function
+/// `go` changes the first drive.
 ///
-/// The second file system is made after the first exists, and so gets the drive with more free bytes: made at once,
-/// both could get the same drive.
+/// The second file system is created only after the first exists, and so gets the other drive, which has more free
+/// bytes: if both were created at once, both could get the same drive.
 async fn without_a_drive(go: fn(&FakeHost, u32)) -> Bench {
     let mut bench = Bench::new().await;
     let allocation = (1 << 20, &[RABBIT][..]);
@@ -227,7 +227,7 @@ async fn a_tear_down_reports_what_it_waits_for() {
     bench.until_gone::<NnfNodeBlockStorage>(NAME).await;
 }
 
-/// Returns a bench with a stopped agent and a mount whose object is gone.
+/// Returns a bench with a stopped agent and a mount whose ClientMount no longer exists.
 async fn leave_mount() -> Bench {
     let mut bench = Bench::new().await;
     bench.file_systems(1).await;
@@ -270,7 +270,7 @@ async fn an_unwanted_busy_mount_is_removed_when_it_is_released() {
     assert_eq!(count_mounts(&bench), 0);
 }
 
-/// Makes and deletes a block storage and its file system six times; each time a different step fails first.
+/// Creates and deletes a block storage and its file system six times. Each time another step is the first to fail.
 async fn make_and_delete_with(fault: Fault) {
     for after in 0..6 {
         let bench = Bench::new().await;

@@ -1,4 +1,5 @@
-//! Tests the file with the components of a Lustre file system, which is written into its root when its user gets it.
+//! Tests the file that lists the components of a Lustre file system. The agent writes it into the file system's root
+//! when the user gets access.
 
 use api::{ClientMount, Servers, Severity, client_mount::ClientMountStatus};
 use serde_json::{Value, json};
@@ -11,7 +12,7 @@ use crate::bench::{Bench, RABBIT, client_mount, mount_failed, mount_ready};
 
 const MOUNT: &str = "job-7-0-ownergroup";
 
-/// A path as central controllers write it: theirs have doubled slashes.
+/// A path as central controllers write it, with doubled slashes.
 const PATH: &str = "//mnt/tmp//default-job-7-0-ost-0";
 
 async fn bench() -> Bench {

@@ -1,4 +1,4 @@
-//! Tests definitions of newer software with more fields, and of older software with fewer.
+//! Tests definitions of the kinds by newer software, which have more fields, and by older software, which have fewer.
 
 use api::{ClientMount, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage};
 use controller::Object as Kind;
@@ -48,7 +48,7 @@ fn dynamic<K: Kind>(client: &Client) -> Api<DynamicObject> {
     Api::namespaced_with(client.clone(), RABBIT, &ApiResource::erase::<K>(&()))
 }
 
-/// Writes future fields into an object's spec, and into its status if there is one.
+/// Writes fields of future versions into an object's spec, and into its status if the object has one.
 async fn mark<K: Kind>(bench: &Bench, name: &str) {
     let api = dynamic::<K>(&bench.client);
     let params = PatchParams::default();
@@ -99,7 +99,7 @@ async fn unknown_fields_survive_the_agent_s_writes() {
     mark::<NnfNodeBlockStorage>(&bench, NAME).await;
     mark::<NnfNode>(&bench, "nnf-nlc").await;
     mark::<NnfLustreMgt>(&bench, "mgt").await;
-    // A new start has a new time, and the agent writes finalizers and statuses again.
+    // A new agent has a new start time, and writes finalizers and statuses again.
     let none = json!({"metadata": {"finalizers": null}});
     bench.change::<ClientMount>(MOUNT, none.clone()).await;
     bench.change::<NnfNodeStorage>(NAME, none.clone()).await;
@@ -129,7 +129,7 @@ async fn unknown_fields_survive_the_agent_s_writes() {
     assert_marked::<NnfLustreMgt>(&bench, "mgt", "none").await;
 }
 
-/// Returns definitions whose status lacks fields that our agent writes: the API drops them silently.
+/// Returns definitions whose status lacks fields that our agent writes. The API drops these fields without an error.
 fn older_crds() -> Vec<Value> {
     let mut crds = strict_crds();
     for crd in &mut crds {
@@ -167,7 +167,7 @@ async fn pruned_fields_are_not_written_again_and_again() {
     let reported =
         |mount: &ClientMount| mount.status.as_ref().is_some_and(|status| status.mounts.len() == 1);
     bench.until("refused", "reported", reported).await;
-    // Work on other objects gives an endless loop on the first time to show.
+    // Work on other objects gives an endless loop over the first object the time to show.
     for count in 0..5 {
         let name = format!("other-{count}");
         bench
@@ -188,7 +188,7 @@ async fn pruned_fields_are_not_written_again_and_again() {
         ("clientmounts/refused/status".to_owned(), 2),
         (format!("nnfnodestorages/{NAME}/status"), 2),
         (format!("nnfnodeblockstorages/{NAME}/status"), 2),
-        // One write for each change of the capacity.
+        // The agent writes once for each change of the capacity.
         ("nnfnodes/nnf-nlc/status".to_owned(), 16),
     ] {
         assert!(writes(&end) <= most, "{end} was written {} times: {requests:#?}", writes(&end));

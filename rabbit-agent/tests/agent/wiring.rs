@@ -1,4 +1,4 @@
-//! Runs the whole agent over real sockets, to the API and to the coordinator.
+//! Runs the whole agent with real sockets to the API and to the coordinator.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -23,7 +23,7 @@ use tonic::{Request, Response, Status, Streaming, transport::Server};
 
 use crate::bench::{RABBIT, rabbit, strict_crds};
 
-/// Receives one node's hello, and then refuses it because a newer agent is connected.
+/// Receives the hello message of one node, and then refuses the node because a newer agent is connected.
 struct Coordinator(mpsc::UnboundedSender<from_node::Message>);
 
 #[tonic::async_trait]

@@ -36,8 +36,8 @@ pub(super) fn mpi_faults(mpi: &NnfMpiSpec) -> Vec<ProfileFault> {
     faults
 }
 
-/// Checks the first container of a worker, which starts the ranks:
-/// `podhelper` sets its command and its readiness probe.
+/// Checks the first container of a worker. This container starts the ranks, so Warren sets its command and its
+/// readiness probe to those of `podhelper`.
 fn first_container_faults(first: &NnfContainer) -> Vec<PodFault> {
     let mut faults = Vec::new();
     if !first.command.is_empty() || !first.args.is_empty() {

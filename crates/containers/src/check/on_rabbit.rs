@@ -1,5 +1,5 @@
-//! Finds what a profile asks for and only Kubernetes implements, for sites where the rabbits' agents run the
-//! containers.
+//! Finds the parts of a profile that only Kubernetes implements. These are faults at sites where the rabbits' agents
+//! run the containers.
 
 use api::{
     NnfContainerProfileData,
@@ -12,7 +12,7 @@ use crate::{
     quantity,
 };
 
-/// Returns the faults that a profile has only where the rabbits' agents run the containers.
+/// Returns the additional faults that a profile has where the rabbits' agents run the containers.
 #[must_use]
 pub fn faults_on_rabbits(profile: &NnfContainerProfileData) -> Vec<ProfileFault> {
     let mut faults: Vec<_> =

@@ -21,7 +21,7 @@ pub(super) fn package_faults(packages: &[api::package::Package]) -> Vec<ProfileF
     faults
 }
 
-/// Returns a fault if the profile has job packages, its containers run on Kubernetes, and the rabbits' agents fetch no
+/// Returns a fault if the profile has job packages, Kubernetes runs its containers, and the rabbits' agents fetch no
 /// job packages there (`is_fetched` is false).
 #[must_use]
 pub fn faults_on_kubernetes(

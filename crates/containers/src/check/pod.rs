@@ -13,7 +13,7 @@ use crate::{mpi, names::is_label, pod};
 /// Paths in a container at which Warren mounts files and devices.
 const RESERVED_PATHS: [&str; 5] = ["/nnf", "/etc/mpi", "/etc/passwd", "/etc/group", pod::DEVICES];
 
-/// Longest name that a fault shows, in bytes.
+/// Maximum bytes of a name that a fault shows.
 const MAX_SHOWN_BYTES: usize = 64;
 
 /// A fault of one pod of a profile.
@@ -55,7 +55,7 @@ pub enum PodFault {
     MountPath {
         name: String,
         path: String,
-        /// Warren's path, which the volume would hide.
+        /// Warren's path that the volume would hide.
         kept: &'static str,
     },
     #[error(
@@ -129,7 +129,7 @@ fn container_faults(container: &NnfContainer) -> Vec<PodFault> {
     faults
 }
 
-/// Returns the path of Warren's that a volume at this path would hide.
+/// Returns the path reserved for Warren that a volume at `path` would hide.
 fn reserved_path(path: &str) -> Option<&'static str> {
     let mut parts: Vec<Component<'_>> = Vec::new();
     for part in Path::new(path).components() {
@@ -143,8 +143,8 @@ fn reserved_path(path: &str) -> Option<&'static str> {
     RESERVED_PATHS.into_iter().find(|reserved| path.starts_with(reserved))
 }
 
-/// Returns whether a container's name has `copy-offload` or `copyoffload` as
-/// a word of its own: such a container serves copies.
+/// Returns whether a container's name contains the word `copy-offload` or `copyoffload`, not as a part of another word.
+/// A container with such a name serves copies.
 pub(super) fn is_copy_offload(name: &str) -> bool {
     let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     let name = name.to_lowercase();

@@ -1,5 +1,5 @@
-//! Checks a pod's volumes on sites where the rabbits' agents run the containers: the agents make emptyDir directories,
-//! which the containers of one attempt share, and no other volumes.
+//! Checks a pod's volumes for sites where the rabbits' agents run the containers. The agents implement only emptyDir
+//! volumes: a directory that the containers of one attempt share.
 
 use std::{
     collections::BTreeSet,
@@ -13,8 +13,8 @@ use serde_json::Value;
 use super::{ProfileFault, on_rabbit::fault};
 use crate::names::is_label;
 
-/// Returns whether a volume may be mounted at this path: absolute, not `/`, without
-/// `..`, NUL and colons, at which podman splits `--volume`.
+/// Returns whether a volume may be mounted at this path. The path must be absolute and other than `/`, and must contain
+/// neither `..` nor NUL, nor a colon, at which podman splits the value of `--volume`.
 #[must_use]
 pub fn is_mount_path(path: &str) -> bool {
     let mut parts = Path::new(path).components();
@@ -50,7 +50,7 @@ pub(super) fn volume_faults(at: &str, spec: &NnfPodSpec) -> Vec<ProfileFault> {
     faults
 }
 
-/// A refused field, and its remedy.
+/// A refused field, and the remedy.
 type Refused = (String, &'static str);
 
 fn refused_fields(volume: &Volume) -> Vec<Refused> {

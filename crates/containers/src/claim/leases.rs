@@ -1,5 +1,6 @@
-//! Decides whether another coordinator is alive: each renews a Lease, and the others see that the Lease changes. No
-//! clocks of two hosts are compared: all times are those of one process, as time since its host's boot, sleep included.
+//! Decides whether another coordinator is alive: each coordinator renews a Lease, and the others see that the Lease
+//! changes. The clocks of two hosts are never compared: all times are measured by this process, as the time since its
+//! host's boot, sleep included.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -7,10 +8,10 @@ use super::Holder;
 
 /// How often a coordinator renews its Lease.
 pub const RENEWS_EVERY: Duration = Duration::from_secs(10);
-/// How long a coordinator acts after the API last accepted a renewal of its Lease.
+/// How long a coordinator may act after the API last accepted a renewal of its Lease.
 pub const ACTS_FOR: Duration = Duration::from_secs(20);
-/// Time after which others take over from a coordinator whose Lease they saw unchanged. A coordinator stops acting
-/// earlier without a renewal.
+/// Time for which other coordinators must see a Lease unchanged before they take over from its coordinator. It is
+/// longer than `ACTS_FOR`, so the coordinator has stopped acting by then.
 pub const EXPIRES_AFTER: Duration = Duration::from_secs(30);
 
 const _: () = assert!(ACTS_FOR.as_secs() < EXPIRES_AFTER.as_secs());
@@ -22,7 +23,7 @@ pub struct OwnLease {
 }
 
 impl OwnLease {
-    /// Records when an accepted renewal was sent: its answer may have taken long.
+    /// Records an accepted renewal, with the time when the renewal was sent: the API's answer may have taken long.
     pub fn record_renewal(&mut self, sent: Duration) {
         self.sent = self.sent.max(Some(sent));
     }
@@ -43,21 +44,22 @@ pub struct Sightings {
 
 #[derive(Clone, Debug)]
 struct Sighting {
-    /// Version of the Lease when it was last written or read; none while there is no Lease.
+    /// Version of the Lease in the last list; `None` if the holder has no Lease.
     version: Option<String>,
     since: Duration,
 }
 
 impl Sightings {
-    /// Records the version of each holder's Lease, as the API lists them now. `holders` are the holders that runs name.
+    /// Records the version of each holder's Lease, as the API lists the Leases now. `holders` are the holders that runs
+    /// name.
     pub fn record<'a>(
         &mut self,
         holders: impl IntoIterator<Item = &'a str>,
         leases: &BTreeMap<String, String>,
         now: Duration,
     ) {
-        // After a gap in our own polling, restarts the expiry clock: the API may
-        // have been unreachable for the other coordinators too.
+        // After a gap in this process's own polling, the expiry clock starts again: the API may have been unreachable
+        // for the other coordinators too.
         let has_gap =
             self.listed.is_none_or(|listed| now.saturating_sub(listed) > RENEWS_EVERY * 2);
         let before = std::mem::take(&mut self.by_holder);
@@ -70,7 +72,7 @@ impl Sightings {
         self.listed = Some(now);
     }
 
-    /// Returns whether a holder's Lease has been unchanged for so long that its coordinator has stopped acting.
+    /// Returns whether a holder's Lease has been unchanged for so long that the holder must have stopped acting.
     #[must_use]
     pub fn is_expired(&self, holder: &str) -> bool {
         let (Some(seen), Some(listed)) = (self.by_holder.get(holder), self.listed) else {

@@ -1,7 +1,9 @@
-//! Plans a coordinator's next step for a run, from the run as the API has it and the state of its rabbits.
+//! Plans a coordinator's next step for a run, from the run as the API has stored it and from the state of the run's
+//! rabbits.
 //!
-//! A step is a write of the status or an act. Only the coordinator whose claim is stored acts, and only in the phase
-//! that is stored. A coordinator whose write the API refuses has lost the run: it reads the run again, and plans anew.
+//! A step is either a write of the status or an action on the rabbits. A coordinator acts only if the stored claim is
+//! its own, and only as the stored phase says. If the API refuses a write, another write came first: the coordinator
+//! reads the run again and plans again.
 
 use api::{
     ContainerRun, ContainerRunPhase as Phase, ContainerRunStatus as Status,
@@ -10,49 +12,50 @@ use api::{
 
 use super::{Holder, rules::is_open};
 
-/// Maximum bytes of a status message: the schema allows as many characters.
+/// Maximum bytes of a status message: the schema allows 4096 characters, and each has at least one byte.
 const MAX_MESSAGE_BYTES: usize = 4096;
 
-/// The state of a run's attempt on a rabbit. A rabbit that prepares an attempt first ends its containers of earlier
-/// ones.
+/// The state of a run's attempt on a rabbit. Before a rabbit prepares an attempt, it ends the containers of earlier
+/// attempts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RabbitState {
     Nothing,
     /// The rabbit prepares storage and images.
     Preparing,
-    /// Storage and images are there; no container is.
+    /// Storage and images are there; no container was created.
     Prepared,
-    /// The container exists, and is not ready.
+    /// The container exists, but is not ready.
     Starting,
     Ready,
     Succeeded,
     /// The container failed, for this reason.
     Failed(String),
-    /// The container was not ready within the time that the profile allows.
+    /// The container was not ready within the time that the profile gives.
     TooLate,
-    /// The rabbit is silent: containers that it started may still run.
+    /// The rabbit is silent: containers that it has started may still run.
     Unknown,
-    /// The rabbit is lost for good, by evidence such as an administrator's taint: nothing runs there.
+    /// The rabbit is lost for good, as an administrator's taint or other evidence shows: no container runs there.
     Lost,
 }
 
 /// The state of one rabbit of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OnRabbit {
-    /// Name of the rabbit. Empty if `state` is that of all rabbits together: then its texts name the rabbits.
+    /// Name of the rabbit. Empty if `state` is the state of all rabbits together: its text then names the rabbits.
     pub name: String,
     pub state: RabbitState,
 }
 
-/// A coordinator's knowledge besides the run.
+/// The facts that a coordinator knows in addition to the run.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     pub me: &'a Holder,
-    /// Whether this coordinator renewed its Lease recently enough.
+    /// Whether this coordinator has renewed its Lease recently enough to act.
     pub may_act: bool,
     /// Whether the Lease of the run's holder has expired.
     pub holder_expired: bool,
-    /// The highest epoch of another holder for which a rabbit refused a command for the run; 0 when none did.
+    /// If rabbits refused a command for the run because they know a claim of another holder: the highest epoch of such
+    /// a claim; otherwise 0.
     pub refused_with: i64,
     /// The run's rabbits, in the run's order.
     pub rabbits: &'a [OnRabbit],
@@ -63,15 +66,15 @@ pub struct View<'a> {
 pub enum Step {
     /// Waits until something changes.
     Wait,
-    /// Writes this status over the version of the run that it was planned from.
+    /// Writes this status. The API refuses it unless the run still has the version from which the step was planned.
     Write(Status),
-    /// Prepares the rabbits that have nothing of this attempt yet.
+    /// Prepares the rabbits that have not begun to prepare this attempt.
     Prepare,
     /// Creates the missing containers.
     Start,
-    /// Ends the preparation and the containers of this attempt.
+    /// Ends the preparation of this attempt, and its containers.
     Stop,
-    /// Removes the ended containers of a run.
+    /// Removes the containers of a run that have ended.
     CleanUp,
 }
 
@@ -95,7 +98,7 @@ pub fn plan(run: &ContainerRun, view: &View<'_>) -> Step {
             Step::Wait
         };
     }
-    // A rabbit obeyed a claim that the API does not know: the API was restored from a backup.
+    // A rabbit has obeyed a claim that the API does not know: so the API was restored from a backup.
     if view.refused_with >= status.claim.epoch {
         return plan.claim(&status.phase);
     }
@@ -113,8 +116,8 @@ fn is_wanted(run: &ContainerRun) -> bool {
     run.spec.priority > 0 && run.metadata.deletion_timestamp.is_none()
 }
 
-/// Returns the first status of a run that no coordinator has claimed. Rule
-/// R9 asks for a claim, even if `spec.suspend` is set.
+/// Returns the first status of a run that no coordinator has claimed. Rule R9 requires that the first status has a
+/// claim, even if `spec.suspend` is set.
 fn first_status(run: &ContainerRun, me: &Holder) -> Status {
     let holder = me.as_str().to_owned();
     let (phase, attempt) = if is_wanted(run) { (Phase::Claimed, 1) } else { (Phase::Cancelled, 0) };
@@ -162,7 +165,7 @@ impl Plan<'_> {
         })
     }
 
-    /// Writes the next status under the same claim.
+    /// Returns a write of the run's next status, under the present claim.
     fn write(&self, phase: Phase, message: impl Into<String>) -> Step {
         Step::Write(self.next_status(
             &self.status.claim,
@@ -172,8 +175,8 @@ impl Plan<'_> {
         ))
     }
 
-    /// Writes the next status under a new claim of this coordinator. The claim of an open run starts a new attempt; a
-    /// claim that takes a run over keeps its attempt.
+    /// Returns a write of the run's next status, under a new claim by this coordinator. A claim of an open run starts a
+    /// new attempt; a claim that takes over a run from another coordinator keeps the attempt.
     fn claim(&self, phase: &Phase) -> Step {
         let epoch = self.status.claim.epoch.max(self.view.refused_with).saturating_add(1);
         let claim = ContainerRunClaim { holder: self.view.me.as_str().to_owned(), epoch };
@@ -190,7 +193,7 @@ impl Plan<'_> {
         attempt: i32,
         mut message: String,
     ) -> Status {
-        // A message with the last lines of a log may be of any length.
+        // The message may contain the last lines of a log, which may be of any length.
         message.truncate(message.floor_char_boundary(MAX_MESSAGE_BYTES));
         let ContainerRunClaim { holder, epoch } = claim.clone();
         let seq = self.status.writer.seq.saturating_add(1);
@@ -203,7 +206,7 @@ impl Plan<'_> {
         }
     }
 
-    /// Plans for an open run, which any coordinator may claim.
+    /// Plans the step for an open run: any coordinator may claim it.
     fn plan_open(&self) -> Step {
         if !self.is_wanted() {
             return self.claim(&Phase::Cancelled);
@@ -211,7 +214,7 @@ impl Plan<'_> {
         if self.run.spec.suspend { Step::Wait } else { self.claim(&Phase::Claimed) }
     }
 
-    /// Plans for a claimed run. It has no containers yet, so it can end without stopping any.
+    /// Plans the step for a claimed run. The run has no containers yet, so it can end without a stop of containers.
     fn plan_claimed(&self) -> Step {
         if !self.is_wanted() {
             return self.write(Phase::Cancelled, "");
@@ -228,7 +231,8 @@ impl Plan<'_> {
         if self.is_any(|state| *state == RabbitState::Nothing) { Step::Prepare } else { Step::Wait }
     }
 
-    /// Opens the run for another claim, by any coordinator, unless it was claimed too often.
+    /// Makes the run open again, so that any coordinator may claim it; ends the run instead if it was claimed too
+    /// often.
     fn give_back(&self, why: &str) -> Step {
         if self.status.attempt < self.run.spec.max_claim_attempts {
             return self.write(Phase::Queued, why);
@@ -247,7 +251,7 @@ impl Plan<'_> {
         if self.are_all(|state| matches!(state, RabbitState::Ready | RabbitState::Succeeded)) {
             return self.write(Phase::Running, "");
         }
-        // A rabbit with a new disk has lost the prepared storage and images.
+        // If a rabbit has got a new disk, the prepared storage and images are lost.
         if self.is_any(|state| *state == RabbitState::Nothing) {
             return Step::Prepare;
         }
@@ -257,7 +261,7 @@ impl Plan<'_> {
     }
 
     fn plan_running(&self) -> Step {
-        // Containers that had succeeded before they were stopped count as succeeded.
+        // A container that had succeeded before the stop has the state Succeeded, also after the stop.
         if self.are_all(|state| *state == RabbitState::Succeeded) {
             return self.write(Phase::Succeeded, "");
         }
@@ -280,11 +284,11 @@ impl Plan<'_> {
         if self.are_all(|state| *state == RabbitState::Succeeded) {
             return self.write(Phase::Succeeded, "");
         }
-        // The run was suspended: it goes on once `spec.suspend` is false.
+        // The run was suspended: it continues once `spec.suspend` is false.
         self.write(Phase::Suspended, "")
     }
 
-    /// Plans for a run in a final phase. Ended containers stay, with their logs, until the run is not wanted.
+    /// Plans the step for a run in a final phase. Ended containers and their logs stay as long as the run is wanted.
     fn plan_final(&self) -> Step {
         if self.is_active() {
             return Step::Stop;
@@ -295,8 +299,8 @@ impl Plan<'_> {
         if !self.is_wanted() && self.is_any(is_there) { Step::CleanUp } else { Step::Wait }
     }
 
-    /// Plans the end of a run with a failed container, once no rabbit is silent: a
-    /// silent rabbit may still run some of its containers.
+    /// Plans the end of a run with a failed container. Waits while a rabbit is silent, because this rabbit may still
+    /// run containers of the run.
     fn plan_failure(&self) -> Option<Step> {
         if self.is_any(|state| *state == RabbitState::Unknown) {
             return Some(Step::Wait);
@@ -304,8 +308,8 @@ impl Plan<'_> {
         Some(self.write(Phase::Failed, self.failures()?))
     }
 
-    /// Returns the failures of all rabbits, each with its rabbit; `None` while nothing failed. A missed deadline names
-    /// the rabbits that are not ready.
+    /// Returns the failures of all rabbits, each with the name of its rabbit; `None` if no rabbit failed. If the
+    /// deadline was missed, names the rabbits that are not ready.
     fn failures(&self) -> Option<String> {
         let is_gone = |state: &RabbitState| {
             self.status.phase == Phase::Running && *state == RabbitState::Nothing

@@ -1,5 +1,5 @@
-//! Decides which changes of a run's status are refused. The rules are those of the CRD (CEL) and of the admission
-//! policy, for an API that evaluates no CEL.
+//! Decides which changes of a run's status are refused. These rules repeat the rules of the CRD (CEL) and of the
+//! admission policy, for an API that does not evaluate CEL.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use api::{ContainerRun, ContainerRunPhase as Phase, ContainerRunStatus as Status
 use serde::Deserialize;
 use serde_json::Value;
 
-/// A rule that refuses changes. Its text begins with its name.
+/// A rule that refuses changes. The rule's text begins with the rule's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
     R0,
@@ -25,7 +25,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// Returns what the rule asks for, in the words of the CRD and of the policy.
+    /// Returns the text that says what the rule requires, in the words of the CRD and of the policy.
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {
@@ -58,18 +58,20 @@ impl fmt::Display for Rule {
 pub enum Part<'a> {
     /// The object without its status.
     Main,
-    /// The status, with the uid of the pod that the client's token is bound to, if any.
+    /// The status. The value is the uid of the pod to which the client's token is bound, or `None` if the token has no
+    /// pod.
     Status(Option<&'a str>),
 }
 
-/// Admits a change of a run, or names the rules that refuse it. An object that is no valid run is left to its schema.
+/// Admits a change of a run, or names the rules that refuse the change. Admits an object that is no valid run: the
+/// schema rejects it.
 ///
 /// # Errors
 /// The texts of the rules that refuse the change.
 pub fn admit(old: Option<&Value>, new: &Value, part: Part<'_>) -> Result<(), String> {
     let read = |object: &Value| ContainerRun::deserialize(object);
     let (old, Ok(new)) = (old.map(read).transpose(), read(new)) else { return Ok(()) };
-    // A stored run that cannot be read may be corrected.
+    // If the stored run cannot be read, a client may correct it.
     let Ok(Some(old)) = old else { return Ok(()) };
     let refused = refusals(old.status.as_ref(), new.status.as_ref(), part);
     if refused.is_empty() {
@@ -79,7 +81,7 @@ pub fn admit(old: Option<&Value>, new: &Value, part: Part<'_>) -> Result<(), Str
     Err(texts.join("; "))
 }
 
-/// Returns the rules that refuse a change of a stored run's status, in their order.
+/// Returns the rules that refuse a change of a stored run's status, in the order of the rules.
 #[must_use]
 pub fn refusals(old: Option<&Status>, new: Option<&Status>, part: Part<'_>) -> Vec<Rule> {
     let Some(new) = new else {
@@ -139,7 +141,7 @@ pub(super) fn is_open(phase: &Phase) -> bool {
     matches!(phase, Phase::Queued | Phase::Suspended)
 }
 
-/// Returns whether a phase may follow another (rule R6).
+/// Returns whether the phase `new` may follow the phase `old` (rule R6).
 fn may_follow(old: &Phase, new: &Phase) -> bool {
     use Phase::{
         Cancelled, Claimed, Failed, Queued, Running, Starting, Stopping, Succeeded, Suspended,

@@ -1,4 +1,4 @@
-//! Environment variables of MPI's pods: where the hosts are, and that `podhelper` starts the ranks there.
+//! Environment variables of MPI's pods: they name the hosts, and make mpirun start the ranks with `podhelper`.
 
 use api::nnf_container_profile::{MpiImplementation, NnfMpiSpec};
 use k8s_openapi::api::core::v1::EnvVar;
@@ -11,16 +11,16 @@ use super::{
 };
 use crate::run::Run;
 
-/// Above this number of workers, the launcher starts each itself instead of by a tree of workers.
+/// Maximum number of workers that may start each other in a tree; with more workers, the launcher starts each of them.
 const MAX_TREE_WORKERS: usize = 64;
 
-/// Returns the variables of both roles.
+/// Returns the variables that both launcher and workers have. `role` is the role of the pod.
 pub(crate) fn role_variables(role: &str) -> Vec<EnvVar> {
-    // Workers get the remote shell too: with many workers, some workers start others.
+    // Workers need the remote shell too: if there are many workers, some of them start others.
     env_vars([("K_MPI_JOB_ROLE", role), ("NNF_MPI_KEYS", KEYS), ("OMPI_MCA_plm_rsh_agent", AGENT)])
 }
 
-/// Returns the variables of the launcher.
+/// Returns the variables that only the launcher has.
 pub(crate) fn launcher_variables(run: &Run<'_>, mpi: &NnfMpiSpec) -> Vec<EnvVar> {
     let slots = slots(mpi).to_string();
     let mut variables = match implementation(mpi) {
@@ -45,8 +45,8 @@ pub(crate) fn launcher_variables(run: &Run<'_>, mpi: &NnfMpiSpec) -> Vec<EnvVar>
     variables
 }
 
-/// Returns variables that confine mpirun to the run's own network, on sites where Kubernetes provides no network. A
-/// launcher with ports also has another network, in which other rabbits do not reach it.
+/// Returns variables that confine mpirun to the run's own network, for sites where Kubernetes provides no network. A
+/// launcher with ports is in a second network too, and other rabbits cannot reach it there.
 pub(crate) fn network_variables() -> Vec<EnvVar> {
     env_vars([
         ("OMPI_MCA_btl_tcp_if_include", INTERFACE),
@@ -55,9 +55,9 @@ pub(crate) fn network_variables() -> Vec<EnvVar> {
     ])
 }
 
-/// Returns the variables of Open MPI: up to version 4 those of ORTE, since version 5 those of PRRTE.
+/// Returns the variables of Open MPI: its versions up to 4 use ORTE's variables, and later versions use PRRTE's.
 fn open_mpi(run: &Run<'_>, mpi: &NnfMpiSpec, slots: &str) -> Vec<EnvVar> {
-    // PRRTE compares host names with its own, which is short.
+    // PRRTE compares host names with its own host's name, which is the short one.
     let keeps = if mpi.run_launcher_as_worker { "false" } else { "true" };
     let mut variables = env_vars([
         ("OMPI_MCA_orte_keep_fqdn_hostnames", "true"),

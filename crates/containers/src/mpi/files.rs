@@ -1,11 +1,11 @@
-//! Files that mpirun and other frameworks read.
+//! Files that mpirun and other launchers of ranks read.
 
 use api::nnf_container_profile::{MpiImplementation, NnfMpiSpec};
 
 use super::{implementation, launcher_host, slots, workers};
 use crate::run::Run;
 
-/// Returns the hostfile, in the format of the profile's mpirun.
+/// Returns the hostfile, in the format of the mpirun that the profile names.
 #[must_use]
 pub fn hostfile(run: &Run<'_>, mpi: &NnfMpiSpec) -> String {
     let slots = slots(mpi);
@@ -18,15 +18,15 @@ pub fn hostfile(run: &Run<'_>, mpi: &NnfMpiSpec) -> String {
     hosts(run, mpi).map(line).collect()
 }
 
-/// Returns the script that prints the hosts for frameworks. It prints all of them at once, because the launcher starts
-/// last.
+/// Returns the script that prints the hosts for elastic frameworks. It always prints all hosts, because the launcher
+/// starts after all workers.
 #[must_use]
 pub fn discover_hosts(run: &Run<'_>, mpi: &NnfMpiSpec) -> String {
     let lines = hosts(run, mpi).map(|host| format!("echo {host}\n"));
     std::iter::once("#!/bin/sh\n".to_owned()).chain(lines).collect()
 }
 
-/// Returns the hosts that run ranks.
+/// Returns the hosts on which ranks run.
 fn hosts(run: &Run<'_>, mpi: &NnfMpiSpec) -> impl Iterator<Item = String> {
     let launcher = mpi.run_launcher_as_worker.then(|| launcher_host(run));
     launcher.into_iter().chain(workers(run))

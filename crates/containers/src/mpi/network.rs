@@ -1,5 +1,5 @@
-//! The network of a run on sites without a pod network of Kubernetes: the place of each pod determines its address, and
-//! a hosts file names the others.
+//! The network of a run on sites where Kubernetes provides no pod network. A pod's index in the run determines the
+//! pod's address, and a hosts file names the other pods.
 
 use std::{fmt::Write, net::Ipv4Addr};
 
@@ -8,12 +8,13 @@ use crate::{names, run::Run};
 
 /// Name of the network interface in a pod.
 pub const INTERFACE: &str = "mpi0";
-/// Prefix length of the pods' addresses. The block is for benchmarks of network devices (RFC 2544): no site uses it.
+/// Prefix length of the pods' addresses. The address block is reserved for benchmarks of network devices (RFC 2544), so
+/// no site uses it.
 pub const PREFIX: u8 = 15;
 
 const FIRST: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 
-/// Returns the address of the pod at this place; `None` beyond the block.
+/// Returns the address of the pod with this index; `None` if the block has no such address.
 #[must_use]
 pub fn address(place: u32) -> Option<Ipv4Addr> {
     let last = u32::from(FIRST) | (u32::MAX >> PREFIX);
@@ -21,14 +22,14 @@ pub fn address(place: u32) -> Option<Ipv4Addr> {
     (bits < last).then(|| Ipv4Addr::from(bits))
 }
 
-/// Returns the host name and the rabbit of each pod, by place: the launcher, then the workers.
+/// Returns the host name and the rabbit of each pod, in the order of the pods' indexes: the launcher, then the workers.
 pub(crate) fn pods<'a>(run: &'a Run<'_>) -> impl Iterator<Item = (String, &'a str)> {
     let launcher = run.rabbits().next().map(|rabbit| (names::launcher(run.workflow), rabbit));
     let worker = |(index, rabbit)| (names::worker(run.workflow, index), rabbit);
     launcher.into_iter().chain(run.rabbits().enumerate().map(worker))
 }
 
-/// Returns the hosts file of the pods.
+/// Returns the text of the hosts file, which has the names and addresses of all pods of the run.
 pub(crate) fn hosts_file(run: &Run<'_>) -> String {
     let mut text = "127.0.0.1\tlocalhost\n".to_owned();
     for ((name, _), address) in pods(run).zip((0..).map_while(address)) {

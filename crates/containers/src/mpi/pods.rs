@@ -1,4 +1,4 @@
-//! The pods of MPI: pods like those of any run, with what starts the ranks added.
+//! The pods of MPI: each is like a pod of any run, with additional parts that start the ranks.
 
 use api::nnf_container_profile::NnfMpiSpec;
 use k8s_openapi::api::core::v1::{
@@ -22,15 +22,15 @@ pub const AGENT: &str = "/nnf/bin/rsh";
 /// Directory of the attempt's keys.
 pub const KEYS: &str = "/nnf/keys";
 
-/// Path of `podhelper`. `AGENT` is the same program.
+/// Path of `podhelper`. `AGENT` is another name of the same program.
 pub const PODHELPER: &str = "/nnf/bin/podhelper";
 /// Directory of `AGENT` and `PODHELPER`.
 const BIN: &str = "/nnf/bin";
-/// Names of the containers that Warren adds.
+/// Names of the init containers that Warren adds.
 pub(crate) const OWN: [&str; 2] = ["nnf-install", "nnf-wait"];
 
-/// Returns the pod of the worker on this rabbit. The run's ports there are the launcher's: of two pods that want the
-/// same port of one rabbit, the second is never scheduled.
+/// Returns the pod of the worker on this rabbit. The pod does not have the run's ports: the launcher needs these ports
+/// on the first rabbit, and Kubernetes would never schedule the second of two pods that want the same port of a node.
 #[must_use]
 pub fn worker(
     run: &Run<'_>,
@@ -45,7 +45,7 @@ pub fn worker(
     if let Some(first) = pod.containers.first_mut() {
         let wait = [PODHELPER, "wait", "--worker=localhost", "--seconds=5"];
         first.command = Some([PODHELPER, "worker"].map(str::to_owned).into());
-        // Ready once the worker completes the TLS handshake with this attempt's keys.
+        // The pod is ready once the worker completes the TLS handshake with this attempt's keys.
         first.readiness_probe = Some(Probe {
             exec: Some(ExecAction { command: Some(wait.map(str::to_owned).into()) }),
             period_seconds: Some(5),
@@ -56,7 +56,7 @@ pub fn worker(
     pod
 }
 
-/// Returns the pod of the launcher, beside the worker of this rabbit.
+/// Returns the pod of the launcher, which runs on this rabbit beside the rabbit's worker.
 #[must_use]
 pub fn launcher(run: &Run<'_>, attempt: &Attempt, mpi: &NnfMpiSpec, rabbit: &Rabbit) -> PodSpec {
     let mut pod = pod::with_ports(run, 0, rabbit, &mpi.launcher);
@@ -64,7 +64,8 @@ pub fn launcher(run: &Run<'_>, attempt: &Attempt, mpi: &NnfMpiSpec, rabbit: &Rab
     let variables: Vec<EnvVar> =
         variables.chain(environment::launcher_variables(run, mpi)).collect();
     add_common(run, &mut pod, attempt, names::launcher(run.workflow), &variables);
-    // Waits in each pod that the Job creates: a worker may have been replaced before the launcher is tried again.
+    // This container waits in each pod that the Job creates: before the launcher is tried again, a worker may have been
+    // replaced.
     let wait = Container {
         name: OWN[1].to_owned(),
         command: Some(wait_command(run)),
@@ -74,7 +75,7 @@ pub fn launcher(run: &Run<'_>, attempt: &Attempt, mpi: &NnfMpiSpec, rabbit: &Rab
     pod
 }
 
-/// Returns the command that waits for the workers.
+/// Returns the command that waits until the workers answer.
 pub(crate) fn wait_command(run: &Run<'_>) -> Vec<String> {
     let workers = format!("--workers={DIRECTORY}/{WORKERS}");
     let seconds = format!("--seconds={}", answer_seconds(run));
@@ -82,12 +83,12 @@ pub(crate) fn wait_command(run: &Run<'_>) -> Vec<String> {
 }
 
 /// Returns the seconds within which every worker must answer: half of the start deadline. The other half is for pulling
-/// images, so that the pod names the silent workers before the Job ends it.
+/// images: so the pod can name the silent workers before the Job ends it.
 fn answer_seconds(run: &Run<'_>) -> i64 {
     (start_deadline(run).unwrap_or(TIMEOUT) / 2).max(1)
 }
 
-/// Adds what all MPI pods have in common.
+/// Adds the parts that all MPI pods have.
 fn add_common(
     run: &Run<'_>,
     pod: &mut PodSpec,
@@ -96,7 +97,7 @@ fn add_common(
     variables: &[EnvVar],
 ) {
     pod.hostname = Some(hostname);
-    // Ranks of Hydra call its host back by the name that `hostname` prints, which is short.
+    // Ranks started by Hydra (MPICH's mpirun) call its host back by the name that `hostname` prints, which is short.
     pod.dns_config =
         Some(PodDNSConfig { searches: Some(vec![host_suffix(run)]), ..PodDNSConfig::default() });
     let config = pod.volumes.iter().flatten().find_map(|volume| volume.config_map.clone());
@@ -104,7 +105,7 @@ fn add_common(
     pod.volumes.get_or_insert_default().extend(volumes(attempt, config));
     let first = pod.init_containers.get_or_insert_default();
     for container in pod.containers.iter_mut().chain(first.iter_mut()) {
-        // Placed before the profile's own variables, which may override them.
+        // These variables come before the profile's own variables, so that the profile can override them.
         let own = container.env.take().unwrap_or_default();
         container.env = Some(variables.iter().cloned().chain(own).collect());
         container.volume_mounts.get_or_insert_default().extend(mounts());
@@ -121,7 +122,7 @@ fn add_common(
     pod.init_containers.get_or_insert_default().insert(0, install);
 }
 
-/// Returns a container that runs `podhelper` as the user of the pod's own containers, without their storage.
+/// Returns a container that runs `podhelper` as the same user as the pod's own containers, but without their storage.
 fn like_first(pod: &PodSpec, attempt: &Attempt) -> Container {
     let first = pod.containers.first();
     let kept = [TOOLS, KEYS_VOLUME, pod::CONFIG];
@@ -138,7 +139,7 @@ fn like_first(pod: &PodSpec, attempt: &Attempt) -> Container {
         ),
         security_context: first.and_then(|container| container.security_context.clone()),
         volume_mounts: Some(mounts.collect()),
-        // Puts the end of the log into the pod's status: the log names the workers that do not answer.
+        // The end of the log becomes a part of the pod's status: the log names the workers that do not answer.
         termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
         ..Container::default()
     }
@@ -160,7 +161,7 @@ fn volumes(attempt: &Attempt, config: String) -> [Volume; 3] {
             name: KEYS_VOLUME.to_owned(),
             secret: Some(SecretVolumeSource {
                 secret_name: Some(attempt.keys.clone()),
-                // The files are readable for the pod's group, which is the job's.
+                // The pod's group, which is the job's group, can read the files.
                 default_mode: Some(0o440),
                 ..SecretVolumeSource::default()
             }),

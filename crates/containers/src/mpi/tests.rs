@@ -9,8 +9,8 @@ use crate::{Rabbit, nodes};
 
 mod pods;
 
-/// Golden files by their folder, each with its MPI implementation and whether the launcher is a worker: what the MPI
-/// operator creates for a job `demo` with three workers of three slots.
+/// The folders of golden files. Each has an MPI implementation, and tells whether the launcher is a worker too. The
+/// files are those that the MPI operator creates for a job `demo` with three workers of three slots each.
 const CASES: [(&str, &str, bool); 4] = [
     ("openmpi", "OpenMPI", false),
     ("intel", "Intel", false),

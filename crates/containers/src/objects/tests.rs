@@ -11,8 +11,8 @@ fn read(path: &str) -> Value {
     serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// Returns an object that the sites' controllers made for the workflow `cweb`. Names of nodes were rewritten; the test
-/// removes the simulated devices of the machine that it was captured on.
+/// Returns an object that the sites' controllers created for the workflow `cweb`. The names of its nodes were replaced
+/// in the recording. The test removes the simulated devices of the machine on which the object was recorded.
 fn read_captured(name: &str) -> Value {
     read(&format!("captured/{name}.yaml"))
 }
@@ -65,7 +65,7 @@ fn with_storages(
     });
 }
 
-/// Returns whether all that is in `theirs` is in `ours`.
+/// Returns whether `ours` contains all values of `theirs`.
 fn is_within(theirs: &Value, ours: &Value) -> bool {
     match (theirs, ours) {
         (Value::Object(theirs), Value::Object(ours)) => theirs
@@ -78,7 +78,8 @@ fn is_within(theirs: &Value, ours: &Value) -> bool {
     }
 }
 
-/// Fields that Warren's Job does not copy: the second column says why, or what Warren has instead.
+/// Fields of the recorded Job that Warren's Job does not have. The second column gives the reason, or Warren's
+/// replacement.
 const DIFFERENCES: [(&str, &str); 9] = [
     (
         "/spec/template/spec/initContainers",
@@ -102,8 +103,8 @@ fn a_job_has_what_the_sites_controllers_give_it_except_named_differences() {
         let gone = theirs.pointer_mut(parent).unwrap().as_object_mut().unwrap().remove(name);
         assert!(gone.is_some(), "{path} is not in the captured Job any more");
     }
-    // The captured Job also has a variable of a development set-up, the passwd and
-    // shadow files of a shell script, and simulated devices.
+    // The recorded Job also has a variable of a development set-up, the passwd and shadow files that a shell script
+    // writes, and simulated devices.
     let pod = theirs.pointer("/spec/template/spec").unwrap().clone();
     let with_names = |list: &Value, kept: &[&str]| -> Vec<Value> {
         let all = list.as_array().unwrap().iter();
@@ -150,7 +151,7 @@ fn a_job_has_what_the_sites_controllers_give_it_except_named_differences() {
                     .cloned()
             };
             let mine = value(&mine["env"]).unwrap_or_else(|| panic!("{variable} is missing"));
-            // The captured Job ran on one rabbit.
+            // The recorded Job ran on a single rabbit.
             if variable["name"] == "NNF_CONTAINER_HOSTNAMES" {
                 assert_eq!(mine["value"], "rabbit-1,rabbit-2");
             } else {

@@ -1,4 +1,4 @@
-//! MPI on rabbits without Kubernetes: the pods as objects for the agents, in a network that the agents make.
+//! MPI on rabbits without Kubernetes: makes the pods as objects for the agents. The agents also make the run's network.
 
 use api::{
     NodeContainers,
@@ -14,23 +14,23 @@ use crate::{
     run::Run,
 };
 
-/// Returns the name of the object for the pod with this host name. No other object of Warren's has a dot in its name.
+/// Returns the name of the object for the pod with this host name. No other object of Warren has a name with a dot.
 #[must_use]
 pub fn name_of_host(namespace: &str, host: &str) -> String {
     format!("{namespace}.{host}")
 }
 
-/// Returns the worker on the rabbit at this index of the run.
+/// Returns the object of the worker on the rabbit with this index in the run.
 #[must_use]
 pub fn worker(run: &Run<'_>, index: usize) -> Option<NodeContainers> {
     let mpi = run.profile.mpi_spec.as_ref()?;
-    // Place 0 of the network is the launcher's.
+    // Index 0 in the network is the launcher's.
     let mut made = role_object(run, index + 1, &mpi.worker, &environment::role_variables(WORKER))?;
     made.spec.containers.first_mut()?.command = [PODHELPER, "worker"].map(str::to_owned).into();
     Some(with_role(made, WORKER))
 }
 
-/// Returns the launcher, on the first rabbit.
+/// Returns the object of the launcher, which runs on the first rabbit.
 #[must_use]
 pub fn launcher(run: &Run<'_>) -> Option<NodeContainers> {
     let mpi = run.profile.mpi_spec.as_ref()?;
@@ -67,8 +67,8 @@ fn role_object(
     Some(made)
 }
 
-/// Returns the container that waits for the workers before each try. It has
-/// the launcher's image, which the rabbit pulls anyway.
+/// Returns the container that waits for the workers before each start of the launcher. It uses the launcher's image,
+/// which the rabbit needs anyway.
 fn wait_container(run: &Run<'_>, like: &NodeContainer) -> NodeContainer {
     NodeContainer {
         name: mpi::OWN[1].to_owned(),

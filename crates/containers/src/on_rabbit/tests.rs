@@ -91,7 +91,7 @@ fn an_object_lists_its_shared_directories_and_each_container_its_mounts() {
     });
 }
 
-/// Each rabbit has an object of its own; what all rabbits share is in the ConfigMap.
+/// Each rabbit has its own object; the ConfigMap contains the files, which are the same for all rabbits.
 #[test]
 fn a_rabbits_object_hardly_grows_with_the_computes_of_other_rabbits() {
     with_run(app(&json!({})), |run| {

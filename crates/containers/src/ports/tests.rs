@@ -126,7 +126,7 @@ fn ports_of_a_deleted_workflow_are_free() {
         !is_free(&record[0], COOLDOWN, time(0), |requester| requester.name.as_deref() == Some("a"))
     );
     assert!(is_free(&record[0], COOLDOWN, time(0), |_| false));
-    // A later workflow of the same name inherits nothing.
+    // A later workflow of the same name does not get the ports of the earlier one.
     let namesake = ObjectReference { uid: Some("other".to_owned()), ..workflow("a") };
     assert!(is_of(&record[0], &workflow("a")) && !is_of(&record[0], &namesake));
 }

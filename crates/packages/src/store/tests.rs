@@ -63,7 +63,7 @@ fn only_a_marker_with_the_same_digest_and_size_makes_a_job_package_complete() {
     assert!(!store.is_ready(&package()));
 }
 
-/// The state after a crash in the middle of a removal.
+/// A crash in the middle of a removal leaves this state.
 #[test]
 fn an_interrupted_removal_is_continued() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Limits how many bytes of an archive are read. The reader holds at most 1 MiB of a header in memory, whatever sizes
-//! the archive states.
+//! Limits how many bytes of an archive are read. The reader keeps at most 1 MiB of a header in memory, whatever sizes
+//! the archive states in it.
 
 use std::{
     cell::Cell,
@@ -9,23 +9,23 @@ use std::{
 
 use tokio::sync::watch;
 
-/// Maximum bytes between the data of two entries: a header, with the long names and attributes before it.
+/// Maximum bytes between the data of two entries: there are a header, and before it long names and attributes.
 const HEADER: u64 = 1 << 20;
 
 /// Why reading was cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cutoff {
-    /// The archive has more bytes than it may have.
+    /// The archive has more bytes than the profile allows.
     TooLarge,
     /// The fetch was stopped.
     Stopped,
 }
 
-/// The number of bytes that may still be read.
+/// The number of bytes that the reader may still read.
 #[derive(Debug, Clone)]
 pub(super) struct Allowance {
     left: Rc<Cell<u64>>,
-    /// Bytes left for the current header; `None` while data is read.
+    /// Bytes that are left for the current header; `None` while the reader reads data.
     header: Rc<Cell<Option<u64>>>,
     cutoff: Rc<Cell<Option<Cutoff>>>,
     stop: watch::Receiver<bool>,
@@ -37,17 +37,17 @@ impl Allowance {
         Self { left, header, cutoff, stop }
     }
 
-    /// Starts the limit of a header.
+    /// Starts the limit for the bytes of a header.
     pub(super) fn start_header(&self) {
         self.header.set(Some(HEADER));
     }
 
-    /// Ends the limit of a header: data follows.
+    /// Ends the limit for the bytes of a header, because data follows.
     pub(super) fn start_data(&self) {
         self.header.set(None);
     }
 
-    /// Returns why reading was cut off; `None` if the archive itself ended or is broken.
+    /// Returns the reason why reading was cut off; `None` if the archive itself ended or is broken.
     pub(super) fn cutoff(&self) -> Option<Cutoff> {
         self.cutoff.get()
     }
@@ -72,7 +72,7 @@ impl Allowance {
     }
 }
 
-/// A reader that stops at its allowance.
+/// A reader that stops when its allowance is used up.
 #[derive(Debug)]
 pub(super) struct Bounded<R> {
     inner: R,

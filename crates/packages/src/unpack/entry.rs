@@ -1,4 +1,4 @@
-//! Checks what an entry of an archive asks for. Pure.
+//! Checks whether an entry of an archive may be unpacked. Pure.
 
 use std::{
     ffi::OsStr,
@@ -10,7 +10,7 @@ use std::{
 use tar::EntryType;
 use thiserror::Error;
 
-/// Why an entry is refused. The whole archive is refused with it.
+/// Why an entry is refused. A refused entry makes the whole archive refused.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum EntryError {
     #[error(
@@ -38,7 +38,7 @@ pub enum EntryError {
 /// An entry that passed the check.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// Relative path of at least one name, without `.` and `..`.
+    /// A relative path that has at least one component, and neither `.` nor `..`.
     pub(super) path: PathBuf,
     pub(super) kind: Kind,
 }
@@ -48,18 +48,18 @@ pub(super) struct Entry {
 pub(super) enum Kind {
     Directory,
     File {
-        /// Whether the file may be executed.
+        /// Whether the file is executable.
         is_program: bool,
         /// Time of the last change, in seconds since 1970.
         modified: i64,
     },
     Symlink(PathBuf),
-    /// Another name of this earlier file of the archive.
+    /// A further name for this file, which is an earlier entry of the archive.
     Hardlink(PathBuf),
 }
 
 impl Entry {
-    /// Checks an entry; `None` for an entry that creates nothing.
+    /// Checks an entry. Returns `None` for an entry that creates nothing.
     pub(super) fn check<R: Read>(entry: &tar::Entry<'_, R>) -> Result<Option<Self>, EntryError> {
         let header = entry.header();
         let (path, target) = (entry.path_bytes(), entry.link_name_bytes());
@@ -69,7 +69,7 @@ impl Entry {
         check_parts(header.entry_type(), &path, target.as_deref().unwrap_or_default(), file)
     }
 
-    /// Returns the path, for messages.
+    /// Returns the path as text for messages.
     pub(super) fn name(&self) -> String {
         self.path.display().to_string()
     }
@@ -90,7 +90,7 @@ fn check_parts(
         || EntryError::Link { entry: name(), target: String::from_utf8_lossy(target).into_owned() };
     let kind = match kind {
         EntryType::Directory => Kind::Directory,
-        // Old archives have no type for directories.
+        // Old archives mark a directory only by a slash at the end of its path.
         EntryType::Regular if path.ends_with(b"/") => Kind::Directory,
         EntryType::Regular | EntryType::Continuous => file,
         EntryType::Symlink if stays_inside(&place, target) => {
@@ -106,13 +106,13 @@ fn check_parts(
         }
     };
     if place.as_os_str().is_empty() {
-        // The entry is the directory of the archive itself.
+        // The entry stands for the archive's own directory.
         return if kind == Kind::Directory { Ok(None) } else { Err(EntryError::Path(name())) };
     }
     Ok(Some(Entry { path: place, kind }))
 }
 
-/// Returns the path without `.` components; `None` if it is absolute, has `..`, or has a NUL byte.
+/// Returns the path without `.` components; `None` if the path is absolute, has a `..` component, or has a NUL byte.
 fn names_only(path: &[u8]) -> Option<PathBuf> {
     let mut names_only = PathBuf::new();
     for part in Path::new(OsStr::from_bytes(path)).components() {
@@ -126,8 +126,8 @@ fn names_only(path: &[u8]) -> Option<PathBuf> {
 }
 
 /// Returns whether a symbolic link at this place stays inside the archive's directory. `..` may stand only at the start
-/// of its target, where each `..` is a parent of the link's own directory. A later `..` may follow a name that is
-/// itself a link, and could then lead anywhere.
+/// of the link's target, where it leads from the link's own directory to the parents of this directory. A `..` after a
+/// name could lead anywhere, because the name may itself be a link.
 fn stays_inside(place: &Path, target: &[u8]) -> bool {
     let depth = place.components().count().saturating_sub(1);
     let (mut ups, mut has_name) = (0, false);
@@ -179,7 +179,7 @@ mod tests {
         for outside in ["/etc/passwd", "..", "../x", "a/../../x", "a/..", "", "\0"] {
             assert!(!may("l", outside), "{outside}");
         }
-        // d/up leads to the top of the job package, so that d/up/.. would be outside.
+        // `d/up` links to the top of the job package, so `d/up/..` would be outside.
         assert!(may("d/up", "..") && !may("m", "d/up/.."));
         assert!(may("a/b/up", "../..") && !may("a/b/m", "up/.."));
         assert!(!may("a/b/l", "../../../c"));

@@ -1,4 +1,4 @@
-//! Decompresses zstd: one frame after the other, as parallel compressors write them.
+//! Decompresses zstd streams of several frames, which parallel compressors write.
 
 use std::io::{self, BufRead, Read};
 
@@ -7,7 +7,7 @@ use ruzstd::decoding::{
     errors::{FrameDecoderError, ReadFrameHeaderError},
 };
 
-/// A reader of the content of all frames of a stream.
+/// A reader that returns the content of all frames of a stream, one frame after the other.
 pub(super) struct Frames<R> {
     stream: R,
     decoder: FrameDecoder,
@@ -19,7 +19,7 @@ impl<R: BufRead> Frames<R> {
         Self { stream, decoder: FrameDecoder::new(), is_within: false }
     }
 
-    /// Begins the next frame, unless the stream ends here. Skips frames without content.
+    /// Begins the next frame, unless the stream ends here. Skips frames that have no content.
     fn begin(&mut self) -> io::Result<()> {
         while !self.is_within && !self.stream.fill_buf()?.is_empty() {
             match self.decoder.init(&mut self.stream) {

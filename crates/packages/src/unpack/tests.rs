@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// An archive with any entries that a test wants.
+/// An archive to which a test can add any entries, also invalid ones.
 struct Hostile(Builder<Vec<u8>>);
 
 impl Hostile {
@@ -20,7 +20,7 @@ impl Hostile {
         Self(Builder::new(Vec::new()))
     }
 
-    /// Adds an entry without checking its names.
+    /// Adds an entry. Does not check the entry's names.
     fn entry(mut self, kind: EntryType, path: &str, target: &str, data: &[u8]) -> Self {
         let mut header = Header::new_gnu();
         header.as_old_mut().name[..path.len()].copy_from_slice(path.as_bytes());
@@ -70,7 +70,7 @@ impl Unpacked {
         fs::read_to_string(self.at(path)).unwrap()
     }
 
-    /// Returns the number of unexpected files beside the archive and its directory.
+    /// Returns the number of files beside the archive and its directory, where no file should be.
     fn outside(&self) -> usize {
         fs::read_dir(self.directory.path()).unwrap().count() - 2
     }
@@ -93,7 +93,7 @@ fn plain_and_compressed_archives_become_the_same_directory() {
     let plain = good();
     let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
     gzip.write_all(&plain).unwrap();
-    // Two frames, with a skippable frame between them.
+    // Two frames, and a skippable frame between the two.
     let (first, second) = plain.split_at(700);
     let frame = |part: &[u8]| compress_to_vec(part, CompressionLevel::Fastest);
     let skipped = [0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3];
@@ -125,7 +125,7 @@ fn entries_that_may_lead_outside_are_refused_and_create_nothing_there() {
         none().link(EntryType::Symlink, "l", "../outside"),
         none().link(EntryType::Link, "l", "../archive"),
         none().link(EntryType::Link, "l", "/etc/passwd"),
-        // `l` links to the directory `d`, so that the later entry `l/y` is created through a link.
+        // `l` links to the directory `d`, so the later entry `l/y` would be created through a link.
         none().file("d/x", "").link(EntryType::Symlink, "l", "d").file("l/y", ""),
         none().file("d/x", "").link(EntryType::Symlink, "l", "d").link(
             EntryType::Directory,
@@ -133,7 +133,8 @@ fn entries_that_may_lead_outside_are_refused_and_create_nothing_there() {
             "",
         ),
         none().file("f", "").file("f/y", ""),
-        // The symbolic link `d/l` to `..` stays inside; its hard link `l` would lead outside.
+        // The symbolic link `d/l` to `..` stays inside the archive's directory. A hard link `l` to it would lead
+        // outside.
         none().link(EntryType::Symlink, "d/l", "..").link(EntryType::Link, "l", "d/l"),
         none().link(EntryType::Link, "l", "not/there"),
         none().file("x", "first").file("x", "second"),
@@ -170,7 +171,7 @@ fn a_huge_name_is_refused_before_it_fills_memory() {
     let refused = Unpacked::new(&archive.file("x", "").bytes(), LARGE);
     let Err(UnpackError::Archive(why)) = &refused.done else { panic!("{:?}", refused.done) };
     assert!(why.to_string().contains("1 MiB") || format!("{why:?}").contains("1 MiB"), "{why:?}");
-    // Long names as such are allowed.
+    // Long names alone are allowed.
     let path = format!("{}/x", "long".repeat(50));
     let mut archive = Builder::new(Vec::new());
     let mut header = Header::new_gnu();

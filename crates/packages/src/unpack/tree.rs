@@ -1,5 +1,5 @@
-//! The directory that an archive is unpacked into. Every step goes from one
-//! open directory to the next, and follows no link.
+//! The directory that an archive is unpacked into. Every path is opened component by component, each from the directory
+//! before it, and no component may be a link.
 
 use std::{
     ffi::OsStr,
@@ -22,9 +22,9 @@ use nix::{
     unistd::{linkat, symlinkat, syncfs},
 };
 
-/// Mode of directories and programs: everybody may read and execute.
+/// Mode of directories and programs: everybody may read and execute them.
 const EXECUTABLE_MODE: u32 = 0o755;
-/// Mode of other files: everybody may read.
+/// Mode of other files: everybody may read them.
 const READABLE_MODE: u32 = 0o644;
 
 /// A directory that an archive is unpacked into.
@@ -34,7 +34,7 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Creates the directory, which must not exist.
+    /// Creates the directory that an archive is unpacked into. The directory must not exist.
     pub(super) fn new(path: &Path) -> io::Result<Self> {
         DirBuilder::new().mode(EXECUTABLE_MODE).create(path)?;
         let root = open(path, directory_flags(), Mode::empty())?;
@@ -42,7 +42,7 @@ impl Tree {
         Ok(Self { root })
     }
 
-    /// Creates a directory, unless it exists.
+    /// Creates a subdirectory, unless it exists.
     pub(super) fn directory(&self, path: &Path) -> io::Result<()> {
         self.enter(path, true).map(drop)
     }
@@ -71,7 +71,8 @@ impl Tree {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             from => from?,
         };
-        // Refuses a hard link to a symbolic link: the same target would be followed from another directory.
+        // Refuses a hard link to a symbolic link. A hard link in another directory has the same target text; if the
+        // target is relative, it would lead from there to another place, which may be outside.
         let is_file = match fstatat(&from, old, AtFlags::AT_SYMLINK_NOFOLLOW) {
             Ok(status) => status.st_mode & SFlag::S_IFMT.bits() == SFlag::S_IFREG.bits(),
             Err(Errno::ENOENT) => false,
@@ -84,7 +85,7 @@ impl Tree {
         Ok(is_file)
     }
 
-    /// Returns once everything is on disk.
+    /// Returns once the whole tree is on disk.
     pub(super) fn sync(&self) -> io::Result<()> {
         Ok(syncfs(&self.root)?)
     }
@@ -94,7 +95,7 @@ impl Tree {
         Ok((self.enter(path.parent().unwrap_or(Path::new("")), true)?, name))
     }
 
-    /// Opens a directory. With `makes`, creates the missing directories of the path.
+    /// Opens a directory. With `makes`, creates the directories of the path that are missing.
     fn enter(&self, path: &Path, makes: bool) -> io::Result<OwnedFd> {
         let mut at = self.root.try_clone()?;
         for name in path {
@@ -113,7 +114,7 @@ impl Tree {
     }
 }
 
-/// Sets the mode and the time of a complete file.
+/// Sets the mode and the time of a file whose content is complete.
 pub(super) fn finish(file: &File, is_program: bool, modified: i64) -> io::Result<()> {
     let mode = if is_program { EXECUTABLE_MODE } else { READABLE_MODE };
     file.set_permissions(Permissions::from_mode(mode))?;

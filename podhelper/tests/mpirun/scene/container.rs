@@ -13,9 +13,9 @@ use nix::unistd::Pid;
 
 use super::{Scene, host::API};
 
-/// Search path that has mpirun, also on RHEL.
+/// Search path that contains mpirun, on RHEL too.
 const PATH: &str = "/usr/bin:/bin:/usr/lib64/openmpi/bin";
-/// Longer than any operation takes on a busy machine.
+/// A time that no operation takes, even on a busy machine.
 const LONG: Duration = Duration::from_secs(300);
 /// Output and exit status of a container.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(crate) struct Outcome {
     pub(crate) status: ExitStatus,
 }
 
-/// A running container, and the files that it writes into.
+/// A running container, and the files into which it writes.
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(super) child: Child,
@@ -34,7 +34,7 @@ pub(crate) struct Running {
 }
 
 impl Scene {
-    /// Returns the container's command as this user, with only its own variables.
+    /// Returns a command that runs as this user, with only the container's own variables.
     pub(super) fn as_user(
         &self,
         mut command: Command,
@@ -54,9 +54,10 @@ impl Scene {
         command.args(words.unwrap_or(own).iter().map(|word| self.local_path(word)));
         command.env_clear().env("PATH", PATH).env("KUBERNETES_SERVICE_HOST", API);
         command.env("KUBERNETES_SERVICE_PORT", "443").current_dir("/").stdin(Stdio::null());
-        // runc and crun set HOME from the user's entry in /etc/passwd.
+        // runc and crun set HOME from the user's entry in the image's /etc/passwd.
         command.env("HOME", "/tmp");
-        // Open MPI names a directory in TMPDIR after host and user, which are the same in every test.
+        // TMPDIR must differ between tests: Open MPI names a directory in TMPDIR after host and user, which are the
+        // same in every test.
         command.env("TMPDIR", self.path("tmp"));
         for variable in container.env.iter().flatten() {
             let value = variable.value.as_deref().unwrap_or_default();
@@ -90,7 +91,7 @@ pub(crate) fn result_of(mut container: Running) -> Outcome {
     Outcome { output: text(container.output), errors: text(container.errors), status }
 }
 
-/// Waits until `look` finds something.
+/// Calls `look` until it finds something.
 pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + LONG;
     loop {
@@ -109,7 +110,7 @@ pub(super) fn ids(container: &Container) -> [i64; 2] {
     [context.run_as_user, context.run_as_group].map(Option::unwrap)
 }
 
-/// Starts a command that writes into files, so that no process must read its output while it runs.
+/// Starts a command whose output goes to files: so no process must read the output while the command runs.
 pub(super) fn spawn(mut command: Command) -> Running {
     let [output, errors] = [(); 2].map(|()| tempfile::tempfile().unwrap());
     command.stdout(output.try_clone().unwrap()).stderr(errors.try_clone().unwrap());

@@ -1,4 +1,4 @@
-//! Writes files as a kubelet puts them into pods.
+//! Writes files into pods as a kubelet does.
 
 use std::{
     fs::{self, Permissions},
@@ -19,7 +19,7 @@ impl Scene {
             fs::create_dir_all(self.path(place)).unwrap();
         }
         fs::set_permissions(self.path(""), Permissions::from_mode(0o755)).unwrap();
-        // As the job's user, the first container of a pod writes the program there.
+        // The first container of a pod, which runs as the job's user, writes the program into `nnf/bin`.
         for place in ["nnf/bin", "nnf/scratch", "tmp"] {
             fs::set_permissions(self.path(place), Permissions::from_mode(0o777)).unwrap();
         }
@@ -40,7 +40,7 @@ impl Scene {
         assert!(copied.status.success(), "{copied:?}");
     }
 
-    /// Writes new keys, which only containers that start later use.
+    /// Replaces the keys by new ones. Only containers that start later use the new keys.
     pub(crate) fn take_other_keys(&self) {
         let job = &self.launcher.1;
         let secret = volume(job, "nnf-keys").secret.as_ref().unwrap();
@@ -52,8 +52,7 @@ impl Scene {
         }
     }
 
-    /// Writes each pod's /etc/hosts: the pod's own names, as a kubelet writes them, and the names by which the pod
-    /// finds the others.
+    /// Writes each pod's /etc/hosts: the pod's own names, as a kubelet writes them, and the names of the other hosts.
     pub(super) fn name_hosts(&self) {
         let all: Vec<String> = self.pods().map(|(_, job)| full_name(job)).collect();
         for (place, (host, job)) in self.pods().enumerate() {

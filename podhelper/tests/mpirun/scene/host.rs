@@ -1,4 +1,4 @@
-//! Creates hosts with names and a network of their own, in namespaces of this machine.
+//! Creates hosts in namespaces of this machine. Each host has names and a network of its own.
 
 use std::{
     fs,
@@ -28,7 +28,7 @@ impl Host {
             .stdin(Stdio::null())
             .spawn()
             .unwrap();
-        // Once the process is `sleep`, it has entered its namespaces.
+        // The process has entered its namespaces once its program is `sleep`.
         let name = format!("/proc/{}/comm", child.id());
         while fs::read_to_string(&name).unwrap() != "sleep\n" {
             let ended = child.try_wait().unwrap();
@@ -38,7 +38,7 @@ impl Host {
         Self(child)
     }
 
-    /// Returns the beginning of a command within the host's namespaces.
+    /// Returns the first words of a command that runs within the host's namespaces.
     pub(super) fn within(&self) -> Command {
         let mut nsenter = command("nsenter");
         nsenter.args(["-t", &self.0.id().to_string(), "-n", "-u", "-m"]);
@@ -89,12 +89,12 @@ impl Network {
         host
     }
 
-    /// Drops all packets to and from this host, without any notice.
+    /// Drops all packets to and from this host; the peers get no notice.
     pub(super) fn cut(&self, place: usize) {
         self.switch.run(&["ip", "link", "set", &port(place), "nomaster"]);
     }
 
-    /// Returns how often a host called the Kubernetes API.
+    /// Returns the number of calls to the Kubernetes API by all hosts.
     pub(super) fn api_calls(&self) -> usize {
         self.api_calls.load(Ordering::SeqCst)
     }
@@ -114,7 +114,7 @@ fn count_api_calls(switch: &Host) -> Arc<AtomicUsize> {
     let calls = Arc::new(AtomicUsize::new(0));
     let counter = calls.clone();
     let network = fs::File::open(format!("/proc/{}/ns/net", switch.0.id())).unwrap();
-    // Only this thread enters the network.
+    // Only the new thread enters the network.
     let listener = thread::spawn(move || {
         setns(network.as_fd(), CloneFlags::CLONE_NEWNET).unwrap();
         TcpListener::bind((API, 443)).unwrap()

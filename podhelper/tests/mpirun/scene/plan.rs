@@ -1,4 +1,4 @@
-//! Computes the plan: files, Jobs, and what a kubelet reads of them.
+//! Computes the plan of a run: files, Jobs, and the parts of the Jobs that a kubelet uses.
 
 use api::NnfContainerProfileData;
 use containers::{Attempt, Rabbit, Run, nodes, objects};
@@ -14,12 +14,12 @@ use serde_json::{Value, from_value, json};
 /// Domains that a kubelet searches by default.
 const CLUSTER: [&str; 3] = ["default.svc.cluster.local", "svc.cluster.local", "cluster.local"];
 
-/// Returns a profile with these fields of `mpiSpec`, whose workers must answer within `seconds`.
+/// Returns a profile with these fields of `mpiSpec`. Its workers must answer within `seconds`.
 pub(super) fn profile(mpi: &Value, seconds: i64) -> NnfContainerProfileData {
     let pod = |name: &str| json!({"containers": [{"name": name, "image": "registry.example/i:1"}]});
     let mut spec = json!({"launcher": pod("launcher"), "worker": pod("worker")});
     spec.as_object_mut().unwrap().extend(mpi.as_object().unwrap().clone());
-    // The workers get half of this time.
+    // Warren gives the workers half of `preRunTimeoutSeconds`.
     from_value(json!({"preRunTimeoutSeconds": 2 * seconds, "mpiSpec": spec})).unwrap()
 }
 

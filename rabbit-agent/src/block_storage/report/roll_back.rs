@@ -1,5 +1,5 @@
-//! Decides what a pass releases when the object cannot have everything, and whether everything of an object can be
-//! released.
+//! Decides which allocations a pass releases when the object cannot have all of them, and whether all namespaces of an
+//! object can be released.
 
 use controller::Retry;
 use std::collections::BTreeSet;
@@ -14,10 +14,10 @@ use storage::{
 
 use super::Outcome;
 
-/// Returns the allocations to release after another found no room: those that this pass made and
-/// no status has reported.
+/// Returns the allocations to release after another allocation found no room: those that this pass made and that no
+/// status has reported.
 ///
-/// Older allocations stay, whatever happens to the others: they may hold a job's data, even if their status was lost.
+/// Older allocations stay, whatever happens to the new ones: they may hold a job's data, even if their status was lost.
 pub fn to_roll_back(
     object: &NnfNodeBlockStorage,
     wanted: &[Allocation],
@@ -39,8 +39,8 @@ pub fn to_roll_back(
     new.map(|(_, (allocation, _))| allocation.id).collect()
 }
 
-/// Returns a failure if a namespace of the object is, or may be, on a drive whose records cannot be read: once the
-/// object is gone, no object would name the owner.
+/// Returns a failure if a namespace of the object is, or may be, on a drive whose ledger cannot be read: once the
+/// object is gone, no object would name the namespace's owner.
 pub fn drives_unreadable(object: &NnfNodeBlockStorage, seen: &Observed) -> Option<Failure> {
     let reported = object.status.as_ref().map_or(&[][..], |status| &status.allocations);
     let is_complete = reported.len() >= object.spec.allocations.len()
@@ -62,18 +62,18 @@ pub fn drives_unreadable(object: &NnfNodeBlockStorage, seen: &Observed) -> Optio
         .then(|| Failure { severity, retry, ..Failure::waiting(text) }.for_operators())
 }
 
-/// Returns whether the rabbit lacks room: then the workload manager chooses another rabbit.
+/// Returns whether the error is a lack of room on the rabbit: the workload manager then chooses another rabbit.
 pub fn is_lack_of_room(error: &ConvergeError) -> bool {
     matches!(error, ConvergeError::Rejected(rejection) if rejection.class() == RejectionClass::Capacity)
 }
 
-/// Returns whether all reported namespaces of an allocation are missing. That is an observation, not
-/// a failure to observe.
+/// Returns whether all reported namespaces of an allocation are missing. Then the drives were read, so the missing
+/// namespaces are a result of the observation, not a failure to observe.
 pub fn is_lost(error: &ConvergeError) -> bool {
     matches!(error, ConvergeError::Rejected(Rejection::Lost { .. }))
 }
 
-/// Returns whether an allocation has no namespace left: its drives are there and have none of its namespaces.
+/// Returns whether an allocation has no namespace left: its drives are present and have none of its namespaces.
 pub fn is_deleted(error: &ConvergeError) -> bool {
     let ConvergeError::Rejected(Rejection::Lost { missing, .. }) = error else { return false };
     missing.iter().all(|missing| matches!(missing.why, Absence::Deleted | Absence::Partial))

@@ -1,16 +1,17 @@
-//! Compares the start time in a status with that of this agent.
+//! Compares the start time in a status with the start time of this agent.
 
 use std::sync::Arc;
 
 use api::{NnfNodeBlockStorage, NnfNodeBlockStorageStatus};
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 
-/// Returns whether the agent that started at `started` found the paths in this status. Kubernetes keeps whole seconds.
+/// Returns whether the agent that started at `started` found the paths in this status. Kubernetes keeps times in whole
+/// seconds.
 pub fn is_current(status: &NnfNodeBlockStorageStatus, started: &Time) -> bool {
     status.ready && is_observed_by(status, started)
 }
 
-/// Returns whether the agent that started at `started` observed everything in this status, ready or not.
+/// Returns whether the agent that started at `started` observed all allocations in this status, ready or not.
 pub fn is_observed_by(status: &NnfNodeBlockStorageStatus, started: &Time) -> bool {
     let at = status.pod_start_time.as_ref();
     at.is_some_and(|at| at.0.as_second() == started.0.as_second())

@@ -100,7 +100,7 @@ fn a_device_written_into_the_status_by_others_is_ignored() {
     });
     assert_eq!(report(&object, &whole), honest);
 
-    // Another writer claims a larger size for a missing namespace.
+    // Another writer states a larger size for a missing namespace.
     object.status = Some(honest.clone());
     object.status.as_mut().unwrap().allocations[0].devices[1].capacity_allocated = 1 << 50;
     let mut lacking = whole;

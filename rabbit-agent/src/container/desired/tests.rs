@@ -31,7 +31,8 @@ fn roots() -> AllowedRoots {
     AllowedRoots::new(["/mnt/nnf".into()]).unwrap()
 }
 
-/// Gives the container `app` this mount, and the object the shared directory `v`.
+/// Mounts the shared directory `name` at `path` in the container `app`, and adds the shared directory `v` to the
+/// object.
 fn mount(spec: &mut Value, name: &str, path: &str) {
     spec["emptyDirs"] = json!(["v"]);
     spec["containers"][0]["volumeMounts"] = json!([{"name": name, "mountPath": path}]);

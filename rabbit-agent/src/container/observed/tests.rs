@@ -1,7 +1,7 @@
 use super::*;
 
-/// Output of podman 4.3.1 for a pod with four containers: two ended, one running, one not started. Reduced to the
-/// objects that hold what [`super`] reads.
+/// Output of podman 4.3.1 for a pod with four containers: two ended, one running, one not started. The output
+/// was cut down to the JSON objects that [`super`] reads.
 const PODS: &[u8] = include_bytes!("recorded/pods.json");
 const CONTAINERS: &str = include_str!("recorded/containers.json");
 

@@ -30,7 +30,8 @@ pub(crate) fn exit_state(code: i32, seconds: i64) -> ContainerState {
     ContainerState::Ended { code, is_out_of_memory: false, at: at(seconds) }
 }
 
-/// Returns attempts from 1 on; each has containers and says whether a process of its pod runs.
+/// Returns an observation of attempts, numbered from 1. Each element has the attempt's containers, and whether a
+/// process of its pod runs.
 pub(crate) fn seen(attempts: &[(&[(&str, ContainerState)], bool)]) -> Observed {
     let container = |(name, state): &(&str, ContainerState)| {
         let log =
@@ -170,7 +171,7 @@ fn an_attempt_lasts_until_its_last_container_ends() {
     let first_ended =
         seen(&[(&[("app", exit_state(3, 5)), ("side", ContainerState::Running)], true)]);
     assert!(steps(two, &first_ended, &fresh(), at(1000)).is_empty());
-    // The delay counts from the last end.
+    // The delay counts from the end of the container that ended last.
     let both_ended = seen(&[(&[("app", exit_state(3, 5)), ("side", exit_state(0, 500))], false)]);
     assert!(steps(two, &both_ended, &fresh(), at(509)).is_empty());
     assert_eq!(steps(two, &both_ended, &fresh(), at(510))[0], "make pod warren-U-2");
@@ -194,7 +195,7 @@ fn containers_past_their_deadline_are_stopped_after_the_status_says_so() {
     assert!(steps(limit, &running, &fresh(), at(60)).is_empty());
     let record = Record { is_late: true, ..fresh() };
     assert_eq!(steps(limit, &running, &record, at(60)), ["stop pod warren-U-1"]);
-    // Removing the deadline afterwards does not restart them.
+    // The record says that the deadline passed: a spec without a deadline does not restart the containers.
     assert_eq!(steps(|_| {}, &running, &record, at(60)), ["stop pod warren-U-1"]);
 }
 

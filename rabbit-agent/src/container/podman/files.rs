@@ -1,7 +1,7 @@
-//! Writes the files of containers: configuration, keys, and directories that the containers of an attempt share.
+//! Writes the files of containers: configuration, keys, and the directories that the containers of an attempt share.
 //!
-//! Each object has one directory for all of them. It is removed with the object, together with the `.unfinished`
-//! directories that a killed agent left.
+//! Each object has one directory for all of these. The directory is removed with the object, and with it the
+//! `.unfinished` directories that a killed agent left in it.
 
 use std::{
     collections::BTreeMap,
@@ -17,8 +17,8 @@ use containers::nodes::DISCOVER_HOSTS;
 use super::{HostError, with_path};
 use crate::container::step::{Files, KeyFiles, Keys, Volumes};
 
-/// Writes the configuration files. Any user may read them; a user outside the containers cannot reach them, since only
-/// root may enter the state directory.
+/// Writes the configuration files with a mode that lets any user read them. A user outside the containers cannot reach
+/// the files, because only root may enter the state directory.
 pub(super) fn write(directory: &Path, files: &Files) -> Result<(), HostError> {
     let Some(texts) = &files.files else {
         let NodeContainersSource { namespace, name } = files.source.clone();
@@ -28,7 +28,7 @@ pub(super) fn write(directory: &Path, files: &Files) -> Result<(), HostError> {
     create_with_files(directory, 0o755, texts, mode, |_| Ok(()))
 }
 
-/// Writes the keys, readable by the containers' user only.
+/// Writes the keys. Only the containers' user may read them.
 pub(super) fn write_keys(directory: &Path, keys: &Keys) -> Result<(), HostError> {
     let Some(KeyFiles(texts)) = &keys.files else {
         let NodeContainersSource { namespace, name } = keys.source.clone();
@@ -38,7 +38,8 @@ pub(super) fn write_keys(directory: &Path, keys: &Keys) -> Result<(), HostError>
     create_with_files(directory, 0o700, texts, |_| 0o400, |path| chown(path, user, group))
 }
 
-/// Creates the directories that the containers of an attempt share, for their user only. Creates all or none.
+/// Creates the directories that the containers of an attempt share. Only the containers' user may use them. Creates all
+/// directories or none.
 pub(super) fn make_volumes(directory: &Path, volumes: &Volumes) -> Result<(), HostError> {
     let new = unused_temporary(directory)?;
     with_path(&new, fs::create_dir_all(&new))?;
@@ -51,7 +52,7 @@ pub(super) fn make_volumes(directory: &Path, volumes: &Volumes) -> Result<(), Ho
     with_path(directory, fs::rename(&new, directory))
 }
 
-/// Creates a directory with these files. A rename makes it appear with all of them at once.
+/// Creates a directory with these files. The directory appears by a rename, so it has all its files at once.
 fn create_with_files(
     directory: &Path,
     mode: u32,
@@ -67,7 +68,7 @@ fn create_with_files(
     for (name, text) in texts {
         let path = new.join(name);
         let file = OpenOptions::new().write(true).create_new(true).mode(mode_of(name)).open(&path);
-        // The file must be on disk before the rename: after a power failure nothing checks its content again.
+        // The file must be on disk before the rename: the agent does not check the content again after a power failure.
         let written = file.and_then(|mut file| {
             file.write_all(text.as_bytes())?;
             file.sync_all()
@@ -78,14 +79,15 @@ fn create_with_files(
     with_path(directory, fs::rename(&new, directory))
 }
 
-/// Removes a directory with its files. A rename makes it disappear at once.
+/// Removes a directory with its files. The directory disappears by a rename, all at once.
 pub(super) fn remove(directory: &Path) -> Result<(), HostError> {
     let old = unused_temporary(directory)?;
     with_path(directory, fs::rename(directory, &old))?;
     with_path(&old, trees::remove(&old))
 }
 
-/// Returns the path beside `directory` where it is built or removed; first removes what a killed agent left there.
+/// Returns a path beside `directory` at which the directory can be built or removed. First removes leftovers of a
+/// killed agent from this path.
 fn unused_temporary(directory: &Path) -> Result<PathBuf, HostError> {
     let path = directory.with_extension("unfinished");
     if path.exists() {
@@ -94,7 +96,7 @@ fn unused_temporary(directory: &Path) -> Result<PathBuf, HostError> {
     Ok(path)
 }
 
-/// Returns the names of a directory's entries; none if it does not exist.
+/// Returns the names of a directory's entries; empty if the directory does not exist.
 pub(super) fn list(directory: &Path) -> Result<Vec<String>, HostError> {
     if !directory.exists() {
         return Ok(Vec::new());

@@ -1,13 +1,14 @@
 //! Connects a pod to the network of an MPI run. Each pod has a network device for the run, and a VXLAN tunnel to each
-//! other pod, between the rabbits' own addresses, at a UDP port that is reserved for the run on all its rabbits.
+//! other pod of the run. The tunnels run between the rabbits' own addresses, at a UDP port that is reserved for the run
+//! on all its rabbits.
 //!
-//! All devices live in the pod's network namespace and vanish with it: nothing needs removal.
+//! All devices are in the pod's network namespace and vanish with it, so the agent removes none.
 //!
 //! ```text
 //! mpi0 ─── mpi-in ─ mpi-bridge ─ mpi-out ═══ UDP ═══ another rabbit, or another pod of the run on this one
 //! ```
-//! The bridge serves pods that share a rabbit: the kernel drops a frame that it would hand from one VXLAN device to
-//! another on the same host, unless the frame came from a device such as a bridge.
+//! The bridge is needed for pods of one rabbit: the kernel drops a frame that goes from one VXLAN device directly to
+//! another on the same host, but not a frame that comes from another kind of device, such as a bridge.
 
 use std::{
     fs,
@@ -20,14 +21,14 @@ use storage::linux::network::run;
 use super::{HostError, PodmanHost};
 use crate::container::step::Network;
 
-/// Bytes: VXLAN adds 50 to each frame, and the rabbits' Ethernet carries 1500.
+/// Maximum bytes of a frame: VXLAN adds 50 bytes to each frame, and the rabbits' Ethernet carries 1500.
 const MTU: u32 = 1450;
 /// Name of the bridge between the pod's own device and the tunnel.
 const BRIDGE: &str = "mpi-bridge";
 const TUNNEL: &str = "mpi-out";
 
 impl PodmanHost {
-    /// Connects a pod to the network of its run. Deletes first what an interrupted attempt left.
+    /// Connects a pod to the network of its run. First deletes devices that an interrupted connect left.
     pub(super) fn connect(&self, network: &Network) -> Result<(), HostError> {
         let peers = addresses(network)?;
         let pod = network.pod.to_string();
@@ -49,7 +50,7 @@ impl PodmanHost {
     }
 }
 
-/// Returns whether a process is in the network of an MPI run: `connect` adds the route last.
+/// Returns whether a process is in the network of an MPI run, by the route that `connect` adds last.
 pub(super) fn is_connected(process: i32) -> bool {
     let routes = fs::read_to_string(format!("/proc/{process}/net/route")).unwrap_or_default();
     routes.lines().any(|line| line.split_whitespace().next() == Some(INTERFACE))
@@ -72,8 +73,9 @@ fn addresses(network: &Network) -> Result<Vec<Ipv4Addr>, HostError> {
     network.rabbits.iter().map(address_of).collect()
 }
 
-/// Returns the commands that create the devices, in order; each with the process in whose network namespace it runs, or
-/// `None` for the rabbit's. Deletes the devices in `existing` first. Pure.
+/// Returns the commands that create the devices, in order. Each command comes with the process in whose network
+/// namespace it runs, or with `None` for the rabbit's own namespace. The first commands delete the devices in
+/// `existing`. Pure.
 fn command_lines(
     network: &Network,
     peers: &[Ipv4Addr],
@@ -84,7 +86,8 @@ fn command_lines(
     let within = |line: String| (Some(process), line);
     let mut lines: Vec<_> =
         existing.iter().map(|name| within(format!("ip link delete dev {name}"))).collect();
-    // Created in the rabbit's namespace, the tunnel keeps its UDP socket there after it moves to the pod's.
+    // The tunnel is created in the rabbit's namespace: its UDP socket stays there when the tunnel moves to the pod's
+    // namespace.
     lines.push((
         None,
         format!(
@@ -116,7 +119,7 @@ fn command_lines(
             "bridge fdb append {mac} dev {TUNNEL} dst {rabbit} vni {id} port {port} self permanent"
         )));
     }
-    // Last, because `is_connected` looks for this device.
+    // This command is the last, because `is_connected` looks for its effect.
     lines.push(within(format!("ip link set dev {INTERFACE} up")));
     lines
 }
@@ -127,7 +130,7 @@ fn mac(place: u32) -> String {
     format!("02:00:{a:02x}:{b:02x}:{c:02x}:{d:02x}")
 }
 
-/// Returns which of our devices exist in the network namespace of a process.
+/// Returns the names of Warren's devices that exist in the network namespace of a process.
 fn existing_devices(process: i32) -> Vec<&'static str> {
     let all = fs::read_to_string(format!("/proc/{process}/net/dev")).unwrap_or_default();
     let is_there =

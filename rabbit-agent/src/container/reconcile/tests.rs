@@ -1,6 +1,6 @@
 use super::{super::desired::tests::desired, *};
 
-/// A podman that reports success and creates nothing.
+/// A fake podman that reports success and creates nothing.
 #[derive(Debug)]
 struct Forgetful;
 

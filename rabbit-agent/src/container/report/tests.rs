@@ -79,7 +79,7 @@ fn a_passed_deadline_is_recorded_first_and_final_once_no_process_runs() {
     let ended = seen(&[(&[("app", exit_state(143, 61))], false)]);
     let status = report(&desired(limit), &ended, &late, None, at(61));
     assert_eq!(status.state, NodeContainersState::TooLate);
-    // The next agent reads the same record.
+    // An agent that starts later reads the same record.
     let mut stored = object(limit);
     stored.status = Some(status);
     let record = record(&stored, at(99));

@@ -14,8 +14,8 @@ use crate::fence::{
     spool::Spool,
 };
 
-/// Longest time of a fence before the agent answers that it failed. The sites' agent waits for 60 s, which must include
-/// the acknowledgement to DLM.
+/// Longest time of a fence; then the agent answers that the fence failed. The sites' agent waits for 60 s, which must
+/// suffice for the acknowledgement to DLM too.
 const DETACH_WITHIN: Duration = Duration::from_secs(40);
 
 /// Fences one node and answers all its requests. Returns the requests that could not be answered or deleted.
@@ -53,13 +53,14 @@ pub(super) async fn fence(
     }
     left.extend(answer_all(&config, &spool, &node, supported, &verdict).await);
     if let Some(late) = late {
-        // Wait for the task: it could detach what a re-admitted node gets later.
+        // Waits for the task: if the node is re-admitted, the task could detach namespaces that the node got
+        // afterwards.
         drop(late.await);
     }
     left
 }
 
-/// Detaches with a time limit. After the limit it also returns the task that still runs.
+/// Detaches with a time limit. If the limit passes, also returns the task, which still runs.
 async fn detach_in_time(
     tools: &Arc<Tools>,
     node: &NodeName,

@@ -1,4 +1,4 @@
-//! Keeps the directories of requests and responses open and watched.
+//! Keeps the directories of requests and answers open and watched.
 
 use std::io;
 
@@ -20,7 +20,7 @@ impl OpenSpool {
     pub(super) fn open(config: &FenceConfig, to_make: bool) -> Result<(Self, Scan), String> {
         let (requests, responses) = (config.requests.clone(), config.responses.clone());
         let spool = Spool::open(requests, responses, to_make).map_err(|error| chain(&error))?;
-        // Watch before the scan, so that no change is missed.
+        // The watch begins before the scan, so that no change is missed.
         let watch = Watch::new(&[&spool.requests, &spool.responses])
             .map_err(|error| format!("watch {}: {error}", spool.requests.display()))?;
         let scan = spool.scan().map_err(|error| chain(&error))?;
@@ -28,7 +28,7 @@ impl OpenSpool {
     }
 }
 
-/// Waits for a change in the directories; for ever while they are not open.
+/// Waits for a change in the directories. Never returns while the directories are not open.
 pub(super) async fn changed(spool: Option<&OpenSpool>) -> io::Result<()> {
     match spool {
         Some(open) => open.watch.changed().await,

@@ -18,7 +18,7 @@ use crate::health::{
 };
 use api::nnf_node::{NnfResourceHealth, NnfResourceStatus};
 
-/// The facts that checks read of a rabbit, and a clock.
+/// A clock, and the facts that checks read about a rabbit.
 struct Rabbit {
     computes: BTreeMap<u8, NodeName>,
     links: BTreeMap<u8, Link>,

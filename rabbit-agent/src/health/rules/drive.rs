@@ -11,7 +11,7 @@ use crate::health::{
     judge::{Counters, Known},
 };
 
-/// Fewest corrected link errors between two checks that count as a problem; single ones do not.
+/// The fewest corrected link errors between two checks that count as a problem; single corrected errors do not.
 const MANY_CORRECTED: u64 = 100;
 
 pub(super) fn drive(
@@ -57,7 +57,8 @@ pub(super) fn drive(
     }
 }
 
-/// Returns the drive's temperature. The kernel knows it only for drives whose physical function it drives.
+/// Returns the drive's temperature. The kernel knows the temperature only of drives whose physical function the
+/// kernel's own driver serves.
 pub(in crate::health) fn temperature(
     facts: Option<&DriveFacts>,
     smart: Option<&Smart>,
@@ -94,7 +95,7 @@ fn check_smart(
     }
 }
 
-/// Checks what the kernel reports about a drive.
+/// Checks the facts that the kernel reports about a drive.
 fn check_attachment(
     facts: &DriveFacts,
     before: Option<&Counters>,

@@ -30,7 +30,7 @@ pub(super) fn file_systems(facts: &Facts, known: &Known, found: &mut Findings) {
                 add_finding(found, &subject, Kind::Silent, Severity::Warning, &text);
             }
         }
-        // A file system that was mounted read-only and never writable is as desired.
+        // A file system that was mounted read-only, and was never writable, is in its desired state.
         let was_writable =
             known.writable.contains(&(file_system.target.clone(), file_system.device));
         if file_system.is_read_only && (!file_system.asked_read_only || was_writable) {
@@ -66,8 +66,8 @@ pub(super) fn groups(facts: &Facts, found: &mut Findings) {
     }
 }
 
-/// Adds a finding for volume groups that Warren made for an object that is gone. Only a person removes
-/// them: they hold data.
+/// Adds a finding for volume groups that Warren made for an object that no longer exists. The agent does not remove
+/// them, because they hold data: an administrator does.
 pub(super) fn unclaimed(facts: &Facts, claimants: &BTreeSet<ObjectUid>, found: &mut Findings) {
     for group in facts.groups.iter().flatten() {
         let Some(allocation) = group.allocation else { continue };
@@ -84,8 +84,8 @@ pub(super) fn unclaimed(facts: &Facts, claimants: &BTreeSet<ObjectUid>, found: &
     }
 }
 
-/// Returns the command that removes a group. It names the group's devices: another disk of the node may have a
-/// group of that name.
+/// Returns the command that removes a volume group. The command names the group's devices, because another disk of the
+/// node may have a group of the same name.
 fn removal_command(group: &GroupFacts) -> String {
     let devices: Vec<_> = group.devices.iter().map(|device| device.display().to_string()).collect();
     let on = format!("--devices {} {}", devices.join(","), group.name);

@@ -2,7 +2,7 @@ use std::path::Path;
 
 use super::*;
 
-/// Recorded events; the first line of the file names the machine.
+/// Recorded events; the first line of the file names the machine on which they were recorded.
 const RECORDED: &str = include_str!("recorded.txt");
 
 /// Parses `action@path`, then words that each end with a zero byte (lib/kobject_uevent.c, `kobject_uevent_env`).
@@ -49,16 +49,16 @@ fn a_namespace_that_becomes_read_only_concerns_storage() {
     assert!(!change("SYNTH_UUID=0"));
 }
 
-/// Makes the kernel announce the device: it does so when `uevent` in sysfs is written
-/// (Documentation/ABI/testing/sysfs-uevent), which needs root.
+/// Makes the kernel announce the device by a write to `uevent` in sysfs (Documentation/ABI/testing/sysfs-uevent). The
+/// write needs root.
 fn announce(device: &Path) {
     std::fs::write(device.join("uevent"), "change").unwrap();
 }
 
-/// A device that every kernel has and whose events disturb no program.
+/// A device that every kernel has. Events of this device disturb no program.
 const NULL: &str = "/sys/class/mem/null";
 
-/// A listener that does not keep up learns so, and continues.
+/// A listener that does not keep up learns that the kernel dropped events, and continues.
 #[test]
 fn dropped_events_request_a_check() {
     let device = Path::new(NULL);
@@ -68,7 +68,7 @@ fn dropped_events_request_a_check() {
     let monitor = open().unwrap();
     announce(device);
     assert!(wait(&monitor, Some(Duration::from_secs(10))).unwrap().is_some());
-    // The smallest buffer that the kernel allows: two events fit.
+    // The smallest buffer that the kernel allows has room for two events.
     setsockopt(&monitor, sockopt::RcvBuf, &0).unwrap();
     (0..64).for_each(|_| announce(device));
     assert!(drain(&monitor).unwrap());

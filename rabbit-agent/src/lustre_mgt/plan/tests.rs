@@ -33,7 +33,7 @@ fn published(next: Option<&str>) -> Published {
     }
 }
 
-/// Applies actions until none is left, as if none on the target failed. Returns the actions and the ConfigMap.
+/// Applies actions until none is left; every action on the target succeeds. Returns the actions and the ConfigMap.
 fn settle(
     object: &mut NnfLustreMgt,
     mut published: Option<Published>,
@@ -115,7 +115,7 @@ fn black_listed_names_and_those_in_use_are_skipped() {
     let mut object = mgt(&spec, Value::Null);
     settle(&mut object, None);
     assert_eq!(names_of(&object), ["aaaaaaab", "aaaaaaad", "aaaaaaae"]);
-    // The counter was reset.
+    // An administrator reset the counter of names.
     let status =
         json!({"fsNameNext": "aaaaaaab", "claimList": status_claims(&[("old", "aaaaaaad")])});
     let mut object = mgt(&spec, status);
@@ -145,7 +145,7 @@ fn a_withdrawn_name_is_erased_before_it_is_given_out_again() {
     assert_eq!(names_of(&object), ["aaaaaaab"], "the name was in use when the new one was chosen");
 }
 
-/// Go writes a missing reference as `{}`, or leaves it out.
+/// Go controllers write a missing reference as `{}`, or leave it out.
 #[test]
 fn an_empty_reference_equals_a_missing_one() {
     let without_reference =
@@ -230,7 +230,8 @@ fn for_a_deleted_object_names_are_only_erased() {
     assert_eq!(names_of(&object), ["aaaaaaab"]);
 }
 
-/// Later jobs must not get a name that is left on a target, except where the target is removed with its owner.
+/// A later job must not get a name that is still on a target, unless the target is removed together with the name's
+/// owner.
 #[test]
 fn a_name_goes_with_its_target_if_its_owner_or_the_object_is_deleted() {
     let status = json!({"fsNameNext": "aaaaaaac", "claimList":
@@ -286,8 +287,8 @@ fn an_invalid_start_name_is_rejected_with_its_field() {
     }
 }
 
-/// A crash interrupts the work after each prefix: the action was done, but its result was not written. Claims come and
-/// go in between, in every order that three bits give.
+/// A crash interrupts the work after each number of actions: the last action was done, but its result was not written.
+/// Between actions, claims are added and withdrawn, in every order that three bits describe.
 #[test]
 fn no_two_claims_share_a_name_wherever_the_work_is_interrupted() {
     for seed in 0_u32..512 {

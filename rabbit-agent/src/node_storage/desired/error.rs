@@ -1,4 +1,4 @@
-//! Defines why a NnfNodeStorage can be invalid. Users read these texts, so each names field, value and remedy.
+//! Defines the errors of an invalid NnfNodeStorage. Users read these texts, so each text names field, value and remedy.
 
 use api::{NnfStorageProfile, names::label};
 use storage::{
@@ -25,7 +25,8 @@ pub enum NodeStorageError {
         "spec.count is {0} with sharedAllocation: several file systems on one allocation need logical volumes: start the agents with --volumes lvm and a profile that makes them, or use a profile with sharedVg false"
     )]
     SharedCount(i64),
-    /// Object and profile disagree, so computes would look for another volume group.
+    /// Object and profile disagree about the volume group's name: computes would look for a group that the rabbit did
+    /// not make.
     #[error(
         "spec.sharedAllocation is {spec}, but {field} of the pinned profile is {profile}: computes would look for another volume group; make them equal"
     )]
@@ -58,7 +59,7 @@ pub enum NodeStorageError {
     TargetPath(#[source] MountPointError),
     #[error("temporary mount directory")]
     Temporary(#[source] MountPointError),
-    /// The block storage's uid is invalid, so its allocations are unknown.
+    /// The block storage's uid is invalid, so the agent does not know the block storage's allocations.
     #[error("metadata.uid of NnfNodeBlockStorage {block}")]
     BlockUid {
         block: String,

@@ -172,7 +172,7 @@ fn lvm_lines_are_expanded_with_the_node_s_values() {
         "-j2 -p lock_dlm -t rabbit-1:fs-01-3365393263 /dev/mapper/v",
         "the lock space's name is the one that the sites' computes know"
     );
-    // Without LVM one device cannot hold both file systems.
+    // Without LVM a single device cannot hold both file systems.
     let plain = desired(&object, &profile, &block, &temporary(), Volumes::Plain);
     assert_eq!(plain, Err(NodeStorageError::SharedCount(2)));
 }

@@ -164,7 +164,7 @@ fn names_overridden_by_a_profile_are_observed() {
         ("$ZPOOL_NAME", "job-$JOBID"),
         ("$ZPOOL_DATA_SET", "data"),
         ("$TARGET_PATH", "/mnt/nnf/ost-$INDEX"),
-        // The mount point on clients.
+        // `$MOUNT_PATH` is the mount point on clients.
         ("$MOUNT_PATH", "/lustre/$JOBID"),
     ] {
         overrides.insert(name.to_owned(), value.to_owned());
@@ -218,7 +218,7 @@ fn an_invalid_target_is_rejected_by_field_and_remedy() {
     assert!(error_with_override("$TARGET_PATH", "/mnt/nnf/../x").contains("'..'"));
 }
 
-/// An earlier pass failed and reported the target as not ready, but it serves.
+/// An earlier pass failed and reported the target as not ready, although the target serves.
 #[test]
 fn a_target_whose_pool_resilvers_is_ready() {
     let unit = Unit::Target(Box::new(only("ost")));

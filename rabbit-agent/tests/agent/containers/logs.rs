@@ -1,4 +1,4 @@
-//! Tests that the agent reports logs of running containers on request, and logs of ended ones always.
+//! Tests that the agent reports logs of running containers on request, and logs of ended containers always.
 
 use super::*;
 
@@ -43,7 +43,7 @@ async fn a_request_reports_the_log_of_a_running_container() {
     podman.touch(&name, "/tmp/end");
     let ended = bench.until(NAME, "ended", has_state(NodeContainersState::Succeeded)).await;
     assert_eq!(log(&ended), "began\nwent on\nended\n");
-    // The next agent has nothing to write: the request was answered.
+    // The request was answered, so an agent that starts later has nothing to write.
     bench.stop().await;
     bench.start();
     request_logs(&bench, "02:00:00.000000").await;
@@ -52,7 +52,7 @@ async fn a_request_reports_the_log_of_a_running_container() {
     assert_eq!(status(&again).logs, status(&ended).logs);
 }
 
-/// Nothing else causes a pass: only the request wakes the agent, and a starting agent finds earlier requests.
+/// Only the request wakes the agent, because nothing else causes a pass. An agent that starts finds earlier requests.
 #[tokio::test]
 async fn a_request_without_a_running_agent_is_answered_once_by_the_next() {
     if !gate::podman() {
@@ -72,7 +72,7 @@ async fn a_request_without_a_running_agent_is_answered_once_by_the_next() {
     let version = answer.resource_version();
     bench.stop().await;
     bench.start();
-    // The agent handles a later object after this one.
+    // The agent handles this object after the other one.
     let mut other = containers("oci-archive:/nowhere/image.tar", "true");
     other["metadata"]["name"] = json!("default-v-1");
     bench.make::<NodeContainers>(RABBIT, other).await;

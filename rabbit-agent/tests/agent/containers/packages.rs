@@ -117,7 +117,7 @@ async fn a_package_missing_at_the_deadline_is_reported() {
     bench.until_gone::<NodeContainers>(NAME).await;
 }
 
-/// A rabbit where Kubernetes runs the containers: its agent has no podman.
+/// Kubernetes runs the containers on this rabbit, so the agent has no podman.
 #[tokio::test]
 async fn packages_are_fetched_without_podman_and_reported_with_their_paths() {
     let mut bench = Bench::bare().await;

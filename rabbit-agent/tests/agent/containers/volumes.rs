@@ -1,11 +1,12 @@
-//! Tests directories that the containers of an attempt share.
+//! Tests the directories that the containers of an attempt share.
 
 use super::{
     logs::{answered, request_logs},
     *,
 };
 
-/// A container reads its configuration once: the run's ConfigMap may be deleted before its containers are.
+/// The agent reads a container's configuration from the API only once: the run's ConfigMap may be deleted before its
+/// containers are.
 #[tokio::test]
 async fn containers_share_a_directory_that_is_new_for_each_attempt() {
     if !gate::podman() {
@@ -57,7 +58,7 @@ async fn containers_share_a_directory_that_is_new_for_each_attempt() {
     assert!(!place.exists());
 }
 
-/// The agent is killed meanwhile, and the next one finds what it left.
+/// The agent is killed during the work, and the next agent finds the leftovers.
 #[tokio::test]
 async fn a_shared_directory_outlives_the_agent_and_ends_with_its_containers() {
     if !gate::podman() {
@@ -78,7 +79,7 @@ async fn a_shared_directory_outlives_the_agent_and_ends_with_its_containers() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     bench.stop().await;
-    // An agent leaves this if it is killed while it creates the next directories.
+    // An agent that is killed while it creates the directories of the next attempt leaves this directory.
     std::fs::create_dir_all(place.join("volumes/2.unfinished/v")).unwrap();
     bench.start();
     bench

@@ -1,5 +1,5 @@
-//! Checks the rules against the vectors that their CEL was checked with. `tests/tests/privilege/claims.rs` sends the
-//! same vectors to a real API server.
+//! Checks the rules against the test vectors with which their CEL was checked. `tests/tests/privilege/claims.rs` sends
+//! the same test vectors to a real API server.
 
 use std::collections::BTreeSet;
 
@@ -81,7 +81,7 @@ fn status(phase: Phase, epoch: i64, seq: i64, attempt: i32) -> Status {
     }
 }
 
-/// Cases that the vectors leave out.
+/// Changes that are not among the test vectors.
 #[test]
 fn a_status_cannot_be_removed_and_each_claim_needs_a_new_epoch() {
     let as_a = Part::Status(Some("a"));

@@ -1,4 +1,4 @@
-//! S6.1: a run that is cancelled, in each phase.
+//! S6.1: a run is cancelled, in each phase.
 
 use api::ContainerRunPhase as Phase;
 

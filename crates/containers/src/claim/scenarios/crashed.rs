@@ -1,4 +1,4 @@
-//! S2: coordinators that crash, pause, restart without memory, or come too late.
+//! S2: coordinators crash, pause, restart without memory, or come too late.
 
 use api::ContainerRunPhase as Phase;
 
@@ -9,7 +9,7 @@ use crate::claim::{
     scenarios::fence::{Verdict, counts},
 };
 
-/// Lets C2 watch C1's Lease until it may take over, and take over.
+/// Makes C2 watch C1's Lease until C2 may take over, and take over.
 fn take_over(server: &mut Server, rabbits: &mut [Rabbit]) -> Coordinator {
     let mut c2 = Coordinator::alive("c2", server, seconds(0));
     for now in [10, 20, 30] {
@@ -51,7 +51,7 @@ fn s2_3_a_paused_coordinator_is_stopped_by_itself_by_the_api_and_by_the_rabbit()
     let (mut server, mut c1, mut rabbits) = brought_to(&Phase::Running);
     let mut c2 = take_over(&mut server, &mut rabbits);
     c2.command(&server, &mut rabbits[0], &Step::Start, seconds(0));
-    // C1 wakes in the middle of a write.
+    // C1 was paused in the middle of a write, and continues now.
     let read = c1.cached.clone().unwrap();
     let mut stale = read.status.clone().unwrap();
     (stale.phase, stale.writer.seq) = (Phase::Succeeded, stale.writer.seq + 1);
@@ -62,7 +62,7 @@ fn s2_3_a_paused_coordinator_is_stopped_by_itself_by_the_api_and_by_the_rabbit()
     assert_eq!(refused, Err(Refused::By(vec![Rule::R1, Rule::R2])));
     let verdict = c1.command(&server, &mut rabbits[0], &Step::Stop, seconds(0));
     assert_eq!(verdict, Verdict::Stale(c2.claim()));
-    // C1 itself plans nothing: it has not renewed its Lease for too long.
+    // C1 plans no step, because it has not renewed its Lease for too long.
     assert_eq!(c1.planned_step(&rabbits, seconds(60)), Step::Wait);
     c1.tick(&mut server, seconds(60));
     assert_eq!(c1.planned_step(&rabbits, seconds(60)), Step::Wait, "C1 knows that C2 has the run");
@@ -107,7 +107,7 @@ fn s2_6_containers_that_an_earlier_attempt_started_late_end_before_the_next_atte
         rabbit.attempts.insert(1, RabbitState::TooLate);
     });
     c1.step(&mut server, &mut rabbits, seconds(0)).unwrap();
-    // The kubelet was slow: attempt 1 runs now.
+    // The kubelet was slow: attempt 1 begins to run only now.
     rabbits[0].becomes(RabbitState::Ready);
     c1.settle(&mut server, &mut rabbits, seconds(0));
     assert_eq!((server.phase(), server.status().attempt), (Phase::Starting, 2));
@@ -137,7 +137,7 @@ fn s2_8_a_run_does_not_end_while_a_rabbit_is_silent() {
     let mut c2 = take_over(&mut server, &mut rabbits);
     c2.settle(&mut server, &mut rabbits, seconds(30));
     assert_eq!((server.phase(), &rabbits[1].attempts[&1]), (Phase::Running, &RabbitState::Ready));
-    // A failure on another rabbit does not end the run either: the silent rabbit may still run its containers.
+    // A failure on another rabbit does not end the run, because the silent rabbit may still run containers of the run.
     rabbits[1].becomes(RabbitState::Failed("container app exited with 3".to_owned()));
     c2.settle(&mut server, &mut rabbits, seconds(30));
     assert_eq!(server.phase(), Phase::Running);

@@ -1,4 +1,4 @@
-//! S6.2 to S6.5: containers that fail, are late, or are suspended.
+//! S6.2 to S6.5: containers fail, miss a deadline, or are suspended.
 
 use api::ContainerRunPhase as Phase;
 

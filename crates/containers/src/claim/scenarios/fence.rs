@@ -1,9 +1,9 @@
 //! Decides which commands for a run a rabbit of these scenarios obeys. Warren's own rabbits get no commands: they carry
-//! out the objects of the API, and a coordinator reads its claim from the
-//! API before it writes those (`workflow::execute`).
+//! out objects of the API, and a coordinator reads its claim from the API before it writes these objects
+//! (`workflow::execute`).
 //!
-//! A rabbit records the highest epoch and attempt of each run before it obeys. A command with a lower epoch comes from
-//! a coordinator that has lost its claim.
+//! A rabbit records the highest epoch and attempt of each run, and only then obeys. A command with a lower epoch comes
+//! from a coordinator whose claim another coordinator has replaced.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use api::{ContainerRun, ContainerRunStatus};
 
 use crate::claim::leases::{ACTS_FOR, EXPIRES_AFTER};
 
-/// Maximum age of a command that a rabbit obeys. A command that was sent while its coordinator could act is too old
-/// before another coordinator takes over.
+/// Maximum age of a command that a rabbit obeys. A command that a coordinator sent while it could act is older than
+/// this when another coordinator takes over.
 const COMMANDS_LAST: Duration = Duration::from_secs(5);
 
 const _: () = assert!(ACTS_FOR.as_secs() + COMMANDS_LAST.as_secs() < EXPIRES_AFTER.as_secs());
 
-/// A rabbit's record of a run.
+/// A rabbit's record of the last claim that it obeyed for a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) holder: String,
@@ -25,10 +25,11 @@ pub(super) struct Record {
     pub(super) attempt: i32,
 }
 
-/// The records of a rabbit on one run.
+/// A rabbit's memory of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Journal {
-    /// The rabbit has a new disk, so it does not know what it obeyed: it obeys nothing before a coordinator synced it.
+    /// The rabbit has a new disk, so it does not know which claims it has obeyed: it obeys no command until a
+    /// coordinator has sent a sync.
     Lost,
     #[default]
     Empty,
@@ -39,14 +40,15 @@ pub(super) enum Journal {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Command {
     pub(super) by: Record,
-    /// Time, on the rabbit's clock, since it sent the heartbeat that the command answers.
+    /// Time, by the rabbit's clock, since the rabbit sent the heartbeat that this command answers.
     pub(super) age: Duration,
-    /// Whether the command only reports what the API says, read from a quorum: a new journal begins with it.
+    /// Whether this is a sync: it only reports the claim that the API has, read from a quorum. A new journal begins
+    /// with it.
     pub(super) is_sync: bool,
 }
 
-/// The answer of another coordinator about a claim that is new to the rabbit. That coordinator reads the API, not its
-/// watch.
+/// What another coordinator says about a claim that is new to the rabbit. The other coordinator asks the API itself,
+/// because a watch may be behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Confirmation {
     NoOtherCoordinator,
@@ -58,22 +60,23 @@ pub(super) enum Confirmation {
 /// A rabbit's decision on a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Records this claim, ends all other attempts, and obeys.
+    /// Records this claim, ends all other attempts, and obeys the command.
     Obey(Record),
-    /// Asks another coordinator first.
+    /// Asks another coordinator about the claim first.
     Ask,
-    /// Refuses, and returns the recorded claim: the sender's claim is older, or another holder's.
+    /// Refuses, and returns the recorded claim: the sender's claim is older than the recorded one, or has another
+    /// holder.
     Stale(Record),
-    /// Refuses: the command took too long to arrive.
+    /// Refuses, because the command took too long to arrive.
     TooOld,
-    /// Refuses until a coordinator reports what the API says.
+    /// Refuses until a coordinator has sent a sync.
     NotSynced,
-    /// Refuses and alerts people: another coordinator does not know this claim.
+    /// Refuses and alerts administrators, because another coordinator does not find this claim in the API.
     Forged,
 }
 
 impl Journal {
-    /// Judges whether the rabbit obeys a command.
+    /// Decides whether the rabbit obeys a command.
     #[must_use]
     pub(super) fn judge(&self, command: &Command, confirmed: Confirmation) -> Verdict {
         if command.age > COMMANDS_LAST {
@@ -100,7 +103,7 @@ impl Journal {
     }
 }
 
-/// Returns whether the API has this claim. A coordinator gives this answer to a rabbit that asks.
+/// Returns whether the API has this claim. A coordinator that a rabbit asks gives this answer.
 #[must_use]
 pub(super) fn confirms(run: Option<&ContainerRun>, claim: &Record) -> bool {
     run.and_then(|run| run.status.as_ref()).is_some_and(|status| {
@@ -108,14 +111,15 @@ pub(super) fn confirms(run: Option<&ContainerRun>, claim: &Record) -> bool {
     })
 }
 
-/// Returns whether a report counts: an answer to a command of an earlier claim or attempt does not.
+/// Returns whether a coordinator may use a report. It must not use a report that answers a command of an earlier claim
+/// or attempt.
 #[must_use]
 pub(super) fn counts(status: &ContainerRunStatus, epoch: i64, attempt: i32) -> bool {
     epoch == status.claim.epoch && attempt == status.attempt
 }
 
-/// Returns whether a rabbit that comes back must end its containers of a run: the API, read from a quorum, knows no
-/// such run, or the run has ended, or has another attempt.
+/// Returns whether a rabbit that comes back must end its containers of a run. It must if the API, read from a quorum,
+/// has no such run, or if the run has ended or has another attempt.
 #[must_use]
 pub(super) fn is_leftover(run: Option<&ContainerRun>, attempt: i32) -> bool {
     let status = run.and_then(|run| run.status.as_ref());

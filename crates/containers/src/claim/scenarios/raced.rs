@@ -1,4 +1,4 @@
-//! S1 and S3: several coordinators want one run, or one writes as another.
+//! S1 and S3: several coordinators want the same run, or a coordinator writes in the name of another.
 
 use api::ContainerRunPhase as Phase;
 
@@ -45,8 +45,8 @@ fn s1_2_a_claim_with_the_same_epoch_is_refused_and_waits_for_the_lease_to_expire
     assert!(matches!(c2.planned_step(&rabbits, seconds(30)), Step::Write(_)));
 }
 
-/// Random numbers decide when each coordinator reads the run. It acts on the version that it read, even if others have
-/// acted since.
+/// Random numbers decide when each coordinator reads the run. Each acts on the version that it has read, even if other
+/// coordinators have acted since.
 #[test]
 fn s1_3_three_coordinators_prepare_each_of_many_runs_once_for_each_claim() {
     let mut draw = 0x2545_f491_4f6c_dd1d_u64;
@@ -99,10 +99,10 @@ fn s1_5_a_coordinator_with_an_old_watch_neither_claims_nor_removes() {
     let mut behind = Coordinator::alive("c2", &mut Server::new(&["r1", "r2"]), seconds(0));
     rabbits.iter_mut().for_each(|rabbit| rabbit.becomes(RabbitState::Succeeded));
     c1.settle(&mut server, &mut rabbits, seconds(0));
-    // C2's watch still shows the run queued.
+    // C2's watch still shows the run as queued.
     let claimed = behind.step(&mut server, &mut rabbits, seconds(0));
     assert_eq!((claimed, server.phase()), (Err(Refused::Conflict), Phase::Succeeded));
-    // C1's watch still shows the run ended and not wanted: since then it was created anew under the same name.
+    // C1's watch still shows the run as ended and not wanted; since then a new run was created under the same name.
     server.want(|spec| spec.priority = 0);
     c1.read(&server);
     assert_eq!(c1.planned_step(&rabbits, seconds(0)), Step::CleanUp);
@@ -148,7 +148,7 @@ fn s3_4_a_rabbit_asks_another_coordinator_before_it_obeys_a_new_holder() {
     let before = rabbits[0].clone();
     assert_eq!(rabbits[0].receive(&server, &command, &Step::Stop), Verdict::Forged);
     assert_eq!((&rabbits[0].attempts, &rabbits[0].journal), (&before.attempts, &before.journal));
-    // A single coordinator has no other to ask: the real holder notices, and claims the run again.
+    // The rabbit has no other coordinator to ask. The real holder notices the false claim, and claims the run again.
     let alone = rabbits[1].journal.judge(&command, Confirmation::NoOtherCoordinator);
     assert_eq!(alone, Verdict::Obey(forged));
     rabbits[1].asks = false;

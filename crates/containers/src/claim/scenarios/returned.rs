@@ -1,4 +1,4 @@
-//! S2.9 and S4: an API that was unreachable or restored from a backup, rabbits that come back, clocks that differ.
+//! S2.9 and S4: the API was unreachable or restored from a backup, rabbits come back, clocks differ.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ fn s2_9_a_rabbit_that_comes_back_ends_the_containers_of_a_deleted_run() {
     assert_eq!(rabbits[0].attempts[&1], RabbitState::Ready);
     rabbits[0].comes_back(&server);
     assert!(rabbits[0].attempts.is_empty());
-    // A rabbit that comes back keeps the containers of a run that goes on.
+    // A rabbit that comes back keeps its containers if their run continues.
     let (server, _, mut rabbits) = brought_to(&Phase::Running);
     rabbits[0].comes_back(&server);
     assert_eq!(rabbits[0].attempts[&1], RabbitState::Ready);
@@ -47,7 +47,7 @@ fn s4_1_while_the_api_is_unreachable_no_coordinator_acts_or_takes_over() {
     assert!(!c1.may_act(seconds(21)) && c1.may_act(seconds(20)));
     assert_eq!(rabbits[0].attempts[&1], RabbitState::Ready);
     server.is_away = false;
-    // C2 sees the Lease, which no coordinator could renew for 5 minutes, before C1 has renewed it.
+    // For 5 minutes no coordinator could renew its Lease. C2 reads C1's Lease before C1 has renewed it.
     c2.tick(&mut server, seconds(300));
     assert_eq!(c2.planned_step(&rabbits, seconds(300)), Step::Wait);
     c1.tick(&mut server, seconds(301));
@@ -70,7 +70,7 @@ fn s4_2_after_a_restore_of_the_api_a_claim_exceeds_the_epochs_that_rabbits_recor
     for rabbit in &mut rabbits {
         c2.command(&server, rabbit, &Step::Start, seconds(0));
     }
-    // The API forgets what happened since the backup: C3 gets the epoch that C2 had.
+    // The API has lost all changes since the backup: so C3 gets the epoch that C2 had before.
     server.restore(&backup);
     let mut c3 = claim_after("c3", &mut server, &mut rabbits, 100);
     assert_eq!(server.status().claim.epoch, 2);
@@ -79,7 +79,7 @@ fn s4_2_after_a_restore_of_the_api_a_claim_exceeds_the_epochs_that_rabbits_recor
     c3.settle(&mut server, &mut rabbits, seconds(130));
     let status = server.status();
     assert_eq!((status.claim.epoch, status.attempt, &status.phase), (3, 1, &Phase::Running));
-    // A rabbit ends an attempt that the API does not know any more.
+    // A rabbit ends an attempt that the API no longer knows.
     rabbits[0].attempts.insert(2, RabbitState::Ready);
     let verdict = c3.command(&server, &mut rabbits[0], &Step::Start, seconds(0));
     assert_eq!(verdict, Verdict::Obey(c3.claim()));
@@ -96,7 +96,7 @@ fn s4_3_a_rabbit_with_a_new_disk_obeys_only_after_a_coordinator_synced_it() {
     assert_eq!(rabbit.journal, Journal::Kept(c1.claim()));
     c1.settle(&mut server, &mut rabbits, seconds(0));
     assert_eq!(server.phase(), Phase::Starting);
-    // A rabbit that gets a new disk during a run has lost its containers as well.
+    // A rabbit that gets a new disk during a run loses its containers too.
     let (mut server, mut c1, mut rabbits) = brought_to(&Phase::Running);
     rabbits[0].journal = Journal::Lost;
     rabbits[0].attempts.clear();
@@ -171,7 +171,8 @@ fn s4_7_a_holder_that_only_rabbits_reach_stops_before_another_takes_over() {
             c2.step(&mut server, &mut rabbits, seconds(*now)).is_ok_and(|step| step != Step::Wait)
         })
         .unwrap();
-    // The last command that C1 sent before it stopped acting arrives as late as a rabbit accepts it.
+    // The last command that C1 sent before it stopped acting arrives late, but just early enough for a rabbit to obey
+    // it.
     let obeyed = (0..=60).filter(|age| {
         let verdict = c1.command(&before, &mut rabbits[0], &Step::Wait, seconds(*age));
         matches!(verdict, Verdict::Obey(_))

@@ -1,6 +1,6 @@
-//! S3.3: many runs on four rabbits under all faults at once. One of three coordinators is killed every 2 s; a tenth of
-//! the API calls fail, some after the write was stored; rabbits fall silent, receive commands late and twice, or lose
-//! their disks. The test checks the history of each run afterwards. `LONG=1` makes it 200 runs.
+//! S3.3: many runs on four rabbits under all faults at once. Every 2 s one of three coordinators is killed. A tenth of
+//! the API calls fail; of these, some fail after the write was stored. Rabbits fall silent, receive commands late and
+//! twice, or lose their disks. At the end the test checks the history of each run. With `LONG=1` there are 200 runs.
 
 use api::{ContainerRunPhase as Phase, ContainerRunStatus as Status};
 
@@ -30,7 +30,7 @@ impl Draw {
     }
 }
 
-/// A write that a process sent before it was killed: time of arrival, pod, the run as read, the status.
+/// A write that a process sent before it was killed: time of arrival, pod, the run as the process read it, the status.
 type InFlight = (u64, String, api::ContainerRun, Status);
 
 struct Soak {
@@ -41,7 +41,7 @@ struct Soak {
     /// For each rabbit, the second at which its silence ends.
     silent: Vec<u64>,
     in_flight: Vec<InFlight>,
-    /// Commands that arrive late: second, rabbit, command, step.
+    /// Commands that arrive late, each with: the second of its arrival, the rabbit, the command, the step.
     late: Vec<(u64, usize, Command, Step)>,
     started: usize,
     refused: Refusals,
@@ -91,8 +91,8 @@ impl Soak {
         (0..NAMES.len()).for_each(|rabbit| self.step_rabbit(rabbit, now));
     }
 
-    /// Kills a coordinator and starts a new process in its place. A write or
-    /// a command of the dead one may be on its way.
+    /// Kills a coordinator and starts a new process in its place. A write or a command that the killed process sent may
+    /// still arrive.
     fn kill(&mut self, now: u64) {
         let index = self.draw.random_below(PODS.len() as u64);
         let dead = &self.coordinators[index];
@@ -128,7 +128,7 @@ impl Soak {
                 self.refused.lost_answers += usize::from(self.server.loses_answers);
             }
             Ok(step) => {
-                // A command may arrive twice, the second time late.
+                // A command may arrive twice; the second time it arrives late.
                 if !matches!(step, Step::Wait | Step::Write(_)) && self.draw.one_in(5) {
                     let (wait, by) =
                         (self.draw.random_below(8) as u64, self.coordinators[index].claim());
@@ -157,8 +157,8 @@ impl Soak {
         }
     }
 
-    /// Lets a rabbit's containers go on. Rarely, the rabbit falls silent,
-    /// gets a new disk, or one of its containers fails.
+    /// Changes the state of a rabbit's container by chance. Rarely, the container fails, or the rabbit falls silent or
+    /// gets a new disk.
     fn step_rabbit(&mut self, index: usize, now: u64) {
         let rabbit = &mut self.rabbits[index];
         if rabbit.is_silent && self.silent[index] <= now {
@@ -182,7 +182,7 @@ impl Soak {
         self.rabbits[index].becomes(next);
     }
 
-    /// Runs until the run has ended and nothing of it is left.
+    /// Continues until the run has ended and all its containers are removed.
     fn run_to_end(&mut self, seed: u64) {
         let cancelled =
             if seed.is_multiple_of(4) { self.draw.random_below(3_000) as u64 } else { MAX_SECONDS };

@@ -1,4 +1,4 @@
-//! The API, coordinators and rabbits of a scenario. The scenario sets the time.
+//! The API, the coordinators and the rabbits of a scenario. The scenario's test sets the time.
 
 mod coordinator;
 mod rabbit;

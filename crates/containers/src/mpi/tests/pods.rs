@@ -1,11 +1,12 @@
-//! Compares Warren's pods with the MPI operator's, and checks the parts in which they differ on purpose.
+//! Compares Warren's pods with the MPI operator's pods, and checks the parts that differ on purpose.
 
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 
 use super::*;
 use crate::{objects, outcome};
 
-/// Variables of the operator that Warren's pods lack: Warren's agent has no options of ssh.
+/// Variables of the operator's pods that Warren's pods do not have: they set options of ssh, which Warren's remote
+/// shell does not need.
 const OF_SSH: [&str; 3] =
     ["OMPI_MCA_plm_rsh_args", "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", "HYDRA_LAUNCH_EXTRA_ARGS"];
 

@@ -7,7 +7,7 @@ use serde_json::{Value, from_value, json};
 use super::*;
 use crate::{objects, run::Rabbit};
 
-/// Calls `check` with a run on two rabbits, whose profile `edit` may change.
+/// Calls `check` with a run on two rabbits; `edit` may change the run's profile first.
 fn with_run(edit: impl FnOnce(&mut Value), check: impl FnOnce(&Run<'_>)) {
     let launcher = json!({"name": "mpi", "image": "i:1", "command": ["mpirun"], "args": ["$(K)"],
         "env": [{"name": "K", "value": "$(OMPI_MCA_plm_rsh_agent)"}]});
@@ -42,7 +42,7 @@ fn all_pods(run: &Run<'_>) -> [NodeContainers; 3] {
     [launcher(run), worker(run, 0), worker(run, 1)].map(Option::unwrap)
 }
 
-/// Returns the variables of a container. The last value of a variable wins.
+/// Returns the variables of a container. If a variable occurs twice, its last value wins.
 fn environment(container: &NodeContainer) -> std::collections::BTreeMap<&str, &str> {
     container.env.iter().map(|variable| (variable.name.as_str(), variable.value.as_str())).collect()
 }

@@ -1,4 +1,4 @@
-//! A coordinator: it reads, plans and acts, as the executor of `workflow::claims` does with a real API.
+//! A coordinator: it reads, plans and acts, as the executor in `workflow::claims` does with a real API.
 
 use std::time::Duration;
 
@@ -20,9 +20,9 @@ pub(in crate::claim::scenarios) struct Coordinator {
     lease: OwnLease,
     sightings: Sightings,
     renewals: u64,
-    /// The run, as last read.
+    /// The run as this coordinator last read it.
     pub(in crate::claim::scenarios) cached: Option<ContainerRun>,
-    /// The highest epoch of another holder with which a rabbit refused a command.
+    /// The highest epoch that a rabbit gave when it refused a command because of a claim of another holder.
     refused_with: i64,
 }
 
@@ -50,7 +50,7 @@ impl Coordinator {
         coordinator
     }
 
-    /// Renews the Lease, lists those of others and reads the run, if the API is reachable.
+    /// Renews the Lease, lists the Leases of other coordinators and reads the run, if the API is reachable.
     pub(in crate::claim::scenarios) fn tick(&mut self, server: &mut Server, now: Duration) {
         if server.is_away {
             return;
@@ -72,7 +72,7 @@ impl Coordinator {
         self.lease.may_act(now)
     }
 
-    /// Plans the next step from the run as last read.
+    /// Plans the next step from the run as this coordinator last read it.
     pub(in crate::claim::scenarios) fn planned_step(
         &self,
         rabbits: &[Rabbit],
@@ -91,7 +91,7 @@ impl Coordinator {
         plan(run, &view)
     }
 
-    /// Does the next step.
+    /// Carries out the next step.
     pub(in crate::claim::scenarios) fn step(
         &mut self,
         server: &mut Server,
@@ -99,7 +99,7 @@ impl Coordinator {
         now: Duration,
     ) -> Result<Step, Refused> {
         let mut step = self.planned_step(rabbits, now);
-        // A coordinator reads the run again before it ends or removes containers: a watch may be behind.
+        // A coordinator reads the run again before it ends or removes containers, because a watch may be behind.
         if matches!(step, Step::Stop | Step::CleanUp) {
             if server.is_away {
                 return Err(Refused::Away);
@@ -123,7 +123,7 @@ impl Coordinator {
         Ok(step)
     }
 
-    /// Does steps until nothing is left to do.
+    /// Carries out steps until none is left.
     pub(in crate::claim::scenarios) fn settle(
         &mut self,
         server: &mut Server,
@@ -139,7 +139,7 @@ impl Coordinator {
         panic!("the run does not settle: {:?}", server.run());
     }
 
-    /// Returns the claim that the coordinator believes to have.
+    /// Returns the claim that the coordinator believes it has.
     pub(in crate::claim::scenarios) fn claim(&self) -> Record {
         let status = self.cached.as_ref().and_then(|run| run.status.clone());
         let (epoch, attempt) = status.map_or((0, 0), |status| (status.claim.epoch, status.attempt));

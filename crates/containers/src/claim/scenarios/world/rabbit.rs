@@ -1,4 +1,4 @@
-//! A rabbit: its records, and the containers of each attempt.
+//! A rabbit: its records, and the state of the containers of each attempt.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,9 +23,9 @@ pub(in crate::claim::scenarios) struct Rabbit {
     pub(in crate::claim::scenarios) asks: bool,
     /// Number of commands that the rabbit refused as stale.
     pub(in crate::claim::scenarios) stale: usize,
-    /// Epochs of the claims that had the rabbit prepare.
+    /// Epochs of the claims under which the rabbit was told to prepare.
     pub(in crate::claim::scenarios) prepared_for: BTreeSet<i64>,
-    /// Maximum number of attempts that ever ran at the same time.
+    /// The highest number of attempts that ran on the rabbit at the same time.
     pub(in crate::claim::scenarios) side_by_side: usize,
 }
 
@@ -44,7 +44,7 @@ impl Rabbit {
         }
     }
 
-    /// Returns what the rabbit reports to a coordinator.
+    /// Returns the rabbit's report to a coordinator.
     pub(super) fn report(&self, run: &ContainerRun) -> OnRabbit {
         let attempt = run.status.as_ref().map_or(0, |status| status.attempt);
         let state = match (self.is_lost, self.is_silent) {

@@ -1,4 +1,4 @@
-//! The API: one run, its versions, and the rules.
+//! The API: it has one run with its versions, and applies the rules.
 
 use std::collections::BTreeMap;
 
@@ -23,9 +23,9 @@ pub(in crate::claim::scenarios) struct Server {
     version: u64,
     pub(super) leases: BTreeMap<String, String>,
     pub(in crate::claim::scenarios) is_away: bool,
-    /// Whether the API stores writes but its answers do not arrive.
+    /// Whether writes are stored but the API's answers do not arrive.
     pub(in crate::claim::scenarios) loses_answers: bool,
-    /// Every status that was stored.
+    /// Every status of the run that was stored.
     pub(in crate::claim::scenarios) history: Vec<Status>,
 }
 
@@ -78,7 +78,7 @@ impl Server {
         self.raise_version();
     }
 
-    /// Writes the status over the run that was read, as a process of this pod.
+    /// Writes the status, if the run still has the version of `read`. The writer is a process of this pod.
     pub(in crate::claim::scenarios) fn write(
         &mut self,
         pod: &str,
@@ -91,7 +91,7 @@ impl Server {
         self.write_blindly(pod, status)
     }
 
-    /// Writes the status over any version, as a merge patch does.
+    /// Writes the status whatever version the run has, as a merge patch does.
     pub(in crate::claim::scenarios) fn write_blindly(
         &mut self,
         pod: &str,
@@ -111,7 +111,7 @@ impl Server {
         if self.loses_answers { Err(Refused::Away) } else { Ok(()) }
     }
 
-    /// Restores a backup of all that the API stores.
+    /// Restores all objects from a backup.
     pub(in crate::claim::scenarios) fn restore(&mut self, backup: &Self) {
         let version = self.version + 1;
         *self = Self { version, ..backup.clone() };
