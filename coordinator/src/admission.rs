@@ -18,8 +18,9 @@ pub(crate) struct Change<'a> {
     /// The plural, such as `clientmounts`.
     pub(crate) resource: &'a str,
     pub(crate) subresource: Option<&'a str>,
-    /// The client that makes the change, in the form in which the claim on a ContainerRun names its holder: the uid of
-    /// the pod that the client's token is bound to; with the embedded API, the user.
+    /// The client that makes the change: the uid of the pod that the client's token is bound to; with the embedded
+    /// API, the user. A claim on a ContainerRun (which names the coordinator that works on the run) has its holder in
+    /// the same form.
     pub(crate) caller: Option<&'a str>,
     /// The stored object; `None` when the change creates it.
     pub(crate) old: Option<&'a Value>,
@@ -27,8 +28,8 @@ pub(crate) struct Change<'a> {
 }
 
 /// Refuses to delete a pinned profile while its owner (a Workflow or a persistent storage) exists: the owner's storage
-/// cannot be removed without the profile. Kubernetes' garbage collector deletes the profile after its owner is gone,
-/// and is not checked here.
+/// cannot be removed without the profile. Kubernetes' garbage collector deletes the profile after its owner is gone;
+/// this function does not check the collector's deletions.
 pub(crate) fn admit_deletion(group: &str, resource: &str, old: &Value) -> Result<(), Refusal> {
     let is_profile = group == "nnf.cray.hpe.com"
         && ["nnfstorageprofiles", "nnfcontainerprofiles"].contains(&resource);
@@ -88,7 +89,7 @@ pub(crate) fn complete(change: Change<'_>, workflows: &Workflows, now: Timestamp
 
 /// Admits a change, or refuses it with the mistake and the remedy.
 ///
-/// A mistake that the stored object already has is admitted, so that the object's finalizers can still be removed.
+/// Admits a mistake that the stored object has already: otherwise the object's finalizers could not be removed.
 pub(crate) fn admit(change: Change<'_>, workflows: &Workflows) -> Result<(), Refusal> {
     let kind = (change.group, change.resource, change.subresource.filter(|name| !name.is_empty()));
     match kind {

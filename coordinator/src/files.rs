@@ -1,4 +1,4 @@
-//! Limits of open files: each node's connection is one.
+//! Limits of open files: each connection of a node is an open file.
 
 use daemon::accept::Limits;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};

@@ -23,7 +23,8 @@ use crate::peer::Peer;
 use crate::questions;
 use crate::roster::RejectedHello;
 
-/// Number of messages that may wait for one node to read them; all others wait as names of objects in the node's queue.
+/// Number of messages that may wait for one node to read them. Instead of further messages, the node's queue holds the
+/// names of their objects.
 const IN_FLIGHT: usize = 4;
 /// Longest time between a node's connect and its hello.
 const HELLO_DEADLINE: Duration = Duration::from_secs(10);
@@ -155,7 +156,7 @@ async fn serve_session(
                 Ok(Some(FromNode { message })) => handle_message(hub, session, message)?,
                 // The message is larger than the limit.
                 Err(status) if status.code() == Code::OutOfRange => return Err(status),
-                // The connection is lost; the reason makes no difference.
+                // The connection is lost, for whatever reason.
                 Ok(None) | Err(_) => return Ok(()),
             },
             permit = outgoing.reserve(), if !idle => {

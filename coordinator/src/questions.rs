@@ -26,13 +26,14 @@ pub(crate) fn close(questions: &mut Questions, hub: &Hub, session: &Session, id:
     }
 }
 
-/// Returns the next answer for the node; `None` also before the node has received all its objects, because answers are about them.
+/// Returns the next answer for the node. Returns `None` also before the node has received all its objects, because the
+/// answers describe these objects.
 pub(crate) fn next(questions: &mut Questions, hub: &Hub, session: &Session) -> Option<JobAnswer> {
     let Session { node, epoch, .. } = session;
     questions.next(node, |matches| hub.exchange().job_mounts(node, *epoch, matches))
 }
 
-/// Shortens a name that is longer than any job's, so that the question finds no job.
+/// Shortens a name that is longer than the name of any job. No job has the shortened name either.
 fn bounded(job: JobName) -> JobName {
     let shortened = |name| shortened(name, NAME);
     let name = job.name.map(|name| match name {

@@ -1,9 +1,11 @@
 //! The nodes of the system, and the newest session of each.
 //!
-//! Each node has one session. Of two agents with the same node name, the coordinator serves the agent of the later boot, and within
-//! one boot the agent that started later; it refuses the other and sends the reason. An agent that has disconnected does not block
-//! an agent of an earlier boot: boot times come from the node's clock, which may be wrong. A node that never sent a hello is known
-//! from the SystemConfiguration only. A SystemConfiguration that could not be read is a gap, never an empty system.
+//! Each node has one session. Of two agents with the same node name, the coordinator serves the agent of the later
+//! boot, and within one boot the agent that started later. It refuses the other agent, and sends it the reason. An
+//! agent that has disconnected does not block an agent of an earlier boot: boot times come from the node's clock,
+//! which may be wrong. A node that never sent a hello is known from the SystemConfiguration only. While a
+//! SystemConfiguration cannot be read, the list of nodes has a gap (a text about missing information); the system
+//! never counts as empty.
 
 mod certificate;
 mod locations;
@@ -192,8 +194,8 @@ impl Roster {
         Some("SystemConfiguration default/default was not read: nodes that never connected are missing, and no node has a location".to_owned())
     }
 
-    /// Refuses an agent of the wrong kind: a rabbit's and a compute's agent on one node's ClientMounts would undo each other's
-    /// work.
+    /// Refuses an agent of the wrong kind: if a rabbit's agent and a compute's agent both worked on one node's
+    /// ClientMounts, each would undo the other's work.
     fn check_role(&self, hello: &Hello) -> Result<(), RejectedHello> {
         let rabbit = hello.role() == v1::Role::Rabbit;
         let (configured, connected_as) = match self.location(&hello.node).flatten() {

@@ -19,7 +19,7 @@ pub(super) enum Ending {
     Requested,
     /// The deadline of the state passed.
     Late(Record),
-    /// The engine cannot reach the state unless a user changes the request; its message.
+    /// The engine cannot reach the state unless a user changes the request; with the engine's message.
     Failed(String),
     /// The job is being torn down, or is gone.
     TearingDown,
@@ -120,7 +120,7 @@ pub(super) fn with_verdict(mut answer: Workload, workflow: &Workflow, ending: &E
     answer
 }
 
-/// Returns the verdict on a failure: the request's fault or the storage's, by the error type in the engine's message.
+/// Returns the verdict on a failure: the request or the storage is at fault, by the error type in the engine's message.
 fn verdict_on_failure(message: &str) -> Verdict {
     let is_request = ["User error:", "WLM error:"].iter().any(|kind| message.contains(kind));
     if is_request { Verdict::BadRequest } else { Verdict::StorageFault }
