@@ -140,7 +140,7 @@ pub enum Upstream {
     /// The Kubernetes API itself.
     Api {
         address: Address,
-        /// Token and CA files, for an address `https://HOST:PORT`; other addresses name their own.
+        /// Token and CA files, for an address `https://HOST:PORT`; other addresses name their own credentials.
         credentials: Option<Credentials>,
     },
 }
@@ -177,7 +177,7 @@ impl Args {
         Ok(args)
     }
 
-    /// Returns the log level, by Warren's flag or by zap's.
+    /// Returns the log level, from Warren's flag or from a flag of zap (the Go daemon's logger).
     pub fn logs(&self) -> LogArgs {
         let log_level = self.zap.level().unwrap_or(self.logs.log_level);
         LogArgs { log_level }

@@ -3,9 +3,9 @@
 //! ```text
 //! watch ─► State ─► LinkEvent ─► agent ─► Outbox ─► State ─► pass (patches the object, reads a profile)
 //! ```
-//! At rest the watch is one idle connection: the agent asks for no bookmarks, and for a watch that stays open for about an hour.
-//! The agent reads a profile when an object that names it is new or changed: a watch
-//! on profiles would wake every compute for every job's profile.
+//! At rest the watch is one idle connection: the agent asks for no bookmarks, and for a watch that stays open for
+//! about an hour. The agent reads a profile when an object that names it is new or changed: a watch on profiles would
+//! wake every compute for every job's profile.
 
 mod pass;
 mod questions;
@@ -33,8 +33,8 @@ use pass::{Passed, pass};
 use questions::Questions;
 use state::{ApiRequests, State};
 
-/// Shortest and longest time for which the agent asks the API to keep a watch open. Each node picks a time by chance, because all
-/// nodes of a machine may start in the same second and must not reconnect in the same second.
+/// Shortest and longest time for which the agent asks the API to keep a watch open. Each node picks a random time,
+/// because all nodes of a machine may start in the same second and must not reconnect in the same second.
 const WATCH_TIMEOUT: (Duration, Duration) =
     (Duration::from_secs(50 * 60), Duration::from_secs(70 * 60));
 /// How many passes may run at the same time.
@@ -110,7 +110,7 @@ struct Direct {
     /// Failures logged since a request last succeeded: an API that is unreachable for a night must not fill the
     /// journal.
     logged: BTreeSet<String>,
-    /// Why the API refused the last write to an object, by its name; each reason is logged once.
+    /// Why the API refused the last write to an object, by the object's name; each reason is logged once.
     refused: BTreeMap<String, String>,
 }
 
@@ -167,7 +167,7 @@ impl Direct {
         }
     }
 
-    /// Takes a report; the node's health is not stored in the API.
+    /// Takes a report on an object. Drops a report on the node's health: the API does not store it.
     fn handle_report(&mut self, message: OutboxMessage) {
         match message {
             OutboxMessage::Report(report) => {

@@ -217,7 +217,7 @@ fn plan(converger: &Converger, units: Result<MountUnits, ObjectError>) -> PlanRe
     match reconcile::plan(converger, &units) {
         Ok(steps) => PlanResponse { steps, ..PlanResponse::default() },
         Err(failures) => {
-            // Operators ask for plans, so they get the operator's text.
+            // Plans are for operators, so the answer has the text for operators.
             let texts: Vec<_> =
                 failures.iter().map(|failed| failed.failure.debug.as_str()).collect();
             refused(texts.join("; "))

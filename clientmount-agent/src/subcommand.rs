@@ -18,7 +18,7 @@ use systemctl::systemctl;
 /// LSB's exit code for "insufficient privilege".
 const NOT_ROOT: u8 = 4;
 
-/// A subcommand for the administrator, instead of running the agent.
+/// A command of the administrator that the program carries out instead of running the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subcommand {
     /// Install the service, which runs the agent with these arguments.
@@ -52,7 +52,7 @@ impl Subcommand {
             "remove" => (Self::Remove, "remove"),
             "start" => (Self::Start, "start"),
             "stop" => (Self::Stop, "stop"),
-            // Under its own name the agent's verb `status` shows its mounts.
+            // In a program called `clientmount-agent`, `status` is the verb that shows the agent's mounts.
             "status" if called_clientmountd(arguments.first()) => (Self::Status, "status"),
             "version" => (Self::Version, "version"),
             _ => return None,
@@ -110,7 +110,8 @@ fn install(
     program: &OsString,
     arguments: &[OsString],
 ) -> Result<String, Box<dyn Error>> {
-    // The agent would refuse these arguments at every start. Missing ones may come from a drop-in.
+    // Refuses arguments that the agent would refuse at every start, but accepts missing arguments: a drop-in may add
+    // them.
     let line = std::iter::once(program.clone()).chain(arguments.iter().cloned());
     if let Err(error) = Args::read(line) {
         error.exit();

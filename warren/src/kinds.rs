@@ -117,7 +117,7 @@ impl Kinds {
 }
 
 impl Kind {
-    /// Returns the API of this kind in a namespace; the cluster-wide one for a kind without namespaces.
+    /// Returns the API of this kind in a namespace; for a kind without namespaces, the cluster-wide API.
     pub(crate) fn api(&self, client: &Client, namespace: &str) -> Api<DynamicObject> {
         if self.namespaced {
             Api::namespaced_with(client.clone(), namespace, &self.resource)

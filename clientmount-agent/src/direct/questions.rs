@@ -77,8 +77,8 @@ impl Questions {
         }
     }
 
-    /// Forgets the answers that were passed on, because the API does not answer now: when it does, every answer is
-    /// passed on again.
+    /// Forgets the answers that were passed on, because the API does not answer now. Once the API answers again, every
+    /// answer is passed on again.
     pub(super) fn forget_answers(&mut self) {
         self.open.forget_answers();
     }

@@ -365,7 +365,7 @@ fn an_object_of_the_same_name_with_another_uid_is_another_object() {
     assert_eq!(state.take(listed(Vec::new())), ["gone"]);
 }
 
-/// The object's mounts are not known: until they are, no mount counts as unwanted.
+/// The object's mounts are not known. Until they are known, no mount counts as unwanted.
 #[test]
 fn an_object_that_was_never_readable_is_sent_without_its_content() {
     let mut state = State::new("compute-1".parse().unwrap());

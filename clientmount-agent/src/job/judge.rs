@@ -166,8 +166,8 @@ fn first_open(
     open.into_iter().next()
 }
 
-/// Judges the job's other nodes, if the script waits for them and a node has not
-/// mounted yet. PreRun is ready once all nodes have mounted.
+/// Judges the job's other nodes, if the script waits for them and a node has not mounted yet. PreRun is ready once all
+/// nodes have mounted.
 fn other_nodes(state: &JobState, all_nodes: bool) -> Option<Judgement> {
     let is_everywhere = state.state == "PreRun" && state.ready;
     (all_nodes && !is_everywhere).then(|| {
@@ -196,7 +196,7 @@ fn environment(state: &JobState, with_env: bool) -> Judgement {
     })
 }
 
-/// Judges an unmount of a job that has not ended: ClientMounts of it may still be created.
+/// Judges an unmount of a job that has not ended: new ClientMounts of the job may still be created.
 fn not_over(state: &JobState, evidence: &Evidence<'_>) -> Judgement {
     let has_none = state.mounts.is_empty() && evidence.seen.is_empty();
     if has_none

@@ -48,7 +48,7 @@ fn is_settled(judgement: &Judgement) -> bool {
     matches!(judgement, Judgement::Done(_) | Judgement::Impossible(..))
 }
 
-/// Returns the uids of the job's objects that are to be unmounted and are not yet.
+/// Returns the uids of the job's objects that are to be unmounted but are not unmounted yet.
 fn objects_to_unmount(waiter: &mut Waiter<'_>) -> Vec<String> {
     let state = waiter.state();
     let seen = waiter.shared.view.of_job(&waiter.call.job, state.as_ref());
@@ -125,8 +125,8 @@ async fn signal(waiter: &mut Waiter<'_>, signal: Signal) -> Option<()> {
 /// Opens a process of this user. The descriptor keeps referring to this process, even if another process gets its id.
 fn open_process(pid: i32, user: u32) -> Option<(i32, OwnedFd)> {
     let descriptor = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
-    // Read after the process was opened: the status is that of this
-    // process, or the process has ended and gets no signal.
+    // Reads the status after the process was opened: the status is then of this process, or the process has ended and
+    // gets no signal.
     let status = Process::new(pid).ok()?.status().ok()?;
     let is_users = [status.ruid, status.euid, status.suid].iter().all(|uid| *uid == user);
     (is_users && user != 0).then_some((pid, descriptor))

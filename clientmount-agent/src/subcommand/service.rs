@@ -20,7 +20,7 @@ pub(crate) struct Service {
     directory: PathBuf,
 }
 
-/// Why the service was not installed or removed; it is as it was before.
+/// Why the service was not installed or removed; the service is as it was before.
 #[derive(Debug, Error)]
 pub(crate) enum ServiceError {
     #[error(

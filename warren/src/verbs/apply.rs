@@ -125,7 +125,8 @@ async fn apply(
     }
 }
 
-/// Returns the kind of a document. Discovers the kinds again if it is unknown: an earlier document may have been its CRD.
+/// Returns the kind of a document. If the kind is unknown, discovers the kinds again: an earlier document may have
+/// been the CRD of this kind.
 async fn discover_kind(
     client: &Client,
     kinds: &mut Kinds,

@@ -70,7 +70,8 @@ impl Recorder {
         open_rows.for_each(|row| (row.end, row.outcome) = (Some(now), Outcome::Done));
     }
 
-    /// Returns all rows, sorted. A node's work may be seen before the state that it belongs to: its rows are assigned by time.
+    /// Returns all rows, sorted. The watches may show a node's work before the state that the work belongs to: rows of
+    /// nodes are assigned to states by time.
     pub(crate) fn timeline(&self) -> Timeline {
         let mut rows = self.rows.clone();
         for row in rows.iter_mut().filter(|row| matches!(row.subject, Subject::Node(..))) {

@@ -40,6 +40,6 @@ fn another_user_is_refused_whatever_the_sockets_mode() {
             assert!(stderr.contains("sudo") && !stderr.contains("systemctl"), "{mode:o}: {stderr}");
         }
     }
-    // root is served.
+    // The server serves root.
     here.warren(&["nodes"]).assert().success();
 }

@@ -57,8 +57,8 @@ pub(super) struct PendingStatus {
     pub(super) resource_version: String,
     /// Fingerprint of the object that the agent reported on; `None` for a refusal, which needs no agent.
     pub(super) fingerprint: Option<Fingerprint>,
-    /// Set once the API accepted the status. It is not sent twice, even if the
-    /// API stored it without fields that its schema lacks.
+    /// Set once the API accepted the status. The status is not sent again, even if the API stored it without fields
+    /// that its schema lacks.
     pub(super) accepted: bool,
 }
 
@@ -110,7 +110,7 @@ impl Entry {
     /// Returns the profile of this version of the object; `None` until it was read.
     pub(super) fn profile(&self, object: &ClientMount) -> Option<Profile> {
         if profile_of(object).is_none() {
-            // The agent names the missing label.
+            // The agent's report names the missing label.
             return Some(Err(NoProfile::Missing(String::new())));
         }
         let known =
@@ -118,8 +118,8 @@ impl Entry {
         known.map(|(_, profile)| profile.clone())
     }
 
-    /// Returns the profile to read. A missing profile may still appear; an
-    /// object that is being deleted is unmounted without it.
+    /// Returns the profile to read. A missing profile is read again, since it may still appear; an object that is
+    /// being deleted is unmounted without its profile.
     pub(super) fn read(&self, object: &ClientMount) -> Option<ObjectKey> {
         let is_needed = match Hold::new(object) {
             Hold::OtherNode | Hold::Released => false,

@@ -85,7 +85,7 @@ impl Watched {
             && self.objects.values().all(|verdict| *verdict == Verdict::Met)
     }
 
-    /// Returns the number of objects, with those that are gone.
+    /// Returns the number of objects, including objects that are gone.
     pub(super) fn count(&self) -> usize {
         self.objects.len() + self.gone
     }

@@ -44,7 +44,7 @@ fn descendants() -> Vec<Stat> {
     let own: i32 = std::process::id().try_into().unwrap_or_default();
     let is_descendant = |stat: &Stat| {
         let (mut seen, mut at) = (HashSet::new(), stat.ppid);
-        // The list changes while it is read, and may have a cycle.
+        // The list of processes changes while it is read, so its parents may form a cycle.
         while at != own && seen.insert(at) {
             at = parents.get(&at).copied().unwrap_or_default();
         }
@@ -69,7 +69,7 @@ async fn wait_for_end(process: OwnedFd) {
     let process = AsyncFd::new(process);
     match process {
         Ok(process) => drop(process.readable().await),
-        // The caller has a deadline.
+        // Waits for ever, since the caller has a deadline.
         Err(_) => std::future::pending().await,
     }
 }
