@@ -186,7 +186,7 @@ impl Agent {
     }
 
     /// Starts due work. While the clean-up runs, starts only objects whose paths the clean-up leaves alone: the
-    /// clean-up could take the new mount of another object for an unwanted mount.
+    /// clean-up could regard the new mount of another object as unwanted.
     fn start(&mut self, now: Instant) {
         if !self.clean_up.has_list() {
             return;

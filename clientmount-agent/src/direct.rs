@@ -167,7 +167,7 @@ impl Direct {
         }
     }
 
-    /// Takes a report on an object. Drops a report on the node's health: the API does not store it.
+    /// Takes a message of the agent. Drops reports on the node's health: the API does not store it.
     fn handle_report(&mut self, message: OutboxMessage) {
         match message {
             OutboxMessage::Report(report) => {

@@ -2,7 +2,7 @@
 #
 # A script that sources this file first sets settings (the path of the administrator's file), names (the settings that
 # the file may have) and node (this node's name), and defines own_setting NAME VALUE, which handles the settings of one
-# workload manager. Its function read_job sets job.
+# workload manager. The script's function read_job sets job.
 #
 # The functions evaluate no text that a user controls: they pass the agent's output on as one argument without control
 # characters.

@@ -207,10 +207,10 @@ end
 -- Makes the calls and cancellations that Slurm does not make.
 --
 -- A slurmctld that was killed makes no more calls for a burst buffer that it had not saved yet. Slurm creates a buffer
--- before it calls setup, and removes it after teardown: storage without a buffer, of a job that has ended or does not
--- exist, is forgotten, and is removed here. A job in state staging-in without a buffer waits for ever; only scancel
--- would help, which is the user's decision: the job's comment says so. A job whose storage failed is cancelled here if
--- the site wants that.
+-- before it calls setup, and removes it after teardown: Slurm has forgotten the storage of a job without a buffer that
+-- has ended or does not exist, and this function removes the storage. A job in state staging-in without a buffer waits
+-- for ever; only scancel would help, and the user has to decide that: this function says so in the job's comment. This
+-- function cancels a job whose storage failed, if the site wants that.
 --
 -- When Slurm cancels a job, it kills the job's calls. It may also kill the teardown that it has just begun, and does not
 -- call it again. This function calls that teardown again. The cancelled job cannot be requeued meanwhile, so this removes no
@@ -283,7 +283,8 @@ function slurm_bb_real_size()
     return slurm.SUCCESS
 end
 
--- An error here would leave the job between two states for ever; instead, pre_run checks that the variables exist.
+-- This function reports no error, because an error would leave the job between two states for ever. Instead, pre_run
+-- checks that the variables exist.
 function slurm_bb_paths(job_id, script, path_file)
     local text = read(beside(script, "warren.env"))
     if not text then
@@ -297,7 +298,7 @@ end
 local function start(id, script)
     local told = read(beside(script, "path"))
     if not told or told == "" then return REFUSED, "the job's variables are not known" end
-    -- For the number of an array, squeue prints all tasks; one of them has that number itself.
+    -- For the number of an array, squeue prints all tasks; one of the tasks has the array's number as its own.
     local _, jobs = run("squeue --noheader --jobs=" .. id .. " --format='%A %N' 2>&1")
     local nodes = ("\n" .. jobs .. "\n"):match("\n" .. id .. " ([%w%.,_%[%]%-]+)%s*\n")
     if not nodes then return REFUSED, "Slurm does not say which nodes job " .. id .. " has: " .. jobs end
