@@ -39,7 +39,7 @@ pub(crate) struct Row {
     /// The end; `None` while the state or the work lasts, or if the end is unknown.
     pub end: Option<Timestamp>,
     /// Whether `end` is the end of the directive's share, because the node's own end was not recorded. The share ends
-    /// only after all its nodes.
+    /// only after the work of all its nodes.
     pub end_is_taken: bool,
     pub outcome: Outcome,
 }
