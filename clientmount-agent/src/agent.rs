@@ -99,7 +99,7 @@ impl Agent {
         }
     }
 
-    /// Works until `stop` is ready, then lets running steps end and leaves everything mounted.
+    /// Works until `stop` is ready, then lets running steps end. Everything stays mounted.
     pub async fn run(
         mut self,
         mut events: mpsc::Receiver<LinkEvent>,

@@ -181,7 +181,8 @@ impl Direct {
         }
     }
 
-    /// Answers questions, but not while the watch is broken: the agent does not know then what the API stores.
+    /// Answers questions. Answers none while the watch is broken, because the agent does not know then what the API
+    /// stores.
     fn answer(&mut self) {
         if self.state.is_synced() && !self.is_watch_broken {
             self.questions.answer(self.node.as_str(), &self.outbox, &self.state.objects());

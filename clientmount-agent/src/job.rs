@@ -4,8 +4,8 @@
 //! coordinator ─ Question ─► JobState ┐
 //! agent ────────── View ──► Viewed ──┴─ judge (pure) ─► wait ─► JobNews
 //! ```
-//! Only ClientMounts decide what is mounted: a verb waits and reports. There is one exception, which an administrator may
-//! configure: the action on mounts that are still in use at the deadline of an `unmount` (`timeout`).
+//! Only ClientMounts decide what is mounted: a verb waits and reports. An administrator may configure one exception:
+//! an action on mounts that are still in use at the deadline of an `unmount` (`timeout`).
 
 use std::time::Instant;
 

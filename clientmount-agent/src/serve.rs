@@ -70,7 +70,7 @@ impl NodeService {
         Ok(Response::new(ReceiverStream::new(messages)))
     }
 
-    /// Plans the steps for the objects that the agent knows: those of one job, or all.
+    /// Plans the steps for the objects of one job, or for all objects that the agent knows.
     async fn plans(&self, job: &JobName) -> Result<PlanResponse, Status> {
         let view = &self.shared.view;
         let objects = if is_empty(job) { view.all() } else { view.of_job(job, None) };

@@ -1,7 +1,7 @@
 //! The subcommands of the Go daemon: install, remove, start, stop, status, version.
 //!
-//! `install` writes the unit file `clientmountd.service`, `remove` deletes one that `install` wrote, and systemctl does the
-//! rest. Removing or stopping leaves everything mounted.
+//! `install` writes the unit file `clientmountd.service`, `remove` deletes a unit file that `install` wrote, and
+//! systemctl does everything else. Removing or stopping the service leaves everything mounted.
 
 mod service;
 mod systemctl;
@@ -35,7 +35,7 @@ pub enum Subcommand {
     Version,
 }
 
-/// A subcommand that takes no arguments was given one.
+/// A subcommand that takes no arguments was given an argument.
 #[derive(Debug, PartialEq, Eq, Error)]
 #[error("{subcommand} takes no arguments, but {argument:?} was given: leave it out")]
 pub struct UnexpectedArgument {

@@ -19,7 +19,8 @@ use tokio::time::sleep;
 use workload::lease::{LABEL, Watched};
 use workload::{Flow, Progress, Refused, progress};
 
-/// Interval between two reads of the leases. Leases are few: only commands that drive a Workflow themselves hold one.
+/// Interval between two reads of the leases. Leases are few: only a command that drives a Workflow itself holds a
+/// lease.
 const READ_INTERVAL: Duration = Duration::from_secs(10);
 /// Longest gap between two reads of a lease in which the lease can expire. After a longer gap the expiry clock starts
 /// again: the API may have been unreachable for the command too.

@@ -27,7 +27,7 @@ pub(crate) struct Context {
     pub(crate) exchange: Arc<Exchange>,
     /// The nodes that the SystemConfiguration names.
     pub(crate) nodes: Receiver<BTreeSet<String>>,
-    /// Whether the API is the embedded one, on which no other controllers work.
+    /// Whether the API is the embedded API, on which no other controllers work.
     pub(crate) is_standalone: bool,
     /// Requests of `/metrics`, which the workflow engine answers.
     pub(crate) metrics: MetricsRequests,

@@ -181,7 +181,7 @@ impl Hub {
         names
     }
 
-    /// Describes what is missing or wrong in the SystemConfiguration; `None` if nothing is.
+    /// Describes faults and missing parts of the SystemConfiguration; `None` if there are none.
     pub(crate) fn gap(&self) -> Option<String> {
         self.roster().gap()
     }

@@ -8,10 +8,11 @@ use proto::v1::{JobAnswer, JobName, WatchJob};
 
 use crate::hub::{Hub, Session};
 
-/// Largest number of open questions of one node: each script that waits for a job opens one, and so does the agent.
+/// Largest number of open questions of one node: each script that waits for a job opens a question, and so does the
+/// agent.
 const MOST_QUESTIONS: usize = 64;
 
-/// Opens a question of the node. If the node has too many, its oldest one is closed.
+/// Opens a question of the node. If the node has too many questions, closes the oldest.
 pub(crate) fn open(questions: &mut Questions, hub: &Hub, session: &Session, question: WatchJob) {
     questions.open(question.id, question.job.map(bounded));
     questions.limit(MOST_QUESTIONS);

@@ -104,7 +104,7 @@ impl Roster {
         Ok(epoch)
     }
 
-    /// Ends a session, unless a newer one replaced it.
+    /// Ends a session, unless a newer session has replaced it.
     pub(crate) fn close_session(&mut self, node: &str, epoch: u64, now: i64) {
         if let Some(session) = self.session(node, epoch) {
             session.connected = false;
@@ -186,7 +186,7 @@ impl Roster {
         names.into_iter().map(|name| self.record(name, now)).collect()
     }
 
-    /// Describes what is missing or wrong in the SystemConfiguration; `None` if nothing is.
+    /// Describes faults and missing parts of the SystemConfiguration; `None` if there are none.
     pub(crate) fn gap(&self) -> Option<String> {
         if self.locations.is_some() {
             return self.invalid_name.clone();

@@ -244,7 +244,7 @@ impl Coordinator {
     }
 }
 
-/// Connects to the cluster's API, or opens the embedded one and connects to it.
+/// Connects to the cluster's API, or opens the embedded API and connects to it.
 async fn open_api(
     config: &Config,
     rules: Option<&Rules>,

@@ -5,7 +5,7 @@
 # shellcheck shell=bash
 
 # Prolog and epilog run as root on every node for every job: a job without rabbit storage must not wait for Warren.
-readonly LOOKUP=10 # seconds for Flux to show the jobspec
+readonly LOOKUP=10 # seconds in which Flux has to show the jobspec
 
 settings=${WARREN_FLUX_FILE:-/etc/warren/flux}
 names='WARREN_{PROLOG,EPILOG}_DEADLINE, WARREN_UNREACHABLE, WARREN_ON_TIMEOUT'

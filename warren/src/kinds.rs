@@ -47,7 +47,7 @@ impl Kinds {
     /// Returns the kind that a user names.
     ///
     /// # Errors
-    /// If no kind or more than one has this name.
+    /// If no kind has this name, or several kinds have it.
     pub(crate) fn find_by_name(&self, name: &str) -> Result<&Kind, Failure> {
         let wanted = name.to_lowercase();
         let mut found: Vec<&Kind> = Vec::new();

@@ -149,7 +149,7 @@ impl Objects {
         self.known.remove(uid).map_or_else(Vec::new, |object| self.insert(object))
     }
 
-    /// Returns an object's dropped mounts as units of work, one entry for each version of the object.
+    /// Returns an object's dropped mounts as units of work: one list of units for each version of the object.
     fn dropped_units(&self, received: &ReceivedMount) -> DroppedUnits {
         let versions = self.dropped.of_object(&received.uid).iter();
         let units = |version: &ClientMount| {

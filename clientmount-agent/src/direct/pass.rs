@@ -1,4 +1,5 @@
-//! One pass over one ClientMount: a write to it, and at the same time a read of the profile that it names.
+//! One pass over one ClientMount: a write to the object, and at the same time a read of the profile that the object
+//! names.
 
 use std::{io, time::Duration};
 

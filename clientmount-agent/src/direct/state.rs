@@ -205,8 +205,8 @@ impl State {
         self.store.iter()
     }
 
-    /// Takes a report of the agent; returns whether there is anything to write. A report on an earlier version of the
-    /// object is dropped: a newer report follows.
+    /// Takes a report of the agent; returns whether there is anything to write. Drops a report on an earlier version
+    /// of the object: the agent will report on the newer version.
     pub(super) fn report(&mut self, report: Report) -> bool {
         let Some(object) = self.store.get(self.node.as_str(), &report.name) else { return false };
         let fingerprint = fingerprint_of(object);

@@ -172,7 +172,7 @@ fn the_agent_receives_an_object_once_its_profile_was_read_and_again_when_it_appe
     assert_eq!(state.take_sent(), ["desired a@6"]);
 }
 
-/// A job's mount waits for two answers of the API one after the other, and not for three.
+/// A job's mount waits for two answers of the API one after the other, not for three.
 #[test]
 fn a_profile_is_read_while_the_finalizer_is_added() {
     let mut state = Fixture::with_objects(vec![without_finalizer(object(5))]);

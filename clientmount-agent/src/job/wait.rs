@@ -150,7 +150,8 @@ impl<'a> Waiter<'a> {
         true
     }
 
-    /// Waits for a change of either source; returns `false` if there is none before `until`.
+    /// Waits for a change of the agent's view or of the coordinator's answer; returns `false` if there is none before
+    /// `until`.
     pub(super) async fn until(&mut self, until: Instant) -> bool {
         tokio::select! {
             _ = self.question.answer.changed() => true,

@@ -31,7 +31,7 @@ pub(super) fn belongs_to(workflow: &Workflow, id: &JobId) -> bool {
     spec.wlm_id == id.manager && spec.job_id == id.job.as_str().into()
 }
 
-/// Returns the first field in which a Workflow differs from the wanted one.
+/// Returns the first field in which an existing Workflow differs from the wanted Workflow.
 pub(super) fn difference(known: &Workflow, wanted: &Workflow) -> Option<&'static str> {
     let (old, new) = (&known.spec, &wanted.spec);
     let same = [

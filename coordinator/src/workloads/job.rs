@@ -73,10 +73,10 @@ impl Job {
         })
     }
 
-    /// Creates the job's Workflow, or returns the existing one if it is the same.
+    /// Creates the job's Workflow, or returns the existing Workflow if it has the same content.
     ///
     /// # Errors
-    /// If the API refuses the directives, or another job has the name of this one.
+    /// If the API refuses the directives, or another job's Workflow has this name.
     pub(super) async fn create(
         &self,
         mut wanted: Workflow,
@@ -108,7 +108,7 @@ impl Job {
         }
     }
 
-    /// Advances the Workflow to a state, through all earlier ones, and waits until the state is ready.
+    /// Advances the Workflow to a state, through all earlier states, and waits until the state is ready.
     ///
     /// # Errors
     /// If the API refuses a write or does not answer, or the coordinator stops. For every other reason why the state

@@ -12,7 +12,7 @@ use super::tolerance;
 
 /// Deadline of a call that names no deadline.
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(300);
-/// Longest deadline that a call may name; a longer one is taken for a mistake.
+/// Longest deadline that a call may name; a longer deadline counts as a mistake.
 const LONGEST_DEADLINE: Duration = Duration::from_secs(30 * 24 * 3600);
 /// Longest name MANAGER-JOB in bytes: it must fit into a Kubernetes label.
 const NAME: usize = 63;

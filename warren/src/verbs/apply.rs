@@ -1,4 +1,5 @@
-//! Creates objects that do not exist, and merges files into existing ones (RFC 7396): a field that the file leaves out is kept.
+//! Creates objects that do not exist, and merges files into existing objects (RFC 7396): a field that the file leaves
+//! out keeps its value.
 
 use std::time::Duration;
 
@@ -73,7 +74,7 @@ pub(crate) async fn run(
             Err(failure) => {
                 results.push(json!({"object": document.place, "error": failure.json()}));
                 output.failure(&failure);
-                // The first failure may be the cause of the others.
+                // Exits with the status of the first failure, which may have caused the later failures.
                 exit = if exit == Exit::Done { failure.exit } else { exit };
             }
         }

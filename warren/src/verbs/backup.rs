@@ -43,7 +43,7 @@ pub(crate) async fn run(server: &ServerArgs, file: &Path, output: Output) -> Res
     Ok(if header.unread.is_empty() { Exit::Done } else { Exit::Failed })
 }
 
-/// Refuses the path of anything but a regular file: the backup would replace a device or a link.
+/// Refuses every path of something other than a regular file: the backup would replace a device or a link.
 fn refuse_other_than_files(file: &Path) -> Result<(), Failure> {
     match file.symlink_metadata() {
         Ok(there) if !there.is_file() => {
@@ -104,7 +104,8 @@ async fn copy(answer: impl AsyncBufRead, draft: &File, file: &Path) -> Result<He
     header.filter(|header| lines == header.objects + 2).ok_or_else(broken)
 }
 
-/// Renames a finished draft to its final name, so that a power failure leaves either the old file or the complete new one.
+/// Renames a finished draft to its final name, so that a power failure leaves either the old file or the complete new
+/// file.
 fn finish(draft: NamedTempFile, file: &Path) -> io::Result<()> {
     draft.as_file().sync_all()?;
     draft.persist(file)?;

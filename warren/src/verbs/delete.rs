@@ -53,7 +53,7 @@ pub(crate) async fn run(
         let errors: Vec<_> = failures.iter().map(Failure::json).collect();
         output.json(&json!({"deleted": targets.len(), "waited": args.wait, "errors": errors}))?;
     }
-    // The first failure may be the cause of the others.
+    // Exits with the status of the first failure, which may have caused the later failures.
     let exit = failures.iter().map(|failure| failure.exit).find(|exit| *exit != Exit::Done);
     Ok(exit.unwrap_or(Exit::Done))
 }

@@ -40,7 +40,7 @@ pub(crate) struct Target {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Select {
-    /// One object by its name; with a uid, a later object of the same name does not count.
+    /// One object by its name. If a uid is given, a later object of the same name does not count.
     Name {
         name: String,
         uid: Option<String>,

@@ -1,4 +1,5 @@
-//! Renews the lease of a Workflow as long as this command lives: the coordinator tears a Workflow down whose lease expires.
+//! Renews the lease of a Workflow as long as this command lives: when a lease expires, the coordinator tears its
+//! Workflow down.
 
 use std::time::Duration;
 

@@ -37,7 +37,7 @@ pub(crate) struct Life {
 }
 
 impl Life {
-    /// Prepares a workflow with the name that the user chose, or a random one.
+    /// Prepares a workflow with the name that the user chose, or with a random name.
     pub(crate) fn new(client: Client, owner: &Owner, patience: Duration, output: Output) -> Self {
         let name =
             owner.name.clone().unwrap_or_else(|| format!("warren-{:08x}", fastrand::u32(..)));

@@ -99,7 +99,7 @@ impl Recorder {
         self.put(subject, now, is_done.then_some(now), outcome(is_done, is_error));
     }
 
-    /// Begins a row, or updates the open one; keeps an end that is set.
+    /// Begins a row for the subject, or updates the subject's open row; an end that is set is kept.
     fn put(
         &mut self,
         subject: Subject,

@@ -109,7 +109,7 @@ impl Timeline {
     }
 }
 
-/// Returns a row for a state that has begun, and one for each directive that takes part in it.
+/// Returns a row for a state that has begun, and a row for each directive that takes part in the state.
 fn rows_of(workflow: &Workflow, state: &WorkflowState, begin: Timestamp) -> Vec<Row> {
     let Some(status) = &workflow.status else { return Vec::new() };
     let is_current = status.state.as_ref() == Some(state);

@@ -32,7 +32,8 @@ fn a_damaged_store_is_refused_and_a_backup_takes_its_place() {
     let here = BoxOfOne::start();
     let mut held = mount("job", "mounted");
     held["metadata"]["finalizers"] = serde_json::json!(["x.io/held"]);
-    // The coordinator creates the nodes' namespaces one after the other; `apply` waits for those that it needs.
+    // The coordinator creates the nodes' namespaces one after the other; `apply` waits for the namespaces that it
+    // needs.
     let [on_rabbit, on_other] = ["rabbit-1", "compute-2"].map(|node| {
         let mut mount = mount("other", "mounted");
         mount["metadata"]["namespace"] = json!(node);

@@ -71,7 +71,7 @@ async fn restarted_on<H: Host + 'static>(
     (node, session, objects)
 }
 
-/// A node on which the first umount(2) fails. Mounts may happen at the same time, in any order.
+/// A node on which the first umount(2) fails. The agent may mount several paths at the same time, in any order.
 #[derive(Debug)]
 struct Refusing {
     node: Arc<FakeHost>,

@@ -1,4 +1,4 @@
-//! Mounts whose profile is missing, or may not be read.
+//! Mounts whose profile is missing, or which the agent may not read.
 
 use super::*;
 

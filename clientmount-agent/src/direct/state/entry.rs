@@ -87,8 +87,8 @@ impl Hold {
     }
 }
 
-/// Returns a fingerprint of the fields that a node acts on: two versions with one fingerprint request the same of the
-/// node.
+/// Returns a fingerprint of the fields that a node acts on. Two versions of an object with the same fingerprint
+/// request the same work of the node.
 pub(super) fn fingerprint_of(object: &ClientMount) -> Fingerprint {
     Fingerprint::new(object).without_finalizers()
 }

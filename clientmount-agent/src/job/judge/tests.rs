@@ -39,7 +39,7 @@ fn stored_mount(desired: &str, status: Vec<u8>) -> JobMount {
     }
 }
 
-/// A Workflow with one directive, which has this node among its computes.
+/// Creates a Workflow with one directive and with this node among its computes.
 fn workflow(desired: &str, mounts: Vec<JobMount>) -> JobState {
     JobState {
         knowledge: Knowledge::Known.into(),

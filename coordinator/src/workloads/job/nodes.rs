@@ -59,7 +59,7 @@ impl Job {
         })
     }
 
-    /// Checks that a repeated Setup names the same nodes as the first one.
+    /// Checks that a repeated Setup names the same nodes as the first Setup.
     ///
     /// # Errors
     /// If the repeated Setup names other nodes.

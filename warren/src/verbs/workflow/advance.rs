@@ -1,4 +1,4 @@
-//! Advances a workflow to the next state, or to a later one through all states between.
+//! Advances a workflow to the next state, or through all states up to a later state.
 
 use api::{Workflow, WorkflowState};
 use kube::{Client, ResourceExt};

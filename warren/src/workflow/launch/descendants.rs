@@ -1,7 +1,7 @@
 //! The descendants of a command: the processes that it started, the processes that these started, and so on.
 //!
-//! This process is the subreaper of its commands: a descendant whose parent has ended becomes its child, in any process group and
-//! terminal session. So no descendant escapes.
+//! This process is the subreaper of its commands: a descendant whose parent has ended becomes a child of this process,
+//! whatever its process group and terminal session. So no descendant escapes.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
