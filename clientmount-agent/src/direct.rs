@@ -107,8 +107,8 @@ struct Direct {
     passes: JoinSet<Passed>,
     health: WatchHealth,
     is_watch_broken: bool,
-    /// Failures logged since a request last succeeded: an API that is unreachable for a night must not fill the
-    /// journal.
+    /// Failures logged since a request last succeeded. Each failure is logged once, so that an API that is unreachable
+    /// for a night does not fill the journal.
     logged: BTreeSet<String>,
     /// Why the API refused the last write to an object, by the object's name; each reason is logged once.
     refused: BTreeMap<String, String>,

@@ -52,7 +52,7 @@ async fn wait_for_change(
 }
 
 /// Returns whether the agent has nothing to do. While the coordinator has not answered, the agent does not know what
-/// the API stores; it is idle only if it has done nothing since its start.
+/// the API stores; the agent is then idle only if it has done nothing since its start.
 fn is_idle(
     view: &View,
     reports: &[Report],

@@ -27,7 +27,7 @@ pub enum Request {
     Detach {
         /// The objects, by uid.
         uids: Vec<String>,
-        /// A pass that begins later detaches nothing: the script has had its answer by then.
+        /// A pass that begins later than this detaches nothing, because the script has had its answer by then.
         until: Instant,
     },
 }

@@ -33,7 +33,8 @@ use agent::{
 const NO_PROFILE: &str = "no NnfStorageProfile was given: add the one that the ClientMount's labels name to the files, or apply it first";
 /// How long a status waits for the coordinator's answer about a job.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-/// Number of messages that may wait for a script to read them. A script that reads none delays its own call only.
+/// Number of messages that may wait for a script to read them. A script that reads no messages delays only its own
+/// call.
 const IN_FLIGHT: usize = 8;
 
 /// Serves the node's socket until it fails.

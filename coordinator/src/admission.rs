@@ -114,8 +114,8 @@ pub(crate) fn admit(change: Change<'_>, workflows: &Workflows) -> Result<(), Ref
     }
 }
 
-/// Refuses changes of a pinned profile: a job's storage was made from the profile, and root runs its command lines until
-/// the storage is gone.
+/// Refuses changes of a pinned profile: a job's storage was made from the profile, and root runs the profile's command
+/// lines until the storage is gone.
 fn pinned_profile(change: Change<'_>) -> Result<(), String> {
     let Some(old) = change.old else { return Ok(()) };
     if old["data"]["pinned"] == true && old["data"] != change.new["data"] {

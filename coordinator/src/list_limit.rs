@@ -8,7 +8,7 @@ use proto::v1::{ListNodesResponse, NodeRecord};
 const GAPS: usize = 16 * TEXT;
 
 /// Cuts the answer to at most `limit` bytes: first shortens all texts to the same length, then leaves out the records
-/// that still do not fit, and adds a gap that names them.
+/// that still do not fit, and adds a gap with their number.
 pub(crate) fn bounded(mut answer: ListNodesResponse, limit: usize) -> ListNodesResponse {
     bound_gaps(&mut answer.gaps);
     let mut longest = TEXT;

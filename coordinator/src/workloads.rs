@@ -72,7 +72,7 @@ impl WorkloadsService {
         Self { client, hub, managers, rules, stop }
     }
 
-    /// Returns the request's job, if the caller may act for it, and the rest of the request.
+    /// Returns the job that a request names, if the caller may act for the job, and the rest of the request.
     fn authorized_job<T>(
         &self,
         request: Request<T>,

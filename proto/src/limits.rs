@@ -1,5 +1,5 @@
-//! Largest sizes of messages and their fields, in bytes. Both ends keep to them: an agent shortens its texts before it sends them,
-//! and the coordinator refuses larger fields.
+//! Largest sizes of messages and their fields, in bytes. Both ends keep to these limits: an agent shortens its texts
+//! before it sends them, and the coordinator refuses larger fields.
 
 pub use causes::shortened;
 use thiserror::Error;

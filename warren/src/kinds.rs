@@ -89,7 +89,7 @@ impl Kinds {
             .find(|known| known.resource.api_version == api_version && known.resource.kind == kind)
     }
 
-    /// Returns the kind of an object of a file; the error has the words of kubectl.
+    /// Returns the kind of an object from a file; the error has the same words as kubectl's.
     ///
     /// # Errors
     /// If the API does not serve the kind.

@@ -69,7 +69,7 @@ impl Objects {
         self.incoming = Some(BTreeMap::new());
     }
 
-    /// Records that the connection is lost: an object that is missing in an incomplete list is not deleted.
+    /// Records that the connection is lost: the objects that an incomplete list lacks are not deleted.
     pub(super) fn interrupt_list(&mut self) {
         self.incoming = None;
     }

@@ -305,7 +305,7 @@ fn a_report_counts_for_the_version_that_the_agent_received() {
     assert_eq!(state.requests().unwrap().write, Some(Write::Status(status(false))));
 }
 
-/// A report on the former version says nothing about the new one.
+/// A report on the former version says nothing about the new version.
 #[test]
 fn no_status_of_an_earlier_version_is_written_while_the_profile_is_read() {
     let mut changed = with_status(object(7), &status(false));

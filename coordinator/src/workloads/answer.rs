@@ -75,7 +75,7 @@ pub(super) fn workload(id: &JobId, workflow: &Workflow, now: Timestamp) -> Workl
     }
 }
 
-/// Returns how far a job is, without changing it.
+/// Returns how far a job has come, without changing it.
 pub(super) fn current_ending(workflow: &Workflow, now: Timestamp) -> Ending {
     let state = &workflow.spec.desired_state;
     match progress(workflow, state) {

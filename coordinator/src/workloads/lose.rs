@@ -68,7 +68,7 @@ impl Job {
 /// Returns a job's tolerance after it has lost the computes that delay it.
 ///
 /// # Errors
-/// The reason why the job cannot continue without them.
+/// The reason why the job cannot continue without these computes.
 pub(super) fn after_losing(
     tolerance: &Tolerance,
     workflow: &Workflow,

@@ -120,7 +120,7 @@ async fn a_hello_alone_makes_a_node_a_rabbit_until_another_hello() {
     rabbit.role = Role::Rabbit.into();
     let _rabbit = Agent::connect(coordinator.socket(), rabbit).await.unwrap();
     coordinator.create_mount("rabbit-9", "stray", "compute-2").await;
-    // Another object's refusal shows that the coordinator has had the time to refuse it.
+    // Once another object is refused, the coordinator has had the time to refuse this object too.
     coordinator.create_mount("compute-1", "stray", "compute-2").await;
     wait_for(coordinator.mounts("compute-1"), "stray", refused).await;
     let stray = coordinator.mounts("rabbit-9").get("stray").await.unwrap();

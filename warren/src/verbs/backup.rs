@@ -68,7 +68,7 @@ async fn request_backup(client: &Client) -> Result<impl AsyncBufRead + use<>, Fa
     }
 }
 
-/// Explains why an API offers no backup: it is a cluster's, or the coordinator is too old.
+/// Explains why an API offers no backup: it is a cluster's API, or the coordinator is too old.
 async fn no_backup(client: &Client) -> Failure {
     let version = client.apiserver_version().await.map(|version| version.git_version);
     match version.as_deref().ok().and_then(|version| version.split_once("+warren.")) {

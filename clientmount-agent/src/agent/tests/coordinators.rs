@@ -69,7 +69,7 @@ async fn only_a_complete_list_shows_which_objects_are_gone() {
     session.sync(&[&object]).await;
     session.report_of(&object, ready).await;
     drop(session);
-    // The connection is lost before this list is complete: nothing may be unmounted because of it.
+    // The connection is lost before this list is complete: the agent must not unmount an object that the list lacks.
     let session = node.coordinator.session().await;
     session.send_message(to_node::Message::Welcome(Welcome { epoch: 2 })).await;
     drop(session);

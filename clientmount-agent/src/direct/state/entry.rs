@@ -69,7 +69,7 @@ pub(super) enum Hold {
     OtherNode,
     /// The object is being deleted and does not carry the finalizer: nothing of it is on this node.
     Released,
-    /// The object does not carry the finalizer, so it may be deleted at any time: the finalizer comes first.
+    /// The object does not carry the finalizer, so it may be deleted at any time: the agent adds the finalizer first.
     WithoutFinalizer,
     WithFinalizer,
 }
@@ -140,7 +140,8 @@ impl Entry {
             Hold::OtherNode | Hold::WithFinalizer => {}
         }
         let pending = self.pending_status.as_mut()?;
-        // The report is on an earlier version; the agent receives this version once its profile was read.
+        // The report is on an earlier version of the object; the agent receives the current version once its profile
+        // was read.
         if pending
             .fingerprint
             .as_ref()

@@ -83,7 +83,7 @@ impl Job {
         Api::namespaced(self.client.clone(), NAMESPACE)
     }
 
-    /// Returns the job's Computes. Waits for it: the engine creates it in Proposal.
+    /// Returns the job's Computes. Waits until it exists: the engine creates it in Proposal.
     pub(in crate::workloads) async fn computes(
         &self,
         workflow: &Workflow,
