@@ -1,4 +1,5 @@
-//! Direct mode: a compute watches its ClientMounts in the Kubernetes API and patches them itself, without a coordinator.
+//! Direct mode: a compute watches its ClientMounts in the Kubernetes API and patches them itself, without a
+//! coordinator.
 //!
 //! ```text
 //! watch ─► State ─► LinkEvent ─► agent ─► Outbox ─► State ─► pass (patches the object, reads a profile)

@@ -1,6 +1,8 @@
-//! Completes new objects, and decides which changes of objects the coordinator refuses, before the API stores them. Pure.
+//! Completes new objects, and decides which changes of objects the coordinator refuses, before the API stores them.
+//! Pure.
 //!
-//! The embedded API calls [`complete`] and [`admit`] directly; a cluster's API server asks over HTTPS ([`crate::webhook`]).
+//! The embedded API calls [`complete`] and [`admit`] directly; a cluster's API server asks over HTTPS
+//! ([`crate::webhook`]).
 
 use api::SystemConfiguration;
 use containers::claim::rules::{self, Part};

@@ -10,8 +10,9 @@
 //! are connected to it.
 //!
 //! Guarantees:
-//! * A coordinator sends a ClientMount to a node only once the object carries the finalizer, and adds the finalizer only
-//!   while the node's agent is connected: a missing finalizer shows the central controllers that no agent works on the object.
+//! * A coordinator sends a ClientMount to a node only once the object carries the finalizer, and adds the finalizer
+//!   only while the node's agent is connected: a missing finalizer shows the central controllers that no agent works
+//!   on the object.
 //! * A coordinator removes the finalizer only when the node's newest session reports that the mount is undone
 //!   completely; for a node without a session, only when the object's own status says so (`fanout`).
 //! * A node receives only its own mounts, also in answers about a job.

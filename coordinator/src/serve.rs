@@ -33,8 +33,8 @@ use refusals::bounded_refusals;
 const KEEPALIVE_IDLE: u32 = 60;
 /// Seconds between the kernel's probes, and the number of unanswered probes that ends the connection.
 const KEEPALIVE_PROBES: (u32, u32) = (10, 3);
-/// Milliseconds after which an unacknowledged message ends the connection. While a message is unacknowledged the kernel does not
-/// probe, and by default retransmits for a quarter of an hour (tcp(7), `TCP_USER_TIMEOUT`).
+/// Milliseconds after which an unacknowledged message ends the connection. While a message is unacknowledged the
+/// kernel does not probe, and by default retransmits for a quarter of an hour (tcp(7), `TCP_USER_TIMEOUT`).
 const UNACKNOWLEDGED: u32 = 30_000;
 
 /// The reason why gRPC cannot be served.

@@ -212,9 +212,9 @@ end
 -- for ever; only scancel would help, and the user has to decide that: this function says so in the job's comment. This
 -- function cancels a job whose storage failed, if the site wants that.
 --
--- When Slurm cancels a job, it kills the job's calls. It may also kill the teardown that it has just begun, and does not
--- call it again. This function calls that teardown again. The cancelled job cannot be requeued meanwhile, so this removes no
--- storage of a new run.
+-- When Slurm cancels a job, it kills the job's calls. Slurm may also kill the teardown that it has just begun, and does
+-- not call the teardown again: this function does. The cancelled job cannot be requeued meanwhile, so that the teardown
+-- removes no storage of a new run.
 local function mend()
     local enough = os.time() + POOLS
     local code, listed = warren("--json workload list", "timeout " .. AT_ONCE .. " ")

@@ -76,7 +76,8 @@ local function rewritten(text, nodes)
     end
     if directive then table.insert(lines, directive) end
     tell_unread(unread, taken)
-    -- Slurm schedules at once only when a job with a reservation is ready: reserve one byte for a job without a capacity.
+    -- Slurm schedules at once only when a job with a reservation is ready: reserve one byte for a job without a
+    -- capacity.
     if last and not has_capacity then
         lines[last] = lines[last] .. "\n#DW pool=" .. POOL .. " capacity=1"
     end

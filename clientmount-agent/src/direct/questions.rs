@@ -1,5 +1,5 @@
-//! Answers the agent's questions about jobs from the API, as a coordinator would. While no question about a job is open, the agent
-//! watches nothing but this node's ClientMounts.
+//! Answers the agent's questions about jobs from the API, as a coordinator would. While no question about a job is
+//! open, the agent watches nothing but this node's ClientMounts.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -1,7 +1,7 @@
 //! Judges whether a job's mounts have reached the state that a script waits for. Pure.
 //!
-//! Two sources must agree: the coordinator's answer, which says what the API stores, and the agent's view, which says what the
-//! agent did. While one of them is missing, nothing counts as done.
+//! Two sources must agree: the coordinator's answer, which says what the API stores, and the agent's view, which says
+//! what the agent did. While one of them is missing, nothing counts as done.
 
 mod mount;
 

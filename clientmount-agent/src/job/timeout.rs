@@ -1,8 +1,8 @@
 //! Handles mounts that are still in use at the deadline of an `unmount`.
 //!
 //! `report` names the holders and does nothing. `signal` ends processes of the job's user that keep a mount in use, and never
-//! those of root or of another user. `lazy` detaches the mounts; their devices stay in use, and so the mounts do not count as
-//! unmounted, until the last holder has ended.
+//! those of root or of another user. `lazy` detaches the mounts; their devices stay in use, and so the mounts do not
+//! count as unmounted, until the last holder has ended.
 
 use std::{collections::BTreeMap, os::fd::OwnedFd, time::Duration};
 
@@ -95,8 +95,8 @@ fn holders(waiter: &Waiter<'_>, uids: &[String]) -> Vec<i32> {
     outcomes.flat_map(|outcome| outcome.holders()).collect()
 }
 
-/// Sends a signal to the job's processes that keep its mounts in use, and waits until the mounts are unmounted; `None` when there
-/// are no such processes.
+/// Sends a signal to the job's processes that keep its mounts in use, and waits until the mounts are unmounted; `None`
+/// when there are no such processes.
 async fn signal(waiter: &mut Waiter<'_>, signal: Signal) -> Option<()> {
     let user = waiter.state().filter(|state| state.user_id != 0)?.user_id;
     let uids = objects_to_unmount(waiter);

@@ -1,5 +1,5 @@
-//! Shortens the message of every gRPC error, and removes control characters. A gRPC client rejects an answer whose headers exceed
-//! 16 KiB, and would report the coordinator as unreachable.
+//! Shortens the message of every gRPC error, and removes control characters. A gRPC client rejects an answer whose
+//! headers exceed 16 KiB, and would report the coordinator as unreachable.
 
 use tonic::Status;
 use tonic::codegen::http::Response;

@@ -9,8 +9,8 @@ use tonic::Status;
 
 use crate::peer::Peer;
 
-/// Uid that the kernel reports for every user without a mapping in the coordinator's user namespace (user_namespaces(7),
-/// overflowuid). Such users cannot be told apart, so none of them may act.
+/// Uid that the kernel reports for every user without a mapping in the coordinator's user namespace
+/// (user_namespaces(7), overflowuid). Such users cannot be told apart, so none of them may act.
 const OVERFLOW_UID: u32 = 65_534;
 
 /// The callers that may act for every user.

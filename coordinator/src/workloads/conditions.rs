@@ -1,7 +1,7 @@
 //! Determines the condition of each node of a job, with its evidence. Pure.
 //!
-//! A node is Faulty or Down only by a report of its own, of its rabbit or of the workload manager. A disconnected agent is no
-//! evidence: its node is Unreachable, neither Ready nor Down.
+//! A node is Faulty or Down only by a report of its own, of its rabbit or of the workload manager. A disconnected
+//! agent is no evidence: its node is Unreachable, neither Ready nor Down.
 
 use std::collections::{BTreeMap, BTreeSet};
 

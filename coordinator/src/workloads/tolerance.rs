@@ -1,8 +1,8 @@
-//! The number of computes that a job may lose before it starts, and the computes it has lost. Both are stored in an annotation of
-//! the Workflow, beside the deadlines. Pure.
+//! The number of computes that a job may lose before it starts, and the computes it has lost. Both are stored in an
+//! annotation of the Workflow, beside the deadlines. Pure.
 //!
-//! A job continues without a compute only if a fault of the compute or of its rabbit was reported, and nothing else delays the job.
-//! A disconnected agent is no evidence of a fault.
+//! A job continues without a compute only if a fault of the compute or of its rabbit was reported, and nothing else
+//! delays the job. A disconnected agent is no evidence of a fault.
 
 use std::collections::{BTreeMap, BTreeSet};
 

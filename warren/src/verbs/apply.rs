@@ -176,8 +176,8 @@ async fn create(api: &Api<DynamicObject>, document: &Document, args: &Apply) -> 
     api.clone().into_client().request_text(request).await.map(drop)
 }
 
-/// Returns the document without the fields that only the server sets. A change keeps resourceVersion: a file with a
-/// resourceVersion changes only that version of the object.
+/// Returns the document without the fields that only the server sets. For a change, keeps a resourceVersion of the
+/// file: the API then changes only that version of the object.
 fn without_server_fields(document: &Value, creating: bool) -> Value {
     let mut value = document.clone();
     if let Some(fields) = value.as_object_mut() {

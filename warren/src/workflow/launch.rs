@@ -1,4 +1,5 @@
-//! Starts a job's command on its computes: through the site's launcher, or on this host. Only this file starts programs.
+//! Starts a job's command on its computes: through the site's launcher, or on this host. Only this file starts
+//! programs.
 
 mod descendants;
 
@@ -177,7 +178,8 @@ impl Running {
     }
 }
 
-/// Starts a program with the job's environment. Without a launcher it runs as the job's user; a launcher changes the user itself.
+/// Starts a program with the job's environment. Without a launcher it runs as the job's user; a launcher changes the
+/// user itself.
 ///
 /// # Errors
 /// If the program does not start.
@@ -216,8 +218,8 @@ pub(crate) async fn stop(running: &mut [Running], grace: Duration) {
     }
 }
 
-/// Returns the exit status for the whole command: the first failure in the order of the nodes, else 0. A signal counts as 128 plus
-/// its number, as in shells.
+/// Returns the exit status for the whole command: the first failure in the order of the nodes, else 0. A signal counts
+/// as 128 plus its number, as in shells.
 pub(crate) fn exit_status(statuses: &[io::Result<ExitStatus>]) -> u8 {
     let code = |status: &io::Result<ExitStatus>| match status {
         Ok(status) => {

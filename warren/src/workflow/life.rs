@@ -1,7 +1,7 @@
 //! The life of a workflow that this command creates: from Proposal to its removal.
 //!
-//! The command also removes the workflow after a failure and after a signal. After a SIGKILL, the coordinator tears the workflow
-//! down once its lease has expired.
+//! The command also removes the workflow after a failure and after a signal. After a SIGKILL, the coordinator tears
+//! the workflow down once its lease has expired.
 
 use std::time::Duration;
 
@@ -59,8 +59,8 @@ impl Life {
         }
     }
 
-    /// Creates the workflow with a lease, which is renewed until the renewal is dropped. If this command is killed, the lease
-    /// expires and the coordinator removes the workflow.
+    /// Creates the workflow with a lease, which is renewed until the renewal is dropped. If this command is killed,
+    /// the lease expires and the coordinator removes the workflow.
     ///
     /// # Errors
     /// As [`Life::begin`].

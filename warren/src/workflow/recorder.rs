@@ -1,5 +1,5 @@
-//! Records a workflow's timeline while the workflow runs: begin and end of each state from its status, and the work of each node
-//! when its object changes.
+//! Records a workflow's timeline while the workflow runs: begin and end of each state from its status, and the work of
+//! each node when its object changes.
 
 use api::client_mount::MountState;
 use api::workflow::WorkflowStatusKind;

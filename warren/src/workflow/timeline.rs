@@ -1,5 +1,5 @@
-//! The timeline of a workflow: begin and end of each state, directive and node. Built from the workflow's objects, or recorded
-//! while the workflow runs ([`super::recorder`]).
+//! The timeline of a workflow: begin and end of each state, directive and node. Built from the workflow's objects, or
+//! recorded while the workflow runs ([`super::recorder`]).
 //!
 //! The objects keep only some times: the end of each directive's share (the part of a state that one directive takes),
 //! and begin and end of the last state. If a begin is not recorded, the row gets the end of the state before as its

@@ -1,5 +1,5 @@
-//! Requests the logs of running containers from the rabbits' agents, and waits for the answers. A request is an annotation of the
-//! NodeContainers, an answer its status.
+//! Requests the logs of running containers from the rabbits' agents, and waits for the answers. A request is an
+//! annotation of the NodeContainers, an answer its status.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -76,8 +76,8 @@ impl Watched {
         self.changes_since(&before)
     }
 
-    /// Returns whether the condition holds for all objects. A missing object counts as deleted and as unmounted, but not
-    /// as mounted or ready.
+    /// Returns whether the condition holds for all objects. A missing object counts as deleted and as unmounted, but
+    /// not as mounted or ready.
     pub(super) fn is_met(&self) -> bool {
         let may_be_absent = matches!(self.condition, Condition::Deleted | Condition::Unmounted);
         self.listed

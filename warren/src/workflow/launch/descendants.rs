@@ -20,8 +20,8 @@ pub(super) fn become_subreaper() -> io::Result<()> {
     Ok(nix::sys::prctl::set_child_subreaper(true)?)
 }
 
-/// Sends the signal to every descendant, and returns once all have ended. Descendants that start meanwhile get the signal only
-/// after the earlier ones have ended: a process may start others to clean up.
+/// Sends the signal to every descendant, and returns once all have ended. Descendants that start meanwhile get the
+/// signal only after the earlier ones have ended: a process may start others to clean up.
 pub(super) async fn end_all(signal: Signal) {
     loop {
         let running: Vec<_> = descendants().iter().filter_map(open_pidfd).collect();
