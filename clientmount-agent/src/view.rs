@@ -9,7 +9,8 @@ use tokio::sync::watch;
 use agent::{received::ReceivedMount, reconcile::Outcome};
 use jobs::Identity;
 
-/// One ClientMount as the agent last received it, and the outcome of the last pass on that version.
+/// One ClientMount as the agent last received it, and the outcome of the last pass on that version. A pass is one
+/// attempt to bring an object's mounts into the desired state.
 #[derive(Debug, Clone)]
 pub struct Viewed {
     pub received: Arc<ReceivedMount>,

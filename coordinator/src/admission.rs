@@ -29,9 +29,10 @@ pub(crate) struct Change<'a> {
     pub(crate) new: &'a Value,
 }
 
-/// Refuses to delete a pinned profile while its owner (a Workflow or a persistent storage) exists: the owner's storage
-/// cannot be removed without the profile. Kubernetes' garbage collector deletes the profile after its owner is gone;
-/// this function does not check the collector's deletions.
+/// Refuses to delete a pinned profile (the copy of a profile that a Workflow or a persistent storage uses) while its
+/// owner exists: the storage of the Workflow, or the persistent storage, cannot be removed without the profile.
+/// Kubernetes' garbage collector deletes the profile after its owner is gone; this function does not check the
+/// collector's deletions.
 pub(crate) fn admit_deletion(group: &str, resource: &str, old: &Value) -> Result<(), Refusal> {
     let is_profile = group == "nnf.cray.hpe.com"
         && ["nnfstorageprofiles", "nnfcontainerprofiles"].contains(&resource);

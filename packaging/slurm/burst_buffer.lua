@@ -6,12 +6,12 @@ job there are two files beside the job's script: `warren.env`, with the job's va
 
   job_process   check, capacity   in slurmctld: at most 2 s each
   pools         capacity   in slurmctld: at most 5 s; then list, and the calls that Slurm does not make: post-run, teardown, scancel
-  setup         create     the nodes are not known yet: checks the directives, and sets the paths
+  setup         create     checks the directives, and sets the paths; the nodes are not known yet
   data_in                  does nothing: storage is made once the job has nodes
   real_size                does nothing: job_submit.lua has reserved the capacity
   paths                    in slurmctld: passes on the variables that setup wrote
   pre_run       setup, start --only-asked    makes storage and asks for mounts; each node's prolog waits for its own
-  post_run      post-run --only-nodes        the nodes are free
+  post_run      post-run --only-nodes        unmounts; then the nodes are free
   data_out      post-run
   teardown      teardown
   get_status    status

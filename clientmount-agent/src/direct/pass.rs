@@ -1,5 +1,5 @@
-//! One pass over one ClientMount: a write to the object, and at the same time a read of the profile that the object
-//! names.
+//! A pass of the direct mode over one ClientMount: a write to the object, and at the same time a read of the profile
+//! that the object names.
 
 use std::{io, time::Duration};
 

@@ -1,8 +1,8 @@
 //! Handles mounts that are still in use at the deadline of an `unmount`.
 //!
-//! `report` names the holders and does nothing. `signal` ends processes of the job's user that keep a mount in use, and never
-//! those of root or of another user. `lazy` detaches the mounts; their devices stay in use, and so the mounts do not
-//! count as unmounted, until the last holder has ended.
+//! `report` only names the holders: the processes that keep a mount in use. `signal` ends holders of the job's user,
+//! and never holders of root or of another user. `lazy` detaches the mounts; their devices stay in use, and so the
+//! mounts do not count as unmounted, until the last holder has ended.
 
 use std::{collections::BTreeMap, os::fd::OwnedFd, time::Duration};
 
