@@ -220,7 +220,7 @@ impl Coordinator {
     }
 }
 
-/// The agent of compute-1, with everything around it.
+/// The agent of compute-1, with its chassis, its coordinator and the task that connects the agent to it.
 struct Node {
     chassis: Chassis,
     coordinator: Coordinator,

@@ -75,7 +75,7 @@ async fn print_from_agents(client: Client, args: &Logs, output: Output) -> Resul
     refreshed.map(|()| Exit::Done)
 }
 
-/// Returns whether `rabbit` is in `rabbits`; an empty list selects all.
+/// Returns whether `rabbit` is in `rabbits`; an empty list selects every rabbit.
 fn is_selected(rabbits: &[String], rabbit: &str) -> bool {
     rabbits.is_empty() || rabbits.iter().any(|selected| selected == rabbit)
 }

@@ -74,7 +74,7 @@ struct StoredObjects<'a> {
 }
 
 impl StoredObjects<'_> {
-    /// Gives an object without a uid its uid in the API, else [`NO_UID`].
+    /// Gives an object without a uid the uid that it has in the API; if the API does not have the object, [`NO_UID`].
     async fn identify(&mut self, object: &mut DynamicObject) {
         if object.metadata.uid.as_ref().is_some_and(|uid| !uid.is_empty()) {
             return;

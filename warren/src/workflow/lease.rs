@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 use workload::Flow;
 use workload::lease::{ANNOTATION, Lease};
 
-/// First lease: a Workflow is kept for 600 s without a renewal.
+/// First lease: without a renewal, the coordinator keeps a Workflow for 600 s.
 pub(super) const FIRST: Lease = Lease { seconds: 600, renewals: 0 };
 /// Interval between two renewals.
 const RENEWAL: Duration = Duration::from_secs(60);

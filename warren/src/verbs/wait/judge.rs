@@ -107,7 +107,7 @@ fn holders(object: &DynamicObject) -> String {
     format!("held by {}", holders.join(", "))
 }
 
-/// Describes a finalizer, and the step after which its agent removes it.
+/// Describes a finalizer, and the step after which the finalizer's agent removes it.
 fn holder(finalizer: &str, node: &str) -> String {
     let who = match finalizer {
         finalizer::CLIENT_MOUNT => format!("until the agent of node {node} has unmounted"),

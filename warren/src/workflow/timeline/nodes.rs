@@ -37,7 +37,7 @@ struct Work<'a> {
     requested: Option<Timestamp>,
     is_done: bool,
     is_error: bool,
-    /// Time of the agent's last report, if it concerns this work.
+    /// Time of the agent's last report, if the report concerns this work.
     reported: Option<Timestamp>,
 }
 
