@@ -41,7 +41,7 @@ pub(super) struct Job {
     pub caller: Caller,
 }
 
-/// The Workflow after a call, and the state that the call reached.
+/// The Workflow after a call, and how the call ended.
 type CallResult = Result<(Workflow, Ending), Status>;
 
 impl Job {
