@@ -65,8 +65,8 @@ pub struct Agent {
     view: Arc<View>,
     /// Requests of scripts; `None` if no socket serves them.
     requests: Option<mpsc::Receiver<Request>>,
-    /// Objects, by uid, whose next pass detaches the mounts that it cannot unmount, if the pass begins before this
-    /// time.
+    /// By uid of an object: a script has requested that the next pass on the object detaches the mounts that it cannot
+    /// unmount. The request holds only for a pass that begins before this time.
     detaching: BTreeMap<String, Instant>,
 }
 
@@ -99,7 +99,7 @@ impl Agent {
         }
     }
 
-    /// Works until `stop` is ready, then lets running steps end and leaves everything mounted.
+    /// Works until `stop` is ready, then lets running steps end. Everything stays mounted.
     pub async fn run(
         mut self,
         mut events: mpsc::Receiver<LinkEvent>,
@@ -131,7 +131,7 @@ impl Agent {
         end
     }
 
-    /// Waits for running workers. Those that take longer than [`GRACE`] are killed with the agent.
+    /// Waits for running workers. Workers that take longer than [`GRACE`] are killed with the agent.
     async fn finish(&mut self) {
         let finishing = async {
             while let Some(result) = self.workers.join_next().await {
@@ -186,7 +186,7 @@ impl Agent {
     }
 
     /// Starts due work. While the clean-up runs, starts only objects whose paths the clean-up leaves alone: the
-    /// clean-up could mistake other new mounts for unwanted ones.
+    /// clean-up could regard the new mount of another object as unwanted.
     fn start(&mut self, now: Instant) {
         if !self.clean_up.has_list() {
             return;
@@ -216,7 +216,7 @@ impl Agent {
     }
 
     fn next_due(&self) -> Option<Instant> {
-        // A clean-up that must wait for the workers is not due: the end of the last worker wakes the loop.
+        // A clean-up that must wait for the workers is not due yet: the loop looks again when the last worker ends.
         let clean_up = self.clean_up.next_due().filter(|_| self.may_clean_up());
         [self.queue.deadline(), clean_up].into_iter().flatten().min()
     }

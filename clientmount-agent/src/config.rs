@@ -140,7 +140,7 @@ pub enum Upstream {
     /// The Kubernetes API itself.
     Api {
         address: Address,
-        /// Token and CA files, for an address `https://HOST:PORT`; other addresses name their own.
+        /// Token and CA files, for an address `https://HOST:PORT`; other addresses name their own credentials.
         credentials: Option<Credentials>,
     },
 }
@@ -162,7 +162,8 @@ pub struct Config {
 }
 
 impl Args {
-    /// Reads a command line, whose first word is the name under which the program was started, and the environment.
+    /// Reads the environment and a command line. The first word of the command line is the name under which the
+    /// program was started.
     pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let known = [&KubernetesArgs::FLAGS[..], &ZapArgs::FLAGS[..]].concat();
         let arguments = translate(arguments, &known);
@@ -177,7 +178,7 @@ impl Args {
         Ok(args)
     }
 
-    /// Returns the log level, by Warren's flag or by zap's.
+    /// Returns the log level, from Warren's flag or from a flag of zap (the Go daemon's logger).
     pub fn logs(&self) -> LogArgs {
         let log_level = self.zap.level().unwrap_or(self.logs.log_level);
         LogArgs { log_level }

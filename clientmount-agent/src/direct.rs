@@ -1,11 +1,12 @@
-//! Direct mode: a compute watches its ClientMounts in the Kubernetes API and patches them itself, without a coordinator.
+//! Direct mode: a compute watches its ClientMounts in the Kubernetes API and patches them itself, without a
+//! coordinator.
 //!
 //! ```text
 //! watch ─► State ─► LinkEvent ─► agent ─► Outbox ─► State ─► pass (patches the object, reads a profile)
 //! ```
-//! At rest the watch is one idle connection: the agent asks for no bookmarks, and for a watch that stays open for about an hour.
-//! The agent reads a profile when an object that names it is new or changed: a watch
-//! on profiles would wake every compute for every job's profile.
+//! At rest the watch is one idle connection: the agent asks for no bookmarks, and for a watch that stays open for
+//! about an hour. The agent reads a profile when an object that names it is new or changed: a watch on profiles would
+//! wake every compute for every job's profile.
 
 mod pass;
 mod questions;
@@ -33,8 +34,8 @@ use pass::{Passed, pass};
 use questions::Questions;
 use state::{ApiRequests, State};
 
-/// Shortest and longest time for which the agent asks the API to keep a watch open. Each node picks a time by chance, because all
-/// nodes of a machine may start in the same second and must not reconnect in the same second.
+/// Shortest and longest time for which the agent asks the API to keep a watch open. Each node picks a random time,
+/// because all nodes of a machine may start in the same second and must not reconnect in the same second.
 const WATCH_TIMEOUT: (Duration, Duration) =
     (Duration::from_secs(50 * 60), Duration::from_secs(70 * 60));
 /// How many passes may run at the same time.
@@ -107,10 +108,10 @@ struct Direct {
     passes: JoinSet<Passed>,
     health: WatchHealth,
     is_watch_broken: bool,
-    /// Failures logged since a request last succeeded: an API that is unreachable for a night must not fill the
-    /// journal.
+    /// Failures logged since a request last succeeded. Each failure is logged once, so that an API that is unreachable
+    /// for a night does not fill the journal.
     logged: BTreeSet<String>,
-    /// Why the API refused the last write to an object, by its name; each reason is logged once.
+    /// Why the API refused the last write to an object, by the object's name; each reason is logged once.
     refused: BTreeMap<String, String>,
 }
 
@@ -167,7 +168,7 @@ impl Direct {
         }
     }
 
-    /// Takes a report; the node's health is not stored in the API.
+    /// Takes a message of the agent. Drops reports on the node's health: the API does not store it.
     fn handle_report(&mut self, message: OutboxMessage) {
         match message {
             OutboxMessage::Report(report) => {
@@ -181,7 +182,8 @@ impl Direct {
         }
     }
 
-    /// Answers questions, but not while the watch is broken: the agent does not know then what the API stores.
+    /// Answers questions. Answers none while the watch is broken, because the agent does not know then what the API
+    /// stores.
     fn answer(&mut self) {
         if self.state.is_synced() && !self.is_watch_broken {
             self.questions.answer(self.node.as_str(), &self.outbox, &self.state.objects());

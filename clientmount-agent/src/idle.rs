@@ -1,7 +1,7 @@
-//! Ends an idle agent: one with no connection to its socket and nothing to do. Mounts stay.
+//! Ends an idle agent: an agent with no connection to its socket and nothing to do. Mounts stay.
 //!
-//! The agent's knowledge is recorded (`<state>/mounts`) or stored in the API, so that the next start has it too. The
-//! only timer of this mode runs once the agent is idle.
+//! The agent's knowledge is recorded (`<state>/mounts`) or stored in the API, so that the next start has it too. An
+//! agent that is to end when idle has only one timer, which starts once the agent is idle.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -52,7 +52,7 @@ async fn wait_for_change(
 }
 
 /// Returns whether the agent has nothing to do. While the coordinator has not answered, the agent does not know what
-/// the API stores; it is idle only if it has done nothing since its start.
+/// the API stores; the agent is then idle only if it has done nothing since its start.
 fn is_idle(
     view: &View,
     reports: &[Report],
@@ -82,7 +82,8 @@ fn status(mount: &JobMount) -> Option<ClientMountStatus> {
     serde_json::from_slice(&mount.status).ok()
 }
 
-/// Returns whether a job uses the mount now: the script that ends the job starts the agent again.
+/// Returns whether a mount is complete and in use by a job. The agent may end despite such a mount: the script that
+/// ends the job starts the agent again.
 fn is_mounted(mount: &JobMount) -> bool {
     let is_ready = |status: ClientMountStatus| {
         status.mounts.iter().all(|mount| mount.ready && mount.state == MountState::Mounted)

@@ -4,8 +4,8 @@
 //! coordinator ─ Question ─► JobState ┐
 //! agent ────────── View ──► Viewed ──┴─ judge (pure) ─► wait ─► JobNews
 //! ```
-//! Only ClientMounts decide what is mounted: a verb waits and reports. There is one exception, which an administrator may
-//! configure: the action on mounts that are still in use at the deadline of an `unmount` (`timeout`).
+//! Only ClientMounts decide what is mounted: a verb waits and reports. An administrator may configure one exception:
+//! an action on mounts that are still in use at the deadline of an `unmount` (`timeout`).
 
 use std::time::Instant;
 
@@ -18,7 +18,8 @@ pub use judge::{Evidence, Goal, Judgement, judge};
 pub use lines::lines;
 pub use wait::{Call, Shared, wait};
 
-/// A request of a verb to the agent's main loop.
+/// A request of a verb to the agent's main loop. A pass is one attempt to bring an object's mounts into the desired
+/// state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
     /// Begins a pass on these objects now, by uid.
@@ -27,7 +28,7 @@ pub enum Request {
     Detach {
         /// The objects, by uid.
         uids: Vec<String>,
-        /// A pass that begins later detaches nothing: the script has had its answer by then.
+        /// A pass that begins later than this detaches nothing, because the script has had its answer by then.
         until: Instant,
     },
 }

@@ -27,7 +27,8 @@
 //! # Guarantees
 //! * The agent does not unmount when it loses the coordinator or the API. It removes every mount of Warren's that no
 //!   object requests.
-//! * At rest the agent has one idle connection and no timer; when it watches the API it restarts the watch about once an hour.
+//! * At rest the agent has one idle connection and no timer; when it watches the API it restarts the watch about once
+//!   an hour.
 
 pub mod agent;
 pub mod clients;

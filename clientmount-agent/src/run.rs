@@ -117,7 +117,7 @@ async fn start_link(
     match upstream {
         Upstream::Coordinator(address) => {
             let hello = hello(node, Role::Compute).map_err(RunError::Hello)?;
-            // If the files cannot be used now, an administrator has to correct them.
+            // Fails at once if the files cannot be used: only an administrator can correct them.
             address.endpoint().map_err(RunError::Coordinator)?;
             let linked = link::run(*address, hello, outbox, events);
             Ok(tokio::spawn(vital("the link to the coordinator", linked)))

@@ -33,7 +33,8 @@ use agent::{
 const NO_PROFILE: &str = "no NnfStorageProfile was given: add the one that the ClientMount's labels name to the files, or apply it first";
 /// How long a status waits for the coordinator's answer about a job.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-/// Number of messages that may wait for a script to read them. A script that reads none delays its own call only.
+/// Number of messages that may wait for a script to read them. A script that reads no messages delays only its own
+/// call.
 const IN_FLIGHT: usize = 8;
 
 /// Serves the node's socket until it fails.
@@ -70,7 +71,7 @@ impl NodeService {
         Ok(Response::new(ReceiverStream::new(messages)))
     }
 
-    /// Plans the steps for the objects that the agent knows: those of one job, or all.
+    /// Plans the steps for the objects of one job, or for all objects that the agent knows.
     async fn plans(&self, job: &JobName) -> Result<PlanResponse, Status> {
         let view = &self.shared.view;
         let objects = if is_empty(job) { view.all() } else { view.of_job(job, None) };
@@ -217,7 +218,7 @@ fn plan(converger: &Converger, units: Result<MountUnits, ObjectError>) -> PlanRe
     match reconcile::plan(converger, &units) {
         Ok(steps) => PlanResponse { steps, ..PlanResponse::default() },
         Err(failures) => {
-            // Operators ask for plans, so they get the operator's text.
+            // Plans are for operators, so the answer has the text for operators.
             let texts: Vec<_> =
                 failures.iter().map(|failed| failed.failure.debug.as_str()).collect();
             refused(texts.join("; "))

@@ -1,7 +1,7 @@
 //! The subcommands of the Go daemon: install, remove, start, stop, status, version.
 //!
-//! `install` writes the unit file `clientmountd.service`, `remove` deletes one that `install` wrote, and systemctl does the
-//! rest. Removing or stopping leaves everything mounted.
+//! `install` writes the unit file `clientmountd.service`, `remove` deletes a unit file that `install` wrote, and
+//! systemctl does everything else. Removing or stopping the service leaves everything mounted.
 
 mod service;
 mod systemctl;
@@ -18,7 +18,7 @@ use systemctl::systemctl;
 /// LSB's exit code for "insufficient privilege".
 const NOT_ROOT: u8 = 4;
 
-/// A subcommand for the administrator, instead of running the agent.
+/// A command of the administrator that the program carries out instead of running the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subcommand {
     /// Install the service, which runs the agent with these arguments.
@@ -35,7 +35,7 @@ pub enum Subcommand {
     Version,
 }
 
-/// A subcommand that takes no arguments was given one.
+/// A subcommand that takes no arguments was given an argument.
 #[derive(Debug, PartialEq, Eq, Error)]
 #[error("{subcommand} takes no arguments, but {argument:?} was given: leave it out")]
 pub struct UnexpectedArgument {
@@ -52,7 +52,7 @@ impl Subcommand {
             "remove" => (Self::Remove, "remove"),
             "start" => (Self::Start, "start"),
             "stop" => (Self::Stop, "stop"),
-            // Under its own name the agent's verb `status` shows its mounts.
+            // In a program called `clientmount-agent`, `status` is the verb that shows the agent's mounts.
             "status" if called_clientmountd(arguments.first()) => (Self::Status, "status"),
             "version" => (Self::Version, "version"),
             _ => return None,
@@ -65,7 +65,8 @@ impl Subcommand {
         })
     }
 
-    /// Runs the subcommand and prints what it did. Exit codes: systemctl's, 4 when root is needed, 1 for other failures.
+    /// Runs the subcommand and prints what it did. Exit codes: systemctl's, 4 when root is needed, 1 for other
+    /// failures.
     #[must_use]
     pub fn run(self, program: &OsString) -> ExitCode {
         let changes = !matches!(self, Self::Status | Self::Version);
@@ -110,7 +111,8 @@ fn install(
     program: &OsString,
     arguments: &[OsString],
 ) -> Result<String, Box<dyn Error>> {
-    // The agent would refuse these arguments at every start. Missing ones may come from a drop-in.
+    // Refuses arguments that the agent would refuse at every start, but accepts missing arguments: a drop-in may add
+    // them.
     let line = std::iter::once(program.clone()).chain(arguments.iter().cloned());
     if let Err(error) = Args::read(line) {
         error.exit();

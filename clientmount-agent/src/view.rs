@@ -9,7 +9,8 @@ use tokio::sync::watch;
 use agent::{received::ReceivedMount, reconcile::Outcome};
 use jobs::Identity;
 
-/// One ClientMount as the agent last received it, and the outcome of the last pass on that version.
+/// One ClientMount as the agent last received it, and the outcome of the last pass on that version. A pass is one
+/// attempt to bring an object's mounts into the desired state.
 #[derive(Debug, Clone)]
 pub struct Viewed {
     pub received: Arc<ReceivedMount>,
@@ -109,8 +110,8 @@ impl View {
         self.inner.lock().objects.get(uid).cloned()
     }
 
-    /// Returns the objects of a job: of the Workflow that the coordinator
-    /// named, else those whose labels fit the job's name.
+    /// Returns the objects of a job: of the Workflow that the coordinator named, else the objects whose labels fit the
+    /// job's name.
     pub fn of_job(&self, job: &JobName, state: Option<&JobState>) -> Vec<(String, Viewed)> {
         let mut all = self.all();
         all.retain(|(_, viewed)| {

@@ -19,10 +19,11 @@ use tokio::time::sleep;
 use workload::lease::{LABEL, Watched};
 use workload::{Flow, Progress, Refused, progress};
 
-/// Interval between two reads of the leases. Leases are few: only commands that drive a Workflow themselves hold one.
+/// Interval between two reads of the leases. Leases are few: only a command that drives a Workflow itself holds a
+/// lease.
 const READ_INTERVAL: Duration = Duration::from_secs(10);
-/// Longest time between two reads of a lease that counts towards its expiry: after a longer gap the expiry clock starts
-/// again.
+/// Longest gap between two reads of a lease in which the lease can expire. After a longer gap the expiry clock starts
+/// again: the API may have been unreachable for the command too.
 const LONGEST_GAP: Duration = Duration::from_secs(40);
 
 /// Reads all leases periodically, for ever. While no Workflow carries a lease, this task sends no request and runs no
@@ -32,7 +33,7 @@ pub(crate) async fn remove_abandoned(client: Client) {
     tokio::join!(watch_leases(client.clone(), has_leases), check_leases(client, leases));
 }
 
-/// Watches the Workflows with a lease, and sends whether any exist.
+/// Watches the Workflows with a lease, and sends to `has_leases` whether such Workflows exist.
 async fn watch_leases(client: Client, has_leases: Sender<bool>) {
     let config = Config::default().labels(LABEL);
     let mut events = pin!(watch(client, WatchedKind { config, ..everywhere::<Workflow>() }));

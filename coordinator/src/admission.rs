@@ -1,6 +1,8 @@
-//! Completes new objects, and decides which changes of objects the coordinator refuses, before the API stores them. Pure.
+//! Completes new objects, and decides which changes of objects the coordinator refuses, before the API stores them.
+//! Pure.
 //!
-//! The embedded API calls [`complete`] and [`admit`] directly; a cluster's API server asks over HTTPS ([`crate::webhook`]).
+//! The embedded API calls [`complete`] and [`admit`] directly; a cluster's API server asks over HTTPS
+//! ([`crate::webhook`]).
 
 use api::SystemConfiguration;
 use containers::claim::rules::{self, Part};
@@ -18,17 +20,19 @@ pub(crate) struct Change<'a> {
     /// The plural, such as `clientmounts`.
     pub(crate) resource: &'a str,
     pub(crate) subresource: Option<&'a str>,
-    /// The client that makes the change, in the form in which the claim on a ContainerRun names its holder: the uid of
-    /// the pod that the client's token is bound to; with the embedded API, the user.
+    /// The client that makes the change: the uid of the pod that the client's token is bound to; with the embedded
+    /// API, the user. A claim on a ContainerRun (which names the coordinator that works on the run) has its holder in
+    /// the same form.
     pub(crate) caller: Option<&'a str>,
     /// The stored object; `None` when the change creates it.
     pub(crate) old: Option<&'a Value>,
     pub(crate) new: &'a Value,
 }
 
-/// Refuses to delete a pinned profile while its owner (a Workflow or a persistent storage) exists: the owner's storage
-/// cannot be removed without the profile. Kubernetes' garbage collector deletes the profile after its owner is gone,
-/// and is not checked here.
+/// Refuses to delete a pinned profile (the copy of a profile that a Workflow or a persistent storage uses) while its
+/// owner exists: the storage of the Workflow, or the persistent storage, cannot be removed without the profile.
+/// Kubernetes' garbage collector deletes the profile after its owner is gone; this function does not check the
+/// collector's deletions.
 pub(crate) fn admit_deletion(group: &str, resource: &str, old: &Value) -> Result<(), Refusal> {
     let is_profile = group == "nnf.cray.hpe.com"
         && ["nnfstorageprofiles", "nnfcontainerprofiles"].contains(&resource);
@@ -88,7 +92,7 @@ pub(crate) fn complete(change: Change<'_>, workflows: &Workflows, now: Timestamp
 
 /// Admits a change, or refuses it with the mistake and the remedy.
 ///
-/// A mistake that the stored object already has is admitted, so that the object's finalizers can still be removed.
+/// Admits a mistake that the stored object has already: otherwise the object's finalizers could not be removed.
 pub(crate) fn admit(change: Change<'_>, workflows: &Workflows) -> Result<(), Refusal> {
     let kind = (change.group, change.resource, change.subresource.filter(|name| !name.is_empty()));
     match kind {
@@ -113,8 +117,8 @@ pub(crate) fn admit(change: Change<'_>, workflows: &Workflows) -> Result<(), Ref
     }
 }
 
-/// Refuses changes of a pinned profile: a job's storage was made from the profile, and root runs its command lines until
-/// the storage is gone.
+/// Refuses changes of a pinned profile: a job's storage was made from the profile, and root runs the profile's command
+/// lines until the storage is gone.
 fn pinned_profile(change: Change<'_>) -> Result<(), String> {
     let Some(old) = change.old else { return Ok(()) };
     if old["data"]["pinned"] == true && old["data"] != change.new["data"] {

@@ -1,7 +1,7 @@
-//! The controllers that run in the coordinator beside the nodes' sessions; one line starts each.
+//! The controllers that run in the coordinator beside the nodes' sessions; [`start`] has one line for each.
 //!
-//! A controller is a future that never ends by itself. Its line also decides whether it runs on a cluster, where the site's own
-//! controllers may do the same work.
+//! A controller is a future that never ends by itself. The line that starts a controller also decides whether the
+//! controller runs on a cluster, where the site's own controllers may do the same work.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) struct Context {
     pub(crate) exchange: Arc<Exchange>,
     /// The nodes that the SystemConfiguration names.
     pub(crate) nodes: Receiver<BTreeSet<String>>,
-    /// Whether the API is the embedded one, on which no other controllers work.
+    /// Whether the API is the embedded API, on which no other controllers work.
     pub(crate) is_standalone: bool,
     /// Requests of `/metrics`, which the workflow engine answers.
     pub(crate) metrics: MetricsRequests,
@@ -38,7 +38,7 @@ pub(crate) fn start(client: &Client, context: Context, work: &mut JoinSet<()>) {
     let Context { exchange, nodes, is_standalone, workflows, rules, metrics } = context;
     let namespaces = namespaces::maintain(client.clone(), exchange, nodes);
     let is_on = workflows.is_some();
-    // Where neither holds, the DWS controllers make these namespaces.
+    // On a cluster without Warren's engine, the DWS controllers make these namespaces.
     spawn_if(work, is_standalone || is_on, "the namespaces of nodes", namespaces);
     spawn_if(
         work,

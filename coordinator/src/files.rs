@@ -1,4 +1,4 @@
-//! Limits of open files: each node's connection is one.
+//! Limits of open files: each connection of a node is an open file.
 
 use daemon::accept::Limits;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -6,7 +6,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 /// Largest number of open files that the limits are computed from; no machine has as many nodes.
 const MOST_FILES: usize = 65_536;
 
-/// Raises the soft limit to the hard one. The usual soft limit of 1024 protects programs that use select(2).
+/// Raises the soft limit to the hard limit. The usual soft limit of 1024 protects programs that use select(2).
 pub(crate) fn raise_limit() {
     let raised = getrlimit(Resource::RLIMIT_NOFILE)
         .and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));

@@ -1,8 +1,9 @@
 //! Status of the coordinator's services for the gRPC health service.
 //!
-//! `NodeLink` is SERVING once all objects were listed and while the watch on ClientMounts works: before that a node that connects
-//! has to wait, and another coordinator may serve it sooner. `Cluster` and the process as a whole (the empty service name) are
-//! SERVING as long as they answer: restarting the coordinator would not bring an unreachable API back.
+//! `NodeLink` is SERVING once all objects were listed and while the watch on ClientMounts works: otherwise a node that
+//! connects has to wait, and another coordinator may serve it sooner. `Cluster` and the process as a whole (the empty
+//! service name) are SERVING even while the API is unreachable: restarting the coordinator would not bring the API
+//! back.
 
 use proto::v1::cluster_server::ClusterServer;
 use proto::v1::node_link_server::NodeLinkServer;
@@ -12,7 +13,7 @@ use tonic_health::server::HealthReporter;
 use crate::cluster::ClusterService;
 use crate::link::Link;
 
-/// Creates the reporter, with the status before any object was listed.
+/// Creates the reporter. `NodeLink` is not SERVING at first.
 pub(crate) async fn reporter() -> HealthReporter {
     let health = HealthReporter::new();
     health.set_serving::<ClusterServer<ClusterService>>().await;

@@ -3,7 +3,7 @@
 //! | page | content |
 //! |---|---|
 //! | `/healthz` | the process answers |
-//! | `/readyz` | 200 once every object was read and while the watch on ClientMounts works, else 503: then nodes wait |
+//! | `/readyz` | 200 once every object was read and while the watch on ClientMounts works; else 503, and nodes wait |
 //! | `/metrics` | nodes by role and state, and the engine's workflows, in the text format of OpenMetrics |
 
 mod metrics;

@@ -19,7 +19,7 @@ use crate::roster::{RejectedHello, Roster};
 /// The nodes' sessions, and the known objects and jobs, shared by all tasks of the coordinator.
 #[derive(Debug)]
 pub(crate) struct Hub {
-    /// Lock order: a task that needs this lock and the exchange's takes this one first.
+    /// Lock order: a task that needs both this lock and the exchange's lock takes this lock first.
     roster: Mutex<Roster>,
     exchange: Arc<Exchange>,
     jobs: Arc<Jobs>,
@@ -94,7 +94,8 @@ impl Hub {
             if hello.role() == v1::Role::Rabbit { NodeKind::Rabbit } else { NodeKind::Compute };
         let was_rabbit = roster.is_rabbit(&node);
         let epoch = roster.hello(hello, now())?;
-        // Usually the layout names the rabbits, so that this is rare even when a whole system connects at once.
+        // The condition is rarely true, even when a whole system connects at once: usually the layout already names
+        // the rabbits.
         if roster.is_rabbit(&node) != was_rabbit {
             self.exchange.set_nodes(roster.nodes());
         }
@@ -129,7 +130,8 @@ impl Hub {
         (!self.exchange.serves(&session.node, session.epoch)).then(|| self.session_end(session))
     }
 
-    /// Passes a node's report to the exchange. Drops a report on an earlier version of the object: a newer report follows.
+    /// Passes a node's report to the exchange. Drops a report on an earlier version of the object: the node will
+    /// report on the newer version.
     pub(crate) fn report(
         &self,
         session: &Session,
@@ -179,7 +181,7 @@ impl Hub {
         names
     }
 
-    /// Describes what is missing or wrong in the SystemConfiguration; `None` if nothing is.
+    /// Describes faults and missing parts of the SystemConfiguration; `None` if there are none.
     pub(crate) fn gap(&self) -> Option<String> {
         self.roster().gap()
     }
@@ -196,7 +198,7 @@ impl Hub {
         ListNodesResponse { nodes: roster.records(now()), gaps }
     }
 
-    /// Ends all sessions, and every later one at once.
+    /// Ends all sessions; a session that opens later ends at once.
     pub(crate) fn stop(&self) {
         self.exchange.close_all();
     }

@@ -1,5 +1,5 @@
-//! The gRPC service `NodeLink`: one stream per node. It checks the node's messages and passes them to the hub, and sends the
-//! hub's messages as fast as the node reads them.
+//! The gRPC service `NodeLink`: one stream per node. It checks the node's messages and passes them to the hub, and
+//! sends the hub's messages as fast as the node reads them.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -23,7 +23,8 @@ use crate::peer::Peer;
 use crate::questions;
 use crate::roster::RejectedHello;
 
-/// Number of messages that may wait for one node to read them; all others wait as names of objects in the node's queue.
+/// Number of messages that may wait for one node to read them. Instead of further messages, the node's queue holds the
+/// names of their objects.
 const IN_FLIGHT: usize = 4;
 /// Longest time between a node's connect and its hello.
 const HELLO_DEADLINE: Duration = Duration::from_secs(10);
@@ -115,7 +116,8 @@ async fn serve(
 ) {
     let served = serve_session(&hub, &session, &mut incoming, &outgoing);
     let served = AssertUnwindSafe(served).catch_unwind().await;
-    // If the panic left the roster half changed, its lock is poisoned: then `close_session` panics too, and the process ends.
+    // If the panic left the roster half changed, its lock is poisoned: then `close_session` panics too, and the
+    // process ends.
     hub.close_session(&session);
     let defect = |_| Err(Status::internal("a defect of the coordinator, which its log describes"));
     let end = served.unwrap_or_else(defect);
@@ -130,7 +132,8 @@ async fn serve(
     }
 }
 
-/// Serves a session until the node disconnects (`Ok`) or the coordinator ends the session (`Err`, with the reason for the node).
+/// Serves a session until the node disconnects (`Ok`) or the coordinator ends the session (`Err`, with the reason for
+/// the node).
 async fn serve_session(
     hub: &Hub,
     session: &Session,
@@ -155,7 +158,7 @@ async fn serve_session(
                 Ok(Some(FromNode { message })) => handle_message(hub, session, message)?,
                 // The message is larger than the limit.
                 Err(status) if status.code() == Code::OutOfRange => return Err(status),
-                // The connection is lost; the reason makes no difference.
+                // The connection is lost, for whatever reason.
                 Ok(None) | Err(_) => return Ok(()),
             },
             permit = outgoing.reserve(), if !idle => {
@@ -222,7 +225,8 @@ fn hello_status(rejected: &RejectedHello) -> Status {
         RejectedHello::NoName
         | RejectedHello::NotHostName { .. }
         | RejectedHello::NoRole { .. } => Status::invalid_argument(rejected.to_string()),
-        // The layout may be wrong: the agent tries again until an administrator corrects the layout or the agent's role.
+        // The layout may be wrong: the agent tries again until an administrator corrects the layout or the agent's
+        // role.
         RejectedHello::WrongRole { .. } => Status::permission_denied(rejected.to_string()),
         RejectedHello::Older { .. } => Status::failed_precondition(rejected.to_string()),
         // The connection of the other agent may be dead without the coordinator knowing it yet.

@@ -4,11 +4,11 @@ use prost::Message;
 use proto::limits::{TEXT, shortened};
 use proto::v1::{ListNodesResponse, NodeRecord};
 
-/// Number of bytes reserved for the gaps, which name the records left out.
+/// Number of bytes reserved for the gaps: texts about missing information, such as the records that are left out.
 const GAPS: usize = 16 * TEXT;
 
-/// Cuts the answer to at most `limit` bytes: first shortens all texts to one length, then leaves out the records that still do not
-/// fit, and adds a gap that says so.
+/// Cuts the answer to at most `limit` bytes: first shortens all texts to the same length, then leaves out the records
+/// that still do not fit, and adds a gap with their number.
 pub(crate) fn bounded(mut answer: ListNodesResponse, limit: usize) -> ListNodesResponse {
     bound_gaps(&mut answer.gaps);
     let mut longest = TEXT;
@@ -20,7 +20,7 @@ pub(crate) fn bounded(mut answer: ListNodesResponse, limit: usize) -> ListNodesR
     answer
 }
 
-/// Shortens the gaps. They come from watches, at most one per kind, and quote messages of the API server.
+/// Shortens the gaps. They come from watches, at most one gap per kind, and quote messages of the API server.
 fn bound_gaps(gaps: &mut Vec<String>) {
     gaps.truncate(GAPS / TEXT - 1);
     for gap in gaps {

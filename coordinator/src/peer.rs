@@ -52,7 +52,8 @@ impl Peer {
         Some(certificate.validity().not_after.timestamp())
     }
 
-    /// Checks that the caller may act as `node`. Every local caller may: only root and the coordinator's own user can connect.
+    /// Checks that the caller may act as `node`. Every local caller may do so: only root and the coordinator's own
+    /// user can connect.
     pub(crate) fn check_node(&self, node: &str) -> Result<(), Status> {
         match self {
             Self::Local { .. } => Ok(()),

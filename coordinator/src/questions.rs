@@ -8,10 +8,11 @@ use proto::v1::{JobAnswer, JobName, WatchJob};
 
 use crate::hub::{Hub, Session};
 
-/// Largest number of open questions of one node: each script that waits for a job opens one, and so does the agent.
+/// Largest number of open questions of one node: each script that waits for a job opens a question, and so does the
+/// agent.
 const MOST_QUESTIONS: usize = 64;
 
-/// Opens a question of the node. If the node has too many, its oldest one is closed.
+/// Opens a question of the node. If the node has too many questions, closes the oldest.
 pub(crate) fn open(questions: &mut Questions, hub: &Hub, session: &Session, question: WatchJob) {
     questions.open(question.id, question.job.map(bounded));
     questions.limit(MOST_QUESTIONS);
@@ -26,13 +27,14 @@ pub(crate) fn close(questions: &mut Questions, hub: &Hub, session: &Session, id:
     }
 }
 
-/// Returns the next answer for the node; `None` also before the node has received all its objects, because answers are about them.
+/// Returns the next answer for the node. Returns `None` also before the node has received all its objects, because the
+/// answers describe these objects.
 pub(crate) fn next(questions: &mut Questions, hub: &Hub, session: &Session) -> Option<JobAnswer> {
     let Session { node, epoch, .. } = session;
     questions.next(node, |matches| hub.exchange().job_mounts(node, *epoch, matches))
 }
 
-/// Shortens a name that is longer than any job's, so that the question finds no job.
+/// Shortens a name that is longer than the name of any job. No job has the shortened name either.
 fn bounded(job: JobName) -> JobName {
     let shortened = |name| shortened(name, NAME);
     let name = job.name.map(|name| match name {

@@ -1,9 +1,11 @@
 //! The nodes of the system, and the newest session of each.
 //!
-//! Each node has one session. Of two agents with the same node name, the coordinator serves the agent of the later boot, and within
-//! one boot the agent that started later; it refuses the other and sends the reason. An agent that has disconnected does not block
-//! an agent of an earlier boot: boot times come from the node's clock, which may be wrong. A node that never sent a hello is known
-//! from the SystemConfiguration only. A SystemConfiguration that could not be read is a gap, never an empty system.
+//! Each node has one session. Of two agents with the same node name, the coordinator serves the agent of the later
+//! boot, and within one boot the agent that started later. It refuses the other agent, and sends it the reason. An
+//! agent that has disconnected does not block an agent of an earlier boot: boot times come from the node's clock,
+//! which may be wrong. A node that never sent a hello is known from the SystemConfiguration only. While a
+//! SystemConfiguration cannot be read, the list of nodes has a gap (a text about missing information); the system
+//! never counts as empty.
 
 mod certificate;
 mod locations;
@@ -63,7 +65,8 @@ pub(crate) enum RejectedHello {
          run the agent for a {configured} there, or correct the SystemConfiguration"
     )]
     WrongRole { node: String, configured: &'static str, connected_as: &'static str },
-    /// A newer agent of the same boot has connected. This refusal is final: within a boot the order of starts is certain.
+    /// A newer agent of the same boot has connected. This refusal is final: within a boot the order of starts is
+    /// certain.
     #[error(
         "a newer agent of node {node} has connected (boot {boot}, started {started_at} ns after boot): \
          stop this agent, or give it a name of its own with --node"
@@ -102,7 +105,7 @@ impl Roster {
         Ok(epoch)
     }
 
-    /// Ends a session, unless a newer one replaced it.
+    /// Ends a session, unless a newer session has replaced it.
     pub(crate) fn close_session(&mut self, node: &str, epoch: u64, now: i64) {
         if let Some(session) = self.session(node, epoch) {
             session.connected = false;
@@ -132,7 +135,8 @@ impl Roster {
         }
     }
 
-    /// Records the expiry of the certificate of a session, in seconds since 1970, unless a newer session replaced this one.
+    /// Records the expiry of the certificate of a session, in seconds since 1970, unless a newer session replaced this
+    /// one.
     pub(crate) fn set_certificate_expiry(&mut self, node: &str, epoch: u64, expires: i64) {
         if let Some(session) = self.session(node, epoch) {
             session.expires = Some(expires);
@@ -154,7 +158,8 @@ impl Roster {
         self.invalid_name = None;
     }
 
-    /// Returns the location of `name` in the system, `Some(None)` if no node has that name; `None` while the layout is unknown.
+    /// Returns the location of `name` in the system, `Some(None)` if no node has that name; `None` while the layout is
+    /// unknown.
     pub(crate) fn location(&self, name: &str) -> Option<Option<&Location>> {
         self.locations.as_ref().map(|locations| locations.get(name))
     }
@@ -184,7 +189,7 @@ impl Roster {
         names.into_iter().map(|name| self.record(name, now)).collect()
     }
 
-    /// Describes what is missing or wrong in the SystemConfiguration; `None` if nothing is.
+    /// Describes faults and missing parts of the SystemConfiguration; `None` if there are none.
     pub(crate) fn gap(&self) -> Option<String> {
         if self.locations.is_some() {
             return self.invalid_name.clone();
@@ -192,8 +197,8 @@ impl Roster {
         Some("SystemConfiguration default/default was not read: nodes that never connected are missing, and no node has a location".to_owned())
     }
 
-    /// Refuses an agent of the wrong kind: a rabbit's and a compute's agent on one node's ClientMounts would undo each other's
-    /// work.
+    /// Refuses an agent of the wrong kind: if a rabbit's agent and a compute's agent both worked on one node's
+    /// ClientMounts, each would undo the other's work.
     fn check_role(&self, hello: &Hello) -> Result<(), RejectedHello> {
         let rabbit = hello.role() == v1::Role::Rabbit;
         let (configured, connected_as) = match self.location(&hello.node).flatten() {

@@ -28,12 +28,13 @@ use crate::link::Link;
 use crate::workloads::WorkloadsService;
 use refusals::bounded_refusals;
 
-/// Seconds of silence after which the kernel probes a node's connection. The coordinator itself sends a silent node no messages.
+/// Seconds of silence after which the kernel probes a node's connection: the coordinator itself sends a silent node
+/// nothing, and so would not notice that the node is dead.
 const KEEPALIVE_IDLE: u32 = 60;
 /// Seconds between the kernel's probes, and the number of unanswered probes that ends the connection.
 const KEEPALIVE_PROBES: (u32, u32) = (10, 3);
-/// Milliseconds after which an unacknowledged message ends the connection. While a message is unacknowledged the kernel does not
-/// probe, and by default retransmits for a quarter of an hour (tcp(7), `TCP_USER_TIMEOUT`).
+/// Milliseconds after which an unacknowledged message ends the connection. While a message is unacknowledged the
+/// kernel does not probe, and by default retransmits for a quarter of an hour (tcp(7), `TCP_USER_TIMEOUT`).
 const UNACKNOWLEDGED: u32 = 30_000;
 
 /// The reason why gRPC cannot be served.
@@ -108,7 +109,8 @@ fn set_keepalive(listener: &TcpListener) -> io::Result<()> {
     Ok(setsockopt(listener, sockopt::TcpUserTimeout, &UNACKNOWLEDGED)?)
 }
 
-/// Marks the request's connection as used, so that it is not closed as idle. Every request passes here first.
+/// Marks the request's connection as used, so that it is not closed as idle. Every request passes through this
+/// function first.
 #[expect(clippy::unnecessary_wraps, reason = "an interceptor may refuse")]
 fn mark_connection_used<I: Clone + Send + Sync + 'static>(
     request: Request<()>,

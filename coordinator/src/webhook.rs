@@ -120,7 +120,8 @@ fn answer(
     Json(answer.into_review())
 }
 
-/// Returns the object before (`None` on creation) and after a creation or update; `None` for any other operation.
+/// Returns the object before a creation or update (`None` for a creation) and after it; `None` for any other
+/// operation.
 fn objects(request: &Request) -> Option<(Option<Value>, Value)> {
     let value = |object: &Option<DynamicObject>| {
         object.as_ref().and_then(|object| serde_json::to_value(object).ok())
@@ -163,7 +164,8 @@ fn admit_response(request: &Request, workflows: &Workflows) -> AdmissionResponse
         Ok(()) => response,
         Err(why) => {
             let mut denied = response.deny(why.text());
-            // Uses the code and reason of the embedded API's refusal, instead of the default 400.
+            // Answers with the code and reason of the embedded API's refusal: the API server's default code would be
+            // 400.
             let (code, reason) = why.code();
             (denied.result.code, denied.result.reason) = (code, reason.to_owned());
             denied

@@ -1,8 +1,8 @@
 //! The gRPC service `Workloads`: the storage of jobs, for workload managers.
 //!
-//! The service holds no state. A call reads the job's Workflow, sets `desiredState` to one state after another, and waits by
-//! watching. Facts that must outlive the call are in the Workflow: the desired state, the deadlines, the caller that aborted it.
-//! The service also writes the job's Computes; the engine does the rest.
+//! The service holds no state. A call reads the job's Workflow, sets `desiredState` to one state after another, and
+//! waits by watching. Facts that must outlive the call are in the Workflow: the desired state, the deadlines, the
+//! caller that aborted the job. The service also writes the job's Computes; the engine does the rest.
 
 mod answer;
 mod caller;
@@ -72,7 +72,7 @@ impl WorkloadsService {
         Self { client, hub, managers, rules, stop }
     }
 
-    /// Returns the request's job, if the caller may act for it, and the rest of the request.
+    /// Returns the job that a request names, if the caller may act for the job, and the rest of the request.
     fn authorized_job<T>(
         &self,
         request: Request<T>,
@@ -96,7 +96,8 @@ impl Job {
         self.answer(&workflow, &ending).await.map(Response::new)
     }
 
-    /// Advances the job's Workflow to the end of DataIn and requests PreRun. The job's nodes wait for the mounts of PreRun.
+    /// Advances the job's Workflow to the end of DataIn and requests PreRun. The call does not wait for the mounts of
+    /// PreRun: the job's nodes do.
     async fn advance_to_mount(&self, limit: Limit) -> Answer {
         let workflow = self.get().await?;
         let (mut workflow, mut ending) =
@@ -123,7 +124,8 @@ impl Job {
         )))
     }
 
-    /// Checks that a job may go to PostRun: a Workflow leaves PreRun only after all computes have mounted, which can take for ever.
+    /// Checks that a job may go to PostRun: a Workflow leaves PreRun only after all computes have mounted, and this
+    /// may never happen.
     async fn check_mounted(&self) -> Result<(), Status> {
         let workflow = self.get().await?;
         match step(&workflow, &WorkflowState::PreRun) {
@@ -171,7 +173,8 @@ impl Workloads for WorkloadsService {
     ) -> Result<Response<CheckResponse>, Status> {
         Caller::identify(&Peer::identify(&request)?, &self.managers)?;
         let directives = request::directives(&request.into_inner().directives)?;
-        // Before the engine has read the site's rules, Check accepts every directive; Create checks again.
+        // `Check` accepts every directive until the engine has read the site's rules; `Create` checks the directives
+        // again.
         if let Some(rules) = self.rules.get() {
             let checked = directive::check::submitted(&directives, &rules);
             checked.map_err(|problems| Status::invalid_argument(problems.to_string()))?;

@@ -1,11 +1,11 @@
 # Functions of prolog and epilog, which both source this file. Needs flux, jq and timeout (coreutils) too.
 #
-# The functions evaluate no text that a user controls: the jobspec goes from flux to jq through a pipe, jq returns one of
-# three words, and the job's id is checked.
+# The functions evaluate no text that a user controls: the jobspec goes from flux to jq through a pipe, jq returns one
+# of three words, and the job's id is checked.
 # shellcheck shell=bash
 
 # Prolog and epilog run as root on every node for every job: a job without rabbit storage must not wait for Warren.
-readonly LOOKUP=10 # seconds for Flux to show the jobspec
+readonly LOOKUP=10 # seconds in which Flux has to show the jobspec
 
 settings=${WARREN_FLUX_FILE:-/etc/warren/flux}
 names='WARREN_{PROLOG,EPILOG}_DEADLINE, WARREN_UNREACHABLE, WARREN_ON_TIMEOUT'
@@ -23,8 +23,8 @@ read_job() {
     exit 2
 }
 
-# Prints rabbit, ordinary or unknown. Only a word that jq prints counts: if jq gets no jobspec or a broken one, or is not
-# installed, the class is unknown, whatever the exit status is (jq 1.6 calls empty input a success, jq 1.7 does not).
+# Prints rabbit, ordinary or unknown. Only a word that jq prints counts: if jq gets no jobspec or a broken one, or is
+# not installed, the class is unknown, whatever the exit status is (jq 1.6 calls empty input a success; jq 1.7 does not).
 class() {
     local word
     word=$(timeout "$LOOKUP" flux job info "$job" jobspec |

@@ -2,7 +2,7 @@
 #
 # A script that sources this file first sets settings (the path of the administrator's file), names (the settings that
 # the file may have) and node (this node's name), and defines own_setting NAME VALUE, which handles the settings of one
-# workload manager. Its function read_job sets job.
+# workload manager. The script's function read_job sets job.
 #
 # The functions evaluate no text that a user controls: they pass the agent's output on as one argument without control
 # characters.
@@ -28,8 +28,8 @@ cancel() {
 }
 trap cancel TERM INT HUP
 
-# seconds NAME VALUE: sets the variable NAME to VALUE in seconds. VALUE is a whole number of s, m, h or d; without a unit,
-# of seconds.
+# seconds NAME VALUE: sets the variable NAME to VALUE in seconds. VALUE is a whole number of s, m, h or d; without a
+# unit, of seconds.
 seconds() {
     [[ $2 =~ ^([0-9]{1,7})(s|m|h|d)?$ ]] || return 1
     local number=$((10#${BASH_REMATCH[1]}))
@@ -44,8 +44,8 @@ wrong() {
     return 1
 }
 
-# Sets prolog_deadline (empty: the file does not set it), epilog_deadline, unreachable and on_timeout (empty: the agent's
-# own). Fails with code 2 and a report.
+# Sets prolog_deadline (empty: the file does not set it), epilog_deadline, unreachable and on_timeout (empty: the
+# agent's own). Fails with code 2 and a report.
 read_settings() {
     prolog_deadline='' epilog_deadline=300 unreachable=60 on_timeout=()
     [ -e "$settings" ] || return 0
@@ -96,8 +96,8 @@ once() {
     agent=
 }
 
-# verb WORD SECONDS FLAGS: calls the agent, and repeats the call while the coordinator or the agent does not answer, for at
-# most `unreachable` seconds. SECONDS may be empty.
+# verb WORD SECONDS FLAGS: calls the agent, and repeats the call while the coordinator or the agent does not answer,
+# for at most `unreachable` seconds. SECONDS may be empty.
 verb() {
     local word=$1 deadline=$2 begun=$SECONDS left=()
     shift 2

@@ -6,12 +6,12 @@ job there are two files beside the job's script: `warren.env`, with the job's va
 
   job_process   check, capacity   in slurmctld: at most 2 s each
   pools         capacity   in slurmctld: at most 5 s; then list, and the calls that Slurm does not make: post-run, teardown, scancel
-  setup         create     the nodes are not known yet: checks the directives, and sets the paths
+  setup         create     checks the directives, and sets the paths; the nodes are not known yet
   data_in                  does nothing: storage is made once the job has nodes
   real_size                does nothing: job_submit.lua has reserved the capacity
   paths                    in slurmctld: passes on the variables that setup wrote
   pre_run       setup, start --only-asked    makes storage and asks for mounts; each node's prolog waits for its own
-  post_run      post-run --only-nodes        the nodes are free
+  post_run      post-run --only-nodes        unmounts; then the nodes are free
   data_out      post-run
   teardown      teardown
   get_status    status
@@ -207,14 +207,14 @@ end
 -- Makes the calls and cancellations that Slurm does not make.
 --
 -- A slurmctld that was killed makes no more calls for a burst buffer that it had not saved yet. Slurm creates a buffer
--- before it calls setup, and removes it after teardown: storage without a buffer, of a job that has ended or does not
--- exist, is forgotten, and is removed here. A job in state staging-in without a buffer waits for ever; only scancel
--- would help, which is the user's decision: the job's comment says so. A job whose storage failed is cancelled here if
--- the site wants that.
+-- before it calls setup, and removes it after teardown: Slurm has forgotten the storage of a job without a buffer that
+-- has ended or does not exist, and this function removes the storage. A job in state staging-in without a buffer waits
+-- for ever; only scancel would help, and the user has to decide that: this function says so in the job's comment. This
+-- function cancels a job whose storage failed, if the site wants that.
 --
--- When Slurm cancels a job, it kills the job's calls. It may also kill the teardown that it has just begun, and does not
--- call it again. This function calls that teardown again. The cancelled job cannot be requeued meanwhile, so this removes no
--- storage of a new run.
+-- When Slurm cancels a job, it kills the job's calls. Slurm may also kill the teardown that it has just begun, and does
+-- not call the teardown again: this function does. The cancelled job cannot be requeued meanwhile, so that the teardown
+-- removes no storage of a new run.
 local function mend()
     local enough = os.time() + POOLS
     local code, listed = warren("--json workload list", "timeout " .. AT_ONCE .. " ")
@@ -283,7 +283,8 @@ function slurm_bb_real_size()
     return slurm.SUCCESS
 end
 
--- An error here would leave the job between two states for ever; instead, pre_run checks that the variables exist.
+-- This function reports no error, because an error would leave the job between two states for ever. Instead, pre_run
+-- checks that the variables exist.
 function slurm_bb_paths(job_id, script, path_file)
     local text = read(beside(script, "warren.env"))
     if not text then
@@ -297,7 +298,7 @@ end
 local function start(id, script)
     local told = read(beside(script, "path"))
     if not told or told == "" then return REFUSED, "the job's variables are not known" end
-    -- For the number of an array, squeue prints all tasks; one of them has that number itself.
+    -- For the number of an array, squeue prints all tasks; one of the tasks has the array's number as its own.
     local _, jobs = run("squeue --noheader --jobs=" .. id .. " --format='%A %N' 2>&1")
     local nodes = ("\n" .. jobs .. "\n"):match("\n" .. id .. " ([%w%.,_%[%]%-]+)%s*\n")
     if not nodes then return REFUSED, "Slurm does not say which nodes job " .. id .. " has: " .. jobs end

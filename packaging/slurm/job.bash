@@ -2,8 +2,8 @@
 # shellcheck shell=bash
 
 # Prolog and epilog run as root on every node for every job: a job without storage must not wait long for Warren.
-readonly FIRST=10  # seconds for the coordinator to say whether there is anything to do
-readonly LOOKUP=10 # seconds for slurmctld to show the job
+readonly FIRST=10  # seconds in which the coordinator has to say whether the job has storage
+readonly LOOKUP=10 # seconds in which slurmctld has to show the job
 
 settings=${WARREN_SLURM_FILE:-/etc/warren/slurm}
 names='WARREN_{PROLOG,EPILOG,STORAGE,END}_DEADLINE, WARREN_UNREACHABLE, WARREN_ON_{TIMEOUT,FAILURE}, WARREN_COORDINATOR, WARREN_POOL'
@@ -11,7 +11,7 @@ node=${SLURMD_NODENAME:-$HOSTNAME}
 on_failure=requeue
 own_setting() {
     case $1 in
-    # burst_buffer.lua reads these.
+    # burst_buffer.lua reads these settings.
     WARREN_COORDINATOR | WARREN_POOL | WARREN_STORAGE_DEADLINE | WARREN_END_DEADLINE) ;;
     WARREN_ON_FAILURE) [[ $2 =~ ^(requeue|hold|cancel)$ ]] && on_failure=$2 ;;
     *) return 1 ;;
@@ -20,7 +20,7 @@ own_setting() {
 # shellcheck source=../perilog/agent.bash
 . "$(dirname "$(readlink -f "$0")")/../perilog/agent.bash"
 
-# Sets id, and job: the name of its Workflow.
+# Sets id (the job's number) and job (the name of the job's Workflow).
 read_job() {
     id=${SLURM_JOB_ID:-}
     job=slurm-$id

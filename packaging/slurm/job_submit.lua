@@ -1,9 +1,9 @@
 --[[
-job_submit.lua: claims the capacity of a job's #DW directives from Slurm's pool, so that a job that cannot have its storage waits.
-Slurm refuses a directive with `capacity=` and without `pool=`, so this script adds the pool. It tells the user which #DW lines
-are not read.
+job_submit.lua: reserves the capacity of a job's #DW directives in Slurm's pool, so that a job waits while the pool
+lacks the capacity. Slurm refuses a directive with `capacity=` and without `pool=`, so this script adds the pool. The
+script tells the user which #DW lines are not read.
 
-A site with a job_submit.lua of its own calls this one from it:
+A site with a job_submit.lua of its own calls this script from its own:
 
     local warren = dofile("/usr/share/warren/slurm/job_submit.lua")
     function slurm_job_submit(job_desc, part_list, submit_uid)
@@ -76,7 +76,8 @@ local function rewritten(text, nodes)
     end
     if directive then table.insert(lines, directive) end
     tell_unread(unread, taken)
-    -- Slurm schedules at once only when a job with a reservation is ready: reserve one byte for a job without a capacity.
+    -- Slurm schedules at once only when a job with a reservation is ready: reserve one byte for a job without a
+    -- capacity.
     if last and not has_capacity then
         lines[last] = lines[last] .. "\n#DW pool=" .. POOL .. " capacity=1"
     end

@@ -1,7 +1,7 @@
 //! The gRPC protocol between Warren's programs.
 //!
-//! The sources are in `proto/warren/v1`. Conversions between these messages and the types of `api` and `storage` are in the
-//! daemons, so that this crate depends on neither.
+//! The sources are in `proto/warren/v1`. Conversions between these messages and the types of `api` and `storage` are
+//! in the daemons, so that this crate depends on neither of those crates.
 
 pub mod limits;
 pub mod pem;

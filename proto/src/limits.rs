@@ -1,5 +1,5 @@
-//! Largest sizes of messages and their fields, in bytes. Both ends keep to them: an agent shortens its texts before it sends them,
-//! and the coordinator refuses larger fields.
+//! Largest sizes of messages and their fields, in bytes. Both ends keep to these limits: an agent shortens its texts
+//! before it sends them, and the coordinator refuses larger fields.
 
 pub use causes::shortened;
 use thiserror::Error;
@@ -14,8 +14,8 @@ pub const TOKEN: usize = 128;
 pub const TEXT: usize = causes::MESSAGE;
 /// Longest text of an error in a ClientMount's status.
 pub const ERROR_TEXT: usize = 16 << 10;
-/// Longest status of one ClientMount, as JSON. A status with 20,000 mounts, more than an object may have, needs 800
-/// KiB.
+/// Longest status of one ClientMount, as JSON. A status with 20,000 mounts needs 800 KiB, and no object may have as
+/// many mounts.
 pub const STATUS: usize = 1 << 20;
 /// Largest message from a node: a report with a status of the largest size, and its names.
 pub const FROM_NODE: usize = STATUS + (8 << 10);

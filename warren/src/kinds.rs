@@ -47,7 +47,7 @@ impl Kinds {
     /// Returns the kind that a user names.
     ///
     /// # Errors
-    /// If no kind or more than one has this name.
+    /// If no kind has this name, or several kinds have it.
     pub(crate) fn find_by_name(&self, name: &str) -> Result<&Kind, Failure> {
         let wanted = name.to_lowercase();
         let mut found: Vec<&Kind> = Vec::new();
@@ -89,7 +89,7 @@ impl Kinds {
             .find(|known| known.resource.api_version == api_version && known.resource.kind == kind)
     }
 
-    /// Returns the kind of an object of a file; the error has the words of kubectl.
+    /// Returns the kind of an object from a file; the error has the same words as kubectl's.
     ///
     /// # Errors
     /// If the API does not serve the kind.
@@ -117,7 +117,7 @@ impl Kinds {
 }
 
 impl Kind {
-    /// Returns the API of this kind in a namespace; the cluster-wide one for a kind without namespaces.
+    /// Returns the API of this kind in a namespace; for a kind without namespaces, the cluster-wide API.
     pub(crate) fn api(&self, client: &Client, namespace: &str) -> Api<DynamicObject> {
         if self.namespaced {
             Api::namespaced_with(client.clone(), namespace, &self.resource)

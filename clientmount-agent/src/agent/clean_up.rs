@@ -8,8 +8,8 @@ use storage::{Desired, desired::MountPoint};
 use super::{Agent, WorkerResult};
 
 impl Agent {
-    /// Returns whether the clean-up may start: only while no worker runs, because the clean-up could mistake a mount
-    /// that a worker is making for an unwanted one.
+    /// Returns whether the clean-up may start: only while no worker runs, because the clean-up could regard a mount
+    /// that a worker is making as unwanted.
     pub(super) fn may_clean_up(&self) -> bool {
         self.workers.is_empty()
     }

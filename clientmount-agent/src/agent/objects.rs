@@ -22,8 +22,8 @@ struct Object {
     received: ReceivedMount,
     /// Whether the object was deleted in the API: then the agent unmounts the object's mounts.
     gone: bool,
-    /// Whether an earlier agent recorded the object: its mounts belong to it, even if another object requests their
-    /// paths now.
+    /// Whether an earlier agent recorded the object. The mounts of a recorded object belong to it, even if another
+    /// object requests their paths now.
     recorded: bool,
     units: Result<Arc<MountUnits>, ObjectError>,
 }
@@ -40,8 +40,8 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    /// Begins with the objects that an earlier agent recorded. They count as existing until a complete list replaces
-    /// them. `recorded` has the versions of each object, the latest last.
+    /// Creates the state with the objects that an earlier agent recorded. They count as existing until a complete list
+    /// replaces them. `recorded` has the versions of each object, the latest last.
     pub(super) fn new(site: Site, recorded: Vec<Vec<ClientMount>>) -> Self {
         let mut objects = Self {
             site,
@@ -69,7 +69,7 @@ impl Objects {
         self.incoming = Some(BTreeMap::new());
     }
 
-    /// Records that the connection is lost: an object that is missing in an incomplete list is not deleted.
+    /// Records that the connection is lost: the objects that an incomplete list lacks are not deleted.
     pub(super) fn interrupt_list(&mut self) {
         self.incoming = None;
     }
@@ -98,7 +98,7 @@ impl Objects {
         self.set_gone(uid)
     }
 
-    /// Ends the list: an object that is not in it was deleted. Returns the uids to work on.
+    /// Ends the list: a known object that the list lacks was deleted. Returns the uids to work on.
     pub(super) fn end_list(&mut self) -> Vec<String> {
         let Some(incoming) = mem::take(&mut self.incoming) else { return Vec::new() };
         let absent: Vec<_> =
@@ -149,7 +149,7 @@ impl Objects {
         self.known.remove(uid).map_or_else(Vec::new, |object| self.insert(object))
     }
 
-    /// Returns an object's dropped mounts as units of work, one entry for each version of the object.
+    /// Returns an object's dropped mounts as units of work: one list of units for each version of the object.
     fn dropped_units(&self, received: &ReceivedMount) -> DroppedUnits {
         let versions = self.dropped.of_object(&received.uid).iter();
         let units = |version: &ClientMount| {

@@ -1,4 +1,4 @@
-//! Shows scripts the agent's state, and handles their requests.
+//! Lets scripts read the agent's state, and handles the scripts' requests.
 
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
@@ -12,7 +12,7 @@ use agent::{
 };
 
 impl Agent {
-    /// Serves scripts: `view` shows them the agent's knowledge, and `requests` brings their requests.
+    /// Makes the agent serve scripts: they read the agent's knowledge in `view`, and send requests through `requests`.
     #[must_use]
     pub fn serving(mut self, view: Arc<View>, requests: mpsc::Receiver<Request>) -> Self {
         (self.view, self.requests) = (view, Some(requests));
@@ -22,14 +22,14 @@ impl Agent {
         self
     }
 
-    /// Updates the state of an object that scripts see.
+    /// Updates the object in the view that scripts read.
     pub(super) fn show(&self, uid: &str) {
         if let Some((received, gone)) = self.objects.get(uid) {
             self.view.record_received(uid, received, gone);
         }
     }
 
-    /// Updates the agent's activity that scripts see.
+    /// Updates the agent's activity in the view that scripts read.
     pub(super) fn show_activity(&self) {
         let idle = self.queue.is_idle() && self.workers.is_empty();
         self.view.set_activity(Activity { cleaned_up: self.clean_up.is_done(), idle });
@@ -49,8 +49,8 @@ impl Agent {
         }
     }
 
-    /// Returns the work on an object. The work detaches mounts instead of unmounting them if a script requested that
-    /// for the object's next pass, and the pass begins in time.
+    /// Returns the work on an object. If a script requested that the object's next pass detaches mounts, and this pass
+    /// begins in time, the work detaches mounts instead of unmounting them.
     pub(super) fn with_detach(&mut self, uid: &str, work: Work, now: Instant) -> Work {
         if self.detaching.remove(uid).is_none_or(|until| now > until) {
             return work;

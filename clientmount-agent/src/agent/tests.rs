@@ -77,7 +77,8 @@ struct Session {
     to_node: mpsc::Sender<Result<ToNode, Status>>,
     from_node: Streaming<FromNode>,
     health: Option<Health>,
-    /// Reports that came before the one that the test waited for: the agent works on several objects at the same time.
+    /// Reports that arrived before the report that the test waited for: the agent works on several objects at the same
+    /// time.
     other_reports: Vec<(MountReport, ClientMountStatus)>,
 }
 
@@ -188,7 +189,7 @@ fn unmounted(object: &ClientMount) -> ClientMount {
     object
 }
 
-/// A coordinator that can be taken down and brought back on the same socket.
+/// A coordinator that the test can stop and start again on the same socket.
 struct Coordinator {
     socket: PathBuf,
     sessions: mpsc::Receiver<Session>,
@@ -219,7 +220,7 @@ impl Coordinator {
     }
 }
 
-/// The agent of compute-1, with everything around it.
+/// The agent of compute-1, with its chassis, its coordinator and the task that connects the agent to it.
 struct Node {
     chassis: Chassis,
     coordinator: Coordinator,
@@ -247,7 +248,7 @@ impl Node {
         }
     }
 
-    /// Starts another agent on the same node, as after a crash.
+    /// Starts a new agent on the same node, as after a crash.
     async fn restart_agent(&mut self, session: Session) {
         let host = Arc::clone(&self.chassis.compute);
         self.restart_agent_on(host, session).await;

@@ -1,4 +1,5 @@
-//! One pass over one ClientMount: a write to it, and at the same time a read of the profile that it names.
+//! A pass of the direct mode over one ClientMount: a write to the object, and at the same time a read of the profile
+//! that the object names.
 
 use std::{io, time::Duration};
 
@@ -24,7 +25,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(super) struct Passed {
     pub(super) requests: ApiRequests,
-    /// The result of the write: the object as the API has it now, if the write changed it.
+    /// The result of the write: the new version of the object, if the write changed the object.
     pub(super) written: Option<Result<Option<ClientMount>, WriteError>>,
     /// The result of the read: the profile, or why the API gave no answer.
     pub(super) profile: Option<Result<Profile, String>>,
@@ -33,7 +34,7 @@ pub(super) struct Passed {
 pub(super) async fn pass(client: Client, requests: ApiRequests) -> Passed {
     let written = requests.write.as_ref().map(|change| write(&client, &requests.object, change));
     let profile = requests.read.as_ref().map(|profile| read(&client, profile));
-    // The agent sends both at once, so that the job waits for the slower one and not for both in turn.
+    // The agent sends both requests at once, so that the job waits for the slower one and not for both in turn.
     let (written, profile) = join(OptionFuture::from(written), OptionFuture::from(profile)).await;
     Passed { requests, written, profile }
 }
@@ -64,7 +65,7 @@ async fn write(
     })
 }
 
-/// Reads a profile with a get, the only right on profiles that the role of computes has.
+/// Reads a profile with the verb `get`, because the role of computes has no other right on profiles.
 async fn read(client: &Client, (namespace, name): &ObjectKey) -> Result<Profile, String> {
     let resource = ApiResource::erase::<NnfStorageProfile>(&());
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);

@@ -1,5 +1,5 @@
-//! Answers the agent's questions about jobs from the API, as a coordinator would. While no question about a job is open, the agent
-//! watches nothing but this node's ClientMounts.
+//! Answers the agent's questions about jobs from the API, as a coordinator would. While no question about a job is
+//! open, the agent watches nothing but this node's ClientMounts.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -77,8 +77,8 @@ impl Questions {
         }
     }
 
-    /// Forgets the answers that were passed on, because the API does not answer now: when it does, every answer is
-    /// passed on again.
+    /// Forgets the answers that were passed on, because the API does not answer now. Once the API answers again, every
+    /// answer is passed on again.
     pub(super) fn forget_answers(&mut self) {
         self.open.forget_answers();
     }

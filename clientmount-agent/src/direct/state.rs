@@ -1,9 +1,9 @@
 //! This node's ClientMounts. For each: the version that the agent received, the agent's report, and the pending writes
 //! to the API. Pure.
 //!
-//! The agent receives an object once the object carries the finalizer and its profile was read. It receives the object
-//! again when the object or its profile changed, or when another client
-//! overwrote the status that the agent had reported.
+//! The agent receives an object once the object carries the finalizer and its profile was read. The agent receives it
+//! again when the object or its profile changed, or when another client overwrote the status that the agent had
+//! reported.
 
 mod entry;
 
@@ -47,7 +47,7 @@ pub(super) struct State {
     entries: BTreeMap<String, Entry>,
     /// Uids of the objects that could never be read, by name: their mounts are not known.
     unreadable: BTreeMap<String, String>,
-    /// Names of the first list that were not sent to the agent yet; `None` before that list.
+    /// Names of the objects in the first list that were not sent to the agent yet; `None` before the first list.
     unsent: Option<BTreeSet<String>>,
     /// Whether `Synced` was sent.
     synced: bool,
@@ -96,8 +96,8 @@ impl State {
         changes.iter().filter_map(|change| self.record_change(change)).collect()
     }
 
-    /// Sends unreadable objects to the agent too: while an object was never
-    /// readable, the agent must not regard any mount as unwanted.
+    /// Sends unreadable objects to the agent too: while an object was never readable, the agent must not regard any
+    /// mount as unwanted.
     fn take_unreadable(&mut self, unread: Vec<Unreadable>) {
         let left = self.store.unreadable().filter_map(|metadata| metadata.name.clone());
         let left: BTreeSet<_> = left.collect();
@@ -155,7 +155,7 @@ impl State {
         let Some(object) = self.store.get(self.node.as_str(), name).cloned() else { return };
         let entry = self.entries.entry(name.to_owned()).or_default();
         match Hold::new(&object) {
-            // The status says that everything is unmounted: the agent retracts that before it mounts anything.
+            // The status says that everything is unmounted: the agent retracts this status before it mounts anything.
             Hold::WithFinalizer if says_unmounted_too_early(&object) => {
                 entry.pending_status = Some(retract_status(&object));
                 return;
@@ -194,7 +194,7 @@ impl State {
         self.stop_waiting_for(name);
     }
 
-    /// Removes this object from those that `Synced` waits for.
+    /// Removes this object from the objects that `Synced` waits for.
     fn stop_waiting_for(&mut self, name: &str) {
         if let Some(unsent) = &mut self.unsent {
             unsent.remove(name);
@@ -205,8 +205,8 @@ impl State {
         self.store.iter()
     }
 
-    /// Takes a report of the agent; returns whether there is anything to write. A report on an earlier version of the
-    /// object is dropped: a newer report follows.
+    /// Takes a report of the agent; returns whether there is anything to write. Drops a report on an earlier version
+    /// of the object: the agent will report on the newer version.
     pub(super) fn report(&mut self, report: Report) -> bool {
         let Some(object) = self.store.get(self.node.as_str(), &report.name) else { return false };
         let fingerprint = fingerprint_of(object);
@@ -238,7 +238,7 @@ impl State {
         (write.is_some() || read.is_some()).then_some(ApiRequests { object, write, read })
     }
 
-    /// Records that the API accepted a write, and has the object as `stored` now, if the write changed it.
+    /// Records that the API accepted a write. If the write changed the object, `stored` is the new version.
     pub(super) fn record_write(&mut self, requests: &ApiRequests, stored: Option<ClientMount>) {
         let name = requests.object.name_any();
         let entry = self.entries.get_mut(&name);

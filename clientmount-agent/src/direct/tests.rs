@@ -172,7 +172,7 @@ fn the_agent_receives_an_object_once_its_profile_was_read_and_again_when_it_appe
     assert_eq!(state.take_sent(), ["desired a@6"]);
 }
 
-/// A job's mount waits for two answers of the API one after the other, and not for three.
+/// A job's mount waits for two answers of the API one after the other, not for three.
 #[test]
 fn a_profile_is_read_while_the_finalizer_is_added() {
     let mut state = Fixture::with_objects(vec![without_finalizer(object(5))]);
@@ -305,7 +305,7 @@ fn a_report_counts_for_the_version_that_the_agent_received() {
     assert_eq!(state.requests().unwrap().write, Some(Write::Status(status(false))));
 }
 
-/// A report on the former version says nothing about the new one.
+/// A report on the former version says nothing about the new version.
 #[test]
 fn no_status_of_an_earlier_version_is_written_while_the_profile_is_read() {
     let mut changed = with_status(object(7), &status(false));
@@ -365,7 +365,7 @@ fn an_object_of_the_same_name_with_another_uid_is_another_object() {
     assert_eq!(state.take(listed(Vec::new())), ["gone"]);
 }
 
-/// The object's mounts are not known: until they are, no mount counts as unwanted.
+/// The object's mounts are not known. Until they are known, no mount counts as unwanted.
 #[test]
 fn an_object_that_was_never_readable_is_sent_without_its_content() {
     let mut state = State::new("compute-1".parse().unwrap());

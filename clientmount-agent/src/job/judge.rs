@@ -1,7 +1,7 @@
 //! Judges whether a job's mounts have reached the state that a script waits for. Pure.
 //!
-//! Two sources must agree: the coordinator's answer, which says what the API stores, and the agent's view, which says what the
-//! agent did. While one of them is missing, nothing counts as done.
+//! Two sources must agree: the coordinator's answer, which says what the API stores, and the agent's view, which says
+//! what the agent did. While one of them is missing, nothing counts as done.
 
 mod mount;
 
@@ -43,9 +43,9 @@ pub struct Evidence<'a> {
 /// The judgement on a goal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Judgement {
-    /// The goal is reached; the text says why, if there was nothing to do.
+    /// The goal is reached; the text says so if there was nothing to do.
     Done(String),
-    /// The goal is not reached yet: the verdict if that lasts until the deadline, and the reason.
+    /// The goal is not reached yet: the reason, and the verdict in case the wait lasts until the deadline.
     Waiting(Verdict, String),
     /// The goal will not be reached before an administrator or a controller changes something. The verb reports it once
     /// it has lasted for some seconds.
@@ -166,8 +166,8 @@ fn first_open(
     open.into_iter().next()
 }
 
-/// Judges the job's other nodes, if the script waits for them and a node has not
-/// mounted yet. PreRun is ready once all nodes have mounted.
+/// Judges the job's other nodes, if the script waits for them and a node has not mounted yet. PreRun is ready once all
+/// nodes have mounted.
 fn other_nodes(state: &JobState, all_nodes: bool) -> Option<Judgement> {
     let is_everywhere = state.state == "PreRun" && state.ready;
     (all_nodes && !is_everywhere).then(|| {
@@ -196,7 +196,7 @@ fn environment(state: &JobState, with_env: bool) -> Judgement {
     })
 }
 
-/// Judges an unmount of a job that has not ended: ClientMounts of it may still be created.
+/// Judges an unmount of a job that has not ended: new ClientMounts of the job may still be created.
 fn not_over(state: &JobState, evidence: &Evidence<'_>) -> Judgement {
     let has_none = state.mounts.is_empty() && evidence.seen.is_empty();
     if has_none

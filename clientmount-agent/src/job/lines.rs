@@ -20,7 +20,7 @@ use agent::{
 /// The text for an object that the API has and the agent has not received.
 pub(super) const NOT_RECEIVED: &str = "the agent has not received it yet";
 
-/// Returns the lines of these objects, and of those that the API has and the agent did not receive.
+/// Returns the lines of these objects, and of the objects that the API has but the agent has not received.
 pub fn lines(seen: &[(String, Viewed)], state: Option<&JobState>, site: &Site) -> Vec<MountLine> {
     let known: BTreeSet<_> = seen.iter().map(|(uid, _)| uid.as_str()).collect();
     let mounts = state.map(|state| state.mounts.as_slice()).unwrap_or_default();
@@ -81,7 +81,7 @@ fn state(viewed: &Viewed, index: usize, goal: Goal) -> &'static str {
     }
 }
 
-/// Returns those of the processes that have not ended, with the kernel's information about them.
+/// Returns the processes that have not ended, with the kernel's information about each.
 fn holders(processes: impl IntoIterator<Item = i32>) -> Vec<Holder> {
     let own = namespace("self");
     let all: BTreeSet<i32> = processes.into_iter().collect();

@@ -1,8 +1,8 @@
 //! Handles mounts that are still in use at the deadline of an `unmount`.
 //!
-//! `report` names the holders and does nothing. `signal` ends processes of the job's user that keep a mount in use, and never
-//! those of root or of another user. `lazy` detaches the mounts; their devices stay in use, and so the mounts do not count as
-//! unmounted, until the last holder has ended.
+//! `report` only names the holders: the processes that keep a mount in use. `signal` ends holders of the job's user,
+//! and never holders of root or of another user. `lazy` detaches the mounts; their devices stay in use, and so the
+//! mounts do not count as unmounted, until the last holder has ended.
 
 use std::{collections::BTreeMap, os::fd::OwnedFd, time::Duration};
 
@@ -18,8 +18,8 @@ const PASS_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the agent waits after SIGTERM before it sends SIGKILL, and after SIGKILL for the end of the processes.
 const SIGNAL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Carries out the action that is configured for mounts in use at the deadline, and returns the judgement after it;
-/// `None` if nothing was done.
+/// Carries out the configured action on mounts that are in use at the deadline, and returns the judgement after the
+/// action; `None` if nothing was done.
 pub(super) async fn apply_on_timeout(waiter: &mut Waiter<'_>) -> Option<Judgement> {
     debug_assert_eq!(waiter.call.goal, Goal::Unmounted);
     let on_timeout = match waiter.call.on_timeout {
@@ -48,7 +48,7 @@ fn is_settled(judgement: &Judgement) -> bool {
     matches!(judgement, Judgement::Done(_) | Judgement::Impossible(..))
 }
 
-/// Returns the uids of the job's objects that are to be unmounted and are not yet.
+/// Returns the uids of the job's objects that are to be unmounted but are not unmounted yet.
 fn objects_to_unmount(waiter: &mut Waiter<'_>) -> Vec<String> {
     let state = waiter.state();
     let seen = waiter.shared.view.of_job(&waiter.call.job, state.as_ref());
@@ -95,13 +95,13 @@ fn holders(waiter: &Waiter<'_>, uids: &[String]) -> Vec<i32> {
     outcomes.flat_map(|outcome| outcome.holders()).collect()
 }
 
-/// Sends a signal to the job's processes that keep its mounts in use, and waits until the mounts are unmounted; `None` when there
-/// are no such processes.
+/// Sends a signal to the job's processes that keep its mounts in use, and waits until the mounts are unmounted; `None`
+/// when there are no such processes.
 async fn signal(waiter: &mut Waiter<'_>, signal: Signal) -> Option<()> {
     let user = waiter.state().filter(|state| state.user_id != 0)?.user_id;
     let uids = objects_to_unmount(waiter);
-    // The agent opens descriptors first and then observes the holders again: if a process id is a holder both times,
-    // the opened descriptor is of that holder, and not of a later process with the same id.
+    // The agent first opens descriptors and then observes again which processes hold the mounts. If a process id is a
+    // holder both times, the opened descriptor is of that holder, and not of a later process with the same id.
     let opened: Vec<_> =
         holders(waiter, &uids).into_iter().filter_map(|pid| open_process(pid, user)).collect();
     let (request, end) = (Request::StartPass(uids.clone()), Instant::now() + PASS_TIMEOUT);
@@ -125,8 +125,8 @@ async fn signal(waiter: &mut Waiter<'_>, signal: Signal) -> Option<()> {
 /// Opens a process of this user. The descriptor keeps referring to this process, even if another process gets its id.
 fn open_process(pid: i32, user: u32) -> Option<(i32, OwnedFd)> {
     let descriptor = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
-    // Read after the process was opened: the status is that of this
-    // process, or the process has ended and gets no signal.
+    // Reads the status after the process was opened: the status is then of this process, or the process has ended and
+    // gets no signal.
     let status = Process::new(pid).ok()?.status().ok()?;
     let is_users = [status.ruid, status.euid, status.suid].iter().all(|uid| *uid == user);
     (is_users && user != 0).then_some((pid, descriptor))

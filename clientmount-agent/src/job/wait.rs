@@ -15,7 +15,7 @@ use super::{Evidence, Goal, Judgement, Request, judge, lines, timeout};
 use crate::view::View;
 use agent::{outbox::Outbox, questions::Question, site::Site};
 
-/// A fatal error is reported once it has lasted this long: it may be older than the change that resolves it.
+/// A fatal error is reported once it has lasted this long: the error may be older than a change that resolves it.
 const GRACE: Duration = Duration::from_secs(3);
 
 /// The parts that all calls of scripts share.
@@ -150,7 +150,8 @@ impl<'a> Waiter<'a> {
         true
     }
 
-    /// Waits for a change of either source; returns `false` if there is none before `until`.
+    /// Waits for a change of the agent's view or of the coordinator's answer; returns `false` if there is none before
+    /// `until`.
     pub(super) async fn until(&mut self, until: Instant) -> bool {
         tokio::select! {
             _ = self.question.answer.changed() => true,

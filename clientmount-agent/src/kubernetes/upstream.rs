@@ -24,9 +24,10 @@ pub struct Given {
     coordinator: Source,
     /// Where `--api` was given.
     api: Source,
-    /// Where the API's host, port, token or certificate was given: of several places, the one of the highest priority.
+    /// Where the API's host, port, token or certificate was given; of several such places, the place of the highest
+    /// priority.
     service: Source,
-    /// Flag of the value in `service`.
+    /// The flag that was given there.
     service_flag: &'static str,
     /// Whether the program was started under the name of the Go daemon.
     as_clientmountd: bool,
@@ -43,13 +44,13 @@ pub enum Choice {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiUpstream {
     pub address: Address,
-    /// Token and CA files, for an address `https://HOST:PORT`; other addresses name their own.
+    /// Token and CA files, for an address `https://HOST:PORT`; other addresses name their own credentials.
     pub credentials: Option<Credentials>,
     /// Text about flags that are not used; the agent logs it at its start.
     pub note: Option<String>,
 }
 
-/// The flags do not name one API or one coordinator.
+/// Flags that are incomplete, or that name two sources of ClientMounts, or the API twice.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub enum UpstreamError {
     #[error(

@@ -20,7 +20,7 @@ pub(crate) struct Service {
     directory: PathBuf,
 }
 
-/// Why the service was not installed or removed; it is as it was before.
+/// Why the service was not installed or removed; the service is as it was before.
 #[derive(Debug, Error)]
 pub(crate) enum ServiceError {
     #[error(
@@ -53,7 +53,8 @@ impl Service {
         Self { directory: UNITS.into() }
     }
 
-    /// Writes the unit file, replacing an earlier one of ours, and has systemd start the service at boot.
+    /// Writes the unit file, replacing an earlier unit file of this program, and makes systemd start the service at
+    /// boot.
     pub(crate) fn install<E: Error + 'static>(
         &self,
         unit: &str,

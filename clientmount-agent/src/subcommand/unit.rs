@@ -6,7 +6,8 @@ use thiserror::Error;
 
 /// The Go daemon's unit name: sites have drop-ins and tools for it.
 pub(crate) const NAME: &str = "clientmountd.service";
-/// The first line of every unit file that `install` wrote; other unit files are neither replaced nor removed.
+/// The first line of every unit file that `install` wrote. Unit files without this line are neither replaced nor
+/// removed.
 const MARK: &str =
     "# Written by `clientmount-agent install`, and taken away by `clientmount-agent remove`.";
 /// The packaged unit, which `install` writes with another command line.
@@ -29,7 +30,7 @@ pub(crate) fn text(program: &Path, arguments: &[OsString]) -> Result<String, Unf
     }
     let unit = PACKAGED.replace(EXEC_START, &line).replace(
         ORDER,
-        // Two agents of one node would end each other in turn.
+        // If two agents of one node ran, each would end the other in turn.
         &format!("{ORDER}\nConflicts=warren-clientmount-agent.service"),
     );
     Ok(format!("{MARK}\n{unit}"))

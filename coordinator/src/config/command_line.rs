@@ -12,7 +12,7 @@ use nix::unistd::User;
 
 use super::workflows::WorkflowArgs;
 
-/// Largest default number of threads: TLS and JSON for the largest system keep no more of them busy.
+/// Largest default number of threads: TLS and JSON for the largest system do not use more.
 pub(super) const MOST_THREADS: NonZeroUsize = NonZeroUsize::new(8).expect("8 is not 0");
 
 /// The flags that `--help` shows.
@@ -190,9 +190,9 @@ pub(super) struct NodeArgs {
     pub(super) webhook_listen: Option<SocketAddr>,
 }
 
-/// Parses `[MANAGER=]USER` into a uid and the workload manager whose jobs that user owns. A manager's name has no dash:
-/// so no two pairs of manager and job give the same Workflow name, and no manager has a name like `user-UID`, the
-/// manager of a user's own jobs.
+/// Parses `[MANAGER=]USER` into a uid and the workload manager whose jobs that user owns. A manager's name has no
+/// dash. Therefore two different pairs of manager and job never give the same Workflow name, and no manager's name
+/// looks like `user-UID`, the manager of a user's own jobs.
 fn parse_manager(text: &str) -> Result<(u32, String), String> {
     let (name, user) = match text.split_once('=') {
         Some((name, text)) => (name.to_owned(), parse_user(text)?),

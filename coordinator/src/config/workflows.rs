@@ -81,8 +81,8 @@ fn parse_image(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// Builds the holder of claims: this process of the pod. The nonce makes each start of the coordinator a different
-/// holder.
+/// Builds the holder of this process's claims on container runs: the uid of the coordinator's pod and a nonce. A
+/// restarted coordinator has a new nonce, and so is a different holder.
 fn parse_holder(pod: &str) -> Result<Holder, String> {
     if !containers::names::is_label(pod) {
         return Err("not a pod's uid: write metadata.uid of the coordinator's pod".to_owned());
@@ -102,7 +102,7 @@ impl WorkflowArgs {
         let mount_root = self.mount_root.trim_end_matches('/').to_owned();
         let (cluster_domain, podhelper_image) = (self.cluster_domain, self.podhelper_image);
         let namespace = self.container_namespace;
-        // On the embedded API no kubelet runs containers: the rabbits do.
+        // With the embedded API the rabbits run containers, because no kubelet exists.
         let containers = (namespace.is_some() || is_standalone).then_some(Containers {
             namespace,
             cluster_domain,

@@ -57,7 +57,7 @@ fn repeated_names(configuration: &SystemConfiguration) -> Vec<String> {
     repeated
 }
 
-/// Reports computes of a rabbit whose index no chassis has, or another compute has.
+/// Reports computes of a rabbit whose index is not 0 to [`LAST_INDEX`], or equals the index of another compute.
 fn invalid_indices(place: usize, rabbit: &StorageNode) -> Vec<String> {
     let mut first: BTreeMap<i64, &str> = BTreeMap::new();
     let mut wrong = Vec::new();

@@ -36,7 +36,7 @@ fn later_boot_wins_then_later_start() {
         ("b", 99, 900, false),
         ("b", 101, 1, true),
         ("a", 100, 61, false),
-        ("c", 101, 5, true), // two machines that booted in one second: the last to connect
+        ("c", 101, 5, true), // two machines booted in the same second: the last to connect wins
     ];
     let mut roster = Roster::default();
     let mut epoch = 0;
@@ -59,8 +59,8 @@ fn later_boot_wins_then_later_start() {
     }
 }
 
-/// A node that reboots with a wrong clock is the same node: its former boot blocks it only while the former boot's
-/// agent counts as connected.
+/// A node that reboots with a wrong clock is the same node: the agent of its former boot blocks it only until that
+/// agent counts as disconnected.
 #[test]
 fn a_disconnected_boot_does_not_block_an_earlier_one() {
     let mut roster = Roster::default();
@@ -98,7 +98,7 @@ fn hello_must_name_node_and_role() {
     assert!(roster.records(0).is_empty());
 }
 
-/// Agents follow the same rule: a node's name becomes a path, a namespace and a line on terminals.
+/// Agents refuse such names too: a node's name becomes a path, a namespace and a line on terminals.
 #[test]
 fn a_hello_whose_node_is_not_a_host_name_is_refused() {
     let mut roster = Roster::default();

@@ -1,5 +1,5 @@
-//! Shortens the message of every gRPC error, and removes control characters. A gRPC client rejects an answer whose headers exceed
-//! 16 KiB, and would report the coordinator as unreachable.
+//! Shortens the message of every gRPC error, and removes control characters. A gRPC client rejects an answer whose
+//! headers exceed 16 KiB, and would report the coordinator as unreachable.
 
 use tonic::Status;
 use tonic::codegen::http::Response;
@@ -17,7 +17,7 @@ fn bounded<B>(mut response: Response<B>) -> Response<B> {
     let Some(status) = Status::from_header_map(response.headers()) else { return response };
     let message = causes::message(status.message());
     if message != status.message() {
-        // Fails only for a message that is not a valid header value, and the escaped message is one.
+        // `add_header` fails only for a message that is not a valid header value; the escaped message is a valid one.
         let _ = Status::new(status.code(), message).add_header(response.headers_mut());
     }
     response

@@ -19,7 +19,7 @@ use crate::hub::Hub;
 
 /// Deadline of waits, longer than any step of these tests.
 const LONG: Duration = Duration::from_secs(60);
-/// Deadline of the first request in tests that close no connection for its age.
+/// Deadline of a connection's first request, for tests in which this deadline must never pass.
 const NEVER: Duration = Duration::from_secs(3600);
 
 /// Creates the service `Workloads` without an API; no test here calls it.

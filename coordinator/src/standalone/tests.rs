@@ -1,4 +1,5 @@
-//! Sends the test vectors of claims on ContainerRuns to the embedded API.
+//! Sends the test vectors of claims on ContainerRuns to the embedded API. A claim names the coordinator that works on
+//! the run.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -21,7 +22,7 @@ fn runs(api: &Api, user: &str) -> Objects<ContainerRun> {
     Objects::default_namespaced(Client::new(api.service(Identity { user }), "default"))
 }
 
-/// Creates a run with this status, without admission.
+/// Stores a ContainerRun with this status, without admission.
 async fn store(runs: &Objects<ContainerRun>, name: &str, status: &Value) {
     let run = ContainerRun::new(name, from_value(json!({})).unwrap());
     runs.create(&PostParams::default(), &run).await.unwrap();

@@ -19,7 +19,7 @@ pub(super) enum Ending {
     Requested,
     /// The deadline of the state passed.
     Late(Record),
-    /// The engine cannot reach the state unless a user changes the request; its message.
+    /// The engine cannot reach the state unless a user changes the request; with the engine's message.
     Failed(String),
     /// The job is being torn down, or is gone.
     TearingDown,
@@ -31,7 +31,7 @@ pub(super) fn belongs_to(workflow: &Workflow, id: &JobId) -> bool {
     spec.wlm_id == id.manager && spec.job_id == id.job.as_str().into()
 }
 
-/// Returns the first field in which a Workflow differs from the wanted one.
+/// Returns the first field in which an existing Workflow differs from the wanted Workflow.
 pub(super) fn difference(known: &Workflow, wanted: &Workflow) -> Option<&'static str> {
     let (old, new) = (&known.spec, &wanted.spec);
     let same = [
@@ -75,7 +75,7 @@ pub(super) fn workload(id: &JobId, workflow: &Workflow, now: Timestamp) -> Workl
     }
 }
 
-/// Returns how far a job is, without changing it.
+/// Returns how far a job has come, without changing it.
 pub(super) fn current_ending(workflow: &Workflow, now: Timestamp) -> Ending {
     let state = &workflow.spec.desired_state;
     match progress(workflow, state) {
@@ -120,7 +120,7 @@ pub(super) fn with_verdict(mut answer: Workload, workflow: &Workflow, ending: &E
     answer
 }
 
-/// Returns the verdict on a failure: the request's fault or the storage's, by the error type in the engine's message.
+/// Returns the verdict on a failure: the request or the storage is at fault, by the error type in the engine's message.
 fn verdict_on_failure(message: &str) -> Verdict {
     let is_request = ["User error:", "WLM error:"].iter().any(|kind| message.contains(kind));
     if is_request { Verdict::BadRequest } else { Verdict::StorageFault }

@@ -9,14 +9,15 @@ use tonic::Status;
 
 use crate::peer::Peer;
 
-/// Uid that the kernel reports for every user without a mapping in the coordinator's user namespace (user_namespaces(7),
-/// overflowuid). Such users cannot be told apart, so none of them may act.
+/// Uid that the kernel reports for every user without a mapping in the coordinator's user namespace
+/// (user_namespaces(7), overflowuid). Such users cannot be told apart, so none of them may act.
 const OVERFLOW_UID: u32 = 65_534;
 
 /// The callers that may act for every user.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Managers {
-    /// Uids on this host, besides root and the coordinator's own user, each with the workload manager whose jobs it owns.
+    /// Uids on this host, besides root and the coordinator's own user, each with the workload manager whose jobs this
+    /// uid owns.
     pub users: Arc<[(u32, String)]>,
     /// Names of certificates whose holders may act for every user.
     pub operators: Arc<[String]>,
@@ -25,8 +26,8 @@ pub(crate) struct Managers {
 /// The caller of `Workloads`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Caller {
-    /// A caller that may act for every user, with its own uid and gid on this host. It may use the jobs of the workload managers
-    /// in `only`; `None`: of all.
+    /// A caller that may act for every user, with its own uid and gid on this host. It may use the jobs of the
+    /// workload managers in `only`, or of all managers if `only` is `None`.
     Manager { who: String, own: Option<(u32, u32)>, only: Option<Vec<String>> },
     /// A caller that may act for its own user only.
     User { user: u32, group: u32 },
@@ -76,8 +77,8 @@ impl Caller {
         }
     }
 
-    /// Checks that the caller may create a job of this manager: only the manager may use its ids, and a user may use
-    /// the ids of `user-UID`.
+    /// Checks that the caller may create a job of this manager: a manager may create only jobs of its own, and a user
+    /// only jobs of the manager `user-UID`.
     ///
     /// # Errors
     /// `PermissionDenied` with the name that the caller may use.
@@ -96,7 +97,7 @@ impl Caller {
     /// Returns the user and group of a new job.
     ///
     /// # Errors
-    /// If the caller may not act for them, or names only one of them.
+    /// If the caller may not act for this user and group, or the request names only a user or only a group.
     pub(super) fn owner(
         &self,
         user: Option<u32>,

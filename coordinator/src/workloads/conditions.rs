@@ -1,7 +1,7 @@
 //! Determines the condition of each node of a job, with its evidence. Pure.
 //!
-//! A node is Faulty or Down only by a report of its own, of its rabbit or of the workload manager. A disconnected agent is no
-//! evidence: its node is Unreachable, neither Ready nor Down.
+//! A node is Faulty or Down only by a report of its own, of its rabbit or of the workload manager. A disconnected
+//! agent is no evidence: its node is Unreachable, neither Ready nor Down.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +31,7 @@ pub(super) struct Facts {
     pub rabbits: BTreeSet<String>,
 }
 
-/// The content of the job's objects about one node.
+/// The parts of the job's objects that are about one node.
 #[derive(Debug, Default)]
 struct NodeReport {
     /// Reasons why an object has not reached its desired state yet.
@@ -113,7 +113,7 @@ fn reports(objects: &Objects) -> BTreeMap<String, NodeReport> {
     reports
 }
 
-/// Adds the objects that the job's state needs and that do not exist yet.
+/// Adds to `reports` the objects that the job's state needs and that do not exist yet.
 fn add_missing(workflow: &Workflow, objects: &Objects, reports: &mut BTreeMap<String, NodeReport>) {
     let state = &workflow.spec.desired_state;
     let (is_made, is_mounted) = match state {

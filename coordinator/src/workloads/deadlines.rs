@@ -1,4 +1,4 @@
-//! The deadlines of a Workflow's states: the caller that set each, its times and its outcome. Pure.
+//! The deadlines of a Workflow's states, each with the caller that set it, its times and its outcome. Pure.
 //!
 //! The deadlines are stored in an annotation of the Workflow, so that every coordinator knows them.
 
@@ -22,7 +22,7 @@ pub(super) struct Record {
     /// The time of the call that set the deadline.
     pub asked: Timestamp,
     pub due: Timestamp,
-    /// The outcome of the deadline; set once another state follows.
+    /// The outcome of the deadline; set once the Workflow's next state is requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<DeadlineEnd>,
 }

@@ -41,7 +41,7 @@ pub(super) struct Job {
     pub caller: Caller,
 }
 
-/// The Workflow after a call, and how far the call got.
+/// The Workflow after a call, and how the call ended.
 type CallResult = Result<(Workflow, Ending), Status>;
 
 impl Job {
@@ -73,10 +73,10 @@ impl Job {
         })
     }
 
-    /// Creates the job's Workflow, or returns the existing one if it is the same.
+    /// Creates the job's Workflow, or returns the existing Workflow if it has the same content.
     ///
     /// # Errors
-    /// If the API refuses the directives, or another job has the name of this one.
+    /// If the API refuses the directives, or another job's Workflow has this name.
     pub(super) async fn create(
         &self,
         mut wanted: Workflow,
@@ -108,11 +108,11 @@ impl Job {
         }
     }
 
-    /// Advances the Workflow to a state, through all earlier ones, and waits until the state is ready.
+    /// Advances the Workflow to a state, through all earlier states, and waits until the state is ready.
     ///
     /// # Errors
-    /// If the API refuses a write or does not answer, or the coordinator stops. Every other reason why the state is not reached is
-    /// part of the answer.
+    /// If the API refuses a write or does not answer, or the coordinator stops. For every other reason why the state
+    /// is not reached, the call returns an [`Ending`].
     pub(super) async fn go_to(
         &self,
         mut workflow: Workflow,
@@ -139,7 +139,8 @@ impl Job {
                 workflow = self.get().await?;
                 continue;
             };
-            // A repetition after a conflict, and the next states, keep the deadline written now.
+            // If the write is repeated after a conflict, and for the states that follow, the deadline that this write
+            // sets is kept.
             limit.renew = false;
             workflow = written;
             if record.due > Timestamp::now() && !limit.waits {
@@ -160,7 +161,8 @@ impl Job {
         }
     }
 
-    /// Requests a state and writes its deadline, in one patch of the version that was read; `None` if the object has changed since.
+    /// Requests a state and writes its deadline, in one patch of the version that the call has read; `None` if the
+    /// object has changed since.
     async fn request(
         &self,
         workflow: &Workflow,
@@ -187,7 +189,7 @@ impl Job {
         Ok(written.map(|written| (written, record)))
     }
 
-    /// Patches the version that was read; `None` if the object has changed since.
+    /// Patches the version that the call has read; `None` if the object has changed since.
     pub(super) async fn write(
         &self,
         workflow: &Workflow,
@@ -226,7 +228,7 @@ impl Job {
         }))
     }
 
-    /// Returns when the coordinator stops.
+    /// Waits until the coordinator stops; returns the error for the caller.
     pub(super) async fn stopped(&self) -> Status {
         let mut stop = self.stop.clone();
         // The wait also ends when the sender is dropped: the coordinator stops then.

@@ -1,5 +1,5 @@
-//! Lets a job continue without computes that it may lose. One patch both forces the state ready and records the lost computes in
-//! the Workflow, so that no coordinator decides it twice.
+//! Lets a job continue without computes that it may lose. One patch both forces the state ready and records the lost
+//! computes in the Workflow, so that no coordinator decides on the same loss a second time.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ impl Job {
         }
     }
 
-    /// Removes the computes without storage from the job's Computes: no storage is mounted there.
+    /// Removes from the job's Computes the lost computes that have no storage, so that no storage is mounted on them.
     ///
     /// # Errors
     /// If the API refuses the write or does not answer.
@@ -68,7 +68,7 @@ impl Job {
 /// Returns a job's tolerance after it has lost the computes that delay it.
 ///
 /// # Errors
-/// The reason why the job cannot continue without them.
+/// The reason why the job cannot continue without these computes.
 pub(super) fn after_losing(
     tolerance: &Tolerance,
     workflow: &Workflow,

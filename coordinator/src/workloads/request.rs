@@ -10,9 +10,9 @@ use tonic::Status;
 
 use super::tolerance;
 
-/// Deadline of a call that names none.
+/// Deadline of a call that names no deadline.
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(300);
-/// Longest deadline that a call may name; a longer one is taken for a mistake.
+/// Longest deadline that a call may name; a longer deadline counts as a mistake.
 const LONGEST_DEADLINE: Duration = Duration::from_secs(30 * 24 * 3600);
 /// Longest name MANAGER-JOB in bytes: it must fit into a Kubernetes label.
 const NAME: usize = 63;
@@ -93,7 +93,7 @@ pub(super) struct Limit {
 /// Checks the time that a call may take.
 ///
 /// # Errors
-/// If it is longer than 30 days.
+/// If the time is longer than 30 days.
 pub(super) fn limit(patience: Option<Patience>) -> Result<Limit, Status> {
     let Patience { seconds, renew, no_wait } = patience.unwrap_or_default();
     let within = if seconds == 0 { DEFAULT_DEADLINE } else { Duration::from_secs(seconds.into()) };

@@ -6,11 +6,11 @@ use workload::is_ending;
 /// The next step of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// None: the Workflow has reached the state, or a later one.
+    /// No step: the Workflow has reached the state, or a later state.
     Reached,
     Request(WorkflowState),
     Wait(WorkflowState),
-    /// None: the Workflow is being torn down.
+    /// No step: the Workflow is being torn down.
     TearingDown,
 }
 
@@ -40,7 +40,7 @@ pub(super) fn step(workflow: &Workflow, target: &WorkflowState) -> Step {
     desired.next().map_or(Step::TearingDown, |next| Step::Request(next.clone()))
 }
 
-/// Returns whether `state` or a later one was requested.
+/// Returns whether `state` or a later state was requested.
 pub(super) fn was_requested(workflow: &Workflow, state: &WorkflowState) -> bool {
     order(&workflow.spec.desired_state) >= order(state)
 }

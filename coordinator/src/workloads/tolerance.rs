@@ -1,8 +1,8 @@
-//! The number of computes that a job may lose before it starts, and the computes it has lost. Both are stored in an annotation of
-//! the Workflow, beside the deadlines. Pure.
+//! The number of computes that a job may lose before it starts, and the computes it has lost. Both are stored in an
+//! annotation of the Workflow, beside the deadlines. Pure.
 //!
-//! A job continues without a compute only if a fault of the compute or of its rabbit was reported, and nothing else delays the job.
-//! A disconnected agent is no evidence of a fault.
+//! A job continues without a compute only if a fault of the compute or of its rabbit was reported, and nothing else
+//! delays the job. A disconnected agent is no evidence of a fault.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -62,11 +62,11 @@ impl Tolerance {
         self.lost.iter().any(|lost| lost.node == node && lost.state == WorkflowState::Setup)
     }
 
-    /// Adds the computes without which the Workflow's state is to be forced ready. `unready` has the nodes that are
-    /// not ready, by directive.
+    /// Adds the computes without which the Workflow is to continue: its state is then forced ready. `unready` has the
+    /// nodes that are not ready, by directive.
     ///
     /// # Errors
-    /// The reason why the job cannot continue without them.
+    /// The reason why the job cannot continue without these computes.
     pub(super) fn after_losing(
         &self,
         workflow: &Workflow,
@@ -79,7 +79,7 @@ impl Tolerance {
         let rabbits =
             self.lost.iter().filter_map(|lost| rabbit_of.get(&lost.node)).map(String::as_str);
         let lost = newly_lost(state, nodes, rabbit_of, rabbits.collect())?.into_iter();
-        // A coordinator may have recorded the loss before, and stopped before the state was forced.
+        // Adds no compute twice: a coordinator may have recorded the loss, and stopped before the state was forced.
         after.lost.extend(lost.filter(|new| !self.lost.iter().any(|old| old.node == new.node)));
         let names: Vec<&str> = after.lost.iter().map(|lost| lost.node.as_str()).collect();
         let rabbits = names.iter().filter_map(|name| rabbit_of.get(*name)).map(String::as_str);
@@ -110,7 +110,7 @@ fn stuck_in(workflow: &Workflow) -> Result<&WorkflowState, String> {
     }
 }
 
-/// Returns whether a directive's storage spans its rabbits, and so needs all of them.
+/// Returns whether a directive's storage needs all of its rabbits, as storage that spans several rabbits does.
 pub(super) fn spans(line: &str) -> bool {
     match command(line) {
         Some(Command::Jobdw(jobdw)) => jobdw.file_system == FileSystem::Lustre,
@@ -124,9 +124,9 @@ pub(super) fn command(line: &str) -> Option<Command> {
     Command::try_from(&line.parse::<Directive>().ok()?).ok()
 }
 
-/// Returns the computes that are not ready, each with the evidence of its own fault or of its rabbit's. If a node is
-/// not ready and has no such evidence, fails with its name. `lost_before` has the rabbits whose computes were lost
-/// before.
+/// Returns the computes that are not ready, each with the evidence of its own fault or of its rabbit's fault. If a
+/// node is not ready without such evidence, fails with the node's name. `lost_before` has the rabbits whose computes
+/// were lost earlier.
 fn newly_lost(
     state: &WorkflowState,
     nodes: &[NodeCondition],
@@ -145,7 +145,7 @@ fn newly_lost(
     for compute in &computes {
         let rabbit = rabbit_of.get(&compute.node);
         let rabbit = rabbit.and_then(|rabbit| rabbits.get(rabbit.as_str()).copied());
-        // In Setup no compute has a mount yet: a compute is lost if its rabbit is.
+        // In Setup no compute has a mount yet: a compute is lost if its rabbit is lost.
         let lacks_storage = *state == WorkflowState::Setup && rabbit.is_some();
         if compute.condition() == Condition::Ready && !lacks_storage {
             continue;

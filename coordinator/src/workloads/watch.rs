@@ -1,4 +1,4 @@
-//! Streams a job's state: an answer after each change, and after a deadline passes.
+//! Streams a job's state: an answer after each change, and an answer after each deadline that passes.
 
 use std::pin::Pin;
 

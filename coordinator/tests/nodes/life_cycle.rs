@@ -40,8 +40,8 @@ async fn a_life_cycle_costs_four_writes() {
         matches!(agent.next().await.unwrap(), CoordinatorMessage::Gone(gone) if gone.name == "job")
     );
 
-    // The coordinator's writes: finalizer, mounted, unmounted, and the removal of the finalizer, which also deletes the object.
-    // The user's: spec, delete.
+    // The coordinator writes the finalizer, the status mounted and the status unmounted, and removes the finalizer,
+    // which also deletes the object. The user writes the spec and the deletion.
     let mut changes = Vec::new();
     loop {
         let event = tokio::time::timeout(DEADLINE, events.next()).await.unwrap().unwrap().unwrap();

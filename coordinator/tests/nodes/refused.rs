@@ -65,11 +65,11 @@ async fn an_object_in_another_nodes_namespace_is_refused_in_its_status() {
         assert!(message.contains(namespace) && message.contains("\"compute-2\""), "{message}");
         assert_eq!(stray.metadata.finalizers, None);
         assert_eq!(stray.data["status"]["mounts"], json!([{"state": "mounted", "ready": false}]));
-        // No agent reports on this object, so the coordinator writes an overwritten refusal again.
+        // The coordinator writes an overwritten refusal again itself, because no agent reports on this object.
         coordinator.overwrite_status(namespace, "stray", &status("mounted")).await;
         coordinator.await_status(namespace, "stray", stray.data["status"].clone()).await;
     }
-    // The node received neither stray object: its first message is about its own object.
+    // The node received neither of the stray objects: its first message is about its own object.
     coordinator.create_mount("compute-1", "job", "compute-1").await;
     assert_eq!(agent.desired().await.name, "job");
     coordinator.stop().await;
@@ -103,7 +103,7 @@ async fn a_rabbits_client_mounts_are_left_to_its_agent() {
     coordinator.stop().await;
 }
 
-/// A rabbit that the layout does not name counts as one while its agent's hello says so.
+/// A node that the layout does not name counts as a rabbit while its agent's hello says so.
 #[tokio::test]
 async fn a_hello_alone_makes_a_node_a_rabbit_until_another_hello() {
     let directory = tempfile::tempdir().unwrap();
@@ -120,7 +120,7 @@ async fn a_hello_alone_makes_a_node_a_rabbit_until_another_hello() {
     rabbit.role = Role::Rabbit.into();
     let _rabbit = Agent::connect(coordinator.socket(), rabbit).await.unwrap();
     coordinator.create_mount("rabbit-9", "stray", "compute-2").await;
-    // Another object's refusal shows that the coordinator has had the time to refuse it.
+    // Once another object is refused, the coordinator has had the time to refuse this object too.
     coordinator.create_mount("compute-1", "stray", "compute-2").await;
     wait_for(coordinator.mounts("compute-1"), "stray", refused).await;
     let stray = coordinator.mounts("rabbit-9").get("stray").await.unwrap();
@@ -130,7 +130,7 @@ async fn a_hello_alone_makes_a_node_a_rabbit_until_another_hello() {
     coordinator.stop().await;
 }
 
-/// Every write of the coordinator relies on such conflicts.
+/// Every write of the coordinator relies on a conflict: it shows that the object has changed.
 #[tokio::test]
 async fn a_patch_made_from_an_old_version_is_a_conflict() {
     let directory = tempfile::tempdir().unwrap();

@@ -108,7 +108,7 @@ async fn a_certificate_is_valid_for_its_node_only() {
     coordinator.stop().await;
 }
 
-/// An authority that checks the names it signs may copy the common name unchecked.
+/// An authority that checks subject alternative names may copy the common name unchecked.
 #[tokio::test]
 async fn a_common_name_is_ignored_beside_a_subject_alternative_name() {
     let directory = tempfile::tempdir().unwrap();

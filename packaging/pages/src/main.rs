@@ -1,5 +1,5 @@
-//! Writes the manual pages and the shell completions of all programs into a directory. The build of the packages runs it; the
-//! installed programs contain none of its code.
+//! Writes the manual pages and the shell completions of all programs into a directory. Only the build of the packages
+//! runs this program; the installed programs contain none of its code.
 
 mod page;
 mod program;

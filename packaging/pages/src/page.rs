@@ -62,7 +62,8 @@ fn page(command: &Command, section: &str, last: &str) -> anyhow::Result<Page> {
     Ok(Page { file, text: merge_breaks(&text) + last })
 }
 
-/// Merges line breaks that follow each other: clap_mangen breaks the line before and after a blank one, and mandoc reports that.
+/// Merges line breaks that follow each other: clap_mangen breaks the line both before and after a blank line, and
+/// mandoc reports such pairs.
 fn merge_breaks(text: &str) -> String {
     text.replace("\n.br\n\n.br\n", "\n.sp\n").replace("\n\n.br\n", "\n")
 }

@@ -2,7 +2,7 @@
 
 use clap::{Command, CommandFactory};
 
-/// An installed program and what its manual pages are made from.
+/// An installed program, with the sources of its manual pages.
 pub(crate) struct Program {
     pub(crate) name: &'static str,
     pub(crate) command: Command,

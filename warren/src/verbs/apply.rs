@@ -1,4 +1,5 @@
-//! Creates objects that do not exist, and merges files into existing ones (RFC 7396): a field that the file leaves out is kept.
+//! Creates objects that do not exist, and merges files into existing objects (RFC 7396): a field that the file leaves
+//! out keeps its value.
 
 use std::time::Duration;
 
@@ -73,7 +74,7 @@ pub(crate) async fn run(
             Err(failure) => {
                 results.push(json!({"object": document.place, "error": failure.json()}));
                 output.failure(&failure);
-                // The first failure may be the cause of the others.
+                // Exits with the status of the first failure, which may have caused the later failures.
                 exit = if exit == Exit::Done { failure.exit } else { exit };
             }
         }
@@ -125,7 +126,8 @@ async fn apply(
     }
 }
 
-/// Returns the kind of a document. Discovers the kinds again if it is unknown: an earlier document may have been its CRD.
+/// Returns the kind of a document. If the kind is unknown, discovers the kinds again: an earlier document may have
+/// been the CRD of this kind.
 async fn discover_kind(
     client: &Client,
     kinds: &mut Kinds,
@@ -174,8 +176,8 @@ async fn create(api: &Api<DynamicObject>, document: &Document, args: &Apply) -> 
     api.clone().into_client().request_text(request).await.map(drop)
 }
 
-/// Returns the document without the fields that only the server sets. A change keeps resourceVersion: a file with a
-/// resourceVersion changes only that version of the object.
+/// Returns the document without the fields that only the server sets. For a change, keeps a resourceVersion of the
+/// file: the API then changes only that version of the object.
 fn without_server_fields(document: &Value, creating: bool) -> Value {
     let mut value = document.clone();
     if let Some(fields) = value.as_object_mut() {

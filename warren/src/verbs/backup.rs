@@ -43,7 +43,7 @@ pub(crate) async fn run(server: &ServerArgs, file: &Path, output: Output) -> Res
     Ok(if header.unread.is_empty() { Exit::Done } else { Exit::Failed })
 }
 
-/// Refuses the path of anything but a regular file: the backup would replace a device or a link.
+/// Refuses every path of something other than a regular file: the backup would replace a device or a link.
 fn refuse_other_than_files(file: &Path) -> Result<(), Failure> {
     match file.symlink_metadata() {
         Ok(there) if !there.is_file() => {
@@ -68,7 +68,7 @@ async fn request_backup(client: &Client) -> Result<impl AsyncBufRead + use<>, Fa
     }
 }
 
-/// Explains why an API offers no backup: it is a cluster's, or the coordinator is too old.
+/// Explains why an API offers no backup: it is a cluster's API, or the coordinator is too old.
 async fn no_backup(client: &Client) -> Failure {
     let version = client.apiserver_version().await.map(|version| version.git_version);
     match version.as_deref().ok().and_then(|version| version.split_once("+warren.")) {
@@ -104,7 +104,8 @@ async fn copy(answer: impl AsyncBufRead, draft: &File, file: &Path) -> Result<He
     header.filter(|header| lines == header.objects + 2).ok_or_else(broken)
 }
 
-/// Renames a finished draft to its final name, so that a power failure leaves either the old file or the complete new one.
+/// Renames a finished draft to its final name, so that a power failure leaves either the old file or the complete new
+/// file.
 fn finish(draft: NamedTempFile, file: &Path) -> io::Result<()> {
     draft.as_file().sync_all()?;
     draft.persist(file)?;

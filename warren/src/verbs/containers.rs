@@ -35,12 +35,12 @@ struct Line {
     /// Name of the Job, or of the NodeContainers.
     job: String,
     phase: &'static str,
-    /// Number of failed attempts; the profile says how often another one is started.
+    /// Number of failed attempts; the profile says how often another attempt is started.
     retries: i32,
     /// Creation time of the Job or NodeContainers.
     #[serde(skip_serializing_if = "Option::is_none")]
     since: Option<Timestamp>,
-    /// The reason why it waits or failed: container, exit code or signal, the last lines of the log.
+    /// The reason why the container waits or failed: its name, exit code or signal, and the last lines of its log.
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
 }

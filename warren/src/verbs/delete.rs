@@ -1,4 +1,5 @@
-//! Deletes objects and waits until they are gone. An object with finalizers is gone only after every controller has cleaned up.
+//! Deletes objects and waits until they are gone. An object with finalizers is gone only after every controller has
+//! cleaned up.
 
 use kube::api::DeleteParams;
 use kube::{Client, ResourceExt};
@@ -53,7 +54,7 @@ pub(crate) async fn run(
         let errors: Vec<_> = failures.iter().map(Failure::json).collect();
         output.json(&json!({"deleted": targets.len(), "waited": args.wait, "errors": errors}))?;
     }
-    // The first failure may be the cause of the others.
+    // Exits with the status of the first failure, which may have caused the later failures.
     let exit = failures.iter().map(|failure| failure.exit).find(|exit| *exit != Exit::Done);
     Ok(exit.unwrap_or(Exit::Done))
 }

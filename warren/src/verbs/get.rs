@@ -118,7 +118,8 @@ impl Query<'_> {
                 .await
                 .map_err(|error| failed(&error))?;
             let mut lines = std::pin::pin!(stream.lines());
-            // The server ends every watch after some time. The next one begins at the last version seen, after a pause.
+            // The server ends every watch after some time. After a pause, the next watch begins at the last version
+            // seen.
             while let Some(line) = lines.next().await {
                 let Ok(line) = line else { break };
                 let event: Value = serde_json::from_str(&line).map_err(|error| {

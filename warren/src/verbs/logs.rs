@@ -1,5 +1,5 @@
-//! Prints the logs of a workflow's containers, which the rabbits keep until Teardown. Without Kubernetes, the last 8 KiB of each
-//! are in the status of NodeContainers; the agents update it for running containers on request.
+//! Prints the logs of a workflow's containers, which the rabbits keep until Teardown. Without Kubernetes, the last
+//! 8 KiB of each log are in the status of NodeContainers; the agents update it for running containers on request.
 
 mod refresh;
 
@@ -75,7 +75,7 @@ async fn print_from_agents(client: Client, args: &Logs, output: Output) -> Resul
     refreshed.map(|()| Exit::Done)
 }
 
-/// Returns whether `rabbit` is in `rabbits`; an empty list selects all.
+/// Returns whether `rabbit` is in `rabbits`; an empty list selects every rabbit.
 fn is_selected(rabbits: &[String], rabbit: &str) -> bool {
     rabbits.is_empty() || rabbits.iter().any(|selected| selected == rabbit)
 }
@@ -88,7 +88,7 @@ fn selected_pods(all: Vec<Pod>, args: &Logs) -> Result<Vec<Pod>, Failure> {
     Ok(pods)
 }
 
-/// Checks that there are containers, and some on each rabbit of the command line.
+/// Checks that there are containers, and that each rabbit of the command line has some.
 fn check_found<'a>(
     args: &Logs,
     rabbits: &[String],

@@ -125,7 +125,8 @@ fn mounts_of(object: &ClientMount) -> Vec<Mount> {
     let status = object.status.as_ref();
     let error = status.and_then(|status| status.error.as_ref());
     let error = error.map(|error| {
-        // Shows the debug message to operators: the message for the job's owner leaves out what only an operator can correct.
+        // Shows the debug message to operators: the message for the job's owner leaves out faults that only an
+        // operator can correct.
         let debug = Some(error.debug_message.as_str()).filter(|message| !message.is_empty());
         let text = debug.or(error.user_message.as_deref()).unwrap_or_default();
         format!("{}: {text}", error.severity)
@@ -170,7 +171,8 @@ fn rows(mounts: &[Mount]) -> Vec<Vec<String>> {
     rows
 }
 
-/// Returns the state to show: the status has the desired state even before the mount has reached it.
+/// Returns the state to show. Checks `ready` first: the status names the desired state even before the mount has
+/// reached it.
 fn state(mount: &Mount) -> &str {
     if mount.ready {
         &mount.state

@@ -20,7 +20,8 @@ use nodeclient::{Output, channel_over_unix};
 
 const REMEDY: &str = "start the agent with `systemctl start warren-clientmount-agent`, or name its socket with --agent";
 
-/// Uid for an object that may not exist. Nodes use the uid only as a key of their records: mounts, trees, hooks.
+/// Uid for an object that the API does not have. Nodes use the uid only as a key of their records: mounts, trees,
+/// hooks.
 const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
 /// Longest time to wait for the API. A plan needs no API if the files contain its profile.
 const API_TIMEOUT: Duration = Duration::from_secs(5);
@@ -73,7 +74,7 @@ struct StoredObjects<'a> {
 }
 
 impl StoredObjects<'_> {
-    /// Gives an object without a uid its uid in the API, else [`NO_UID`].
+    /// Gives an object without a uid the uid that it has in the API; if the API does not have the object, [`NO_UID`].
     async fn identify(&mut self, object: &mut DynamicObject) {
         if object.metadata.uid.as_ref().is_some_and(|uid| !uid.is_empty()) {
             return;
@@ -112,7 +113,8 @@ async fn uid(
     Ok(found.and_then(|found| found.metadata.uid))
 }
 
-/// Returns the pinned profile as JSON, from the files, else from the API; empty if it does not exist, which the agent then reports.
+/// Returns the pinned profile as JSON, from the files, else from the API. Empty if the profile does not exist; the
+/// agent then reports that it is missing.
 async fn profile(
     server: &ServerArgs,
     documents: &[Document],

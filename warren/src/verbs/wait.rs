@@ -29,7 +29,7 @@ const GRACE: Duration = Duration::from_secs(3);
 /// Longest timeout, so that the deadline does not overflow the clock.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
 
-/// Objects to wait for: one by name, or all that a selector matches.
+/// Objects to wait for: one object by name, or all objects that a selector matches.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub kind: Kind,
@@ -40,7 +40,7 @@ pub(crate) struct Target {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Select {
-    /// One object by its name; with a uid, a later object of the same name does not count.
+    /// One object by its name. If a uid is given, a later object of the same name does not count.
     Name {
         name: String,
         uid: Option<String>,

@@ -145,7 +145,7 @@ async fn send(client: &mut Client, call: &Call) -> Result<Answer, Failure> {
     })
 }
 
-/// Returns the directives of the command line, or those of the job script.
+/// Returns the directives of the command line, or of the job script.
 fn read_directives(args: &Directives) -> Result<Script, Failure> {
     let Some(script) = &args.script else {
         return Ok(Script { directives: args.directives.clone(), unread: Vec::new() });

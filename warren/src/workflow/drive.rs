@@ -39,10 +39,10 @@ impl Drive {
         Renewal::start(self.flow.clone(), workflow)
     }
 
-    /// Creates the workflow. Fails if one of that name exists.
+    /// Creates the workflow. Fails if a workflow of that name exists.
     ///
     /// # Errors
-    /// If the API refuses it, with the API's reason.
+    /// If the API refuses the workflow, with the API's reason.
     pub(crate) async fn create(&self, workflow: &Workflow) -> Result<Workflow, Failure> {
         self.flow.create(workflow).await.map_err(|refused| match refused.answer() {
             Some(answer) if refused.is_about_directives() => {
@@ -55,12 +55,12 @@ impl Drive {
     /// Reads the workflow from the API.
     ///
     /// # Errors
-    /// If it does not exist.
+    /// If the workflow does not exist.
     pub(crate) async fn get(&self) -> Result<Workflow, Failure> {
         self.flow.get().await.map_err(|refused| failure::from_refused(&refused))
     }
 
-    /// Returns the workflow; `None` if it does not exist.
+    /// Returns the workflow; `None` if the API has no such workflow.
     ///
     /// # Errors
     /// If the API does not answer.
@@ -71,7 +71,7 @@ impl Drive {
     /// Requests a state by changing `spec.desiredState`.
     ///
     /// # Errors
-    /// If the API refuses it: only the state after a ready one may be requested, or Teardown.
+    /// If the API refuses the request. A client may request only Teardown, or the state that follows a ready state.
     pub(crate) async fn request(&self, state: &WorkflowState, hurry: bool) -> Result<(), Failure> {
         let requested = self.flow.request(state, hurry).await;
         requested.map(drop).map_err(|refused| failure::from_refused(&refused))
@@ -80,7 +80,7 @@ impl Drive {
     /// Waits until the workflow is ready in a state.
     ///
     /// # Errors
-    /// If the workflow fails, is deleted, or takes too long: with the reasons why it waits.
+    /// If the workflow fails, is deleted, or takes too long. The error has the reasons why the workflow waits.
     pub(crate) async fn reach(
         &self,
         state: &WorkflowState,
@@ -122,7 +122,7 @@ impl Drive {
     /// Deletes the workflow, and waits until it is gone.
     ///
     /// # Errors
-    /// If it still exists after `patience`, with the objects that hold it.
+    /// If the workflow still exists after `patience`. The error names the objects that hold the workflow.
     pub(crate) async fn delete(&self, patience: Duration) -> Result<(), Failure> {
         if !self.flow.delete(None).await.map_err(|refused| failure::from_refused(&refused))? {
             return Ok(());

@@ -1,4 +1,5 @@
-//! Starts a job's command on its computes: through the site's launcher, or on this host. Only this file starts programs.
+//! Starts a job's command on its computes: through the site's launcher, or on this host. Only this file starts
+//! programs.
 
 mod descendants;
 
@@ -75,7 +76,7 @@ impl Launcher {
         self.0.iter().any(|word| word.contains(variable))
     }
 
-    /// Returns the line for a node or for all nodes, followed by the command.
+    /// Returns the launcher's line for a node or for all nodes, followed by the command.
     fn words(&self, job: &Job, node: Option<&str>) -> Vec<String> {
         let nodes = directive::hostlist::compress(&job.nodes);
         let mut words = Vec::new();
@@ -118,7 +119,7 @@ impl FindError {
 /// command on other hosts, where this host cannot check it.
 ///
 /// # Errors
-/// If it does not exist, or is not executable.
+/// If the program does not exist, or is not executable.
 pub(crate) fn check_program(
     launcher: Option<&Launcher>,
     command: &[String],
@@ -142,7 +143,7 @@ pub(crate) fn check_program(
     Err(if is_there { FindError::NotExecutable(program) } else { FindError::Missing(program) })
 }
 
-/// Returns the programs to start: one for each node if the line has `{node}`, else one.
+/// Returns the programs to start: one program for each node if the line has `{node}`, else a single program.
 pub(crate) fn launches(launcher: Option<&Launcher>, job: &Job) -> Vec<Launch> {
     match launcher {
         None => vec![Launch { node: None, words: job.command.clone() }],
@@ -177,10 +178,11 @@ impl Running {
     }
 }
 
-/// Starts a program with the job's environment. Without a launcher it runs as the job's user; a launcher changes the user itself.
+/// Starts a program with the job's environment. Without a launcher it runs as the job's user; a launcher changes the
+/// user itself.
 ///
 /// # Errors
-/// If it does not start.
+/// If the program does not start.
 pub(crate) fn start(launch: Launch, job: &Job, is_local: bool) -> io::Result<Running> {
     let (program, arguments) = launch.words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(program);
@@ -216,8 +218,8 @@ pub(crate) async fn stop(running: &mut [Running], grace: Duration) {
     }
 }
 
-/// Returns the exit status for the whole command: the first failure in the order of the nodes, else 0. A signal counts as 128 plus
-/// its number, as in shells.
+/// Returns the exit status for the whole command: the first failure in the order of the nodes, else 0. A signal counts
+/// as 128 plus its number, as in shells.
 pub(crate) fn exit_status(statuses: &[io::Result<ExitStatus>]) -> u8 {
     let code = |status: &io::Result<ExitStatus>| match status {
         Ok(status) => {

@@ -1,4 +1,5 @@
-//! Renews the lease of a Workflow as long as this command lives: the coordinator tears a Workflow down whose lease expires.
+//! Renews the lease of a Workflow as long as this command lives: when a lease expires, the coordinator tears its
+//! Workflow down.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use tokio::time::{sleep, timeout};
 use workload::Flow;
 use workload::lease::{ANNOTATION, Lease};
 
-/// First lease: a Workflow is kept for 600 s without a renewal.
+/// First lease: without a renewal, the coordinator keeps a Workflow for 600 s.
 pub(super) const FIRST: Lease = Lease { seconds: 600, renewals: 0 };
 /// Interval between two renewals.
 const RENEWAL: Duration = Duration::from_secs(60);
@@ -32,7 +33,8 @@ impl Renewal {
     }
 }
 
-/// Renews every minute. When the user stops the command (Ctrl-Z), sets a lease without an end, until the command continues.
+/// Renews every minute. When the user stops the command (Ctrl-Z), sets a lease without an end, until the command
+/// continues.
 async fn renew(flow: Flow, uid: Option<String>) {
     let Ok(mut stops) = signal(SignalKind::from_raw(Signal::SIGTSTP as i32)) else { return };
     let mut lease = FIRST;

@@ -1,7 +1,7 @@
 //! The life of a workflow that this command creates: from Proposal to its removal.
 //!
-//! The command also removes the workflow after a failure and after a signal. After a SIGKILL, the coordinator tears the workflow
-//! down once its lease has expired.
+//! The command also removes the workflow after a failure and after a signal. After a SIGKILL, the coordinator tears
+//! the workflow down once its lease has expired.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ pub(crate) struct Life {
 }
 
 impl Life {
-    /// Prepares a workflow with the name that the user chose, or a random one.
+    /// Prepares a workflow with the name that the user chose, or with a random name.
     pub(crate) fn new(client: Client, owner: &Owner, patience: Duration, output: Output) -> Self {
         let name =
             owner.name.clone().unwrap_or_else(|| format!("warren-{:08x}", fastrand::u32(..)));
@@ -50,7 +50,7 @@ impl Life {
     /// workflow after the interruption, this command could not remove it.
     ///
     /// # Errors
-    /// If the API refuses it or does not answer, or a workflow of that name exists.
+    /// If the API refuses the workflow or does not answer, or a workflow of that name exists.
     pub(crate) async fn begin(&self, mut workflow: Workflow) -> Result<Workflow, Failure> {
         workflow.annotations_mut().insert(MARK.to_owned(), self.mark.clone());
         match timeout(self.patience, self.drive.create(&workflow)).await {
@@ -59,8 +59,8 @@ impl Life {
         }
     }
 
-    /// Creates the workflow with a lease, which is renewed until the renewal is dropped. If this command is killed, the lease
-    /// expires and the coordinator removes the workflow.
+    /// Creates the workflow with a lease, which is renewed until the renewal is dropped. If this command is killed,
+    /// the lease expires and the coordinator removes the workflow.
     ///
     /// # Errors
     /// As [`Life::begin`].
@@ -96,7 +96,7 @@ impl Life {
     /// Writes the job's computes. The engine then chooses the rabbits for its storage, by their capacity.
     ///
     /// # Errors
-    /// If the API refuses it, or storage was made for other computes.
+    /// If the API refuses the change, or storage was made for other computes.
     pub(crate) async fn name_computes(
         &self,
         workflow: &Workflow,
@@ -119,10 +119,11 @@ impl Life {
         answer.map(drop).map_err(failed)
     }
 
-    /// Tears the workflow down and deletes it; retries while the API is unreachable. Returns whether it existed.
+    /// Tears the workflow down and deletes it; retries while the API is unreachable. Returns whether the workflow
+    /// existed.
     ///
     /// # Errors
-    /// If it still exists after `patience`. Prints how to investigate and remove it.
+    /// If the workflow still exists after `patience`. Prints how to investigate and remove it.
     pub(crate) async fn end(&self) -> Result<bool, Failure> {
         let deadline = Instant::now() + self.patience;
         let remedy = |failure: Failure| {
@@ -146,7 +147,7 @@ impl Life {
         }
     }
 
-    /// Deletes the workflow in its current state, without the steps of Teardown. Returns whether it existed.
+    /// Deletes the workflow in its current state, without the steps of Teardown. Returns whether the workflow existed.
     ///
     /// # Errors
     /// If the API does not answer, or the workflow still exists after `patience`.
@@ -178,7 +179,8 @@ impl Life {
     }
 }
 
-/// Combines the result of a workflow's work with that of its removal: returns the first failure, and prints a second one.
+/// Combines the result of a workflow's work with the result of its removal: returns the first failure, and prints a
+/// second failure.
 pub(crate) fn combine<T>(
     output: Output,
     result: Result<T, Failure>,

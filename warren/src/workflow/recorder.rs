@@ -1,5 +1,5 @@
-//! Records a workflow's timeline while the workflow runs: begin and end of each state from its status, and the work of each node
-//! when its object changes.
+//! Records a workflow's timeline while the workflow runs: begin and end of each state from its status, and the work of
+//! each node when its object changes.
 
 use api::client_mount::MountState;
 use api::workflow::WorkflowStatusKind;
@@ -70,7 +70,8 @@ impl Recorder {
         open_rows.for_each(|row| (row.end, row.outcome) = (Some(now), Outcome::Done));
     }
 
-    /// Returns all rows, sorted. A node's work may be seen before the state that it belongs to: its rows are assigned by time.
+    /// Returns all rows, sorted. The watches may show a node's work before the state that the work belongs to: rows of
+    /// nodes are assigned to states by time.
     pub(crate) fn timeline(&self) -> Timeline {
         let mut rows = self.rows.clone();
         for row in rows.iter_mut().filter(|row| matches!(row.subject, Subject::Node(..))) {
@@ -98,7 +99,7 @@ impl Recorder {
         self.put(subject, now, is_done.then_some(now), outcome(is_done, is_error));
     }
 
-    /// Begins a row, or updates the open one; keeps an end that is set.
+    /// Begins a row for the subject, or updates the subject's open row; an end that is set is kept.
     fn put(
         &mut self,
         subject: Subject,

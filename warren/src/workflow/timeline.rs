@@ -1,9 +1,9 @@
-//! The timeline of a workflow: begin and end of each state, directive and node. Built from the workflow's objects, or recorded
-//! while the workflow runs ([`super::recorder`]).
+//! The timeline of a workflow: begin and end of each state, directive and node. Built from the workflow's objects, or
+//! recorded while the workflow runs ([`super::recorder`]).
 //!
-//! The objects keep only some times: the end of each directive's share, and begin and end of the last state. If a begin
-//! is not recorded, the row gets the end of the state before as its begin, and a mark. [`nodes`] documents the times of
-//! nodes.
+//! The objects keep only some times: the end of each directive's share (the part of a state that one directive takes),
+//! and begin and end of the last state. If a begin is not recorded, the row gets the end of the state before as its
+//! begin, and a mark. [`nodes`] documents the times of nodes.
 
 mod gantt;
 mod nodes;
@@ -34,11 +34,12 @@ pub(crate) struct Row {
     pub state: String,
     pub subject: Subject,
     pub begin: Timestamp,
-    /// Whether the begin was not recorded, and is the end of the state before.
+    /// Whether `begin` is the end of the state before, because the begin was not recorded.
     pub begin_is_taken: bool,
-    /// `None` while it lasts, or if unknown.
+    /// The end; `None` while the state or the work lasts, or if the end is unknown.
     pub end: Option<Timestamp>,
-    /// Whether the end was not recorded, and is the end of the directive's share, which waits for its nodes.
+    /// Whether `end` is the end of the directive's share, because the node's own end was not recorded. The share ends
+    /// only after the work of all its nodes.
     pub end_is_taken: bool,
     pub outcome: Outcome,
 }
@@ -108,7 +109,7 @@ impl Timeline {
     }
 }
 
-/// Returns a row for a state that has begun, and one for each directive that takes part in it.
+/// Returns a row for a state that has begun, and a row for each directive that takes part in the state.
 fn rows_of(workflow: &Workflow, state: &WorkflowState, begin: Timestamp) -> Vec<Row> {
     let Some(status) = &workflow.status else { return Vec::new() };
     let is_current = status.state.as_ref() == Some(state);

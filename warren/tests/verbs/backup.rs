@@ -16,8 +16,8 @@ fn all_objects(here: &BoxOfOne) -> Vec<Value> {
         .to_vec()
 }
 
-/// Restores a store. Retries while the store is locked: a program that another test starts holds this process's lock for a moment,
-/// between fork(2) and execve(2).
+/// Restores a store. Retries while the store is locked: a program that another test starts holds this process's lock
+/// for a moment, between fork(2) and execve(2).
 fn restore(data: &Path, backup: &str) -> Result<(), String> {
     loop {
         match coordinator::restore(data, Path::new(backup)) {
@@ -32,7 +32,8 @@ fn a_damaged_store_is_refused_and_a_backup_takes_its_place() {
     let here = BoxOfOne::start();
     let mut held = mount("job", "mounted");
     held["metadata"]["finalizers"] = serde_json::json!(["x.io/held"]);
-    // The coordinator creates the nodes' namespaces one after the other; `apply` waits for those that it needs.
+    // The coordinator creates the nodes' namespaces one after the other; `apply` waits for the namespaces that it
+    // needs.
     let [on_rabbit, on_other] = ["rabbit-1", "compute-2"].map(|node| {
         let mut mount = mount("other", "mounted");
         mount["metadata"]["namespace"] = json!(node);
@@ -94,8 +95,8 @@ pub(crate) fn answering(
     });
 }
 
-/// Runs `warren backup` against a server that answers every request with `answer`. Returns exit status, standard error, and
-/// whether a file was written.
+/// Runs `warren backup` against a server that answers every request with `answer`. Returns exit status, standard
+/// error, and whether a file was written.
 fn against(answer: &str) -> (i32, String, bool) {
     let answer = answer.to_owned();
     against_server(move |_| answer.clone())

@@ -56,8 +56,8 @@ impl BoxOfOne {
                 let coordinator = loop {
                     match Coordinator::start(&config).await {
                         Ok(coordinator) => break coordinator,
-                        // A program that another test starts holds this process's lock on the store for a moment, between
-                        // fork(2) and execve(2).
+                        // A program that another test starts holds this process's lock on the store for a moment,
+                        // between fork(2) and execve(2).
                         Err(error)
                             if chain(&error).contains("another process has the store open") =>
                         {

@@ -1,5 +1,5 @@
-//! A stand-in for the workflow engine: every requested state is ready at once, with the objects that the sites' controllers
-//! create, but without storage.
+//! A stand-in for the workflow engine: every requested state is ready at once, with the objects that the sites'
+//! controllers create, but without storage.
 
 use std::thread::JoinHandle;
 

@@ -46,7 +46,7 @@ fn until<T>(what: &str, mut answer: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Returns whether the process has handlers for both signals.
+/// Returns whether the process has handlers for SIGINT and SIGTERM.
 fn is_listening(child: &std::process::Child) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();

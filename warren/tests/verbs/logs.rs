@@ -99,7 +99,7 @@ fn a_silent_rabbit_is_named_and_the_other_logs_are_shown() {
     let assert = here.warren(&["logs", "w"]).assert().code(3).stdout("rabbit-2/app: all\n");
     let text = String::from_utf8(assert.get_output().stderr.clone()).unwrap();
     assert!(text.contains("rabbit-1 did not answer") && !text.contains("rabbit-2"), "{text}");
-    // Containers that have ended are not asked.
+    // For containers that have ended, `warren` asks no agent.
     assert_eq!(here.output(&["logs", "w", "--rabbit", "rabbit-2"]), "rabbit-2/app: all\n");
     let found = here.json(&["get", "nodecontainers", NAME, "-n", "rabbit-2", "--json"]);
     assert_eq!(found["metadata"]["annotations"], Value::Null);

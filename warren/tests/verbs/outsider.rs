@@ -16,8 +16,8 @@ fn another_user_is_refused_whatever_the_sockets_mode() {
     let here = BoxOfOne::with_mount();
     set_permissions(here.path(""), Permissions::from_mode(0o755)).unwrap();
     let warren = here.path("warren");
-    // Another process copies the program: a file that this process has open for writing cannot be executed while a child of another
-    // test shares the descriptor (ETXTBSY).
+    // Another process copies the program: a file that this process has open for writing cannot be executed while a
+    // child of another test shares the descriptor (ETXTBSY).
     Command::new("cp").arg(env!("CARGO_BIN_EXE_warren")).arg(&warren).assert().success();
     let as_nobody = |socket: &str, mode: u32, verb: &[&str]| {
         set_permissions(here.path(socket), Permissions::from_mode(mode)).unwrap();
@@ -40,6 +40,6 @@ fn another_user_is_refused_whatever_the_sockets_mode() {
             assert!(stderr.contains("sudo") && !stderr.contains("systemctl"), "{mode:o}: {stderr}");
         }
     }
-    // root is served.
+    // The server serves root.
     here.warren(&["nodes"]).assert().success();
 }

@@ -99,7 +99,7 @@ fn computes_are_named_before_setup() {
         .stdout("workflow/w Setup\n");
     let computes = here.json(&["get", "computes", "w", "-o", "json"]);
     assert_eq!(computes["data"], json!([{"name": "compute-1"}, {"name": "compute-2"}]));
-    // Servers as the engine fills them.
+    // The test fills the object of kind Servers as the engine would.
     let sets = json!([{"label": "xfs", "allocationSize": 1 << 30,
         "storage": [{"name": "rabbit-1", "allocationCount": 2}]}]);
     let mut servers = here.json(&["get", "servers", "w-0", "-o", "json"]);
@@ -185,7 +185,7 @@ fn teardown_does_not_wait_for_a_state_that_failed_or_is_stuck() {
             .success()
             .stdout(format!("workflow/{profile} Teardown\n"));
     }
-    // Also when the state on the way fails.
+    // The command also reaches Teardown if a state before it fails.
     let directive = format!("{DIRECTIVE} profile=broken");
     here.warren(&["workflow", "create", &directive, "--name", "w"]).assert().success();
     here.warren(&["workflow", "advance", "w", "--to", "Teardown"])

@@ -91,7 +91,7 @@ fn warnings_of_the_api_are_printed() {
     assert_eq!(text, "warning: use \"v2\"\n");
 }
 
-/// With 7 mounts: a wait of 10 s for each namespace would exceed the test's limit of 60 s.
+/// The test applies 7 mounts: a wait of 10 s for each namespace would exceed its limit of 60 s.
 #[test]
 fn a_dry_run_does_not_wait_for_namespaces() {
     let here = BoxOfOne::start();

@@ -8,7 +8,8 @@ use storage::desired::MountPoint;
 use super::{Object, Objects};
 
 impl Objects {
-    /// Returns whether an object is invalid: an earlier version may have had mounts that this version does not name.
+    /// Returns whether an object is invalid, or one of its mounts is: an earlier version may have had mounts that this
+    /// version does not name.
     pub(in crate::agent) fn may_have_unnamed_mounts(&self, uid: &str) -> bool {
         let units = self.known.get(uid).map(|object| &object.units);
         units.is_some_and(|units| {

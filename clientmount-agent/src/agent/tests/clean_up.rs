@@ -53,8 +53,8 @@ async fn an_object_that_cannot_be_read_is_reported_and_postpones_the_clean_up() 
     assert_eq!(node.mounted(), ["/mnt/nnf/job-1"]);
 }
 
-/// Starts an agent without records on the node that `host` makes. The first of the two objects is mounted, but is no
-/// longer among the coordinator's objects; the second is.
+/// Starts an agent without records on the node that `host` makes. The coordinator has only the second of the two
+/// objects; the first is still mounted.
 async fn restarted_on<H: Host + 'static>(
     host: impl FnOnce(Arc<FakeHost>) -> H,
 ) -> (Node, Session, [ClientMount; 2]) {
@@ -71,7 +71,7 @@ async fn restarted_on<H: Host + 'static>(
     (node, session, objects)
 }
 
-/// A node on which the first umount(2) fails. Mounts may happen at the same time, in any order.
+/// A node on which the first umount(2) fails. The agent may mount several paths at the same time, in any order.
 #[derive(Debug)]
 struct Refusing {
     node: Arc<FakeHost>,
@@ -134,8 +134,8 @@ async fn a_clean_up_that_hangs_delays_only_the_objects_whose_mounts_it_removes()
         restarted_on(|node| Hanging { node, hang: hang.into() }).await;
     session.report_of(&objects[1], ready).await;
 
-    // The clean-up is about to unmount this object's path: before that, the agent must not observe and report the
-    // mount.
+    // The clean-up is about to unmount this object's path: until the path is unmounted, the agent must not observe and
+    // report the mount.
     session.send(&objects[0]).await;
     session.send(&version(&objects[1], "2")).await;
     let again = session.report_of(&objects[1], ready).await;

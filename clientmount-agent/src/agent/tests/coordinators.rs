@@ -1,4 +1,4 @@
-//! Coordinators that start, stop, or refuse the agent.
+//! Tests of an agent whose coordinator starts, stops, or refuses it.
 
 use super::*;
 
@@ -36,7 +36,7 @@ async fn a_coordinator_that_restarts_gets_every_report_again_and_nothing_is_unmo
 
     let mut session = node.coordinator.session().await;
     assert_eq!(node.mounted().len(), 2, "mounts stay while the coordinator is away");
-    // While it was away, the first object was deleted and a third was created.
+    // While the coordinator was away, the first object was deleted and a third was created.
     session.sync(&[&version(&objects[1], "9"), &objects[2]]).await;
     let mut reported = Vec::new();
     while reported.len() < 2 {
@@ -69,7 +69,7 @@ async fn only_a_complete_list_shows_which_objects_are_gone() {
     session.sync(&[&object]).await;
     session.report_of(&object, ready).await;
     drop(session);
-    // The connection is lost before this list is complete: nothing may be unmounted because of it.
+    // The connection is lost before this list is complete: the agent must not unmount an object that the list lacks.
     let session = node.coordinator.session().await;
     session.send_message(to_node::Message::Welcome(Welcome { epoch: 2 })).await;
     drop(session);

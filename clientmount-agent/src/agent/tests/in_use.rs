@@ -18,12 +18,12 @@ pub(super) async fn work(agent: &mut Agent, now: Instant) {
     }
 }
 
-/// An agent of the compute that has received this object as the only one.
+/// Creates the agent of a compute; this object is the only object that the agent has received.
 pub(super) fn agent_with(chassis: &Chassis, object: &ClientMount) -> Agent {
     agent_with_all(chassis, &[object])
 }
 
-/// An agent of the compute that has received these objects as all that exist.
+/// Creates the agent of a compute; the agent has received a complete list, which has these objects.
 pub(super) fn agent_with_all(chassis: &Chassis, objects: &[&ClientMount]) -> Agent {
     let site = site(&agent::testing::compute_xfs(), Side::Compute);
     let mut agent = Agent::new(
@@ -68,8 +68,8 @@ async fn an_unmount_is_retried_at_once_when_the_holder_ends() {
     assert!(agent.outbox.reports()[0].released);
 }
 
-/// Requests, as a script, that passes that begin by `until` detach their mounts. Returns whether a pass that begins at
-/// `begins` detaches them.
+/// Makes a script's request to detach mounts, which holds for passes that begin no later than `until`. Returns whether
+/// a pass that begins at `begins` detaches the object's mounts.
 fn detaches(agent: &mut Agent, begins: Instant, until: Instant) -> bool {
     let uid = agent.objects.uids().remove(0);
     agent.requested(crate::job::Request::Detach { uids: vec![uid.clone()], until });

@@ -124,7 +124,7 @@ async fn the_older_of_two_objects_with_one_path_keeps_the_path() {
     at(&mut old, 1);
     at(&mut new, 2);
     let mut session = node.coordinator.session().await;
-    // The newer object is received first: the time of creation decides.
+    // The agent receives the newer object first: the order of creation decides, not the order of arrival.
     session.sync(&[&new, &old]).await;
     let mut reports = [session.report().await, session.report().await];
     reports.sort_by_key(|(report, _)| report.name.clone());

@@ -1,4 +1,4 @@
-//! Mounts whose profile is missing, or may not be read.
+//! Mounts whose profile is missing, or which the agent may not read.
 
 use super::*;
 
@@ -30,8 +30,8 @@ async fn a_missing_profile_is_reported_and_mounts_follow_when_it_appears() {
     session.health(health::State::Ok).await;
 }
 
-/// The mount path has a variable of the profile, which is gone. So the agent cannot tell the path, and the clean-up
-/// removes the mount as an unwanted one.
+/// The mount path contains a variable that the profile sets, and the profile is gone. So the agent cannot tell the
+/// path, and the clean-up removes the mount as an unwanted mount.
 #[tokio::test]
 async fn a_mount_whose_path_is_not_known_is_unmounted_before_its_object_is_released() {
     let mut node = Node::start(Chassis::new(1));

@@ -57,8 +57,8 @@ pub(super) struct PendingStatus {
     pub(super) resource_version: String,
     /// Fingerprint of the object that the agent reported on; `None` for a refusal, which needs no agent.
     pub(super) fingerprint: Option<Fingerprint>,
-    /// Set once the API accepted the status. It is not sent twice, even if the
-    /// API stored it without fields that its schema lacks.
+    /// Set once the API accepted the status. The status is not sent again, even if the API stored it without fields
+    /// that its schema lacks.
     pub(super) accepted: bool,
 }
 
@@ -69,7 +69,7 @@ pub(super) enum Hold {
     OtherNode,
     /// The object is being deleted and does not carry the finalizer: nothing of it is on this node.
     Released,
-    /// The object does not carry the finalizer, so it may be deleted at any time: the finalizer comes first.
+    /// The object does not carry the finalizer, so it may be deleted at any time: the agent adds the finalizer first.
     WithoutFinalizer,
     WithFinalizer,
 }
@@ -87,8 +87,8 @@ impl Hold {
     }
 }
 
-/// Returns a fingerprint of the fields that a node acts on: two versions with one fingerprint request the same of the
-/// node.
+/// Returns a fingerprint of the fields that a node acts on. Two versions of an object with the same fingerprint
+/// request the same work of the node.
 pub(super) fn fingerprint_of(object: &ClientMount) -> Fingerprint {
     Fingerprint::new(object).without_finalizers()
 }
@@ -110,7 +110,7 @@ impl Entry {
     /// Returns the profile of this version of the object; `None` until it was read.
     pub(super) fn profile(&self, object: &ClientMount) -> Option<Profile> {
         if profile_of(object).is_none() {
-            // The agent names the missing label.
+            // The agent's report names the missing label.
             return Some(Err(NoProfile::Missing(String::new())));
         }
         let known =
@@ -118,8 +118,8 @@ impl Entry {
         known.map(|(_, profile)| profile.clone())
     }
 
-    /// Returns the profile to read. A missing profile may still appear; an
-    /// object that is being deleted is unmounted without it.
+    /// Returns the profile to read. A missing profile is read again, since it may still appear; an object that is
+    /// being deleted is unmounted without its profile.
     pub(super) fn read(&self, object: &ClientMount) -> Option<ObjectKey> {
         let is_needed = match Hold::new(object) {
             Hold::OtherNode | Hold::Released => false,
@@ -140,7 +140,8 @@ impl Entry {
             Hold::OtherNode | Hold::WithFinalizer => {}
         }
         let pending = self.pending_status.as_mut()?;
-        // The report is on an earlier version; the agent receives this version once its profile was read.
+        // The report is on an earlier version of the object; the agent receives the current version once its profile
+        // was read.
         if pending
             .fingerprint
             .as_ref()

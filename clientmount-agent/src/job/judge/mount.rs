@@ -7,7 +7,7 @@ use proto::v1::{JobMount, Verdict};
 use super::{Evidence, Judgement, not_yet};
 use crate::job::lines::NOT_RECEIVED;
 
-/// Returns the outcome of the agent's last pass on the object as the API has it now, or why there is none yet.
+/// Returns the outcome of the agent's last pass on this object; if there is no outcome yet, the reason.
 fn last_outcome<'a>(
     mount: &JobMount,
     evidence: &'a Evidence<'_>,
@@ -22,8 +22,8 @@ pub(super) fn judge_failure(name: &str, outcome: &Outcome) -> Judgement {
         outcome.failures.iter().map(|failed| failed.failure.debug.as_str()).collect();
     let why = format!("{name}: {}", texts.join("; "));
     let failures = || outcome.failures.iter().map(|failed| &failed.failure);
-    // Minor failures end by themselves. The verdict blames the node only if another failure is neither the object's
-    // fault nor the workload manager's.
+    // Minor failures end by themselves. Of the other failures, a single internal failure makes the verdict blame the
+    // node: it is neither the object's fault nor the workload manager's.
     let lasting = || failures().filter(|failure| failure.severity != Severity::Minor);
     let verdict = if lasting().next().is_none() {
         Verdict::NotYet
@@ -39,8 +39,8 @@ pub(super) fn judge_failure(name: &str, outcome: &Outcome) -> Judgement {
     }
 }
 
-/// Returns whether the API has the node's report that all of the object's
-/// mounts, `mounts` in number, are in this state.
+/// Returns whether the API has the node's report that all of the object's mounts, `mounts` in number, are in this
+/// state.
 fn is_stored(mount: &JobMount, state: &MountState, mounts: usize) -> bool {
     let status: Option<ClientMountStatus> = serde_json::from_slice(&mount.status).ok();
     status.is_some_and(|status| status.has_reached(state, mounts))

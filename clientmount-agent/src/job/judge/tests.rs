@@ -26,7 +26,7 @@ fn status(state: MountState, ready: bool) -> Vec<u8> {
     serde_json::to_vec(&ClientMountStatus { mounts, all_ready: ready, error: None }).unwrap()
 }
 
-/// One ClientMount as the API has it.
+/// Creates a ClientMount as the API stores it.
 fn stored_mount(desired: &str, status: Vec<u8>) -> JobMount {
     JobMount {
         name: "job-0".to_owned(),
@@ -39,7 +39,7 @@ fn stored_mount(desired: &str, status: Vec<u8>) -> JobMount {
     }
 }
 
-/// A Workflow with one directive, which has this node among its computes.
+/// Creates a Workflow with one directive and with this node among its computes.
 fn workflow(desired: &str, mounts: Vec<JobMount>) -> JobState {
     JobState {
         knowledge: Knowledge::Known.into(),

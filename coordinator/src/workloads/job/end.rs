@@ -1,4 +1,4 @@
-//! Ends jobs: aborts, hurries and removes them.
+//! Ends jobs: aborts them, makes their teardown hurry, and removes them.
 
 use api::{Workflow, WorkflowState};
 use jiff::Timestamp;

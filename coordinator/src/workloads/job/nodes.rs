@@ -40,7 +40,7 @@ impl Job {
         self.write_computes(&known, data).await
     }
 
-    /// Replaces the nodes of a Computes, in the version that was read.
+    /// Replaces the nodes of a Computes, if it has not changed since the call read it.
     pub(in crate::workloads) async fn write_computes(
         &self,
         known: &Computes,
@@ -59,10 +59,10 @@ impl Job {
         })
     }
 
-    /// Checks that a repeated Setup names the same nodes as the first one.
+    /// Checks that a repeated Setup names the same nodes as the first Setup.
     ///
     /// # Errors
-    /// If it names other nodes.
+    /// If the repeated Setup names other nodes.
     pub(in crate::workloads) async fn check_nodes(
         &self,
         workflow: &Workflow,
@@ -83,7 +83,7 @@ impl Job {
         Api::namespaced(self.client.clone(), NAMESPACE)
     }
 
-    /// Returns the job's Computes. Waits for it: the engine creates it in Proposal.
+    /// Returns the job's Computes. Waits until it exists: the engine creates it in Proposal.
     pub(in crate::workloads) async fn computes(
         &self,
         workflow: &Workflow,

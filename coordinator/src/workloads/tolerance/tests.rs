@@ -94,7 +94,7 @@ fn computes_lost_before_count_too() {
     let waits = workflow("PreRun", &[XFS]);
     let bad = [("r2", Condition::Faulty), ("c2", Condition::Faulty)];
     let open: &[(u32, &[&str])] = &[(0, &["r2", "c2"])];
-    // c4 is not in the job's Computes any more.
+    // c4 was removed from the job's Computes.
     let without = |tolerance: &Tolerance| {
         let nodes: Vec<_> = nodes(&bad).into_iter().filter(|node| node.node != "c4").collect();
         let rabbit_of = [("c2", "r1"), ("c4", "r2")];
@@ -108,7 +108,7 @@ fn computes_lost_before_count_too() {
     let two = without(&Tolerance { nodes: 2, lost: vec![early] }).unwrap();
     assert_eq!(two.lost.len(), 2);
     assert!(two.is_left_out("c4") && !two.is_left_out("c2"), "c2 was lost in PreRun");
-    // The loss is recorded, and the state not forced yet.
+    // The loss is recorded, but the state is not forced yet.
     assert_eq!(without(&two).unwrap(), two);
     assert!(
         lost_after(&tolerates(9), &waits, &bad, open).is_err(),

@@ -1,5 +1,5 @@
-//! Requests the logs of running containers from the rabbits' agents, and waits for the answers. A request is an annotation of the
-//! NodeContainers, an answer its status.
+//! Requests the logs of running containers from the rabbits' agents, and waits for the answers. A request is an
+//! annotation of the NodeContainers, an answer its status.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,7 +24,7 @@ use crate::failure::{self, Failure};
 /// Longest time that agents may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Places in the list of the NodeContainers whose agents have not answered yet, by namespace and name.
+/// For each NodeContainers whose agent has not answered yet, by namespace and name: its place in the list.
 type Unanswered = BTreeMap<(Option<String>, String), usize>;
 
 /// Updates the logs in NodeContainers with running containers. `labels` selects the NodeContainers in `all`.

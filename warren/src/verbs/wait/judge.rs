@@ -30,7 +30,8 @@ pub(super) fn judge(object: &DynamicObject, condition: Condition) -> Verdict {
         return Verdict::Pending(pending(object, condition));
     };
     let field = |name| error.get(name).and_then(Value::as_str).unwrap_or_default();
-    // Shows the debug message to operators: the message for the job's owner leaves out what only an operator can correct.
+    // Shows the debug message to operators: the message for the job's owner leaves out faults that only an operator
+    // can correct.
     let text =
         if field("debugMessage").is_empty() { field("userMessage") } else { field("debugMessage") };
     if field("severity") == "Fatal" {
@@ -92,7 +93,7 @@ fn pending(object: &DynamicObject, condition: Condition) -> String {
     }
 }
 
-/// Describes what holds a deleted object: its finalizers.
+/// Describes the finalizers that keep a deleted object in the API.
 fn holders(object: &DynamicObject) -> String {
     let finalizers = object.metadata.finalizers.clone().unwrap_or_default();
     if object.metadata.deletion_timestamp.is_none() {
@@ -106,7 +107,7 @@ fn holders(object: &DynamicObject) -> String {
     format!("held by {}", holders.join(", "))
 }
 
-/// Describes a finalizer, and the step after which its agent removes it.
+/// Describes a finalizer, and the step after which the finalizer's agent removes it.
 fn holder(finalizer: &str, node: &str) -> String {
     let who = match finalizer {
         finalizer::CLIENT_MOUNT => format!("until the agent of node {node} has unmounted"),

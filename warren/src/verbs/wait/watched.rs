@@ -76,8 +76,8 @@ impl Watched {
         self.changes_since(&before)
     }
 
-    /// Returns whether the condition holds for all objects. A missing object counts as deleted and as unmounted, but not
-    /// as mounted or ready.
+    /// Returns whether the condition holds for all objects. A missing object counts as deleted and as unmounted, but
+    /// not as mounted or ready.
     pub(super) fn is_met(&self) -> bool {
         let may_be_absent = matches!(self.condition, Condition::Deleted | Condition::Unmounted);
         self.listed
@@ -85,7 +85,7 @@ impl Watched {
             && self.objects.values().all(|verdict| *verdict == Verdict::Met)
     }
 
-    /// Returns the number of objects, with those that are gone.
+    /// Returns the number of objects, including objects that are gone.
     pub(super) fn count(&self) -> usize {
         self.objects.len() + self.gone
     }

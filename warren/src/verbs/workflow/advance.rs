@@ -1,4 +1,4 @@
-//! Advances a workflow to the next state, or to a later one through all states between.
+//! Advances a workflow to the next state, or through all states up to a later state.
 
 use api::{Workflow, WorkflowState};
 use kube::{Client, ResourceExt};
@@ -23,11 +23,11 @@ pub(super) async fn run(client: Client, args: &Advance, output: Output) -> Resul
     let workflow = life.drive.get().await?;
     let now = &workflow.spec.desired_state;
     let ahead = ahead(now, args.to.as_ref())?;
-    // Teardown may follow any state: a state that is not ready or has failed is not waited for.
+    // Teardown may follow any state, so the command does not wait for a state that is not ready or has failed.
     if args.to == Some(WorkflowState::Teardown) && progress(&workflow, now) != Progress::Reached {
         return print(&life.go_to(&WorkflowState::Teardown).await?, output);
     }
-    // Waits for a state that is not ready yet.
+    // Waits for the current state if it is not ready yet.
     let mut workflow = life.drive.reach(now, target.timeout).await?;
     if let Some(nodes) = &args.nodes {
         life.name_computes(&workflow, &nodes.0).await?;

@@ -1,4 +1,4 @@
-//! Shows one workflow on a page, or all of them in a table.
+//! Shows one workflow on a page, or all workflows in a table.
 
 use api::{DirectiveBreakdown, Servers, Workflow};
 use apiclient::{Readable, list_readable};

@@ -152,7 +152,7 @@ fn condition(node: &NodeCondition) -> &'static str {
     }
 }
 
-/// Returns the job as JSON, without its variables: only the job gets these.
+/// Returns the job as JSON, without its variables: these are only for the job itself.
 fn as_json(workload: &Workload) -> Value {
     let job = workload.job.clone().unwrap_or_default();
     let deadlines = workload.deadlines.iter().map(|deadline| {

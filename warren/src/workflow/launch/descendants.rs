@@ -1,7 +1,7 @@
 //! The descendants of a command: the processes that it started, the processes that these started, and so on.
 //!
-//! This process is the subreaper of its commands: a descendant whose parent has ended becomes its child, in any process group and
-//! terminal session. So no descendant escapes.
+//! This process is the subreaper of its commands: a descendant whose parent has ended becomes a child of this process,
+//! whatever its process group and terminal session. So no descendant escapes.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -20,8 +20,8 @@ pub(super) fn become_subreaper() -> io::Result<()> {
     Ok(nix::sys::prctl::set_child_subreaper(true)?)
 }
 
-/// Sends the signal to every descendant, and returns once all have ended. Descendants that start meanwhile get the signal only
-/// after the earlier ones have ended: a process may start others to clean up.
+/// Sends the signal to every descendant, and returns once all have ended. Descendants that start meanwhile get the
+/// signal only after the earlier ones have ended: a process may start others to clean up.
 pub(super) async fn end_all(signal: Signal) {
     loop {
         let running: Vec<_> = descendants().iter().filter_map(open_pidfd).collect();
@@ -44,7 +44,7 @@ fn descendants() -> Vec<Stat> {
     let own: i32 = std::process::id().try_into().unwrap_or_default();
     let is_descendant = |stat: &Stat| {
         let (mut seen, mut at) = (HashSet::new(), stat.ppid);
-        // The list changes while it is read, and may have a cycle.
+        // The list of processes changes while it is read, so its parents may form a cycle.
         while at != own && seen.insert(at) {
             at = parents.get(&at).copied().unwrap_or_default();
         }
@@ -69,7 +69,7 @@ async fn wait_for_end(process: OwnedFd) {
     let process = AsyncFd::new(process);
     match process {
         Ok(process) => drop(process.readable().await),
-        // The caller has a deadline.
+        // Waits for ever, since the caller has a deadline.
         Err(_) => std::future::pending().await,
     }
 }

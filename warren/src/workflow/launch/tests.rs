@@ -113,8 +113,8 @@ fn a_stopped_command_can_clean_up() {
     assert!(cleaned.exists());
 }
 
-/// The script starts a background process, one whose parent has ended, one in a terminal session of its own, and
-/// one that ignores SIGTERM.
+/// The script starts a background process, a process whose parent has ended, a process in a terminal session of its
+/// own, and a process that ignores SIGTERM.
 #[test]
 fn all_descendants_of_a_stopped_command_end() {
     let _alone = ALONE.lock();

@@ -49,7 +49,7 @@ struct Scale {
 }
 
 impl Scale {
-    /// Returns the first column of a bar and the one after its last; a bar has at least one column.
+    /// Returns the first column of a bar and the column after its last; a bar has at least one column.
     fn columns(&self, begin: Timestamp, end: Timestamp) -> (u64, u64) {
         let from = (micros(self.first, begin) * WIDTH / self.span).min(WIDTH - 1);
         let to = (micros(self.first, end) * WIDTH).div_ceil(self.span).min(WIDTH);

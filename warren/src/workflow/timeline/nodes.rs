@@ -37,7 +37,7 @@ struct Work<'a> {
     requested: Option<Timestamp>,
     is_done: bool,
     is_error: bool,
-    /// Time of the agent's last report, if it concerns this work.
+    /// Time of the agent's last report, if the report concerns this work.
     reported: Option<Timestamp>,
 }
 
@@ -90,7 +90,8 @@ impl Past<'_> {
             is_error,
             reported: last_report(meta),
         });
-        // A mount that is being undone, and whose share of PreRun is not complete, may never have been mounted.
+        // A mount that is being undone may never have been mounted, if its directive's share of PreRun is not
+        // complete.
         let is_known = is_wanted || self.share(mount, &WorkflowState::PreRun).is_some();
         let mounted = Some(mounted).filter(|_| is_known);
         self.rows(mount, mounted.into_iter().chain(unmounted))

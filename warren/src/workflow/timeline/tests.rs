@@ -134,7 +134,7 @@ fn times_of_nodes_come_from_managed_fields() {
         [
             "Setup  r make storage 0 1.00 s",
             "Setup  s make storage 0 ≤ 2.00 s",
-            // Created in the second in which PreRun was requested.
+            // This mount was created in the second in which PreRun was requested.
             "PreRun  c1 mount 0 2.50 s",
             "PreRun  c2 mount 0 lasts",
         ]
