@@ -49,7 +49,7 @@ pub struct Problems(pub Vec<Problem>);
 
 impl std::error::Error for Problems {}
 
-/// Bytes that are left for a caller's own text before the problems, such as the name of the Workflow.
+/// Bytes of a message that are left for the caller's own text before the problems, such as the name of the Workflow.
 const HEAD: usize = 512;
 
 impl fmt::Display for Problems {

@@ -30,8 +30,8 @@ impl std::fmt::Display for Key {
     }
 }
 
-/// The fields of a ClientMount that a node acts on: objects with equal versions request the same of the node, whatever their status
-/// or annotations are. The API raises `generation` with every change of the spec.
+/// The fields of a ClientMount that a node acts on: objects with equal versions request the same of the node, even if
+/// their statuses or annotations differ. The API raises `generation` with every change of the spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
     pub uid: String,
@@ -69,7 +69,7 @@ pub struct ProfileObject {
 }
 
 impl MountObject {
-    /// Reads a ClientMount. Fails with the name of a missing field that every object of an API server has.
+    /// Reads a ClientMount. The error names a field that every object of an API server has, and that is missing here.
     pub fn read(mut object: DynamicObject) -> Result<Self, String> {
         let (key, resource_version) = identity("ClientMount", &mut object)?;
         let json = json(&object);
@@ -107,7 +107,7 @@ impl MountObject {
         status.is_some_and(|status| status.is_ok_and(|status| status.says_unmounted(self.mounts)))
     }
 
-    /// Returns whether a node that receives the object may mount.
+    /// Returns whether the object lets its node mount: it is not deleted, and is not to be unmounted.
     pub(crate) fn may_be_mounted(&self) -> bool {
         !self.version.deleting && self.desired_state != "unmounted"
     }
@@ -144,7 +144,7 @@ impl MountObject {
         Ok(Key::new(get(label::PINNED_PROFILE_NAMESPACE)?, get(label::PINNED_PROFILE_NAME)?))
     }
 
-    /// Returns whether this is an earlier version of the same object than `other`.
+    /// Returns whether both are versions of the same object, and this version is earlier than `other`.
     pub(crate) fn older_than(&self, other: &Self) -> bool {
         self.version.uid == other.version.uid
             && precedes(&self.resource_version, &other.resource_version)
@@ -152,7 +152,8 @@ impl MountObject {
 }
 
 impl ProfileObject {
-    /// Reads an NnfStorageProfile. Fails with the name of a missing field that every object of an API server has.
+    /// Reads an NnfStorageProfile. The error names a field that every object of an API server has, and that is
+    /// missing here.
     pub fn read(mut object: DynamicObject) -> Result<Self, String> {
         let (key, resource_version) = identity("NnfStorageProfile", &mut object)?;
         Ok(Self { key, resource_version, json: json(&object) })

@@ -22,7 +22,8 @@ struct Pending {
     remove_finalizer: bool,
     /// The status that the node reported, or a refusal.
     status: Option<Value>,
-    /// `metadata.generation` that the status is about. A status about another generation is dropped: a newer report follows.
+    /// `metadata.generation` that the status describes. If the object has another generation by now, the status is
+    /// dropped: a newer report follows.
     generation: i64,
     /// Wakes the writer, which waits after a refusal.
     notify: Arc<Notify>,
@@ -155,7 +156,8 @@ impl PendingWrites {
         self.pending.get(key).map(|pending| pending.notify.clone())
     }
 
-    /// Changes the pending writes of an object; returns whether the object had none and was queued for a writer.
+    /// Changes the pending writes of an object; returns whether the object had no pending writes before, and was
+    /// queued for a writer.
     fn change_pending(&mut self, object: &MountObject, change: impl FnOnce(&mut Pending)) -> bool {
         let uid = object.version.uid.clone();
         match self.pending.entry(object.key.clone()) {
@@ -191,7 +193,7 @@ pub(crate) fn parse_status(status: &[u8], object: &MountObject) -> Result<Value,
     Ok(status)
 }
 
-/// Returns the status of an object that is sent to no node.
+/// Returns the status that tells the user why an object is sent to no node.
 pub(crate) fn refused_status(object: &MountObject, why: &str) -> Value {
     let mounts = vec![json!({"state": object.desired_state, "ready": false}); object.mounts];
     let error = json!({
@@ -261,8 +263,9 @@ fn remove_finalizer(object: &MountObject) -> Vec<Value> {
     vec![json!({"op": "replace", "path": "/metadata/finalizers", "value": others})]
 }
 
-/// Builds a patch that fails if the object has changed: replacing `resourceVersion` by itself makes the API server answer 409
-/// then. A failed `test` operation would be 422, as for an invalid patch.
+/// Builds a patch that the API server refuses if the object has changed: the patch replaces `resourceVersion` by the
+/// value that it had, to which the server answers 409 after a change. The answer to a failed `test` operation would
+/// be 422, as to an invalid patch.
 fn patch(object: &MountObject, kind: WriteKind, mut operations: Vec<Value>) -> Write {
     operations.insert(
         0,

@@ -79,7 +79,7 @@ fn key(object: &DynamicObject) -> Key {
     Key::new(&object.namespace().unwrap_or_default(), &object.name_any())
 }
 
-/// Reads an object. Returns `None` for one that cannot be read, and logs the reason.
+/// Reads an object. Returns `None` for an object that cannot be read, and logs the reason.
 fn read<T>(item: Item<DynamicObject>, read: fn(DynamicObject) -> Result<T, String>) -> Option<T> {
     read(item.ok()?).map_err(|error| log::warn!(error; "skip an object")).ok()
 }

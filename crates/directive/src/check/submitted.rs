@@ -1,5 +1,5 @@
-//! The checks at submission, before any object is read: the same for sbatch, `warren workload check`, the creation of a
-//! Workflow and its Proposal.
+//! The checks at submission, which read no object. `sbatch`, `warren workload check`, the creation of a Workflow and
+//! its Proposal all make the same checks.
 
 use super::{MeaningFault, container, read_and_compare};
 use crate::command::Command;

@@ -24,13 +24,14 @@ pub(super) struct Sent {
 }
 
 impl Sent {
-    /// Returns whether the node already has this version and profile.
+    /// Returns whether this message has the same version and profile as `other`, and the node's report was not
+    /// overwritten.
     pub(super) fn covers(&self, other: &Self) -> bool {
         !self.overwritten && self.version == other.version && self.profile == other.profile
     }
 }
 
-/// The objects that a session has sent, and those it has to send.
+/// The objects that a session has sent, and the objects that it has to send.
 #[derive(Debug)]
 pub(super) struct NodeQueue {
     /// The session's number; a later session of the node has a higher one.
@@ -44,9 +45,10 @@ pub(super) struct NodeQueue {
     pub(super) sent: HashMap<String, Sent>,
     /// Names of objects that may have to be sent.
     pub(super) dirty: BTreeSet<String>,
-    /// Names that existed when the session started and were not sent yet; Synced waits for them.
+    /// Names that existed when the session started and were not sent yet; the message `Synced` waits for these
+    /// objects.
     pub(super) unsent: BTreeSet<String>,
-    /// Whether Synced was sent.
+    /// Whether the message `Synced` was sent.
     pub(super) synced: bool,
     /// Wakes the session when there may be a message to send.
     pub(super) notify: Arc<Notify>,
@@ -83,7 +85,8 @@ impl NodeQueue {
         new && (resource_version == self.since || precedes(resource_version, &self.since))
     }
 
-    /// Forgets the version of the session's start: after a new list of all objects the watch delivers no older objects.
+    /// Forgets the resourceVersion at which the session started: after a new list of all objects the watch delivers
+    /// no older objects.
     pub(super) fn forget_start(&mut self) {
         self.since.clear();
     }
