@@ -45,7 +45,7 @@ struct State {
     wants_list: bool,
     /// Workflows whose Computes a question waits for.
     wants_computes: BTreeSet<WorkflowKey>,
-    /// The reason why the API does not answer; `None` while it does.
+    /// The reason why the API does not answer; `None` while the API answers.
     failing: Option<String>,
 }
 
@@ -109,7 +109,7 @@ impl Jobs {
         self.change(|state| state.put_computes(key, computes));
     }
 
-    /// Removes the Computes of a Workflow that are gone.
+    /// Removes the Computes of a Workflow after the deletion of that Computes object.
     pub fn remove_computes(&self, key: &WorkflowKey) {
         self.change(|state| {
             state.looked.remove(key);
@@ -144,7 +144,7 @@ impl Jobs {
         computes: BTreeMap<WorkflowKey, Option<Computes>>,
     ) {
         self.change(|state| {
-            // Workflows that are not in the list are kept: the watch may know newer ones.
+            // Workflows that are not in the list are kept: the watch may know newer Workflows.
             for workflow in workflows {
                 state.put(workflow);
             }
@@ -223,7 +223,7 @@ impl State {
         Some(Look { upto: self.questions, computes: std::mem::take(&mut self.wants_computes) })
     }
 
-    /// Returns the answer, and whether a request to the API may give a better one.
+    /// Returns the answer, and whether a request to the API may give a better answer.
     fn answer(&mut self, job: &JobName, node: &str, ticket: Ticket) -> (JobState, bool) {
         let matching = self.workflows.values().filter(|known| known.identity().matches(job));
         let matching: Vec<_> = matching.cloned().collect();

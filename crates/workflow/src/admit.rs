@@ -138,7 +138,7 @@ fn check_updated(old: &Workflow, new: &Workflow) -> Result<(), String> {
     check_drivers(&before, &after)
 }
 
-/// Checks that the fields that describe the job are the same.
+/// Checks that the fields that describe the job are unchanged.
 fn check_unchanged(old: &Workflow, new: &Workflow) -> Result<(), String> {
     let (old, new) = (&old.spec, &new.spec);
     let fields = [

@@ -27,8 +27,8 @@ pub fn plan(site: &Site, at: &ObjectKey) -> Option<Change> {
 
 fn next_status(mgt: &NnfLustreMgt, elsewhere: &BTreeSet<String>) -> NnfLustreMgtStatus {
     let mut status = mgt.status.clone().unwrap_or_default();
-    // Drop the names of holders that have withdrawn their request. The count only goes up, so these names are not given
-    // out again.
+    // Drop the names of holders that have withdrawn their request. The counter for new names only goes up, so the
+    // dropped names are not given out again.
     status.claim_list.retain(|given| {
         given
             .reference

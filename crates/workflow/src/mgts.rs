@@ -100,7 +100,8 @@ impl Mgts {
     }
 }
 
-/// Returns the key of a target: its rabbit, or [`EXTERNAL_NAMESPACE`], and its name.
+/// Returns the key of a target: the name of its rabbit (of an external target, [`EXTERNAL_NAMESPACE`]), and the
+/// target's name.
 #[must_use]
 pub fn mgt_key(mgt: &NnfLustreMgt) -> ObjectKey {
     (mgt.namespace().unwrap_or_default(), mgt.name_any())

@@ -100,8 +100,8 @@ pub fn fs_name_holder(servers: &Servers) -> ObjectReference {
     ObjectReference { uid: servers.uid(), ..reference(OWNER_KIND, &name, &namespace) }
 }
 
-/// Returns the labels of a mount. They name the workflow even if the storage is persistent, because the mount is
-/// removed with the workflow.
+/// Returns the labels of a mount. The labels name the workflow even if the storage is persistent, because the mount
+/// is removed with the workflow.
 pub fn mount_labels(
     workflow: &Workflow,
     index: usize,

@@ -40,10 +40,10 @@ pub struct Plan {
     pub changes: Vec<Change>,
     /// Progress of each directive in the present state.
     pub outcomes: Vec<Outcome>,
-    /// The engine plans this key again soon. Either a wait is too young to be in the status yet, or the workflow waits
-    /// for ports in their cooldown, whose end no watch reports.
+    /// True if the engine plans this key again soon: because a wait is too recent to be in the status yet, or because
+    /// the workflow waits until ports may be used again, a time that no watch reports.
     pub replan_soon: bool,
-    /// The engine plans this key again at this time, unless something changes before.
+    /// Time at which the engine plans this key again, unless something changes before.
     pub replan_at: Option<Timestamp>,
 }
 
@@ -106,7 +106,8 @@ pub fn plan_key(world: &World, key: &Key, now: Timestamp) -> Plan {
         Key::Persistent(at) => match world.instance(at) {
             Some(view) => persistent::plan_instance(&view),
             None => {
-                // Storage stays unless its Servers is being deleted: the instance may exist and be unreadable.
+                // Storage stays unless its Servers is being deleted: its PersistentStorageInstance may exist and be
+                // unreadable.
                 let groups = world.instance_groups(at).into_values();
                 let is_going = |group: &Group| {
                     let servers = group.servers.as_ref();

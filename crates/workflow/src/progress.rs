@@ -103,7 +103,7 @@ pub fn wlm_error(message: impl Into<String>) -> ResourceError {
     fatal(ErrorType::Wlm, message)
 }
 
-/// Returns an error that ends when its cause does; a person may have to act. Flux ends a job after 10 s of such an
+/// Returns an error that lasts as long as its cause; a person may have to act. Flux ends a job after 10 s of such an
 /// error, so a shortage that lasts only until other jobs end is [`Outcome::Queued`].
 pub fn transient_error(message: impl Into<String>) -> ResourceError {
     ResourceError { severity: Severity::Major, ..fatal(ErrorType::Internal, message) }
@@ -124,8 +124,8 @@ fn fatal(error_type: ErrorType, message: impl Into<String>) -> ResourceError {
     }
 }
 
-/// Lists up to four names; of more names only the first. The text is part of a status, and each change of the text
-/// costs a write: with many nodes, the text does not change each time that one of them finishes.
+/// Lists up to four names; of more than four, only the first. The text is part of a status, and each change of the
+/// text costs a write: with many nodes, the text must not change each time that a node finishes.
 pub fn some_of<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     const FEW: usize = 4;
     let names: Vec<&str> = names.into_iter().collect();

@@ -62,8 +62,8 @@ pub fn report(
     Change::patch(before, &after)
 }
 
-/// Shorter waits are not written to the status: most of them end soon, and each would cost a write. The time is less
-/// than the first delay of [`controller::Retry::Soon`].
+/// While a state is younger than this, its waits are not written to the status: most of them end soon, and each would
+/// cost a write. The time is less than the first delay of [`controller::Retry::Soon`].
 const EARLY: SignedDuration = SignedDuration::from_millis(500);
 
 fn is_early(status: &WorkflowStatus, now: Timestamp) -> bool {

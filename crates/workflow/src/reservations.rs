@@ -76,8 +76,8 @@ impl Reservations {
         }
     }
 
-    /// Returns the Servers whose Lustre management server gets this rabbit before that of `asking`: an older Servers,
-    /// or a Servers whose storage is being made.
+    /// Returns the Servers whose Lustre management server gets this rabbit before the management server of `asking`:
+    /// an older Servers, or a Servers whose storage is being made.
     #[must_use]
     pub fn mgs_of(&self, rabbit: &str, asking: &ObjectKey) -> Option<&ObjectKey> {
         let mine = self.reserved.get(asking).map(|reservation| (&reservation.since, asking));
@@ -97,7 +97,8 @@ impl Reservations {
         std::mem::replace(&mut self.unreadable, unreadable) != self.unreadable
     }
 
-    /// Returns an unreadable Servers that comes before `asking`: an older one, or one whose storage is being made.
+    /// Returns an unreadable Servers that comes before `asking`: an older Servers, or a Servers whose storage is
+    /// being made.
     #[must_use]
     pub fn blocking_unreadable(&self, asking: &ObjectKey) -> Option<&ObjectKey> {
         if self.unreadable.is_empty() {
@@ -155,7 +156,7 @@ impl Reservations {
         status.map_or(0, |status| status.capacity.saturating_add(status.capacity_allocated))
     }
 
-    /// Returns the capacity of a rabbit, without counting what is reserved for `asking`.
+    /// Returns the capacity of a rabbit, as if `asking` had reserved nothing.
     #[must_use]
     pub fn space(&self, rabbit: &str, node: &NnfNode, asking: &ObjectKey) -> Space {
         let reported = node.status.clone().unwrap_or_default();

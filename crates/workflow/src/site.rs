@@ -154,14 +154,15 @@ impl Site {
         self.workflows.contains(uid) || self.unreadable.values().any(|known| known == uid)
     }
 
-    /// Returns true if the system has a compute of this name, beneath a rabbit or outside.
+    /// Returns true if the system has a compute of this name, whether a rabbit serves the compute or not.
     #[must_use]
     pub fn has_compute(&self, name: &str) -> bool {
         let mut outside = self.system.iter().flat_map(|system| &system.spec.external_compute_nodes);
         self.rabbit_of.contains_key(name) || outside.any(|node| node.name == name)
     }
 
-    /// Adds to `group` the management targets whose `claimList` names a Servers, and the persistent ones that it uses.
+    /// Adds to `group` the management targets whose `claimList` names a Servers, and the persistent management
+    /// targets that the Servers uses.
     pub fn add_mgts_of(&self, servers: &Servers, group: &mut Group) {
         let (namespace, name) = (servers.namespace().unwrap_or_default(), servers.name_any());
         let holder = fs_name_holder(servers);

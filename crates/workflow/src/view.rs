@@ -68,7 +68,8 @@ pub struct Containers {
     pub config_map: Option<Arc<ConfigMap>>,
     /// The ConfigMap of each MPI attempt, by the number of the attempt.
     pub attempts: BTreeMap<u32, Arc<ConfigMap>>,
-    /// Names of the Secrets of attempts that exist. Only the names: nothing but the attempts' pods may read the keys.
+    /// Names of the existing Secrets, one Secret for each MPI attempt. The engine has only names: it must not read
+    /// the keys that the Secrets hold.
     pub keys: BTreeSet<String>,
     pub jobs: BTreeMap<String, Arc<Job>>,
     /// Containers that the agents of rabbits run, by rabbit and name.
@@ -94,7 +95,7 @@ pub struct Orphans {
     pub volumes: Vec<Arc<PersistentVolume>>,
 }
 
-/// The storage of one directive: all objects that are named after one Servers.
+/// The storage of one directive: a Servers, and all objects that are named after this Servers.
 #[derive(Clone, Debug, Default)]
 pub struct Group {
     /// The Servers, which says where the allocations are.

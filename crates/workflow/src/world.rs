@@ -41,7 +41,7 @@ use crate::{
     site::{Settings, Site},
 };
 
-/// A unit that the engine plans by itself.
+/// A unit of the engine's work that is planned separately.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
     Workflow(ObjectKey),
@@ -160,13 +160,14 @@ impl World {
         Self { site: Site::new(settings), kinds, ..Self::default() }
     }
 
-    /// Returns the site's rules; `None` before they were listed, because until then the site may have rules or none.
+    /// Returns the site's rules; `None` before they were listed: until then it is unknown whether the site has rules.
     #[must_use]
     pub fn rules(&self) -> Option<&Arc<Ruleset>> {
         self.rules.is_complete().then_some(&self.site.rules)
     }
 
-    /// Records the changes of a plan that the API refused. Returns true if they differ from those it refused before.
+    /// Records the changes of a plan that the API refused. Returns true if they differ from the changes that the API
+    /// refused before.
     pub fn set_refused(&mut self, key: &Key, refusals: Vec<Refusal>) -> bool {
         if refusals.is_empty() {
             self.refused.remove(key);
@@ -207,8 +208,8 @@ impl World {
         if is_list {
             wakes.extend(K::on_list(self));
         }
-        // The deletion of an object that was never readable gives `on_change` nothing, but may release what others wait
-        // for.
+        // `on_change` is not called for the deletion of an object that was never readable, but this deletion may
+        // release capacity or names that other keys wait for.
         if K::store(self).unreadable().count() < before {
             wakes.push(Wake::Failing);
         }
@@ -270,7 +271,7 @@ impl World {
         all.into_iter().collect()
     }
 
-    /// Updates the reservations of a Servers. They last until its workflow is in Teardown.
+    /// Updates the reservations of a Servers, which last until the workflow of the Servers is in Teardown.
     fn reserve(&mut self, servers: &Servers, is_there: bool) {
         let at = object_key(servers);
         let workflow = workflow_of(servers);

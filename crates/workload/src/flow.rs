@@ -28,7 +28,7 @@ pub enum Unreached {
     WatchEnded,
 }
 
-/// A Workflow, by its name.
+/// A Workflow, identified by its name.
 #[derive(Clone)]
 pub struct Flow {
     api: Api<Workflow>,
@@ -52,7 +52,7 @@ impl Flow {
         &self.name
     }
 
-    /// Creates the Workflow. Fails if one of that name exists.
+    /// Creates the Workflow. Fails if a Workflow of that name exists.
     ///
     /// # Errors
     /// If the API refuses it, with the API's reason.
@@ -80,7 +80,8 @@ impl Flow {
     /// Requests a state by changing `spec.desiredState`.
     ///
     /// # Errors
-    /// If the API refuses it: only the state after a ready one may be requested, or Teardown.
+    /// If the API refuses the state: the API accepts only Teardown, or the next state once the present state is
+    /// ready.
     pub async fn request(&self, state: &WorkflowState, hurry: bool) -> Result<Workflow, Refused> {
         self.patch(&format!("request {state} of"), &json!({"spec": spec_patch(state, hurry)})).await
     }

@@ -17,7 +17,7 @@ impl Refused {
         Self { what: what.into(), source }
     }
 
-    /// Returns the API's answer; `None` if it did not answer.
+    /// Returns the API's answer; `None` if the API did not answer.
     #[must_use]
     pub fn answer(&self) -> Option<&kube::core::Status> {
         match &self.source {
@@ -26,8 +26,8 @@ impl Refused {
         }
     }
 
-    /// Returns whether a validating webhook refused the directives. False if the API refused the caller, such as for a
-    /// missing right.
+    /// Returns whether a validating webhook refused the directives. False if the API refused the request for another
+    /// reason, such as a missing right.
     #[must_use]
     pub fn is_about_directives(&self) -> bool {
         self.answer().is_some_and(|status| {

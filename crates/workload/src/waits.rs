@@ -31,7 +31,8 @@ pub struct Waiting {
 
 const AGENT: &str = "check that its agent runs, and see the agent's log";
 
-/// Returns all reasons why the workflow has not reached its desired state or is not gone; causes before effects.
+/// Returns all reasons why the workflow has not reached its desired state, or why it still exists after its deletion
+/// was requested. Causes come before effects.
 #[must_use]
 pub fn waits(objects: &Objects) -> Vec<Waiting> {
     let mut waits = Vec::new();

@@ -30,7 +30,7 @@ pub struct Allocation {
     pub first: i64,
 }
 
-/// One allocation, as it is assigned to one compute.
+/// One allocation, which is assigned to one compute.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Slot {
     /// Name of the rabbit.
@@ -41,7 +41,7 @@ pub struct Slot {
     pub index: i64,
 }
 
-/// Returns the bytes of each allocation of a set, at least [`LUSTRE_LEAST`] for a Lustre target, whose
+/// Returns the bytes of each allocation of a set. For a Lustre target these are at least [`LUSTRE_LEAST`], because
 /// mkfs fails with fewer.
 pub fn bytes_of(set: &ServersAllocationSet) -> i64 {
     let least = i64::try_from(LUSTRE_LEAST).unwrap_or(i64::MAX);
@@ -95,9 +95,10 @@ fn parts_of_set(set: &ServersAllocationSet) -> Vec<(&str, i64)> {
     parts
 }
 
-/// Assigns an allocation to each compute. A compute that has an allocation keeps it, even if another is ready first;
-/// the others get the first free allocation of their rabbit, in the job's order. An allocation stays taken while a
-/// ClientMount refers to it: its node may have left the job with the storage mounted, and may come back.
+/// Assigns an allocation to each compute. A compute that has an allocation keeps it, even if another allocation is
+/// ready first. The other computes get the first free allocation of their rabbit, in the job's order. An allocation
+/// stays taken while a ClientMount refers to it: the ClientMount's node may have left the job with the storage
+/// mounted, and may come back.
 ///
 /// # Errors
 /// When a compute has no rabbit, no allocation is free for it, or an object cannot be read and free allocations are unknown.

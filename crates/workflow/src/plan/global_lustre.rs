@@ -23,8 +23,8 @@ pub fn mount_roots(site: &Site) -> Option<Vec<String>> {
     Some(roots.into_iter().map(str::to_owned).collect())
 }
 
-/// Returns the volume source for the file system that an argument names. Pods get it only if the LustreFileSystem lists
-/// their namespace, with the access mode that the profile asks for.
+/// Returns the volume source for the file system that an argument names. Pods get the volume only if the
+/// LustreFileSystem lists their namespace, with the access mode that the profile asks for.
 pub fn storage_path(
     view: &View<'_>,
     profile: &NnfContainerProfileData,
@@ -63,8 +63,8 @@ fn mode_refused(
     ))
 }
 
-/// Returns the file system that a path lies in: the file system with the longest root. If several have this root,
-/// prefers one that gives pods the access mode.
+/// Returns the file system that a path lies in: the file system with the longest root. If several file systems have
+/// this root, prefers a file system that gives pods the access mode.
 fn find_by_path<'a>(
     site: &'a Site,
     path: &str,

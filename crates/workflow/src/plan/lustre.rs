@@ -9,9 +9,10 @@
 //! MGT, and the file system's own MGT.
 //!
 //! # Guarantees
-//! * The holder of a file system name is a Servers, with its uid. Each plan reads the name and the MGT's address from
-//!   existing targets, or from other objects before there are targets. So neither changes while the file system exists.
-//! * A target that is gone while a later one exists is not created again.
+//! * The holder of a file system name is a Servers, with its uid. Neither the name nor the MGT's address changes
+//!   while the file system exists: each plan reads both from existing targets, or from other objects before there are
+//!   targets.
+//! * A target that is gone while a target of a later stage exists is not created again.
 
 mod fs_name;
 pub mod mgt;

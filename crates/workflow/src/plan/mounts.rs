@@ -60,8 +60,8 @@ pub fn mount_storage(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
     progress.with(access)
 }
 
-/// Mounts a directive's storage without giving access to it. Also returns the allocation of each compute; `None` if
-/// that is not known.
+/// Mounts a directive's storage without giving access to it. Also returns the allocation of each compute, or `None`
+/// while the allocations are not known.
 pub fn mount_clients<'a>(
     view: &'a View<'_>,
     index: usize,
@@ -205,7 +205,7 @@ pub fn says_unmounted(mount: &ClientMount) -> bool {
     mount.spec.desired_state == MountState::Unmounted && mount.has_reached_desired_state()
 }
 
-/// Returns true if the ClientMount is to be mounted and its node reports that all of it is.
+/// Returns true if the ClientMount is to be mounted and its node reports that all of it is mounted.
 pub fn is_mounted(mount: &ClientMount) -> bool {
     mount.spec.desired_state == MountState::Mounted && mount.has_reached_desired_state()
 }
@@ -282,7 +282,8 @@ pub fn mount_path(view: &View<'_>, index: usize, file_system: FileSystem) -> Str
         let uid = workflow.uid().unwrap_or_default();
         return format!("{}/{uid}-{index}", view.site.settings.mount_root);
     };
-    // The name of no variable is the beginning of another name here. If that changes, the longer name must come first.
+    // None of these variables' names begins with the name of another. If that changes, the longer name must come
+    // first.
     let variables = [
         ("$DIRECTIVE_INDEX", index.to_string()),
         ("$WORKFLOW_UID", workflow.uid().unwrap_or_default()),

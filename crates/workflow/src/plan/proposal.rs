@@ -139,7 +139,7 @@ fn find_profile(view: &View<'_>, jobdw: &Jobdw) -> Option<std::sync::Arc<NnfStor
     }
 }
 
-/// Returns a copy of a profile that does not change while storage is made with it.
+/// Returns a pinned profile: a copy that does not change while storage is made with it.
 fn pin_profile(template: &NnfStorageProfile, metadata: ObjectMeta) -> NnfStorageProfile {
     let mut data = template.data().clone();
     (data.pinned, data.default) = (true, false);

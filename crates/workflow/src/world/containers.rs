@@ -104,7 +104,8 @@ impl World {
         }
     }
 
-    /// Takes in an object that uses storage. When it is gone, the plan of a persistent storage may unmount.
+    /// Takes in an object that uses storage. When the object is gone, the plan of persistent storage may unmount this
+    /// storage.
     fn take_child_with_storage<K: Object>(
         &mut self,
         change: &Change<K>,
@@ -124,7 +125,7 @@ impl World {
     }
 }
 
-/// Returns the objects that belong to another workflow than that with this uid.
+/// Returns the objects of all workflows except the workflow with this uid.
 fn of_other_workflows<'a, K: Object>(
     all: impl Iterator<Item = &'a Arc<K>>,
     uid: &str,

@@ -126,8 +126,8 @@ fn create_files(
         .with(files.into_iter().chain(keys))
 }
 
-/// Returns an error if a worker of the last attempt has ended, because then no launcher can start. A worker's end is
-/// final, so the keys of the attempt are not needed any more either.
+/// Returns an error if a worker of the last attempt has ended: no launcher can start without this worker, and an
+/// ended worker does not start again.
 fn lost_worker(existing: &Objects, now: Timestamp) -> Option<Progress> {
     let last = last_attempt(existing)?;
     let workers: Vec<Part<'_>> =
@@ -200,7 +200,8 @@ pub(super) fn wait_for_launcher(
     }
 }
 
-/// Keeps the objects of a run whose PostRun has completed until Teardown, unless the policy removes them earlier.
+/// After PostRun has completed, keeps the objects of a run until Teardown, except those that the run policy removes
+/// earlier.
 pub(super) fn keep(view: &View<'_>, index: usize, mpi: &NnfMpiSpec, now: Timestamp) -> Progress {
     if !is_completed(view, index, "PostRun") {
         return Progress::default();
@@ -213,7 +214,7 @@ pub(super) fn keep(view: &View<'_>, index: usize, mpi: &NnfMpiSpec, now: Timesta
     ))
 }
 
-/// Removes what the policy allows once the status says how PostRun ended.
+/// Once the status says how PostRun ended, removes the objects that the run policy allows to remove.
 fn apply_policy(
     view: &View<'_>,
     existing: &Objects,
@@ -275,7 +276,7 @@ fn remove_earlier(existing: &Objects, number: u32) -> Progress {
     remove_suspended(all_parts(existing).filter(|part| part.attempt() < number)).with(files)
 }
 
-/// Returns the number of the attempt to run: the last one, or the next if that one was suspended.
+/// Returns the number of the attempt to run: the last attempt or, if the last attempt was suspended, the next one.
 fn attempt_to_run(existing: &Objects) -> u32 {
     let Some(last) = last_attempt(existing) else { return 1 };
     let mut own = all_parts(existing).filter(|part| part.attempt() == last);

@@ -93,7 +93,8 @@ fn create_next(maker: &StorageMaker<'_>, targets: &[Target], source: &LustreSour
     changes
 }
 
-/// Returns an error if a target was deleted: after Setup any target, during Setup one that later targets need.
+/// After Setup, returns an error if any target was deleted; during Setup, only if the deleted target is needed by
+/// targets of a later stage.
 fn lost_target(
     maker: &StorageMaker<'_>,
     targets: &[Target],

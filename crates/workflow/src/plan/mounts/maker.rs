@@ -48,8 +48,8 @@ impl MountProgress {
         Self { changes: changes.into_iter().collect(), nodes, rabbits: BTreeSet::new() }
     }
 
-    /// Returns the wait for the nodes, or their worst error. Errors of other nodes are ignored: the job
-    /// may proceed without them.
+    /// Returns the wait for these nodes, or their worst error. Errors of all other nodes are ignored: the job may
+    /// proceed without those nodes.
     pub fn progress(self, group: &Group, what: &str) -> Progress {
         let is_needed = |node: &String| self.nodes.contains(node) || self.rabbits.contains(node);
         let error = group.error_of(|object| object.namespace.as_ref().is_some_and(is_needed));
@@ -80,7 +80,8 @@ impl MountMaker<'_> {
         (node.to_owned(), format!("{}-{name}-{end}", self.view.namespace()))
     }
 
-    /// Sets an existing mount to Mounted, or creates it with `new`; waits for its node until all of it is mounted.
+    /// Sets an existing mount to Mounted, or creates the mount with `new`; then waits until the node has mounted all
+    /// of it.
     pub fn mount_or_create(
         &self,
         at: &ObjectKey,

@@ -84,7 +84,7 @@ fn update_consumers(view: &InstanceView<'_>) -> Option<Change> {
 }
 
 /// Returns true if an entry of the consumers stays: its workflow continues or cannot be read, or may have something
-/// mounted. Entries that are no workflows stay.
+/// mounted. Entries that do not name a workflow stay.
 fn is_consumer(view: &InstanceView<'_>, entry: &ObjectReference) -> bool {
     if entry.kind.as_deref() != Some("Workflow") {
         return true;
@@ -136,8 +136,8 @@ fn serve_users(view: &InstanceView<'_>) -> Progress {
     }
     let users: BTreeSet<Option<&str>> =
         view.users.iter().map(|(user, _)| user.workflow.metadata.uid.as_deref()).collect();
-    // Mounts whose workflow is gone, or does not name this storage. While the storage is being made, they stay: a new
-    // Lustre is mounted once to change its owner.
+    // Mounts whose workflow is gone, or does not name this storage. Such mounts stay while the storage is being made:
+    // a new Lustre is mounted once to change its owner.
     let strays =
         view.storage.mounts.values().map(|mount| &**mount).filter(|_| is_made(&view.object));
     let strays = strays.filter(|mount| {
