@@ -1,5 +1,6 @@
-//! Several coordinators drive the same workflows: tests take-overs, and what the API then refuses. Numbers such as S2.2
-//! are scenarios of `crates/containers/golden/claim/vectors.json`.
+//! Several coordinators drive the same workflows: these tests cover take-overs of claims, and the changes that the
+//! API refuses after a take-over. Numbers such as S2.2 are scenarios of
+//! `crates/containers/golden/claim/vectors.json`.
 
 use std::{collections::BTreeMap, time::Duration};
 

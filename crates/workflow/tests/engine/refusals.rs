@@ -200,7 +200,7 @@ fn admission_checks_the_order_of_states() {
     assert!(admit(Some(&asked), &next, None).unwrap_err().contains("DataIn is not ready"));
 }
 
-/// If admission refused a stored value, the finalizers of its object could not be removed.
+/// If admission refused a stored value, the finalizers of the object with this value could not be removed.
 #[test]
 fn admission_does_not_check_stored_fields_again() {
     let mut site = Site::new(1, 100 * GIB);

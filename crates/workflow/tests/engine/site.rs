@@ -447,7 +447,7 @@ impl Site {
         plan_key(&self.world(), &key, self.now()).replan_at
     }
 
-    /// Plans, and makes the changes that `cut` chooses. Returns true if anything changed.
+    /// Plans all keys, and makes those changes that `cut` chooses. Returns true if anything changed.
     pub(crate) fn step(&mut self, cut: impl Fn(usize) -> Vec<usize>) -> bool {
         let planned = self.plan_all();
         let chosen = cut(planned.len());
@@ -463,7 +463,8 @@ impl Site {
         changed || acted
     }
 
-    /// Repeats until nothing changes. If `cut` leaves out changes of a plan, a new engine starts after it.
+    /// Repeats [`Self::step`] until nothing changes. If `cut` leaves out changes of a plan, a new engine starts after
+    /// this plan.
     pub(crate) fn settle_with(&mut self, cut: impl Fn(usize) -> Vec<usize>) {
         for _ in 0..2_000 {
             if !self.step(&cut) {
@@ -569,7 +570,8 @@ impl ForEachKind for Lists<'_> {
     }
 }
 
-/// Returns true if a mount is of this block storage. A Lustre mount has no device, so it is of every block storage.
+/// Returns true if a mount is of this block storage. A mount of Lustre names no device, so it counts as a mount of
+/// every block storage.
 fn is_for_block(mount: &Value, place: &At) -> bool {
     let device = &mount["spec"]["mounts"][0]["device"]["deviceReference"]["objectReference"];
     device["kind"] != "NnfNodeStorage"

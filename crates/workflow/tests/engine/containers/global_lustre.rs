@@ -158,7 +158,7 @@ fn the_longest_root_is_chosen_and_then_the_access_mode_for_pods() {
     assert_eq!(storage_of(pod).0[1]["persistentVolumeClaim"], json!({"claimName": CLAIM}));
 }
 
-/// This happens after an upgrade without the new ClusterRole.
+/// An engine that is upgraded without the new ClusterRole has no right to list LustreFileSystems.
 #[test]
 fn workflows_that_name_a_global_lustre_wait_until_it_can_be_listed() {
     // A copy of the site starts a new engine.

@@ -137,7 +137,7 @@ fn prerun_fails_with_the_names_of_workers_that_do_not_answer() {
     assert_eq!(jobs(&site), WORKERS, "nothing is launched");
     site.remove("w");
 
-    // The launcher's pod names a worker that stops answering later.
+    // The termination message of the launcher's pod names a worker that stopped answering after the start.
     let mut site = started("gfs2", &Value::Null);
     set_worker_status(&mut site, &running());
     let template = site.get("Job", "default", LAUNCHER)["spec"]["template"].clone();

@@ -34,7 +34,7 @@ fn forget(site: &mut Site, workflow: &str) {
     site.settle();
 }
 
-/// Destroys persistent storage, and removes the workflow that did so.
+/// Destroys persistent storage, and removes the workflow that destroyed the storage.
 fn destroy(site: &mut Site, name: &str) {
     site.bring("end", &[format!("#DW destroy_persistent name={name}")], "Teardown", &[]);
     forget(site, "end");
