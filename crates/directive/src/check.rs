@@ -1,4 +1,4 @@
-//! Checks of a workflow's directives against each other, and against the objects of the site.
+//! Checks whether a workflow's directives contradict each other, and whether the site has the objects that they name.
 
 mod container;
 mod copy;

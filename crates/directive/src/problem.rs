@@ -35,7 +35,7 @@ pub enum Fault {
     /// An argument is missing, invalid or superfluous.
     #[error(transparent)]
     Command(#[from] CommandFault),
-    /// The directive does not fit the other directives, or the site lacks what it names.
+    /// The directive contradicts another directive of the workflow, or names an object that the site lacks.
     #[error(transparent)]
     Meaning(#[from] MeaningFault),
     /// The directive and its profile contradict each other.

@@ -58,7 +58,7 @@ struct Entry {
     object: Arc<MountObject>,
     /// The earliest resourceVersion seen with this [`Version`]: a report on an earlier resourceVersion is outdated.
     since: String,
-    /// The profile as it was read for this [`Version`], if the watch does not know it.
+    /// The API's answer to the read of the profile for this [`Version`]; `None` if the profile was not read.
     profile_read: Option<ProfileRead>,
 }
 
@@ -118,7 +118,7 @@ impl Fanout {
         self.mounts.values().flat_map(BTreeMap::values).map(|entry| &entry.object)
     }
 
-    /// Stores the latest version of a ClientMount. Returns what changed.
+    /// Stores the latest version of a ClientMount. Returns which part of the ClientMount changed.
     pub(crate) fn apply_mount(&mut self, object: MountObject) -> Change {
         let key = object.key.clone();
         let known = self.entry(&key);

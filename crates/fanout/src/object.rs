@@ -107,7 +107,8 @@ impl MountObject {
         status.is_some_and(|status| status.is_ok_and(|status| status.says_unmounted(self.mounts)))
     }
 
-    /// Returns whether the object lets its node mount: it is not deleted, and is not to be unmounted.
+    /// Returns whether the object lets its node mount: the object is not deleted, and its desired state is not
+    /// `unmounted`.
     pub(crate) fn may_be_mounted(&self) -> bool {
         !self.version.deleting && self.desired_state != "unmounted"
     }

@@ -37,8 +37,8 @@ pub(crate) async fn with_timeout<T>(
     })
 }
 
-/// Starts a task for every item that `next` yields, until dropped. A panic in a task becomes a panic of the caller: the tasks
-/// are not awaited elsewhere.
+/// Starts a task for every item that `next` yields, until this future is dropped. A panic in a task becomes a panic
+/// of the caller: the tasks are not awaited elsewhere.
 pub(crate) async fn for_each<T, N, F>(next: impl Fn() -> N, work: impl Fn(T) -> F)
 where
     N: Future<Output = T>,

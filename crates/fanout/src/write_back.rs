@@ -22,7 +22,7 @@ const WRITERS: usize = 64;
 /// Number of conflicts in a row on one object up to which the writer retries without a delay.
 const CONFLICTS_AT_ONCE: u32 = 5;
 
-/// Sends pending writes, until dropped.
+/// Sends pending writes, until this future is dropped.
 pub async fn write_back(client: Client, exchange: Arc<Exchange>) {
     let permits = Arc::new(Semaphore::new(WRITERS));
     let next = || exchange.take_write();

@@ -22,7 +22,7 @@ const REST: Duration = Duration::from_millis(200);
 /// Longest delay before a failed request is repeated.
 const LONGEST: Duration = Duration::from_secs(15);
 
-/// Sends the requests that questions need, in one namespace or in all namespaces, until dropped.
+/// Sends the requests that questions need, in one namespace or in all namespaces, until this future is dropped.
 pub async fn look(client: Client, namespace: Option<String>, jobs: Arc<Jobs>) {
     let mut pace = delays(REST, LONGEST);
     loop {

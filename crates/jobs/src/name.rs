@@ -73,7 +73,7 @@ impl<'a> Identity<'a> {
     }
 }
 
-/// Returns the job's name for messages, as it was given.
+/// Returns the job's name for messages, spelled as the caller gave it.
 #[must_use]
 pub fn describe(job: &JobName) -> String {
     match &job.name {

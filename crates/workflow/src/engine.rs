@@ -1,5 +1,5 @@
-//! The engine: takes in events of the watches, plans, and carries out the changes. It keeps no state of its own: every
-//! decision follows from the objects.
+//! The engine: takes in events of the watches, plans, and carries out the changes. The engine keeps no state of its
+//! own: every decision follows from the objects.
 
 mod watches;
 
@@ -46,7 +46,7 @@ pub struct Reporting {
     pub events: Events,
 }
 
-/// Drives all workflows and answers requests for metrics, until dropped.
+/// Drives all workflows and answers requests for metrics, until this future is dropped.
 pub async fn run(client: Client, settings: Settings, rules: Rules, reporting: Reporting) {
     let Reporting { metrics: requests, events: published } = reporting;
     let mut events = watch_all(&client, &settings);

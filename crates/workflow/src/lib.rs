@@ -1,5 +1,5 @@
-//! The workflow engine: drives each Workflow from Proposal to Teardown as its `#DW` directives ask. It writes only
-//! objects that workload managers and Warren's agents read.
+//! The workflow engine: drives each Workflow from Proposal to Teardown as its `#DW` directives ask. The engine writes
+//! only objects that workload managers and Warren's agents read.
 //!
 //! ```text
 //! watches ─► World ─ view ─► plan (pure) ─► Vec<Change> ─ execute ─► API

@@ -12,7 +12,7 @@ pub enum Outcome {
     Done,
     /// The changes planned with this outcome bring the directive further.
     Working,
-    /// A node, a person or another program has to act; the text says what the directive waits for.
+    /// A node, a person or another program has to act; the text names the thing that the directive waits for.
     Wait(String),
     /// Other jobs hold a resource that this directive needs; the text names the resource. The engine plans again when
     /// other jobs release something.

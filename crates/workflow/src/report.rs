@@ -111,7 +111,7 @@ fn update_share(
                 (share.message, share.error) = (String::new(), String::new());
                 share.complete_time = Some(micro_time(now));
             }
-            // The next plan, after these changes, decides what the directive waits for.
+            // The plan after these changes decides for which reason the directive waits.
             Outcome::Working => {}
             Outcome::Wait(_) | Outcome::Queued(_) if is_early => {}
             Outcome::Wait(why) | Outcome::Queued(why) => {
@@ -145,8 +145,8 @@ fn message_of(error: &ResourceError) -> String {
     causes::message(&format!("{kind} error: {text}"))
 }
 
-/// Writes the status of the whole state. It is ready when all drivers have completed it and the engine has nothing left
-/// to do, even if a client marked the engine's entries as completed.
+/// Writes the status of the whole state. The state is ready when all drivers have completed it and the engine has
+/// nothing left to do, even if a client marked the engine's entries as completed.
 fn finish_state(
     status: &mut WorkflowStatus,
     state: &WorkflowState,

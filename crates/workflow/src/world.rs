@@ -141,12 +141,12 @@ pub trait WatchedKind: Object {
     /// Where the world keeps objects of this kind.
     fn store(world: &mut World) -> &mut Store<Self>;
 
-    /// Takes in a change and returns what to plan again: by default the workflow of the object.
+    /// Takes in a change and returns which keys to plan again: by default the workflow of the object.
     fn on_change(_: &mut World, change: &Change<Self>) -> Vec<Wake> {
         wake_workflow(change.object().and_then(|object| workflow_of(&**object)))
     }
 
-    /// Called after the changes of a complete list; returns what to plan again.
+    /// Called after the changes of a complete list; returns which keys to plan again.
     fn on_list(_: &mut World) -> Vec<Wake> {
         Vec::new()
     }
@@ -185,7 +185,7 @@ impl World {
         repeated.map(|refused| refused.refusals.clone()).unwrap_or_default()
     }
 
-    /// Takes in an event of a watch, and returns what to plan again.
+    /// Takes in an event of a watch, and returns which keys to plan again.
     pub fn take<K: WatchedKind>(&mut self, event: Event<K>) -> Vec<Wake> {
         let kind = K::kind(&());
         let is_list = matches!(event, Event::Listed(_));

@@ -6,8 +6,8 @@ use crate::command::Command;
 use crate::problem::{ProblemList, Problems};
 use crate::rules::Ruleset;
 
-/// Checks the directives of a workflow against the site's rules, against each other, and against
-/// the features of Warren.
+/// Checks that the directives of a workflow obey the site's rules, do not contradict each other, and ask only for
+/// features that Warren has.
 ///
 /// # Errors
 /// All problems of all directives.

@@ -1,10 +1,11 @@
 //! Removes the finalizer from ClientMounts of computes whose agent does not run, and retracts a status that says
 //! unmounted before a node mounts again.
 //!
-//! After the last script of a job has run, its node may have no agent when the job's ClientMounts are deleted. If the status says
-//! that everything is unmounted, the coordinator removes the finalizer itself. It does so only for nodes that the system's layout
-//! calls computes: a rabbit's agent does not retract that status before it mounts again.
-//! [`MountObject::is_provably_unmounted`](crate::object::MountObject) explains why that status is proof.
+//! After the last script of a job has run, its node may have no agent when the job's ClientMounts are deleted. If the
+//! status says that everything is unmounted, the coordinator removes the finalizer itself. The coordinator does so
+//! only for nodes that the system's layout calls computes: a rabbit's agent does not retract that status before it
+//! mounts again. [`MountObject::is_provably_unmounted`](crate::object::MountObject) explains why that status is
+//! proof.
 
 use api::ClientMountStatus;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Renews a coordinator's own Lease, and watches the Leases of the others.
+//! Renews a coordinator's own Lease, and watches the Leases of the other coordinators.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -81,8 +81,8 @@ pub fn allocations(servers: &Servers) -> Vec<Allocation> {
     found
 }
 
-/// Returns rabbit and count of each part of a set. The first allocation of a `mgtmdt` set becomes a part of its own: it
-/// is the management server, and the others serve metadata only.
+/// Returns rabbit and count of each part of a set. The first allocation of a `mgtmdt` set is a separate part: this
+/// allocation becomes the management server, and the other allocations serve metadata only.
 fn parts_of_set(set: &ServersAllocationSet) -> Vec<(&str, i64)> {
     let storage = set.storage.iter();
     let mut parts: Vec<_> =

@@ -133,8 +133,8 @@ fn start(view: &View<'_>, index: usize, container: &Container, now: Timestamp) -
     })
 }
 
-/// Creates the Service by which pods find each other, and the NetworkPolicy that limits access to them. Without Kubernetes
-/// the agents of rabbits provide both.
+/// Creates the Service by which pods find each other, and the NetworkPolicy that limits access to the pods. Without
+/// Kubernetes the agents of rabbits provide both.
 fn create_network(
     existing: &Objects,
     parts: &Parts<'_>,

@@ -30,7 +30,7 @@ use crate::{
 
 /// Places, checks and creates the storage of a directive.
 pub fn set_up_storage(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
-    // First create again what was deleted since Proposal.
+    // First create again the objects that were deleted since Proposal.
     proposal::create_objects(view, index, jobdw)
         .then(|| set_up_proposed_storage(view, index, jobdw))
 }

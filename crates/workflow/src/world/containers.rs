@@ -90,8 +90,8 @@ impl World {
         children.volumes.iter().filter_map(|at| self.volumes.get(&at.0, &at.1))
     }
 
-    /// Returns the objects that containers of earlier workflows of this name left behind: all but those of the workflow
-    /// with this uid.
+    /// Returns the objects that containers of earlier workflows of this name left behind: all objects except those of
+    /// the workflow with this uid.
     #[must_use]
     pub fn orphans(&self, workflow: &ObjectKey, uid: &str) -> Orphans {
         let Some(children) = self.children.get(workflow) else { return Orphans::default() };

@@ -120,7 +120,7 @@ impl Site {
         self.assert_clean();
     }
 
-    /// Checks that no bytes are reserved, for the running engine and for one that starts now.
+    /// Checks that no bytes are reserved, for the running engine and for an engine that starts now.
     fn assert_no_reservations(&self) {
         let fresh = self.world();
         let no_servers = (String::new(), String::new());

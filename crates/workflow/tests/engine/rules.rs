@@ -1,4 +1,4 @@
-//! Checks what the engine writes against the rules of the Go controllers' CRDs.
+//! Checks that the objects which the engine writes obey the rules of the Go controllers' CRDs.
 
 use serde_json::Value;
 use workflow::change::Change;

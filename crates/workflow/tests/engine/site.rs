@@ -148,7 +148,7 @@ impl Site {
         object["metadata"]["resourceVersion"] = version;
     }
 
-    /// Deletes an object. It disappears at once, or with its last finalizer.
+    /// Deletes an object. The object disappears at once, or with its last finalizer.
     pub(crate) fn delete(&mut self, at: &At) {
         let Some(object) = self.objects.get_mut(at) else { return };
         mark(object, &mut self.version);

@@ -107,7 +107,7 @@ fn create_workers(existing: &Objects, parts: &Parts<'_>, run: &Run<'_>) -> Progr
     }))
 }
 
-/// Creates what pods need before they start: Service, NetworkPolicy, ConfigMap, and then the Secret,
+/// Creates the objects that pods need before they start: Service, NetworkPolicy, ConfigMap, and then the Secret,
 /// which the ConfigMap owns.
 fn create_files(
     view: &View<'_>,

@@ -29,7 +29,7 @@ use crate::{
 /// `colocation` key of management targets: a kernel runs only one.
 const MGT_KEY: &str = "lustre-mgt";
 
-/// Returns true if the label is that of a set of Lustre targets.
+/// Returns true if sets with this label have Lustre targets.
 #[must_use]
 pub fn is_lustre(label: &str) -> bool {
     matches!(Label::from_text(label), Some(Label::Mgt | Label::Mdt | Label::MgtMdt | Label::Ost))
@@ -85,8 +85,8 @@ fn candidates(wanted: &Wanted, near: Vec<Served>, far: Vec<Served>, is_apart: bo
     }
 }
 
-/// Returns the rabbits that take new storage: first those of the job's computes in its order, then
-/// the others, emptiest first.
+/// Returns the rabbits that take new storage: first the rabbits of the job's computes in the job's order, then all
+/// other rabbits, emptiest first.
 fn rabbits(
     view: &View<'_>,
     servers: &Servers,

@@ -114,8 +114,8 @@ fn may_join(object: &PersistentStorageInstance, user: &View<'_>) -> bool {
         && is_allowed(object, &user.workflow)
 }
 
-/// Mounts the storage for the workflows that may mount it, unmounts it for the others, and gives access to exactly the
-/// nodes that need it.
+/// Mounts the storage for the workflows that may mount it, unmounts it for all other workflows, and gives access to
+/// exactly the nodes that need it.
 fn serve_users(view: &InstanceView<'_>) -> Progress {
     let mut progress = Progress::default();
     let mut granted: Vec<Slots<'_>> = Vec::new();

@@ -1,4 +1,4 @@
-//! MPI under Kubernetes: the order of starts, the keys, and what remains after the end.
+//! MPI under Kubernetes: the order of starts, the keys, and the objects that remain after the end.
 
 use std::cell::{Cell, RefCell};
 

@@ -9,7 +9,7 @@ use crate::{
     site::Site,
 };
 
-/// Returns a site like that of the samples: one rabbit, three computes, one combined target, two object targets.
+/// Returns a site like the site of the samples: one rabbit, three computes, one combined target, two object targets.
 fn site() -> Site {
     let mut site = Site::new(3, 1000 * GIB);
     with_profile(&mut site, &json!({"ostOptions": {"scale": 5}}));
