@@ -33,7 +33,7 @@ pub struct Made {
     pub stored: Vec<Stored>,
     /// The changes that failed, and when to try again.
     pub failures: Vec<(Refusal, Retry)>,
-    /// How many of the failures are due to lost claims.
+    /// How many of the failures are due to lost claims: another coordinator has taken the claim over.
     pub lost_claims: usize,
     /// True if an object to be changed no longer exists, and the watch has not delivered its deletion yet.
     pub is_behind: bool,
@@ -53,7 +53,7 @@ pub struct Refusal {
 #[derive(Debug)]
 pub struct Stored {
     pub object: DynamicObject,
-    /// True if the change created it.
+    /// True if the change created the object.
     pub is_new: bool,
 }
 

@@ -36,7 +36,7 @@ pub struct InstanceView<'a> {
 /// The persistent storage that a directive names.
 #[derive(Debug, Default)]
 pub struct NamedStorage {
-    /// The instance; `None` when it does not exist.
+    /// The instance; `None` when the storage does not exist.
     pub object: Option<Arc<PersistentStorageInstance>>,
     /// The object of another owner that has the name of this storage's Servers or profile, as text.
     pub name_conflict: Option<String>,

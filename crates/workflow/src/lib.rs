@@ -18,8 +18,8 @@
 //!   of the workflow is left on any node.
 //! * A node loses access only when it has provably unmounted, or evidence says that the node is down. Storage is
 //!   removed only after all access to it has been withdrawn.
-//! * The engine does not touch storage of other controllers. The engine knows its own objects by their owner label,
-//!   which names a Servers.
+//! * The engine does not touch storage of other controllers. The engine recognises its own objects by their owner
+//!   label, which names a Servers.
 //! * At rest the engine sends no requests. It runs one timer for each workflow whose containers have a deadline or
 //!   a time to live.
 //!
@@ -37,7 +37,7 @@
 //! * The engine does not keep the keys by which MPI launcher and workers authenticate: `execute` generates them while
 //!   it creates their Secret. The engine knows only which Secrets exist, because no identity of Warren may read them.
 //!   After a restart the engine creates the Secrets again, and an existing Secret counts as success.
-//! * One Servers is filled at a time, so that no byte is promised twice.
+//! * The engine fills one Servers at a time, so that it promises no byte to two workflows.
 //! * A Lustre file system name is unique in the system. Names are requested one at a time. The engine gives back a
 //!   name that another file system has, before it makes any target. A name is erased only after the last target that
 //!   uses it.

@@ -17,7 +17,7 @@ pub const EXTERNAL_NAMESPACE: &str = "nnf-system";
 #[derive(Clone, Debug, Default)]
 pub struct Mgts {
     all: BTreeMap<ObjectKey, Arc<NnfLustreMgt>>,
-    /// Targets by the storage that has asked them for a name, or has a name there.
+    /// Targets by storage: the targets that the storage has asked for a name, or that have given it a name.
     by_storage: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
 }
 

@@ -54,7 +54,7 @@ impl From<Progress> for Plan {
     }
 }
 
-/// Plans directives of some kinds.
+/// Plans the directives that have certain commands.
 pub trait Driver: std::fmt::Debug + Sync {
     /// Returns true if this driver plans the command.
     fn handles(&self, command: &Command) -> bool;

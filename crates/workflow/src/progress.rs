@@ -1,10 +1,10 @@
-//! How far a directive is in a state, and the changes that bring it further.
+//! The progress of a directive in a workflow's state, and the changes to make next.
 
 use api::{ErrorType, ResourceError, Severity};
 
 use crate::change::Change;
 
-/// How far a directive is in a state.
+/// The progress of a directive in a workflow's state.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Outcome {
     /// Nothing is left to do.
@@ -33,12 +33,12 @@ impl From<Outcome> for Progress {
     }
 }
 
-/// Planned changes, and how far the directive is.
+/// Planned changes, and the progress of the directive.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Progress {
     /// Changes to make now.
     pub changes: Vec<Change>,
-    /// How far the directive is before these changes.
+    /// Progress of the directive before these changes.
     pub outcome: Outcome,
 }
 

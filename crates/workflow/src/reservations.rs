@@ -2,10 +2,10 @@
 //!
 //! * An NnfNode reports how many bytes of its drives are free and how many are allocated.
 //! * A Servers that names the rabbit reserves bytes, from the moment it is written until its storage is gone.
-//! * Where an allocation was made, the larger of reservation and allocation counts, never both.
+//! * Where an allocation was made, the larger of reserved and allocated bytes is in use, not their sum.
 //! * An NnfNodeBlockStorage counts as made as soon as the engine sends its creation to the API.
-//! * If two reservations do not both fit and nothing of either is made, the older Servers wins. Otherwise each would
-//!   wait for the other.
+//! * If only one of two reservations fits and nothing of either is made, the older Servers gets the bytes. Without this
+//!   rule, each Servers would wait for the other.
 //! * A Servers that cannot be read may reserve any bytes of any rabbit: younger Servers wait until it can be read.
 
 use std::collections::{BTreeMap, BTreeSet};

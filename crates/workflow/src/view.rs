@@ -48,7 +48,7 @@ pub struct DirectiveView {
     pub storage: Group,
     /// The persistent storage that the directive names.
     pub persistent: Option<NamedStorage>,
-    /// Objects of its containers.
+    /// Objects of the directive's containers.
     pub containers: Containers,
 }
 

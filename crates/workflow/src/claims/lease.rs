@@ -17,7 +17,7 @@ use nix::time::{ClockId, clock_gettime};
 
 use super::{leases, renew};
 
-/// Namespace of the Leases if containers have no namespace of their own.
+/// Namespace of the Leases if no namespace of containers is configured.
 const NAMESPACE: &str = "default";
 /// Delay after a renewal that the API did not accept.
 const AGAIN: Duration = Duration::from_secs(2);

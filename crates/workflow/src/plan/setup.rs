@@ -225,7 +225,7 @@ fn changed_count_error(group: &Group, allocations: &[Allocation]) -> Option<Reso
     )))
 }
 
-/// Returns how far the rabbits are with the allocations.
+/// Returns the progress of the rabbits with the allocations.
 pub fn progress(group: &Group, all: &[Allocation]) -> Progress {
     if let Some(error) = changed_count_error(group, all).or_else(|| group.error()) {
         return Progress::failed(error);

@@ -1,8 +1,9 @@
 //! MPI: starts workers on all rabbits, and a launcher once every worker is ready.
 //!
-//! Each attempt has a ConfigMap with its number; the highest number counts. The ConfigMap owns the Secret with the keys
-//! of the attempt, so that Kubernetes deletes both together. A suspended run is not resumed but created again as the
-//! next attempt with new keys, whether Kubernetes or the rabbits' agents run the containers.
+//! Each attempt has a ConfigMap with the attempt's number; the highest number is that of the current attempt. The
+//! ConfigMap owns the Secret with the keys by which launcher and workers authenticate, so that Kubernetes deletes
+//! both together. A suspended run is not resumed but created again as the next attempt with new keys, whether
+//! Kubernetes or the rabbits' agents run the containers.
 
 use api::{
     NnfContainerProfileData,
@@ -292,7 +293,7 @@ fn launcher<'a>(view: &View<'_>, existing: &'a Objects) -> Option<Part<'a>> {
     of_host(existing, &names::launcher(&view.workflow.name_any()))
 }
 
-/// Returns true if the launcher ended by itself.
+/// Returns true if the launcher has succeeded, failed, or passed its deadline.
 fn is_over(launcher: Part<'_>) -> bool {
     matches!(launcher.state(), State::Succeeded | State::Failed | State::TooLate)
 }

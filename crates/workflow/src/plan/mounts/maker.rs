@@ -25,12 +25,12 @@ use crate::{
     view::{Group, View},
 };
 
-/// How far mounts are: the changes that bring them further, and the nodes whose mounts are not complete.
+/// The progress of mounts: the changes to make next, and the nodes whose mounts are not complete.
 #[derive(Debug, Default)]
 pub struct MountProgress {
     pub changes: Vec<Change>,
     pub nodes: BTreeSet<String>,
-    /// Rabbits on which these nodes depend.
+    /// Rabbits on which the nodes with incomplete mounts depend.
     pub rabbits: BTreeSet<String>,
 }
 

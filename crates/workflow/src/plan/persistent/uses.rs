@@ -1,6 +1,6 @@
-//! `persistentdw`: a workflow becomes a consumer in Setup, has the storage mounted in PreRun, and stops being
-//! a consumer once nothing of it is mounted. The plan of the storage makes these changes; this plan returns
-//! how far they are.
+//! `persistentdw`: a workflow becomes a consumer of the storage in Setup, has the storage mounted in PreRun, and
+//! stops being a consumer once nothing of the storage is mounted. The plan of the storage makes these changes; this
+//! plan only returns their progress.
 
 use api::{
     DirectiveBreakdownStatus, PersistentStorageInstance, Servers, WorkflowState,
@@ -23,7 +23,7 @@ use crate::{
     view::{Group, View},
 };
 
-/// Returns how far the use of persistent storage is in a state.
+/// Returns the progress of a workflow's use of persistent storage in a state.
 pub(super) fn advance(
     view: &View<'_>,
     index: usize,
