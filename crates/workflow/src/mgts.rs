@@ -75,7 +75,7 @@ impl Mgts {
         })
     }
 
-    /// Returns the targets that belong to the storage or instance with this key.
+    /// Returns the targets that belong to the Servers or PersistentStorageInstance with this key.
     pub fn of_owner(
         &self,
         (namespace, name): &ObjectKey,

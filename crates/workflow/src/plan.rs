@@ -160,8 +160,8 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
     Plan { changes, outcomes, replan_soon, replan_at }
 }
 
-/// Deletes objects that containers of a vanished workflow left behind. The workflow's storage is removed after them:
-/// Kubernetes keeps a volume while a pod uses it.
+/// Deletes objects that containers of a vanished workflow left behind. The workflow's storage is removed after these
+/// objects: Kubernetes keeps a volume while a pod uses it.
 fn delete_orphans(orphans: &Orphans) -> Plan {
     let containers = orphans.containers.iter().filter_map(|object| Change::delete(&**object));
     let volumes = orphans.volumes.iter().filter_map(|object| Change::delete(&**object));
@@ -238,8 +238,9 @@ fn wlm_errors_as_waits(outcome: Outcome) -> Outcome {
     }
 }
 
-/// Fails a directive that is not done in a workflow whose changes the API refuses again and again. The cause may be a
-/// missing right or quota, which an administrator can grant, or an object that the API never accepts.
+/// Turns the outcome of a directive that is not done into an error, if the API refuses the workflow's changes again
+/// and again. The cause may be a missing right or quota, which an administrator can grant, or an object that the API
+/// never accepts.
 fn fail_if_refused(view: &View<'_>, outcome: Outcome) -> Outcome {
     let is_open = matches!(outcome, Outcome::Working | Outcome::Wait(_) | Outcome::Queued(_));
     let last = view.refused.iter().find(|refusal| refusal.is_final).or(view.refused.first());

@@ -13,7 +13,7 @@ use crate::{
     view::Group,
 };
 
-/// Allocations of equal size on one rabbit: one NnfNodeBlockStorage and one NnfNodeStorage.
+/// Allocations of equal size on one rabbit, described by one NnfNodeBlockStorage and one NnfNodeStorage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allocation {
     /// Name of the rabbit, which is the namespace of both objects.
@@ -55,8 +55,8 @@ pub fn mgs_rabbit(servers: &Servers) -> Option<&str> {
     Some(&set.storage.first()?.name)
 }
 
-/// Returns the allocations that a Servers asks for, in its order. A rabbit that occurs twice in one set gets
-/// two pairs of objects.
+/// Returns the allocations that a Servers asks for, in the order of the Servers. A rabbit that occurs twice in one
+/// set gets two pairs of objects.
 pub fn allocations(servers: &Servers) -> Vec<Allocation> {
     let (namespace, name) = (servers.namespace().unwrap_or_default(), servers.name_any());
     let mut repeats: BTreeMap<(&str, &str), usize> = BTreeMap::new();

@@ -58,7 +58,7 @@ pub fn servers(
     space(view, servers)
 }
 
-/// Largest `allocationCount`: more than any rabbit has computes or room for.
+/// Largest `allocationCount`: no rabbit has so many computes, or room for so many allocations.
 const MOST: i64 = 4096;
 
 /// Checks each `allocationCount` of a set against 1 to [`MOST`].

@@ -1,4 +1,4 @@
-//! `container`: containers on the rabbits of the job's computes, beside its data.
+//! `container`: runs containers on the rabbits of the job's computes, where the job's data is.
 //!
 //! Kubernetes runs the containers as Jobs, or each rabbit's agent runs them from a NodeContainers. Both restart a
 //! container that failed, and end a container at its deadline. The engine sets the start deadline at creation,

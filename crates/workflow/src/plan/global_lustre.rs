@@ -45,7 +45,7 @@ pub fn storage_path(
     if view.site.settings.has_pods() && !grants_mode(object, &namespace, &mode) {
         return Err(mode_refused(argument, object, &namespace, &mode));
     }
-    // The lustre-fs-operator gives this name to the claim that it creates in a namespace.
+    // The lustre-fs-operator gives this name to the PersistentVolumeClaim that it creates in a namespace.
     let claim = format!("{}-{namespace}-{}-pvc", object.name_any(), mode.as_str().to_lowercase());
     let source = StorageSource::Global { claim };
     Ok(StoragePath { variable: key.clone(), path: root.to_owned(), source })

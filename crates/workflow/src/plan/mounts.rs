@@ -137,7 +137,7 @@ pub fn unreadable_error<'a>(
     )))
 }
 
-/// Withdraws the access of all nodes but those that may still have the storage mounted.
+/// Withdraws the access of all nodes, except nodes that may still have the storage mounted.
 pub fn withdraw_access(site: &Site, group: &Group) -> Progress {
     if let Some(error) = unreadable_error(group.unreadable.iter()) {
         return Progress::failed(error);
@@ -194,8 +194,8 @@ pub fn nodes_with_access(block: &NnfNodeBlockStorage) -> impl Iterator<Item = &S
     status.flat_map(|allocation| allocation.accesses.keys())
 }
 
-/// Returns true if nothing of the ClientMount is mounted: its node has reported this after it was told to unmount, or
-/// the node is down.
+/// Returns true if nothing of the ClientMount is mounted: its node has reported this after the desired state became
+/// unmounted, or the node is down.
 pub fn is_unmounted(site: &Site, mount: &ClientMount) -> bool {
     says_unmounted(mount) || site.is_down(&mount.spec.node)
 }

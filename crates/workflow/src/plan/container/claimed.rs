@@ -23,7 +23,7 @@ use crate::{
     view::{Containers as Objects, View},
 };
 
-/// How often a run may be claimed without starting containers before it fails.
+/// A run fails after this many claims if none of the claiming coordinators has started its containers.
 const CLAIMS: i32 = 10;
 /// The reason why a run waits while no coordinator has claimed it.
 const UNCLAIMED: &str = "a coordinator to claim its containers";

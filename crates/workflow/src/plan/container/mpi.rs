@@ -215,7 +215,7 @@ pub(super) fn keep(view: &View<'_>, index: usize, mpi: &NnfMpiSpec, now: Timesta
     ))
 }
 
-/// Once the status says how PostRun ended, removes the objects that the run policy allows to remove.
+/// Once the status says how PostRun ended, removes the objects that the run policy names.
 fn apply_policy(
     view: &View<'_>,
     existing: &Objects,
@@ -252,8 +252,8 @@ pub(super) fn expires(
     end.checked_add(SignedDuration::from_secs(seconds)).ok()
 }
 
-/// Removes the keys and the workers that the policy names, after the launcher has ended. Failed workers
-/// stay, for their logs.
+/// Removes the Secret with the keys, and the workers that the policy names, after the launcher has ended. Failed
+/// workers stay, for their logs.
 fn clean_up(view: &View<'_>, existing: &Objects, policy: &NnfMpiRunPolicy) -> Vec<Change> {
     let keys = existing.attempts.values().filter_map(|config_map| Change::delete(&**config_map));
     let launcher = names::launcher(&view.workflow.name_any());

@@ -174,7 +174,7 @@ pub fn containers_may_use(view: &View<'_>, index: usize) -> bool {
     })
 }
 
-/// Returns the storage of a directive without the mounts on rabbits that containers still use.
+/// Returns the storage of a directive, leaving out those mounts that containers on rabbits still use.
 pub fn without_mounts_in_use<'a>(view: &'a View<'_>, index: usize) -> Cow<'a, Group> {
     let group = &view.directives[index].storage;
     if !containers_may_use(view, index) {

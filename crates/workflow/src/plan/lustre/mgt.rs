@@ -158,8 +158,8 @@ fn create_own(maker: &StorageMaker<'_>) -> Progress {
     Progress::default().with([Change::create(&object)])
 }
 
-/// Runs the profile's commands on the management target, once all targets are ready. The site's own management targets
-/// run none: no agent of Warren is on their hosts.
+/// Runs the profile's commands on the management target, once all targets are ready. On the site's own management
+/// targets no commands run: no agent of Warren is on their hosts.
 pub fn run_commands(
     maker: &StorageMaker<'_>,
     profile: &NnfStorageProfile,

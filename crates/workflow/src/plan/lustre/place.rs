@@ -26,7 +26,7 @@ use crate::{
     view::View,
 };
 
-/// `colocation` key of management targets: a kernel runs only one.
+/// `colocation` key of management targets: a kernel runs only one management server.
 const MGT_KEY: &str = "lustre-mgt";
 
 /// Returns true if sets with this label have Lustre targets.

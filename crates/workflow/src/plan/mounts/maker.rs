@@ -186,7 +186,8 @@ impl MountMaker<'_> {
         self.new_rabbit_mount(at, here.iter().map(mount).collect())
     }
 
-    /// Creates a rabbit's mount. Its label says that it is removed in PostRun, like the mounts of the job's computes.
+    /// Creates a rabbit's mount. The mount's label says that the mount is removed in PostRun, like the mounts of the
+    /// job's computes.
     pub fn new_rabbit_mount(&self, at: &ObjectKey, mounts: Vec<ClientMountInfo>) -> Option<Change> {
         let mut object = self.client_mount(at, mounts)?;
         object.labels_mut().insert(label::TEARDOWN_STATE.to_owned(), "PostRun".to_owned());

@@ -177,8 +177,8 @@ fn mount<'a>(
     if is_clear { progress } else { Progress { changes: Vec::new(), ..progress } }
 }
 
-/// Gives every allocation to the nodes that are to mount it and to those that may have it mounted. While an object cannot be
-/// read, no node loses access.
+/// Gives access to every allocation: to the nodes that are to mount the allocation, and to the nodes that may have it
+/// mounted. While an object cannot be read, no node loses access.
 fn update_access(view: &InstanceView<'_>, granted: &[Slots<'_>]) -> Vec<Change> {
     let mounted = mounts::still_mounted(view.site, &view.storage);
     let is_known = view.storage.unreadable.is_empty();
