@@ -69,7 +69,7 @@ struct Decimal {
     denominator: u128,
 }
 
-/// Parses digits with a point before, among or after them.
+/// Parses digits; a decimal point may stand before, among or after them.
 fn decimal(input: &mut &str) -> ModalResult<Result<Decimal, CapacityError>> {
     (digit0, opt(preceded('.', digit0)))
         .verify(|(whole, fraction): &(&str, Option<&str>)| {

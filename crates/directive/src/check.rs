@@ -35,7 +35,7 @@ pub struct Known {
     pub container_profiles: BTreeMap<String, ContainerProfile>,
     /// PersistentStorageInstances of the workflow's namespace, by name.
     pub persistent: BTreeMap<String, Persistent>,
-    /// `spec.mountRoot` of each LustreFileSystem; `None` while they are unknown.
+    /// `spec.mountRoot` of each LustreFileSystem; `None` while the LustreFileSystems are unknown.
     pub lustre_roots: Option<Vec<String>>,
     /// True if the site has the certificate by which user containers authenticate.
     pub has_container_certificate: bool,
@@ -199,7 +199,7 @@ fn storage(
     sets(profile).err().map(Fault::from)
 }
 
-/// Returns the profile that a directive names, else the site's single default.
+/// Returns the profile that a directive names; without a name, the site's only default profile.
 fn find_profile<'a>(
     name: Option<&'a str>,
     defaults: &'a [String],

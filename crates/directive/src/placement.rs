@@ -84,7 +84,7 @@ fn placed(wanted: &Wanted, served: &[&Served], least: u64) -> PlacedSet {
     PlacedSet { label: wanted.label.clone(), allocation_size, storage }
 }
 
-/// Gives each rabbit as many allocations as it serves computes, divided by `divisor`.
+/// Places on each rabbit as many allocations as the number of its computes divided by `divisor`.
 fn by_computes(served: &[&Served], divisor: u32) -> Vec<Placed> {
     let share = |served: &&Served| Placed {
         rabbit: served.rabbit.clone(),
@@ -93,7 +93,8 @@ fn by_computes(served: &[&Served], divisor: u32) -> Vec<Placed> {
     served.iter().map(share).collect()
 }
 
-/// Spreads `count` allocations evenly; the rabbits that serve most computes get those that are left over.
+/// Spreads `count` allocations evenly over the rabbits. If some are left over, the rabbits that serve most computes
+/// get one more each.
 fn by_count(served: &[&Served], count: u32) -> Vec<Placed> {
     let mut order = served.to_vec();
     order.sort_by_key(|served| std::cmp::Reverse(served.computes));

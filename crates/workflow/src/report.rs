@@ -192,7 +192,7 @@ fn worst_status(shares: &[&WorkflowDriverStatus]) -> (WorkflowStatusKind, String
         | DriverStatus::Other(_) => 2,
     };
     let highest = shares.iter().map(|share| rank(share)).max().unwrap_or(1);
-    // Among equally bad entries, take the message of the first that has one.
+    // Among equally bad entries, take the message of the first entry that has a message.
     let mut worst = shares.iter().filter(|share| rank(share) == highest);
     let with_message = worst.find(|share| !share.message.is_empty());
     let message =

@@ -1,7 +1,8 @@
 //! Bytes of each rabbit: how many are reserved for storage, and how many are free. Pure.
 //!
 //! * An NnfNode reports how many bytes of its drives are free and how many are allocated.
-//! * A Servers that names the rabbit reserves bytes, from the moment it is written until its storage is gone.
+//! * A Servers that names the rabbit reserves bytes of it from the moment when the Servers is written until its storage
+//!   is gone.
 //! * Where an allocation was made, the larger of reserved and allocated bytes is in use, not their sum.
 //! * An NnfNodeBlockStorage counts as made as soon as the engine sends its creation to the API.
 //! * If only one of two reservations fits and nothing of either is made, the older Servers gets the bytes. Without this
@@ -25,7 +26,8 @@ pub struct Reservations {
     on: BTreeMap<String, BTreeSet<ObjectKey>>,
     /// Allocated bytes by rabbit and name of the NnfNodeBlockStorage; with its Servers, if this engine made it.
     allocated: BTreeMap<String, BTreeMap<String, (Option<ObjectKey>, i64)>>,
-    /// Servers by rabbit and name of the NnfNodeBlockStorage whose creation was sent to the API.
+    /// Servers by rabbit and name of the NnfNodeBlockStorage whose creation was sent to the API and is not answered
+    /// yet.
     in_flight: BTreeMap<ObjectKey, ObjectKey>,
     /// Unreadable Servers, which may reserve any number of bytes, with their creation times.
     unreadable: BTreeMap<ObjectKey, Option<Time>>,

@@ -62,7 +62,7 @@ pub struct Containers {
     pub run: Option<Arc<ContainerRun>>,
     /// The headless Service by which the pods' names resolve.
     pub service: Option<Arc<Service>>,
-    /// Restricts which pods reach the workers of MPI.
+    /// The NetworkPolicy that restricts which pods reach the workers of MPI.
     pub network_policy: Option<Arc<NetworkPolicy>>,
     /// Files that the containers mount.
     pub config_map: Option<Arc<ConfigMap>>,
@@ -82,7 +82,7 @@ pub struct Containers {
     pub pods: BTreeMap<String, Vec<Arc<Pod>>>,
     /// PersistentVolumes of raw storage by name.
     pub volumes: BTreeMap<String, Arc<PersistentVolume>>,
-    /// PersistentVolumeClaims of these volumes by name; a volume and its claim have the same name.
+    /// PersistentVolumeClaims of these volumes by name; a PersistentVolumeClaim has the name of its volume.
     pub volume_claims: BTreeMap<String, Arc<PersistentVolumeClaim>>,
 }
 
@@ -118,7 +118,8 @@ pub struct Group {
 }
 
 impl View<'_> {
-    /// Returns the state to work for: Teardown for a deleted workflow, else the workflow's desired state.
+    /// Returns the state that the plan works towards: Teardown for a deleted workflow, else the workflow's desired
+    /// state.
     #[must_use]
     pub fn state(&self) -> WorkflowState {
         if self.is_deleted() {

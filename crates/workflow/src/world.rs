@@ -111,11 +111,11 @@ pub struct World {
     persistent: Store<PersistentStorageInstance>,
     rules: Store<DWDirectiveRule>,
     children: BTreeMap<ObjectKey, Children>,
-    /// Children of each persistent storage.
+    /// Keys of the objects of each persistent storage.
     instance_children: BTreeMap<ObjectKey, Children>,
     /// Workflows that name a persistent storage in a directive, by persistent storage.
     naming: persistent::Names,
-    /// Newest resource version that the watch of a kind delivered.
+    /// Newest resource version that each watch delivered, by kind.
     seen: BTreeMap<String, u64>,
     /// Number of lists that the watches delivered.
     lists: u64,
@@ -226,9 +226,9 @@ impl World {
         changes.iter().flat_map(|change| K::on_change(self, change)).collect()
     }
 
-    /// Takes in an object that the engine created. Ignores it if the watch has delivered a later version of any object
-    /// of the kind, or any list since `lists`: by then the object may be deleted again, and no later event would remove
-    /// it.
+    /// Takes in an object that the engine created. Ignores the object if the watch has delivered a later version of
+    /// any object of the kind, or any list since `lists`: by then the object may be deleted again, and no later event
+    /// would remove it.
     pub fn take_created<K: WatchedKind>(&mut self, object: K, lists: u64) -> Vec<Wake> {
         let newest = self.seen.get(&*K::kind(&())).copied().unwrap_or_default();
         let is_ahead = numeric_version(&object).is_some_and(|version| version > newest);

@@ -86,7 +86,7 @@ fn texts_split_as_flux_splits_them() {
     assert!(split(" ").is_empty());
 }
 
-/// Generates words without blanks and without `=`, which do not begin with `#`.
+/// Generates words that contain no blank and no `=`, and do not begin with `#`.
 fn word() -> impl Strategy<Value = String> {
     "[^\\s=#\u{85}][^\\s=\u{85}]{0,7}"
 }

@@ -50,8 +50,7 @@ fn lists_are_expanded_and_compressed_as_by_flux() {
             continue;
         };
         if hosts.is_empty() && !case.input.is_empty() {
-            // From a number of more than 64 bits Flux makes no host; this parser takes the whole text as a host's
-            // name.
+            // Flux drops a host whose number exceeds 64 bits; this parser takes the whole text as a host's name.
             assert_eq!(expanded.unwrap(), [case.input.as_str()]);
             continue;
         }

@@ -162,7 +162,7 @@ impl WatchedKind for NnfPortManager {
             return Vec::new();
         }
         set_or_remove(&mut world.site.ports, rabbit, change.new.clone());
-        // Wake the workflows that have ports, and those that failed because too few were free.
+        // Wake the workflows that have ports, and the workflows that failed because too few ports were free.
         let records = [&change.old, &change.new].into_iter().flatten();
         let records = records.filter_map(|record| record.status.as_ref());
         let requesters = records.flat_map(|status| &status.allocations).map(|allocation| {

@@ -76,7 +76,8 @@ impl World {
         self.groups_by(children, is_of, owner, |servers| servers.uid().unwrap_or_default())
     }
 
-    /// Returns the objects of an instance, and those that earlier instances of its name left behind.
+    /// Returns the objects of a PersistentStorageInstance, and the objects that earlier instances of its name left
+    /// behind.
     fn storage_of_instance(&self, object: &PersistentStorageInstance) -> (Group, Vec<Group>) {
         let (namespace, name) = object_key(object);
         let mut groups = self.instance_groups(&(namespace.clone(), name.clone()));

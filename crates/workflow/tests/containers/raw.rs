@@ -1,5 +1,5 @@
-//! Volumes of raw storage on a real kube-apiserver: what the API admits with the coordinator's rights, and what its
-//! controllers bind and keep.
+//! Tests volumes of raw storage on a real kube-apiserver: which objects the API admits with the coordinator's rights,
+//! and which volumes its controllers bind and keep.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -37,7 +37,7 @@ fn phase<K: Object>(object: &K) -> Value {
     to_value(object).unwrap()["status"]["phase"].clone()
 }
 
-/// Returns a volume, its claim, and a Job whose pod uses them.
+/// Returns a PersistentVolume, its PersistentVolumeClaim, and a Job whose pod uses them.
 fn new_objects() -> (PersistentVolume, PersistentVolumeClaim, Job) {
     let profile =
         json!({"spec": {"containers": [{"name": "app", "image": "registry.example/app:1"}]}});

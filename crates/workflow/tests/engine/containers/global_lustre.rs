@@ -96,7 +96,8 @@ fn mpi_pods_mount_a_global_lustre() {
 
 #[test]
 fn agents_get_the_root_of_a_global_lustre() {
-    // Without Kubernetes there are no volume claims, so the agents ignore the namespaces of a LustreFileSystem.
+    // Without Kubernetes there are no PersistentVolumeClaims, so the agents ignore the namespaces of a
+    // LustreFileSystem.
     let mut site = with_polly(on_rabbits::site());
     site.edit("LustreFileSystem", "lus", "polly", |object| {
         object["spec"]["namespaces"] = json!({});
