@@ -1,4 +1,5 @@
-//! The shared state of all tasks: objects from the watches, messages to the nodes, their reports, and writes to the API.
+//! The shared state of all tasks: objects from the watches, messages to the nodes, the nodes' reports, and writes to
+//! the API.
 //!
 //! Every method takes one lock, calls pure functions, and returns; no method waits while it holds the lock.
 
@@ -77,7 +78,7 @@ pub struct Nodes {
     pub computes: BTreeSet<String>,
 }
 
-/// The session is over: a newer one replaced it, or the coordinator stops.
+/// The session is over: a newer session replaced it, or the coordinator stops.
 #[derive(Debug, PartialEq, Eq)]
 pub struct SessionEnded;
 
@@ -93,7 +94,7 @@ impl Exchange {
         notify
     }
 
-    /// Closes a session, unless a later one replaced it.
+    /// Closes a session, unless a later session replaced it.
     pub fn close(&self, node: &str, epoch: u64) {
         let mut state = self.lock();
         state.fanout.close(node, epoch);
@@ -175,9 +176,9 @@ impl Exchange {
         Ok(())
     }
 
-    /// Sets the names of rabbits and computes; `None` while unknown. Into the status of an object that is sent to no
-    /// node the coordinator writes a refusal. In namespaces of rabbits it writes none: the rabbits' agents refuse
-    /// objects themselves.
+    /// Sets the names of rabbits and computes; `None` while unknown. The coordinator writes a refusal into the status
+    /// of an object that is sent to no node, except in namespaces of rabbits: the rabbits' agents refuse objects
+    /// themselves.
     pub fn set_nodes(&self, nodes: Option<Nodes>) {
         let mut state = self.lock();
         if state.nodes != nodes {

@@ -41,7 +41,7 @@ pub enum NodeKind {
     Rabbit,
 }
 
-/// What changed in a ClientMount.
+/// The part of a ClientMount that changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// Neither a field that a node acts on, nor the status.
@@ -89,7 +89,7 @@ impl Fanout {
         }
     }
 
-    /// Returns whether `epoch` is the current session of `node`.
+    /// Returns whether `epoch` is the number of the node's current session.
     pub(crate) fn serves(&self, node: &str, epoch: u64) -> bool {
         self.queues.get(node).is_some_and(|queue| queue.epoch == epoch)
     }

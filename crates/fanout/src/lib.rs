@@ -13,11 +13,11 @@
 //!   only once all pages of the lists were read.
 //! * A node that connects may have newer objects from another coordinator. So this coordinator first lists the node's
 //!   objects again, and sends nothing until its watch has delivered all of them: a watch that is behind would revoke
-//!   what the other coordinator sent.
+//!   messages of the other coordinator.
 //! * A write patches only fields that Warren owns, and only if their values change. Warren's own writes cause no
 //!   messages to nodes.
 //! * If another client overwrites the status that a node reported, the object is sent to that node once more.
-//! * While the API cannot be reached, nodes receive nothing and lose nothing.
+//! * While the API cannot be reached, nodes receive no messages and keep their mounts.
 //!
 //! Assumptions: a resourceVersion is a number that grows, as it is on every supported API server.
 

@@ -1,4 +1,4 @@
-//! API objects in the fanout: the few fields that its decisions need, and the JSON that it sends to nodes.
+//! API objects in the fanout: the fields by which the fanout decides, and the JSON that it sends to nodes.
 
 use std::collections::BTreeMap;
 
@@ -48,11 +48,11 @@ pub struct MountObject {
     /// `metadata.resourceVersion` of the object.
     pub resource_version: String,
     pub finalizers: Vec<String>,
-    /// `spec.node`, the node that is to mount.
+    /// `spec.node`, the node that is to mount the object's storage.
     pub node: String,
     /// `spec.desiredState`: `mounted` or `unmounted`.
     pub desired_state: String,
-    /// Number of entries of `spec.mounts`; the status must have as many.
+    /// Number of entries of `spec.mounts`; `status.mounts` must have as many entries.
     pub mounts: usize,
     pub status: Option<Value>,
     /// The whole object from the API, without `managedFields`.

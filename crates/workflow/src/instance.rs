@@ -38,7 +38,8 @@ pub struct InstanceView<'a> {
 pub struct NamedStorage {
     /// The instance; `None` when the storage does not exist.
     pub object: Option<Arc<PersistentStorageInstance>>,
-    /// The object of another owner that has the name of this storage's Servers or profile, as text.
+    /// As text: a Servers or profile that has the name which this storage's objects need, but belongs to no
+    /// persistent storage.
     pub name_conflict: Option<String>,
     /// For a file system that only one workflow mounts at a time: the workflow that may mount it.
     pub turn: Option<ObjectKey>,

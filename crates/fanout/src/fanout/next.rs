@@ -22,7 +22,7 @@ pub(crate) enum Next {
     ReadProfile(Key),
     /// Do nothing now: the session waits for its `Notify`.
     Idle,
-    /// The session is over: a newer one replaced it, or the node disconnected.
+    /// The session is over: a newer session replaced it, or the node disconnected.
     Ended,
 }
 

@@ -17,7 +17,8 @@ pub(super) struct Sent {
     pub(super) version: Version,
     /// The profile's resourceVersion, or the reason why there was no profile.
     pub(super) profile: Result<String, NoProfile>,
-    /// The status that the node reported since; `None` before the report, or when the object is sent again.
+    /// The status that the node reported after this message; `None` before the report, or when the object is sent
+    /// again.
     pub(super) reported: Option<Value>,
     /// Whether another client overwrote the reported status: then the object is sent again, and the node reports again.
     pub(super) overwritten: bool,
@@ -34,7 +35,7 @@ impl Sent {
 /// The objects that a session has sent, and the objects that it has to send.
 #[derive(Debug)]
 pub(super) struct NodeQueue {
-    /// The session's number; a later session of the node has a higher one.
+    /// The session's number; a later session of the node has a higher number.
     pub(super) epoch: u64,
     pub(super) node_kind: NodeKind,
     /// Whether the session waits for its start; until then no message is sent.

@@ -290,7 +290,8 @@ impl Site {
         pods.len()
     }
 
-    /// Waits for a workflow's packages object on a rabbit, and writes its status as the agent does.
+    /// Waits for a workflow's packages object (a NodeContainers that lists only packages) on a rabbit, and writes its
+    /// status as the agent does.
     pub(crate) async fn set_agent_status(
         &self,
         name: &str,

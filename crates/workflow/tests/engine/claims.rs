@@ -192,7 +192,8 @@ fn no_coordinator_completes_a_state_before_the_run_records_it() {
     assert!(site.is_ready("w", "PostRun"), "{:?}", site.status_of("w"));
 }
 
-/// S2.3: a coordinator is paused after planning, and another takes over: all changes of the first are refused.
+/// S2.3: a coordinator is paused after planning, and another coordinator takes over: the API refuses all changes of
+/// the paused coordinator.
 #[test]
 fn changes_planned_before_a_takeover_are_refused() {
     let mut site = Site::with_containers_of_a("PreRun");

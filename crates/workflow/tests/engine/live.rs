@@ -1,4 +1,5 @@
-//! Runs the engine in memory: it learns of changes by its watches, and plans again only the keys that they wake.
+//! Runs the engine in memory: the engine learns of changes by its watches, and plans again only the keys that the
+//! changes wake.
 
 use std::collections::{BTreeMap, BTreeSet};
 

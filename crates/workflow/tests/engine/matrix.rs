@@ -58,7 +58,8 @@ const ROWS: [(&str, Row); 64] = [
             "computes_outside_of_the_rabbits_mount_too_and_unknown_ones_fail",
         )]),
     ),
-    // With the Go controllers, a person fences a node; here the agents do, and the engine trusts their evidence.
+    // With the Go controllers, a person fences a node; here the agents fence the node, and the engine trusts the
+    // agents' evidence.
     (
         "6 GFS2 fence",
         Elsewhere(&[

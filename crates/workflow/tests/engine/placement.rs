@@ -19,7 +19,7 @@ fn a_job_waits_for_capacity_that_another_job_holds() {
         site.fill_computes(name, &["c1", "c2"]);
         site.ask(name, "Setup");
     }
-    // The engine fills one Servers at a time; here it restarts after each change.
+    // The engine fills one Servers at a time; here the engine restarts after each change.
     site.settle_with(|length| (0..length.min(1)).collect());
     assert!(site.is_ready("a", "Setup"), "{:?}", site.status_of("a"));
     let (_, ready, status, message) = site.status_of("b");

@@ -192,7 +192,7 @@ fn admission_checks_the_order_of_states() {
         let why = changed(edit).unwrap_err();
         assert!(why.contains(part), "{part}: {why}");
     }
-    // The client has requested DataIn, and the engine has not seen the request yet: `status.ready` is still that of
+    // The client has requested DataIn, and the engine has not seen the request yet: `status.ready` still describes
     // Setup.
     let (mut asked, mut next) = (old.clone(), old.clone());
     asked["spec"]["desiredState"] = json!("DataIn");

@@ -1,5 +1,6 @@
-//! A site in memory: an API that behaves as kube-apiserver was observed to behave, and agents that do what the objects
-//! say. After every change it checks invariants, for example that no storage is removed while it is mounted.
+//! A site in memory: an API that behaves as kube-apiserver was observed to behave, and agents that act as the objects
+//! request. After every change the site checks invariants, for example that no storage is removed while it is
+//! mounted.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Compares the engine's Lustre objects with those that the Go controllers made.
+//! Compares the engine's Lustre objects with the Lustre objects that the Go controllers made.
 
 use serde_json::{Value, json};
 
