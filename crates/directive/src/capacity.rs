@@ -1,8 +1,8 @@
 //! Parses sizes as people write them, and computes with them exactly: `10GiB`, `1.1PB`, a factor such as `1.25`, a
 //! padding such as `300MiB` or `3.5%`.
 //!
-//! K, M, G, T and P are powers of 1000, Ki to Pi powers of 1024; a trailing B changes nothing. The lower-case `k` is refused:
-//! the sites' controllers read it as zero.
+//! K, M, G, T and P are powers of 1000, Ki to Pi powers of 1024; a trailing B changes nothing. The lower-case `k` is
+//! refused: the sites' controllers read it as zero.
 
 use std::str::FromStr;
 

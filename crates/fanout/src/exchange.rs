@@ -159,7 +159,8 @@ impl Exchange {
         }
     }
 
-    /// Requests the write of a node's report. Drops a report on an earlier version of the object: a newer report follows.
+    /// Requests the write of a node's report. Drops a report on an earlier version of the object: a newer report
+    /// follows.
     pub fn report(&self, report: &MountReport) -> Result<(), InvalidStatus> {
         let key = Key::new(&report.namespace, &report.name);
         let mut state = self.lock();
@@ -214,8 +215,8 @@ impl Exchange {
             return false;
         };
         if object.older_than(&known) {
-            // The watch delivered a newer version while the write was running. The exchange did not compare the status
-            // of that version, because it could have come from the running write.
+            // The watch delivered a newer version while the write was running. The exchange did not compare the
+            // status of that version then, because the status could have come from the running write.
             self.review(&mut self.lock(), &key);
         } else {
             self.apply_mount(object);

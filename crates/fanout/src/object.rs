@@ -113,13 +113,14 @@ impl MountObject {
         !self.version.deleting && self.desired_state != "unmounted"
     }
 
-    /// Returns whether the finalizer may be removed although the node is not connected: the object is deleted, and its status
-    /// proves that the node has unmounted it.
+    /// Returns whether the finalizer may be removed although the node is not connected: the object is deleted, and
+    /// its status proves that the node has unmounted the object's storage.
     ///
-    /// The status is proof because of two rules. A report is written only to the generation that the node reported on: a patch
-    /// names the resourceVersion, and the writer drops a status for another generation. And before a coordinator sends a node an
-    /// object that may be mounted, it writes a status that no longer says unmounted. An agent in direct mode does the same, and so
-    /// does the Go daemon, which resets the status first. So the object cannot be mounted while the status says unmounted.
+    /// The status is proof because of two rules. First, a report is written only to the generation that the node
+    /// reported on: a patch names the resourceVersion, and the writer drops a status for another generation. Second,
+    /// before a coordinator sends a node an object that may be mounted, the coordinator writes a status that no
+    /// longer says unmounted. An agent in direct mode does the same, and so does the Go daemon, which resets the
+    /// status first. So the object cannot be mounted while the status says unmounted.
     pub(crate) fn is_provably_unmounted(&self) -> bool {
         self.version.deleting
             && self.has_finalizer()

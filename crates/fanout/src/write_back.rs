@@ -88,8 +88,8 @@ impl Writer {
         }
     }
 
-    /// Logs a refusal, and waits. A refusal may be temporary: a policy may fail to evaluate for a while, or during an upgrade a
-    /// CRD may be older than this program.
+    /// Logs a refusal, and waits. A refusal may be temporary: a policy may fail to evaluate for a while, or during an
+    /// upgrade a CRD may be older than this program.
     async fn refused(&mut self, write: &Write, error: &kube::Error) {
         let (key, why) = (&self.key, plain(error));
         if self.refusal.as_ref() != Some(&why) {

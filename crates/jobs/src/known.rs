@@ -13,7 +13,7 @@ use tokio::sync::{Notify, watch};
 use crate::name::describe;
 use crate::workflow::{Computes, Workflow, WorkflowKey, has_reached};
 
-/// The state in which a Workflow's mounts are made; before it the Computes may still be missing.
+/// The state in which a Workflow's mounts are made; before this state, Computes may still be missing.
 const PRE_RUN: &str = "PreRun";
 
 /// Number of a question; later questions have higher numbers. A list that was requested after the question was opened
@@ -70,7 +70,8 @@ impl Jobs {
         self.changed.subscribe()
     }
 
-    /// Returns the known state of a job on a node, without its ClientMounts. Requests missing objects from the API.
+    /// Returns the known state of a job on a node, except the state of the node's ClientMounts. Requests missing
+    /// objects from the API.
     pub fn state(&self, job: &JobName, node: &str, ticket: Ticket) -> JobState {
         let mut state = self.lock();
         let (answer, is_wanted) = state.answer(job, node, ticket);
@@ -227,7 +228,7 @@ impl State {
     fn answer(&mut self, job: &JobName, node: &str, ticket: Ticket) -> (JobState, bool) {
         let matching = self.workflows.values().filter(|known| known.identity().matches(job));
         let matching: Vec<_> = matching.cloned().collect();
-        // A requeued job may have an old Workflow that is being deleted: the question is about the new one.
+        // A requeued job may have an old Workflow that is being deleted: the question is about the new Workflow.
         let living: Vec<_> =
             matching.iter().filter(|known| !known.state.deleting).cloned().collect();
         match if living.is_empty() { matching } else { living }.as_slice() {
@@ -270,7 +271,7 @@ impl State {
     }
 }
 
-/// Returns the answer that no Workflow belongs to the job. The prolog for Flux recognises the text.
+/// Returns the answer that no Workflow belongs to the job. The prolog for Flux recognises the answer's text.
 fn unknown(job: &JobName) -> JobState {
     let why = format!("no Workflow is that of {}", describe(job));
     JobState { knowledge: Knowledge::Unknown.into(), why, ..JobState::default() }

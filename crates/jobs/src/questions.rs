@@ -65,7 +65,7 @@ impl Questions {
         self.jobs = jobs;
     }
 
-    /// Forgets the last answers: each is returned again, even if it has not changed.
+    /// Forgets the last answers: the next answer to each question is returned, even if it has not changed.
     pub fn forget_answers(&mut self) {
         self.open.values_mut().for_each(|question| question.answer = None);
     }

@@ -62,8 +62,8 @@ impl Settings {
 /// Where containers run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Containers {
-    /// Kubernetes namespace of the pods, and of the workflows that have containers; `None` where agents of rabbits run the
-    /// containers without Kubernetes.
+    /// Kubernetes namespace of the pods, and of the workflows that have containers; `None` where agents of rabbits
+    /// run the containers without Kubernetes.
     pub namespace: Option<String>,
     /// The cluster's DNS domain.
     pub cluster_domain: String,

@@ -1,4 +1,4 @@
-//! Creates a Workflow, requests its states, waits for them by watching, and deletes it.
+//! Creates a Workflow, requests its states, waits for these states by watching, and deletes the Workflow.
 
 use api::{Workflow, WorkflowSpec, WorkflowState};
 use apiclient::WatchBackoff;
@@ -55,7 +55,7 @@ impl Flow {
     /// Creates the Workflow. Fails if a Workflow of that name exists.
     ///
     /// # Errors
-    /// If the API refuses it, with the API's reason.
+    /// If the API refuses the Workflow, with the API's reason.
     pub async fn create(&self, workflow: &Workflow) -> Result<Workflow, Refused> {
         let created = self.api.create(&PostParams::default(), workflow).await;
         created.map_err(|error| self.refused("create", error))
@@ -210,7 +210,7 @@ fn spec_patch(state: &WorkflowState, hurry: bool) -> Value {
 pub enum Seen {
     Workflow(Box<Workflow>),
     Gone,
-    /// The watch failed; it is retried.
+    /// The watch failed, and will be retried.
     Trouble(watcher::Error),
 }
 

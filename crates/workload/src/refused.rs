@@ -35,7 +35,7 @@ impl Refused {
         })
     }
 
-    /// Returns whether another client changed the object in the meantime.
+    /// Returns whether another client changed the object before the request arrived.
     #[must_use]
     pub fn is_conflict(&self) -> bool {
         self.answer().is_some_and(|status| status.code == 409)

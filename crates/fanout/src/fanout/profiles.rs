@@ -81,8 +81,8 @@ impl Profiles {
 }
 
 impl Fanout {
-    /// Returns the profile to read for an object, and the version of the object that names it; `None` if the profile is known or
-    /// was read for this version.
+    /// Returns the profile to read for an object, and the version of the object that names it; `None` if the profile
+    /// is known or was read for this version.
     pub(crate) fn profile_to_read(&self, key: &Key) -> Option<(Version, Key)> {
         let entry = self.entry(key)?;
         let profile = entry.object.profile().ok()?;

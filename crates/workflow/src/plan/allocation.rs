@@ -101,7 +101,8 @@ fn parts_of_set(set: &ServersAllocationSet) -> Vec<(&str, i64)> {
 /// mounted, and may come back.
 ///
 /// # Errors
-/// When a compute has no rabbit, no allocation is free for it, or an object cannot be read and free allocations are unknown.
+/// When a compute has no rabbit, when no allocation on its rabbit is free, or when an object cannot be read, so that
+/// the free allocations are unknown.
 pub fn assign<'a>(
     site: &Site,
     group: &Group,

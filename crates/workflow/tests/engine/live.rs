@@ -134,8 +134,8 @@ impl ForEachKind for Delivery<'_> {
 }
 
 impl Site {
-    /// Runs until nothing changes. The engine plans only keys that are woken; panics if a newly started engine would plan
-    /// changes for other keys.
+    /// Runs until nothing changes. The engine plans only keys that are woken; panics if a newly started engine would
+    /// plan changes for other keys.
     pub(crate) fn settle(&mut self) {
         // If the settings or the unreadable objects differ, a new engine starts: it has never read the unreadable
         // objects.

@@ -1,4 +1,5 @@
-//! Ports on the rabbits of a run: allocated before its containers are created, and released after the last of them is gone.
+//! Allocates ports on the rabbits of a run before the run's containers are created, and releases the ports after the
+//! last container is gone.
 
 use api::{
     NnfPortManager, NnfPortManagerSpec, NnfPortManagerStatus, WorkflowState,

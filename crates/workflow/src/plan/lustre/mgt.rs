@@ -78,7 +78,8 @@ pub fn name_and_address(
     }
 }
 
-/// Returns the management target to ask for a name; `None` if the file system has its own target, which does not exist yet.
+/// Returns the management target to ask for a name; `None` if the file system has its own target, which does not
+/// exist yet.
 fn choose_target(
     maker: &StorageMaker<'_>,
     profile: &NnfStorageProfile,
