@@ -59,7 +59,7 @@ impl Fanout {
 
 fn is_no_older(entry: &Entry, listed: &MountObject, list: &str) -> bool {
     let known = &entry.object;
-    // An older status may differ: the node does not act on the status.
+    // The known object may be older if only its status differs: the node does not act on the status.
     let same = known.version == listed.version && known.has_finalizer() == listed.has_finalizer();
     let is_same_object = known.version.uid == listed.version.uid;
     same || precedes(list, &known.resource_version) || (is_same_object && !known.older_than(listed))
