@@ -75,7 +75,7 @@ fn awaited_names(mgt: &NnfLustreMgt) -> Vec<String> {
     names
 }
 
-/// Adds those `taken` names to a management target's black list that the target would give out next.
+/// Adds `taken` names to a management target's black list: the names that the target would give out next.
 pub fn pass_over(mgt: &mut NnfLustreMgt, taken: &BTreeSet<String>) {
     while let Some(name) = awaited_names(mgt).into_iter().find(|name| taken.contains(name)) {
         mgt.spec.fs_name_black_list.push(name);

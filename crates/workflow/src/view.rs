@@ -108,9 +108,10 @@ pub struct Group {
     pub file_systems: BTreeMap<ObjectKey, Arc<NnfNodeStorage>>,
     /// Mounts by node and name.
     pub mounts: BTreeMap<ObjectKey, Arc<ClientMount>>,
-    /// Lustre management targets: the storage's own, and those whose `claimList` names its Servers.
+    /// Lustre management targets: the storage's own target, and the targets whose `claimList` names the storage's
+    /// Servers.
     pub mgts: BTreeMap<ObjectKey, Arc<NnfLustreMgt>>,
-    /// Persistent management targets whose consumers include its Servers.
+    /// Persistent management targets whose consumers include the storage's Servers.
     pub pools: BTreeMap<ObjectKey, Arc<PersistentStorageInstance>>,
     /// Blocks, file systems, mounts and management targets that exist and cannot be read. They may be in use, so the
     /// engine withdraws no access to this storage and removes nothing of it.

@@ -116,8 +116,8 @@ pub fn unmount_and_withdraw(site: &Site, group: &Group) -> Progress {
 pub fn unmount_all(site: &Site, group: &Group) -> Progress {
     let mut changes: Vec<Change> = Vec::new();
     let mut waited = MountProgress::default();
-    // The desired state of mounts on nodes that are down changes too, so that those nodes unmount when they come back.
-    // The plan does not wait for them.
+    // The desired state of mounts changes also on nodes that are down, so that these nodes unmount when they come
+    // back. The plan does not wait for these nodes.
     for mount in group.mounts.values().filter(|mount| !says_unmounted(mount)) {
         changes.extend(desire(mount, MountState::Unmounted));
         if !site.is_down(&mount.spec.node) {

@@ -166,7 +166,7 @@ fn mount<'a>(
     let Some(jobdw) = as_jobdw(&view.object) else { return Progress::default() };
     let (progress, slots) = mounts::mount_clients(user, index, &jobdw);
     let Some(slots) = slots else { return progress };
-    // A node that had an XFS mounted before may write to it until its access is gone.
+    // A node that had an XFS mounted before may still write to the XFS until the node has lost its access.
     let has_other = |block: &NnfNodeBlockStorage| {
         let rabbit = block.namespace().unwrap_or_default();
         mounts::nodes_with_access(block)
