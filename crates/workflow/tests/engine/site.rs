@@ -377,7 +377,7 @@ impl Site {
         all.any(of_block)
     }
 
-    /// Panics if two nodes have an XFS mounted, or if two nodes have access to the XFS.
+    /// Panics if a node mounts an XFS that another node may have mounted.
     fn check_xfs(&self, mount: &Value, place: &At) {
         let reference = &mount["device"]["deviceReference"];
         if mount["type"] != "xfs" {
