@@ -1,5 +1,5 @@
-//! The allocations that a directive needs: the allocation sets of a DirectiveBreakdown, and the paths from computes to
-//! them.
+//! Computes the allocations that a directive needs (the allocation sets of a DirectiveBreakdown), and the kinds of
+//! paths by which computes reach these allocations.
 
 mod sets;
 
@@ -8,18 +8,19 @@ use thiserror::Error;
 use crate::capacity::CapacityError;
 pub use sets::{is_label_value, of_jobdw, of_persistent};
 
-/// Allocations of one size and label.
+/// Allocations that have the same size and label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllocationSet {
     /// Purpose of the allocations.
     pub label: Label,
     /// Spread of the allocations over rabbits.
     pub strategy: Strategy,
-    /// Capacity in bytes: of each allocation with [`Strategy::PerCompute`], else of all allocations together.
+    /// Bytes of each allocation with [`Strategy::PerCompute`]; with any other strategy, bytes of all allocations
+    /// together.
     pub minimum_capacity: u64,
     /// Rabbits on which the allocations may be.
     pub constraints: Constraints,
-    /// True if Lustre targets of this set may be only on rabbits of the job's own computes.
+    /// True if the Lustre targets of this set must be on rabbits that serve computes of the job.
     pub colocate_computes: bool,
 }
 
@@ -51,11 +52,12 @@ pub enum Strategy {
 pub struct Constraints {
     /// Labels that the rabbit's Storage must have, as `key=value`.
     pub labels: Vec<String>,
-    /// Exact number of allocations, if prescribed.
+    /// Exact number of allocations; `None` if no exact number is prescribed.
     pub count: Option<u32>,
     /// Number of allocations on a scale from 1 (few) to 10 (many).
     pub scale: Option<u32>,
-    /// Keys of exclusive allocations: a rabbit holds one allocation for each key; an empty key excludes all others.
+    /// Colocation keys: a rabbit holds at most one allocation with the same key. An allocation with an empty key
+    /// shares its rabbit with no other.
     pub exclusive: Vec<String>,
 }
 
@@ -110,7 +112,8 @@ pub enum BreakdownFault {
     StandaloneForJob,
 }
 
-/// Returns the paths by which computes reach the allocations of a set. Only Lustre sets depend on `colocate_computes`.
+/// Returns the paths by which computes reach the allocations of a set. `colocate_computes` matters only for Lustre
+/// sets.
 #[must_use]
 pub fn access(label: Label, colocate_computes: bool) -> Vec<Access> {
     let mandatory = |way| Access { way, is_mandatory: true };
@@ -125,7 +128,7 @@ pub fn access(label: Label, colocate_computes: bool) -> Vec<Access> {
 }
 
 impl Label {
-    /// Returns the label's text in a breakdown and in Servers.
+    /// Returns the text that stands for the label in a DirectiveBreakdown and in a Servers.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -146,7 +149,7 @@ impl Label {
         all.into_iter().find(|label| label.as_str() == text)
     }
 
-    /// Returns the name of the profile's options for the label.
+    /// Returns the name of the profile field that has the options for this label.
     fn options(self) -> &'static str {
         match self {
             Self::Raw => "rawStorage",

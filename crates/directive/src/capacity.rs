@@ -1,8 +1,8 @@
-//! Sizes as people write them, computed exactly: `10GiB`, `1.1PB`, a factor such as `1.25`, a padding such as `300MiB`
-//! or `3.5%`.
+//! Parses sizes as people write them, and computes with them exactly: `10GiB`, `1.1PB`, a factor such as `1.25`, a
+//! padding such as `300MiB` or `3.5%`.
 //!
-//! K, M, G, T and P are powers of 1000, Ki to Pi powers of 1024; a trailing B changes nothing. The lower-case `k` is refused:
-//! the sites' controllers read it as zero.
+//! K, M, G, T and P are powers of 1000, Ki to Pi powers of 1024; a trailing B changes nothing. The lower-case `k` is
+//! refused: the sites' controllers read it as zero.
 
 use std::str::FromStr;
 
@@ -14,7 +14,7 @@ use winnow::{ModalResult, Parser};
 /// Largest size in bytes that a Kubernetes field of type int64 holds.
 pub const GREATEST: u64 = i64::MAX.unsigned_abs();
 
-/// Smallest size of a Lustre target in bytes: ldiskfs and ZFS targets below it cannot be formatted.
+/// Smallest size of a Lustre target in bytes: mkfs fails for smaller targets, on ldiskfs and on ZFS.
 pub const LUSTRE_LEAST: u64 = 4_000_000_000;
 
 /// Error: the text is no size, factor or padding.
@@ -52,7 +52,7 @@ pub fn bytes(text: &str) -> Result<u64, CapacityError> {
 /// Returns the size, unless it is 0.
 ///
 /// # Errors
-/// When it is 0.
+/// When the size is 0.
 pub fn not_zero(bytes: u64) -> Result<u64, CapacityError> {
     if bytes == 0 { Err(CapacityError::Zero) } else { Ok(bytes) }
 }
@@ -69,7 +69,7 @@ struct Decimal {
     denominator: u128,
 }
 
-/// Parses digits with a point before, among or after them.
+/// Parses digits; a decimal point may stand before, among or after them.
 fn decimal(input: &mut &str) -> ModalResult<Result<Decimal, CapacityError>> {
     (digit0, opt(preceded('.', digit0)))
         .verify(|(whole, fraction): &(&str, Option<&str>)| {
@@ -118,7 +118,7 @@ impl Factor {
     /// Returns the product, rounded down to whole bytes.
     ///
     /// # Errors
-    /// When it exceeds [`GREATEST`].
+    /// When the product exceeds [`GREATEST`].
     pub fn applied_to(self, bytes: u64) -> Result<u64, CapacityError> {
         let product =
             self.0.numerator.checked_mul(u128::from(bytes)).ok_or(CapacityError::TooLarge)?;
@@ -155,7 +155,7 @@ impl Padding {
     /// Returns the padded capacity; a percentage is rounded up to whole bytes.
     ///
     /// # Errors
-    /// When it exceeds [`GREATEST`].
+    /// When the padded capacity exceeds [`GREATEST`].
     pub fn added_to(self, bytes: u64) -> Result<u64, CapacityError> {
         let padding = match self.0 {
             Kind::Bytes(padding) => u128::from(padding),

@@ -1,4 +1,4 @@
-//! Checks of a workflow's directives against each other, and against the objects of the site.
+//! Checks whether a workflow's directives contradict each other, and whether the site has the objects that they name.
 
 mod container;
 mod copy;
@@ -35,26 +35,26 @@ pub struct Known {
     pub container_profiles: BTreeMap<String, ContainerProfile>,
     /// PersistentStorageInstances of the workflow's namespace, by name.
     pub persistent: BTreeMap<String, Persistent>,
-    /// `spec.mountRoot` of each LustreFileSystem; `None` while they are unknown.
+    /// `spec.mountRoot` of each LustreFileSystem; `None` while the LustreFileSystems are unknown.
     pub lustre_roots: Option<Vec<String>>,
-    /// True if the certificate exists with which user containers authenticate.
+    /// True if the site has the certificate by which user containers authenticate.
     pub has_container_certificate: bool,
 }
 
 /// Properties of a PersistentStorageInstance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Persistent {
-    /// Type of its file system.
+    /// Type of the file system.
     pub file_system: FileSystem,
-    /// User id (UID) of its owner.
+    /// User id (UID) of the owner.
     pub user: u32,
-    /// True if it is being destroyed.
+    /// True if the storage is being destroyed.
     pub is_deleted: bool,
-    /// True if every user may use it.
+    /// True if every user may use the storage.
     pub is_public: bool,
 }
 
-/// Checks the directives of a workflow, which have passed the site's rules, and returns them as commands.
+/// Checks directives that have passed the site's rules, and returns them as commands.
 ///
 /// # Errors
 /// All problems of all directives.
@@ -73,7 +73,8 @@ pub fn workflow(
     problems.into_result(commands.into_iter().map(|(_, command)| command).collect())
 }
 
-/// Reads the directives, and reports the faults that do not depend on the site: of each directive, and of all together.
+/// Reads the directives, and reports the faults that do not depend on the site: faults of one directive, and
+/// contradictions between directives.
 fn read_and_compare(
     directives: &[Directive],
     problems: &mut ProblemList<'_>,
@@ -198,7 +199,7 @@ fn storage(
     sets(profile).err().map(Fault::from)
 }
 
-/// Returns the profile that a directive names, else the site's single default.
+/// Returns the profile that a directive names; without a name, the site's only default profile.
 fn find_profile<'a>(
     name: Option<&'a str>,
     defaults: &'a [String],
@@ -256,8 +257,8 @@ fn file_system_of(
 ) -> Option<FileSystem> {
     let named = |(_, command): &(usize, Command)| match command {
         Command::Jobdw(jobdw) if is_job && jobdw.name == name => Some(jobdw.file_system),
-        // Only the check of the `persistentdw` reports storage that does not exist: here the storage counts as Lustre,
-        // which causes no second fault.
+        // Storage that does not exist counts as Lustre here, which causes no second fault: the check of the
+        // `persistentdw` reports the missing storage.
         Command::Persistentdw(used) if !is_job && used.name == name => {
             Some(known.persistent.get(name).map_or(FileSystem::Lustre, |found| found.file_system))
         }

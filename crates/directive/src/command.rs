@@ -1,4 +1,4 @@
-//! The commands of NNF's directives, with their arguments as types.
+//! The commands of NNF's directives, with typed arguments.
 
 mod read;
 
@@ -21,7 +21,7 @@ pub(crate) const COMMANDS: [&str; 7] = [
     "container",
 ];
 
-/// A directive with its arguments as types.
+/// A directive with typed arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Creates storage for this job.
@@ -144,7 +144,7 @@ pub enum CommandFault {
 }
 
 impl Command {
-    /// Returns the name of the storage that computes mount, if the directive makes or uses such storage.
+    /// Returns the name of the storage that the directive makes or uses, if computes mount this storage.
     #[must_use]
     pub fn mounted_name(&self) -> Option<&str> {
         match self {

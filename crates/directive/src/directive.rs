@@ -1,6 +1,6 @@
-//! The grammar of a `#DW` line: `#DW`, a command and arguments, separated by Unicode white space. An argument is `key`,
-//! or `key=value`, whose value is everything after the first `=`. There are no quotes or escapes, and a comment cannot
-//! follow on the line: a word that begins with `#` is refused.
+//! The grammar of a `#DW` line: `#DW`, a command and arguments, separated by Unicode white space. An argument is
+//! `key`, or `key=value`, whose value is everything after the first `=`. There are no quotes or escapes, and no
+//! comment can follow on the same line: a word that begins with `#` is refused.
 
 use std::fmt;
 use std::ops::Range;
@@ -79,7 +79,7 @@ pub struct SyntaxError {
 /// Fault of a line that is no directive.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SyntaxFault {
-    /// The line begins with another word.
+    /// The line does not begin with `#DW`.
     #[error("the line does not begin with the word #DW; write `#DW COMMAND KEY=VALUE …`")]
     NoPrefix,
     /// The line has nothing but `#DW`.
@@ -173,8 +173,8 @@ fn column(line: &str, offset: usize) -> usize {
     line.get(..offset).unwrap_or(line).chars().count() + 1
 }
 
-/// Splits a text with several directives, such as the attribute `dw` of a Flux job, at each word `#DW`. A text before
-/// the first `#DW` becomes a directive of its own, to which `#DW` is added. An empty text has no directives.
+/// Splits a text with several directives, such as the attribute `dw` of a Flux job, at each word `#DW`. Text before
+/// the first `#DW` becomes a separate directive, to which `#DW` is added. An empty text has no directives.
 #[must_use]
 pub fn split(text: &str) -> Vec<String> {
     let begins = |(at, _): &(usize, &str)| {

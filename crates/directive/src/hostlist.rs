@@ -1,8 +1,8 @@
 //! Host lists as Flux and Slurm write them (RFC 29): `compute-[1-3,08-10],login`.
 //!
-//! Order and repetitions are kept. The numbers of a range are filled with zeros to the length of its first number.
-//! Unlike Flux's library, this parser refuses `a[1-]`, a second pair of brackets, and numbers of more than 64 bits:
-//! Flux's library reads them as other hosts than the author meant.
+//! Order and repetitions are kept. The numbers of a range are padded with leading zeros to the length of the range's
+//! first number. Unlike Flux's library, this parser refuses `a[1-]`, a second pair of brackets, and numbers of more
+//! than 64 bits: Flux's library reads such lists as other hosts than the author meant.
 
 use thiserror::Error;
 use winnow::ascii::digit1;
@@ -62,7 +62,8 @@ struct Range<'a> {
 }
 
 impl Range<'_> {
-    /// Returns the first and last number of a range, and the number of digits to which numbers are filled with zeros.
+    /// Returns the first and last number of a range, and the number of digits to which numbers are padded with
+    /// leading zeros.
     fn bounds(&self, text: &str) -> Result<(u64, u64, usize), HostlistError> {
         let number = |digits: &str| {
             digits.parse::<u64>().map_err(|_| HostlistError::Malformed(text.to_owned()))
@@ -132,7 +133,7 @@ pub fn sort<T: AsRef<str>>(hosts: &mut [T]) {
 struct Host<'a> {
     prefix: &'a str,
     digits: &'a str,
-    /// Number of the digits; `None` without digits, or if they exceed 64 bits.
+    /// The trailing digits as a number; `None` without digits, or if the number exceeds 64 bits.
     number: Option<u64>,
 }
 

@@ -16,7 +16,7 @@ pub struct NoJobId(pub String);
 /// Returns the number of a job id in F58 or decimal.
 ///
 /// # Errors
-/// When the text is neither, or exceeds 64 bits.
+/// When the text is neither F58 nor decimal, or the number exceeds 64 bits.
 pub fn number(text: &str) -> Result<u64, NoJobId> {
     let none = || NoJobId(text.to_owned());
     let Some(digits) = text.strip_prefix(['f', FANCY]) else {

@@ -1,5 +1,5 @@
-//! Texts of a job and its workload manager about storage: `#DW` directives, their rules, capacities, the placement of
-//! allocations, host lists and job ids. No Kubernetes, no I/O, no clock; all functions are pure.
+//! The storage requests of jobs and workload managers: `#DW` directives and their rules, capacities, the placement of
+//! allocations, host lists and job ids. The crate uses no Kubernetes, no I/O and no clock; all functions are pure.
 //!
 //! # Path of data
 //! ```text
@@ -10,15 +10,16 @@
 //! ```
 //!
 //! # Guarantees
-//! * A problem names the directive by index and text, the argument, its value and what to write instead. All problems of a
-//!   workflow are reported, ordered by directive and then by argument as they were written.
+//! * A problem names the directive by index and text, the argument, its value and what to write instead. All problems
+//!   of a workflow are reported: in the order of the directives, and for each directive in the order of its
+//!   arguments.
 //! * Sizes are integers: no capacity, factor or padding is computed in floating point, and a size beyond the 2^63 - 1
 //!   bytes that a Kubernetes field holds is refused.
 //! * No input panics.
 //!
 //! # Sources
-//! The directives, their rules and the shapes of breakdowns are those of the sites' controllers (DWS v1alpha7, NNF v1alpha11);
-//! placement and job ids are those of Flux (flux-coral2 0.36, RFC 19), host lists are Flux's RFC 29.
+//! The directives, their rules and the shapes of breakdowns follow the sites' controllers (DWS v1alpha7, NNF
+//! v1alpha11). Placement and job ids follow Flux (flux-coral2 0.36, RFC 19); host lists follow Flux's RFC 29.
 
 pub mod breakdown;
 pub mod capacity;

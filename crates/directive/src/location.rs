@@ -46,8 +46,8 @@ pub enum LocationError {
 const JOB: &str = "$DW_JOB";
 const PERSISTENT: &str = "$DW_PERSISTENT";
 
-/// Characters that some shell expands, or at which it splits or ends a word. A path may become a part of
-/// the site's command lines.
+/// Characters that some shells expand, or at which they split or end a word. They are refused because a path may
+/// become a part of the site's command lines.
 const SHELL: &str = "$`\\\"';&|<>(){}[]*?!";
 
 impl FromStr for Location {

@@ -1,17 +1,17 @@
-//! Placement of allocations by a workload manager that knows only how many of the job's computes each rabbit serves.
-//! This is how Flux fills in Servers.
+//! Places allocations as Flux fills in a Servers: Flux knows only how many of the job's computes each rabbit serves.
 
 use thiserror::Error;
 
 use crate::breakdown::Strategy;
 
-/// An allocation set to place, reduced to the members that placement needs.
+/// An allocation set to place, reduced to the fields that placement needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// Label of the set, such as `xfs` or `ost`.
     pub label: String,
     pub strategy: Strategy,
-    /// Capacity in bytes: of each allocation with [`Strategy::PerCompute`], else of all allocations together.
+    /// Bytes of each allocation with [`Strategy::PerCompute`]; with any other strategy, bytes of all allocations
+    /// together.
     pub minimum_capacity: u64,
     /// Number of allocations, if the set prescribes it.
     pub count: Option<u32>,
@@ -84,7 +84,7 @@ fn placed(wanted: &Wanted, served: &[&Served], least: u64) -> PlacedSet {
     PlacedSet { label: wanted.label.clone(), allocation_size, storage }
 }
 
-/// Gives each rabbit its number of computes, divided by `divisor`.
+/// Places on each rabbit as many allocations as the number of its computes divided by `divisor`.
 fn by_computes(served: &[&Served], divisor: u32) -> Vec<Placed> {
     let share = |served: &&Served| Placed {
         rabbit: served.rabbit.clone(),
@@ -93,7 +93,8 @@ fn by_computes(served: &[&Served], divisor: u32) -> Vec<Placed> {
     served.iter().map(share).collect()
 }
 
-/// Places one allocation after the other on the rabbits, those with most computes first, until all are placed.
+/// Spreads `count` allocations evenly over the rabbits. If some are left over, the rabbits that serve most computes
+/// get one more each.
 fn by_count(served: &[&Served], count: u32) -> Vec<Placed> {
     let mut order = served.to_vec();
     order.sort_by_key(|served| std::cmp::Reverse(served.computes));

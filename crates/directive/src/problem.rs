@@ -35,7 +35,7 @@ pub enum Fault {
     /// An argument is missing, invalid or superfluous.
     #[error(transparent)]
     Command(#[from] CommandFault),
-    /// The directive does not fit the other directives, or the site lacks what it names.
+    /// The directive contradicts another directive of the workflow, or names an object that the site lacks.
     #[error(transparent)]
     Meaning(#[from] MeaningFault),
     /// The directive and its profile contradict each other.
@@ -49,7 +49,7 @@ pub struct Problems(pub Vec<Problem>);
 
 impl std::error::Error for Problems {}
 
-/// Bytes that are left for a caller's own text before the problems, such as the name of the Workflow.
+/// Bytes of a message that are left for the caller's own text before the problems, such as the name of the Workflow.
 const HEAD: usize = 512;
 
 impl fmt::Display for Problems {

@@ -1,5 +1,5 @@
-//! The settings of the site's profiles that decide on the capacity and layout of storage. Texts are the profile's own,
-//! not parsed yet; an error about a text names its field.
+//! The settings of the site's profiles that decide on the capacity and layout of storage. Texts are copied from the
+//! profile without parsing; an error about a text names the profile's field.
 
 /// Settings of an NnfStorageProfile that decide on breakdowns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub struct StorageProfile {
     pub lustre: LustreOptions,
 }
 
-/// Settings of storage whose allocations belong to computes.
+/// Settings of file systems other than Lustre.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LocalOptions {
     /// Field `capacityScalingFactor`, as decimal text.
@@ -24,13 +24,13 @@ pub struct LocalOptions {
 /// Settings of Lustre file systems.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LustreOptions {
-    /// Field `combinedMgtMdt`: one target for both services.
+    /// Field `combinedMgtMdt`: one target serves both management and metadata.
     pub combined: bool,
     /// Field `mgtOptions.externalMgs`: addresses, or `pool:<name>`.
     pub external_mgs: String,
     /// Field `mgtOptions.standaloneMgtPoolName`, a name of a pool.
     pub standalone_pool: String,
-    /// Field `mdtOptions.exclusive`: no other target on the rabbit.
+    /// Field `mdtOptions.exclusive`: a metadata target shares its rabbit with no other target.
     pub exclusive_mdt: bool,
     pub mgt: TargetOptions,
     pub mdt: TargetOptions,
@@ -41,13 +41,13 @@ pub struct LustreOptions {
 /// Settings of one kind of Lustre target.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TargetOptions {
-    /// Field `capacity`; not used for an OST. Empty for 5GiB, the CRD's default.
+    /// Field `capacity`; not used for an OST. An empty text means 5GiB, the CRD's default.
     pub capacity: String,
     /// Field `capacityScalingFactor`; used for an OST only.
     pub scaling_factor: String,
     pub count: Option<u32>,
     pub scale: Option<u32>,
-    /// Field `colocateComputes`: only rabbits of the job's computes.
+    /// Field `colocateComputes`: the targets are only on rabbits that serve the job's computes.
     pub colocate_computes: bool,
     /// Field `storageLabels`, labels of the Storage objects.
     pub labels: Vec<String>,
@@ -56,7 +56,7 @@ pub struct TargetOptions {
 /// Settings of an NnfContainerProfile that decide on admission.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContainerProfile {
-    /// True for a copy that belongs to one workflow.
+    /// True for a pinned copy, which belongs to one workflow.
     pub is_pinned: bool,
     /// The only user that may use the profile; `None` for any.
     pub user: Option<u32>,

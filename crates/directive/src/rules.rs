@@ -1,4 +1,4 @@
-//! The rules of a site for directives, from its DWDirectiveRule objects; each is compiled once.
+//! The rules of a site for directives, read from its DWDirectiveRule objects; each rule is compiled once.
 
 mod matching;
 mod shipped;
@@ -12,15 +12,15 @@ use crate::problem::{ProblemList, Problems};
 use matching::Compiled;
 pub use shipped::{SHIPPED_NAME, shipped};
 
-/// One rule: the arguments that a command accepts, and the states in which its driver works. The fields are those
-/// of a `DWDirectiveRule`'s spec.
+/// One rule: the arguments that a command accepts, and the states in which its driver works. The fields are copied
+/// from the spec of a `DWDirectiveRule`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rule {
     /// Name of the object that has the rule.
     pub object: String,
     /// Command of the rule, such as `jobdw`.
     pub command: String,
-    /// Name of the driver; empty for the object's name.
+    /// Name of the driver; if empty, the driver has the object's name.
     pub driver_label: String,
     /// States in which the driver works, separated by commas.
     pub watch_states: String,
@@ -31,8 +31,8 @@ pub struct Rule {
 /// One argument that a command accepts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleDef {
-    /// Regular expression that matches the argument's key, not anchored. The first definition that
-    /// matches a key counts.
+    /// Regular expression that matches the argument's key, not anchored. The first definition whose expression
+    /// matches a key applies.
     pub key: String,
     /// Type of the value: `integer`, `bool`, `string` or `list-of-string`.
     pub kind: String,
@@ -44,12 +44,12 @@ pub struct RuleDef {
     pub min: i64,
     /// Largest integer; 0 for no limit.
     pub max: i64,
-    /// True if the argument may not be missing.
+    /// True if the argument must be present.
     pub is_required: bool,
-    /// True if the argument may not be without a value.
+    /// True if the argument must have a value.
     pub is_value_required: bool,
-    /// Mark for a check over a whole workflow: no two arguments with the same mark may have the same value;
-    /// empty for no check.
+    /// Mark for a check over a whole workflow: arguments with the same mark must have different values; empty for no
+    /// check.
     pub unique_within: String,
 }
 
@@ -216,7 +216,7 @@ impl Ruleset {
     }
 }
 
-/// Values seen so far of arguments with `unique_within`: by mark and value, the index of the directive and the key.
+/// For each value of an argument with `unique_within`: where it was first seen, as index of the directive and key.
 type Unique = HashMap<(String, String), (usize, String)>;
 
 #[cfg(test)]

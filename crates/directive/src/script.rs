@@ -33,11 +33,11 @@ impl fmt::Display for Unread {
 const LATE: &str = "#DW lines stand before the first command of the script";
 const FORM: &str = "a directive begins with #DW at the beginning of its line";
 
-/// Reads the `#DW` lines among the comments at the beginning of a script, as Slurm's burst buffers do: a line that ends
-/// with `\` continues in the next one, and the first line that is no comment ends the directives.
+/// Reads the `#DW` lines among the comments at the beginning of a script, as Slurm's burst buffers do: a line that
+/// ends with `\` continues in the next line, and the first line that is no comment ends the directives.
 ///
-/// Drops what is for Slurm only: the argument `pool` in any line, and lines that have only `pool=` and `capacity=`,
-/// which reserve capacity of a Slurm pool.
+/// Drops the parts that only Slurm uses: the argument `pool` in any line, and lines that have only `pool=` and
+/// `capacity=`, which reserve capacity of a Slurm pool.
 #[must_use]
 pub fn read_script(script: &str) -> Script {
     let mut lines: Vec<String> = Vec::new();
@@ -71,8 +71,8 @@ fn words(line: &str) -> Option<&str> {
     line.strip_prefix(PREFIX).filter(|rest| rest.chars().next().is_none_or(char::is_whitespace))
 }
 
-/// Returns whether the author of a line may have meant a directive: the line begins with `#DW`; or it begins, after
-/// blanks or not, with `#DW`, `# DW`, `##DW` or `#dw`, and a command follows.
+/// Returns whether the author of a line may have meant a directive: the line begins with `#DW`; or the line begins
+/// with `#DW`, `# DW`, `##DW` or `#dw`, possibly after blanks, and a command follows.
 fn looks_like_directive(line: &str) -> bool {
     let line = line.trim();
     let after = line.trim_start_matches('#').trim_start();

@@ -1,6 +1,7 @@
-//! The shared state of all tasks: objects from the watches, messages to the nodes, their reports, and writes to the API.
+//! The shared state of all tasks: objects from the watches, messages to the nodes, the nodes' reports, and writes to
+//! the API.
 //!
-//! Every method takes one lock, calls the pure parts, and returns; nothing waits while it holds the lock.
+//! Every method takes one lock, calls pure functions, and returns; no method waits while it holds the lock.
 
 mod disconnected;
 mod jobs;
@@ -51,15 +52,15 @@ struct State {
     nodes: Option<Nodes>,
     /// Nodes whose session is notified of every change of their objects, their status included.
     job_watchers: BTreeSet<String>,
-    /// Failures logged since the last successful request.
+    /// Messages of failures that were logged since the last successful request.
     logged: BTreeSet<String>,
     /// Whether the coordinator is stopping: sessions end as soon as they open.
     closed: bool,
 }
 
 impl State {
-    /// Sends an object again if another client overwrote the reported status. While a reported status is still to be written, the
-    /// writer does the comparison.
+    /// Sends an object to its node again if another client overwrote the status that the node reported. If this
+    /// status is not written yet, the writer compares the two instead.
     fn check_status(&mut self, key: &Key) {
         if !self.writes.has_status(key) {
             self.fanout.check_status(key);
@@ -70,14 +71,14 @@ impl State {
 /// The nodes of the system by kind. The kind of a node in neither set is unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Nodes {
-    /// Names of nodes that the system's layout or their agent's hello calls rabbits. Their agents write the status
-    /// of their objects themselves.
+    /// Names of nodes that the system's layout or the agent's hello message calls rabbits. The agents of rabbits
+    /// write the status of their objects themselves.
     pub rabbits: BTreeSet<String>,
     /// Names of nodes that the system's layout calls computes; no rabbit is among them.
     pub computes: BTreeSet<String>,
 }
 
-/// The session is over: a newer one replaced it, or the coordinator stops.
+/// The session is over: a newer session replaced it, or the coordinator stops.
 #[derive(Debug, PartialEq, Eq)]
 pub struct SessionEnded;
 
@@ -93,7 +94,7 @@ impl Exchange {
         notify
     }
 
-    /// Closes a session, unless a later one replaced it.
+    /// Closes a session, unless a later session replaced it.
     pub fn close(&self, node: &str, epoch: u64) {
         let mut state = self.lock();
         state.fanout.close(node, epoch);
@@ -105,14 +106,14 @@ impl Exchange {
         }
     }
 
-    /// Closes all sessions, and every later one at once.
+    /// Closes all sessions; a session that opens later is closed at once.
     pub fn close_all(&self) {
         let mut state = self.lock();
         state.closed = true;
         state.fanout.close_all();
     }
 
-    /// Returns whether `epoch` is the current session of `node`.
+    /// Returns whether `epoch` is the number of the node's current session.
     pub fn serves(&self, node: &str, epoch: u64) -> bool {
         self.lock().fanout.serves(node, epoch)
     }
@@ -138,7 +139,8 @@ impl Exchange {
                     if object.is_some_and(|object| state.writes.add_finalizer(&object)) {
                         self.write_requested.notify_one();
                     }
-                    // Both requests run at once, so that the job waits for the slower one and not for both in turn.
+                    // The finalizer is added while the profile is read: the job waits for the slower request, not for
+                    // the sum of both.
                     if state.fanout.needs_profile(&key) && state.pending_reads.push(&key) {
                         self.read_requested.notify_one();
                     }
@@ -148,7 +150,8 @@ impl Exchange {
                     if state.pending_reads.push(&key) {
                         self.read_requested.notify_one();
                     } else {
-                        // The task that reads for this object may wait to retry the read of a profile that the object named before.
+                        // The task that reads for this object may be waiting to retry, for another profile that the
+                        // object named before.
                         self.read_requested_again.notify_waiters();
                     }
                 }
@@ -156,7 +159,8 @@ impl Exchange {
         }
     }
 
-    /// Requests the write of a node's report. Drops a report on an earlier version of the object: a newer report follows.
+    /// Requests the write of a node's report. Drops a report on an earlier version of the object: a newer report
+    /// follows.
     pub fn report(&self, report: &MountReport) -> Result<(), InvalidStatus> {
         let key = Key::new(&report.namespace, &report.name);
         let mut state = self.lock();
@@ -173,8 +177,9 @@ impl Exchange {
         Ok(())
     }
 
-    /// Sets the names of rabbits and computes; `None` while unknown. The coordinator refuses objects that it sends to no node,
-    /// except in namespaces of rabbits: their agents refuse objects themselves.
+    /// Sets the names of rabbits and computes; `None` while unknown. The coordinator writes a refusal into the status
+    /// of an object that is sent to no node, except in namespaces of rabbits: the rabbits' agents refuse objects
+    /// themselves.
     pub fn set_nodes(&self, nodes: Option<Nodes>) {
         let mut state = self.lock();
         if state.nodes != nodes {
@@ -201,7 +206,8 @@ impl Exchange {
         state.notify_job_watcher(&key.namespace);
     }
 
-    /// Stores the API's answer to a read or write of a ClientMount. Returns `false` if the watch does not know that object.
+    /// Stores the API's answer to a read or write of a ClientMount. Returns `false` if the watch does not know this
+    /// ClientMount.
     pub(crate) fn refresh_mount(&self, object: MountObject) -> bool {
         let key = object.key.clone();
         let known = self.lock().fanout.mount(&key);
@@ -209,8 +215,8 @@ impl Exchange {
             return false;
         };
         if object.older_than(&known) {
-            // The watch delivered a newer version while the write was running. The exchange did not compare the status
-            // of that version, because it could have come from the running write.
+            // The watch delivered a newer version while the write was running. The exchange did not compare the
+            // status of that version then, because the status could have come from the running write.
             self.review(&mut self.lock(), &key);
         } else {
             self.apply_mount(object);
@@ -275,7 +281,7 @@ impl Exchange {
         state.check_status(key);
     }
 
-    /// Takes the next item of a queue. `notify` is notified when the queue may have one.
+    /// Takes the next item of a queue. `notify` is notified when the queue may have an item.
     async fn take<T>(&self, notify: &Notify, pop: impl Fn(&mut State) -> Option<T>) -> T {
         loop {
             if let Some(item) = pop(&mut self.lock()) {

@@ -1,12 +1,13 @@
 //! Decides what to send to each node, and in which order.
 //!
-//! A node's queue holds names only; a message is built when the node is ready to read it. So a node always gets the newest version,
-//! and a slow node costs only the memory for the names of its objects. An object is sent again only when its [`Version`] or its
-//! profile changed. A status or a finalizer changes neither, so the coordinator's own writes wake no node. If a status differs from
-//! the node's report, another client overwrote it, and the object is sent once more.
+//! A node's queue holds names only; a message is built when the node is ready to read it. So a node always gets the
+//! newest version, and a slow node costs only the memory for the names of its objects. An object is sent again only
+//! when its [`Version`] or its profile changed. A new status or finalizer changes neither of these, so the
+//! coordinator's own writes cause no messages. Exception: if a status differs from the node's report, another client
+//! overwrote the status, and the object is sent once more.
 //!
-//! Nothing is sent before ClientMounts and profiles were listed once; if a later list fails, the known objects stay. A session
-//! receives nothing before it starts, with a list of its node's objects that is younger than the session.
+//! Nothing is sent before ClientMounts and profiles were listed once; if a later list fails, the known objects stay.
+//! A session receives nothing before its start, for which the node's objects are listed after the session opened.
 
 mod listing;
 mod next;
@@ -40,7 +41,7 @@ pub enum NodeKind {
     Rabbit,
 }
 
-/// What changed in a ClientMount.
+/// The part of a ClientMount that changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// Neither a field that a node acts on, nor the status.
@@ -51,13 +52,13 @@ pub(crate) enum Change {
     Spec,
 }
 
-/// A ClientMount, its profile, and the resourceVersion since which it has its [`Version`].
+/// A ClientMount, its profile, and the resourceVersion since which the ClientMount has its present [`Version`].
 #[derive(Debug)]
 struct Entry {
     object: Arc<MountObject>,
-    /// The earliest resourceVersion seen with this [`Version`]: a report on an earlier one is outdated.
+    /// The earliest resourceVersion seen with this [`Version`]: a report on an earlier resourceVersion is outdated.
     since: String,
-    /// The profile as it was read for this [`Version`], if the watch does not know it.
+    /// The API's answer to the read of the profile for this [`Version`]; `None` if the profile was not read.
     profile_read: Option<ProfileRead>,
 }
 
@@ -88,12 +89,13 @@ impl Fanout {
         }
     }
 
-    /// Returns whether `epoch` is the current session of `node`.
+    /// Returns whether `epoch` is the number of the node's current session.
     pub(crate) fn serves(&self, node: &str, epoch: u64) -> bool {
         self.queues.get(node).is_some_and(|queue| queue.epoch == epoch)
     }
 
-    /// Records that the API refused the finalizer: the object is not sent, and Synced does not wait for it.
+    /// Records that the API refused the finalizer: the object is not sent, and the message `Synced` does not wait for
+    /// it.
     pub(crate) fn write_refused(&mut self, key: &Key) {
         if let Some(queue) = self.queues.get_mut(&key.namespace) {
             queue.unsent.remove(&key.name);
@@ -116,7 +118,7 @@ impl Fanout {
         self.mounts.values().flat_map(BTreeMap::values).map(|entry| &entry.object)
     }
 
-    /// Stores the latest version of a ClientMount. Returns what changed.
+    /// Stores the latest version of a ClientMount. Returns which part of the ClientMount changed.
     pub(crate) fn apply_mount(&mut self, object: MountObject) -> Change {
         let key = object.key.clone();
         let known = self.entry(&key);
@@ -180,7 +182,7 @@ impl Fanout {
         })
     }
 
-    /// Returns whether ClientMounts and profiles were listed.
+    /// Returns whether ClientMounts and profiles were listed at least once.
     pub(crate) fn is_listed(&self) -> bool {
         self.mounts_listed && self.profiles.listed
     }

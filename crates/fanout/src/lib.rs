@@ -4,18 +4,20 @@
 //! API ─ watch ─► exchange ─ next ───► node
 //! API ◄─ write_back ◄─ report ◄────── node
 //! ```
-//! Profiles are watched too. If the watch does not know a profile, the fanout reads the profile from the API before it tells a
-//! node that the profile is missing.
+//! The fanout also watches profiles. If the watch does not know a profile, the fanout reads the profile from the API
+//! before it tells a node that the profile is missing.
 //!
 //! Guarantees:
-//! * A node receives a ClientMount only once the object carries the finalizer, also if the object is invalid.
-//! * A node receives `Synced` only after every object that existed when its session started, and only once all pages
-//!   of the lists were read.
-//! * A node that connects receives nothing until the API has listed its objects after the connect, and the watch has delivered them
-//!   all: so a coordinator whose watch is behind does not revoke messages of another coordinator.
-//! * A write patches only fields that Warren owns, and only if their values change. Such a write wakes no node.
+//! * A node receives a ClientMount, even an invalid one, only after the object carries the finalizer.
+//! * A node receives the message `Synced` only after every object that existed when the node's session started, and
+//!   only once all pages of the lists were read.
+//! * A node that connects may have newer objects from another coordinator. So this coordinator first lists the node's
+//!   objects again, and sends nothing until its watch has delivered all of them: a watch that is behind would revoke
+//!   messages of the other coordinator.
+//! * A write patches only fields that Warren owns, and only if their values change. Warren's own writes cause no
+//!   messages to nodes.
 //! * If another client overwrites the status that a node reported, the object is sent to that node once more.
-//! * While the API cannot be reached, nodes receive nothing and lose nothing.
+//! * While the API cannot be reached, nodes receive no messages and keep their mounts.
 //!
 //! Assumptions: a resourceVersion is a number that grows, as it is on every supported API server.
 

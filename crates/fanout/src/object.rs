@@ -1,4 +1,4 @@
-//! API objects in the fanout: the few fields that its decisions need, and the JSON that it sends to nodes.
+//! API objects in the fanout: the fields by which the fanout decides, and the JSON that it sends to nodes.
 
 use std::collections::BTreeMap;
 
@@ -30,8 +30,8 @@ impl std::fmt::Display for Key {
     }
 }
 
-/// The fields of a ClientMount that a node acts on: objects with equal versions request the same of the node, whatever their status
-/// or annotations are. The API raises `generation` with every change of the spec.
+/// The fields of a ClientMount that a node acts on: objects with equal versions request the same of the node, even if
+/// their statuses or annotations differ. The API raises `generation` with every change of the spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
     pub uid: String,
@@ -48,11 +48,11 @@ pub struct MountObject {
     /// `metadata.resourceVersion` of the object.
     pub resource_version: String,
     pub finalizers: Vec<String>,
-    /// `spec.node`, the node that is to mount.
+    /// `spec.node`, the node that is to mount the object's storage.
     pub node: String,
     /// `spec.desiredState`: `mounted` or `unmounted`.
     pub desired_state: String,
-    /// Number of entries of `spec.mounts`; the status must have as many.
+    /// Number of entries of `spec.mounts`; `status.mounts` must have as many entries.
     pub mounts: usize,
     pub status: Option<Value>,
     /// The whole object from the API, without `managedFields`.
@@ -69,7 +69,7 @@ pub struct ProfileObject {
 }
 
 impl MountObject {
-    /// Reads a ClientMount. Fails with the name of a missing field that every object of an API server has.
+    /// Reads a ClientMount. The error names a field that every object of an API server has, and that is missing here.
     pub fn read(mut object: DynamicObject) -> Result<Self, String> {
         let (key, resource_version) = identity("ClientMount", &mut object)?;
         let json = json(&object);
@@ -107,18 +107,20 @@ impl MountObject {
         status.is_some_and(|status| status.is_ok_and(|status| status.says_unmounted(self.mounts)))
     }
 
-    /// Returns whether a node that receives the object may mount.
+    /// Returns whether the object lets its node mount: the object is not deleted, and its desired state is not
+    /// `unmounted`.
     pub(crate) fn may_be_mounted(&self) -> bool {
         !self.version.deleting && self.desired_state != "unmounted"
     }
 
-    /// Returns whether the finalizer may be removed although the node is not connected: the object is deleted, and its status
-    /// proves that the node has unmounted it.
+    /// Returns whether the finalizer may be removed although the node is not connected: the object is deleted, and
+    /// its status proves that the node has unmounted the object's storage.
     ///
-    /// The status is proof because of two rules. A report is written only to the generation that the node reported on: a patch
-    /// names the resourceVersion, and the writer drops a status for another generation. And before a coordinator sends a node an
-    /// object that may be mounted, it writes a status that no longer says unmounted. An agent in direct mode does the same, and so
-    /// does the Go daemon, which resets the status first. So the object cannot be mounted while the status says unmounted.
+    /// The status is proof because of two rules. First, a report is written only to the generation that the node
+    /// reported on: a patch names the resourceVersion, and the writer drops a status for another generation. Second,
+    /// before a coordinator sends a node an object that may be mounted, the coordinator writes a status that no
+    /// longer says unmounted. An agent in direct mode does the same, and so does the Go daemon, which resets the
+    /// status first. So the object cannot be mounted while the status says unmounted.
     pub(crate) fn is_provably_unmounted(&self) -> bool {
         self.version.deleting
             && self.has_finalizer()
@@ -144,7 +146,7 @@ impl MountObject {
         Ok(Key::new(get(label::PINNED_PROFILE_NAMESPACE)?, get(label::PINNED_PROFILE_NAME)?))
     }
 
-    /// Returns whether this is an earlier version of the same object than `other`.
+    /// Returns whether both are versions of the same object, and this version is earlier than `other`.
     pub(crate) fn older_than(&self, other: &Self) -> bool {
         self.version.uid == other.version.uid
             && precedes(&self.resource_version, &other.resource_version)
@@ -152,7 +154,8 @@ impl MountObject {
 }
 
 impl ProfileObject {
-    /// Reads an NnfStorageProfile. Fails with the name of a missing field that every object of an API server has.
+    /// Reads an NnfStorageProfile. The error names a field that every object of an API server has, and that is
+    /// missing here.
     pub fn read(mut object: DynamicObject) -> Result<Self, String> {
         let (key, resource_version) = identity("NnfStorageProfile", &mut object)?;
         Ok(Self { key, resource_version, json: json(&object) })

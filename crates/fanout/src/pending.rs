@@ -1,7 +1,8 @@
 //! Holds the pending writes to each ClientMount, and builds the patches for them.
 //!
-//! Pending writes are merged per object: only the newest status is written, and only if the object does not have it yet. One
-//! writer at a time writes an object, and each patch names the resourceVersion that it was made from.
+//! Pending writes are merged per object: only the newest status is written, and only if the object does not have this
+//! status yet. One writer at a time writes an object, and each patch names the resourceVersion that the patch was
+//! made from.
 
 use std::collections::{HashMap, VecDeque, hash_map};
 use std::sync::Arc;
@@ -22,7 +23,8 @@ struct Pending {
     remove_finalizer: bool,
     /// The status that the node reported, or a refusal.
     status: Option<Value>,
-    /// `metadata.generation` that the status is about. A status about another generation is dropped: a newer report follows.
+    /// `metadata.generation` that the status describes. If the object has another generation by now, the status is
+    /// dropped: a newer report follows.
     generation: i64,
     /// Wakes the writer, which waits after a refusal.
     notify: Arc<Notify>,
@@ -90,7 +92,8 @@ impl PendingWrites {
         self.change_pending(object, |pending| pending.add_finalizer = true)
     }
 
-    /// Requests that a status be written and, with `release`, the finalizer removed; returns whether a writer has to start.
+    /// Requests that a status be written and, with `release`, the finalizer removed; returns whether a writer has to
+    /// start.
     pub(crate) fn report(&mut self, object: &MountObject, status: Value, release: bool) -> bool {
         self.change_pending(object, |pending| {
             pending.status = Some(status);
@@ -121,8 +124,8 @@ impl PendingWrites {
         write
     }
 
-    /// Records that the API accepted a write. The write counts as done even if the server stored another value, for example
-    /// because the schema prunes a field: another attempt would not change that.
+    /// Records that the API accepted a write. The write counts as done even if the server stored another value, for
+    /// example because the schema prunes a field: another attempt would store the same value.
     pub(crate) fn write_accepted(&mut self, key: &Key, write: &Write) {
         let pending = self.pending.get_mut(key).filter(|pending| pending.uid == write.uid);
         let Some(pending) = pending else { return };
@@ -137,8 +140,8 @@ impl PendingWrites {
         }
     }
 
-    /// Wakes the writer of a changed object: the API may now accept a write that it refused, or the write may not be needed any
-    /// more.
+    /// Wakes the writer of a changed object: the API may now accept a write that it refused before, or the write may
+    /// not be needed any more.
     pub(crate) fn wake(&self, key: &Key) {
         if let Some(pending) = self.pending.get(key) {
             pending.notify.notify_one();
@@ -155,7 +158,8 @@ impl PendingWrites {
         self.pending.get(key).map(|pending| pending.notify.clone())
     }
 
-    /// Changes the pending writes of an object; returns whether the object had none and was queued for a writer.
+    /// Changes the pending writes of an object; returns whether the object had no pending writes before, and was
+    /// queued for a writer.
     fn change_pending(&mut self, object: &MountObject, change: impl FnOnce(&mut Pending)) -> bool {
         let uid = object.version.uid.clone();
         match self.pending.entry(object.key.clone()) {
@@ -191,7 +195,7 @@ pub(crate) fn parse_status(status: &[u8], object: &MountObject) -> Result<Value,
     Ok(status)
 }
 
-/// Returns the status of an object that is sent to no node.
+/// Returns the status that tells the user why an object is sent to no node.
 pub(crate) fn refused_status(object: &MountObject, why: &str) -> Value {
     let mounts = vec![json!({"state": object.desired_state, "ready": false}); object.mounts];
     let error = json!({
@@ -205,7 +209,7 @@ fn write(object: &MountObject, pending: &Pending) -> Option<Write> {
         return Some(patch(object, WriteKind::AddFinalizer, add_finalizer(object)));
     }
     let releasing = pending.remove_finalizer && object.version.deleting && object.has_finalizer();
-    // Removing the last finalizer deletes the object: writing its status first would be in vain.
+    // The removal of the last finalizer deletes the object: a status that is written before would be lost.
     let skips_status = releasing && object.has_no_other_finalizer();
     let is_current = pending.generation == object.version.generation;
     if let Some(status) = pending.status.as_ref().filter(|_| is_current && !skips_status) {
@@ -223,7 +227,8 @@ pub(crate) fn matches_report(current: Option<&Value>, reported: &Value) -> bool 
     current == Some(&merge_status(current, reported))
 }
 
-/// Returns the current status with the node's fields replaced. Keeps other fields of the status and of its entries.
+/// Returns the current status with the fields of the node's report replaced. Keeps other fields of the status and of
+/// its entries.
 fn merge_status(current: Option<&Value>, reported: &Value) -> Value {
     let mut merged = current.and_then(Value::as_object).cloned().unwrap_or_default();
     let entries = merged.remove("mounts");
@@ -261,8 +266,9 @@ fn remove_finalizer(object: &MountObject) -> Vec<Value> {
     vec![json!({"op": "replace", "path": "/metadata/finalizers", "value": others})]
 }
 
-/// Builds a patch that fails if the object has changed: replacing `resourceVersion` by itself makes the API server answer 409
-/// then. A failed `test` operation would be 422, as for an invalid patch.
+/// Builds a patch that the API server refuses if the object has changed: the patch replaces `resourceVersion` by the
+/// value that it had, to which the server answers 409 after a change. The answer to a failed `test` operation would
+/// be 422, as to an invalid patch.
 fn patch(object: &MountObject, kind: WriteKind, mut operations: Vec<Value>) -> Write {
     operations.insert(
         0,

@@ -1,4 +1,4 @@
-//! Reads profiles that objects name and the watch does not know.
+//! Reads profiles that ClientMounts name but the watch does not know.
 
 use std::sync::Arc;
 
@@ -18,7 +18,8 @@ use crate::watch::resource;
 /// Number of parallel reads: all computes of a job may name a profile that the watch does not know.
 const READERS: usize = 16;
 
-/// Reads the profiles that objects wait for, until dropped. The watch reports when a missing profile is created.
+/// Reads the profiles that objects wait for, until this future is dropped. A missing profile is not read again: the
+/// watch reports its creation.
 pub async fn read_profiles(client: Client, exchange: Arc<Exchange>) {
     let permits = Arc::new(Semaphore::new(READERS));
     let next = || exchange.take_pending_read();

@@ -8,7 +8,8 @@ use controller::{Delays, Retry};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// Shortest delay before a refused write is repeated: the API refuses it until an object or a rule has changed.
+/// Shortest delay before a refused write is repeated: the API refuses the write until an object or a rule has
+/// changed.
 pub(crate) const REFUSED_DELAY: Duration = Duration::from_secs(30);
 /// Longest time that the API may take to answer a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
@@ -27,7 +28,8 @@ impl Backoff {
     }
 }
 
-/// Awaits a request for at most [`REQUEST_TIMEOUT`]: an API server may die after it has read the request.
+/// Awaits a request for at most [`REQUEST_TIMEOUT`]: an API server may die after it has read the request, and would
+/// never answer.
 pub(crate) async fn with_timeout<T>(
     request: impl Future<Output = kube::Result<T>>,
 ) -> kube::Result<T> {
@@ -37,8 +39,8 @@ pub(crate) async fn with_timeout<T>(
     })
 }
 
-/// Starts a task for every item that `next` yields, until dropped. A panic in a task becomes a panic of the caller: the tasks
-/// are not awaited elsewhere.
+/// Starts a task for every item that `next` yields, until this future is dropped. A panic in a task becomes a panic
+/// of the caller: the tasks are not awaited elsewhere.
 pub(crate) async fn for_each<T, N, F>(next: impl Fn() -> N, work: impl Fn(T) -> F)
 where
     N: Future<Output = T>,

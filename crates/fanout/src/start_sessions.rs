@@ -1,9 +1,9 @@
 //! Starts sessions: lists a node's ClientMounts from the API before the node receives any message.
 //!
-//! The node may have been connected to another coordinator, whose watch was further ahead. If the node now received an
-//! older set of objects, it would unmount newer mounts, and would mount again what it has unmounted since. So the
-//! coordinator lists the node's namespace after the node connected, and sends nothing to the node until the watch knows
-//! all objects of that list.
+//! The node may have been connected to another coordinator, whose watch was further ahead. If the node now received
+//! an older set of objects, it would unmount newer mounts, and would mount again the mounts that it has unmounted
+//! since. So the coordinator lists the node's namespace after the node connected, and sends nothing to the node until
+//! the watch knows all objects of that list.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::watch::resource;
 /// Number of lists that run at the same time: all nodes of a machine may connect at once.
 const READERS: usize = 16;
 
-/// Starts the session of every node that connects, until dropped.
+/// Starts the session of every node that connects, until this future is dropped.
 pub async fn start_sessions(client: Client, exchange: Arc<Exchange>) {
     let permits = Arc::new(Semaphore::new(READERS));
     let next = || exchange.take_waiting_session();

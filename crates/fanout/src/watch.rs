@@ -12,7 +12,7 @@ use kube::{Client, Resource, ResourceExt};
 use crate::exchange::Exchange;
 use crate::object::{Key, MountObject, ProfileObject};
 
-/// Watches the ClientMounts of all namespaces, until dropped.
+/// Watches the ClientMounts of all namespaces, until this future is dropped.
 pub async fn client_mounts(client: Client, exchange: Arc<Exchange>) {
     follow(client, everywhere::<ClientMount>(), &exchange, |event| match event {
         Event::Applied(object) => {
@@ -29,7 +29,7 @@ pub async fn client_mounts(client: Client, exchange: Arc<Exchange>) {
     .await;
 }
 
-/// Watches NnfStorageProfiles of all namespaces, until dropped.
+/// Watches NnfStorageProfiles of all namespaces, until this future is dropped.
 pub async fn profiles(client: Client, exchange: Arc<Exchange>) {
     follow(client, everywhere::<NnfStorageProfile>(), &exchange, |event| match event {
         Event::Applied(object) => {
@@ -56,7 +56,8 @@ pub fn everywhere<K: Resource<DynamicType = ()>>() -> Watched {
     Watched { resource: resource::<K>(), namespace: None, config: Config::default() }
 }
 
-/// Passes the events of a watch to `take`, until dropped, and records in the exchange whether the watch works.
+/// Passes the events of a watch to `take`, until this future is dropped, and records in the exchange whether the
+/// watch works.
 pub async fn follow(
     client: Client,
     watched: Watched,
@@ -79,7 +80,7 @@ fn key(object: &DynamicObject) -> Key {
     Key::new(&object.namespace().unwrap_or_default(), &object.name_any())
 }
 
-/// Reads an object. Returns `None` for one that cannot be read, and logs the reason.
+/// Reads an object. Returns `None` for an object that cannot be read, and logs the reason.
 fn read<T>(item: Item<DynamicObject>, read: fn(DynamicObject) -> Result<T, String>) -> Option<T> {
     read(item.ok()?).map_err(|error| log::warn!(error; "skip an object")).ok()
 }

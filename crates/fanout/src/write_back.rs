@@ -19,10 +19,10 @@ use crate::watch::resource;
 
 /// Number of parallel writes: enough for an API server to commit them in groups.
 const WRITERS: usize = 64;
-/// Number of conflicts on one object in a row after which the writer still retries at once.
+/// Number of conflicts in a row on one object up to which the writer retries without a delay.
 const CONFLICTS_AT_ONCE: u32 = 5;
 
-/// Sends pending writes, until dropped.
+/// Sends pending writes, until this future is dropped.
 pub async fn write_back(client: Client, exchange: Arc<Exchange>) {
     let permits = Arc::new(Semaphore::new(WRITERS));
     let next = || exchange.take_write();
@@ -36,7 +36,8 @@ struct Writer {
     api: Api<DynamicObject>,
     exchange: Arc<Exchange>,
     key: Key,
-    /// Limits the requests of all writers: each request needs a permit. A waiting writer holds none.
+    /// Limits the requests of all writers: each request needs a permit. A writer that waits between requests holds no
+    /// permit.
     permits: Arc<Semaphore>,
     backoff: Backoff,
     /// Number of conflicts since the last accepted write.
@@ -69,7 +70,8 @@ impl Writer {
     /// Waits after a failed write until the next attempt makes sense.
     async fn handle_failure(&mut self, write: &Write, error: &kube::Error) {
         match Failure::classify(error) {
-            // While the CRD is being replaced, the API has no objects of the kind. If the object is gone, the watch reports that.
+            // The writer tries again: while the CRD is being replaced, the API has no objects of the kind. If the
+            // object is gone, the watch reports the deletion.
             Failure::NotFound => {
                 let longest = self.backoff.next();
                 self.until_changed(longest).await;
@@ -86,8 +88,8 @@ impl Writer {
         }
     }
 
-    /// Logs a refusal, and waits. A refusal may be temporary: a policy may fail to evaluate for a while, or during an upgrade a
-    /// CRD may be older than this program.
+    /// Logs a refusal, and waits. A refusal may be temporary: a policy may fail to evaluate for a while, or during an
+    /// upgrade a CRD may be older than this program.
     async fn refused(&mut self, write: &Write, error: &kube::Error) {
         let (key, why) = (&self.key, plain(error));
         if self.refusal.as_ref() != Some(&why) {
@@ -104,7 +106,7 @@ impl Writer {
     async fn conflict(&mut self) {
         self.conflicts += 1;
         match self.reread().await {
-            // After several conflicts in a row the writer waits: another client writes all the time.
+            // After several conflicts in a row the writer waits, because another client writes all the time.
             Ok(true) if self.conflicts <= CONFLICTS_AT_ONCE => {}
             Ok(true) => sleep(self.backoff.next()).await,
             Ok(false) => {
@@ -121,11 +123,11 @@ impl Writer {
 
     /// Waits until the object changes, for at most `longest`.
     async fn until_changed(&self, longest: Duration) {
-        // The writer tries again in both cases.
+        // The writer tries again, whether the object has changed or the time has passed.
         let _ = timeout(longest, self.exchange.changed(&self.key)).await;
     }
 
-    /// Awaits a request, with a permit.
+    /// Waits for a permit, then awaits the request.
     async fn request<T>(&self, request: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
         let _permit = self.permits.acquire().await;
         with_timeout(request).await
@@ -151,14 +153,15 @@ impl Writer {
         Ok(())
     }
 
-    /// Reads the object again. Returns `false` if the API does not have it, or has another object of that name; the watch reports
-    /// that.
+    /// Reads the object again. Returns `false` if the API does not have the object, or has another object of its
+    /// name; the watch reports both.
     async fn reread(&self) -> kube::Result<bool> {
         let object = self.request(self.api.get_opt(&self.key.name)).await?;
         Ok(object.is_some_and(|object| self.refresh(object)))
     }
 
-    /// Stores the API's answer. It may arrive before the watch event of the write, or after that of the object's deletion.
+    /// Stores the API's answer. The answer may arrive before the watch delivers the write, or after the watch has
+    /// delivered the object's deletion.
     fn refresh(&self, object: DynamicObject) -> bool {
         let is_gone =
             object.metadata.deletion_timestamp.is_some() && object.finalizers().is_empty();

@@ -13,7 +13,7 @@ use tokio::sync::{Notify, watch};
 use crate::name::describe;
 use crate::workflow::{Computes, Workflow, WorkflowKey, has_reached};
 
-/// The state in which a Workflow's mounts are made; before it the Computes may still be missing.
+/// The state in which a Workflow's mounts are made; before this state, Computes may still be missing.
 const PRE_RUN: &str = "PreRun";
 
 /// Number of a question; later questions have higher numbers. A list that was requested after the question was opened
@@ -45,7 +45,7 @@ struct State {
     wants_list: bool,
     /// Workflows whose Computes a question waits for.
     wants_computes: BTreeSet<WorkflowKey>,
-    /// The reason why the API does not answer; `None` while it does.
+    /// The reason why the API does not answer; `None` while the API answers.
     failing: Option<String>,
 }
 
@@ -70,7 +70,8 @@ impl Jobs {
         self.changed.subscribe()
     }
 
-    /// Returns the known state of a job on a node, without its ClientMounts. Requests missing objects from the API.
+    /// Returns the known state of a job on a node, except the state of the node's ClientMounts. Requests missing
+    /// objects from the API.
     pub fn state(&self, job: &JobName, node: &str, ticket: Ticket) -> JobState {
         let mut state = self.lock();
         let (answer, is_wanted) = state.answer(job, node, ticket);
@@ -109,7 +110,7 @@ impl Jobs {
         self.change(|state| state.put_computes(key, computes));
     }
 
-    /// Removes the Computes of a Workflow that are gone.
+    /// Removes the Computes of a Workflow after the deletion of that Computes object.
     pub fn remove_computes(&self, key: &WorkflowKey) {
         self.change(|state| {
             state.looked.remove(key);
@@ -144,7 +145,7 @@ impl Jobs {
         computes: BTreeMap<WorkflowKey, Option<Computes>>,
     ) {
         self.change(|state| {
-            // Workflows that are not in the list are kept: the watch may know newer ones.
+            // Workflows that are not in the list are kept: the watch may know newer Workflows.
             for workflow in workflows {
                 state.put(workflow);
             }
@@ -223,11 +224,11 @@ impl State {
         Some(Look { upto: self.questions, computes: std::mem::take(&mut self.wants_computes) })
     }
 
-    /// Returns the answer, and whether a request to the API may give a better one.
+    /// Returns the answer, and whether a request to the API may give a better answer.
     fn answer(&mut self, job: &JobName, node: &str, ticket: Ticket) -> (JobState, bool) {
         let matching = self.workflows.values().filter(|known| known.identity().matches(job));
         let matching: Vec<_> = matching.cloned().collect();
-        // A requeued job may have an old Workflow that is being deleted: the question is about the new one.
+        // A requeued job may have an old Workflow that is being deleted: the question is about the new Workflow.
         let living: Vec<_> =
             matching.iter().filter(|known| !known.state.deleting).cloned().collect();
         match if living.is_empty() { matching } else { living }.as_slice() {
@@ -270,7 +271,7 @@ impl State {
     }
 }
 
-/// Returns the answer that no Workflow belongs to the job. The prolog for Flux recognises the text.
+/// Returns the answer that no Workflow belongs to the job. The prolog for Flux recognises the answer's text.
 fn unknown(job: &JobName) -> JobState {
     let why = format!("no Workflow is that of {}", describe(job));
     JobState { knowledge: Knowledge::Unknown.into(), why, ..JobState::default() }

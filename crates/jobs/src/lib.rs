@@ -1,4 +1,5 @@
-//! Answers questions about a job on one node, for the node's agent and scripts that wait for the job's mounts.
+//! Answers questions about a job on one node. The node's agent asks these questions, and so do scripts that wait for
+//! the job's mounts.
 //!
 //! ```text
 //! API ─ watch ─► Jobs ─ state ─► node that waits for a job
@@ -7,12 +8,13 @@
 //! The Workflows and Computes may be written by the sites' controllers or by Warren's engine: the answers are the same.
 //!
 //! # Guarantees
-//! * An answer that a job does not exist, or that a node is not one of its computes, is given only after a list that was requested
-//!   after the question: a watch that is behind must not let a job start without its storage.
+//! * An answer that a job does not exist, or that a node is not one of its computes, is given only after a list that
+//!   was requested after the question: a watch that is behind must not let a job start without its storage.
 //! * While the API does not answer, the answer is Uncertain.
 //!
 //! # Assumptions
-//! Before a workload manager calls a prolog, it creates the Workflow, fills its Computes, and requests PreRun, in this order.
+//! Before a workload manager calls a prolog, it creates the job's Workflow, fills the Computes of the Workflow, and
+//! requests PreRun, in this order.
 
 mod known;
 mod look;

@@ -22,7 +22,7 @@ const REST: Duration = Duration::from_millis(200);
 /// Longest delay before a failed request is repeated.
 const LONGEST: Duration = Duration::from_secs(15);
 
-/// Sends the requests that questions need, until dropped; in one namespace or in all.
+/// Sends the requests that questions need, in one namespace or in all namespaces, until this future is dropped.
 pub async fn look(client: Client, namespace: Option<String>, jobs: Arc<Jobs>) {
     let mut pace = delays(REST, LONGEST);
     loop {
@@ -52,7 +52,8 @@ pub async fn look(client: Client, namespace: Option<String>, jobs: Arc<Jobs>) {
 
 type Found = (Vec<Workflow>, BTreeMap<WorkflowKey, Option<Computes>>);
 
-/// Lists the Workflows first, then Computes: a workload manager writes the Computes before it requests PreRun.
+/// Lists the Workflows first, then Computes: a workload manager writes the Computes before it requests PreRun, so a
+/// Workflow that is in PreRun has its Computes in the later list.
 async fn ask(client: &Client, namespace: Option<&str>, look: &Look) -> kube::Result<Found> {
     let workflows: Api<DynamicObject> = match namespace {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &workflow()),
@@ -66,7 +67,7 @@ async fn ask(client: &Client, namespace: Option<&str>, look: &Look) -> kube::Res
         let (namespace, name) = key;
         let api: Api<DynamicObject> =
             Api::namespaced_with(client.clone(), namespace, &computes_of_workflow());
-        // A list, not a get: the roles grant list and watch only.
+        // Lists instead of reading one object: the roles grant list and watch only.
         let only = ListParams::default().fields(&format!("metadata.name={name}"));
         let found = api.list(&only).await?.items.pop();
         computes.insert(key.clone(), found.as_ref().map(Computes::read));

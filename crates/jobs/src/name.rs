@@ -46,8 +46,8 @@ impl<'a> Identity<'a> {
         }
     }
 
-    /// Returns whether this is the job's Workflow. If `state` is known, this is the Workflow that `state` names;
-    /// otherwise any Workflow that has the job's name.
+    /// Returns whether this is the job's Workflow. A known `state` names the job's Workflow; otherwise every Workflow
+    /// with the job's name counts as the job's.
     #[must_use]
     pub fn is_of(&self, job: &JobName, state: Option<&JobState>) -> bool {
         match state.filter(|state| state.knowledge() == Knowledge::Known) {
@@ -73,7 +73,7 @@ impl<'a> Identity<'a> {
     }
 }
 
-/// Returns the job's name for messages, as it was given.
+/// Returns the job's name for messages, spelled as the caller gave it.
 #[must_use]
 pub fn describe(job: &JobName) -> String {
     match &job.name {

@@ -25,7 +25,7 @@ struct Question {
     /// The job that the question is about; `None` for all ClientMounts of the node.
     job: Option<JobName>,
     ticket: Ticket,
-    /// The last answer; `None` before the first one.
+    /// The last answer; `None` before the first answer.
     answer: Option<JobState>,
 }
 
@@ -34,7 +34,7 @@ impl Questions {
         Self { changes: jobs.changes(), jobs, open: BTreeMap::new() }
     }
 
-    /// Opens a question about a job or, without one, about all ClientMounts of the node.
+    /// Opens a question about a job; without a job, the question is about all ClientMounts of the node.
     pub fn open(&mut self, id: u64, job: Option<JobName>) {
         self.open.insert(id, Question { job, ticket: self.jobs.ask(), answer: None });
     }
@@ -65,20 +65,20 @@ impl Questions {
         self.jobs = jobs;
     }
 
-    /// Forgets the last answers: each is returned again, even if it has not changed.
+    /// Forgets the last answers: the next answer to each question is returned, even if it has not changed.
     pub fn forget_answers(&mut self) {
         self.open.values_mut().for_each(|question| question.answer = None);
     }
 
-    /// Waits until an answer may have changed; for ever while no question is open.
+    /// Waits until an answer may have changed; never returns while no question is open.
     pub async fn changed(&mut self) {
         if self.open.is_empty() || self.changes.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// Returns the next answer that differs from the last one to its question. `mounts` returns the node's ClientMounts whose
-    /// labels match, or `None` while they are unknown.
+    /// Returns the next answer that differs from the last answer to the same question. `mounts` returns the node's
+    /// ClientMounts whose labels match, or `None` while they are unknown.
     pub fn next(
         &mut self,
         node: &str,

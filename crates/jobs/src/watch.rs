@@ -19,7 +19,8 @@ pub(crate) fn computes_of_workflow() -> ApiResource {
     ApiResource::erase::<api::Computes>(&())
 }
 
-/// Watches the Workflows of a namespace, or of all, until dropped. While the watch fails, the known Workflows are kept.
+/// Watches the Workflows of one namespace or of all namespaces, until this future is dropped. While the watch fails,
+/// the known Workflows are kept.
 pub async fn workflows(client: Client, namespace: Option<String>, jobs: Arc<Jobs>) {
     follow(client, namespace, workflow(), |event| match event {
         Event::Applied(Ok(object)) => jobs.apply_workflow(Workflow::read(&object)),
@@ -34,7 +35,7 @@ pub async fn workflows(client: Client, namespace: Option<String>, jobs: Arc<Jobs
     .await;
 }
 
-/// Watches the Computes of a namespace, or of all, until dropped.
+/// Watches the Computes of one namespace or of all namespaces, until this future is dropped.
 pub async fn computes(client: Client, namespace: Option<String>, jobs: Arc<Jobs>) {
     follow(client, namespace, computes_of_workflow(), |event| match event {
         Event::Applied(Ok(object)) => jobs.apply_computes(key(&object), Computes::read(&object)),

@@ -32,7 +32,7 @@ pub fn has_reached(state: &str, than: &str) -> bool {
 pub struct Workflow {
     pub(crate) resource_version: String,
     pub(crate) job_id: String,
-    /// The answer about the job, without the node's part: its assignment to the job, and its mounts.
+    /// The answer about the job, except for the node's part: whether the job has the node, and the node's mounts.
     pub(crate) state: JobState,
 }
 
@@ -114,7 +114,7 @@ fn storage_directives(directives: Option<&Value>) -> Vec<Directive> {
     storage.collect()
 }
 
-/// Returns the directives that have no mount. `mounts` holds the directive's index of each mount.
+/// Returns the directives that have no mount. `mounts` holds, for each mount, the index of its directive.
 #[must_use]
 pub fn directives_without_mount(
     directives: &[Directive],

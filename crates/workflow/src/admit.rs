@@ -65,8 +65,8 @@ pub fn admit(old: Option<&Value>, new: &Value, rules: Option<&Ruleset>) -> Resul
     match (old.map(Workflow::deserialize), Workflow::deserialize(new)) {
         (None, Ok(new)) => check_created(&new, rules),
         (Some(Ok(old)), Ok(new)) => check_updated(&old, &new),
-        // A stored Workflow that cannot be read may be changed: its content may be corrected, and its finalizers
-        // removed.
+        // A stored Workflow that cannot be read may be changed, so that its content can be corrected or its
+        // finalizers removed.
         (Some(Err(_)), _) => Ok(()),
         (None | Some(Ok(_)), Err(error)) => Err(format!(
             "the Workflow cannot be read, so that nothing would be done for it: {error}"
@@ -74,7 +74,7 @@ pub fn admit(old: Option<&Value>, new: &Value, rules: Option<&Ruleset>) -> Resul
     }
 }
 
-/// Checks the texts of a Workflow that other objects carry in their names and labels.
+/// Checks those texts of a Workflow that become parts of the names and labels of other objects.
 ///
 /// # Errors
 /// The field, its length or value, and the remedy.
@@ -138,7 +138,7 @@ fn check_updated(old: &Workflow, new: &Workflow) -> Result<(), String> {
     check_drivers(&before, &after)
 }
 
-/// Checks that the fields that describe the job are the same.
+/// Checks that the fields that describe the job are unchanged.
 fn check_unchanged(old: &Workflow, new: &Workflow) -> Result<(), String> {
     let (old, new) = (&old.spec, &new.spec);
     let fields = [

@@ -1,4 +1,5 @@
-//! Changes of objects: the steps of a plan. Each changes one object, and none depends on another change of the same plan.
+//! Changes of objects: the steps of a plan. Each change concerns one object, and none depends on another change of
+//! the same plan.
 
 use std::fmt;
 
@@ -25,20 +26,21 @@ pub struct Target {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     Create(Target, Box<DynamicObject>),
-    /// Create a Secret with fresh keys. If the Secret exists already, the change has succeeded: the name has the number
-    /// of the attempt, so the Secret is that of the same attempt.
+    /// Create a Secret with new MPI keys. If the Secret exists already, the change has succeeded: the Secret's name
+    /// contains the number of the attempt, so the existing Secret belongs to the same attempt.
     CreateKeys(Target, Box<DynamicObject>),
-    /// Patch the object, except its status. The API refuses the patch once the object has changed since the plan.
+    /// Patch the object, except its status. The API refuses the patch if the object has changed since the plan.
     Patch(Target, Patch),
-    /// Patch the status, under the same condition.
+    /// Patch the object's status. The API refuses the patch if the object has changed since the plan.
     Status(Target, Patch),
     /// Delete the object if it still has this uid.
     Delete(Target, String),
-    /// Make this change if the API still has the claim that the plan saw.
+    /// Make this change only if the ContainerRun in the API still has the claim that the plan saw.
     IfClaimed(ClaimRef, Box<Change>),
 }
 
-/// A claim of a ContainerRun, as a plan saw it.
+/// The claim of a ContainerRun, as a plan saw it. The claim names the coordinator that may change the run's
+/// containers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClaimRef {
     /// Namespace of the ContainerRun.

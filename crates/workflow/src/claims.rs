@@ -1,4 +1,5 @@
-//! The Leases of coordinators, and the check of a claim before the engine acts on a run ([`containers::claim`]).
+//! Renews and lists the Leases of coordinators, and checks a run's claim before the engine acts on the run. A claim
+//! is the record of the coordinator that may change the run's containers ([`containers::claim`]).
 
 mod lease;
 
@@ -36,7 +37,7 @@ pub enum ClaimError {
     List { source: Box<kube::Error> },
 }
 
-/// Reads the ContainerRun from the API, and returns true if the claim is still the present one.
+/// Reads the ContainerRun from the API, and returns true if it still has this claim.
 pub(crate) async fn is_held(client: &Client, claim_ref: &ClaimRef) -> kube::Result<bool> {
     let runs: Api<ContainerRun> = Api::namespaced(client.clone(), &claim_ref.namespace);
     let run = runs.get_opt(&claim_ref.name).await?;
@@ -79,8 +80,8 @@ fn new_lease(name: &str, me: &Holder, now: MicroTime) -> Lease {
     Lease { metadata, spec: Some(spec) }
 }
 
-/// Returns the resource version of each coordinator's Lease, by holder. A coordinator lives as long as the version of
-/// its Lease changes.
+/// Returns the resource version of each coordinator's Lease, by the coordinator's name. A coordinator is alive as
+/// long as the version of its Lease changes.
 ///
 /// # Errors
 /// When the API refuses or does not answer.

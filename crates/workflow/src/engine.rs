@@ -1,5 +1,5 @@
-//! The engine: takes in events of the watches, plans, and carries out the changes. It keeps no state of its own: every
-//! decision follows from the objects.
+//! The engine: takes in events of the watches, plans, and carries out the changes. The engine keeps no state of its
+//! own: every decision follows from the objects.
 
 mod watches;
 
@@ -46,7 +46,7 @@ pub struct Reporting {
     pub events: Events,
 }
 
-/// Drives all workflows and answers requests for metrics, until dropped.
+/// Drives all workflows and answers requests for metrics, until this future is dropped.
 pub async fn run(client: Client, settings: Settings, rules: Rules, reporting: Reporting) {
     let Reporting { metrics: requests, events: published } = reporting;
     let mut events = watch_all(&client, &settings);
@@ -69,10 +69,11 @@ struct Engine {
     rules: Rules,
     queue: Queue<Key>,
     passes: JoinSet<Pass>,
-    /// Keys whose last plan has an outcome other than Done; the value is true if an outcome is Failed or Queued.
+    /// Keys whose last plan has an outcome other than Done; the value is true if an outcome of that plan is Failed or
+    /// Queued.
     waiting: BTreeMap<Key, bool>,
-    /// The key whose changes take capacity, ports or names now: one key at a time, because the next plan must
-    /// know what is taken.
+    /// The key whose changes take capacity, ports or names now: one key at a time, because the next plan must know
+    /// which capacity, ports and names are taken.
     placing: Option<Key>,
     after_placing: BTreeSet<Key>,
     /// The Lease under which this coordinator claims the runs of containers.
@@ -118,7 +119,7 @@ impl Engine {
                 Some(update) = events.next() => self.take_in(update, &mut events),
                 Some(joined) = self.passes.join_next() => self.finish_pass(joined),
                 Some(answer) = requests.recv() => {
-                    // The requester may have gone.
+                    // The requester may no longer wait for the answer.
                     let _ = answer.send(self.metrics.text(&self.world.count(Timestamp::now())));
                 }
                 () = sleep_until(due) => {}
@@ -133,8 +134,8 @@ impl Engine {
         }
     }
 
-    /// Takes in an update and all other updates that are ready. All nodes of a workflow may report at once, and one
-    /// plan covers the whole workflow.
+    /// Takes in an update and all other updates that are ready: all nodes of a workflow may report at once, and one
+    /// plan then answers all of these reports.
     fn take_in(&mut self, first: Update, events: &mut BoxStream<'static, Update>) {
         self.update(first);
         for _ in 1..AT_ONCE {
@@ -238,7 +239,8 @@ impl Engine {
     fn finish_pass(&mut self, joined: Result<Pass, JoinError>) {
         let Pass { key, lists, blocks, made } = match joined {
             Ok(joined) => joined,
-            // A panic of the executor is a defect: the coordinator ends with it, and its supervisor restarts it.
+            // A panic of the executor is a defect: the coordinator ends with the same panic, and its supervisor
+            // restarts it.
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         };
         self.metrics.count_failures(made.failures.len(), made.lost_claims);

@@ -33,7 +33,7 @@ pub struct Made {
     pub stored: Vec<Stored>,
     /// The changes that failed, and when to try again.
     pub failures: Vec<(Refusal, Retry)>,
-    /// How many of the failures are due to lost claims.
+    /// How many of the failures are due to lost claims: another coordinator has taken the claim over.
     pub lost_claims: usize,
     /// True if an object to be changed no longer exists, and the watch has not delivered its deletion yet.
     pub is_behind: bool,
@@ -53,12 +53,12 @@ pub struct Refusal {
 #[derive(Debug)]
 pub struct Stored {
     pub object: DynamicObject,
-    /// True if the change created it.
+    /// True if the change created the object.
     pub is_new: bool,
 }
 
-/// Makes all changes side by side. First asks the API for the claims that the changes need, and drops changes
-/// whose claim is lost.
+/// Makes all changes side by side. Before this, reads the claims that the changes need from the API, and drops the
+/// changes whose claim another coordinator has taken over.
 pub async fn execute(client: &Client, changes: Vec<Change>, lease: &SharedLease) -> Made {
     let mut made = Made::default();
     let changes = drop_unclaimed(client, changes, &mut made).await;
@@ -175,7 +175,7 @@ async fn delete(
     let parameters = if foreground { DeleteParams::foreground() } else { DeleteParams::default() };
     match api.delete(name, &parameters.preconditions(preconditions)).await {
         Ok(deleted) => Ok(deleted.left()),
-        // The object is gone, or a new one has its name.
+        // The object is gone, or a new object has its name.
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(None),
         Err(error) => Err(error),
     }
@@ -212,7 +212,7 @@ fn is_gone(change: &Change, error: &kube::Error) -> bool {
 }
 
 /// Returns when to try again. After 404, 409 and 422, soon: the object has changed or is gone, and the watch is about
-/// to deliver the change. Other errors last until the API answers again or an administrator acts.
+/// to deliver the change. After other errors, later: they last until the API answers again or an administrator acts.
 fn retry_delay(error: &kube::Error) -> Retry {
     match error {
         kube::Error::Api(status) if matches!(status.code, 404 | 409 | 422) => Retry::Soon,

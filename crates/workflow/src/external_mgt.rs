@@ -13,7 +13,7 @@ use controller::ObjectKey;
 
 use crate::{change::Change, fs_names::taken_elsewhere, progress::transient_error, site::Site};
 
-/// Plans the status of such a management target.
+/// Plans the status of a management target outside of the rabbits.
 #[must_use]
 pub fn plan(site: &Site, at: &ObjectKey) -> Option<Change> {
     let mgt = site.mgts.get(at)?;
@@ -27,8 +27,8 @@ pub fn plan(site: &Site, at: &ObjectKey) -> Option<Change> {
 
 fn next_status(mgt: &NnfLustreMgt, elsewhere: &BTreeSet<String>) -> NnfLustreMgtStatus {
     let mut status = mgt.status.clone().unwrap_or_default();
-    // Drop the names of holders that have withdrawn their request. The count only goes up, so these names are not given
-    // out again.
+    // Drop the names of holders that have withdrawn their request. The counter for new names only goes up, so the
+    // dropped names are not given out again.
     status.claim_list.retain(|given| {
         given
             .reference
@@ -39,7 +39,7 @@ fn next_status(mgt: &NnfLustreMgt, elsewhere: &BTreeSet<String>) -> NnfLustreMgt
     status
 }
 
-/// Gives a name to each holder without one. Skips names that other management targets have given out, but computes
+/// Gives a name to each holder that has none. Skips names that other management targets have given out, but computes
 /// `status.fsNameNext` from this target's own names only.
 fn give_out(
     mgt: &NnfLustreMgt,

@@ -10,8 +10,8 @@ use k8s_openapi::api::core::v1::ObjectReference;
 
 use crate::{mgts::mgt_key, site::Site};
 
-/// Returns the names that this management target must not give out: those of the site's own file systems, and those
-/// that other management targets have given out or will give to the holders that already asked.
+/// Returns the names that this management target must not give out: the names of the site's own file systems, and the
+/// names that other management targets have given out or will give to the holders that already asked.
 #[must_use]
 pub fn taken_elsewhere(site: &Site, mgt: &ObjectKey) -> BTreeSet<String> {
     let mut taken = site_names(site);
@@ -43,7 +43,7 @@ fn given_names(mgt: &NnfLustreMgt) -> impl Iterator<Item = (&ObjectReference, &s
     entries.map(|entry| (&*entry.reference, entry.fs_name.as_str()))
 }
 
-/// Returns the names that a management target does not give out.
+/// Returns the names on a management target's black list, and the names that it has given out.
 fn avoided_names(mgt: &NnfLustreMgt) -> BTreeSet<String> {
     let given = given_names(mgt).map(|(_, name)| name.to_owned());
     mgt.spec.fs_name_black_list.iter().cloned().chain(given).collect()
@@ -55,8 +55,8 @@ fn unnamed_holders(mgt: &NnfLustreMgt) -> usize {
     mgt.spec.claim_list.iter().filter(|holder| !has_name(holder)).count()
 }
 
-/// Returns the name from which a management target continues to count. A target that keeps its count in a ConfigMap
-/// writes this name to its status once it has read the ConfigMap.
+/// Returns the next name in a management target's count. A target that keeps its count in a ConfigMap writes this
+/// name to its status once it has read the ConfigMap.
 fn next_name(mgt: &NnfLustreMgt) -> Option<FsName> {
     let status = mgt.status.as_ref().map(|status| status.fs_name_next.as_str());
     let next = status.filter(|next| !next.is_empty()).unwrap_or(&mgt.spec.fs_name_start);
@@ -75,7 +75,7 @@ fn awaited_names(mgt: &NnfLustreMgt) -> Vec<String> {
     names
 }
 
-/// Adds to a management target's black list those of the taken names that the target would give out next.
+/// Adds `taken` names to a management target's black list: the names that the target would give out next.
 pub fn pass_over(mgt: &mut NnfLustreMgt, taken: &BTreeSet<String>) {
     while let Some(name) = awaited_names(mgt).into_iter().find(|name| taken.contains(name)) {
         mgt.spec.fs_name_black_list.push(name);

@@ -27,7 +27,7 @@ pub struct InstanceView<'a> {
     pub object: Arc<PersistentStorageInstance>,
     /// Objects of the storage on nodes.
     pub storage: Group,
-    /// Objects on nodes of earlier persistent storage of the same name.
+    /// Objects that earlier persistent storage of the same name left behind on nodes.
     pub leftovers: Vec<Group>,
     /// Workflows that name the storage in a `persistentdw`, each with the index of that directive.
     pub users: Vec<(View<'a>, usize)>,
@@ -36,9 +36,10 @@ pub struct InstanceView<'a> {
 /// The persistent storage that a directive names.
 #[derive(Debug, Default)]
 pub struct NamedStorage {
-    /// The instance; `None` when it does not exist.
+    /// The instance; `None` when the storage does not exist.
     pub object: Option<Arc<PersistentStorageInstance>>,
-    /// Another object that needs the same names, as text.
+    /// As text: a Servers or profile that has the name which this storage's objects need, but belongs to no
+    /// persistent storage.
     pub name_conflict: Option<String>,
     /// For a file system that only one workflow mounts at a time: the workflow that may mount it.
     pub turn: Option<ObjectKey>,
@@ -67,7 +68,8 @@ pub fn is_ours(object: &PersistentStorageInstance) -> bool {
     object.label(label::WORKFLOW_UID).is_some()
 }
 
-/// Returns true if the storage is complete and stays when its workflow is deleted. Until then the workflow owns it.
+/// Returns true if the storage is complete and stays when its workflow is deleted. Incomplete storage belongs to its
+/// workflow.
 #[must_use]
 pub fn is_made(object: &PersistentStorageInstance) -> bool {
     object.owner_references().iter().all(|owner| owner.kind != "Workflow")
@@ -96,7 +98,7 @@ pub fn is_usable(object: &PersistentStorageInstance) -> bool {
     )
 }
 
-/// Returns true if a workflow's user may use the storage. If not, Proposal reports the error.
+/// Returns true if a workflow's user may use the storage. If the user may not use it, Proposal reports the error.
 #[must_use]
 pub fn is_allowed(object: &PersistentStorageInstance, workflow: &Workflow) -> bool {
     is_public(object) || object.spec.user_id == workflow.spec.user_id

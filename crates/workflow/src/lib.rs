@@ -1,25 +1,26 @@
-//! The workflow engine: drives each Workflow from Proposal to Teardown as its `#DW` directives ask. It writes only
-//! objects that workload managers and Warren's agents read.
+//! The workflow engine: drives each Workflow from Proposal to Teardown as its `#DW` directives ask. The engine writes
+//! only objects that workload managers and Warren's agents read.
 //!
 //! ```text
 //! watches ─► World ─ view ─► plan (pure) ─► Vec<Change> ─ execute ─► API
 //!              ▲                 │ outcomes ─ report (pure) ─► one more change: the workflow's status
 //!              └── answers of the API, and events of the watches
 //! ```
-//! The agents run the same loop on nodes with steps instead of objects: observe, plan, act, until a plan contains no change.
+//! The agents run the same loop on nodes with steps instead of objects: observe, plan, act, until a plan contains no
+//! change.
 //!
 //! # Guarantees
 //! * The engine keeps no state of its own: killed after any change, it continues from the objects.
 //! * A change names the object version that it was planned from. If the object has changed since, the API refuses the
 //!   change, and the engine plans again.
-//! * Each directive is planned by itself, and its changes are made beside those of the others: no directive waits for
-//!   another, or fails with it.
+//! * Each directive is planned by itself, and the changes of all directives are made side by side: no directive waits
+//!   for another directive, or fails because another one fails.
 //! * The engine creates objects only after the workflow has the engine's finalizer. The finalizer stays until nothing
 //!   of the workflow is left on any node.
 //! * A node loses access only when it has provably unmounted, or evidence says that the node is down. Storage is
 //!   removed only after all access to it has been withdrawn.
-//! * The engine does not touch storage of other controllers. The owner label tells the two apart: objects of the engine
-//!   name a Servers there.
+//! * The engine does not touch storage of other controllers. The engine recognises its own objects by their owner
+//!   label, which names a Servers.
 //! * At rest the engine sends no requests. It runs one timer for each workflow whose containers have a deadline or
 //!   a time to live.
 //!
@@ -29,18 +30,19 @@
 //! * While the engine cannot read a block storage, file system or mount, it withdraws no access to that storage and
 //!   removes nothing of it. A Workflow that the engine cannot read still exists: its objects stay, and so does its use
 //!   of persistent storage.
-//! * An allocation belongs to the compute whose ClientMount names it, as long as that object exists.
+//! * An allocation belongs to the compute whose ClientMount names it, as long as that ClientMount exists.
 //! * Persistent storage belongs to the workflow that makes it until one change transfers all of it. From then on only
-//!   the plan of the storage itself changes its consumers, access and mounts, and removes it. Exception: the plan that
-//!   makes a Lustre file system also makes it a consumer of a persistent management target, and removes that entry
-//!   last.
-//! * The engine does not keep MPI keys: `execute` generates them while it creates their Secret. The engine knows only
-//!   which Secrets exist, because no identity of Warren may read them. After a restart the engine creates the Secrets
-//!   again, and an existing Secret counts as success.
-//! * One Servers is filled at a time, so that no byte is promised twice.
-//! * A Lustre file system name is unique in the system. Names are requested one at a time. A name that another file
-//!   system has is given back before any target is made. A name is erased only after the last target that uses it.
-//! * A Lustre target that vanished while a later one exists is not made again.
+//!   the plan of the storage itself changes its consumers (the workflows and file systems that use it), its access
+//!   and its mounts, and removes it. Exception: the plan that makes a Lustre file system also adds the file system to
+//!   the consumers of a persistent management target, and removes this entry last.
+//! * The engine does not keep the keys by which MPI launcher and workers authenticate: `execute` generates them while
+//!   it creates their Secret. The engine knows only which Secrets exist, because no identity of Warren may read them.
+//!   After a restart the engine creates the Secrets again, and an existing Secret counts as success.
+//! * The engine fills one Servers at a time, so that it promises no byte to two workflows.
+//! * A Lustre file system name is unique in the system. Names are requested one at a time. The engine gives back a
+//!   name that another file system has, before it makes any target. A name is erased only after the last target that
+//!   uses it.
+//! * A Lustre target that vanished while a target of a later stage exists is not made again.
 //!
 //! # Fewer kinds than the sites' controllers
 //! There is no NnfStorage and no NnfAccess: the engine derives their content from DirectiveBreakdown, Servers and

@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 /// Buckets of the time to reach a state, in seconds: from states without storage to the longest time-out of a site.
 const BUCKETS: [f64; 9] = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0];
 
-/// Asks the engine for its metrics.
+/// Sends the engine requests for its metrics.
 #[derive(Clone, Debug)]
 pub struct MetricsReader(mpsc::Sender<oneshot::Sender<String>>);
 
@@ -87,7 +87,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Observes the time to reach a state if a Workflow became ready.
+    /// If a Workflow became ready, records how long it took to reach its state.
     pub(crate) fn observe_ready(&self, before: &Workflow, after: &Workflow) {
         let was_ready = before.status.as_ref().is_some_and(|status| status.ready);
         let Some(status) = after.status.as_ref().filter(|status| status.ready && !was_ready) else {
@@ -103,7 +103,7 @@ impl Metrics {
         self.reached.get_or_create(&label).observe(seconds);
     }
 
-    /// Counts failed changes, and those among them whose claim another coordinator has now.
+    /// Counts failed changes, and how many of them failed because another coordinator has the claim now.
     pub(crate) fn count_failures(&self, changes: usize, lost_claims: usize) {
         self.refused.inc_by(changes as u64);
         self.lost_claims.inc_by(lost_claims as u64);

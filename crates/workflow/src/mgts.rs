@@ -17,7 +17,7 @@ pub const EXTERNAL_NAMESPACE: &str = "nnf-system";
 #[derive(Clone, Debug, Default)]
 pub struct Mgts {
     all: BTreeMap<ObjectKey, Arc<NnfLustreMgt>>,
-    /// Targets by the storage that has asked them for a name, or has a name there.
+    /// Targets by storage: the targets that the storage has asked for a name, or that have given it a name.
     by_storage: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
 }
 
@@ -75,7 +75,7 @@ impl Mgts {
         })
     }
 
-    /// Returns the targets that belong to the storage or instance with this key.
+    /// Returns the targets that belong to the Servers or PersistentStorageInstance with this key.
     pub fn of_owner(
         &self,
         (namespace, name): &ObjectKey,
@@ -100,7 +100,8 @@ impl Mgts {
     }
 }
 
-/// Returns the key of a target: its rabbit, or [`EXTERNAL_NAMESPACE`], and its name.
+/// Returns the key of a target: the name of its rabbit (of an external target, [`EXTERNAL_NAMESPACE`]), and the
+/// target's name.
 #[must_use]
 pub fn mgt_key(mgt: &NnfLustreMgt) -> ObjectKey {
     (mgt.namespace().unwrap_or_default(), mgt.name_any())

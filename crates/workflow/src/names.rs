@@ -15,8 +15,8 @@ use kube::{Resource, ResourceExt};
 
 /// Finalizer of a Workflow: stays until the Workflow's objects in other namespaces are gone.
 pub const WORKFLOW_FINALIZER: &str = "dataworkflowservices.github.io/workflow";
-/// Finalizer of a Workflow that the Go controllers began. The engine neither unmounts nor removes what those
-/// controllers made.
+/// Finalizer of a Workflow that the Go controllers began. The engine neither unmounts nor removes the objects that
+/// those controllers made.
 pub const GO_FINALIZER: &str = "nnf.cray.hpe.com/nnf_workflow";
 /// Finalizer of a PersistentStorageInstance: stays until nothing of the storage is left on any node.
 pub const PERSISTENT_FINALIZER: &str = "nnf.cray.hpe.com/persistentStorage";
@@ -100,8 +100,8 @@ pub fn fs_name_holder(servers: &Servers) -> ObjectReference {
     ObjectReference { uid: servers.uid(), ..reference(OWNER_KIND, &name, &namespace) }
 }
 
-/// Returns the labels of a mount. They name the workflow even if the storage is persistent, because the mount is
-/// removed with the workflow.
+/// Returns the labels of a mount. The labels name the workflow even if the storage is persistent, because the mount
+/// is removed with the workflow.
 pub fn mount_labels(
     workflow: &Workflow,
     index: usize,
@@ -125,7 +125,7 @@ pub fn instance_object_name(name: &str) -> String {
 /// Longest value of a label, in characters.
 pub const LONGEST_LABEL: usize = 63;
 
-/// Suffix that keeps the object names of persistent storage apart from those of directives.
+/// Suffix that keeps the object names of persistent storage apart from the object names of directives.
 pub const INSTANCE_SUFFIX: &str = ".persistent";
 
 /// Returns the metadata of the Servers and the pinned profile of persistent storage.

@@ -40,10 +40,10 @@ pub struct Plan {
     pub changes: Vec<Change>,
     /// Progress of each directive in the present state.
     pub outcomes: Vec<Outcome>,
-    /// The engine plans this key again soon. Either a wait is too young to be in the status yet, or the workflow waits
-    /// for ports in their cooldown, whose end no watch reports.
+    /// True if the engine plans this key again soon: because a wait is too recent to be in the status yet, or because
+    /// the workflow waits until ports may be used again, a time that no watch reports.
     pub replan_soon: bool,
-    /// The engine plans this key again at this time, unless something changes before.
+    /// Time at which the engine plans this key again, unless something changes before.
     pub replan_at: Option<Timestamp>,
 }
 
@@ -54,7 +54,7 @@ impl From<Progress> for Plan {
     }
 }
 
-/// Plans directives of some kinds.
+/// Plans the directives that have certain commands.
 pub trait Driver: std::fmt::Debug + Sync {
     /// Returns true if this driver plans the command.
     fn handles(&self, command: &Command) -> bool;
@@ -106,7 +106,8 @@ pub fn plan_key(world: &World, key: &Key, now: Timestamp) -> Plan {
         Key::Persistent(at) => match world.instance(at) {
             Some(view) => persistent::plan_instance(&view),
             None => {
-                // Storage stays unless its Servers is being deleted: the instance may exist and be unreadable.
+                // Storage stays unless its Servers is being deleted: its PersistentStorageInstance may exist and be
+                // unreadable.
                 let groups = world.instance_groups(at).into_values();
                 let is_going = |group: &Group| {
                     let servers = group.servers.as_ref();
@@ -159,8 +160,8 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
     Plan { changes, outcomes, replan_soon, replan_at }
 }
 
-/// Deletes objects that containers of a vanished workflow left behind. The workflow's storage is removed after them:
-/// Kubernetes keeps a volume while a pod uses it.
+/// Deletes objects that containers of a vanished workflow left behind. The workflow's storage is removed after these
+/// objects: Kubernetes keeps a volume while a pod uses it.
 fn delete_orphans(orphans: &Orphans) -> Plan {
     let containers = orphans.containers.iter().filter_map(|object| Change::delete(&**object));
     let volumes = orphans.volumes.iter().filter_map(|object| Change::delete(&**object));
@@ -237,8 +238,9 @@ fn wlm_errors_as_waits(outcome: Outcome) -> Outcome {
     }
 }
 
-/// Fails a directive that is not done in a workflow whose changes the API refuses again and again. The cause may be a
-/// missing right or quota, which an administrator can grant, or an object that the API never accepts.
+/// Turns the outcome of a directive that is not done into an error, if the API refuses the workflow's changes again
+/// and again. The cause may be a missing right or quota, which an administrator can grant, or an object that the API
+/// never accepts.
 fn fail_if_refused(view: &View<'_>, outcome: Outcome) -> Outcome {
     let is_open = matches!(outcome, Outcome::Working | Outcome::Wait(_) | Outcome::Queued(_));
     let last = view.refused.iter().find(|refusal| refusal.is_final).or(view.refused.first());

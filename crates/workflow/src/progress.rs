@@ -1,10 +1,10 @@
-//! How far a directive is in a state, and the changes that bring it further.
+//! The progress of a directive in a workflow's state, and the changes to make next.
 
 use api::{ErrorType, ResourceError, Severity};
 
 use crate::change::Change;
 
-/// How far a directive is in a state.
+/// The progress of a directive in a workflow's state.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Outcome {
     /// Nothing is left to do.
@@ -12,7 +12,7 @@ pub enum Outcome {
     Done,
     /// The changes planned with this outcome bring the directive further.
     Working,
-    /// A node, a person or another program has to act; the text says what the directive waits for.
+    /// A node, a person or another program has to act; the text names the thing that the directive waits for.
     Wait(String),
     /// Other jobs hold a resource that this directive needs; the text names the resource. The engine plans again when
     /// other jobs release something.
@@ -33,12 +33,12 @@ impl From<Outcome> for Progress {
     }
 }
 
-/// Planned changes, and how far the directive is.
+/// Planned changes, and the progress of the directive.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Progress {
     /// Changes to make now.
     pub changes: Vec<Change>,
-    /// How far the directive is before these changes.
+    /// Progress of the directive before these changes.
     pub outcome: Outcome,
 }
 
@@ -103,7 +103,7 @@ pub fn wlm_error(message: impl Into<String>) -> ResourceError {
     fatal(ErrorType::Wlm, message)
 }
 
-/// Returns an error that ends when its cause does; a person may have to act. Flux ends a job after 10 s of such an
+/// Returns an error that lasts as long as its cause; a person may have to act. Flux ends a job after 10 s of such an
 /// error, so a shortage that lasts only until other jobs end is [`Outcome::Queued`].
 pub fn transient_error(message: impl Into<String>) -> ResourceError {
     ResourceError { severity: Severity::Major, ..fatal(ErrorType::Internal, message) }
@@ -124,8 +124,8 @@ fn fatal(error_type: ErrorType, message: impl Into<String>) -> ResourceError {
     }
 }
 
-/// Lists up to four names; of more names only the first. The text is part of a status, and each change of the text
-/// costs a write: with many nodes, the text does not change each time that one of them finishes.
+/// Lists up to four names; of more than four, only the first. The text is part of a status, and each change of the
+/// text costs a write: with many nodes, the text must not change each time that a node finishes.
 pub fn some_of<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     const FEW: usize = 4;
     let names: Vec<&str> = names.into_iter().collect();

@@ -1,4 +1,5 @@
-//! The Storage of each rabbit, which workload managers read: derived from the NnfNode that its agent writes. Pure.
+//! Derives the Storage of each rabbit, which workload managers read, from the NnfNode that the rabbit's agent writes.
+//! Pure.
 
 use api::{
     NnfNodeStatus, Storage, StorageSpec, StorageStatus, SystemConfiguration,
@@ -62,8 +63,8 @@ fn new_storage(system: &SystemConfiguration, rabbit: &str) -> Storage {
     Storage { metadata, spec: StorageSpec::default(), status: None }
 }
 
-/// Returns the status. The first of these that applies decides, in the order of the Go controllers: Disabled by an
-/// administrator, a fence, a taint that drains the Kubernetes Node, the agent's report.
+/// Returns the status of a rabbit's Storage. The first applicable cause decides, in the order of the Go controllers:
+/// Disabled by an administrator, a fence, a taint that drains the Kubernetes Node, the agent's report.
 fn storage_status(storage: &Storage, node: &NnfNodeStatus, drain: Option<&str>) -> StorageStatus {
     let server = |server: &api::nnf_node::NnfServerStatus| StorageNode {
         name: server.hostname.clone(),

@@ -62,8 +62,8 @@ pub fn report(
     Change::patch(before, &after)
 }
 
-/// Shorter waits are not written to the status: most of them end soon, and each would cost a write. The time is less
-/// than the first delay of [`controller::Retry::Soon`].
+/// While a state is younger than this, its waits are not written to the status: most of them end soon, and each would
+/// cost a write. The time is less than the first delay of [`controller::Retry::Soon`].
 const EARLY: SignedDuration = SignedDuration::from_millis(500);
 
 fn is_early(status: &WorkflowStatus, now: Timestamp) -> bool {
@@ -111,7 +111,7 @@ fn update_share(
                 (share.message, share.error) = (String::new(), String::new());
                 share.complete_time = Some(micro_time(now));
             }
-            // The next plan, after these changes, decides what the directive waits for.
+            // The plan after these changes decides for which reason the directive waits.
             Outcome::Working => {}
             Outcome::Wait(_) | Outcome::Queued(_) if is_early => {}
             Outcome::Wait(why) | Outcome::Queued(why) => {
@@ -145,8 +145,8 @@ fn message_of(error: &ResourceError) -> String {
     causes::message(&format!("{kind} error: {text}"))
 }
 
-/// Writes the status of the whole state. It is ready when all drivers have completed it and the engine has nothing left
-/// to do, even if a client marked the engine's entries as completed.
+/// Writes the status of the whole state. The state is ready when all drivers have completed it and the engine has
+/// nothing left to do, even if a client marked the engine's entries as completed.
 fn finish_state(
     status: &mut WorkflowStatus,
     state: &WorkflowState,
@@ -192,7 +192,7 @@ fn worst_status(shares: &[&WorkflowDriverStatus]) -> (WorkflowStatusKind, String
         | DriverStatus::Other(_) => 2,
     };
     let highest = shares.iter().map(|share| rank(share)).max().unwrap_or(1);
-    // Among equally bad entries, take the message of the first that has one.
+    // Among equally bad entries, take the message of the first entry that has a message.
     let mut worst = shares.iter().filter(|share| rank(share) == highest);
     let with_message = worst.find(|share| !share.message.is_empty());
     let message =

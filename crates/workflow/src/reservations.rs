@@ -1,11 +1,12 @@
 //! Bytes of each rabbit: how many are reserved for storage, and how many are free. Pure.
 //!
 //! * An NnfNode reports how many bytes of its drives are free and how many are allocated.
-//! * A Servers that names the rabbit reserves bytes, from the moment it is written until its storage is gone.
-//! * Where an allocation was made, the larger of reservation and allocation counts, never both.
+//! * A Servers that names the rabbit reserves bytes of it from the moment when the Servers is written until its storage
+//!   is gone.
+//! * Where an allocation was made, the larger of reserved and allocated bytes is in use, not their sum.
 //! * An NnfNodeBlockStorage counts as made as soon as the engine sends its creation to the API.
-//! * If two reservations do not both fit and nothing of either is made, the older Servers wins. Otherwise each would
-//!   wait for the other.
+//! * If only one of two reservations fits and nothing of either is made, the older Servers gets the bytes. Without this
+//!   rule, each Servers would wait for the other.
 //! * A Servers that cannot be read may reserve any bytes of any rabbit: younger Servers wait until it can be read.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +26,8 @@ pub struct Reservations {
     on: BTreeMap<String, BTreeSet<ObjectKey>>,
     /// Allocated bytes by rabbit and name of the NnfNodeBlockStorage; with its Servers, if this engine made it.
     allocated: BTreeMap<String, BTreeMap<String, (Option<ObjectKey>, i64)>>,
-    /// Servers by rabbit and name of the NnfNodeBlockStorage whose creation was sent to the API.
+    /// Servers by rabbit and name of the NnfNodeBlockStorage whose creation was sent to the API and is not answered
+    /// yet.
     in_flight: BTreeMap<ObjectKey, ObjectKey>,
     /// Unreadable Servers, which may reserve any number of bytes, with their creation times.
     unreadable: BTreeMap<ObjectKey, Option<Time>>,
@@ -76,8 +78,8 @@ impl Reservations {
         }
     }
 
-    /// Returns the Servers whose Lustre management server gets this rabbit before that of `asking`: an older Servers,
-    /// or a Servers whose storage is being made.
+    /// Returns the Servers whose Lustre management server gets this rabbit before the management server of `asking`:
+    /// an older Servers, or a Servers whose storage is being made.
     #[must_use]
     pub fn mgs_of(&self, rabbit: &str, asking: &ObjectKey) -> Option<&ObjectKey> {
         let mine = self.reserved.get(asking).map(|reservation| (&reservation.since, asking));
@@ -97,7 +99,8 @@ impl Reservations {
         std::mem::replace(&mut self.unreadable, unreadable) != self.unreadable
     }
 
-    /// Returns an unreadable Servers that comes before `asking`: an older one, or one whose storage is being made.
+    /// Returns an unreadable Servers that comes before `asking`: an older Servers, or a Servers whose storage is
+    /// being made.
     #[must_use]
     pub fn blocking_unreadable(&self, asking: &ObjectKey) -> Option<&ObjectKey> {
         if self.unreadable.is_empty() {
@@ -155,7 +158,7 @@ impl Reservations {
         status.map_or(0, |status| status.capacity.saturating_add(status.capacity_allocated))
     }
 
-    /// Returns the capacity of a rabbit, without counting what is reserved for `asking`.
+    /// Returns the capacity of a rabbit, as if `asking` had reserved nothing.
     #[must_use]
     pub fn space(&self, rabbit: &str, node: &NnfNode, asking: &ObjectKey) -> Space {
         let reported = node.status.clone().unwrap_or_default();

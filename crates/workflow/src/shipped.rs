@@ -1,4 +1,5 @@
-//! Rules for directives and a storage profile that Warren ships: a box without a site's own can run jobs with them.
+//! The directive rules and the storage profile that Warren ships: with them, a system that has no rules and profiles
+//! of its own can run jobs.
 
 use api::{
     DWDirectiveRule, DWDirectiveRuleBody, NnfStorageProfile, NnfStorageProfileBody,
@@ -79,7 +80,7 @@ fn definition(argument: &RuleDef) -> DWDirectiveRuleDef {
 /// Bytes that each volume has in addition to its file system, for LVM's metadata.
 const PADDING: &str = "32MiB";
 
-/// Returns a profile with one allocation for each compute, so that it also works without a volume manager.
+/// Returns a profile with one allocation for each compute, so that the profile also works without a volume manager.
 #[must_use]
 pub fn profile() -> NnfStorageProfile {
     let mkfs = |mkfs: &str| json!({"mkfs": mkfs, "mount": "$DEVICE $MOUNT_PATH", "unmount": "$MOUNT_PATH"});
@@ -118,8 +119,8 @@ pub fn profile() -> NnfStorageProfile {
     profile
 }
 
-/// Returns the command lines for LVM, which plain volumes ignore. A shared volume group has locks and is used by all
-/// computes of a rabbit.
+/// Returns the command lines for LVM; volumes without LVM ignore these command lines. A shared volume group has locks
+/// and is used by all computes of a rabbit.
 fn volumes(shared: bool) -> serde_json::Value {
     let (activate, flag) = if shared { ("ys", "--shared ") } else { ("y", "") };
     let activation = json!({
@@ -145,11 +146,12 @@ fn volumes(shared: bool) -> serde_json::Value {
     })
 }
 
-/// Makes a metadata server trust its clients about a user's groups. A rabbit knows no users, so l_getidentity(8) would
-/// refuse all of them.
+/// Makes a metadata server trust the list of a user's groups that its clients send. A rabbit knows no users, so
+/// l_getidentity(8) would refuse all users.
 const NO_UPCALL: &str = "--param=mdt.identity_upcall=NONE";
 
-/// One target for management and metadata, and object targets beside the computes, all on ZFS.
+/// Returns the Lustre options: one target for management and metadata, and object targets on the rabbits of the job's
+/// computes, all on ZFS.
 fn lustre() -> serde_json::Value {
     const SERVES: &str = "mountpoint $MOUNT_PATH";
     let target = |mkfs: &str, hooks: &[&str]| {

@@ -62,8 +62,8 @@ impl Settings {
 /// Where containers run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Containers {
-    /// Kubernetes namespace of the pods, and of the workflows that have containers; `None` where agents of rabbits run the
-    /// containers without Kubernetes.
+    /// Kubernetes namespace of the pods, and of the workflows that have containers; `None` where agents of rabbits
+    /// run the containers without Kubernetes.
     pub namespace: Option<String>,
     /// The cluster's DNS domain.
     pub cluster_domain: String,
@@ -154,14 +154,15 @@ impl Site {
         self.workflows.contains(uid) || self.unreadable.values().any(|known| known == uid)
     }
 
-    /// Returns true if the system has a compute of this name, beneath a rabbit or outside.
+    /// Returns true if the system has a compute of this name, whether a rabbit serves the compute or not.
     #[must_use]
     pub fn has_compute(&self, name: &str) -> bool {
         let mut outside = self.system.iter().flat_map(|system| &system.spec.external_compute_nodes);
         self.rabbit_of.contains_key(name) || outside.any(|node| node.name == name)
     }
 
-    /// Adds to `group` the management targets whose `claimList` names a Servers, and the persistent ones that it uses.
+    /// Adds to `group` the management targets whose `claimList` names a Servers, and the persistent management
+    /// targets that the Servers uses.
     pub fn add_mgts_of(&self, servers: &Servers, group: &mut Group) {
         let (namespace, name) = (servers.namespace().unwrap_or_default(), servers.name_any());
         let holder = fs_name_holder(servers);

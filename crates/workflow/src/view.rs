@@ -48,7 +48,7 @@ pub struct DirectiveView {
     pub storage: Group,
     /// The persistent storage that the directive names.
     pub persistent: Option<NamedStorage>,
-    /// Objects of its containers.
+    /// Objects of the directive's containers.
     pub containers: Containers,
 }
 
@@ -62,13 +62,14 @@ pub struct Containers {
     pub run: Option<Arc<ContainerRun>>,
     /// The headless Service by which the pods' names resolve.
     pub service: Option<Arc<Service>>,
-    /// Restricts which pods reach the workers of MPI.
+    /// The NetworkPolicy that restricts which pods reach the workers of MPI.
     pub network_policy: Option<Arc<NetworkPolicy>>,
     /// Files that the containers mount.
     pub config_map: Option<Arc<ConfigMap>>,
     /// The ConfigMap of each MPI attempt, by the number of the attempt.
     pub attempts: BTreeMap<u32, Arc<ConfigMap>>,
-    /// Names of the Secrets of attempts that exist. Only the names: nothing but the attempts' pods may read the keys.
+    /// Names of the existing Secrets, one Secret for each MPI attempt. The engine has only names: it must not read
+    /// the keys that the Secrets hold.
     pub keys: BTreeSet<String>,
     pub jobs: BTreeMap<String, Arc<Job>>,
     /// Containers that the agents of rabbits run, by rabbit and name.
@@ -81,7 +82,7 @@ pub struct Containers {
     pub pods: BTreeMap<String, Vec<Arc<Pod>>>,
     /// PersistentVolumes of raw storage by name.
     pub volumes: BTreeMap<String, Arc<PersistentVolume>>,
-    /// PersistentVolumeClaims of these volumes by name; a volume and its claim have the same name.
+    /// PersistentVolumeClaims of these volumes by name; a PersistentVolumeClaim has the name of its volume.
     pub volume_claims: BTreeMap<String, Arc<PersistentVolumeClaim>>,
 }
 
@@ -94,7 +95,7 @@ pub struct Orphans {
     pub volumes: Vec<Arc<PersistentVolume>>,
 }
 
-/// The storage of one directive: all objects that are named after one Servers.
+/// The storage of one directive: a Servers, and all objects that are named after this Servers.
 #[derive(Clone, Debug, Default)]
 pub struct Group {
     /// The Servers, which says where the allocations are.
@@ -107,9 +108,10 @@ pub struct Group {
     pub file_systems: BTreeMap<ObjectKey, Arc<NnfNodeStorage>>,
     /// Mounts by node and name.
     pub mounts: BTreeMap<ObjectKey, Arc<ClientMount>>,
-    /// Lustre management targets: the storage's own, and those whose `claimList` names its Servers.
+    /// Lustre management targets: the storage's own target, and the targets whose `claimList` names the storage's
+    /// Servers.
     pub mgts: BTreeMap<ObjectKey, Arc<NnfLustreMgt>>,
-    /// Persistent management targets whose consumers include its Servers.
+    /// Persistent management targets whose consumers include the storage's Servers.
     pub pools: BTreeMap<ObjectKey, Arc<PersistentStorageInstance>>,
     /// Blocks, file systems, mounts and management targets that exist and cannot be read. They may be in use, so the
     /// engine withdraws no access to this storage and removes nothing of it.
@@ -117,7 +119,8 @@ pub struct Group {
 }
 
 impl View<'_> {
-    /// Returns the state to work for: Teardown for a deleted workflow, else the workflow's desired state.
+    /// Returns the state that the plan works towards: Teardown for a deleted workflow, else the workflow's desired
+    /// state.
     #[must_use]
     pub fn state(&self) -> WorkflowState {
         if self.is_deleted() {

@@ -41,7 +41,7 @@ use crate::{
     site::{Settings, Site},
 };
 
-/// A unit that the engine plans by itself.
+/// A unit of the engine's work that is planned separately.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
     Workflow(ObjectKey),
@@ -111,11 +111,11 @@ pub struct World {
     persistent: Store<PersistentStorageInstance>,
     rules: Store<DWDirectiveRule>,
     children: BTreeMap<ObjectKey, Children>,
-    /// Children of each persistent storage.
+    /// Keys of the objects of each persistent storage.
     instance_children: BTreeMap<ObjectKey, Children>,
     /// Workflows that name a persistent storage in a directive, by persistent storage.
     naming: persistent::Names,
-    /// Newest resource version that the watch of a kind delivered.
+    /// Newest resource version that each watch delivered, by kind.
     seen: BTreeMap<String, u64>,
     /// Number of lists that the watches delivered.
     lists: u64,
@@ -141,12 +141,12 @@ pub trait WatchedKind: Object {
     /// Where the world keeps objects of this kind.
     fn store(world: &mut World) -> &mut Store<Self>;
 
-    /// Takes in a change and returns what to plan again: by default the workflow of the object.
+    /// Takes in a change and returns which keys to plan again: by default the workflow of the object.
     fn on_change(_: &mut World, change: &Change<Self>) -> Vec<Wake> {
         wake_workflow(change.object().and_then(|object| workflow_of(&**object)))
     }
 
-    /// Called after the changes of a complete list; returns what to plan again.
+    /// Called after the changes of a complete list; returns which keys to plan again.
     fn on_list(_: &mut World) -> Vec<Wake> {
         Vec::new()
     }
@@ -160,13 +160,14 @@ impl World {
         Self { site: Site::new(settings), kinds, ..Self::default() }
     }
 
-    /// Returns the site's rules; `None` before they were listed, because until then the site may have rules or none.
+    /// Returns the site's rules; `None` before they were listed: until then it is unknown whether the site has rules.
     #[must_use]
     pub fn rules(&self) -> Option<&Arc<Ruleset>> {
         self.rules.is_complete().then_some(&self.site.rules)
     }
 
-    /// Records the changes of a plan that the API refused. Returns true if they differ from those it refused before.
+    /// Records the changes of a plan that the API refused. Returns true if they differ from the changes that the API
+    /// refused before.
     pub fn set_refused(&mut self, key: &Key, refusals: Vec<Refusal>) -> bool {
         if refusals.is_empty() {
             self.refused.remove(key);
@@ -184,7 +185,7 @@ impl World {
         repeated.map(|refused| refused.refusals.clone()).unwrap_or_default()
     }
 
-    /// Takes in an event of a watch, and returns what to plan again.
+    /// Takes in an event of a watch, and returns which keys to plan again.
     pub fn take<K: WatchedKind>(&mut self, event: Event<K>) -> Vec<Wake> {
         let kind = K::kind(&());
         let is_list = matches!(event, Event::Listed(_));
@@ -207,8 +208,8 @@ impl World {
         if is_list {
             wakes.extend(K::on_list(self));
         }
-        // The deletion of an object that was never readable gives `on_change` nothing, but may release what others wait
-        // for.
+        // `on_change` is not called for the deletion of an object that was never readable, but this deletion may
+        // release capacity or names that other keys wait for.
         if K::store(self).unreadable().count() < before {
             wakes.push(Wake::Failing);
         }
@@ -225,9 +226,9 @@ impl World {
         changes.iter().flat_map(|change| K::on_change(self, change)).collect()
     }
 
-    /// Takes in an object that the engine created. Ignores it if the watch has delivered a later version of any object
-    /// of the kind, or any list since `lists`: by then the object may be deleted again, and no later event would remove
-    /// it.
+    /// Takes in an object that the engine created. Ignores the object if the watch has delivered a later version of
+    /// any object of the kind, or any list since `lists`: by then the object may be deleted again, and no later event
+    /// would remove it.
     pub fn take_created<K: WatchedKind>(&mut self, object: K, lists: u64) -> Vec<Wake> {
         let newest = self.seen.get(&*K::kind(&())).copied().unwrap_or_default();
         let is_ahead = numeric_version(&object).is_some_and(|version| version > newest);
@@ -270,7 +271,7 @@ impl World {
         all.into_iter().collect()
     }
 
-    /// Updates the reservations of a Servers. They last until its workflow is in Teardown.
+    /// Updates the reservations of a Servers, which last until the workflow of the Servers is in Teardown.
     fn reserve(&mut self, servers: &Servers, is_there: bool) {
         let at = object_key(servers);
         let workflow = workflow_of(servers);

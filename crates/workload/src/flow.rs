@@ -1,4 +1,4 @@
-//! Creates a Workflow, requests its states, waits for them by watching, and deletes it.
+//! Creates a Workflow, requests its states, waits for these states by watching, and deletes the Workflow.
 
 use api::{Workflow, WorkflowSpec, WorkflowState};
 use apiclient::WatchBackoff;
@@ -28,7 +28,7 @@ pub enum Unreached {
     WatchEnded,
 }
 
-/// A Workflow, by its name.
+/// A Workflow, identified by its name.
 #[derive(Clone)]
 pub struct Flow {
     api: Api<Workflow>,
@@ -52,10 +52,10 @@ impl Flow {
         &self.name
     }
 
-    /// Creates the Workflow. Fails if one of that name exists.
+    /// Creates the Workflow. Fails if a Workflow of that name exists.
     ///
     /// # Errors
-    /// If the API refuses it, with the API's reason.
+    /// If the API refuses the Workflow, with the API's reason.
     pub async fn create(&self, workflow: &Workflow) -> Result<Workflow, Refused> {
         let created = self.api.create(&PostParams::default(), workflow).await;
         created.map_err(|error| self.refused("create", error))
@@ -80,7 +80,8 @@ impl Flow {
     /// Requests a state by changing `spec.desiredState`.
     ///
     /// # Errors
-    /// If the API refuses it: only the state after a ready one may be requested, or Teardown.
+    /// If the API refuses the state: the API accepts only Teardown, or the next state once the present state is
+    /// ready.
     pub async fn request(&self, state: &WorkflowState, hurry: bool) -> Result<Workflow, Refused> {
         self.patch(&format!("request {state} of"), &json!({"spec": spec_patch(state, hurry)})).await
     }
@@ -209,7 +210,7 @@ fn spec_patch(state: &WorkflowState, hurry: bool) -> Value {
 pub enum Seen {
     Workflow(Box<Workflow>),
     Gone,
-    /// The watch failed; it is retried.
+    /// The watch failed, and will be retried.
     Trouble(watcher::Error),
 }
 

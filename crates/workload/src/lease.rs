@@ -1,7 +1,8 @@
-//! Leases of Workflows that a command created. The command renews the lease as long as it lives; once the lease has
-//! expired, the Workflow is torn down. Pure: the time is an argument.
+//! Leases of Workflows that a command created. The command renews the lease as long as the command runs; once the
+//! lease has expired, the Workflow is torn down. Pure: the time is an argument.
 //!
-//! Clocks of different hosts are not compared: a lease has expired once one reader has seen it unchanged for its whole time.
+//! Clocks of different hosts are not compared: a lease has expired for a reader that has seen the lease unchanged for
+//! the lease's number of seconds.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -18,7 +19,8 @@ pub const ANNOTATION: &str = "warren/lease";
 /// A lease, as in the annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Lease {
-    /// Seconds for which the lease is valid without a renewal; 0 while the command is stopped: valid for ever.
+    /// Seconds for which the lease is valid without a renewal. While the command is stopped by a signal, the number
+    /// is 0: the lease is valid for ever.
     pub seconds: u32,
     /// Number of renewals so far.
     pub renewals: u64,

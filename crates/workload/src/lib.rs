@@ -1,4 +1,4 @@
-//! A job's Workflow from its workload manager's side, for the verbs of `warren` and the gRPC service `Workloads`.
+//! Handles a job's Workflow as a workload manager does, for the verbs of `warren` and the gRPC service `Workloads`.
 //!
 //! Requests states, waits for them by watching, and names the reasons why a Workflow waits. All reasons are read from
 //! the API's objects.

@@ -47,7 +47,7 @@ pub fn is_ending(workflow: &Workflow) -> bool {
         || workflow.meta().deletion_timestamp.is_some()
 }
 
-/// Returns the name of the Workflow's Computes, also before the engine has created it.
+/// Returns the name of the Workflow's Computes, even before the engine has created the Computes.
 #[must_use]
 pub fn computes_of(workflow: &Workflow) -> String {
     let reference = workflow.status.as_ref().and_then(|status| status.computes.as_ref());

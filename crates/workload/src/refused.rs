@@ -17,7 +17,7 @@ impl Refused {
         Self { what: what.into(), source }
     }
 
-    /// Returns the API's answer; `None` if it did not answer.
+    /// Returns the API's answer; `None` if the API did not answer.
     #[must_use]
     pub fn answer(&self) -> Option<&kube::core::Status> {
         match &self.source {
@@ -26,8 +26,8 @@ impl Refused {
         }
     }
 
-    /// Returns whether a validating webhook refused the directives. False if the API refused the caller, such as for a
-    /// missing right.
+    /// Returns whether a validating webhook refused the directives. False if the API refused the request for another
+    /// reason, such as a missing right.
     #[must_use]
     pub fn is_about_directives(&self) -> bool {
         self.answer().is_some_and(|status| {
@@ -35,7 +35,7 @@ impl Refused {
         })
     }
 
-    /// Returns whether another client changed the object in the meantime.
+    /// Returns whether another client changed the object before the request arrived.
     #[must_use]
     pub fn is_conflict(&self) -> bool {
         self.answer().is_some_and(|status| status.code == 409)

@@ -31,7 +31,8 @@ pub struct Waiting {
 
 const AGENT: &str = "check that its agent runs, and see the agent's log";
 
-/// Returns all reasons why the workflow has not reached its desired state or is not gone; causes before effects.
+/// Returns all reasons why the workflow has not reached its desired state, or why it still exists after its deletion
+/// was requested. Causes come before effects.
 #[must_use]
 pub fn waits(objects: &Objects) -> Vec<Waiting> {
     let mut waits = Vec::new();
@@ -62,7 +63,7 @@ pub fn waits(objects: &Objects) -> Vec<Waiting> {
     waits
 }
 
-/// Returns a wait for each driver of the workflow's state that is not done.
+/// Returns a wait for each driver that has not completed the workflow's state.
 fn drivers(workflow: &Workflow) -> Vec<Waiting> {
     let Some(status) = workflow.status.as_ref().filter(|status| !status.ready) else {
         return Vec::new();

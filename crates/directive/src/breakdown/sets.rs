@@ -112,7 +112,7 @@ pub fn is_label_value(text: &str) -> bool {
     text.len() <= 63 && text.bytes().all(is_inner) && ends.iter().all(is_end)
 }
 
-/// Refuses a profile that says in two ways where the management target is.
+/// Refuses a profile with more than one of the fields that say where the management target is.
 fn one_kind_of_mgt(options: &LustreOptions) -> Result<(), BreakdownFault> {
     let ways = [
         ("lustreStorage.combinedMgtMdt", options.combined),

@@ -36,7 +36,7 @@ fn jobdw(file_system: FileSystem, capacity: u64) -> Jobdw {
     Jobdw { file_system, capacity, name: "foo".to_owned(), profile: None, requires: Vec::new() }
 }
 
-/// Returns the sets of a `jobdw`, one text each: `label strategy capacity constraints`.
+/// Returns the allocation sets of a `jobdw`, each as the text `label strategy capacity constraints`.
 fn sets(file_system: FileSystem, capacity: u64, profile: &StorageProfile) -> Vec<String> {
     let sets = of_jobdw(&jobdw(file_system, capacity), profile).unwrap();
     sets.iter().map(set_text).collect()

@@ -1,4 +1,4 @@
-//! Checks whether a container's profile admits it, and whether its storage exists.
+//! Checks whether a container profile admits the workflow's containers, and whether the storage that they use exists.
 
 use super::{Known, MeaningFault, copy, file_system_of, list_choices};
 use crate::command::{Command, Container, FileSystem, StorageArgument, Variable};
@@ -27,7 +27,7 @@ pub(super) fn faults(
     faults
 }
 
-/// Reports storages that no directive of the workflow makes or uses.
+/// Reports storages that a `container` directive uses, but no other directive of the workflow makes or mounts.
 pub(super) fn unnamed_storages<'a>(
     container: &'a Container,
     commands: &'a [(usize, Command)],

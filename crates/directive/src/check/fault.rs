@@ -1,10 +1,10 @@
-//! Faults of directives that do not fit each other, or that name objects which the site lacks.
+//! Faults of directives that contradict other directives of the workflow, or that name objects which the site lacks.
 
 use thiserror::Error;
 
 use crate::command::FileSystem;
 
-/// Error: a directive does not fit the other directives, or the site lacks what it names.
+/// Error: a directive contradicts another directive of the workflow, or names an object that the site lacks.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum MeaningFault {
     #[error(

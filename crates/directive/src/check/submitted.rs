@@ -1,13 +1,13 @@
-//! The checks at submission, before any object is read: the same for sbatch, `warren workload check`, the creation of a
-//! Workflow and its Proposal.
+//! The checks at submission, which read no object. `sbatch`, `warren workload check`, the creation of a Workflow and
+//! its Proposal all make the same checks.
 
 use super::{MeaningFault, container, read_and_compare};
 use crate::command::Command;
 use crate::problem::{ProblemList, Problems};
 use crate::rules::Ruleset;
 
-/// Checks the directives of a workflow against the site's rules, against each other, and against
-/// the features of Warren.
+/// Checks that the directives of a workflow obey the site's rules, do not contradict each other, and ask only for
+/// features that Warren has.
 ///
 /// # Errors
 /// All problems of all directives.

@@ -1,4 +1,4 @@
-//! Reads the arguments of a directive as the types of its command.
+//! Converts the arguments of a directive from text to the types of its command.
 
 use super::{
     Command, CommandFault, Container, Copy, CreatePersistent, DestroyPersistent, FileSystem, Jobdw,

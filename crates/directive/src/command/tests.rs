@@ -64,7 +64,7 @@ fn each_command_has_its_arguments() {
     );
 }
 
-/// The rules of a site may accept arguments that the commands do not.
+/// The rules of a site may accept arguments that the commands do not accept.
 #[test]
 fn an_invalid_argument_is_refused_with_the_valid_values() {
     for (line, expected) in [

@@ -86,7 +86,7 @@ fn texts_split_as_flux_splits_them() {
     assert!(split(" ").is_empty());
 }
 
-/// Generates words without blanks, none of which is a part of another word or a comment.
+/// Generates words that contain no blank and no `=`, and do not begin with `#`.
 fn word() -> impl Strategy<Value = String> {
     "[^\\s=#\u{85}][^\\s=\u{85}]{0,7}"
 }
@@ -114,8 +114,8 @@ proptest! {
     }
 }
 
-/// Compares with the cases of Flux's own test. Cases with presets, which name texts of Flux's configuration, and cases
-/// whose input is no text are left out.
+/// Compares with the cases of Flux's own test. Leaves out cases whose input is no text, and cases with presets: a
+/// preset is a name for a text in Flux's configuration.
 #[test]
 fn texts_split_as_flux_splits_its_own_cases() {
     let golden: serde_json::Value =

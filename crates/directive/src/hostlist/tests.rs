@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 use serde::Deserialize;
 
-/// A list, and the result of Flux's library for it.
+/// A host list, and the hosts that Flux's library returns for this list.
 #[derive(Debug, Deserialize)]
 struct Decoded {
     input: String,
@@ -50,7 +50,7 @@ fn lists_are_expanded_and_compressed_as_by_flux() {
             continue;
         };
         if hosts.is_empty() && !case.input.is_empty() {
-            // A number of more than 64 bits: Flux drops the host; here it is a name without a number.
+            // Flux drops a host whose number exceeds 64 bits; this parser takes the whole text as a host's name.
             assert_eq!(expanded.unwrap(), [case.input.as_str()]);
             continue;
         }

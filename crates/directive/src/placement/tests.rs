@@ -33,7 +33,7 @@ fn placed_in(set: &Value) -> PlacedSet {
     }
 }
 
-/// Returns the pairs of an object in the order of the file, which a map does not keep.
+/// Returns the pairs of a JSON object in the order of the file; a map would lose this order.
 fn in_order(text: &str, object: &Value) -> Vec<Served> {
     let object = object.as_object().unwrap();
     let mut served: Vec<_> = object
@@ -87,7 +87,7 @@ fn any_set() -> impl proptest::strategy::Strategy<Value = Wanted> {
 }
 
 proptest! {
-    /// The total suffices, and each rabbit occurs once with at least one allocation.
+    /// The total size of the allocations suffices, and each rabbit occurs once with at least one allocation.
     #[test]
     fn the_placed_capacity_suffices(set in any_set(), computes in proptest::collection::vec(0_u32..20, 1..8), least in 0_u64..1 << 33) {
         let served: Vec<_> = computes.iter().enumerate().map(|(k, computes)| Served { rabbit: k.to_string(), computes: *computes }).collect();

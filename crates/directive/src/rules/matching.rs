@@ -48,8 +48,8 @@ impl Compiled {
         })
     }
 
-    /// Returns the faults of a directive: those of its arguments in the order of the text, then the missing arguments
-    /// in the order of the rule.
+    /// Returns the faults of a directive: first the faults of its arguments in the order of the text, then the
+    /// missing arguments in the order of the rule.
     pub(super) fn faults_of(
         &self,
         index: usize,
@@ -157,7 +157,7 @@ impl Definition {
         let mark = (self.unique_within.clone(), argument.value().to_owned());
         let (other, other_key) =
             unique.entry(mark).or_insert_with(|| (index, argument.key.clone())).clone();
-        // A second rule of the same command checks the same argument again.
+        // A second rule of the same command checks the same argument again, which is no repetition.
         if (other, other_key.as_str()) == (index, argument.key.as_str()) {
             return None;
         }
@@ -223,7 +223,7 @@ fn repeated_word(value: &str) -> Option<&str> {
     words.into_iter().find(|word| !seen.insert(*word))
 }
 
-/// Returns a key's expression without its anchors, for messages.
+/// Returns the regular expression of a key without its anchors, for messages.
 fn plain(key: &Regex) -> String {
     key.as_str().trim_start_matches('^').trim_end_matches('$').to_owned()
 }

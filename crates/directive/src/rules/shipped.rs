@@ -1,4 +1,4 @@
-//! The rules of the file systems that Warren serves, for a site whose API has no rules.
+//! The directive rules that Warren ships, for a site whose API has no rules.
 
 use super::{Rule, RuleDef};
 

@@ -6,7 +6,7 @@ fn lines(lines: &[&str]) -> Vec<String> {
     lines.iter().map(|line| (*line).to_owned()).collect()
 }
 
-/// Returns the index and fault of each problem, without the line that it quotes.
+/// Returns the index and fault of each problem, without the line that the problem quotes.
 fn faults(ruleset: &Ruleset, directives: &[&str]) -> Vec<String> {
     let Err(Problems(problems)) = ruleset.check(&lines(directives)) else { return Vec::new() };
     problems.iter().map(|problem| format!("{}: {}", problem.index, problem.fault)).collect()
@@ -138,7 +138,7 @@ fn without_rules_only_a_workflow_without_directives_passes() {
     );
 }
 
-/// Returns a rule of a site for a command of its own.
+/// Returns a rule for a command that only one site has.
 fn site_rule(defs: Vec<RuleDef>) -> Rule {
     Rule {
         object: "site".to_owned(),

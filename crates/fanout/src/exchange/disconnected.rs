@@ -1,9 +1,11 @@
-//! Releases ClientMounts of computes whose agent does not run, and retracts a status before a node mounts again.
+//! Removes the finalizer from ClientMounts of computes whose agent does not run, and retracts a status that says
+//! unmounted before a node mounts again.
 //!
-//! After the last script of a job has run, its node may have no agent when the job's ClientMounts are deleted. If the status says
-//! that everything is unmounted, the coordinator removes the finalizer itself. It does so only for nodes that the system's layout
-//! calls computes: a rabbit's agent does not retract that status before it mounts again.
-//! [`MountObject::is_provably_unmounted`](crate::object::MountObject) explains why that status is proof.
+//! After the last script of a job has run, its node may have no agent when the job's ClientMounts are deleted. If the
+//! status says that everything is unmounted, the coordinator removes the finalizer itself. The coordinator does so
+//! only for nodes that the system's layout calls computes: a rabbit's agent does not retract that status before it
+//! mounts again. [`MountObject::is_provably_unmounted`](crate::object::MountObject) explains why that status is
+//! proof.
 
 use api::ClientMountStatus;
 use serde_json::Value;
@@ -12,8 +14,8 @@ use super::{Exchange, State};
 use crate::object::Key;
 
 impl Exchange {
-    /// Removes the finalizer of a deleted and unmounted object, if its node is a compute without a session here. A node with a
-    /// session at another coordinator has it removed there.
+    /// Removes the finalizer of a deleted and unmounted object, if its node is a compute without a session here. If
+    /// the node has a session at another coordinator, that coordinator removes the finalizer.
     pub(super) fn release_disconnected(&self, state: &mut State, key: &Key) {
         let node = &key.namespace;
         let Some(nodes) = &state.nodes else { return };
@@ -37,7 +39,8 @@ impl Exchange {
         }
     }
 
-    /// Requests a status that no longer says that everything is unmounted. Only then is the object sent to its node.
+    /// Requests the write of a status that no longer says that everything is unmounted. The object is sent to its
+    /// node only after this write.
     pub(super) fn retract_unmounted(&self, state: &mut State, key: &Key) {
         let Some(object) = state.fanout.mount(key) else { return };
         let status = serde_json::to_value(ClientMountStatus::for_mounting(object.mounts));

@@ -37,7 +37,7 @@ impl Exchange {
         profile
     }
 
-    /// Stores the profile that was read for a version of an object, or the reason why there is none.
+    /// Stores the profile that was read for a version of an object, or the reason why there is no profile.
     pub(crate) fn set_profile_read(&self, key: &Key, version: &Version, read: ProfileRead) {
         self.lock().fanout.set_profile_read(key, version, read);
     }

@@ -13,7 +13,8 @@ impl Exchange {
         state.fanout.is_listed() && !self.watches.is_broken(&ClientMount::kind(&()))
     }
 
-    /// Returns a receiver of whether sessions can start: all objects were listed, and the watch on ClientMounts works.
+    /// Returns a receiver that tells whether sessions can start: all objects were listed, and the watch on
+    /// ClientMounts works.
     pub fn ready(&self) -> watch::Receiver<bool> {
         self.ready.subscribe()
     }
@@ -35,14 +36,14 @@ impl Exchange {
         epoch
     }
 
-    /// Starts a session with a list that was requested after the session opened. Returns `false` while the watch does not
-    /// know the whole list.
+    /// Starts a session with a list that was requested after the session opened. Returns `false` while the watch has
+    /// not delivered all objects of the list.
     pub(crate) fn start_session(&self, node: &str, epoch: u64, listing: &Listing) -> bool {
         let mut state = self.lock();
         self.is_ready(&state) && state.fanout.start_session(node, epoch, listing)
     }
 
-    /// Updates [`Exchange::ready`], and queues the waiting sessions when it becomes true.
+    /// Updates [`Exchange::ready`], and queues the waiting sessions when sessions can start.
     pub(super) fn update_readiness(&self, state: &mut State) {
         let ready = self.is_ready(state);
         let changed = self.ready.send_if_modified(|known| std::mem::replace(known, ready) != ready);

@@ -29,7 +29,7 @@ fn rabbits(name: &str) -> Option<Nodes> {
     Some(Nodes { rabbits: BTreeSet::from([name.to_owned()]), ..Nodes::default() })
 }
 
-/// Returns an exchange with these profiles, and a started session of n1 that has this object.
+/// Returns an exchange with these profiles, and a started session of node n1, which has this object.
 fn exchange_with_session(object: MountObject, profiles: Vec<ProfileObject>) -> Exchange {
     let exchange = Exchange::default();
     exchange.set_nodes(computes());
@@ -75,7 +75,7 @@ fn with_status(resource_version: u64, status: &serde_json::Value) -> MountObject
     object
 }
 
-/// Carries out the pending write to n1/a: the watch brings `before`, then the API answers with `answer`.
+/// Carries out the pending write to n1/a: the watch delivers `before`, then the API answers with `answer`.
 fn write(exchange: &Exchange, before: Vec<MountObject>, answer: MountObject) {
     let key = Key::new("n1", "a");
     let write = exchange.next_write(&key).expect("a status to write");
@@ -182,7 +182,8 @@ fn a_refusal_overwritten_before_our_write_is_answered_is_written_again() {
     assert_eq!(again.operations[1], write.operations[1]);
 }
 
-/// A job's mount waits for two answers of the API one after the other, and not for three.
+/// A job's mount waits for two answers of the API in turn instead of three, because two of three requests run at
+/// once.
 #[test]
 fn a_profile_is_read_while_the_finalizer_is_added() {
     let mut fresh = mount("n1", "a", 1, 5);

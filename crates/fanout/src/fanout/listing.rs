@@ -27,8 +27,8 @@ impl Fanout {
         self.queues.iter().filter(|(_, queue)| queue.is_waiting).map(|(node, _)| node)
     }
 
-    /// Starts a session with a list that was requested after the session opened. Returns `false` while the watch does not
-    /// know the whole list.
+    /// Starts a session with a list that was requested after the session opened. Returns `false` while the watch has
+    /// not delivered all objects of the list.
     pub(crate) fn start_session(&mut self, node: &str, epoch: u64, listing: &Listing) -> bool {
         if !self.is_listed() || !self.knows_all_of(node, listing) {
             return false;
@@ -59,7 +59,7 @@ impl Fanout {
 
 fn is_no_older(entry: &Entry, listed: &MountObject, list: &str) -> bool {
     let known = &entry.object;
-    // A newer status changes nothing that the node receives.
+    // The known object may be older if only its status differs: the node does not act on the status.
     let same = known.version == listed.version && known.has_finalizer() == listed.has_finalizer();
     let is_same_object = known.version.uid == listed.version.uid;
     same || precedes(list, &known.resource_version) || (is_same_object && !known.older_than(listed))

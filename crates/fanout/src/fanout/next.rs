@@ -12,7 +12,7 @@ use crate::object::{Key, MountObject, ProfileObject, Version};
 pub(crate) enum Next {
     Desired(DesiredMount),
     Gone(Gone),
-    /// Every object that exists was sent.
+    /// Tell the node that every object that exists was sent.
     Synced,
     /// Add the finalizer to the object before it is sent.
     AddFinalizer(Key),
@@ -20,9 +20,9 @@ pub(crate) enum Next {
     RetractUnmounted(Key),
     /// Read the profile that the object names before it is sent.
     ReadProfile(Key),
-    /// There is no step now: the session waits for its `Notify`.
+    /// Do nothing now: the session waits for its `Notify`.
     Idle,
-    /// The session is over: a newer one replaced it, or the node disconnected.
+    /// The session is over: a newer session replaced it, or the node disconnected.
     Ended,
 }
 
@@ -108,8 +108,8 @@ impl Fanout {
     }
 }
 
-/// Returns a text for the user about an object that is sent to no node: its `spec.node` differs from its namespace. An object with
-/// the finalizer is sent nevertheless, so that its node can unmount.
+/// Returns a text for the user about an object that is sent to no node because its `spec.node` differs from its
+/// namespace. An object with the finalizer is sent nevertheless, so that the node of its namespace can unmount.
 pub(crate) fn refusal(object: &MountObject) -> Option<String> {
     let Key { namespace, name } = &object.key;
     (object.node != *namespace && !object.has_finalizer()).then(|| {

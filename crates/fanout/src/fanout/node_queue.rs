@@ -17,23 +17,25 @@ pub(super) struct Sent {
     pub(super) version: Version,
     /// The profile's resourceVersion, or the reason why there was no profile.
     pub(super) profile: Result<String, NoProfile>,
-    /// The status that the node reported since; `None` before the report, or when the object is sent again.
+    /// The status that the node reported after this message; `None` before the report, or when the object is sent
+    /// again.
     pub(super) reported: Option<Value>,
     /// Whether another client overwrote the reported status: then the object is sent again, and the node reports again.
     pub(super) overwritten: bool,
 }
 
 impl Sent {
-    /// Returns whether the node already has this version and profile.
+    /// Returns whether this message has the same version and profile as `other`, and the node's report was not
+    /// overwritten.
     pub(super) fn covers(&self, other: &Self) -> bool {
         !self.overwritten && self.version == other.version && self.profile == other.profile
     }
 }
 
-/// The objects that a session has sent, and those it has to send.
+/// The objects that a session has sent, and the objects that it has to send.
 #[derive(Debug)]
 pub(super) struct NodeQueue {
-    /// The session's number; a later session of the node has a higher one.
+    /// The session's number; a later session of the node has a higher number.
     pub(super) epoch: u64,
     pub(super) node_kind: NodeKind,
     /// Whether the session waits for its start; until then no message is sent.
@@ -44,9 +46,10 @@ pub(super) struct NodeQueue {
     pub(super) sent: HashMap<String, Sent>,
     /// Names of objects that may have to be sent.
     pub(super) dirty: BTreeSet<String>,
-    /// Names that existed when the session started and were not sent yet; Synced waits for them.
+    /// Names that existed when the session started and were not sent yet; the message `Synced` waits for these
+    /// objects.
     pub(super) unsent: BTreeSet<String>,
-    /// Whether Synced was sent.
+    /// Whether the message `Synced` was sent.
     pub(super) synced: bool,
     /// Wakes the session when there may be a message to send.
     pub(super) notify: Arc<Notify>,
@@ -83,7 +86,8 @@ impl NodeQueue {
         new && (resource_version == self.since || precedes(resource_version, &self.since))
     }
 
-    /// Forgets the version of the session's start: after a new list of all objects the watch delivers no older objects.
+    /// Forgets the resourceVersion at which the session started: after a new list of all objects the watch delivers
+    /// no older objects.
     pub(super) fn forget_start(&mut self) {
         self.since.clear();
     }

@@ -1,5 +1,5 @@
 //! The profiles that the watch knows, and the ClientMounts that name each profile: a changed profile wakes only the
-//! nodes of those ClientMounts.
+//! sessions of these ClientMounts' nodes.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,7 +13,7 @@ use crate::object::{Key, MountObject, ProfileObject, Version};
 pub(super) struct Profiles {
     known: HashMap<Key, ProfileObject>,
     users: HashMap<Key, BTreeSet<Key>>,
-    /// Whether the first list is complete.
+    /// Whether profiles were listed at least once.
     pub(super) listed: bool,
 }
 
@@ -81,13 +81,13 @@ impl Profiles {
 }
 
 impl Fanout {
-    /// Returns the profile to read for an object, and the version of the object that names it; `None` if the profile is known or
-    /// was read for this version.
+    /// Returns the profile to read for an object, and the version of the object that names it; `None` if the profile
+    /// is known or was read for this version.
     pub(crate) fn profile_to_read(&self, key: &Key) -> Option<(Version, Key)> {
         let entry = self.entry(key)?;
         let profile = entry.object.profile().ok()?;
         let is_read = match &entry.profile_read {
-            // The watch delivers a missing profile when it is created.
+            // A missing profile is not read again: the watch delivers it once it is created.
             Some(Ok(_) | Err(NoProfile::Missing(_))) => true,
             Some(Err(NoProfile::Forbidden(_))) | None => false,
         };
@@ -128,7 +128,8 @@ impl Fanout {
         }
     }
 
-    /// Sends the objects that name a profile again, and drops profiles that were read for them: the watch has a newer version.
+    /// Sends the objects that name a profile again. Drops copies of the profile that were read for these objects: the
+    /// watch has a newer version.
     fn mark_users_dirty(&mut self, profile: &Key) {
         for user in self.profiles.users(profile) {
             if let Some(entry) = self.entry_mut(&user) {

@@ -153,7 +153,8 @@ fn an_object_created_and_deleted_before_the_session_started_is_not_sent() {
     fanout.apply_mount(mount("n1", "new", 1, 21));
     fanout.apply_mount(mount("n1", "a", 2, 22));
     assert_eq!(drain(&mut fanout, "n1"), ["desired a@22 profile 1", "desired new@21 profile 1"]);
-    // A restored API counts resourceVersions from an earlier number: its list has all objects.
+    // An API that was restored from a backup counts resourceVersions from an earlier number: its list has all
+    // objects.
     let restored = [mount("n1", "a", 2, 22), mount("n1", "new", 1, 21), mount("n1", "b", 1, 9)];
     fanout.replace_mounts(restored.to_vec());
     assert_eq!(drain(&mut fanout, "n1"), ["desired b@9 profile 1"]);
@@ -326,7 +327,7 @@ fn a_newer_session_ends_the_older_one() {
 fn a_report_counts_only_for_the_current_version() {
     let mut fanout = fanout_with(vec![mount("n1", "a", 1, 5)]);
     let key = Key::new("n1", "a");
-    fanout.apply_mount(mount("n1", "a", 1, 8)); // a status
+    fanout.apply_mount(mount("n1", "a", 1, 8)); // only the status differs
     assert!(fanout.is_current(&key, "uid-a", "5"));
     assert!(!fanout.is_current(&key, "another", "5"));
     fanout.apply_mount(mount("n1", "a", 2, 9));

@@ -13,10 +13,11 @@ use super::*;
 use crate::fanout::{Listing, NodeKind};
 use crate::object::{ProfileObject, tests::mount};
 
-/// Deadline of waits, longer than any step of these tests, and much less than a minute.
+/// Deadline of each wait: longer than any step of these tests, and much shorter than a minute.
 const SOON: Duration = Duration::from_secs(10);
 
-/// An API that accepts finalizers on one compute's ClientMounts, except on those for which it answers with an error code.
+/// An API that accepts finalizers on one compute's ClientMounts, or answers with the error code that the test has set
+/// for a ClientMount.
 #[derive(Clone, Debug, Default)]
 struct FakeApi {
     /// Error codes by name of the ClientMount.

@@ -1,4 +1,4 @@
-//! Renews a coordinator's own Lease, and watches the Leases of the others.
+//! Renews a coordinator's own Lease, and watches the Leases of the other coordinators.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,7 +17,7 @@ use nix::time::{ClockId, clock_gettime};
 
 use super::{leases, renew};
 
-/// Namespace of the Leases if containers have no namespace of their own.
+/// Namespace of the Leases if no namespace of containers is configured.
 const NAMESPACE: &str = "default";
 /// Delay after a renewal that the API did not accept.
 const AGAIN: Duration = Duration::from_secs(2);
@@ -45,12 +45,12 @@ fn since_boot() -> Duration {
     clock_gettime(ClockId::CLOCK_BOOTTIME).expect("every Linux since 2.6.39 has this clock").into()
 }
 
-/// State of the Leases at one time.
+/// The Leases of all coordinators at one time.
 #[derive(Clone, Debug)]
 pub struct LeaseStates {
     /// True if this coordinator may act.
     pub may_act: bool,
-    /// Resource version of each holder's Lease; `None` where the API did not answer.
+    /// Resource version of each coordinator's Lease, by the coordinator's name; `None` if the API did not answer.
     pub leases: Option<BTreeMap<String, String>>,
     /// Time since boot at which the Leases were read.
     pub at: Duration,
@@ -71,13 +71,14 @@ impl Claims {
         self.may_act
     }
 
-    /// Returns true if the coordinator of this claim no longer acts, because its Lease has expired.
+    /// Returns true if this coordinator no longer acts, because its Lease has expired.
     #[must_use]
     pub fn is_expired(&self, holder: &str) -> bool {
         self.expired.contains(holder)
     }
 
-    /// Takes in the state of the Leases; returns true if that changes what these holders may do.
+    /// Takes in the state of the Leases. Returns true if this coordinator, or one of `holders`, gained or lost the
+    /// right to act.
     pub(crate) fn take(&mut self, seen: &LeaseStates, holders: &BTreeSet<String>) -> bool {
         let before = (self.may_act, self.expired.clone());
         self.may_act = seen.may_act;

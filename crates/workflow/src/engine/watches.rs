@@ -1,4 +1,5 @@
-//! Merges the watches of all kinds into one stream of updates of the world.
+//! Merges the watches of all kinds into one stream of updates for the world, which keeps all objects that the engine
+//! acts on.
 
 use api::names::label;
 use controller::{WatchHealth, updates, updates_if_served};

@@ -13,7 +13,7 @@ use crate::{
     view::Group,
 };
 
-/// Allocations of equal size on one rabbit: one NnfNodeBlockStorage and one NnfNodeStorage.
+/// Allocations of equal size on one rabbit, described by one NnfNodeBlockStorage and one NnfNodeStorage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allocation {
     /// Name of the rabbit, which is the namespace of both objects.
@@ -30,7 +30,7 @@ pub struct Allocation {
     pub first: i64,
 }
 
-/// One allocation, as it is assigned to one compute.
+/// One allocation, which is assigned to one compute.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Slot {
     /// Name of the rabbit.
@@ -41,7 +41,7 @@ pub struct Slot {
     pub index: i64,
 }
 
-/// Returns the bytes of each allocation of a set, at least [`LUSTRE_LEAST`] for a Lustre target, whose
+/// Returns the bytes of each allocation of a set. For a Lustre target these are at least [`LUSTRE_LEAST`], because
 /// mkfs fails with fewer.
 pub fn bytes_of(set: &ServersAllocationSet) -> i64 {
     let least = i64::try_from(LUSTRE_LEAST).unwrap_or(i64::MAX);
@@ -55,8 +55,8 @@ pub fn mgs_rabbit(servers: &Servers) -> Option<&str> {
     Some(&set.storage.first()?.name)
 }
 
-/// Returns the allocations that a Servers asks for, in its order. A rabbit that occurs twice in one set gets
-/// two pairs of objects.
+/// Returns the allocations that a Servers asks for, in the order of the Servers. A rabbit that occurs twice in one
+/// set gets two pairs of objects.
 pub fn allocations(servers: &Servers) -> Vec<Allocation> {
     let (namespace, name) = (servers.namespace().unwrap_or_default(), servers.name_any());
     let mut repeats: BTreeMap<(&str, &str), usize> = BTreeMap::new();
@@ -81,8 +81,8 @@ pub fn allocations(servers: &Servers) -> Vec<Allocation> {
     found
 }
 
-/// Returns rabbit and count of each part of a set. The first allocation of a `mgtmdt` set becomes a part of its own: it
-/// is the management server, and the others serve metadata only.
+/// Returns rabbit and count of each part of a set. The first allocation of a `mgtmdt` set is a separate part: this
+/// allocation becomes the management server, and the other allocations serve metadata only.
 fn parts_of_set(set: &ServersAllocationSet) -> Vec<(&str, i64)> {
     let storage = set.storage.iter();
     let mut parts: Vec<_> =
@@ -95,12 +95,14 @@ fn parts_of_set(set: &ServersAllocationSet) -> Vec<(&str, i64)> {
     parts
 }
 
-/// Assigns an allocation to each compute. A compute that has an allocation keeps it, even if another is ready first;
-/// the others get the first free allocation of their rabbit, in the job's order. An allocation stays taken while a
-/// ClientMount refers to it: its node may have left the job with the storage mounted, and may come back.
+/// Assigns an allocation to each compute. A compute that has an allocation keeps it, even if another allocation is
+/// ready first. The other computes get the first free allocation of their rabbit, in the job's order. An allocation
+/// stays taken while a ClientMount refers to it: the ClientMount's node may have left the job with the storage
+/// mounted, and may come back.
 ///
 /// # Errors
-/// When a compute has no rabbit, no allocation is free for it, or an object cannot be read and free allocations are unknown.
+/// When a compute has no rabbit, when no allocation on its rabbit is free, or when an object cannot be read, so that
+/// the free allocations are unknown.
 pub fn assign<'a>(
     site: &Site,
     group: &Group,

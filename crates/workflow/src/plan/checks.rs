@@ -20,8 +20,8 @@ use crate::{
 
 type Checked = Result<(), ResourceError>;
 
-/// Checks a Servers against its breakdown, the job and the system. Once its storage is being made, checks only what
-/// Servers asks for, not the free capacity.
+/// Checks a Servers against its breakdown, the job and the system. Once the storage of the Servers is being made, the
+/// free capacity is not checked any more.
 ///
 /// # Errors
 /// The field that is wrong, its value, and the remedy.
@@ -58,7 +58,7 @@ pub fn servers(
     space(view, servers)
 }
 
-/// Largest `allocationCount`: more than any rabbit has computes or room for.
+/// Largest `allocationCount`: no rabbit has so many computes, or room for so many allocations.
 const MOST: i64 = 4096;
 
 /// Checks each `allocationCount` of a set against 1 to [`MOST`].
@@ -218,7 +218,8 @@ pub fn enabled(rabbit: &str, storage: &Storage) -> Checked {
     )))
 }
 
-/// Checks that the rabbits have the bytes that a Servers asks for, without those that other Servers have reserved.
+/// Checks that the rabbits have the bytes that a Servers asks for, not counting bytes that other Servers have
+/// reserved.
 ///
 /// # Errors
 /// Failed with the rabbit and the missing bytes; Queued when other jobs hold the bytes.
@@ -265,8 +266,8 @@ fn demand<'a>(all: impl IntoIterator<Item = &'a Servers>) -> BTreeMap<String, i6
     needed
 }
 
-/// Checks that the rabbits have the bytes that all directives of the workflow ask for together. Otherwise each
-/// directive would wait for the others to release theirs.
+/// Checks that the rabbits have the bytes that all directives of the workflow ask for together. Without this check,
+/// each directive would wait for the other directives to release their bytes.
 ///
 /// # Errors
 /// When a rabbit's drives have fewer bytes in all.

@@ -1,10 +1,10 @@
-//! `container`: containers on the rabbits of the job's computes, beside its data.
+//! `container`: runs containers on the rabbits of the job's computes, where the job's data is.
 //!
-//! Kubernetes runs them as Jobs, or each rabbit's agent runs them from a NodeContainers. Both restart a container
-//! that failed, and end one at its deadline. The engine sets the start deadline at creation, removes it when all
-//! containers are ready, and sets the end deadline in PostRun. It also plans at two times that no watch reports: when
-//! a deadline has passed for so long that the rabbit counts as silent, and when the time to live of containers that
-//! an agent ran has passed.
+//! Kubernetes runs the containers as Jobs, or each rabbit's agent runs them from a NodeContainers. Both restart a
+//! container that failed, and end a container at its deadline. The engine sets the start deadline at creation,
+//! removes it when all containers are ready, and sets the end deadline in PostRun. The engine also plans at two times
+//! that no watch reports: when a deadline has passed for so long that the rabbit counts as silent, and when the time
+//! to live of containers that an agent ran has passed.
 
 mod claimed;
 mod ended;
@@ -133,8 +133,8 @@ fn start(view: &View<'_>, index: usize, container: &Container, now: Timestamp) -
     })
 }
 
-/// Creates the Service by which pods find each other, and the NetworkPolicy that limits access to them. Without Kubernetes
-/// the agents of rabbits provide both.
+/// Creates the Service by which pods find each other, and the NetworkPolicy that limits access to the pods. Without
+/// Kubernetes the agents of rabbits provide both.
 fn create_network(
     existing: &Objects,
     parts: &Parts<'_>,
@@ -153,7 +153,7 @@ fn mpi_of<'a>(view: &'a View<'_>, index: usize) -> Option<&'a NnfMpiSpec> {
     view.directives[index].containers.profile.as_ref()?.data().mpi_spec.as_ref()
 }
 
-/// Waits until all of these containers are ready or have ended; PostRun reports their end.
+/// Waits until all of these containers are ready or have ended; PostRun reports how they ended.
 fn wait_until_ready(existing: &Objects, all: &[Part<'_>], now: Timestamp) -> Progress {
     let in_state = |state| all.iter().copied().filter(move |part| part.state() == state);
     let mut late = in_state(State::TooLate);
@@ -175,7 +175,7 @@ fn wait_until_ready(existing: &Objects, all: &[Part<'_>], now: Timestamp) -> Pro
     let starting = || in_state(State::Starting);
     if starting().next().is_some() {
         let names = some_of(starting().map(|part| part.rabbit()));
-        // The first reason that is known.
+        // The message has only the first known reason.
         let why = |part: Part<'_>| Some(format!("; {}: {}", part.rabbit(), part.reason(existing)?));
         let why = starting().find_map(why).unwrap_or_default();
         return Progress::wait(format!("containers on {names}{why}"));

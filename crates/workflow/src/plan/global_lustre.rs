@@ -23,8 +23,8 @@ pub fn mount_roots(site: &Site) -> Option<Vec<String>> {
     Some(roots.into_iter().map(str::to_owned).collect())
 }
 
-/// Returns the volume source for the file system that an argument names. Pods get it only if the LustreFileSystem lists
-/// their namespace, with the access mode that the profile asks for.
+/// Returns the volume source for the file system that an argument names. Pods get the volume only if the
+/// LustreFileSystem lists their namespace, with the access mode that the profile asks for.
 pub fn storage_path(
     view: &View<'_>,
     profile: &NnfContainerProfileData,
@@ -45,7 +45,7 @@ pub fn storage_path(
     if view.site.settings.has_pods() && !grants_mode(object, &namespace, &mode) {
         return Err(mode_refused(argument, object, &namespace, &mode));
     }
-    // The lustre-fs-operator gives this name to the claim that it creates in a namespace.
+    // The lustre-fs-operator gives this name to the PersistentVolumeClaim that it creates in a namespace.
     let claim = format!("{}-{namespace}-{}-pvc", object.name_any(), mode.as_str().to_lowercase());
     let source = StorageSource::Global { claim };
     Ok(StoragePath { variable: key.clone(), path: root.to_owned(), source })
@@ -63,8 +63,8 @@ fn mode_refused(
     ))
 }
 
-/// Returns the file system that a path lies in: the file system with the longest root. If several have this root,
-/// prefers one that gives pods the access mode.
+/// Returns the file system that a path lies in: the file system with the longest root. If several file systems have
+/// this root, prefers a file system that gives pods the access mode.
 fn find_by_path<'a>(
     site: &'a Site,
     path: &str,

@@ -3,15 +3,16 @@
 //!
 //! # Order
 //! Setup creates the management target (MGT), the metadata targets, all object targets but the first, and last the
-//! first object target, because its rabbit runs the profile's commands on the whole file system. Then the rabbit of the
-//! MGT runs the profile's commands on the MGT, and the owner is changed to the user. Teardown removes the mounts, the
-//! first object target, the other object targets, the metadata targets, the file system name, the use of a persistent
-//! MGT, and the file system's own MGT.
+//! first object target: the rabbit of the first object target runs the profile's commands on the whole file system.
+//! Then the rabbit of the MGT runs the profile's commands on the MGT, and the owner is changed to the user. Teardown
+//! removes the mounts, the first object target, the other object targets, the metadata targets, the file system name,
+//! the file system's entry in the consumers of a persistent MGT, and the file system's own MGT.
 //!
 //! # Guarantees
-//! * The holder of a file system name is a Servers, with its uid. Each plan reads the name and the MGT's address from
-//!   existing targets, or from other objects before there are targets. So neither changes while the file system exists.
-//! * A target that is gone while a later one exists is not created again.
+//! * The holder of a file system name is a Servers, with its uid. Neither the name nor the MGT's address changes
+//!   while the file system exists: each plan reads both from existing targets, or from other objects before there are
+//!   targets.
+//! * A target that is gone while a target of a later stage exists is not created again.
 
 mod fs_name;
 pub mod mgt;

@@ -60,8 +60,8 @@ pub fn mount_storage(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
     progress.with(access)
 }
 
-/// Mounts a directive's storage without giving access to it. Also returns the allocation of each compute; `None` if
-/// that is not known.
+/// Mounts a directive's storage without giving access to it. Also returns the allocation of each compute, or `None`
+/// while the allocations are not known.
 pub fn mount_clients<'a>(
     view: &'a View<'_>,
     index: usize,
@@ -116,8 +116,8 @@ pub fn unmount_and_withdraw(site: &Site, group: &Group) -> Progress {
 pub fn unmount_all(site: &Site, group: &Group) -> Progress {
     let mut changes: Vec<Change> = Vec::new();
     let mut waited = MountProgress::default();
-    // The desired state of mounts on nodes that are down changes too, so that those nodes unmount when they come back.
-    // The plan does not wait for them.
+    // The desired state of mounts changes also on nodes that are down, so that these nodes unmount when they come
+    // back. The plan does not wait for these nodes.
     for mount in group.mounts.values().filter(|mount| !says_unmounted(mount)) {
         changes.extend(desire(mount, MountState::Unmounted));
         if !site.is_down(&mount.spec.node) {
@@ -137,7 +137,7 @@ pub fn unreadable_error<'a>(
     )))
 }
 
-/// Withdraws the access of all nodes but those that may still have the storage mounted.
+/// Withdraws the access of all nodes, except nodes that may still have the storage mounted.
 pub fn withdraw_access(site: &Site, group: &Group) -> Progress {
     if let Some(error) = unreadable_error(group.unreadable.iter()) {
         return Progress::failed(error);
@@ -194,8 +194,8 @@ pub fn nodes_with_access(block: &NnfNodeBlockStorage) -> impl Iterator<Item = &S
     status.flat_map(|allocation| allocation.accesses.keys())
 }
 
-/// Returns true if nothing of the ClientMount is mounted: its node has reported this after it was told to unmount, or
-/// the node is down.
+/// Returns true if nothing of the ClientMount is mounted: its node has reported this after the desired state became
+/// unmounted, or the node is down.
 pub fn is_unmounted(site: &Site, mount: &ClientMount) -> bool {
     says_unmounted(mount) || site.is_down(&mount.spec.node)
 }
@@ -205,7 +205,7 @@ pub fn says_unmounted(mount: &ClientMount) -> bool {
     mount.spec.desired_state == MountState::Unmounted && mount.has_reached_desired_state()
 }
 
-/// Returns true if the ClientMount is to be mounted and its node reports that all of it is.
+/// Returns true if the ClientMount is to be mounted and its node reports that all of it is mounted.
 pub fn is_mounted(mount: &ClientMount) -> bool {
     mount.spec.desired_state == MountState::Mounted && mount.has_reached_desired_state()
 }
@@ -282,7 +282,8 @@ pub fn mount_path(view: &View<'_>, index: usize, file_system: FileSystem) -> Str
         let uid = workflow.uid().unwrap_or_default();
         return format!("{}/{uid}-{index}", view.site.settings.mount_root);
     };
-    // The name of no variable is the beginning of another name here. If that changes, the longer name must come first.
+    // None of these variables' names begins with the name of another. If that changes, the longer name must come
+    // first.
     let variables = [
         ("$DIRECTIVE_INDEX", index.to_string()),
         ("$WORKFLOW_UID", workflow.uid().unwrap_or_default()),

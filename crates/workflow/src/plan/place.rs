@@ -36,8 +36,8 @@ pub fn fill(view: &View<'_>, servers: &Servers, sets: &[StorageAllocationSet]) -
     Progress::default().with(Change::patch(servers, &after))
 }
 
-/// Returns a directive's Servers as the engine would fill it now; `None` if it is filled already, or while it or the
-/// breakdown does not exist.
+/// Returns a directive's Servers as the engine would fill it now; `None` if the Servers is filled already, and while
+/// the Servers or the breakdown does not exist.
 pub fn fill_if_empty(view: &View<'_>, index: usize) -> Option<Result<Servers, Outcome>> {
     let directive = &view.directives[index];
     let sets = directive.breakdown.as_ref()?.status.as_ref()?.storage.as_ref()?;
@@ -83,7 +83,7 @@ fn placed_sets(
     Ok(placed.into_iter().map(to_servers_set).collect())
 }
 
-/// Returns how many of the job's computes each rabbit serves, rabbits in the order of the job's computes.
+/// Returns how many of the job's computes each rabbit serves. The rabbits are in the order of the job's computes.
 fn computes_by_rabbit(view: &View<'_>) -> Result<Vec<Served>, ResourceError> {
     let mut order: Vec<&str> = Vec::new();
     let mut counts: BTreeMap<&str, u32> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Proposal: creates the objects that tell the workload manager what each directive needs.
+//! Proposal: creates the objects that tell the workload manager which storage and computes each directive needs.
 
 use std::collections::BTreeMap;
 
@@ -139,7 +139,7 @@ fn find_profile(view: &View<'_>, jobdw: &Jobdw) -> Option<std::sync::Arc<NnfStor
     }
 }
 
-/// Returns a copy of a profile that does not change while storage is made with it.
+/// Returns a pinned profile: a copy that does not change while storage is made with it.
 fn pin_profile(template: &NnfStorageProfile, metadata: ObjectMeta) -> NnfStorageProfile {
     let mut data = template.data().clone();
     (data.pinned, data.default) = (true, false);
@@ -182,7 +182,7 @@ fn create_servers(storage: &Group, metadata: impl FnOnce() -> ObjectMeta) -> Opt
     }
 }
 
-/// Creates a missing breakdown, or writes the status of one that is not ready.
+/// Creates a missing breakdown, or writes the status of a breakdown that is not ready.
 pub(super) fn write_breakdown(
     view: &View<'_>,
     index: usize,

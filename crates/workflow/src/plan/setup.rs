@@ -30,7 +30,7 @@ use crate::{
 
 /// Places, checks and creates the storage of a directive.
 pub fn set_up_storage(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
-    // First create again what was deleted since Proposal.
+    // First create again the objects that were deleted since Proposal.
     proposal::create_objects(view, index, jobdw)
         .then(|| set_up_proposed_storage(view, index, jobdw))
 }
@@ -225,7 +225,7 @@ fn changed_count_error(group: &Group, allocations: &[Allocation]) -> Option<Reso
     )))
 }
 
-/// Returns how far the rabbits are with the allocations.
+/// Returns the progress of the rabbits with the allocations.
 pub fn progress(group: &Group, all: &[Allocation]) -> Progress {
     if let Some(error) = changed_count_error(group, all).or_else(|| group.error()) {
         return Progress::failed(error);

@@ -22,7 +22,7 @@ use crate::{
     view::{Group, View},
 };
 
-/// Removes what a storage has on nodes.
+/// Removes the objects of a storage from nodes.
 pub fn remove_group(site: &Site, group: &Group) -> Progress {
     let mut changes: Vec<Change> =
         remove_mounts(site, group.mounts.values().map(|mount| &**mount)).changes;

@@ -42,7 +42,8 @@ pub(super) fn add_storage(view: &View<'_>, with_paths: bool, status: &mut Workfl
     }
 }
 
-/// Sets the references to exactly those that the engine writes.
+/// Writes the references to the Computes and the breakdowns into the status, and removes all other references,
+/// `requires` and the workflow token.
 fn name_objects(view: &View<'_>, status: &mut WorkflowStatus) {
     let namespace = view.namespace();
     let breakdown = |index: usize| {

@@ -17,7 +17,7 @@ use crate::{
     view::{DirectiveView, Group, View},
 };
 
-/// Keys of the objects of a workflow whose names do not follow from the workflow's name.
+/// Keys of a workflow's objects, except objects whose names follow from the workflow's name.
 #[derive(Debug, Default)]
 pub(super) struct Children {
     pub(super) servers: BTreeSet<ObjectKey>,
@@ -31,7 +31,8 @@ pub(super) struct Children {
     pub(super) config_maps: BTreeSet<ObjectKey>,
     pub(super) volumes: BTreeSet<ObjectKey>,
     pub(super) volume_claims: BTreeSet<ObjectKey>,
-    /// Secrets that the engine created, or found to exist. Forgotten together with the workflow's other objects.
+    /// Secrets that the engine created, or found to exist. The engine forgets them together with the workflow's other
+    /// objects.
     pub(super) keys: BTreeSet<ObjectKey>,
 }
 

@@ -90,8 +90,8 @@ impl World {
         children.volumes.iter().filter_map(|at| self.volumes.get(&at.0, &at.1))
     }
 
-    /// Returns the objects that containers of earlier workflows of this name left behind: all but those of the workflow
-    /// with this uid.
+    /// Returns the objects that containers of earlier workflows of this name left behind: all objects except those of
+    /// the workflow with this uid.
     #[must_use]
     pub fn orphans(&self, workflow: &ObjectKey, uid: &str) -> Orphans {
         let Some(children) = self.children.get(workflow) else { return Orphans::default() };
@@ -104,7 +104,8 @@ impl World {
         }
     }
 
-    /// Takes in an object that uses storage. When it is gone, the plan of a persistent storage may unmount.
+    /// Takes in an object that uses storage. When the object is gone, the plan of persistent storage may unmount this
+    /// storage.
     fn take_child_with_storage<K: Object>(
         &mut self,
         change: &Change<K>,
@@ -124,7 +125,7 @@ impl World {
     }
 }
 
-/// Returns the objects that belong to another workflow than that with this uid.
+/// Returns the objects of all workflows except the workflow with this uid.
 fn of_other_workflows<'a, K: Object>(
     all: impl Iterator<Item = &'a Arc<K>>,
     uid: &str,
@@ -161,7 +162,7 @@ impl WatchedKind for NnfPortManager {
             return Vec::new();
         }
         set_or_remove(&mut world.site.ports, rabbit, change.new.clone());
-        // Wake the workflows that have ports, and those that failed because too few were free.
+        // Wake the workflows that have ports, and the workflows that failed because too few ports were free.
         let records = [&change.old, &change.new].into_iter().flatten();
         let records = records.filter_map(|record| record.status.as_ref());
         let requesters = records.flat_map(|status| &status.allocations).map(|allocation| {

@@ -60,7 +60,7 @@ impl World {
         groups
     }
 
-    /// Returns the metadata of objects on nodes that cannot be read.
+    /// Returns the metadata of the unreadable objects in nodes' namespaces.
     fn unreadable_storage(&self) -> impl Iterator<Item = &ObjectMeta> {
         let blocks = self.blocks.unreadable().chain(self.file_systems.unreadable());
         blocks.chain(self.mounts.unreadable()).chain(self.mgts.unreadable())

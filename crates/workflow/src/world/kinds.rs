@@ -30,7 +30,7 @@ pub enum Scope {
     ContainersOfCluster,
 }
 
-/// Is called with each kind that the engine acts on.
+/// A function that is called with each kind that the engine acts on.
 pub trait ForEachKind {
     fn kind<K: WatchedKind>(&mut self, scope: Scope);
 }
@@ -80,8 +80,8 @@ impl Settings {
     }
 }
 
-/// Takes in an object as the API stored it. For a new object, the number is that of the lists that the watches had
-/// delivered before its creation.
+/// Takes in an object as the API stored it. For a new object, the number says how many lists the watches had
+/// delivered before the object was created.
 type TakeStored = fn(&mut World, DynamicObject, Option<u64>) -> Vec<Wake>;
 
 /// Scope of each kind, and the function by which the world takes in a stored object.

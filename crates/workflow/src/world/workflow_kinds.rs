@@ -154,7 +154,8 @@ impl WatchedKind for NnfLustreMgt {
         if at.0 == EXTERNAL_NAMESPACE {
             wakes.push(Wake::Key(Key::Mgt(at)));
         }
-        // A missing management target may exist now, or a rabbit may have lost the one it held: wakes all waiting workflows.
+        // A missing management target may exist now, or a rabbit may have lost its management target and have room
+        // for another: wakes all waiting workflows.
         if change.old.is_none() || change.new.is_none() {
             wakes.push(Wake::Failing);
         }

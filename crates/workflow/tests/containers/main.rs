@@ -38,7 +38,7 @@ fn on_a_real_server(test: impl AsyncFnOnce(&Path)) {
     runtime.block_on(test(directory.path()));
 }
 
-/// One test runs several cases on one control plane, because starting it takes longer than any of them.
+/// One test runs several cases on one control plane, because a start of the control plane takes longer than any case.
 #[test]
 fn a_real_job_controller_runs_the_containers_of_workflows() {
     on_a_real_server(async |directory| {
@@ -54,8 +54,8 @@ fn a_real_job_controller_runs_the_containers_of_workflows() {
     });
 }
 
-/// Two coordinators with one token. The holder's process ends while the containers run, and the other coordinator takes
-/// over once the holder's Lease has expired.
+/// Two coordinators have one token. The process of the claim's holder ends while the containers run, and the other
+/// coordinator takes over once the holder's Lease has expired.
 #[test]
 fn one_of_two_coordinators_creates_the_containers_and_the_other_takes_over() {
     on_a_real_server(async |directory| {
@@ -91,8 +91,8 @@ fn one_of_two_coordinators_creates_the_containers_and_the_other_takes_over() {
     });
 }
 
-/// A rabbit without power: no kubelet ends its pods, and the Job controller marks their Job failed only after they are
-/// gone.
+/// A rabbit without power: no kubelet ends its pods, and the Job controller marks their Job failed only after the
+/// pods are gone.
 #[test]
 fn a_silent_rabbit_is_reported_until_its_next_report() {
     on_a_real_server(async |directory| {
@@ -295,7 +295,8 @@ async fn run_mpi(site: &Site) {
     site.set_pod_status_of_job("ranks", "ranks-launcher", ended_pod(0, "")).await;
     site.wait("ranks", "PostRun", "Completed", "").await;
     site.secrets("ranks", 0).await;
-    // The Job controller removes the workers' pods, and deletes the launcher after its TTL; its result is in the status.
+    // The Job controller removes the workers' pods, and deletes the launcher after its TTL; the launcher's result is
+    // in the status.
     site.jobs_are("ranks", &[]).await;
     for state in ["DataOut", "Teardown"] {
         site.ask("ranks", state).await;

@@ -1,5 +1,5 @@
-//! Volumes of raw storage on a real kube-apiserver: what the API admits with the coordinator's rights, and what its
-//! controllers bind and keep.
+//! Tests volumes of raw storage on a real kube-apiserver: which objects the API admits with the coordinator's rights,
+//! and which volumes its controllers bind and keep.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -37,7 +37,7 @@ fn phase<K: Object>(object: &K) -> Value {
     to_value(object).unwrap()["status"]["phase"].clone()
 }
 
-/// Returns a volume, its claim, and a Job whose pod uses them.
+/// Returns a PersistentVolume, its PersistentVolumeClaim, and a Job whose pod uses them.
 fn new_objects() -> (PersistentVolume, PersistentVolumeClaim, Job) {
     let profile =
         json!({"spec": {"containers": [{"name": "app", "image": "registry.example/app:1"}]}});
@@ -93,7 +93,7 @@ pub(crate) async fn check_bound_and_kept(site: &Site, directory: &Path) {
     make(&client, [Change::create(&job)]).await;
     let pods = site.pods("raw", 1).await;
     assert_eq!(pods[0]["spec"]["containers"][0]["volumeDevices"][0]["devicePath"], "/dev/nnf/0");
-    // A node needs the port of a kubelet; this test reads no logs from it.
+    // A Node object needs the port of a kubelet, so the test gives any number: it reads no logs.
     site.place("raw", 1).await;
     make(&client, Change::delete(&claim).into_iter().chain(Change::delete(&volume))).await;
     site.set_pod_status("raw", ended_pod(0, "")).await;

@@ -25,7 +25,7 @@ use serde_json::{Value, from_value, json, to_value};
 use tokio::task::JoinHandle;
 use workflow::{Containers, Rules, Settings, shipped};
 
-/// Longer than any wait on a busy machine.
+/// Longest wait for any result, longer than any step takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 const STATES: [&str; 4] = ["Proposal", "Setup", "DataIn", "PreRun"];
@@ -43,7 +43,7 @@ impl Site {
         site
     }
 
-    /// Starts a coordinator, which claims runs under this name if it has one.
+    /// Starts a coordinator; with a name (`claims_as`), it claims runs under this name.
     pub(crate) fn coordinator(&mut self, claims_as: Option<Holder>) {
         let settings = Settings {
             containers: Some(Containers {
@@ -290,7 +290,8 @@ impl Site {
         pods.len()
     }
 
-    /// Waits for a workflow's packages object on a rabbit, and writes its status as the agent does.
+    /// Waits for a workflow's packages object (a NodeContainers that lists only packages) on a rabbit, and writes its
+    /// status as the agent does.
     pub(crate) async fn set_agent_status(
         &self,
         name: &str,

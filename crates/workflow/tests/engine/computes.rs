@@ -136,8 +136,8 @@ fn prerun_of_persistent_storage_fails_without_computes() {
     site.end("kept");
 }
 
-/// The watch of Computes or Servers may deliver later than that of the workflow, and workload managers end a job at the
-/// first error.
+/// The watch of Computes or Servers may deliver later than the watch of the workflow, and workload managers end a job
+/// at the first error.
 #[test]
 fn errors_for_the_workload_manager_are_reported_once_the_state_is_not_new() {
     let mut site = Site::new(1, 100 * GIB);

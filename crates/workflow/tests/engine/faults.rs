@@ -18,7 +18,7 @@ fn life(cut: &impl Fn(usize) -> Vec<usize>) -> Site {
 }
 
 /// Brings a workflow from Proposal to its deletion. If `cut` leaves out changes of a plan, a new engine starts after
-/// it.
+/// this plan.
 pub(crate) fn run_life(
     mut site: Site,
     directives: &[String],
@@ -293,7 +293,7 @@ fn storage_of_other_controllers_is_left_alone() {
     assert_eq!(site.names("NnfNodeBlockStorage"), ["r/theirs"]);
 }
 
-/// A woken key would be planned for an object that no longer exists.
+/// If the answer woke a key, the engine would plan for an object that no longer exists.
 #[test]
 fn the_answer_to_the_removal_of_the_last_finalizer_wakes_no_key() {
     let mut site = Site::new(1, 100 * GIB);

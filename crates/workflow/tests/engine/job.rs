@@ -57,7 +57,8 @@ impl Site {
         self.settle();
     }
 
-    /// Tears workflow `from` down, checks that the waiting workflow `to` gets its bytes, and tears `to` down too.
+    /// Tears workflow `from` down, checks that the waiting workflow `to` gets the bytes of `from`, and tears `to`
+    /// down too.
     pub(crate) fn pass_space_on(&mut self, from: &str, to: &str) {
         self.ask(from, "Teardown");
         self.settle();
@@ -119,7 +120,7 @@ impl Site {
         self.assert_clean();
     }
 
-    /// Checks that no bytes are reserved, for the running engine and for one that starts now.
+    /// Checks that no bytes are reserved, for the running engine and for an engine that starts now.
     fn assert_no_reservations(&self) {
         let fresh = self.world();
         let no_servers = (String::new(), String::new());

@@ -1,4 +1,5 @@
-//! Runs the engine in memory: it learns of changes by its watches, and plans again only the keys that they wake.
+//! Runs the engine in memory: the engine learns of changes by its watches, and plans again only the keys that the
+//! changes wake.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,7 +49,8 @@ struct Running {
     index_names: IndexNames,
     claims: Coordinator,
     woken: BTreeSet<Key>,
-    /// Keys whose last plan has an outcome other than Done; the value is true if an outcome is Failed or Queued.
+    /// Keys whose last plan has an outcome other than Done; the value is true if an outcome of that plan is Failed or
+    /// Queued.
     waiting: BTreeMap<Key, bool>,
     /// Keys that the engine plans again at a certain time.
     due: BTreeMap<Key, Timestamp>,
@@ -132,8 +134,8 @@ impl ForEachKind for Delivery<'_> {
 }
 
 impl Site {
-    /// Runs until nothing changes. The engine plans only keys that are woken; panics if a newly started engine would plan
-    /// changes for other keys.
+    /// Runs until nothing changes. The engine plans only keys that are woken; panics if a newly started engine would
+    /// plan changes for other keys.
     pub(crate) fn settle(&mut self) {
         // If the settings or the unreadable objects differ, a new engine starts: it has never read the unreadable
         // objects.

@@ -76,7 +76,7 @@ fn computes_keep_their_allocations_and_the_tree_follows_the_jobs_order() {
     site.remove("w");
 }
 
-/// NNF's data movers expect these names; they use neither `node-<k>` nor the links.
+/// NNF's data movers expect these names; the data movers use neither `node-<k>` nor the links.
 #[test]
 fn with_index_names_rabbit_the_directories_are_named_after_the_rabbit() {
     for kind in ["raw", "gfs2"] {

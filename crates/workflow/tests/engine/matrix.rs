@@ -1,6 +1,6 @@
-//! Compares with the tests of the Go controllers, row by row; rows with a number are their whole-system tests. A row is
-//! supported and runs here, or another test covers it, or the row is not supported yet and its directives are refused.
-//! This test fails if an unsupported row passes.
+//! Repeats the tests of the Go controllers, one test in each row of a table; a row with a number is one of their
+//! whole-system tests. A supported row runs here, or another test of Warren covers it. The directives of a row that
+//! is not supported yet are refused, and this test fails if such a row passes.
 
 use std::path::Path;
 
@@ -58,7 +58,8 @@ const ROWS: [(&str, Row); 64] = [
             "computes_outside_of_the_rabbits_mount_too_and_unknown_ones_fail",
         )]),
     ),
-    // With the Go controllers, a person fences a node; here the agents do, and the engine trusts their evidence.
+    // With the Go controllers, a person fences a node; here the agents fence the node, and the engine trusts the
+    // agents' evidence.
     (
         "6 GFS2 fence",
         Elsewhere(&[
@@ -379,7 +380,8 @@ fn site() -> Site {
     let make = "#DW create_persistent type=lustre capacity=50GB name=kept";
     site.bring("make", &[make.to_owned()], "Teardown", &[]);
     site.delete(&at("Workflow", "default", "make"));
-    // One rabbit holds the management server of this persistent Lustre, the other rabbit those of the rows.
+    // One rabbit holds the management server of this persistent Lustre, the other rabbit the management servers of
+    // the rows' storage.
     site.add_rabbit("s", &[], 10_000 * GIB);
     site.settle();
     site

@@ -50,7 +50,8 @@ impl Site {
         entries.map(|entry| entry["name"].as_str().unwrap()).collect()
     }
 
-    /// Brings a workflow from its present state to another one. Does not check that it gets there.
+    /// Brings a workflow from its present state to another state. Does not check that the workflow reaches that
+    /// state.
     fn go(&mut self, name: &str, to: &str) {
         let from = self.status_of(name).0;
         let place = |state: &str| STATES.iter().position(|known| *known == state).unwrap();

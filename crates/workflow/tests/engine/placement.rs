@@ -9,7 +9,7 @@ use crate::{
 
 #[test]
 fn a_job_waits_for_capacity_that_another_job_holds() {
-    // The two computes of each job take 1 GiB each, and the padding: the rabbit has room for one job.
+    // Each of a job's two computes takes 1 GiB and the padding: the rabbit has room for one job.
     let mut site = Site::new(2, 3 * GIB);
     for name in ["a", "b"] {
         site.create(name, &[directive("xfs", "scratch")]);
@@ -19,7 +19,7 @@ fn a_job_waits_for_capacity_that_another_job_holds() {
         site.fill_computes(name, &["c1", "c2"]);
         site.ask(name, "Setup");
     }
-    // The engine fills one Servers at a time; here it restarts after each change.
+    // The engine fills one Servers at a time; here the engine restarts after each change.
     site.settle_with(|length| (0..length.min(1)).collect());
     assert!(site.is_ready("a", "Setup"), "{:?}", site.status_of("a"));
     let (_, ready, status, message) = site.status_of("b");
@@ -56,7 +56,7 @@ fn a_request_beyond_a_rabbits_total_capacity_fails_at_once() {
     site.remove("w");
 }
 
-/// Each directive alone would fit; both together would wait for ever for each other's bytes.
+/// Each directive alone would fit; both together would wait for ever, each for the bytes of the other.
 #[test]
 fn directives_that_together_exceed_a_rabbit_fail_before_anything_is_created() {
     for filled_by_wlm in [false, true] {

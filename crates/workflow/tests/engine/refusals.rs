@@ -192,7 +192,7 @@ fn admission_checks_the_order_of_states() {
         let why = changed(edit).unwrap_err();
         assert!(why.contains(part), "{part}: {why}");
     }
-    // The client has requested DataIn, and the engine has not seen the request yet: `status.ready` is still that of
+    // The client has requested DataIn, and the engine has not seen the request yet: `status.ready` still describes
     // Setup.
     let (mut asked, mut next) = (old.clone(), old.clone());
     asked["spec"]["desiredState"] = json!("DataIn");
@@ -200,7 +200,7 @@ fn admission_checks_the_order_of_states() {
     assert!(admit(Some(&asked), &next, None).unwrap_err().contains("DataIn is not ready"));
 }
 
-/// If admission refused a stored value, the finalizers of its object could not be removed.
+/// If admission refused a stored value, the finalizers of the object with this value could not be removed.
 #[test]
 fn admission_does_not_check_stored_fields_again() {
     let mut site = Site::new(1, 100 * GIB);

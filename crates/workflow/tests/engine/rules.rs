@@ -1,10 +1,10 @@
-//! Checks what the engine writes against the rules of the Go controllers' CRDs.
+//! Checks that the objects which the engine writes obey the rules of the Go controllers' CRDs.
 
 use serde_json::Value;
 use workflow::change::Change;
 
-/// Panics if a change adds to an object something that a site's API server refuses. Faults that `old` has already come
-/// from the test, not from the engine.
+/// Panics if a change adds a fault to an object, which a site's API server would refuse. A fault that is also in
+/// `old` is from the test, not from the engine.
 pub(crate) fn check(change: &Change, old: Option<&Value>, new: &Value) {
     let known = old.map(site_rules::faults).unwrap_or_default();
     let mut faults = site_rules::faults(new);

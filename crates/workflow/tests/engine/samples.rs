@@ -1,4 +1,4 @@
-//! Compares the engine's objects with those that the Go controllers made for the same directive.
+//! Compares the engine's objects with the objects that the Go controllers made for the same directive.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,6 @@
-//! A site in memory: an API that behaves as kube-apiserver was observed to behave, and agents that do what the objects
-//! say. After every change it checks invariants, for example that no storage is removed while it is mounted.
+//! A site in memory: an API that behaves as kube-apiserver was observed to behave, and agents that act as the objects
+//! request. After every change the site checks invariants, for example that no storage is removed while it is
+//! mounted.
 
 use std::collections::BTreeMap;
 
@@ -148,7 +149,7 @@ impl Site {
         object["metadata"]["resourceVersion"] = version;
     }
 
-    /// Deletes an object. It disappears at once, or with its last finalizer.
+    /// Deletes an object. The object disappears at once, or with its last finalizer.
     pub(crate) fn delete(&mut self, at: &At) {
         let Some(object) = self.objects.get_mut(at) else { return };
         mark(object, &mut self.version);
@@ -376,7 +377,7 @@ impl Site {
         all.any(of_block)
     }
 
-    /// Panics if two nodes have an XFS mounted, or access to it.
+    /// Panics if a node mounts an XFS that another node may have mounted.
     fn check_xfs(&self, mount: &Value, place: &At) {
         let reference = &mount["device"]["deviceReference"];
         if mount["type"] != "xfs" {
@@ -447,7 +448,7 @@ impl Site {
         plan_key(&self.world(), &key, self.now()).replan_at
     }
 
-    /// Plans, and makes the changes that `cut` chooses. Returns true if anything changed.
+    /// Plans all keys, and makes those changes that `cut` chooses. Returns true if anything changed.
     pub(crate) fn step(&mut self, cut: impl Fn(usize) -> Vec<usize>) -> bool {
         let planned = self.plan_all();
         let chosen = cut(planned.len());
@@ -463,7 +464,8 @@ impl Site {
         changed || acted
     }
 
-    /// Repeats until nothing changes. If `cut` leaves out changes of a plan, a new engine starts after it.
+    /// Repeats [`Self::step`] until nothing changes. If `cut` leaves out changes of a plan, a new engine starts after
+    /// this plan.
     pub(crate) fn settle_with(&mut self, cut: impl Fn(usize) -> Vec<usize>) {
         for _ in 0..2_000 {
             if !self.step(&cut) {
@@ -569,7 +571,8 @@ impl ForEachKind for Lists<'_> {
     }
 }
 
-/// Returns true if a mount is of this block storage. A Lustre mount has no device, so it is of every block storage.
+/// Returns true if a mount is of this block storage. A mount of Lustre names no device, so it counts as a mount of
+/// every block storage.
 fn is_for_block(mount: &Value, place: &At) -> bool {
     let device = &mount["spec"]["mounts"][0]["device"]["deviceReference"]["objectReference"];
     device["kind"] != "NnfNodeStorage"

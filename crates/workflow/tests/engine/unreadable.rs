@@ -21,7 +21,8 @@ fn an_unreadable_workflow_keeps_all_of_its_objects() {
         site.unreadable = vec![workflow("w")];
         site.settle();
         assert!(site.objects == before, "{state}: something was changed");
-        // If the workflow is corrected, it continues. If it is removed by force instead, nothing of it is left.
+        // If the workflow is corrected, it continues. If the workflow is removed by force instead, nothing of it is
+        // left.
         let mut corrected = site.clone();
         corrected.unreadable.clear();
         corrected.settle();
@@ -65,7 +66,7 @@ fn an_unreadable_workflow_stays_a_consumer() {
 /// Returns a site with room for one job. Its engine stopped after it had filled the Servers of workflow `a`, and that
 /// Servers has since become unreadable.
 fn with_unreadable_reservation() -> Site {
-    // The two computes of a job take 1 GiB each, and the padding.
+    // Each of a job's two computes takes 1 GiB and the padding.
     let mut site = Site::new(2, 3 * GIB);
     site.create("a", &[directive("xfs", "scratch")]);
     site.settle();

@@ -1,5 +1,6 @@
-//! PersistentVolumes and their claims, as kube-apiserver and its controllers were observed to keep them: a claim stays
-//! while a pod uses it, and a volume while its claim exists.
+//! PersistentVolumes and PersistentVolumeClaims, as kube-apiserver and its controllers were observed to keep them: a
+//! PersistentVolumeClaim stays while a pod uses it, and a PersistentVolume stays while its PersistentVolumeClaim
+//! exists.
 
 use serde_json::{Value, json};
 use workflow::change::Change;
@@ -16,7 +17,7 @@ pub(crate) fn protect(kind: &str, object: &mut Value) {
     object["metadata"]["finalizers"] = json!([finalizer]);
 }
 
-/// Returns the names of the claims by which a Job's pods get devices.
+/// Returns the names of the PersistentVolumeClaims by which a Job's pods get devices.
 fn claims(job: &Value) -> impl Iterator<Item = &str> {
     let volumes = job["spec"]["template"]["spec"]["volumes"].as_array().into_iter().flatten();
     let is_device = |volume: &&Value| {
@@ -32,7 +33,8 @@ impl Site {
         jobs.any(|(_, job)| claims(job).any(|used| used == claim))
     }
 
-    /// Removes the protection finalizer of a deleted volume or claim that is no longer used.
+    /// Removes the protection finalizer of a deleted PersistentVolume or PersistentVolumeClaim that is no longer
+    /// used.
     pub(crate) fn act_on_volume(&mut self, place: &At) -> bool {
         let Some(object) = self.objects.get(place) else { return false };
         let is_in_use = if place.0 == "PersistentVolume" {

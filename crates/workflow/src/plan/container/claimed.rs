@@ -1,6 +1,7 @@
-//! Where several coordinators drive workflows, only the holder of a directive's claim creates, changes and removes its
-//! containers. The ContainerRun records how far they are: the holder creates containers once the API has stored the
-//! phase `Starting`, and a state of the workflow is done once the run says so too.
+//! Where several coordinators drive workflows, one of them claims the containers of a directive: the ContainerRun
+//! names this coordinator as the holder of the claim. Only the holder creates, changes and removes these containers.
+//! The ContainerRun also records their progress: the holder creates containers once the API has stored the phase
+//! `Starting`, and a state of the workflow is done once the ContainerRun says so too.
 
 use std::collections::BTreeSet;
 
@@ -22,9 +23,9 @@ use crate::{
     view::{Containers as Objects, View},
 };
 
-/// How often a run may be claimed without starting containers before it fails.
+/// A run fails after this many claims if none of the claiming coordinators has started its containers.
 const CLAIMS: i32 = 10;
-/// What a run waits for while no coordinator has claimed it.
+/// The reason why a run waits while no coordinator has claimed it.
 const UNCLAIMED: &str = "a coordinator to claim its containers";
 
 /// Returns the changes that this coordinator may make now, or the write by which it claims the run or

@@ -1,8 +1,9 @@
 //! MPI: starts workers on all rabbits, and a launcher once every worker is ready.
 //!
-//! Each attempt has a ConfigMap with its number; the highest number counts. The ConfigMap owns the Secret with the keys
-//! of the attempt, so that Kubernetes deletes both together. A suspended run is not resumed but created again as the
-//! next attempt with new keys, whether Kubernetes or the rabbits' agents run the containers.
+//! Each attempt has a ConfigMap with the attempt's number; the highest number is that of the current attempt. The
+//! ConfigMap owns the Secret with the keys by which launcher and workers authenticate, so that Kubernetes deletes
+//! both together. A suspended run is not resumed but created again as the next attempt with new keys, whether
+//! Kubernetes or the rabbits' agents run the containers.
 
 use api::{
     NnfContainerProfileData,
@@ -107,7 +108,7 @@ fn create_workers(existing: &Objects, parts: &Parts<'_>, run: &Run<'_>) -> Progr
     }))
 }
 
-/// Creates what pods need before they start: Service, NetworkPolicy, ConfigMap, and then the Secret,
+/// Creates the objects that pods need before they start: Service, NetworkPolicy, ConfigMap, and then the Secret,
 /// which the ConfigMap owns.
 fn create_files(
     view: &View<'_>,
@@ -126,8 +127,8 @@ fn create_files(
         .with(files.into_iter().chain(keys))
 }
 
-/// Returns an error if a worker of the last attempt has ended, because then no launcher can start. A worker's end is
-/// final, so the keys of the attempt are not needed any more either.
+/// Returns an error if a worker of the last attempt has ended: no launcher can start without this worker, and an
+/// ended worker does not start again.
 fn lost_worker(existing: &Objects, now: Timestamp) -> Option<Progress> {
     let last = last_attempt(existing)?;
     let workers: Vec<Part<'_>> =
@@ -200,7 +201,8 @@ pub(super) fn wait_for_launcher(
     }
 }
 
-/// Keeps the objects of a run whose PostRun has completed until Teardown, unless the policy removes them earlier.
+/// After PostRun has completed, keeps a run's objects until Teardown. Exception: the run policy may remove objects
+/// earlier.
 pub(super) fn keep(view: &View<'_>, index: usize, mpi: &NnfMpiSpec, now: Timestamp) -> Progress {
     if !is_completed(view, index, "PostRun") {
         return Progress::default();
@@ -213,7 +215,7 @@ pub(super) fn keep(view: &View<'_>, index: usize, mpi: &NnfMpiSpec, now: Timesta
     ))
 }
 
-/// Removes what the policy allows once the status says how PostRun ended.
+/// Once the status says how PostRun ended, removes the objects that the run policy names.
 fn apply_policy(
     view: &View<'_>,
     existing: &Objects,
@@ -250,8 +252,8 @@ pub(super) fn expires(
     end.checked_add(SignedDuration::from_secs(seconds)).ok()
 }
 
-/// Removes the keys and the workers that the policy names, after the launcher has ended. Failed workers
-/// stay, for their logs.
+/// Removes the Secret with the keys, and the workers that the policy names, after the launcher has ended. Failed
+/// workers stay, for their logs.
 fn clean_up(view: &View<'_>, existing: &Objects, policy: &NnfMpiRunPolicy) -> Vec<Change> {
     let keys = existing.attempts.values().filter_map(|config_map| Change::delete(&**config_map));
     let launcher = names::launcher(&view.workflow.name_any());
@@ -275,7 +277,7 @@ fn remove_earlier(existing: &Objects, number: u32) -> Progress {
     remove_suspended(all_parts(existing).filter(|part| part.attempt() < number)).with(files)
 }
 
-/// Returns the number of the attempt to run: the last one, or the next if that one was suspended.
+/// Returns the number of the attempt to run: the last attempt or, if the last attempt was suspended, the next one.
 fn attempt_to_run(existing: &Objects) -> u32 {
     let Some(last) = last_attempt(existing) else { return 1 };
     let mut own = all_parts(existing).filter(|part| part.attempt() == last);
@@ -291,7 +293,7 @@ fn launcher<'a>(view: &View<'_>, existing: &'a Objects) -> Option<Part<'a>> {
     of_host(existing, &names::launcher(&view.workflow.name_any()))
 }
 
-/// Returns true if the launcher ended by itself.
+/// Returns true if the launcher has succeeded, failed, or passed its deadline.
 fn is_over(launcher: Part<'_>) -> bool {
     matches!(launcher.state(), State::Succeeded | State::Failed | State::TooLate)
 }

@@ -1,7 +1,9 @@
-//! Job packages: placed on every rabbit of a run before any container of the run starts.
+//! Job packages, the archives and files that a container profile names: every rabbit of a run has them before any
+//! container of the run starts.
 //!
-//! The engine creates one NodeContainers with only packages for each rabbit, also where Kubernetes runs the containers.
-//! It deletes them once the last container is gone, and the agents then delete the packages.
+//! For each rabbit the engine creates a NodeContainers that lists only packages, even where Kubernetes runs the
+//! containers. The engine deletes these objects once the last container is gone, and the agents then delete the
+//! packages.
 
 use containers::{on_rabbit, outcome::State};
 use k8s_openapi::jiff::Timestamp;

@@ -17,7 +17,7 @@ use k8s_openapi::{
 
 use crate::{change::Change, view::Containers as Objects};
 
-/// Seconds after the deadline and the grace period in which a rabbit may still report the end of containers.
+/// Seconds within which a rabbit may still report the end of containers, counted from deadline plus grace period.
 const LATE: i64 = 60;
 /// Seconds between SIGTERM and SIGKILL if the profile does not set them.
 const GRACE: i64 = 30;
@@ -31,7 +31,7 @@ pub(super) enum Part<'a> {
     Agent(&'a NodeContainers),
 }
 
-/// Returns the parts of a directive on all rabbits.
+/// Returns all parts of a directive's containers: one part for each Job or NodeContainers.
 pub(super) fn all_parts(existing: &Objects) -> impl Iterator<Item = Part<'_>> {
     let jobs = existing.jobs.values().map(|job| Part::Job(job));
     jobs.chain(existing.on_rabbits.values().map(|containers| Part::Agent(containers)))
@@ -123,7 +123,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Start time on the clock that the deadline is counted by: the Job controller's or the agent's.
+    /// Start time, by the clock of the Job controller or agent that counts the deadline.
     pub(super) fn started(self) -> Option<Timestamp> {
         let time = match self {
             Self::Job(job) => job.status.as_ref()?.start_time.as_ref(),
@@ -142,8 +142,9 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Returns when the rabbit counts as silent unless it reports the end before: after the deadline, the grace period and
-    /// [`LATE`]. For containers that were never started, the time counts from their creation.
+    /// Returns the time from which the rabbit counts as silent unless it has reported the end before: the deadline
+    /// plus the grace period plus [`LATE`]. For containers that were never started, the deadline counts from their
+    /// creation.
     pub(super) fn silent_from(self) -> Option<Timestamp> {
         if self.state().is_ended() || self.is_stopped() {
             return None;

@@ -1,4 +1,5 @@
-//! Ports on the rabbits of a run: allocated before its containers are created, and released after the last of them is gone.
+//! Allocates ports on the rabbits of a run before the run's containers are created, and releases the ports after the
+//! last container is gone.
 
 use api::{
     NnfPortManager, NnfPortManagerSpec, NnfPortManagerStatus, WorkflowState,
@@ -57,7 +58,7 @@ pub(super) fn take(view: &View<'_>, parts: &Parts<'_>, now: Timestamp) -> TakenP
     TakenPorts { progress, ports: chosen }
 }
 
-/// Returns the ports that a run has on all of its rabbits; `None` while they are not the same on each.
+/// Returns the ports that a run has on all of its rabbits; `None` while any two rabbits have different ports.
 pub(super) fn ports_of(view: &View<'_>, parts: &Parts<'_>) -> Option<Vec<u16>> {
     if parts.ports() == 0 {
         return Some(Vec::new());
@@ -84,7 +85,8 @@ pub(super) fn release(view: &View<'_>, now: Timestamp) -> Vec<Change> {
     mine.filter_map(|record| write_record(record, without(record))).collect()
 }
 
-/// Returns true if a workflow waits for ports that are in their cooldown. No watch reports the end of a cooldown.
+/// Returns true if a workflow waits for ports in their cooldown: they were released a short time ago and may not be
+/// used yet. No watch reports the end of a cooldown.
 #[must_use]
 pub fn is_cooling(view: &View<'_>, now: Timestamp) -> bool {
     if view.state() != WorkflowState::PreRun || view.site.settings.containers.is_none() {

@@ -103,7 +103,7 @@ impl<'a> Parts<'a> {
         own.saturating_add(usize::from(self.has_network()))
     }
 
-    /// Returns true if the rabbits create a network for the run. The network uses the last of its ports.
+    /// Returns true if the rabbits create a network for the run. The network uses the last of the run's ports.
     fn has_network(&self) -> bool {
         !self.on_kubernetes && self.profile.data().mpi_spec.is_some()
     }

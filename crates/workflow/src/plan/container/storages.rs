@@ -100,7 +100,8 @@ pub(super) fn check_enabled(view: &View<'_>, existing: &Containers, run: &Run<'_
     enabled.map_or_else(Progress::failed, |()| Progress::default())
 }
 
-/// Waits until every rabbit of the run has mounted the storage of the directives; fails if a global Lustre cannot be used.
+/// Waits until every rabbit of the run has mounted the storage of the directives; fails if a global Lustre cannot be
+/// used.
 pub(super) fn wait_for_mounts(view: &View<'_>, container: &Container, run: &Run<'_>) -> Progress {
     if let Err(error) = check(view, container, run.profile) {
         // The global Lustre was usable in Proposal and may be usable again, so the job does not end.
@@ -174,7 +175,7 @@ pub fn containers_may_use(view: &View<'_>, index: usize) -> bool {
     })
 }
 
-/// Returns the storage of a directive without the mounts on rabbits that containers still use.
+/// Returns the storage of a directive, leaving out those mounts that containers on rabbits still use.
 pub fn without_mounts_in_use<'a>(view: &'a View<'_>, index: usize) -> Cow<'a, Group> {
     let group = &view.directives[index].storage;
     if !containers_may_use(view, index) {

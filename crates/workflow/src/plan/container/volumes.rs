@@ -1,14 +1,15 @@
-//! Raw storage where Kubernetes runs the containers: a PersistentVolume and its claim for each device,
-//! created before any pod.
+//! Raw storage where Kubernetes runs the containers: creates a PersistentVolume and a PersistentVolumeClaim for each
+//! device before any pod.
 //!
-//! The engine deletes the volumes and claims once the last pod is gone, and only then unmounts the storage.
+//! The engine deletes the volumes and their PersistentVolumeClaims once the last pod is gone, and only then unmounts
+//! the storage.
 
 use containers::volumes;
 
 use super::run::Parts;
 use crate::{change::Change, progress::Progress, view::Containers as Objects};
 
-/// Creates the missing volumes and claims.
+/// Creates the missing PersistentVolumes and PersistentVolumeClaims.
 pub(super) fn create(existing: &Objects, parts: &Parts<'_>) -> Progress {
     // The run has no attempt number here, because all attempts use the same volumes.
     let run = parts.run(&[], None);
@@ -26,8 +27,8 @@ pub(super) fn create(existing: &Objects, parts: &Parts<'_>) -> Progress {
     Progress::default().with(missing)
 }
 
-/// Deletes the volumes and claims, and waits until they are gone: Kubernetes keeps a claim while a pod uses it, and a
-/// volume while its claim exists.
+/// Deletes the PersistentVolumes and PersistentVolumeClaims, and waits until they are gone: Kubernetes keeps a
+/// PersistentVolumeClaim while a pod uses it, and a PersistentVolume while its PersistentVolumeClaim exists.
 pub(super) fn remove(existing: &Objects) -> Progress {
     if existing.volumes.is_empty() && existing.volume_claims.is_empty() {
         return Progress::default();

@@ -55,7 +55,7 @@ fn ask_for_name(maker: &StorageMaker<'_>, mgt: &NnfLustreMgt, holder: ObjectRefe
     }
     let mut after = mgt.clone();
     after.spec.claim_list.push(holder);
-    // In this namespace the engine gives out the names, and avoids taken ones itself.
+    // For targets in this namespace the engine itself gives out the names, and avoids names that are taken.
     if at.0 != EXTERNAL_NAMESPACE {
         pass_over(&mut after, &taken_elsewhere(maker.view.site, &at));
     }

@@ -78,7 +78,8 @@ pub fn name_and_address(
     }
 }
 
-/// Returns the management target to ask for a name; `None` if the file system has its own target, which does not exist yet.
+/// Returns the management target to ask for a name; `None` if the file system has its own target, which does not
+/// exist yet.
 fn choose_target(
     maker: &StorageMaker<'_>,
     profile: &NnfStorageProfile,
@@ -158,8 +159,8 @@ fn create_own(maker: &StorageMaker<'_>) -> Progress {
     Progress::default().with([Change::create(&object)])
 }
 
-/// Runs the profile's commands on the management target, once all targets are ready. The site's own management targets
-/// run none: no agent of Warren is on their hosts.
+/// Runs the profile's commands on the management target, once all targets are ready. On the site's own management
+/// targets no commands run: no agent of Warren is on their hosts.
 pub fn run_commands(
     maker: &StorageMaker<'_>,
     profile: &NnfStorageProfile,

@@ -25,7 +25,8 @@ use crate::{
     view::View,
 };
 
-/// Mounts the file system on all computes, and on the rabbits that hold its object targets or run containers that use it.
+/// Mounts the file system on all computes, on the rabbits that hold its object targets, and on the rabbits whose
+/// containers use the file system.
 pub fn mount_clients(
     view: &View<'_>,
     index: usize,
@@ -65,7 +66,8 @@ pub fn mount_clients(
     rabbits.extend(container::rabbits_using(view, index));
     let clients = view.computes().map(on_compute).chain(rabbits.into_iter().map(on_rabbit));
     let waited = clients.fold(MountProgress::default(), MountProgress::and);
-    // Errors of targets matter only while a client still mounts: a client that has mounted waits for a target to come back.
+    // Errors of targets matter only while a client still has to mount: a client that has mounted waits until its
+    // targets come back.
     if waited.nodes.is_empty() {
         Progress::default()
     } else {

@@ -26,10 +26,10 @@ use crate::{
     view::View,
 };
 
-/// `colocation` key of management targets: a kernel runs only one.
+/// `colocation` key of management targets: a kernel runs only one management server.
 const MGT_KEY: &str = "lustre-mgt";
 
-/// Returns true if the label is that of a set of Lustre targets.
+/// Returns true if sets with this label have Lustre targets.
 #[must_use]
 pub fn is_lustre(label: &str) -> bool {
     matches!(Label::from_text(label), Some(Label::Mgt | Label::Mdt | Label::MgtMdt | Label::Ost))
@@ -72,9 +72,9 @@ pub fn place_sets(
     Ok(sets.iter().filter_map(|set| placed.remove(set.label.as_str())).collect())
 }
 
-/// Returns the rabbits that a set may use: those that serve the job's computes (`near`). A set with a given number of
-/// targets that must be apart may also use the others (`far`). Without any `near`, the set uses `far`: all of them if
-/// its number of targets is given, else only the first.
+/// Returns the rabbits that a set may use: the rabbits that serve the job's computes (`near`). If the set's targets
+/// must be apart and their number is given, the set may also use all other rabbits (`far`). If `near` is empty, the
+/// set uses `far`: all of these rabbits if the number of targets is given, else only the first.
 fn candidates(wanted: &Wanted, near: Vec<Served>, far: Vec<Served>, is_apart: bool) -> Vec<Served> {
     let is_counted = wanted.count.is_some() || wanted.strategy == Strategy::SingleServer;
     match (near.is_empty(), is_counted) {
@@ -85,8 +85,8 @@ fn candidates(wanted: &Wanted, near: Vec<Served>, far: Vec<Served>, is_apart: bo
     }
 }
 
-/// Returns the rabbits that take new storage: first those of the job's computes in its order, then
-/// the others, emptiest first.
+/// Returns the rabbits that take new storage: first the rabbits of the job's computes in the job's order, then all
+/// other rabbits, emptiest first.
 fn rabbits(
     view: &View<'_>,
     servers: &Servers,
@@ -126,7 +126,8 @@ fn rabbits(
     Ok((near, far.collect()))
 }
 
-/// Returns why a set has no place. It is Queued if a rabbit would take it once the rabbit's management target is removed.
+/// Returns why a set has no place. The outcome is Queued if a rabbit would take the set once the rabbit's management
+/// target is removed.
 fn no_place_error(view: &View<'_>, servers: &Servers, set: &StorageAllocationSet) -> Outcome {
     let all = view.site.rabbits().into_iter().filter(|rabbit| {
         let storage = view.site.storages.get(*rabbit);
@@ -151,8 +152,8 @@ fn has_key(set: &StorageAllocationSet, key: &str) -> bool {
     set.constraints.colocation.iter().any(|entry| entry.key == key)
 }
 
-/// Returns true if the targets must not share a rabbit with another target of the file system. An empty key asks for
-/// this.
+/// Returns true if the targets must not share a rabbit with another target of the file system. An empty `colocation`
+/// key asks for this.
 fn is_alone(set: &StorageAllocationSet) -> bool {
     has_key(set, "")
 }

@@ -1,4 +1,5 @@
-//! Pools of persistent management targets: chooses one for each file system.
+//! Chooses a management target for each file system whose profile names a pool. A pool is a set of persistent
+//! management targets, its members.
 
 use std::sync::Arc;
 
@@ -42,7 +43,8 @@ pub(super) fn use_member(
     })
 }
 
-/// Chooses the usable member that has given the fewest names; a degraded one only if there is no other.
+/// Chooses the usable member that has given the fewest names; chooses a degraded member only if all usable members
+/// are degraded.
 fn choose_member(
     maker: &StorageMaker<'_>,
     pool: &str,
@@ -78,7 +80,7 @@ fn choose_member(
 /// Returns whether a member is degraded and how many names it gave.
 ///
 /// # Errors
-/// The reason why it cannot be used.
+/// The reason why the member cannot be used.
 fn is_usable(
     maker: &StorageMaker<'_>,
     at: &ObjectKey,
@@ -106,7 +108,7 @@ fn is_usable(
     Ok((is_degraded, mgt.spec.claim_list.len()))
 }
 
-/// Withdraws the use of persistent management targets.
+/// Removes the file system from the consumers of the persistent management targets that it uses.
 pub(super) fn release(group: &Group) -> Vec<Change> {
     let Some(servers) = &group.servers else { return Vec::new() };
     let holder = fs_name_holder(servers);

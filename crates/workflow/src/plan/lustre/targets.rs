@@ -65,8 +65,8 @@ pub fn is_lustre(storage: &NnfNodeStorage) -> bool {
     storage.spec.file_system_type == FileSystemType::Lustre
 }
 
-/// Returns the targets that a Servers asks for, in its order. Only one target can be the management server: the first
-/// of a `mgtmdt` set; the others become metadata targets.
+/// Returns the targets that a Servers asks for, in the order of the Servers. Only one target can be the management
+/// server: the first target of a `mgtmdt` set. The other targets of this set become metadata targets.
 #[must_use]
 pub fn targets_of(servers: &Servers) -> Vec<Target> {
     let mut starts: BTreeMap<String, i64> = BTreeMap::new();

@@ -25,12 +25,12 @@ use crate::{
     view::{Group, View},
 };
 
-/// How far mounts are: the changes that bring them further, and the nodes whose mounts are not complete.
+/// The progress of mounts: the changes to make next, and the nodes whose mounts are not complete.
 #[derive(Debug, Default)]
 pub struct MountProgress {
     pub changes: Vec<Change>,
     pub nodes: BTreeSet<String>,
-    /// Rabbits on which these nodes depend.
+    /// Rabbits on which the nodes with incomplete mounts depend.
     pub rabbits: BTreeSet<String>,
 }
 
@@ -48,8 +48,8 @@ impl MountProgress {
         Self { changes: changes.into_iter().collect(), nodes, rabbits: BTreeSet::new() }
     }
 
-    /// Returns the wait for the nodes, or their worst error. Errors of other nodes are ignored: the job
-    /// may proceed without them.
+    /// Returns the wait for these nodes, or their worst error. Errors of all other nodes are ignored: the job may
+    /// proceed without those nodes.
     pub fn progress(self, group: &Group, what: &str) -> Progress {
         let is_needed = |node: &String| self.nodes.contains(node) || self.rabbits.contains(node);
         let error = group.error_of(|object| object.namespace.as_ref().is_some_and(is_needed));
@@ -80,7 +80,8 @@ impl MountMaker<'_> {
         (node.to_owned(), format!("{}-{name}-{end}", self.view.namespace()))
     }
 
-    /// Sets an existing mount to Mounted, or creates it with `new`; waits for its node until all of it is mounted.
+    /// Sets an existing mount to Mounted, or creates the mount with `new`; then waits until the node has mounted all
+    /// of it.
     pub fn mount_or_create(
         &self,
         at: &ObjectKey,
@@ -185,7 +186,8 @@ impl MountMaker<'_> {
         self.new_rabbit_mount(at, here.iter().map(mount).collect())
     }
 
-    /// Creates a rabbit's mount. Its label says that it is removed in PostRun, like the mounts of the job's computes.
+    /// Creates a rabbit's mount. The mount's label says that the mount is removed in PostRun, like the mounts of the
+    /// job's computes.
     pub fn new_rabbit_mount(&self, at: &ObjectKey, mounts: Vec<ClientMountInfo>) -> Option<Change> {
         let mut object = self.client_mount(at, mounts)?;
         object.labels_mut().insert(label::TEARDOWN_STATE.to_owned(), "PostRun".to_owned());

@@ -114,8 +114,8 @@ pub(super) fn make(view: &View<'_>, index: usize, create: &CreatePersistent) -> 
     finished.then(|| Progress::default().with(transfer()))
 }
 
-/// The patch that transfers ownership: it removes the Workflow owner reference, and gives a management target its pool
-/// label. The label with the workflow's uid stays: it tells which workflow made the storage.
+/// Returns the patch that transfers ownership: the patch removes the Workflow owner reference, and gives a management
+/// target its pool label. The label with the workflow's uid stays: it tells which workflow made the storage.
 fn transfer_ownership(
     object: &PersistentStorageInstance,
     profile: &NnfStorageProfile,

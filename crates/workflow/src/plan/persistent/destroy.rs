@@ -1,5 +1,5 @@
-//! `destroy_persistent`: the owner destroys persistent storage that no workflow uses. One patch of one object decides
-//! this: after it no workflow becomes a consumer.
+//! `destroy_persistent`: the owner destroys persistent storage that no workflow uses. One patch of the storage's
+//! object decides this: after the patch no workflow becomes a consumer.
 
 use api::{
     PersistentStorageInstance, ResourceError, persistent_storage_instance::PersistentStorageState,

@@ -51,7 +51,8 @@ pub fn plan_instance(view: &InstanceView<'_>) -> Plan {
     progress.into()
 }
 
-/// Removes the storage from all nodes, then takes the finalizer off. If the storage is not deleted yet, deletes it first.
+/// Removes the storage from all nodes, then removes the storage's finalizer. Deletes the storage first if it is not
+/// deleted yet.
 fn remove(view: &InstanceView<'_>) -> Progress {
     let object = &*view.object;
     if let Some(delete) = Change::delete(object) {
@@ -84,7 +85,7 @@ fn update_consumers(view: &InstanceView<'_>) -> Option<Change> {
 }
 
 /// Returns true if an entry of the consumers stays: its workflow continues or cannot be read, or may have something
-/// mounted. Entries that are no workflows stay.
+/// mounted. Entries that do not name a workflow stay.
 fn is_consumer(view: &InstanceView<'_>, entry: &ObjectReference) -> bool {
     if entry.kind.as_deref() != Some("Workflow") {
         return true;
@@ -114,8 +115,8 @@ fn may_join(object: &PersistentStorageInstance, user: &View<'_>) -> bool {
         && is_allowed(object, &user.workflow)
 }
 
-/// Mounts the storage for the workflows that may mount it, unmounts it for the others, and gives access to exactly the
-/// nodes that need it.
+/// Mounts the storage for the workflows that may mount it, unmounts it for all other workflows, and gives access to
+/// exactly the nodes that need it.
 fn serve_users(view: &InstanceView<'_>) -> Progress {
     let mut progress = Progress::default();
     let mut granted: Vec<Slots<'_>> = Vec::new();
@@ -136,8 +137,8 @@ fn serve_users(view: &InstanceView<'_>) -> Progress {
     }
     let users: BTreeSet<Option<&str>> =
         view.users.iter().map(|(user, _)| user.workflow.metadata.uid.as_deref()).collect();
-    // Mounts whose workflow is gone, or does not name this storage. While the storage is being made, they stay: a new
-    // Lustre is mounted once to change its owner.
+    // Mounts whose workflow is gone, or does not name this storage. Such mounts stay while the storage is being made:
+    // a new Lustre is mounted once to change its owner.
     let strays =
         view.storage.mounts.values().map(|mount| &**mount).filter(|_| is_made(&view.object));
     let strays = strays.filter(|mount| {
@@ -165,7 +166,7 @@ fn mount<'a>(
     let Some(jobdw) = as_jobdw(&view.object) else { return Progress::default() };
     let (progress, slots) = mounts::mount_clients(user, index, &jobdw);
     let Some(slots) = slots else { return progress };
-    // A node that had an XFS mounted before may write to it until its access is gone.
+    // A node that had an XFS mounted before may still write to the XFS until the node has lost its access.
     let has_other = |block: &NnfNodeBlockStorage| {
         let rabbit = block.namespace().unwrap_or_default();
         mounts::nodes_with_access(block)
@@ -177,8 +178,8 @@ fn mount<'a>(
     if is_clear { progress } else { Progress { changes: Vec::new(), ..progress } }
 }
 
-/// Gives every allocation to the nodes that are to mount it and to those that may have it mounted. While an object cannot be
-/// read, no node loses access.
+/// Gives access to every allocation: to the nodes that are to mount the allocation, and to the nodes that may have it
+/// mounted. While an object cannot be read, no node loses access.
 fn update_access(view: &InstanceView<'_>, granted: &[Slots<'_>]) -> Vec<Change> {
     let mounted = mounts::still_mounted(view.site, &view.storage);
     let is_known = view.storage.unreadable.is_empty();

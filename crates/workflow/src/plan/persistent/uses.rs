@@ -1,6 +1,6 @@
-//! `persistentdw`: a workflow becomes a consumer in Setup, has the storage mounted in PreRun, and stops being
-//! a consumer once nothing of it is mounted. The plan of the storage makes these changes; this plan returns
-//! how far they are.
+//! `persistentdw`: a workflow becomes a consumer of the storage in Setup, has the storage mounted in PreRun, and
+//! stops being a consumer once nothing of the storage is mounted. The plan of the storage makes these changes; this
+//! plan only returns their progress.
 
 use api::{
     DirectiveBreakdownStatus, PersistentStorageInstance, Servers, WorkflowState,
@@ -23,7 +23,7 @@ use crate::{
     view::{Group, View},
 };
 
-/// Returns how far the use of persistent storage is in a state.
+/// Returns the progress of a workflow's use of persistent storage in a state.
 pub(super) fn advance(
     view: &View<'_>,
     index: usize,
@@ -69,7 +69,7 @@ pub(super) fn advance(
     }
 }
 
-/// Writes the breakdown, which tells near which rabbits the computes have to be.
+/// Writes the breakdown, which tells the workload manager near which rabbits the job's computes have to be.
 fn propose(
     view: &View<'_>,
     index: usize,
@@ -167,7 +167,8 @@ fn mount(
     Progress { changes: Vec::new(), ..mounts::mount_clients(view, index, &jobdw).0 }
 }
 
-/// Waits until nothing is mounted, and no compute of this workflow has access, except nodes that other workflows need.
+/// Waits until nothing of the storage is mounted for this workflow, and none of its computes has access, except
+/// computes on which other workflows need the storage.
 fn unmount(view: &View<'_>, index: usize, named: &NamedStorage) -> Progress {
     let storage = container::without_mounts_in_use(view, index);
     if let Some(error) = mounts::unreadable_error(storage.unreadable.iter()) {

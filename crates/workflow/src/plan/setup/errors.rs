@@ -15,7 +15,7 @@ impl Group {
         self.error_of(|_| true)
     }
 
-    /// Returns the worst error that nodes report for those objects for which `which` is true.
+    /// Returns the worst error that nodes report for the objects that `which` accepts.
     pub fn error_of(&self, which: impl Fn(&ObjectMeta) -> bool) -> Option<ResourceError> {
         let blocks = self.blocks.values().map(|block| {
             (&block.metadata, block.status.as_ref().and_then(|status| status.error.as_ref()))

@@ -10,12 +10,12 @@ use k8s_openapi::jiff::Timestamp;
 use super::is_ready;
 use crate::{change::Change, plan::allocation::Allocation, report::micro_time, view::Group};
 
-/// While no more than this many allocations are missing, the status is written as soon as one of them is made.
+/// When at most this many allocations are missing, the status is written after each further allocation.
 const FEW: usize = 4;
 
-/// Plans the status of Servers if it has to be written: at the beginning, when all allocations are made, on errors, and
-/// when few allocations are missing, because a workload manager then wants to know on which rabbits. There may be
-/// hundreds of rabbits, so the status is not written for each of them.
+/// Plans the status of Servers if it has to be written: at the beginning, when all allocations are made, on errors,
+/// and when few allocations are missing, because a workload manager then wants to know which rabbits are late. There
+/// may be hundreds of rabbits, so the status is not written after each rabbit.
 pub fn update(
     group: &Group,
     servers: &Servers,

@@ -1,4 +1,4 @@
-//! How containers end, and what the engine does only after their end.
+//! Tests how containers end, and the engine's actions that wait for this end.
 
 use serde_json::{Value, json};
 

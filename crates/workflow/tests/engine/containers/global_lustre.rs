@@ -96,7 +96,8 @@ fn mpi_pods_mount_a_global_lustre() {
 
 #[test]
 fn agents_get_the_root_of_a_global_lustre() {
-    // Without Kubernetes there are no volume claims, so the agents ignore the namespaces of a LustreFileSystem.
+    // Without Kubernetes there are no PersistentVolumeClaims, so the agents ignore the namespaces of a
+    // LustreFileSystem.
     let mut site = with_polly(on_rabbits::site());
     site.edit("LustreFileSystem", "lus", "polly", |object| {
         object["spec"]["namespaces"] = json!({});
@@ -158,7 +159,7 @@ fn the_longest_root_is_chosen_and_then_the_access_mode_for_pods() {
     assert_eq!(storage_of(pod).0[1]["persistentVolumeClaim"], json!({"claimName": CLAIM}));
 }
 
-/// This happens after an upgrade without the new ClusterRole.
+/// An engine that is upgraded without the new ClusterRole has no right to list LustreFileSystems.
 #[test]
 fn workflows_that_name_a_global_lustre_wait_until_it_can_be_listed() {
     // A copy of the site starts a new engine.

@@ -1,4 +1,4 @@
-//! MPI under Kubernetes: the order of starts, the keys, and what remains after the end.
+//! MPI under Kubernetes: the order of starts, the keys, and the objects that remain after the end.
 
 use std::cell::{Cell, RefCell};
 
@@ -13,7 +13,7 @@ mod suspended;
 const LAUNCHER: &str = "w-launcher";
 const WORKERS: [&str; 2] = ["w-worker-0", "w-worker-1"];
 
-/// Turns the profile `app` into one for MPI.
+/// Turns the profile `app` into a profile for MPI.
 pub(super) fn with_profile(site: &mut Site) {
     let mut profile = profile();
     let data = profile["data"].as_object_mut().unwrap();
@@ -137,7 +137,7 @@ fn prerun_fails_with_the_names_of_workers_that_do_not_answer() {
     assert_eq!(jobs(&site), WORKERS, "nothing is launched");
     site.remove("w");
 
-    // The launcher's pod names a worker that stops answering later.
+    // The termination message of the launcher's pod names a worker that stopped answering after the start.
     let mut site = started("gfs2", &Value::Null);
     set_worker_status(&mut site, &running());
     let template = site.get("Job", "default", LAUNCHER)["spec"]["template"].clone();

@@ -1,5 +1,5 @@
-//! Job packages: placed on every rabbit of a run before any container of the run starts. The tests write what agents
-//! were observed to write.
+//! Job packages (archives or files that a container profile names): every rabbit of a run has them before any
+//! container of the run starts. The tests write what agents were observed to write.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! Raw storage in pods: each device has a PersistentVolume and a claim, which exist from before the first pod until
-//! after the last.
+//! Raw storage in pods: each device has a PersistentVolume and a PersistentVolumeClaim, which exist from before the
+//! first pod until after the last.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::{
     site::{Site, at},
 };
 
-/// Returns the names of the claims by which a Job's pods get devices.
+/// Returns the names of the PersistentVolumeClaims by which a Job's pods get devices.
 fn devices(job: &Value) -> Vec<String> {
     let pod = &job["spec"]["template"]["spec"];
     let opened = pod["containers"][0]["volumeDevices"].as_array().cloned().unwrap_or_default();
@@ -47,7 +47,7 @@ impl Site {
         }
     }
 
-    /// Returns path and rabbits of the volume that a claim is bound to.
+    /// Returns path and rabbits of the PersistentVolume that a PersistentVolumeClaim is bound to.
     fn volume(&self, claim: &str) -> (Value, Value) {
         let bound = &self.get("PersistentVolumeClaim", "default", claim)["spec"]["volumeName"];
         let spec = &self.get("PersistentVolume", "", bound.as_str().unwrap())["spec"];

@@ -34,7 +34,7 @@ fn forget(site: &mut Site, workflow: &str) {
     site.settle();
 }
 
-/// Destroys persistent storage, and removes the workflow that did so.
+/// Destroys persistent storage, and removes the workflow that destroyed the storage.
 fn destroy(site: &mut Site, name: &str) {
     site.bring("end", &[format!("#DW destroy_persistent name={name}")], "Teardown", &[]);
     forget(site, "end");
@@ -228,8 +228,8 @@ fn members_of_a_pool_are_on_different_rabbits_and_another_waits() {
     site.assert_clean();
 }
 
-/// Runs three workflows at once: one makes a member of a pool, one a file system in the pool, and one a job on the file
-/// system. Of each plan only the changes that `cut` chooses are made.
+/// Runs three workflows at once: one makes a member of a pool, one makes a file system that uses the pool, and one
+/// runs a job on this file system. Of each plan only the changes that `cut` chooses are made.
 fn life(cut: &impl Fn(usize) -> Vec<usize>) {
     let mut site = two_rabbits();
     lend_pool(&mut site);

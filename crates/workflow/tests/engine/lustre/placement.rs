@@ -1,4 +1,4 @@
-//! A workload manager fills the Servers of a Lustre otherwise than the breakdown asks.
+//! A workload manager fills the Servers of a Lustre, but not as the breakdown asks.
 
 use serde_json::json;
 

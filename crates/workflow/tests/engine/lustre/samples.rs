@@ -1,4 +1,4 @@
-//! Compares the engine's Lustre objects with those that the Go controllers made.
+//! Compares the engine's Lustre objects with the Lustre objects that the Go controllers made.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::{
     site::Site,
 };
 
-/// Returns a site like that of the samples: one rabbit, three computes, one combined target, two object targets.
+/// Returns a site like the site of the samples: one rabbit, three computes, one combined target, two object targets.
 fn site() -> Site {
     let mut site = Site::new(3, 1000 * GIB);
     with_profile(&mut site, &json!({"ostOptions": {"scale": 5}}));

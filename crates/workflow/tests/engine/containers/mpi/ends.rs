@@ -1,4 +1,4 @@
-//! How PostRun reports a launcher's end, and what remains after it.
+//! Tests how PostRun reports a launcher's end, and which objects remain after this end.
 
 use super::*;
 

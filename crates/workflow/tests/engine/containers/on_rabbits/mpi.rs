@@ -1,4 +1,4 @@
-//! MPI that the rabbits' agents run: the order of starts, the keys, and what remains after the end.
+//! MPI that the rabbits' agents run: the order of starts, the keys, and the objects that remain after the end.
 
 use super::*;
 use crate::containers::mpi::started_in;
