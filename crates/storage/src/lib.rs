@@ -8,12 +8,12 @@
 //!    ▲──────── observe and plan again, until no steps ◄┘
 //! ```
 //! # Guarantees
-//! * `plan` does no I/O and reads no clock. A unit is done when planning again yields no steps, so after a crash at any
-//!   point the agent simply starts again.
+//! * `plan` does no I/O and reads no clock. A unit is done when the planner returns no more steps, so after a crash at
+//!   any point the agent simply plans again.
 //! * A [`Rejection`] changes nothing. The agent formats, wipes, detaches or unmounts only what is provably Warren's.
-//! * A mount, volume or tree counts as gone when nothing that Warren made is left of it. A foreign mount at the same
-//!   path stays and does not matter, unless it covers one of Warren's mounts: that is a rejection.
-//! * One converge at a time per [`Desired::group`]; any number of groups in parallel.
+//! * A mount, volume or tree counts as gone when no part of it that Warren made is left. A foreign mount at the same
+//!   path stays, and does not matter unless it covers one of Warren's mounts: then the unit is rejected.
+//! * One call converges at a time for each [`Desired::group`]; any number of groups converge in parallel.
 //! * An observation of a real node returns within twice [`linux::LinuxConfig::mount_deadline`], or fails and names the
 //!   place in the kernel where it hangs: a dead device or server delays only the unit that uses it. Mounts are read
 //!   with `AT_STATX_DONT_SYNC` (statx(2)), so that a mount whose server does not answer can be observed and unmounted.
