@@ -24,18 +24,18 @@
 //!   was not granted.
 //!
 //! # Caveats
-//! * An observation that hangs blocks one thread until the kernel returns; until then its group is not observed again. A
+//! * An observation that hangs blocks one thread until the kernel returns; until then its unit is not observed again. A
 //!   process with such a thread cannot end entirely, not even by SIGKILL.
 //! * mount(2), umount(2), chown(2), wiping and detaching run in a child process with a deadline, and commands in a
 //!   process group with a deadline. The reads between these calls are local and have no deadline: openat2(2) beneath
-//!   the root, the mount table, and after a mkfs the device that it just wrote. When another program mounted NFS or 9p
-//!   at a mount point of Warren's, the kernel asks that server to revalidate a path that a step walks.
-//! * When an agent is killed, the kernel kills the program that it started, but not the children of that program: of a
-//!   line with several commands, one may still run while the next agent runs the line again, unless the service manager
-//!   ends the whole control group.
+//!   the root, reads of the mount table, and the read of a device after its mkfs. Only where another program mounted
+//!   NFS or 9p at a mount point of Warren's does the kernel ask a server when a step walks to that path.
+//! * When an agent is killed, the kernel kills the program that the agent started, but not the children of that
+//!   program. If a site's line has several commands, one of them may still run while the next agent runs the line
+//!   again, unless the service manager ends the whole control group.
 //!
 //! # Assumptions
-//! The caller runs as root in the mount namespace whose mounts it means to change, and calls from a thread that may block.
+//! The caller runs as root, in the mount namespace whose mounts it means to change, and on a thread that may block.
 
 pub mod converge;
 pub mod desired;

@@ -1,4 +1,4 @@
-//! Index trees: directories on a rabbit that show all allocations of a directive, with a symbolic link per compute.
+//! Index trees: directories that show all allocations of one directive on a rabbit, with a symbolic link per compute.
 
 use std::fmt;
 

@@ -1,8 +1,8 @@
-//! The mounts and processes that keep a device or a mount in use that should be released.
+//! The mounts and processes that keep a device or a mount in use after Warren released it.
 
 use std::fmt;
 
-/// Maximum number of holders that a message names; it counts the others.
+/// Maximum number of holders that a message names; of further holders it gives only the number.
 const NAMED: usize = 8;
 
 /// The mounts and processes that keep a mount or a device in use.
