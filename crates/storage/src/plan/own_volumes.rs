@@ -34,8 +34,8 @@ pub(super) fn only(keep: &BTreeSet<ObjectUid>, observed: &Observed) -> Vec<Step>
 }
 
 /// Returns whether the observation is complete, so that a group that was not found does not exist. The observation is
-/// complete if every drive answers, except drives that are gone for good, and if LVM read all namespaces of allocations
-/// on these drives.
+/// complete if every drive answers and LVM read all namespaces of allocations. Drives that are gone for good, and their
+/// namespaces, do not count.
 fn is_whole(observed: &Observed) -> bool {
     let is_there = |drive: &Nqn| !observed.is_replaced(drive);
     let mut drives = observed.drives.iter().filter(|drive| is_there(&drive.nqn));

@@ -29,7 +29,7 @@ pub fn allocatable(observed: &Observed, spread: Spread) -> u64 {
         return 0;
     }
     let total = free.iter().fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
-    // Each drive's share is rounded up to whole blocks of all drives.
+    // Each drive has the same share, in whole blocks: the sum of the shares is a multiple of this.
     let piece = BLOCK * free.len().min(spread.most()) as u64;
     observed.pool.map_or(total, |pool| total.min(pool.room() / piece * piece))
 }

@@ -8,10 +8,11 @@ use crate::{
 };
 
 impl Lvm<'_> {
-    /// Plans the replacement of lost devices by devices that are not members yet. First the parts of this volume move
-    /// to the new devices; when no other volume of the group lacks a part, the group drops the lost devices. The
-    /// planner checks each part of the repair separately, so an interrupted repair continues. A step whose line the
-    /// profile leaves empty is skipped; without any of the lines a group that has lost a device stays as it is.
+    /// Plans the replacement of lost devices by devices that are not members yet. First the lost parts of this volume
+    /// are rebuilt on the new devices; once no other volume of the group lacks a part, the group drops the lost
+    /// devices. The planner checks each step of the repair separately, so an interrupted repair continues. A step whose
+    /// line the profile leaves empty is skipped; without the line for `lvconvert --repair`, a group that has lost a
+    /// device stays as it is.
     pub(super) fn repair(&self, report: &LvmReport, group: &VolumeGroup) -> Vec<Step> {
         let lines = self.lines;
         if lines.lv_repair.is_none() {
