@@ -93,8 +93,8 @@ impl Fabric {
         }
     }
 
-    /// Returns whether this node has switches. Once true, the answer stays true: while a rabbit's switches do not
-    /// answer, the agent must not look for drives without switches.
+    /// Returns whether this node has switches. Once true, the answer stays true: a rabbit whose switches do not answer
+    /// must not count as a node without switches.
     pub(in super::super) fn is_there(&self) -> io::Result<bool> {
         if !self.seen.load(Ordering::Relaxed) && self.devices.names()?.is_empty() {
             return Ok(false);
