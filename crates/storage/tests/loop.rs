@@ -186,7 +186,7 @@ fn each_rabbit_links_only_its_own_computes() {
     with_lab(|lab| scenarios::trees::seventeen_computes(lab));
 }
 
-/// Tests of logical volumes need device-mapper, and loop devices beneath the volumes.
+/// Runs a test of logical volumes in a lab, if this kernel has device-mapper.
 pub(crate) fn with_lvm(story: impl FnOnce(&Lab)) {
     if gate::open("lvm", missing_requirement()) {
         with_lab(story);

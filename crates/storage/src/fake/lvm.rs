@@ -124,7 +124,7 @@ impl OnDevices {
         Activation::of_leftovers(leftover.into_iter().collect())
     }
 
-    /// Returns the active mappings of a node, each with the devices beneath it that the node reaches.
+    /// Returns the mappings of a node, each with the namespaces beneath it that the node reaches.
     pub(super) fn mappings(
         &self,
         node: &OnNode,

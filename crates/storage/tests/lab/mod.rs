@@ -201,7 +201,7 @@ impl World for Lab {
         let mut text = format!("{tmpfs}\n{files}");
         for data in glob(self.path()) {
             let data_path = data.to_str().unwrap();
-            // All signatures that are not file systems belong to LVM and to this test.
+            // Ask only for file systems: all other signatures belong to LVM and to this test.
             let asked = ["-p", "-o", "value", "-s", "TYPE", "-u", "filesystem", data_path];
             let kind = String::from_utf8(run("blkid", &asked).stdout).unwrap();
             let kind = kind.trim();
