@@ -80,7 +80,7 @@ pub(super) fn run(
     // no lock that another thread of the parent may hold: no logging, no stdio, no environment.
     let pid = match unsafe { fork() }.map_err(|errno| system(errno.into()))? {
         ForkResult::Child => {
-            // This cannot fail because the kernel always supports this request; and the child could not report an
+            // The kernel always supports this request, so the call cannot fail; besides, the child could not report an
             // error.
             let _ = set_pdeathsig(Signal::SIGKILL);
             close_others(&keep);

@@ -5,8 +5,8 @@ use std::io;
 use super::kernel_log::KernelLog;
 use crate::host::{CommandError, StepError};
 
-/// Adds the reason of a refused mount to its error: the lines of the kernel's log about this source, or without such
-/// lines the usual cause. The errno alone (EINVAL, EUCLEAN) names neither a UUID that is already mounted nor the
+/// Adds the reason of a refused mount to its error: the lines of the kernel's log about this source, or the usual cause
+/// if the log has no such line. The errno alone (EINVAL, EUCLEAN) names neither a UUID that is already mounted nor the
 /// damage.
 pub(super) fn explain(error: StepError, log: KernelLog, source: &str) -> StepError {
     let lines = log.lines_about(source);

@@ -20,7 +20,7 @@ use crate::{
     observed::{DeviceNumber, MountedThing, Superblock},
 };
 
-/// The fields of a line of proc_pid_mountinfo(5) that are used here.
+/// The fields that Warren uses of a line of proc_pid_mountinfo(5).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) id: u64,

@@ -102,7 +102,7 @@ fn read_in(root: &OwnedFd, name: &str) -> io::Result<Option<RootFile>> {
 /// Writes the file under another name and renames it: a reader sees the whole new or the whole old file.
 fn write_in(root: &OwnedFd, file: &RootFile) -> io::Result<()> {
     let new = format!("{}.new", file.name);
-    // A crash may have left this file, or the user may have put it there.
+    // A file with this name may exist: a crash may have left it, or the user may have created it.
     remove(root, &new)?;
     let written = fill(root, &new, file)
         .and_then(|()| Ok(renameat(root, new.as_str(), root, file.name.as_str())?));

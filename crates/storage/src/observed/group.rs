@@ -24,8 +24,8 @@ pub struct Mapping {
     /// Name of the mapping in `/dev/mapper`.
     pub name: String,
     pub number: DeviceNumber,
-    /// Number of mappings stacked on each other, from the lowest to this one. The mapping with the highest number must
-    /// be removed first.
+    /// Number of mappings in the stack, from the lowest mapping up to and including this mapping. The uppermost mapping
+    /// must be removed first.
     pub layers: usize,
     /// The devices at the bottom of the stack, by their names in `/sys/block`.
     pub on: Vec<String>,

@@ -72,7 +72,7 @@ pub(super) fn remove(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, 
         lvm.is_idle(temporary.and_then(|target| target.mounted.as_ref()))?;
     }
     let device = volume::device(&fs.volume, observed).ok().flatten();
-    // A volume that lost a device may never become active again: it is released whatever its contents.
+    // A volume that lost a device may never become active again, so it is released whatever its contents are.
     let is_lost = device.is_none() && lvm.is_some_and(|lvm| lvm.has_lost_a_device());
     let whole = !is_lost && is_whole(fs, observed, device.as_ref());
     // The PreTeardown hooks need the file system: without a complete file system they do not run.
@@ -95,8 +95,8 @@ pub(super) fn remove(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, 
     Ok(steps)
 }
 
-/// Returns whether the file system is known to be complete: by its superblock or, while the volume is not
-/// active, by its tag.
+/// Returns whether the file system is known to be complete: by its superblock or, if the volume is not active, by the
+/// volume's tag.
 fn is_whole(fs: &FileSystem, observed: &Observed, device: Option<&VolumeDevice>) -> bool {
     let Some(state) = &observed.volume else { return false };
     match device {
@@ -152,8 +152,8 @@ fn sets_uuid(line: &str, kind: FileSystemKind) -> bool {
     })
 }
 
-/// Plans to mount the file system at its temporary mount point, run the phase's hooks and unmount it. When a crash left
-/// this file system mounted there, the hooks use that mount, or it is only unmounted.
+/// Plans to mount the file system at its temporary mount point, run the phase's hooks and unmount it. If a crash left
+/// this file system mounted there, the hooks use that mount; when no hook is due, it is unmounted.
 fn with_temporary_mount(
     fs: &FileSystem,
     observed: &Observed,

@@ -66,8 +66,8 @@ impl<'a> Lvm<'a> {
         self.logical().is_some_and(|logical| logical.has_made(id))
     }
 
-    /// Returns whether the volume is a RAID: it must be active once before it is ready, because a RAID synchronises
-    /// only while it is active.
+    /// Returns whether the volume is a RAID. A RAID must be active once before it counts as ready, because it
+    /// synchronises only while it is active.
     pub(super) fn is_raid(&self) -> bool {
         self.logical().is_some_and(|logical| logical.is_raid)
     }
@@ -107,7 +107,7 @@ impl<'a> Lvm<'a> {
         }
     }
 
-    /// Rejects a volume that another program has mounted or open: it must be released first.
+    /// Rejects a volume that another program has mounted or open: that use must end first.
     pub(super) fn is_idle(&self, temporary: Option<&MountedThing>) -> Result<(), Rejection> {
         let is_open = self.logical().is_some_and(|logical| logical.is_open);
         let busy = self.seen.active().is_some_and(|active| {

@@ -1,4 +1,4 @@
-//! Plans an unmount, and only of a mount that is provably the desired one.
+//! Plans an unmount, but only of a mount that is provably the desired mount.
 
 use std::borrow::Cow;
 

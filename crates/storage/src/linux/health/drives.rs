@@ -126,8 +126,8 @@ fn blocks(sysfs: &Path) -> io::Result<Vec<(NamespaceId, io::Result<bool>)>> {
     Ok(blocks.map(|block| (block.namespace, is_read_only(&block.path))).collect())
 }
 
-/// Reads the composite temperature (drivers/nvme/host/hwmon.c): `hwmonN` lies beneath the controller since Linux 5.19,
-/// and beneath its PCI function before.
+/// Reads the composite temperature (drivers/nvme/host/hwmon.c). Since Linux 5.19, `hwmonN` lies beneath the controller;
+/// before, it was beneath the controller's PCI function.
 fn temperature(controller: &Path) -> io::Result<Option<Temperature>> {
     for directory in
         [controller.to_owned(), controller.join("device/hwmon"), controller.join("hwmon")]

@@ -29,7 +29,7 @@ pub fn allocatable(observed: &Observed, spread: Spread) -> u64 {
         return 0;
     }
     let total = free.iter().fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
-    // Each drive has the same share, in whole blocks: the sum of the shares is a multiple of this.
+    // Each drive has the same share, in whole blocks: an allocation's size is a multiple of `piece`.
     let piece = BLOCK * free.len().min(spread.most()) as u64;
     observed.pool.map_or(total, |pool| total.min(pool.room() / piece * piece))
 }

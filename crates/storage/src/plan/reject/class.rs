@@ -78,7 +78,7 @@ impl Rejection {
             | Self::ForeignMapping { .. }
             | Self::ForeignSignature { .. }
             | Self::WrongFileSystem { .. }
-            // Another mount path resolves the other rejections about a mount path, but not this one.
+            // Other rejections about a mount path can be resolved by another mount path; this rejection cannot.
             | Self::Unproved { .. } => RejectionClass::Foreign,
             Self::Occupied { .. }
             | Self::Covered { .. }

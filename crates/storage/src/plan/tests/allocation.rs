@@ -93,8 +93,8 @@ fn too_few_drives_and_a_drive_without_room_are_rejected_with_numbers() {
     ));
 }
 
-/// On equal drives, a single allocation gets all free bytes: of all drives if it uses all of them, of one drive if it
-/// uses one.
+/// On equal drives, one allocation over all drives gets all their free bytes; one allocation over one drive gets all
+/// free bytes of that drive.
 #[test]
 fn exactly_the_allocatable_capacity_can_be_allocated() {
     let pool = |available| Some(Pool { available, promised: 5 * MIB });

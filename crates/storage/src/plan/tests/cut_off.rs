@@ -148,7 +148,8 @@ fn mappings_of_a_killed_repair_are_removed_before_the_next_repair() {
     let Activation::Active(mapped) = &mut state(&mut observed).activation else { unreachable!() };
     mapped.unused_parts.push(Unfinished { name, number: NUMBER });
     assert_eq!(kinds(&ready, &observed), ["remove-mapping", "refresh"]);
-    // While the volume has no active device, the part cannot be seen, although the repair would fail because of it.
+    // While the volume has no active device, the agent cannot see the part, which would make the repair fail: activate
+    // first.
     state(&mut observed).activation = Activation::Inactive;
     assert_eq!(kinds(&ready, &observed), [VolumeAction::Activate.kind()]);
 }

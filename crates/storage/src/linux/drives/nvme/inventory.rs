@@ -1,4 +1,4 @@
-//! Observes all drives: reads the contents of each drive, or for a drive that does not answer the records in its
+//! Observes all drives: reads the contents of each drive. For a drive that does not answer, takes the records in its
 //! ledger.
 
 use std::{
