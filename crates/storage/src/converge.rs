@@ -119,7 +119,7 @@ impl Converger {
     /// Blocks while another unit of the same [`Desired::group`] converges.
     ///
     /// # Errors
-    /// See [`ConvergeError`]. Steps taken stay done, and the next call continues from there.
+    /// See [`ConvergeError`]. The steps taken stay done, and the next call continues after them.
     pub fn converge(&self, desired: &Desired) -> Result<Converged, ConvergeError> {
         let group = self.group(&desired.group());
         let result = {

@@ -55,7 +55,7 @@ pub enum Desired {
     TargetReady(LustreTarget),
     /// The target's tear-down hooks have run, and its mount and its pool are gone.
     TargetGone(LustreTarget),
-    /// The file system is mounted, owned as asked, and the mount hooks have run.
+    /// The file system is mounted, its root has the requested owner, and the mount hooks have run.
     Mounted(Mount),
     /// The file system is not mounted, and its mount point is removed.
     Unmounted(Mount),

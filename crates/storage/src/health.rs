@@ -195,9 +195,9 @@ pub struct GroupFacts {
 }
 
 impl GroupFacts {
-    /// Returns the facts of a group; `None` when Warren did not make it. A namespace that is merely not attached to
-    /// this node does not count as missing, because it will be attached. But when any namespace is known to be lost,
-    /// the group lacks a member: the unattached namespace may be the replacement, which is not a member yet.
+    /// Returns the facts of a group; `None` when Warren did not make it. Members that are merely not attached to this
+    /// node are subtracted from the missing members, because they will be attached. But every namespace that is known
+    /// to be lost counts as a missing member: an unattached namespace may be a replacement that is not a member yet.
     pub fn from_group(seen: &OwnGroup) -> Option<Self> {
         let group = &seen.group;
         if !group.is_warrens() {

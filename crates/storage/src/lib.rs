@@ -18,7 +18,7 @@
 //!   place in the kernel where it hangs: a dead device or server delays only the unit that uses it. Mounts are read
 //!   with `AT_STATX_DONT_SYNC` (statx(2)), so that a mount whose server does not answer can be observed and unmounted.
 //!
-//! # Who may do what
+//! # Tasks that only one module may do
 //! * `linux::cmd` alone starts programs, `linux::child` alone forks, `linux::mount` alone mounts and unmounts.
 //! * `linux::hung` alone describes what hangs: each process, its place in the kernel, and the DLM locks that this node
 //!   was not granted.

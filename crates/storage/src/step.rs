@@ -38,7 +38,7 @@ pub enum Step {
         /// Number of namespaces of the allocation, including this namespace.
         members: u16,
     },
-    /// Record that another namespace replaced this one, whose drive is gone for good.
+    /// Record that a namespace whose drive is gone for good was replaced by another namespace.
     ReplaceNamespace {
         id: NamespaceId,
         allocation: AllocationId,

@@ -78,7 +78,7 @@ pub struct LvmLines {
     pub pv_remove: Option<SiteCommand>,
     pub vg_create: Option<SiteCommand>,
     pub vg_remove: Option<SiteCommand>,
-    /// `vgextend`, for a device that replaces a lost one.
+    /// `vgextend`, for a device that replaces a lost device.
     pub vg_extend: Option<SiteCommand>,
     /// `vgreduce`, for a lost device.
     pub vg_reduce: Option<SiteCommand>,

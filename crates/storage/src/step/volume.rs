@@ -9,7 +9,7 @@ pub enum VolumeAction {
     RemovePhysical,
     CreateGroup,
     RemoveGroup,
-    /// Adds a device in place of a lost one.
+    /// Adds a device that takes the place of a lost device.
     ExtendGroup,
     ReduceGroup,
     StartLocks,

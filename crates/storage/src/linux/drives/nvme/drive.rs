@@ -81,7 +81,7 @@ impl NvmeDrive {
             Ok(other) if other != self.nqn => {
                 Err(DriveError::Unfit(format!("drive {other} answers in its place")))
             }
-            // Linux makes up an NQN for a drive without one.
+            // If the drive reports no NQN, accept it: Linux made an NQN for it, which the drive does not know.
             _ => Ok(answer),
         }
     }
