@@ -81,7 +81,7 @@ impl NvmeDrive {
             Ok(other) if other != self.nqn => {
                 Err(DriveError::Unfit(format!("drive {other} answers in its place")))
             }
-            // If the drive reports no NQN, accept it: Linux made an NQN for it, which the drive does not know.
+            // Accept a drive that reports no valid NQN: Linux made the NQN under which the agent knows the drive.
             _ => Ok(answer),
         }
     }
