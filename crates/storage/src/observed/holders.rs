@@ -1,4 +1,4 @@
-//! The mounts and processes that keep a device or a mount in use after Warren released it.
+//! The mounts and processes that keep a device or a mount in use, so that Warren cannot release it.
 
 use std::fmt;
 

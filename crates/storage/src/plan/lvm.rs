@@ -35,8 +35,8 @@ impl<'a> Lvm<'a> {
         Some(Self { volume, lines, state, seen: state.lvm.as_ref()? })
     }
 
-    /// Returns the volume's device, when it is active on this node. Rejects a mapping on other devices
-    /// than the volume's namespaces.
+    /// Returns the volume's device, when it is active on this node. Rejects a mapping that lies on other devices than
+    /// the volume's namespaces.
     pub(super) fn device(&self) -> Result<Option<VolumeDevice>, Rejection> {
         let Some(active) = self.seen.active() else { return Ok(None) };
         if !active.foreign_devices.is_empty() {
@@ -93,8 +93,8 @@ impl<'a> Lvm<'a> {
         }
     }
 
-    /// Rejects a volume on which the rabbit has not made this file system yet. Groups of an earlier agent are never
-    /// rejected: they have no tag that would say so.
+    /// Rejects a volume on which the rabbit has not made this file system yet. A group of an earlier agent is not
+    /// rejected for this reason, because it has no tag that records its file system.
     pub(super) fn is_finished(&self, id: FileSystemId) -> Result<(), Rejection> {
         match self.report() {
             Some(_) if self.logical().is_none() => {
