@@ -32,8 +32,8 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// Returns the volume group in the mapping's name, in which LVM doubled the hyphens of both names (lvm2, libdm
-    /// `dm_build_dm_name`).
+    /// Returns the name of the volume group, taken from the mapping's name `<group>-<volume>`. LVM doubles the hyphens
+    /// within both names (lvm2, libdm `dm_build_dm_name`).
     pub fn group(&self) -> Option<String> {
         let marked = self.name.replace("--", "\0");
         let (group, _) = marked.split_once('-')?;

@@ -10,7 +10,7 @@ const NAMED: usize = 8;
 pub struct Holders {
     /// Descriptions of the mounts and processes.
     pub names: Vec<String>,
-    /// PIDs of the processes: a retry makes sense once all have ended.
+    /// PIDs of the processes: a retry makes sense once all of these processes have ended.
     pub processes: Vec<i32>,
 }
 

@@ -18,7 +18,7 @@ pub struct PortLink {
     pub generation: Pair,
 }
 
-/// A negotiated value and the value that it should have.
+/// A negotiated value, and the value that the switch is configured for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Pair {
     /// Negotiated value; 0 when there is no link.

@@ -153,7 +153,8 @@ fn sets_uuid(line: &str, kind: FileSystemKind) -> bool {
 }
 
 /// Plans to mount the file system at its temporary mount point, run the phase's hooks and unmount it. If a crash left
-/// this file system mounted there, the hooks use that mount; when no hook is due, it is unmounted.
+/// this file system mounted there, the hooks use that mount; when no hook is due, the plan only unmounts the file
+/// system.
 fn with_temporary_mount(
     fs: &FileSystem,
     observed: &Observed,

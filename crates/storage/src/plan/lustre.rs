@@ -116,8 +116,8 @@ fn unmounting(
 }
 
 /// Returns whether the mount is a mount of the target. Lustre names the type of its servers' mounts `lustre` or
-/// `lustre_tgt`, so the type proves nothing and the source decides: a target's source is its dataset. Only ZFS itself
-/// also mounts datasets.
+/// `lustre_tgt`, so the source decides: a target's source is its dataset. Apart from Lustre, only ZFS itself mounts
+/// datasets; the type of such a mount is `zfs`.
 fn is_target(target: &LustreTarget, there: &MountedThing) -> bool {
     there.source == target.dataset.to_string() && there.kind != "zfs"
 }

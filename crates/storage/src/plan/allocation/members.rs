@@ -33,8 +33,8 @@ pub enum Absence {
     Size(u64),
     /// The namespace has no record, and the status of another allocation also names it.
     Contested,
-    /// The namespace has no record, and of the namespaces that the status names some do not exist, so that none can be
-    /// adopted.
+    /// The namespace has no record, and some of the namespaces that the status names do not exist, so that none of them
+    /// can be adopted.
     Unrecorded,
     /// The namespace belongs to another owner, which the text names.
     Other(String),

@@ -46,7 +46,7 @@ impl Lvm<'_> {
         self.is_suspended().then(activate).flatten()
     }
 
-    /// Returns whether `number` is the volume's device, and suspended.
+    /// Returns whether `number` is the number of the volume's device and the device is suspended.
     pub(in crate::plan) fn is_suspended_at(&self, number: DeviceNumber) -> bool {
         self.seen.activation == Activation::Suspended(number)
     }

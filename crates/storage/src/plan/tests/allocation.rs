@@ -265,8 +265,8 @@ fn surplus_namespaces_in_the_status_are_neither_missing_nor_adopted() {
     let two = |slot| Namespace { members: 2, ..ours(slot) };
     let unknown = |slot| on(slot, NamespaceOwner::Unknown);
     let whole = rabbit(6, vec![two(0), two(1), unknown(3)]);
-    // The object's status names namespaces that do not belong to it: they have no record, do not exist, or are on an
-    // unknown drive.
+    // The object's status names namespaces that do not belong to the allocation: they have no record, do not exist, or
+    // are on an unknown drive.
     for forged in [3, 4, 77] {
         let wanted = over(2, 2, &[0, 1, forged]);
         assert_eq!(missing_namespaces(&wanted, &whole), [], "drive {forged}");
