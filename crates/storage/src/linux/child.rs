@@ -136,8 +136,8 @@ fn close_others(keep: &[RawFd]) {
 }
 
 fn close_range(first: u32, last: u32) {
-    // SAFETY: only closes; nothing in the child uses the closed descriptors. On a kernel without close_range(2) (before
-    // Linux 5.9), the descriptors stay open until the child exits.
+    // SAFETY: the call only closes descriptors, and nothing in the child uses them. On a kernel without close_range(2)
+    // (before Linux 5.9), the descriptors stay open until the child exits.
     unsafe { libc::syscall(libc::SYS_close_range, first, last, 0u32) };
 }
 

@@ -12,8 +12,8 @@ use super::{bounded::BoundedCalls, dlm};
 const NAMED: usize = 8;
 /// Maximum number of frames of a kernel stack in a message, the innermost first.
 const FRAMES: usize = 6;
-/// Deadline of a read of the lock manager's tables: the lock manager takes locks of its own for the read, so it may
-/// hang too.
+/// Deadline of a read of the lock manager's tables: the lock manager takes locks of its own for the read, so the read
+/// may hang too.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 static CALLS: LazyLock<BoundedCalls> = LazyLock::new(|| BoundedCalls::at_locks(PATIENCE));
@@ -95,8 +95,8 @@ fn describe(process: &Process) -> String {
     format!("process {pid} ({}, state {}{place})", stat.comm, stat.state)
 }
 
-/// Formats the place in the kernel, from proc_pid_stack(5), which only root may read. Without it, from
-/// proc_pid_wchan(5), which is `0` for a process that does not wait.
+/// Formats the place in the kernel: the stack from proc_pid_stack(5), which only root may read; if that read failed,
+/// the function from proc_pid_wchan(5), which is `0` for a process that does not wait.
 fn place(stack: io::Result<String>, wchan: io::Result<String>) -> String {
     let unreadable = match stack {
         Ok(stack) => match frames(&stack) {

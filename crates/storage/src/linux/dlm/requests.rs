@@ -36,7 +36,7 @@ impl Lock {
         self.master == 0 && self.node != 0
     }
 
-    /// Returns whether this node requested the lock and was not granted it.
+    /// Returns whether this node requested the lock and the master has not granted it.
     pub(super) fn is_wanted_here(&self) -> bool {
         !self.is_of_another() && matches!(self.status, Status::Waiting | Status::Converting)
     }

@@ -1,8 +1,8 @@
 //! Reads the kernel's facts about NVMe drives.
 //!
 //! One call reads a drive's facts, and another call reads its temperature. For the temperature, the kernel sends a
-//! command to the drive, which waits while the drive is being reset. The kernel knows all other facts without a
-//! command.
+//! command to the drive, and while the drive is being reset this command waits. The kernel knows all other facts
+//! without a command.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -115,7 +115,7 @@ fn mark_read_only(
     }
 }
 
-/// Lists all namespaces that this node has as block devices, each with whether it is read-only.
+/// Lists all namespaces that this node has as block devices; the flag says whether the block device is read-only.
 fn blocks(sysfs: &Path) -> io::Result<Vec<(NamespaceId, io::Result<bool>)>> {
     let is_read_only = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default();

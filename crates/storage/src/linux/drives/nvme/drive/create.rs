@@ -165,8 +165,8 @@ impl NvmeDrive {
         })
     }
 
-    /// Returns the best-performing format with blocks of 4096 bytes and no metadata. A drive that does not list its
-    /// formats itself lists them for one of its namespaces (`any`).
+    /// Returns the best-performing format with blocks of 4096 bytes and no metadata. If the drive itself does not list
+    /// its formats, reads them from one of the drive's namespaces (`any`).
     fn block_format(&self, any: Option<&u32>) -> Result<u8> {
         let described = match (self.admin.common(), any) {
             (Err(error), Some(any)) if error.code() == Some(code::INVALID_NAMESPACE) => {

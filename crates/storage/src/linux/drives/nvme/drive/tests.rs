@@ -1,5 +1,5 @@
-//! Tests of one drive, on a simulated drive in memory: creates, attaches, detaches and
-//! deletes namespaces, with crashes.
+//! Tests a single simulated drive: the tests create, attach, detach and delete namespaces, also with crashes in
+//! between.
 
 use std::{cell::Cell, collections::BTreeSet, fs};
 
