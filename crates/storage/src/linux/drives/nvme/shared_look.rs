@@ -23,8 +23,8 @@ impl<T> Default for SharedLook<T> {
 }
 
 impl<T: Clone> SharedLook<T> {
-    /// Returns the result of an observation that begins after this call. This caller's `look` makes the observation, or
-    /// the `look` of another caller.
+    /// Returns the result of an observation that begins after this call. Either this caller's `look` makes the
+    /// observation, or the `look` of another caller does.
     ///
     /// # Errors
     /// The errors of `look`. A failure is returned only to the caller whose `look` failed; the other callers observe

@@ -54,8 +54,8 @@ pub(super) struct OwnerFile {
     owner: String,
     index: u32,
     capacity: u64,
-    /// Number of namespaces of the allocation. In pools of an older Warren it is missing, because each allocation had
-    /// one namespace.
+    /// Number of namespaces of the allocation. Pools of an older Warren do not record the number, because each
+    /// allocation had one namespace.
     #[serde(rename = "of", default = "one_member")]
     members: u16,
 }

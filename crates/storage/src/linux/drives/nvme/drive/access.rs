@@ -17,7 +17,7 @@ impl NvmeDrive {
         let controller = self.settle()?;
         self.require_ours(&self.require_existing(nsid)?)?;
         let wanted = self.controllers(&controller, &self.secondaries()?).controller(endpoint)?;
-        // Record the name first: access under no recorded name would be withdrawn again.
+        // Record the name first: the agent withdraws access that has no recorded name.
         self.ledger.record_host(nsid, endpoint.number(), node).map_err(DriveError::Ledger)?;
         self.ask("attach the namespace", self.admin.attach(nsid, wanted))
     }

@@ -50,8 +50,8 @@ pub(in crate::linux::drives::nvme) struct Record {
     pub(in crate::linux::drives::nvme) nguid: String,
     pub(super) owner: Owner,
     pub(in crate::linux::drives::nvme) size: u64,
-    /// Number of namespaces of the allocation. In ledgers of an older Warren it is missing, because each allocation had
-    /// one namespace.
+    /// Number of namespaces of the allocation. Ledgers of an older Warren do not record the number, because each
+    /// allocation had one namespace.
     #[serde(rename = "of", default = "one_member")]
     pub(in crate::linux::drives::nvme) members: u16,
     /// Whether the namespace's blocks are known to read as zero.
