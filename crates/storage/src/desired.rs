@@ -63,7 +63,7 @@ pub enum Desired {
     IndexTree(IndexTree),
     /// None of these links is in the tree, and the tree's root is removed unless it has other entries.
     NoIndexTree(IndexTree),
-    /// Beneath the allowed roots, the mounts at these mount points are the only ones that are provably Warren's.
+    /// Beneath the allowed roots, no mount is provably Warren's except the mounts at these mount points.
     OnlyMounts(Vec<MountPoint>),
     /// No device and no lock space remains of a volume group that is provably gone. Groups whose names contain the uid
     /// of one of these owners are exempt: other units handle them. Existing groups stay, and the observation lists

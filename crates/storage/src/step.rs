@@ -95,7 +95,7 @@ pub enum Step {
     UnmarkPhysical {
         device: VolumeDevice,
     },
-    /// Wipe the superblock that an interrupted mkfs of Warren left.
+    /// Wipe the superblock that a mkfs left when it was interrupted; Warren had started the mkfs.
     WipeSignature {
         device: VolumeDevice,
         /// UUID that the superblock must have.

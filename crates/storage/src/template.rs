@@ -71,8 +71,8 @@ impl SiteCommand {
     /// `more` holds the variables that an observation provides, such as `$DEVICE`. If the command already has a
     /// variable of the same name, the command's value is used: it may come from a site's `variableOverride`. The site
     /// wrote the line, so the line is trusted. Values are not trusted: bash reads each value as one word with the same
-    /// text, whatever the value contains. Only `$DEVICE_LIST` becomes several words. Where the line contains a command
-    /// substitution, no quoting is certain to be right; there, every character of a value that is special to bash
+    /// text, whatever the value contains. Only `$DEVICE_LIST` becomes several words. If the line itself contains a
+    /// command substitution, no quoting is certain to be right; then every character of a value that is special to bash
     /// becomes `_`.
     pub fn expand(&self, more: &BTreeMap<String, String>) -> String {
         let mut table = more.clone();

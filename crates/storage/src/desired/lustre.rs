@@ -91,7 +91,7 @@ pub struct LustreTarget {
 }
 
 impl LustreTarget {
-    /// Returns the scope under which its hook runs are recorded.
+    /// Returns the scope under which the target's hook runs are recorded.
     pub fn scope(&self) -> HookScope {
         HookScope::file_system(&self.id)
     }
