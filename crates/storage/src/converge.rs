@@ -24,14 +24,15 @@ use crate::{
 /// Rounds before the converger gives up: a rabbit needs three to create, attach and confirm.
 const ROUNDS: usize = 6;
 
-/// Maximum number of times that a unit observes again because another unit changed the node first. Parallel allocations
-/// all choose the drive with the most free bytes, so an allocation may be too late once for each drive.
+/// Maximum number of times that a unit observes again because another unit changed the node first. Allocations made in
+/// parallel all choose the drive with the most free bytes, so an allocation may lose this race once on each drive.
 const MAX_LOST_RACES: usize = 64;
 
-/// Maximum number of groups that work at the same time in one call. Each needs a thread, which may block in the kernel.
+/// Maximum number of groups that converge at the same time in one call. Each group needs a thread, which may block in
+/// the kernel.
 const SIDE_BY_SIDE: usize = 16;
 
-/// The steps of a convergence (none when the unit already was as desired), and the last observation.
+/// The outcome of a convergence: the steps taken (none when the unit already was as desired) and the last observation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Converged {
     pub steps: Vec<Step>,
@@ -49,10 +50,10 @@ pub enum ConvergeError {
     /// A step failed; the steps before it stay done.
     #[error(transparent)]
     Step(#[from] ExecuteError),
-    /// Steps remain after several rounds: something undoes them.
+    /// Steps remain after several rounds: something on the node undoes the steps.
     #[error("still not as desired after {rounds} rounds, next would be: {next}")]
     NotConverging { rounds: usize, next: String },
-    /// The thread that worked on the unit panicked. Steps before that stay done, and other units continue.
+    /// The thread that worked on the unit panicked. Steps taken before the panic stay done, and other units continue.
     #[error(transparent)]
     Panicked(#[from] Panicked),
 }
@@ -64,11 +65,12 @@ pub struct Converger {
     groups: Arc<Mutex<HashMap<String, Arc<Mutex<()>>>>>,
 }
 
-/// One call of [`Converger::converge`]: what it did so far.
+/// The progress of one call of [`Converger::converge`].
 #[derive(Debug, Default)]
 struct Progress {
     done: Vec<Step>,
-    /// Whether the first observation found no namespace of the allocation, and the object's status names none.
+    /// Whether the allocation is new: the first observation found no namespace of the allocation, and the object's
+    /// status names none.
     is_new: Option<bool>,
 }
 
@@ -98,13 +100,15 @@ fn is_new(desired: &Desired, observed: &Observed) -> bool {
 }
 
 impl Converger {
-    /// Creates a converger for `host`. Use one per node: two convergers do not wait for each other's units.
+    /// Creates a converger for `host`. Use only one converger per node: the units of one converger do not wait for the
+    /// units of another.
     pub fn new(host: Arc<dyn Host>) -> Self {
         Self { host, groups: Arc::default() }
     }
 
-    /// Returns a converger for the same node. It works through the host that `before` returns for this converger's
-    /// host, and units of one group take turns across both convergers.
+    /// Returns a converger for the same node, which works through another host: `before` receives this converger's host
+    /// and returns the new one. Units of one group still run one after another, whichever of the two convergers runs
+    /// them.
     #[must_use]
     pub fn with_host(&self, before: impl FnOnce(Arc<dyn Host>) -> Arc<dyn Host>) -> Self {
         Self { host: before(Arc::clone(&self.host)), groups: Arc::clone(&self.groups) }
@@ -115,7 +119,7 @@ impl Converger {
     /// Blocks while another unit of the same [`Desired::group`] converges.
     ///
     /// # Errors
-    /// See [`ConvergeError`]. Steps taken stay done, and the next call continues from there.
+    /// See [`ConvergeError`]. The steps taken stay done, and the next call continues after them.
     pub fn converge(&self, desired: &Desired) -> Result<Converged, ConvergeError> {
         let group = self.group(&desired.group());
         let result = {
@@ -194,15 +198,15 @@ impl Converger {
                     next: next.to_string(),
                 });
             }
-            // A drive that refuses must not hold up the work on the other drives.
+            // The failure of a step on one drive, mount or volume must not hold up the steps on the others.
             let each = matches!(
                 desired,
                 Desired::OnlyMounts(_) | Desired::OnlyVolumes(_) | Desired::Withdrawn { .. }
             );
             let apply = if each { execute_each } else { execute };
             match apply(&*self.host, steps, &mut progress.done) {
-                // Another unit changed the node first, for example took the drive's room. This does not count as
-                // a round: observe again.
+                // Another unit changed the node first, for example took the drive's free bytes: observe again. Such a
+                // lost race does not count as a round.
                 Err(ExecuteError { source: StepError::Changed(_), .. })
                     if lost_races < MAX_LOST_RACES =>
                 {
@@ -214,8 +218,8 @@ impl Converger {
         }
     }
 
-    /// Releases the namespaces that this call created for an allocation that cannot be completed. A namespace that
-    /// remains is recorded for this allocation, and the next call uses or releases it.
+    /// Releases the namespaces that this call created for an allocation that cannot be completed. A namespace whose
+    /// release fails stays recorded for the allocation; the next call uses or releases it.
     fn release(&self, id: AllocationId) {
         let released = self.until_no_steps(&Desired::Released(id), &mut Progress::default());
         if let Err(error) = released {
@@ -228,14 +232,14 @@ impl Converger {
         Arc::clone(self.groups.lock().entry(name.to_owned()).or_default())
     }
 
-    /// Drops the locks of groups that no unit uses: groups come and go with jobs, and the daemon runs for years.
+    /// Drops the locks of groups that no unit uses: each job brings new groups, and the daemon runs for years.
     fn forget_idle_groups(&self) {
         self.groups.lock().retain(|_, group| Arc::strong_count(group) > 1);
     }
 }
 
-/// Turns two errors into rejections, as if the observation had shown their cause: a drive refused a namespace for want
-/// of room, or a device is too small for its file system.
+/// Turns two errors of steps into rejections, because an observation could not show their causes: a drive refused a
+/// namespace for lack of room, or a device is too small for its file system.
 fn classify(error: ExecuteError) -> ConvergeError {
     if let Some(refused) = error.room_refused() {
         return Rejection::DriveRefused(refused.clone()).into();

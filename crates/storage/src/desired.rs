@@ -33,15 +33,15 @@ use crate::observed::Attached;
 /// One unit of a node's desired state: something that should exist, or that should be gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Desired {
-    /// Namespaces of the requested capacity exist and exactly these hosts reach them.
+    /// The namespaces of the requested capacity exist, and only the requested hosts reach them.
     Allocated(Allocation),
-    /// Where records were lost, the namespaces that the object's status names are recorded for the allocation again. No
-    /// other step is taken for the allocation.
+    /// The namespaces that the object's status names are recorded for the allocation again, after the ledger's records
+    /// were lost. No other step is taken for the allocation.
     Adopted(Allocation),
     /// No namespace of this allocation exists.
     Released(AllocationId),
-    /// This host reaches no namespace of the allocation. No namespace is created, attached or deleted, whatever else is
-    /// missing: a fence must not wait until drives have room.
+    /// This host reaches no namespace of the allocation. No other step is taken, even when namespaces are missing: the
+    /// fencing of a host must not wait until drives have room.
     Withdrawn {
         allocation: AllocationId,
         /// The host that loses access, as the drives record it.
@@ -51,35 +51,36 @@ pub enum Desired {
     FileSystemReady(FileSystem),
     /// The file system's tear-down hooks have run and its volume is not active.
     FileSystemGone(FileSystem),
-    /// The Lustre target is made, set up and mounted: it serves.
+    /// The Lustre target is made, set up and mounted, so that it serves clients.
     TargetReady(LustreTarget),
     /// The target's tear-down hooks have run, and its mount and its pool are gone.
     TargetGone(LustreTarget),
-    /// The file system is mounted, owned as asked, and the mount hooks have run.
+    /// The file system is mounted, its root has the requested owner, and the mount hooks have run.
     Mounted(Mount),
-    /// The file system is not mounted, and the mount point is gone.
+    /// The file system is not mounted, and its mount point is removed.
     Unmounted(Mount),
     /// The tree shows exactly these links.
     IndexTree(IndexTree),
-    /// The tree has none of these links, and its root is gone unless it has other entries.
+    /// None of these links is in the tree, and the tree's root is removed unless it has other entries.
     NoIndexTree(IndexTree),
-    /// No mounts that are provably Warren's remain beneath the allowed roots, except these.
+    /// Beneath the allowed roots, no mount is provably Warren's except the mounts at these mount points.
     OnlyMounts(Vec<MountPoint>),
-    /// Volume groups that are provably gone have left no device and no lock space. Groups named after these owners are
-    /// exempt: the owners' own units handle them. Groups that exist stay, and the observation lists them.
+    /// No device and no lock space remains of a volume group that is provably gone. Groups whose names contain the uid
+    /// of one of these owners are exempt: other units handle them. Existing groups stay, and the observation lists
+    /// them.
     OnlyVolumes(BTreeSet<ObjectUid>),
     /// The node's drives and namespaces are observed; nothing changes.
     Inventory,
 }
 
 impl Desired {
-    /// Returns the name under which work is serialised: two units of one group never run at the same time.
+    /// Returns the name of the unit's group: two units of one group never run at the same time.
     pub fn group(&self) -> String {
         match self {
             Self::Allocated(allocation) | Self::Adopted(allocation) => allocation.id.to_string(),
             Self::Released(id) => id.to_string(),
-            // A group of its own: a fence cannot wait until a namespace of the allocation is zeroed. The caller ensures
-            // that no other unit grants the access again.
+            // Withdrawals have a group of their own: a fence must not wait until another unit has zeroed a namespace of
+            // the allocation. The caller ensures that no other unit grants the access again.
             Self::Withdrawn { allocation, host } => format!("{allocation} of {host}"),
             Self::FileSystemReady(fs) | Self::FileSystemGone(fs) => fs.volume.group.clone(),
             Self::TargetReady(target) | Self::TargetGone(target) => {
@@ -93,8 +94,8 @@ impl Desired {
         }
     }
 
-    /// Returns the name of the thing that is observed: when observing one unit of a group hangs, the others
-    /// may still be observed.
+    /// Returns the name under which the unit's observation runs: when the observation of one unit hangs, other units of
+    /// its group can still be observed.
     pub fn unit(&self) -> String {
         match self {
             Self::FileSystemReady(fs) | Self::FileSystemGone(fs) => fs.volume.to_string(),

@@ -29,7 +29,7 @@ pub struct ExecuteError {
 }
 
 impl ExecuteError {
-    /// Returns the drive's refusal, when want of room on a drive is the cause of the failure.
+    /// Returns the drive's refusal, when the step failed because a drive has too little room.
     pub(crate) fn room_refused(&self) -> Option<&RoomRefused> {
         let first = match &self.source {
             StepError::Several { first, .. } => first,
@@ -49,11 +49,12 @@ fn description(step: &Step, source: &StepError) -> String {
     }
 }
 
-/// Applies `steps` in order and adds the applied steps to `done`. Consecutive steps of one kind that each change only a
-/// drive ([`Step::drive`]) are applied in parallel, the steps of one drive in order.
+/// Applies `steps` in order and adds the applied steps to `done`. Consecutive steps of the same kind that each change
+/// only one drive ([`Step::drive`]) run in parallel; the steps of one drive run in order.
 ///
 /// # Errors
-/// The first step that fails, with the failures of steps applied in parallel; `done` then holds all applied steps.
+/// The first step that fails, together with the failures of steps that ran in parallel; `done` then holds all applied
+/// steps.
 pub fn execute(
     host: &dyn Host,
     steps: Vec<Step>,
@@ -116,10 +117,10 @@ fn in_order(host: &dyn Host, steps: Vec<Step>, done: &mut Vec<Step>) -> Result<(
     steps.into_iter().try_for_each(|step| apply(host, step, done))
 }
 
-/// Applies `steps` in order; when a step fails, skips only the later steps that change the same thing ([`Step::on`]).
+/// Applies `steps` in order. When a step fails, skips only the later steps that change the same object ([`Step::on`]).
 ///
 /// # Errors
-/// The first failure, with the others as [`StepError::Several`]; `done` then holds all applied steps.
+/// The first failure, with the other failures as [`StepError::Several`]; `done` then holds all applied steps.
 pub fn execute_each(
     host: &dyn Host,
     steps: Vec<Step>,
@@ -140,9 +141,9 @@ pub fn execute_each(
     combine(failures)
 }
 
-/// Combines failures into one error. The first failure in it is a failure of another kind, if any, else
-/// [`StepError::NoRoom`], else [`StepError::Changed`]. `Changed` alone means that another unit changed the node first,
-/// and the converger observes again.
+/// Combines failures into one error. Its first failure is neither [`StepError::NoRoom`] nor [`StepError::Changed`], if
+/// there is such a failure, else `NoRoom`, else `Changed`. An error of only `Changed` means that another unit changed
+/// the node first; the converger then observes again.
 fn combine(mut failures: Vec<ExecuteError>) -> Result<(), ExecuteError> {
     failures.sort_by_key(|failure| match failure.source {
         StepError::Changed(_) => 2,

@@ -1,8 +1,8 @@
-//! Simulates a node in memory, with the refusals of a kernel: for the tests of this crate and of the crates that depend
-//! on it.
+//! Simulates a node in memory that refuses what a kernel refuses: for the tests of this crate, and of the crates that
+//! depend on it.
 //!
-//! `tests/loop.rs` proves each of its rules on the real kernel. Several nodes may share the drives of one rabbit
-//! ([`FakeHost::peer`]); each node has its own mounts, directories and hook records.
+//! `tests/loop.rs` proves on the real kernel that each rule of this simulation is right. Several nodes may share the
+//! drives of one rabbit ([`FakeHost::peer`]); each node has its own mounts, directories and hook records.
 
 mod apply;
 mod drives;
@@ -34,14 +34,14 @@ use crate::{
     observed::{DeviceNumber, MountedThing, Signature, Superblock},
 };
 
-/// The moment of an injected failure.
+/// The moment at which an injected failure occurs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The step fails without an effect.
     Before,
-    /// The step has half of its effect, as after a power cut, and fails.
+    /// The step has half of its effect, as in a power cut, and then fails.
     Halfway,
-    /// The step has its effect and fails: only its answer is lost.
+    /// The step has its whole effect and then fails: only its answer is lost.
     After,
 }
 
@@ -64,7 +64,7 @@ struct Local {
     imported: BTreeSet<String>,
     /// Whether the programs of ZFS are missing.
     lacks_zfs: bool,
-    /// Mount points in use, and the processes to report for each.
+    /// Mount points that are busy, and for each the processes to report.
     busy: BTreeMap<PathBuf, Vec<i32>>,
     /// Devices that are mounted or open in another mount namespace.
     kept: BTreeSet<DeviceNumber>,
@@ -78,9 +78,9 @@ struct FakeMount {
     target: PathBuf,
     thing: MountedThing,
     owner: Owner,
-    /// The file in the root; every mount counts as a separate file system.
+    /// The file in the root of the mount; each mount has its own, as if each were a separate file system.
     file: Option<RootFile>,
-    /// Whether the mount was planted, not made by a step.
+    /// Whether the test planted the mount; false when a step made it.
     foreign: bool,
 }
 
@@ -104,14 +104,14 @@ impl FakeHost {
         Self { node, roots, drives, lvm, pools, local: Mutex::default() }
     }
 
-    /// Creates another node on the same drives.
+    /// Creates another node with access to the same drives.
     pub fn peer(&self, node: NodeName) -> Self {
         let (drives, roots) = (Arc::clone(&self.drives), self.roots.clone());
         let (lvm, pools) = (Arc::clone(&self.lvm), Arc::clone(&self.pools));
         Self { node, roots, drives, lvm, pools, local: Mutex::default() }
     }
 
-    /// Makes a step fail once, after `after` others.
+    /// Makes a step fail once, after `after` other steps.
     pub fn fail(&self, after: usize, fault: Fault) {
         self.local().fault = Some((after, fault));
     }
@@ -121,12 +121,12 @@ impl FakeHost {
         self.local().applied.clone()
     }
 
-    /// Limits the disk beneath the drives to this many free bytes.
+    /// Limits the free space of the disk beneath the drives to this many bytes.
     pub fn set_room(&self, available: u64) {
         self.drives().available = available;
     }
 
-    /// Makes the mount at `target` busy: unmounting it is refused.
+    /// Makes the mount at `target` busy, so that unmounting it fails.
     pub fn hold(&self, target: &MountPoint) {
         self.hold_by(target, Vec::new());
     }
@@ -141,20 +141,20 @@ impl FakeHost {
         self.local().busy.remove(&target.path());
     }
 
-    /// Makes a process of another mount namespace use the mount at `target`: unmounting succeeds, and the
-    /// device stays in use.
+    /// Makes a process of another mount namespace use the mount at `target`: an unmount succeeds, but the device stays
+    /// in use.
     pub fn keep_elsewhere(&self, target: &MountPoint) {
         let mut local = self.local();
         let device = local.mounted(&target.path()).map(|mount| mount.thing.device);
         local.kept.extend(device);
     }
 
-    /// Ends the effect of [`Self::keep_elsewhere`] for all devices.
+    /// Ends the use by other mount namespaces ([`Self::keep_elsewhere`]) for all devices.
     pub fn leave_elsewhere(&self) {
         self.local().kept.clear();
     }
 
-    /// Plants a foreign mount.
+    /// Plants a foreign mount: a mount that is not Warren's.
     pub fn plant_mount(&self, target: &MountPoint, source: &str, kind: &str) {
         let mut local = self.local();
         local.files.make_directories(&target.path());
@@ -186,7 +186,7 @@ impl FakeHost {
         self.local().files.plant_link(&at.path(), text);
     }
 
-    /// Plants a foreign file that is not empty.
+    /// Plants a foreign file with contents.
     pub fn plant_file(&self, at: &MountPoint) {
         self.local().files.plant_file(&at.path());
     }
@@ -201,7 +201,7 @@ impl FakeHost {
         self.drives().plant_namespace(size);
     }
 
-    /// Makes the drive in this slot refuse every change of its namespaces, or stop refusing.
+    /// Makes the drive in this slot refuse every change of its namespaces, or accept changes again.
     pub fn set_refusing(&self, slot: u32, refuses: bool) {
         self.drives().set_refusing(slot, refuses);
     }
@@ -221,12 +221,13 @@ impl FakeHost {
         self.drives().swap(slot);
     }
 
-    /// Removes the ledgers' records: the drives keep their contents.
+    /// Removes all records from the ledgers; the drives keep their contents.
     pub fn lose_records(&self) {
         self.drives().lose_records();
     }
 
-    /// Restarts the node: mounts and devices are gone; data on disk and foreign mounts (fstab(5)) stay.
+    /// Restarts the node: mounts and devices are gone; data on disk stays, and so do foreign mounts, as if fstab(5)
+    /// listed them.
     pub fn reboot(&self) {
         let mut local = self.local();
         self.drives().reboot(&local.mounts);
@@ -237,7 +238,7 @@ impl FakeHost {
         local.imported.clear();
     }
 
-    /// Plants a foreign ZFS pool on these namespaces, imported on this node.
+    /// Plants a foreign ZFS pool on these namespaces; this node has imported it.
     pub fn plant_pool(&self, name: &str, namespaces: &[NamespaceId]) {
         self.pools().plant(name, namespaces);
         self.local().imported.insert(name.to_owned());
@@ -248,13 +249,13 @@ impl FakeHost {
         self.local().lacks_zfs = is_lacking;
     }
 
-    /// Removes the planted pool.
+    /// Removes the planted pool with this name.
     pub fn lift_pool(&self, name: &str) {
         self.pools().forget(name);
         self.local().imported.remove(name);
     }
 
-    /// Deletes every namespace with its records: the active volumes of this node then lie on no device.
+    /// Deletes every namespace with its records: active volumes of this node then lie on no device.
     pub fn erase_drives(&self) {
         let mut lvm = self.lvm();
         let mut drives = self.drives();
@@ -267,7 +268,7 @@ impl FakeHost {
         self.local().volumes.lock_spaces.insert(group.to_owned());
     }
 
-    /// Formats everything that is not Warren's: the text must be the same before and after any convergence.
+    /// Formats everything that is not Warren's. The text must be the same before and after every convergence.
     pub fn foreign(&self) -> String {
         let local = self.local();
         let mounts: Vec<_> = local.mounts.iter().filter(|mount| mount.foreign).collect();
@@ -308,7 +309,7 @@ impl FakeHost {
         self.local().mounts.iter().any(|mount| mount.thing.device == number)
     }
 
-    /// Counts down to an injected failure, and returns it when it is due.
+    /// Counts one step, and returns the injected failure if it is due.
     fn take_fault(&self) -> Option<Fault> {
         let mut local = self.local();
         match local.fault.take() {

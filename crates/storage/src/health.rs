@@ -1,7 +1,7 @@
 //! The state of a node's hardware and file systems, as facts without a judgement.
 //!
-//! Facts are the values that were read and nothing more. [`Facts::unread`] lists each failed read with its reason, so
-//! that a gap counts neither as healthy nor as broken.
+//! Facts are the values that were read, without conclusions. [`Facts::unread`] lists each failed read with its reason,
+//! so that a missing value counts neither as healthy nor as broken.
 
 use std::{collections::BTreeMap, fmt, fmt::Debug, path::PathBuf};
 
@@ -12,20 +12,20 @@ use crate::{
 
 /// Reads the facts of a node.
 pub trait Probe: Debug + Send + Sync {
-    /// Reads the links to computes by slot, for the slots that the site's configuration names. Sends no
-    /// command to a drive.
+    /// Reads the links to computes, by slot. Covers the slots that the site's configuration names. Sends no command to
+    /// a drive.
     fn links(&self) -> BTreeMap<u8, Link>;
 
-    /// Reads all other facts, and leaves out each part that does not answer within its deadline.
+    /// Reads all other facts. A part that does not answer within its deadline is left out.
     fn facts(&self) -> Facts;
 }
 
 /// One reading of a node's state.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// Drives whose physical functions the node has.
+    /// Drives whose physical functions this node has.
     pub drives: BTreeMap<Nqn, DriveFacts>,
-    /// Links of drives by slot, from the PCIe switches; slots that they do not report are left out.
+    /// Links of drives by slot, from the PCIe switches; a slot that no switch reports is left out.
     pub slots: BTreeMap<u32, Link>,
     /// File systems at mount points beneath the allowed roots; `None` when the mount table could not be read.
     pub file_systems: Option<Vec<FileSystemFacts>>,
@@ -34,17 +34,17 @@ pub struct Facts {
     pub memory: Option<Memory>,
     pub load: Option<Load>,
     pub pressure: Option<Pressure>,
-    /// Addresses in Lustre's network, none on a node without Lustre. Other nodes use the first.
+    /// The node's addresses in Lustre's network; none on a node without Lustre. Other nodes use the first address.
     pub nids: Vec<String>,
     /// Failed reads, each with its reason.
     pub unread: Vec<String>,
 }
 
-/// A PCIe link, as the end that is farther from the processor reports it.
+/// A PCIe link. Its state is read at the end that is farther from the processor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Link {
     Up {
-        /// The rate that both ends agreed on; `None` where there is no PCIe capability, as in some virtual machines.
+        /// The rate that both ends agreed on; `None` without a PCIe capability, as in some virtual machines.
         current: Option<LinkRate>,
         most: Option<LinkRate>,
     },
@@ -66,7 +66,7 @@ impl LinkRate {
         self.transfers < most.transfers || self.lanes < most.lanes
     }
 
-    /// Returns the lower speed and the lower width of two ends.
+    /// Returns the highest rate that both ends support: the lower speed and the lower width of the two.
     pub fn common(self, other: Self) -> Self {
         Self { transfers: self.transfers.min(other.transfers), lanes: self.lanes.min(other.lanes) }
     }
@@ -88,8 +88,8 @@ impl LinkRate {
 }
 
 impl Facts {
-    /// Gives each drive the link that the switches report for its slot: a node does not see the physical function of a
-    /// drive behind a switch.
+    /// Gives each drive the link that the switches report for its slot. A drive behind a switch has no other source for
+    /// its link, because the node does not see the drive's physical function.
     pub fn link_drives(&mut self, drives: &[Drive]) {
         for drive in drives {
             if let Some(link) = self.slots.get(&drive.slot) {
@@ -106,13 +106,13 @@ impl fmt::Display for LinkRate {
     }
 }
 
-/// The kernel's facts about a drive; a field that could not be read is empty.
+/// The kernel's facts about a drive; a field whose read failed is empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DriveFacts {
     pub link: Option<Link>,
     pub errors: Option<LinkErrors>,
-    /// Temperature of the drive; `None` also while its controller is not live, because the kernel reads the temperature
-    /// with a command.
+    /// Temperature of the drive. `None` also while its controller is not live: the kernel reads the temperature by a
+    /// command, which would wait.
     pub temperature: Option<Temperature>,
     /// The controller's state in the driver's words: `live`, `resetting`, `connecting`, `deleting`, `dead`, …;
     /// empty when not known.
@@ -149,7 +149,7 @@ pub struct Smart {
     pub spare: u8,
     /// The drive warns below this percentage of spare blocks.
     pub spare_threshold: u8,
-    /// Number of times that data could not be read as it was written.
+    /// Number of reads for which the drive could not return the data that was written.
     pub media_errors: u64,
     /// Number of times that the drive lost power without notice.
     pub unsafe_shutdowns: u64,
@@ -167,12 +167,12 @@ pub struct FileSystemFacts {
     pub answer: Answer,
 }
 
-/// The answer of a file system to a stat of its root directory.
+/// A file system's answer to stat(2) of its root directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     Well,
-    /// The kernel shut the file system down after an error, and every access fails; the text says
-    /// how that was detected.
+    /// The kernel shut the file system down after an error, so every access fails; the text says how the agent detected
+    /// that.
     ShutDown(String),
     Silent(String),
 }
@@ -187,16 +187,17 @@ pub struct GroupFacts {
     /// Whether the group is shared under a lock manager.
     pub is_shared: bool,
     pub missing: u32,
-    /// Namespaces of the allocation that LVM does not use as members, each with the reason.
+    /// Namespaces of the allocation that should be members of the group but that LVM does not use, each with the
+    /// reason.
     pub lost: Vec<String>,
     /// Logical volumes that are not whole, each with its `lv_health_status` (lvs(8)).
     pub unwell: Vec<(String, String)>,
 }
 
 impl GroupFacts {
-    /// Returns the facts of a group; `None` when Warren did not make it. A namespace that is merely not attached to
-    /// this node does not count as missing: it is being attached, or will be. A namespace known to be lost always
-    /// counts as missing, because the unattached namespace may be its replacement.
+    /// Returns the facts of a group; `None` when Warren did not make it. Members that are merely not attached to this
+    /// node are subtracted from the missing members, because they will be attached. But every namespace that is known
+    /// to be lost counts as a missing member: an unattached namespace may be a replacement that is not a member yet.
     pub fn from_group(seen: &OwnGroup) -> Option<Self> {
         let group = &seen.group;
         if !group.is_warrens() {
@@ -210,7 +211,7 @@ impl GroupFacts {
             .volumes
             .iter()
             .filter_map(|volume| Some((volume.name.clone(), volume.trouble.clone()?)));
-        // A volume is also partial while a member is merely not attached.
+        // LVM reports a volume as partial even when its member is merely not attached.
         let is_whole_elsewhere = unattached > 0 && missing == 0;
         Some(Self {
             name: group.name.clone(),
@@ -241,12 +242,12 @@ pub struct Load {
     pub processors: u64,
 }
 
-/// Share of the last minute in which all tasks waited at once (Documentation/accounting/psi.rst, `full avg60`), in
-/// hundredths of a percent.
+/// Share of the last minute in which all tasks that were not idle waited at once (Documentation/accounting/psi.rst,
+/// `full avg60`), in hundredths of a percent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pressure {
-    /// Waiting for memory. The share of waiting for disks is no sign of trouble: on a rabbit that copies data all tasks
-    /// wait for disks.
+    /// Waiting for memory. Waiting for disks is not read, because it is no sign of trouble: on a rabbit that copies
+    /// data, all tasks wait for disks.
     pub memory: u64,
 }
 

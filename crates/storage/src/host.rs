@@ -23,13 +23,13 @@ pub trait Host: Debug + Send + Sync {
     /// Observes the part of the node that `desired` concerns.
     ///
     /// # Errors
-    /// When any part of the observation fails: an incomplete list must not be used.
+    /// When any part of the observation fails: the planner must not use an incomplete list.
     fn observe(&self, desired: &Desired) -> Result<Observed, ObserveError>;
 
-    /// Takes a step. Taking it again after a crash is safe.
+    /// Takes a step. It is safe to take the same step again after a crash.
     ///
     /// # Errors
-    /// When the node did not change as asked.
+    /// When the node did not change as the step demands.
     fn apply(&self, step: &Step) -> Result<(), StepError>;
 }
 
@@ -72,13 +72,13 @@ pub enum StepError {
     },
     #[error(transparent)]
     Command(#[from] CommandError),
-    /// The kernel did not answer in time. The child that made the call is abandoned.
+    /// The kernel did not answer in time. The agent no longer waits for the child process that made the call.
     #[error("{call} {target} did not return within {}: {waits}", seconds(*.deadline))]
     Hung {
         call: &'static str,
         target: String,
         deadline: Duration,
-        /// The child, its kernel stack, and the DLM locks that this node was not granted.
+        /// The child process, its kernel stack, and the DLM locks that this node requested and was not granted.
         waits: String,
     },
     #[error("{} more failed, {}", .others.len(), list(.others))]
@@ -96,7 +96,7 @@ pub enum StepError {
 }
 
 impl StepError {
-    /// Returns a function that makes the error of a failed system call on `target`.
+    /// Returns a function that converts the error of a failed system call on `target` to a `StepError`.
     pub(crate) fn system<'a>(
         call: &'static str,
         target: &'a (impl fmt::Display + ?Sized),
@@ -109,7 +109,7 @@ impl StepError {
         matches!(self, Self::Hung { .. } | Self::Command(CommandError::TimedOut { .. }))
     }
 
-    /// Returns the processes that hold up any of the failed steps.
+    /// Returns the processes that keep a mount or a device in use, and thereby hold up a failed step.
     pub fn holders(&self) -> BTreeSet<i32> {
         match self {
             Self::Held { holders, .. } => holders.processes.iter().copied().collect(),
@@ -122,8 +122,8 @@ impl StepError {
     }
 }
 
-/// A drive that reports enough free bytes but refuses a namespace for want of room: it allocates in larger pieces,
-/// or reserves some bytes.
+/// A drive that reports enough free bytes but refuses a namespace for lack of room: it allocates in larger pieces, or
+/// reserves some bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "{drive} has no room for a namespace of {size} bytes ({why}), while it reports {left} of {capacity} bytes left and has \
@@ -173,21 +173,22 @@ pub enum CommandError {
         command: String,
         /// Exit status, for example `exit status: 1` or `signal: 9 (SIGKILL)`.
         status: String,
-        /// The command's stderr: all of it, or 512 bytes of either end.
+        /// The command's stderr: all of it, or its first 512 and last 512 bytes.
         stderr: String,
     },
     #[error(
         "{command}: it printed more than {most} bytes; the agent does not read a truncated answer"
     )]
     TooMuch { command: String, most: usize },
-    /// The command outlived its deadline; its process group was killed.
+    /// The command outlived its deadline, and its process group was killed.
     #[error("{command}: killed after {}{}; its processes waited: {waits}", seconds(*.deadline), stderr_text(.stderr))]
     TimedOut {
         command: String,
         deadline: Duration,
-        /// The command's stderr: all of it, or 512 bytes of either end.
+        /// The command's stderr: all of it, or its first 512 and last 512 bytes.
         stderr: String,
-        /// The command's processes, the kernel stack of each, and the locks that this node was not granted.
+        /// The command's processes, the kernel stack of each, and the locks that this node requested and was not
+        /// granted.
         waits: String,
     },
 }

@@ -8,34 +8,34 @@
 //!    ▲──────── observe and plan again, until no steps ◄┘
 //! ```
 //! # Guarantees
-//! * `plan` does no I/O and reads no clock. A unit is done when planning again yields no steps, so after a crash at any
-//!   point the agent simply starts again.
+//! * `plan` does no I/O and reads no clock. A unit is done when the planner returns no more steps, so after a crash at
+//!   any point the agent simply plans again.
 //! * A [`Rejection`] changes nothing. The agent formats, wipes, detaches or unmounts only what is provably Warren's.
-//! * A mount, volume or tree counts as gone when nothing that Warren made is left of it. A foreign mount at the same
-//!   path stays and does not matter, unless it covers one of Warren's mounts: that is a rejection.
-//! * One converge at a time per [`Desired::group`]; any number of groups in parallel.
+//! * A mount, volume or tree counts as gone when no part of it that Warren made is left. A foreign mount at the same
+//!   path stays, and does not matter unless it covers one of Warren's mounts: then the unit is rejected.
+//! * One call converges at a time for each [`Desired::group`]; any number of groups converge in parallel.
 //! * An observation of a real node returns within twice [`linux::LinuxConfig::mount_deadline`], or fails and names the
 //!   place in the kernel where it hangs: a dead device or server delays only the unit that uses it. Mounts are read
 //!   with `AT_STATX_DONT_SYNC` (statx(2)), so that a mount whose server does not answer can be observed and unmounted.
 //!
-//! # Who may do what
+//! # Tasks that only one module may do
 //! * `linux::cmd` alone starts programs, `linux::child` alone forks, `linux::mount` alone mounts and unmounts.
 //! * `linux::hung` alone describes what hangs: each process, its place in the kernel, and the DLM locks that this node
 //!   was not granted.
 //!
 //! # Caveats
-//! * An observation that hangs blocks one thread until the kernel returns; until then its group is not observed again. A
+//! * An observation that hangs blocks one thread until the kernel returns; until then its unit is not observed again. A
 //!   process with such a thread cannot end entirely, not even by SIGKILL.
 //! * mount(2), umount(2), chown(2), wiping and detaching run in a child process with a deadline, and commands in a
 //!   process group with a deadline. The reads between these calls are local and have no deadline: openat2(2) beneath
-//!   the root, the mount table, and after a mkfs the device that it just wrote. When another program mounted NFS or 9p
-//!   at a mount point of Warren's, the kernel asks that server to revalidate a path that a step walks.
-//! * When an agent is killed, the kernel kills the program that it started, but not the children of that program: of a
-//!   line with several commands, one may still run while the next agent runs the line again, unless the service manager
-//!   ends the whole control group.
+//!   the root, reads of the mount table, and the read of a device after its mkfs. Only where another program mounted
+//!   NFS or 9p at a mount point of Warren's does the kernel ask a server when a step walks to that path.
+//! * When an agent is killed, the kernel kills the program that the agent started, but not the children of that
+//!   program. If a site's line has several commands, one of them may still run while the next agent runs the line
+//!   again, unless the service manager ends the whole control group.
 //!
 //! # Assumptions
-//! The caller runs as root in the mount namespace whose mounts it means to change, and calls from a thread that may block.
+//! The caller runs as root, in the mount namespace whose mounts it means to change, and on a thread that may block.
 
 pub mod converge;
 pub mod desired;

@@ -1,4 +1,4 @@
-//! Observes and changes a real Linux node; the other implementation of `Host` is the simulated node in `fake`.
+//! Observes and changes a real Linux node. The other implementation of `Host`, in `fake`, is a simulated node.
 
 mod apply;
 mod bounded;
@@ -61,7 +61,7 @@ use crate::{
     observed::PortLink,
 };
 
-/// A directory that the node's storage needs cannot be created or opened.
+/// A directory that the host needs cannot be created or opened.
 #[derive(Debug, Error)]
 #[error("open {what} in {}", .path.display())]
 pub struct LinuxHostError {
@@ -83,13 +83,13 @@ struct Node {
     records: Records,
     roots: AllowedRoots,
     deadlines: Deadlines,
-    /// Whether other nodes share this kernel.
+    /// Whether other simulated nodes run on this machine, and so share this kernel.
     shares_kernel: bool,
 }
 
 impl LinuxHost {
-    /// Creates a host with this configuration, and the pool of file drives when the configuration asks for drives
-    /// and no pool exists.
+    /// Creates a host with this configuration. Also creates the pool of file drives, if the configuration asks for
+    /// drives and no pool exists.
     pub fn new(config: LinuxConfig) -> Result<Self, LinuxHostError> {
         let failed = |what, path: &Path| {
             let path = path.to_owned();
@@ -116,19 +116,19 @@ impl LinuxHost {
             call: config.mount_deadline,
             lustre: config.lustre_unmount,
         };
-        // One deadline for a tool that the observation may run, and one for the rest.
+        // Twice the deadline of a call: once for a tool that the observation may run, and once for its other reads.
         let calls = BoundedCalls::new(deadlines.call.saturating_mul(2));
         let node = Node { drives, records, roots: config.roots, deadlines, shares_kernel };
         Ok(Self { node: Arc::new(node), calls })
     }
 
-    /// Returns the PCIe links between hosts and drives: every port of both switches of a rabbit; none on a node without
-    /// switches. Ports of a switch that does not answer have an unknown state. The call waits for a command that a
-    /// switch is carrying out.
+    /// Returns the PCIe links between hosts and drives: one for every port of both switches of a rabbit; none on a node
+    /// without switches. The state of a port is unknown when its switch does not answer. When a switch is carrying out
+    /// a command, this waits until that command ends.
     ///
     /// # Errors
-    /// When it is unknown whether there are switches, or reading them takes
-    /// longer than twice [`LinuxConfig::mount_deadline`].
+    /// When it is unknown whether the node has switches, or when reading them takes longer than twice
+    /// [`LinuxConfig::mount_deadline`].
     pub fn links(&self) -> Result<Vec<PortLink>, ObserveError> {
         let node = Arc::clone(&self.node);
         let links = self.calls.run("links", move || node.drives.links());

@@ -1,4 +1,4 @@
-//! Observes the facts about a node that the planner needs for each [`Desired`], and no others.
+//! Observes the facts about a node that the planner needs for a given [`Desired`], and no others.
 
 mod volumes;
 
@@ -18,10 +18,10 @@ use crate::{
 
 /// The observations that a host offers. Each method reads one thing.
 pub(crate) trait Observer {
-    /// Reads drives, namespaces and the file-backed pool; the other fields stay empty.
+    /// Reads drives, namespaces and the file-backed pool; all other fields of the result stay empty.
     fn inventory(&self) -> Result<Observed, ObserveError>;
-    /// Returns the block device of a namespace on this node; `None` also when the namespace is recorded for
-    /// another allocation than `made_for`.
+    /// Returns the block device of a namespace on this node; `None` when there is no device, or when the namespace is
+    /// recorded for an allocation other than `made_for`.
     fn device(
         &self,
         id: &NamespaceId,
@@ -35,14 +35,14 @@ pub(crate) trait Observer {
     ) -> Result<Vec<Option<BlockDevice>>, ObserveError>;
     /// Reads the signature at the beginning of the device that carries a file system.
     fn signature(&self, device: &VolumeDevice) -> Result<Signature, ObserveError>;
-    /// Reads the active mappings of a logical volume on this node; the LVM report stays empty.
+    /// Reads the active mappings of a logical volume on this node; the field for LVM's report stays empty.
     fn mapped(&self, volume: &Volume, devices: &[BlockDevice]) -> Result<LvmState, ObserveError>;
-    /// Reads the state of a logical volume that is not active, with all mappings that interrupted commands left.
-    /// [`Observer::mapped`] does not see mappings without a table.
+    /// Reads the state of a logical volume that is not active, with all mappings that interrupted commands left, also
+    /// those without a table. [`Observer::mapped`] does not see mappings without a table.
     fn unfinished(&self, volume: &Volume) -> Result<Activation, ObserveError>;
     /// Returns the mappings that an interrupted repair of an active RAID left.
     fn beside(&self, volume: &Volume) -> Result<Vec<Unfinished>, ObserveError>;
-    /// Reads LVM's report on these devices only.
+    /// Reads LVM's report on these devices; LVM reads no other device.
     fn lvm(&self, devices: &[BlockDevice]) -> Result<LvmReport, ObserveError>;
     /// Lists all of device-mapper's devices.
     fn mappings(&self) -> Result<Vec<Mapping>, ObserveError>;
@@ -54,10 +54,10 @@ pub(crate) trait Observer {
         target: &LustreTarget,
         devices: &[BlockDevice],
     ) -> Result<Option<Zpool>, ObserveError>;
-    /// Lists the pools that could be imported from these devices only.
+    /// Lists the pools that could be imported from these devices; ZFS searches no other device.
     fn pools_on(&self, devices: &[BlockDevice]) -> Result<Vec<FoundPool>, ObserveError>;
     fn target(&self, target: &MountPoint) -> Result<TargetState, ObserveError>;
-    /// Returns how a device is used that is no longer mounted at its mount point.
+    /// Returns how a device that is no longer mounted at its mount point is used.
     fn users(&self, device: &VolumeDevice, kind: FileSystemKind) -> Result<Use, ObserveError>;
     /// Returns the holders of a Lustre file system that is no longer mounted at `target`.
     fn lustre_users(
@@ -83,14 +83,14 @@ pub(crate) fn observe(
         | Desired::Withdrawn { .. }
         | Desired::Inventory => observer.inventory(),
         Desired::FileSystemReady(fs) => file_system(observer, fs, true),
-        // Only PreTeardown hooks need the contents; without such hooks, a device is released even
-        // when it is unreadable.
+        // Only the hooks of the phase PreTeardown need the contents; without such hooks, even an unreadable device is
+        // released.
         Desired::FileSystemGone(fs) => {
             let needs_contents = |hook: &Hook| hook.id.phase == HookPoint::PreTeardown;
             file_system(observer, fs, fs.hooks.iter().any(needs_contents))
         }
         Desired::TargetReady(target) => lustre(observer, target, |_| false),
-        // Without open records no tear-down hook needs the pool's contents.
+        // Without open hook records no tear-down hook is due, so nothing needs the pool's contents.
         Desired::TargetGone(target) => lustre(observer, target, |observed| !observed.hooks_open),
         Desired::Mounted(mount) => mounted(observer, mount, ToBe::Mounted),
         Desired::Unmounted(mount) => mounted(observer, mount, ToBe::Unmounted),
@@ -116,8 +116,8 @@ fn file_system(
     Ok(Observed { volume: Some(volume), temporary: Some(temporary), ..observed })
 }
 
-/// Observes a target. Where ZFS is not installed, the pools on the target's devices count as absent if `may_be_missed`
-/// says so; otherwise the observation fails.
+/// Observes a Lustre target. Where ZFS is not installed, the pools on the target's devices count as absent if
+/// `may_be_missed` returns true; otherwise the observation fails.
 fn lustre(
     observer: &impl Observer,
     target: &LustreTarget,
@@ -159,7 +159,7 @@ fn devices(
     Ok((devices, missing))
 }
 
-/// Whether the mount should exist.
+/// The desired state of the mount.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ToBe {
     Mounted,
@@ -167,7 +167,7 @@ enum ToBe {
 }
 
 fn mounted(observer: &impl Observer, mount: &Mount, to_be: ToBe) -> Result<Observed, ObserveError> {
-    // Unmounting does not depend on the contents of the device.
+    // An unmount does not depend on the contents of the device.
     let signed = mount.kind != FileSystemKind::Raw && to_be == ToBe::Mounted;
     let mut observed = hooks(observer, &mount.scope, &mount.hooks)?;
     observed.target = Some(observer.target(&mount.target)?);
@@ -177,8 +177,8 @@ fn mounted(observer: &impl Observer, mount: &Mount, to_be: ToBe) -> Result<Obser
     }
     match &mount.source {
         MountSource::Volume { volume: wanted, .. } => {
-            // sysfs shows the devices beneath a mount. LVM's report is needed only for a volume that must
-            // be activated or deactivated.
+            // sysfs shows the devices beneath a mount. Only a volume that must be activated or deactivated needs LVM's
+            // report too.
             let needs_report = |seen: &LvmState| match to_be {
                 ToBe::Mounted => seen.active().is_none() || !is_mounted,
                 ToBe::Unmounted => seen.activation != Activation::Inactive || seen.in_lock_space,
@@ -198,7 +198,7 @@ fn mounted(observer: &impl Observer, mount: &Mount, to_be: ToBe) -> Result<Obser
     Ok(observed)
 }
 
-/// Returns how the volume's device is used, once nothing is mounted at the mount point.
+/// Returns how the volume's device is used while nothing is mounted at the mount point.
 fn users(
     observer: &impl Observer,
     mount: &Mount,
@@ -255,7 +255,7 @@ fn logical(
     }
     let mut seen = observer.mapped(volume, devices)?;
     if needs_report(&seen) {
-        // LVM without a device list would read every disk of the node.
+        // Without a device list, LVM would read every disk of the node.
         let nothing = || Ok(LvmReport::default());
         seen.report = Some(if devices.is_empty() { nothing() } else { observer.lvm(devices) }?);
         complete(observer, volume, &mut seen)?;
@@ -263,7 +263,7 @@ fn logical(
     Ok(seen)
 }
 
-/// Adds mappings that sysfs does not show, where an interrupted command may have left some.
+/// Adds the mappings that an interrupted command may have left and that sysfs does not show.
 fn complete(
     observer: &impl Observer,
     volume: &Volume,

@@ -33,7 +33,7 @@ use crate::{
     health::Smart,
 };
 
-/// One observation of a node. Fields that the desired unit does not concern stay empty.
+/// One observation of a node. Fields that do not concern the desired unit stay empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Observed {
     pub drives: Vec<Drive>,
@@ -41,9 +41,10 @@ pub struct Observed {
     pub smart: BTreeMap<Nqn, Smart>,
     /// The namespaces on the drives, foreign ones included.
     pub namespaces: Vec<Namespace>,
-    /// Recorded namespaces that their drives no longer have: a crash came between the deletion and its record.
+    /// Recorded namespaces that their drives no longer have: a crash came between a namespace's deletion and the
+    /// removal of its record.
     pub vanished: BTreeMap<NamespaceId, NamespaceOwner>,
-    /// Drives whose slot holds another drive now: they are gone for good, not just absent.
+    /// Drives whose slot now holds another drive: they are gone for good, not just absent.
     pub replaced: BTreeSet<Nqn>,
     /// Drives whose ledger cannot be read: they may hold namespaces of allocations, attached to any host.
     pub unreadable: BTreeSet<Nqn>,
@@ -57,18 +58,19 @@ pub struct Observed {
     pub volume: Option<VolumeState>,
     pub zpool: Option<PoolState>,
     pub target: Option<TargetState>,
-    /// How the device, or a file system without a device, is used after it was unmounted from the mount point.
+    /// How the device is used after it was unmounted from the mount point; for a file system without a device, how the
+    /// file system is used.
     pub in_use: Use,
     /// The file found in the root of the mount; the desired file is [`Mount::file`](crate::desired::Mount).
     pub file: Option<RootFile>,
     /// The temporary mount point at which hooks see a file system.
     pub temporary: Option<TargetState>,
-    /// State of the mount point whose mount a bind mount shows at another path.
+    /// State of the mount point whose mount is bound at the desired mount point.
     pub source: Option<TargetState>,
     /// Mounts beneath the allowed roots, in the order in which they were made.
     pub mounts: Vec<(MountPoint, MountedThing)>,
     pub tree: Option<TreeState>,
-    /// The desired unit's hooks that ran, by their records.
+    /// The hooks of the desired unit that ran, according to their records.
     pub hooks: BTreeSet<HookId>,
     /// Whether the hooks' scope is open: set-up has begun, and not all tear-down hooks have run.
     pub hooks_open: bool,
@@ -84,7 +86,7 @@ impl Observed {
         self.namespaces.iter().filter(move |namespace| namespace.owner.allocation() == Some(id))
     }
 
-    /// Returns the maximum number of namespaces of a drive whose namespaces are all in use; `None` for any other drive.
+    /// Returns the maximum number of namespaces of a drive, if the drive has reached it; else `None`.
     pub fn namespace_limit(&self, drive: &Drive) -> Option<u32> {
         let count =
             self.namespaces.iter().filter(|namespace| namespace.id.subsystem == drive.nqn).count();
@@ -112,12 +114,12 @@ pub struct Drive {
     /// Percentage of the drive's life used; more than 100 when it outlives its estimate.
     pub wear: u8,
     pub warnings: Vec<DriveWarning>,
-    /// The reason why the drive cannot be used now. Its namespaces are then taken from the ledger.
+    /// The reason why the drive cannot be used now. The drive's namespaces are then those that its ledger records.
     pub fault: Option<String>,
 }
 
 impl Drive {
-    /// Returns a drive of which only the NQN is known.
+    /// Returns a drive with this NQN, about which nothing else is known.
     pub(crate) fn with_nqn(nqn: Nqn) -> Self {
         Self {
             nqn,
@@ -135,8 +137,8 @@ impl Drive {
         }
     }
 
-    /// Returns the bytes free for new namespaces: 0 when the drive has a fault, or a warning
-    /// other than its temperature.
+    /// Returns the bytes free for new namespaces. A drive with a fault has none, and neither has a drive with a warning
+    /// other than about its temperature.
     pub fn free(&self) -> u64 {
         let free = self.capacity.saturating_sub(self.allocated);
         let may_fail = self.warnings.iter().any(|warning| *warning != DriveWarning::Temperature);
@@ -160,7 +162,7 @@ pub enum DriveWarning {
 }
 
 impl DriveWarning {
-    /// Returns whether the drive accepts no more data, now or soon.
+    /// Returns whether this warning means that the drive accepts no more data, now or soon.
     pub fn ends_writing(&self) -> bool {
         matches!(self, Self::SpareLow | Self::ReadOnly)
     }
@@ -184,7 +186,7 @@ impl fmt::Display for DriveWarning {
 pub struct Pool {
     /// Free bytes of the file system.
     pub available: u64,
-    /// Bytes that existing namespaces may still take, because their files are sparse.
+    /// Bytes that existing namespaces may still take: their files are sparse.
     pub promised: u64,
 }
 
@@ -200,17 +202,18 @@ impl Pool {
 pub struct Namespace {
     pub id: NamespaceId,
     pub owner: NamespaceOwner,
-    /// Size in bytes, as the drive or its ledger has it.
+    /// Size in bytes, according to the drive or its ledger.
     pub size: u64,
     pub access: BTreeSet<Attached>,
-    /// Path of its block device on this node, if any.
+    /// Path of the namespace's block device on this node, if it has one.
     pub device: Option<PathBuf>,
-    /// Number of namespaces of its allocation, from the namespace's record; 0 when unknown.
+    /// Number of namespaces of the allocation that this namespace belongs to, from the namespace's record; 0 when
+    /// unknown.
     pub members: u16,
 }
 
 impl Namespace {
-    /// Returns whether the namespace is attached to the host that `access` describes, under that name.
+    /// Returns whether the namespace is attached to the host that `access` describes, under the name in `access`.
     pub fn is_attached_to(&self, access: &Access) -> bool {
         self.access.iter().any(|host| host.is(access))
     }
@@ -223,11 +226,11 @@ pub enum NamespaceOwner {
     /// A crash interrupted the creation of the namespace for this allocation.
     Partial(AllocationId),
     /// The namespace belonged to this allocation until its drive was gone for good and another namespace replaced it.
-    /// It may hold the last copy of a user's data, so the agent deletes it only together with its allocation.
+    /// It may hold the last copy of a user's data, so the agent deletes it only together with the allocation.
     Replaced(AllocationId),
     /// The namespace has no record: it is foreign, or its record was lost.
     Unknown,
-    /// The namespace is not Warren's; the text says how that was detected.
+    /// The namespace is not Warren's; the text says how the agent detected that.
     Foreign(String),
 }
 

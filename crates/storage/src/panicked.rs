@@ -10,7 +10,7 @@ use std::{
 
 use thiserror::Error;
 
-/// A defect of this program. The panic's own message in the log names the place.
+/// A defect of this program. The log has the panic's own message, which names the place in the source.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("a defect of this agent (report it with the log): {0}")]
 pub struct Panicked(String);
@@ -24,8 +24,8 @@ impl Panicked {
     }
 }
 
-/// Runs `work` and turns a panic into an error. `work` must keep all shared data consistent at all times: the locks
-/// beneath [`Host`](crate::Host) protect maps and lists that one call changes.
+/// Runs `work` and turns a panic into an error. `work` must not leave shared data inconsistent when it panics: the
+/// locks beneath [`Host`](crate::Host) protect only maps and lists, each changed by a single call.
 pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|payload| Panicked::from_payload(&*payload))
 }

@@ -22,11 +22,11 @@ pub use reject::{Rejection, RejectionClass, without_remedy};
 
 use crate::{Desired, Observed, Step};
 
-/// Plans the steps from `observed` to `desired`, as far as they can be known before the next observation; empty when
-/// the node is as desired.
+/// Plans the steps from `observed` to `desired`, up to the first step whose result must be observed; empty when the
+/// node is as desired.
 ///
 /// # Errors
-/// When nothing may be changed, with the action that an admin or user must take first.
+/// When the node must not be changed; the error names the action that an admin or user must take first.
 pub fn plan(desired: &Desired, observed: &Observed) -> Result<Vec<Step>, Rejection> {
     match desired {
         Desired::Allocated(allocation) => allocation::allocate(allocation, observed),

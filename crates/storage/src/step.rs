@@ -1,4 +1,4 @@
-//! One change to a node. Its `Display` text is the log line, and the line of a dry run.
+//! One change to a node. The log and a dry run print its `Display` text.
 
 mod display;
 mod mountable;
@@ -17,7 +17,7 @@ use crate::desired::{
 };
 use crate::observed::{BlockDevice, DeviceNumber, VolumeDevice};
 
-/// One change to a node. Applying it again is safe.
+/// One change to a node. It is safe to apply the same step twice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// Create a namespace whose blocks read as zero.
@@ -26,7 +26,7 @@ pub enum Step {
         drive: Nqn,
         /// Size of the namespace in bytes.
         size: u64,
-        /// Number of namespaces of the allocation, this one included.
+        /// Number of namespaces of the allocation, including this namespace.
         members: u16,
     },
     /// Record that a namespace without a record belongs to an allocation.
@@ -35,10 +35,10 @@ pub enum Step {
         allocation: AllocationId,
         /// Size in bytes that the namespace must have.
         size: u64,
-        /// Number of namespaces of the allocation, this one included.
+        /// Number of namespaces of the allocation, including this namespace.
         members: u16,
     },
-    /// Record that another namespace replaced this one, whose drive is gone for good.
+    /// Record that a namespace whose drive is gone for good was replaced by another namespace.
     ReplaceNamespace {
         id: NamespaceId,
         allocation: AllocationId,
@@ -66,21 +66,21 @@ pub enum Step {
         action: VolumeAction,
         /// The device, volume group or logical volume that the command changes.
         on: String,
-        /// All devices that LVM may read or change; each must still be the same namespace.
+        /// All devices that LVM may read or change; the step fails if one of them is no longer the same namespace.
         devices: Vec<BlockDevice>,
-        /// Arguments of the command, expanded.
+        /// Arguments of the command, with all variables replaced.
         line: String,
     },
-    /// Run one of the commands of ZFS or of Lustre's targets.
+    /// Run a command of ZFS or a command that makes or mounts Lustre targets.
     Zfs {
         action: ZfsAction,
         on: String,
-        /// All devices of the allocation; each must still be the same namespace.
+        /// All devices of the allocation; the step fails if one of them is no longer the same namespace.
         devices: Vec<BlockDevice>,
-        /// Arguments of the command, expanded.
+        /// Arguments of the command, with all variables replaced.
         line: String,
     },
-    /// Remove a mapping of a logical volume that was never completed, or whose namespaces are gone.
+    /// Remove a mapping of a logical volume, either because it was never completed or because its namespaces are gone.
     RemoveMapping {
         /// Name of the mapping in `/dev/mapper`.
         name: String,
@@ -90,12 +90,12 @@ pub enum Step {
     DropLockSpace {
         group: String,
     },
-    /// Wipe the label of a device on which a `vgcreate`, a `vgextend` or a `vgremove` was interrupted, so that
-    /// LVM accepts the device.
+    /// Wipe the label of a device on which a `vgcreate`, a `vgextend` or a `vgremove` was interrupted: LVM accepts the
+    /// device only after that.
     UnmarkPhysical {
         device: VolumeDevice,
     },
-    /// Wipe the superblock that an interrupted mkfs of Warren's left.
+    /// Wipe the superblock that a mkfs left when it was interrupted; Warren had started the mkfs.
     WipeSignature {
         device: VolumeDevice,
         /// UUID that the superblock must have.
@@ -106,29 +106,30 @@ pub enum Step {
         kind: FileSystemKind,
         /// UUID that the file system gets.
         id: FileSystemId,
-        /// Arguments of `mkfs -t <kind>`, expanded.
+        /// Arguments of `mkfs -t <kind>`, with all variables replaced.
         line: String,
     },
-    /// Create the directory to mount on, or for raw the file.
+    /// Create the mount point: a directory, or for raw a file.
     CreateMountPoint {
         target: MountPoint,
-        /// Whether to create a file.
+        /// Whether the mount point is a file.
         file: bool,
     },
     Mount {
         source: Mountable,
         target: MountPoint,
         kind: FileSystemKind,
-        /// Arguments of `mount -t <kind>`, expanded.
+        /// Arguments of `mount -t <kind>`, with all variables replaced.
         line: String,
     },
     Unmount {
         target: MountPoint,
         device: DeviceNumber,
-        /// Arguments of `umount`, expanded.
+        /// Arguments of `umount`, with all variables replaced.
         line: String,
     },
-    /// Remove an empty mount point, and its parent when that is the empty root of an index tree.
+    /// Remove an empty mount point. Also remove its parent if the parent is the root of an index tree and is then
+    /// empty.
     RemoveMountPoint {
         target: MountPoint,
     },
@@ -147,7 +148,7 @@ pub enum Step {
         target: MountPoint,
         file: RootFile,
     },
-    /// Create a link in an index tree, or replace a link that leads elsewhere.
+    /// Create a link in an index tree, or replace a link that has another target.
     Link {
         root: MountPoint,
         link: IndexLink,
@@ -156,14 +157,14 @@ pub enum Step {
         root: MountPoint,
         name: String,
     },
-    /// Record that the work of a scope begins: its tear-down hooks must run later.
+    /// Record that set-up begins in a scope of hooks: the scope's tear-down hooks must then run later.
     OpenHooks {
         scope: HookScope,
     },
     /// Run a site's hook, then record that it ran.
     RunHook {
         id: HookId,
-        /// The expanded line for `bash -c`.
+        /// The line for `bash -c`, with all variables replaced.
         line: String,
     },
     /// Remove the records of a scope's hooks.
@@ -173,7 +174,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// Returns the step's kind, in one word that never changes: journals are filtered by it.
+    /// Returns the step's kind, in one word that never changes, because admins filter journals by it.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::CreateNamespace { .. } => "create-namespace",
@@ -206,7 +207,8 @@ impl Step {
         }
     }
 
-    /// Returns the step's text without the site's command line: the error of a command quotes its line itself.
+    /// Returns the step's text without the site's command line, for errors: the error of a command quotes the line
+    /// itself.
     pub fn briefly(&self) -> String {
         let whole = self.to_string();
         match self {
@@ -223,8 +225,8 @@ impl Step {
         }
     }
 
-    /// Returns the drive, when the step changes nothing else: steps of one kind on different drives
-    /// may run in parallel.
+    /// Returns the drive, if the step changes only a drive: steps of the same kind on different drives may run in
+    /// parallel.
     pub fn drive(&self) -> Option<&Nqn> {
         match self {
             Self::CreateNamespace { drive, .. } => Some(drive),
@@ -238,7 +240,7 @@ impl Step {
         }
     }
 
-    /// Returns the thing that the step changes: a mount point, a namespace, a volume, a drive, a tree's root or
+    /// Returns the object that the step changes: a mount point, a namespace, a volume, a drive, the root of a tree, or
     /// a scope of hooks.
     pub fn on(&self) -> &dyn fmt::Display {
         match self {

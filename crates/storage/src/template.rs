@@ -1,4 +1,4 @@
-//! Expands the `$VARIABLES` in a site's command lines. Pure text.
+//! Replaces the `$VARIABLES` in a site's command lines. Works on text only.
 
 mod shell;
 #[cfg(test)]
@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 
-/// A command line of a profile with the variables that are known when the object is read.
+/// A command line of a profile, with the variables whose values are known when the object is read.
 ///
-/// `$DEVICE` and similar variables are known only once the node has been observed;
-/// [`SiteCommand::expand`] takes them then.
+/// Variables such as `$DEVICE` have values only after an observation of the node; the caller passes these values to
+/// [`SiteCommand::expand`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteCommand {
     line: String,
@@ -27,15 +27,15 @@ pub enum SiteCommandError {
     ControlCharacter { field: String, line: String },
 }
 
-/// Maximum bytes of a value up to which nested variables are expanded; Linux accepts 128 KiB per argument.
+/// Maximum bytes of a value in which nested variables are still replaced; Linux accepts 128 KiB per argument.
 const LONGEST_VALUE: usize = 64 * 1024;
 
-/// Variables whose value is several words for bash: the value of any other variable stays one word.
+/// Variables whose value is several words for bash; the value of any other variable is one word.
 const LISTS: [&str; 1] = ["$DEVICE_LIST"];
 
 impl SiteCommand {
     /// Checks a profile's line and keeps it with the variables known so far, whose names include the `$`. Returns
-    /// `None` for a blank line, with which a site skips the step.
+    /// `None` for a blank line: with a blank line a site skips the step.
     pub fn new(
         field: &str,
         line: &str,
@@ -65,14 +65,15 @@ impl SiteCommand {
         &self.line
     }
 
-    /// Returns the line with every known variable replaced, longest name first, in one pass; bash
-    /// expands the unknown ones.
+    /// Returns the line with every known variable replaced in one pass, the longest name first. Unknown variables stay,
+    /// and bash replaces them.
     ///
-    /// `more` holds the variables from the observation (`$DEVICE`); a variable that the command already has takes
-    /// precedence, because a site's `variableOverride` is among those. The line is the site's and trusted. Values are
-    /// not: each stays one word with the same text whatever it contains, except `$DEVICE_LIST`, which is several words.
-    /// Where the line itself substitutes commands, no quoting is certain to be right, so every character that is not
-    /// plain becomes `_`.
+    /// `more` holds the variables that an observation provides, such as `$DEVICE`. If the command already has a
+    /// variable of the same name, the command's value is used: it may come from a site's `variableOverride`. The site
+    /// wrote the line, so the line is trusted. Values are not trusted: bash reads each value as one word with the same
+    /// text, whatever the value contains. Only `$DEVICE_LIST` becomes several words. If the line itself contains a
+    /// command substitution, no quoting is certain to be right; then every character of a value that is special to bash
+    /// becomes `_`.
     pub fn expand(&self, more: &BTreeMap<String, String>) -> String {
         let mut table = more.clone();
         table.extend(self.variables.iter().map(|(name, value)| (name.clone(), value.clone())));
@@ -80,10 +81,11 @@ impl SiteCommand {
     }
 }
 
-/// Returns `text` with every known variable replaced, longest name first, in one pass and without
-/// any quoting: for paths.
+/// Returns `text`, which is a path, with every known variable replaced in one pass, the longest name first and without
+/// any quoting.
 ///
-/// A value may contain other variables (as in `variableOverride`); these are resolved first, and a cycle stays as text.
+/// A value may contain other variables, as in `variableOverride`. These are replaced first; in a cycle of variables, a
+/// name stays as text.
 pub fn expand(text: &str, variables: &BTreeMap<String, String>) -> String {
     replace(text, &resolve(variables))
 }
@@ -140,8 +142,7 @@ fn replace(text: &str, variables: &BTreeMap<String, String>) -> String {
     out
 }
 
-/// Returns the longest variable name that `text` begins with: `$DEVICE` is also the beginning of
-/// `$DEVICE_LIST` and of `$DEVICE1`.
+/// Returns the longest variable name with which `text` begins: `$DEVICE_LIST` and `$DEVICE1` also begin with `$DEVICE`.
 fn longest<'a>(text: &str, variables: &'a BTreeMap<String, String>) -> Option<&'a str> {
     variables
         .keys()

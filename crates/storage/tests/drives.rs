@@ -1,4 +1,4 @@
-//! Tests allocations over sixteen drives in memory, while drives refuse commands, are pulled or are replaced.
+//! Tests allocations over sixteen drives in memory that refuse commands, are pulled, or are replaced.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::sync::Arc;
@@ -38,7 +38,7 @@ fn ours(host: &FakeHost, index: u32) -> Vec<Namespace> {
     look(host).namespaces.into_iter().filter(|namespace| namespace.owner == owner).collect()
 }
 
-/// Returns the allocation with the created namespaces as reported in the status of its object.
+/// Returns the allocation, with its created namespaces reported in the status of its object.
 fn reported_allocation(host: &FakeHost, index: u32) -> Allocation {
     let report = |namespace: Namespace| Reported {
         id: namespace.id,
@@ -97,7 +97,8 @@ fn a_failure_at_every_step_leaks_nothing() {
     }
 }
 
-/// A killed agent releases nothing: the next agent continues from the existing state, also after half a step.
+/// A killed agent releases nothing: the next agent continues from the existing state, even if that contains half a
+/// step.
 #[test]
 fn a_crash_after_every_step_converges_and_leaks_nothing() {
     let wanted = Desired::Allocated(allocation(0));

@@ -325,7 +325,7 @@ fn an_allocation_without_records_is_adopted_from_the_status_whole_or_not_at_all(
     scenarios::allocations::records_lost(&Memory::new());
 }
 
-/// On a real node, namespaces of active volumes are erased only after a crash.
+/// On a real node, only a crash can lead to the erasure of namespaces whose volume is still active.
 #[test]
 fn leftovers_of_erased_volumes_are_removed() {
     let memory = Memory::new();
@@ -357,7 +357,7 @@ fn leftovers_of_erased_volumes_are_removed() {
     assert_eq!(rabbit.observe(&nobody).unwrap().lock_spaces, ["global"]);
 }
 
-/// An unmount without the profile can only guess the name of the volume.
+/// When an unmount has no profile, it can only guess the name of the volume.
 #[test]
 fn a_volume_is_deactivated_under_any_name() {
     for kind in [FileSystemKind::Raw, FileSystemKind::Gfs2] {
@@ -392,7 +392,7 @@ fn a_volume_is_deactivated_under_any_name() {
     }
 }
 
-/// A group lacks the member on a pulled drive.
+/// The group's member on the pulled drive is missing.
 #[test]
 fn a_group_lacks_a_lost_drive() {
     let memory = Memory::new();

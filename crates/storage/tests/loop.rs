@@ -1,4 +1,4 @@
-//! Runs the tests of `scenarios` and the tests that need a kernel on real loop devices, with real XFS and real mounts.
+//! Runs the tests of `scenarios`, and tests that need a kernel, on real loop devices with real XFS and real mounts.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod by_hand;
@@ -186,7 +186,7 @@ fn each_rabbit_links_only_its_own_computes() {
     with_lab(|lab| scenarios::trees::seventeen_computes(lab));
 }
 
-/// The tests of logical volumes need device-mapper beneath the loop devices' volumes.
+/// Runs a test of logical volumes in a lab, if this kernel has device-mapper.
 pub(crate) fn with_lvm(story: impl FnOnce(&Lab)) {
     if gate::open("lvm", missing_requirement()) {
         with_lab(story);
@@ -194,7 +194,7 @@ pub(crate) fn with_lvm(story: impl FnOnce(&Lab)) {
 }
 
 fn missing_requirement() -> Option<&'static str> {
-    // The device node alone proves nothing: the installation of lvm2 creates it.
+    // The device node alone proves nothing: it exists as soon as lvm2 is installed.
     if File::open("/dev/mapper/control").is_err() {
         return Some("this kernel has no device-mapper (/dev/mapper/control cannot be opened)");
     }

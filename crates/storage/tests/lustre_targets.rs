@@ -1,7 +1,7 @@
-//! Tests the life of a Lustre target on a node in memory: after any failure of any step, the next call continues.
+//! Tests the life of a Lustre target on a node in memory: after any failure of any step, the next call converges.
 //!
-//! The node in memory refuses the commands that ZFS and Lustre refuse according to their manual pages; the tests
-//! run no Lustre server.
+//! The node in memory refuses the commands that ZFS and Lustre would refuse according to their manual pages. These
+//! tests run no Lustre server.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -100,7 +100,7 @@ fn rabbit(drives: u16) -> (Arc<FakeHost>, Converger) {
     (host, converger)
 }
 
-/// Restarts the node, and restores the devices of the allocation.
+/// Restarts the node, and attaches the allocation's namespaces again.
 fn restart(host: &FakeHost, converger: &Converger) {
     host.reboot();
     converger.converge(&Desired::Allocated(allocation())).unwrap();
@@ -168,7 +168,8 @@ fn a_target_is_created_imported_after_a_restart_and_removed() {
     assert!(host.is_clean(), "{host:?}");
 }
 
-/// Runs one life for each step that may fail, each way to fail, and with and without a restart of the node afterwards.
+/// Runs a target's whole life for each step that can fail and each way to fail, with and without a restart of the node
+/// after the failure.
 #[test]
 fn a_target_converges_after_a_failure_at_any_step() {
     let mut struck = 0;
@@ -191,7 +192,7 @@ fn a_target_converges_after_a_failure_at_any_step() {
         }
         let applied = host.applied();
         for phase in EVERY {
-            // A hook runs once, or twice when its first result was lost.
+            // A hook runs once; or twice, if the result of its first run was lost.
             assert!((1..=2).contains(&hooks_of(&applied, phase)), "{phase:?} at {at} {fault:?}");
         }
         converger.converge(&Desired::Released(allocation().id)).unwrap();
@@ -201,7 +202,7 @@ fn a_target_converges_after_a_failure_at_any_step() {
     assert_eq!(struck, 22 * 6, "every injected failure occurs");
 }
 
-/// The target is torn down after every step of its creation, before it is whole.
+/// After each step of its creation, a target that is not complete yet is torn down.
 #[test]
 fn an_unfinished_target_is_torn_down() {
     for (at, fault) in (0..11).flat_map(|at| FAULTS.map(|fault| (at, fault))) {
@@ -253,7 +254,7 @@ fn a_foreign_pool_does_not_change() {
     settle(&converger, &both[1]);
 }
 
-/// A rabbit may get the programs and modules of ZFS after its agent.
+/// A rabbit may get the programs and modules of ZFS only after its agent has started.
 #[test]
 fn no_pool_is_created_when_the_search_for_pools_failed() {
     let (host, converger) = rabbit(2);
@@ -275,7 +276,8 @@ fn no_pool_is_created_when_the_search_for_pools_failed() {
     assert!(settle(&converger, &gone).is_empty(), "nothing is left that a search could find");
 }
 
-/// A drive is replaced by another: the pool continues to serve, and gets the successor of the lost device.
+/// A drive is replaced by another drive. The pool continues to serve, and the lost device is replaced by a namespace on
+/// the new drive.
 #[test]
 fn a_lost_device_is_replaced_by_its_successor_while_the_target_serves() {
     let (host, converger) = rabbit(3);

@@ -1,4 +1,4 @@
-//! Tests real mounts without root: the program starts itself again in a user and mount namespace of its own.
+//! Tests real mounts without root: the test program starts itself again in its own user and mount namespace.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 #[expect(dead_code, reason = "nothing is talked to here")]
@@ -41,7 +41,7 @@ fn mounts_without_root() {
     assert!(!text.contains("running 0 tests"), "{text}");
 }
 
-/// A node without drives. Its mounts end with its mount namespace.
+/// A node without drives, in its own mount namespace; its mounts end with that namespace.
 struct Cell {
     directory: TempDir,
     roots: AllowedRoots,
@@ -224,7 +224,7 @@ mod inside {
         );
     }
 
-    /// chown(2) changes only the mounted root.
+    /// chown(2) changes only the root of the mount, not the directory beneath it.
     #[test]
     #[ignore = "started by mounts_without_root"]
     fn the_directory_beneath_a_mount_keeps_its_owner() {

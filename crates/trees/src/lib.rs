@@ -1,10 +1,11 @@
-//! Removes directory trees that users may have filled: of any depth and width, with a few open files and no recursion.
+//! Removes directory trees of any depth and width that users may have filled. Uses few open files and no recursion.
 //!
-//! `std::fs::remove_dir_all` recurses and holds one descriptor for each level. A tree of 30,000 levels overflows the stack
-//! of the calling thread, or needs more descriptors than a process may have.
+//! `std::fs::remove_dir_all` recurses and holds one file descriptor for each level. On a tree of 30,000 levels it
+//! overflows the stack of the calling thread, or needs more descriptors than a process may have.
 //!
-//! This crate flattens the tree instead: it moves the subdirectories of a directory to the root of the tree, and then removes
-//! the directory. It never leaves the tree through a symbolic link or a mount (openat2(2), `RESOLVE_*`).
+//! This crate flattens the tree instead: it moves the subdirectories of a directory to the root of the tree, and then
+//! removes the emptied directory. It never leaves the tree through a symbolic link or a mount (openat2(2),
+//! `RESOLVE_*`).
 
 use std::{
     collections::BTreeSet,
@@ -22,7 +23,7 @@ use nix::{
 };
 use thiserror::Error;
 
-/// Number of entries to read at once: a directory may have more entries than fit into memory.
+/// Maximum number of entries to read at once: a directory may have more entries than fit into memory.
 const AT_ONCE: usize = 4096;
 
 /// An entry of the tree that could not be removed.
@@ -41,11 +42,12 @@ impl From<Left> for io::Error {
     }
 }
 
-/// Removes a directory with everything in it. Entries that cannot be removed stay; all others are removed. For a symbolic
-/// link, removes the link itself.
+/// Removes a directory with all its contents. An entry that cannot be removed stays, and all others are removed. If
+/// `path` is a symbolic link, removes the link itself.
 ///
 /// # Errors
-/// `NotFound` when the path does not exist; otherwise the first entry that could not be removed, with the reason.
+/// `NotFound` when the path does not exist; otherwise an error that names the first entry that could not be removed,
+/// and the reason.
 pub fn remove(path: &Path) -> io::Result<()> {
     match open(AT_FDCWD, path.as_os_str(), ResolveFlag::empty()) {
         Ok(root) => Tree { root, left: BTreeSet::new(), moved_up: 0, first: None }.clear()?,
@@ -99,7 +101,7 @@ impl Tree {
             .union(ResolveFlag::RESOLVE_NO_SYMLINKS)
             .union(ResolveFlag::RESOLVE_NO_XDEV);
         let directory = match open(&self.root, name, IN_IT) {
-            // A file system is mounted on the directory.
+            // EXDEV means that a file system is mounted on the directory.
             Err(Errno::EXDEV) => return Err(Errno::EBUSY),
             opened => opened?,
         };
@@ -118,13 +120,13 @@ impl Tree {
         }
     }
 
-    /// Moves a directory to the root, under a name that no other entry has there.
+    /// Moves a directory to the root, under a name that no entry of the root has yet.
     fn move_up(&mut self, from: &OwnedFd, name: &OsStr) -> nix::Result<()> {
         loop {
             let new = format!(".{}.removed", self.moved_up);
             self.moved_up += 1;
             match renameat(from, name, &self.root, &*new) {
-                // The tree already has an entry of that name.
+                // The root already has an entry with this name: try the next name.
                 Err(Errno::EEXIST | Errno::ENOTEMPTY | Errno::ENOTDIR) => {}
                 moved => return moved,
             }
@@ -132,7 +134,7 @@ impl Tree {
     }
 }
 
-/// Removes an entry unless it is a directory; returns whether it is a directory.
+/// Removes an entry unless it is a directory; returns true if it is a directory.
 fn is_directory_or_remove(at: &OwnedFd, name: &OsStr) -> nix::Result<bool> {
     match unlinkat(at, name, UnlinkatFlags::NoRemoveDir) {
         Ok(()) | Err(Errno::ENOENT) => Ok(false),
@@ -141,7 +143,7 @@ fn is_directory_or_remove(at: &OwnedFd, name: &OsStr) -> nix::Result<bool> {
     }
 }
 
-/// Returns the first names in a directory, except those in `without`.
+/// Returns the names of the first entries of a directory, except the names in `without`.
 fn names(directory: &OwnedFd, without: &BTreeSet<OsString>) -> io::Result<Vec<OsString>> {
     let again = open(directory, OsStr::new("."), ResolveFlag::RESOLVE_BENEATH)?;
     let mut names = Vec::new();

@@ -7,7 +7,7 @@ use nix::{
 
 use super::*;
 
-/// Creates nested directories, `levels` deep, and a file in the innermost.
+/// Creates directories nested `levels` deep, and a file in the innermost directory.
 fn deep(at: &Path, levels: usize) {
     fs::create_dir(at).unwrap();
     let mut here = open(AT_FDCWD, at.as_os_str(), ResolveFlag::empty()).unwrap();
@@ -39,7 +39,7 @@ fn remove_removes_a_directory_with_more_entries_than_are_read_at_once() {
     assert!(!tree.exists());
 }
 
-/// The tree already has names that `remove` gives to directories it moves up.
+/// The root of the tree already has entries with the names that `remove` would give to moved directories.
 #[test]
 fn existing_names_of_moved_directories_do_not_stop_the_removal() {
     let directory = tempfile::tempdir().unwrap();

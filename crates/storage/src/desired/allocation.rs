@@ -72,13 +72,14 @@ pub struct SpreadError {
 }
 
 impl Spread {
-    /// The spread on a rabbit's 18 drives: 16 for each allocation, so that two are spare, and never fewer than 14.
+    /// The spread on a rabbit's 18 drives: at most 16 drives for each allocation, because two are spares, and at least
+    /// 14.
     pub const RABBIT: Self = Self { most: 16, least: 14 };
-    /// One drive: a volume without LVM is exactly one device.
+    /// Exactly one drive: the only device of a volume without LVM.
     pub const ONE: Self = Self { most: 1, least: 1 };
 
-    /// Returns a spread over all available drives, at most `most`; an allocation is refused when fewer
-    /// than `least` are available.
+    /// Returns a spread over as many drives as are available, up to `most`; an allocation is refused when fewer than
+    /// `least` are available.
     pub fn new(most: u8, least: u8) -> Result<Self, SpreadError> {
         if least >= 1 && least <= most {
             Ok(Self { most, least })
@@ -87,7 +88,7 @@ impl Spread {
         }
     }
 
-    /// Returns the maximum number of drives, which an allocation uses when they are available.
+    /// Returns the maximum number of drives for an allocation.
     pub fn most(self) -> usize {
         self.most.into()
     }
@@ -104,7 +105,8 @@ pub struct Reported {
     pub id: NamespaceId,
     /// Size in bytes, from the status.
     pub size: u64,
-    /// Whether the status of another allocation names it too: it belongs to neither allocation while both name it.
+    /// Whether the status of another allocation names the namespace too: the namespace then belongs to neither
+    /// allocation.
     pub contested: bool,
 }
 
@@ -115,11 +117,12 @@ pub struct Allocation {
     /// Requested bytes, at least 1. The allocated size may be rounded up.
     pub capacity: u64,
     pub spread: Spread,
-    /// The namespaces that the object's status names. When a ledger is lost, only this proves their owner.
+    /// The namespaces that the object's status names. When a ledger is lost, only the status proves which allocation
+    /// owns them.
     pub reported: Vec<Reported>,
-    /// Whether a namespace on a drive that is gone for good is replaced by one on another drive.
+    /// Whether a namespace whose drive is gone for good is replaced by a namespace on another drive.
     pub replace: bool,
-    /// Exactly the hosts that should reach it.
+    /// The hosts that should reach the namespaces; no other host may reach them.
     pub access: BTreeSet<Access>,
 }
 

@@ -9,9 +9,9 @@ use crate::template::SiteCommand;
 
 /// UUID of a file system that Warren made.
 ///
-/// It is derived from facts about the allocation that every node knows, so a compute can prove that it is about to
-/// mount the right file system. The first four bytes spell "wrrn" (a version 8 UUID, RFC 9562 section 5.8, leaves them
-/// free): garbage collection at the agent's start recognises Warren's file systems by them without any list.
+/// The UUID is derived from facts about the allocation that every node knows, so a compute can prove that it is about
+/// to mount the right file system. The first four bytes spell "wrrn" (a version 8 UUID, RFC 9562 section 5.8, leaves
+/// them free): by these bytes an agent that starts recognises Warren's file systems without a list of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileSystemId(Uuid);
 
@@ -20,7 +20,8 @@ const MARK: [u8; 4] = *b"wrrn";
 impl FileSystemId {
     /// Derives the id of allocation `index` of an NnfNodeStorage.
     ///
-    /// `owner` is the uid of the NnfStorage behind it (label `owner.uid` there, `target_owner_uid` on a ClientMount).
+    /// `owner` is the uid of the NnfStorage that owns the NnfNodeStorage (label `owner.uid` on the NnfNodeStorage,
+    /// `target_owner_uid` on a ClientMount).
     pub fn derive(owner: ObjectUid, rabbit: &str, node_storage: &str, index: u32) -> Self {
         let name = format!("{owner}/{rabbit}/{node_storage}/{index}");
         let mut bytes = *Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes()).as_bytes();
@@ -48,7 +49,7 @@ impl fmt::Display for FileSystemId {
 /// The contents of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FileSystemKind {
-    /// No file system: the block device itself is bound onto a file.
+    /// No file system: the block device itself is bind-mounted on a file.
     Raw,
     /// XFS, mounted by one node at a time.
     Xfs,
@@ -68,7 +69,7 @@ impl FileSystemKind {
         }
     }
 
-    /// Returns the word that mount(2) and `mkfs -t` use; `none` for raw.
+    /// Returns the type as mount(2) and `mkfs -t` name it; `none` for raw.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Raw => "none",
@@ -96,7 +97,7 @@ pub struct FileSystemKindError(String);
 impl FromStr for FileSystemKind {
     type Err = FileSystemKindError;
 
-    /// Parses the type. Raw has two spellings: `raw` in an NnfNodeStorage, `none` in a ClientMount.
+    /// Parses the type. The raw type is spelled `raw` in an NnfNodeStorage, and `none` in a ClientMount.
     fn from_str(text: &str) -> Result<Self, FileSystemKindError> {
         match text {
             "raw" | "none" => Ok(Self::Raw),
@@ -111,11 +112,11 @@ impl FromStr for FileSystemKind {
 /// A file system that should be ready on a rabbit, with the site's commands and hooks for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileSystem {
-    /// UUID of the file system; for raw only the key of its hook records.
+    /// UUID of the file system; for raw, which has no superblock, only the key of its hook records.
     pub id: FileSystemId,
     pub kind: FileSystemKind,
     pub volume: Volume,
-    /// Arguments of `mkfs -t <kind>`; `None` when the site's line is empty: the step and its checks are skipped.
+    /// Arguments of `mkfs -t <kind>`; `None` when the site's line is empty: the agent then skips mkfs and its checks.
     pub mkfs: Option<SiteCommand>,
     pub hooks: Vec<Hook>,
     /// Arguments of `mount -t <kind>` for the temporary mount.
@@ -125,7 +126,7 @@ pub struct FileSystem {
 }
 
 impl FileSystem {
-    /// Returns the key of its hook records.
+    /// Returns the key under which the file system's hook runs are recorded.
     pub fn scope(&self) -> HookScope {
         HookScope::file_system(&self.id)
     }

@@ -1,12 +1,12 @@
 //! Hooks: a site's command lines that run before or after the agent's steps. An observation of the node cannot show
-//! that a hook ran, so each run is recorded.
+//! that a hook ran, so the agent records each run.
 
 use std::fmt;
 
 use super::{FileSystemId, MountPoint, ObjectUid};
 use crate::template::SiteCommand;
 
-/// The owner of a group of hook records, which are dropped together.
+/// The key of hook records that are dropped together: the records of one mount, file system or target.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HookScope(String);
 
@@ -16,7 +16,7 @@ impl HookScope {
     }
 
     /// Returns the scope of the hooks of a ClientMount's mount at `target`. The index in `spec.mounts` does not
-    /// identify the mount: the object may change, and a mount must not inherit another's records.
+    /// identify the mount: the object may change, and a mount must not inherit the hook records of another mount.
     pub fn mount(client_mount: ObjectUid, target: &MountPoint) -> Self {
         Self(format!("mount-{client_mount}.{}", client_mount.name(&target.to_string()).simple()))
     }
@@ -33,14 +33,14 @@ impl fmt::Display for HookScope {
     }
 }
 
-/// The phase in which a hook runs, named like the profile's field. The phases of set-up come first, then the phases of
-/// tear-down.
+/// The phase in which a hook runs, with the name of its field in the profile. The phases of set-up come first, then the
+/// phases of tear-down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HookPoint {
     /// Before a volume is activated for a mount.
     PreActivate,
-    /// After the activation. On a rabbit: after a file system is made, or a Lustre target is mounted
-    /// for the first time.
+    /// After a volume is activated. On a rabbit: after a file system is made, or after a Lustre target is mounted for
+    /// the first time.
     PostActivate,
     /// Before the file system is mounted.
     PreMount,
@@ -63,7 +63,7 @@ pub enum HookPoint {
 }
 
 impl HookPoint {
-    /// Returns the profile's field, which also names the hook's record.
+    /// Returns the phase's field in the profile, which is also part of the name of the hook's record.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::PreActivate => "preActivate",
@@ -100,7 +100,7 @@ impl fmt::Display for HookId {
     }
 }
 
-/// A site's command line, run through `bash -c` at least once.
+/// A site's command line for `bash -c`. After a crash it may run more than once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hook {
     pub id: HookId,

@@ -1,4 +1,4 @@
-//! Index trees: directories that show all allocations of a rabbit, with a symbolic link per compute.
+//! Index trees: directories that show all allocations of one directive on a rabbit, with a symbolic link per compute.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ pub enum IndexLinkError {
     TargetOutside(String),
 }
 
-/// The link `<compute> -> <target>` in a tree's root; both are single names.
+/// The link `<compute> -> <target>` in a tree's root; `compute` and `target` are names without a directory.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct IndexLink {
     compute: NodeName,
@@ -66,11 +66,11 @@ impl fmt::Display for IndexLink {
     }
 }
 
-/// The links that the root of a tree should have.
+/// The links that the root of an index tree should have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexTree {
     /// The path `<root>/<workflow uid>-<directive>`.
     pub root: MountPoint,
-    /// At most one per compute.
+    /// The links, at most one per compute.
     pub links: Vec<IndexLink>,
 }

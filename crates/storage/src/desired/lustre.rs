@@ -11,7 +11,7 @@ const LONGEST: usize = 255;
 /// Words with which a pool's name must not begin (zpool-create(8)).
 const RESERVED: [&str; 5] = ["mirror", "raidz", "draid", "spare", "log"];
 
-/// A pool, and the dataset in it that is the target.
+/// The dataset that is a Lustre target, and its pool.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Dataset {
     pool: String,
@@ -46,8 +46,8 @@ impl fmt::Display for Dataset {
     }
 }
 
-/// A site's arguments for the commands of a target; `None` where its line is empty: that command and
-/// its checks are skipped.
+/// A site's arguments for the commands of a target. `None` where the site's line is empty: the agent then skips the
+/// command and its checks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TargetLines {
     pub create: Option<SiteCommand>,
@@ -61,14 +61,15 @@ pub struct TargetLines {
     pub unmount: Option<SiteCommand>,
 }
 
-/// The client mount of the whole file system, for hooks on the rabbit that has its first object target.
+/// A client mount of the whole Lustre file system, for hooks. Only the rabbit that has the first object target mounts
+/// it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LustreClient {
     /// The source of the mount, `<mgs nids>:/<fsname>`.
     pub source: String,
     /// The mount point at which hooks see the file system.
     pub temporary: MountPoint,
-    /// Arguments of `mount -t lustre` for that mount; without them no hook that needs it runs.
+    /// Arguments of `mount -t lustre` for the client mount; without them, hooks that need the client mount do not run.
     pub mount: Option<SiteCommand>,
 }
 
@@ -78,19 +79,19 @@ pub struct LustreTarget {
     pub id: FileSystemId,
     pub dataset: Dataset,
     pub namespaces: Vec<NamespaceId>,
-    /// The allocation that the namespaces were made for; known on the rabbit only. A drive reuses NSIDs, so a namespace
-    /// that is now recorded for another allocation does not count.
+    /// The allocation that the namespaces were made for; only the rabbit knows it. A drive reuses NSIDs, so a namespace
+    /// that is now recorded for another allocation does not belong to the target.
     pub made_for: Option<AllocationId>,
-    /// The mount point of the target, for as long as it serves.
+    /// The mount point at which the target is mounted while it serves clients.
     pub target: MountPoint,
     pub lines: TargetLines,
     pub hooks: Vec<Hook>,
-    /// The client mount for hooks; present on the file system's first object target only.
+    /// The client mount for hooks; only the first object target of a file system has it.
     pub client: Option<LustreClient>,
 }
 
 impl LustreTarget {
-    /// Returns the scope under which its hook runs are recorded.
+    /// Returns the scope under which the target's hook runs are recorded.
     pub fn scope(&self) -> HookScope {
         HookScope::file_system(&self.id)
     }

@@ -20,13 +20,15 @@ pub struct RootFile {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MountSource {
-    /// A file system on a volume, proved by its UUID. Raw volumes have no superblock to prove.
+    /// A file system on a volume, identified by its UUID. A raw volume has no superblock, so it cannot be identified in
+    /// this way.
     Volume {
         volume: Volume,
         /// The UUID that its superblock must have.
         id: FileSystemId,
     },
-    /// Another mount point: its mount is bound (`mount --bind`) at this mount point too. For `--index-root`.
+    /// Another mount point, whose mount is bound (`mount --bind`) at this mount point too. For the agent's flag
+    /// `--index-root`.
     Bind(MountPoint),
     /// A Lustre file system: `<mgs nids>:/<fsname>`.
     Lustre(String),
@@ -37,12 +39,13 @@ pub enum MountSource {
 pub struct Mount {
     pub scope: HookScope,
     pub target: MountPoint,
-    /// Type of the file system. Raw is bound on a file, all other types on a directory.
+    /// Type of the file system. A raw volume is mounted on a file, a volume of any other type on a directory.
     pub kind: FileSystemKind,
     pub source: MountSource,
-    /// Arguments of `mount -t <kind>`; `None` when the site's line is empty: the step and its checks are skipped.
+    /// Arguments of `mount -t <kind>`; `None` when the site's line is empty: the agent then skips the mount and its
+    /// checks.
     pub mount: Option<SiteCommand>,
-    /// Arguments of `umount`; `None` when the site's line is empty: the step and its checks are skipped.
+    /// Arguments of `umount`; `None` when the site's line is empty: the agent then skips the unmount and its checks.
     pub unmount: Option<SiteCommand>,
     /// Owner of the mount's root, when the object sets `setPermissions`.
     pub owner: Option<Owner>,
@@ -51,7 +54,7 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Returns the volume group that the mount needs, or else its mount point.
+    /// Returns the volume group that the mount needs; for a mount without a volume group, its mount point.
     pub fn group(&self) -> String {
         match &self.source {
             MountSource::Volume { volume, .. } => volume.group.clone(),

@@ -1,4 +1,4 @@
-//! Mount points: paths from API objects. The rest of the crate trusts no such path that has not been checked here.
+//! Mount points: paths from API objects. The rest of the crate trusts only paths that this module has checked.
 
 use std::{
     ffi::OsStr,
@@ -23,10 +23,10 @@ pub enum MountPointError {
     /// The path is longer than PATH_MAX (4096, limits.h) allows.
     #[error("path of {0} bytes is longer than 4095")]
     TooLong(usize),
-    /// A name in it is longer than NAME_MAX (255, limits.h) allows.
+    /// A name in the path is longer than NAME_MAX (255, limits.h) allows.
     #[error("a name of {0} bytes in the path is longer than 255")]
     NameTooLong(usize),
-    /// The path has too many directories beneath the root: the agent would have to make, check and remove each.
+    /// The path has too many directories beneath the root: the agent would have to make, check and remove each of them.
     #[error(
         "the path leads through {levels} directories beneath {root}: use at most {MOST_LEVELS}"
     )]
@@ -70,7 +70,7 @@ impl fmt::Display for AllowedRoots {
 
 /// A path strictly beneath an allowed root, without `.`, `..`, doubled or trailing slashes.
 ///
-/// Symbolic links on the way to it are found when the node is observed, not here.
+/// The check does not read the node: symbolic links in the path are found later, by an observation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MountPoint {
     root: PathBuf,
@@ -96,7 +96,7 @@ impl MountPoint {
         Err(MountPointError::OutsideRoots { path: text.to_owned(), roots: roots.to_string() })
     }
 
-    /// Returns the allowed root that the path is beneath.
+    /// Returns the allowed root above the path.
     pub fn root(&self) -> &Path {
         &self.root
     }

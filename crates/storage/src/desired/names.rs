@@ -1,4 +1,4 @@
-//! Names and identities. Each is checked once, here, and trusted afterwards.
+//! Names and identities. This module checks each of them once; the other modules trust them.
 
 use std::{fmt, str::FromStr};
 
@@ -58,7 +58,7 @@ impl fmt::Display for NodeName {
 pub struct ObjectUid(Uuid);
 
 impl ObjectUid {
-    /// Derives a UUID for the part of the object that is called `name` (RFC 9562, version 5).
+    /// Derives a UUID for the part `name` of the object (RFC 9562, version 5).
     pub(super) fn name(self, name: &str) -> Uuid {
         Uuid::new_v5(&self.0, name.as_bytes())
     }
@@ -92,16 +92,16 @@ impl fmt::Display for ObjectUid {
 
 /// NVMe qualified name of a subsystem (NVM Express Base Specification 2.0, 4.7).
 ///
-/// The specification limits a name to 223 bytes, but its field in Identify Controller (SUBNQN) is 256 bytes long, and
-/// some drives fill it: such names are accepted. For a drive without a name Linux makes one from its serial and model
-/// numbers (drivers/nvme/host/core.c, `nvme_init_subnqn`), with blanks between them.
+/// The specification limits a name to 223 bytes, but its field in Identify Controller (SUBNQN) has 256 bytes. Some
+/// drives use all 256, and such names are accepted. For a drive without a name, Linux makes a name from the drive's
+/// serial and model numbers (drivers/nvme/host/core.c, `nvme_init_subnqn`), with blanks in it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nqn(String);
 
 impl FromStr for Nqn {
     type Err = NameError;
 
-    /// Parses a name without its padding: drives pad the field with NULs, and Linux with blanks.
+    /// Parses a name without its padding: drives pad the field with NULs, and Linux pads the name with blanks.
     fn from_str(text: &str) -> Result<Self, NameError> {
         let name = text.trim_matches(['\0', ' ']);
         let fits = (1..=256).contains(&name.len());

@@ -5,7 +5,7 @@ use std::fmt;
 use super::{AllocationId, NamespaceId};
 use crate::template::SiteCommand;
 
-/// The device of a file system: a logical volume, or with the `plain` layer the only namespace itself.
+/// The volume of a file system: a logical volume, or with the `plain` layer the only namespace itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Volume {
     /// Volume group, formed as the sites' controllers expect: `<owner uid>_<directive>[_<index>]`.
@@ -13,25 +13,25 @@ pub struct Volume {
     /// Logical volume: `lv` or, in a shared group, `lv-<index>`.
     pub logical: String,
     pub namespaces: Vec<NamespaceId>,
-    /// The allocation that the namespaces were made for; known on the rabbit only. A drive reuses NSIDs, so a namespace
-    /// that is now recorded for another allocation does not count.
+    /// The allocation that the namespaces were made for; only the rabbit knows it. A drive reuses NSIDs, so a namespace
+    /// that is now recorded for another allocation does not belong to the volume.
     pub made_for: Option<AllocationId>,
     pub layer: VolumeLayer,
 }
 
 impl Volume {
-    /// Returns the volume with the names (group, logical volume) that LVM reports, where its own were a guess.
+    /// Returns the volume with the names (group, logical volume) from LVM's report, if its own names are a guess.
     pub fn with_names(&self, names: Option<&(String, String)>) -> Self {
         let (group, logical) = names.cloned().unwrap_or((self.group.clone(), self.logical.clone()));
         Self { group, logical, ..self.clone() }
     }
 
-    /// Returns the name of its device in `/dev/mapper`, when it is a logical volume.
+    /// Returns the name of the volume's device in `/dev/mapper`; only a logical volume has one.
     pub(crate) fn mapper_name(&self) -> String {
         mapper_name(&self.group, &self.logical)
     }
 
-    /// Returns whether its names are a guess.
+    /// Returns whether the volume's names are a guess.
     pub fn is_guessed(&self) -> bool {
         self.layer.lines().is_some_and(|lines| lines.finds_names)
     }
@@ -43,8 +43,8 @@ impl fmt::Display for Volume {
     }
 }
 
-/// Returns the name of a logical volume's device in `/dev/mapper`: LVM doubles hyphens in both
-/// parts (lvm2, libdm `dm_build_dm_name`).
+/// Returns the name of a logical volume's device in `/dev/mapper`, `<group>-<logical>`: LVM doubles the hyphens within
+/// both names (lvm2, libdm `dm_build_dm_name`).
 pub(crate) fn mapper_name(group: &str, logical: &str) -> String {
     [group, logical].map(|part| part.replace('-', "--")).join("-")
 }
@@ -67,9 +67,10 @@ impl VolumeLayer {
     }
 }
 
-/// A site's arguments for LVM's commands; `None` where its line is empty: that command and its checks are skipped.
+/// A site's arguments for LVM's commands. `None` where the site's line is empty: the agent then skips the command and
+/// its checks.
 ///
-/// A compute has only the arguments for the lock and for activation: it never creates, repairs or removes.
+/// A compute has only the arguments for locks and activation, because it never creates, repairs or removes a volume.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LvmLines {
     /// `pvcreate`, once for each device.
@@ -77,7 +78,7 @@ pub struct LvmLines {
     pub pv_remove: Option<SiteCommand>,
     pub vg_create: Option<SiteCommand>,
     pub vg_remove: Option<SiteCommand>,
-    /// `vgextend`, for a device that replaces a lost one.
+    /// `vgextend`, for a device that replaces a lost device.
     pub vg_extend: Option<SiteCommand>,
     /// `vgreduce`, for a lost device.
     pub vg_reduce: Option<SiteCommand>,
@@ -93,10 +94,11 @@ pub struct LvmLines {
     pub activate: Option<SiteCommand>,
     /// `lvchange`, to deactivate.
     pub deactivate: Option<SiteCommand>,
-    /// Whether the node leaves the group's lock space when its last volume becomes inactive: a compute does, a rabbit
-    /// stays for the other nodes.
+    /// Whether the node leaves the group's lock space when its last volume becomes inactive. A compute leaves it; a
+    /// rabbit stays in it, for the other nodes.
     pub leaves_lock_space: bool,
     /// Whether the volume's names are a guess, because the profile that determines them is gone. The agent then takes
-    /// the names from LVM's report of the namespaces, and the lines have no values for `$VG_NAME` and `$LV_NAME` yet.
+    /// the names from LVM's report on the namespaces, and the site's lines have no values for `$VG_NAME` and `$LV_NAME`
+    /// until then.
     pub finds_names: bool,
 }

@@ -71,11 +71,11 @@ impl FakeHost {
         }
     }
 
-    /// Applies the effect of a crash in the middle of a step; none for steps that are atomic in the kernel.
+    /// Applies the effect of a crash in the middle of a step. A step that is atomic in the kernel has no such effect.
     pub(super) fn take_half(&self, step: &Step) {
         match step {
             Step::CreateNamespace { allocation, drive, size, .. } => {
-                // A namespace that does not fit is refused, as without the crash.
+                // A namespace for which there is no room is refused, with or without a crash.
                 let _ = self.drives().create(NamespaceOwner::Partial(*allocation), drive, *size, 0);
             }
             Step::DeleteNamespace { id, allocation } => self.drives().half_delete(id, *allocation),

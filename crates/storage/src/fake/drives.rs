@@ -1,4 +1,4 @@
-//! Simulates a rabbit's drives, shared by the nodes of a chassis.
+//! Simulates the drives of a rabbit, which all nodes of a chassis share.
 
 mod namespaces;
 mod slot;
@@ -23,10 +23,10 @@ use crate::{
 pub(super) struct FakeDrives {
     drives: Vec<FakeDrive>,
     namespaces: BTreeMap<NamespaceId, FakeNamespace>,
-    /// Bytes of the disk beneath the drives.
+    /// Free bytes of the disk beneath the drives.
     pub(super) available: u64,
     next_minor: u32,
-    /// Number of nodes that have mounted each namespace.
+    /// For each namespace, the number of nodes that have mounted it.
     mounts: BTreeMap<NamespaceId, usize>,
 }
 
@@ -73,7 +73,7 @@ impl FakeDrives {
 
     pub(super) fn inventory(&self) -> Observed {
         let here = |id: &NamespaceId| self.drive(&id.subsystem).is_some_and(FakeDrive::is_here);
-        // For an absent drive only the records are known.
+        // Of the namespaces on an absent drive, only those with a record are known.
         let is_known = |id: &NamespaceId, namespace: &FakeNamespace| {
             here(id) || namespace.owner != NamespaceOwner::Unknown
         };
@@ -120,7 +120,8 @@ impl FakeDrives {
         self.drives.iter().find(|drive| drive.nqn == *nqn)
     }
 
-    /// Returns the drive, to make or erase a namespace on it; fails when the drive is absent or refuses commands.
+    /// Returns the drive, so that a namespace on it can be made or erased; fails when the drive is absent or refuses
+    /// commands.
     fn working(&self, nqn: &Nqn) -> Result<&FakeDrive, StepError> {
         let drive = self.drive(nqn);
         let drive = drive.ok_or_else(|| StepError::Changed(format!("drive {nqn} is gone")))?;
@@ -131,7 +132,7 @@ impl FakeDrives {
         }
     }
 
-    /// Loses all records of namespaces.
+    /// Removes all records of namespaces.
     pub(super) fn lose_records(&mut self) {
         for namespace in self.namespaces.values_mut() {
             (namespace.owner, namespace.members) = (NamespaceOwner::Unknown, 0);

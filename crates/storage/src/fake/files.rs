@@ -10,10 +10,10 @@ use crate::{desired::MountPoint, observed::PathState};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Entry {
     Directory,
-    /// An empty file, made by a step.
+    /// An empty file that a step made.
     File,
     Link(String),
-    /// A file that is not empty and that no step made.
+    /// A file with contents that the test planted.
     PlantedFile,
     PlantedLink(String),
 }
@@ -62,8 +62,8 @@ impl Files {
         self.get(path) == Some(&Entry::Directory) && self.children(path).next().is_none()
     }
 
-    /// Walks from the root to `target` and returns the state of its path; `is_mount` returns which
-    /// directories are mount points.
+    /// Walks from the root to `target` and returns the state of this path. `is_mount` says whether a directory is a
+    /// mount point.
     pub(super) fn walk(&self, target: &MountPoint, is_mount: impl Fn(&Path) -> bool) -> PathState {
         let mut at = target.root().to_owned();
         for part in target.below().parent().into_iter().flat_map(Path::components) {
@@ -93,7 +93,7 @@ impl Files {
         self.0.iter().filter(|(_, entry)| planted(entry)).collect()
     }
 
-    /// Returns whether no files and links of Warren's exist.
+    /// Returns whether all remaining files and links were planted, so that none is Warren's.
     pub(super) fn only_planted(&self) -> bool {
         self.0.values().all(|entry| !matches!(entry, Entry::File | Entry::Link(_)))
     }

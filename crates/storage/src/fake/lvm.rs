@@ -1,6 +1,6 @@
-//! Simulates LVM: the metadata on the devices, which all nodes share, and the active volumes of each node.
+//! Simulates LVM: the metadata on the devices, shared by all nodes, and the active volumes of each node.
 //!
-//! Exit codes and refusals are those of LVM 2.03.16 in the lab.
+//! Exit codes and refusals are those of LVM 2.03.16, as seen in the lab.
 
 mod commands;
 
@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// The name of a logical volume: its group and its own name.
+/// The full name of a logical volume: the name of its group, and its own name.
 pub(super) type Name = (String, String);
 
 /// LVM's metadata on the devices.
@@ -44,7 +44,7 @@ struct Logical {
 #[derive(Debug, Default)]
 pub(super) struct OnNode {
     pub(super) active: BTreeSet<Name>,
-    /// Volumes whose activation was interrupted: mappings without an active table, which have their devices open.
+    /// Volumes whose activation was interrupted. Their mappings have no active table, but keep the devices open.
     pub(super) unfinished: BTreeSet<Name>,
     pub(super) lock_spaces: BTreeSet<String>,
 }
@@ -124,7 +124,7 @@ impl OnDevices {
         Activation::of_leftovers(leftover.into_iter().collect())
     }
 
-    /// Returns the mappings of a node, on those of its namespaces that it reaches.
+    /// Returns the mappings of a node, each with the namespaces beneath it that the node reaches.
     pub(super) fn mappings(
         &self,
         node: &OnNode,
@@ -185,14 +185,14 @@ impl OnDevices {
         self.groups.get(group)?.volumes.get(name)
     }
 
-    /// Removes the metadata on erased namespaces.
+    /// Removes the metadata on namespaces that were erased.
     pub(super) fn keep(&mut self, exists: impl Fn(&NamespaceId) -> bool) {
         self.physical.retain(|id, _| exists(id));
         let left: BTreeSet<_> = self.physical.values().filter_map(Membership::group).collect();
         self.groups.retain(|name, _| left.contains(name.as_str()));
     }
 
-    /// Applies half of a mkfs: the superblock of GFS2 is written last, that of XFS is marked as in progress.
+    /// Applies half of a mkfs. mkfs writes the superblock of GFS2 last; the superblock of XFS is marked as in progress.
     pub(super) fn half_make(&mut self, name: &Name, id: FileSystemId, is_xfs: bool) {
         if is_xfs && self.signature(name) == Signature::Blank {
             self.set_signature(name, Signature::HalfMade(id));

@@ -23,7 +23,7 @@ impl Local {
         self.mounts.iter().rev().find(|mount| mount.target == path)
     }
 
-    /// Returns the nearest directory above an absent mount point, when it is empty.
+    /// Returns the nearest existing directory above an absent mount point, if that directory is empty.
     pub(super) fn left_above(&self, target: &MountPoint) -> Option<MountPoint> {
         let above = iter::successors(Some(target.clone()), MountPoint::parent);
         let nearest =
@@ -77,7 +77,7 @@ impl Observer for FakeHost {
     }
 
     fn beside(&self, _: &Volume) -> Result<Vec<Unfinished>, ObserveError> {
-        // RAID is not modelled.
+        // The simulation has no RAID.
         Ok(Vec::new())
     }
 

@@ -1,6 +1,7 @@
-//! Simulates ZFS and Lustre's targets: the labels on the devices, which all nodes share.
+//! Simulates ZFS and Lustre's targets: the labels on the devices, shared by all nodes.
 //!
-//! Refusals follow the documents zpool(8), zfs(8) and mkfs.lustre(8); they were not checked on a kernel with Lustre.
+//! The refusals follow the manual pages zpool(8), zfs(8) and mkfs.lustre(8). They were not compared with a kernel that
+//! has Lustre.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -92,7 +93,7 @@ impl Pools {
         found.copied().unwrap_or(DatasetState::Absent)
     }
 
-    /// Returns the pools on these devices that are not among the `imported`.
+    /// Returns the pools on these devices whose names are not in `imported`.
     pub(super) fn on(
         &self,
         devices: &[BlockDevice],
@@ -176,7 +177,7 @@ impl Pools {
         Ok(())
     }
 
-    /// Applies half of a mkfs: the dataset lacks the properties that are written last.
+    /// Applies half of a mkfs: the dataset lacks those properties that mkfs writes last.
     pub(super) fn half_make(&mut self, dataset: &str) {
         if self.state(dataset) == DatasetState::Absent {
             self.set(dataset, DatasetState::HalfMade);
@@ -195,7 +196,7 @@ impl Pools {
 }
 
 /// Returns the health of a pool that lost this many devices. Every simulated pool survives the loss of one device,
-/// although pools of the default profile have no redundancy.
+/// although the default profile makes pools without redundancy.
 fn health(lost: usize) -> PoolHealth {
     match lost {
         0 => PoolHealth::Online,

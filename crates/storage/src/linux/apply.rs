@@ -15,7 +15,8 @@ use crate::{
 };
 
 impl Node {
-    /// Checks that the device still has its path: it may have another path, or be gone, since the observation.
+    /// Checks that the device still has its path: since the observation, the device may have got another path, or be
+    /// gone.
     fn still_at(&self, device: &VolumeDevice) -> Result<(), StepError> {
         let is_there = match &device.name {
             DeviceName::Namespace(id) => self.is_at(id, &device.path),
@@ -79,9 +80,9 @@ impl Node {
         moved.map_or(Ok(()), |device| Err(not_there(&device.namespace, &device.path)))
     }
 
-    /// Removes a device mapping that holds no data: either its namespaces are gone, so that it has no device to write
-    /// to, or LVM did not complete it, so that it was never used. In both cases the kernel refuses the removal while a
-    /// process has the mapping open.
+    /// Removes a device mapping that holds no data. Either the mapping's namespaces are gone, so that it has no device
+    /// to write to; or LVM did not complete the mapping, so that it was never used. The kernel refuses the removal
+    /// while a process has the mapping open.
     fn remove_mapping(&self, name: &str, number: DeviceNumber) -> Result<(), StepError> {
         let found = unfinished::number_of(name, self.deadlines.call)
             .map_err(|error| StepError::system("find mapping", name)(io::Error::other(error)))?;
@@ -92,8 +93,8 @@ impl Node {
         Ok(())
     }
 
-    /// Drops the lock space of a volume group. Refuses while any volume of the group is active: the volume may be in
-    /// use, and its locks keep other nodes out.
+    /// Drops the lock space of a volume group. Refuses while any volume of the group is active on this node: the volume
+    /// may be in use, and its locks keep other nodes out.
     fn drop_lock_space(&self, group: &str) -> Result<(), StepError> {
         let mappings = mapped::mappings();
         let mappings = mappings.map_err(StepError::system("find mappings", group))?;

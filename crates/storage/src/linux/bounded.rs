@@ -1,4 +1,5 @@
-//! Runs calls that may hang in the kernel, each on a thread with a deadline: a hanging call blocks no other call.
+//! Runs calls that may hang in the kernel, each on its own thread and with a deadline: a hanging call then blocks no
+//! other call.
 
 use std::{
     cell::RefCell,
@@ -18,21 +19,22 @@ use parking_lot::Mutex;
 
 use super::hung;
 
-/// Runs calls with a deadline, and remembers those that did not return.
+/// Runs calls with a deadline, and remembers the calls that did not return.
 #[derive(Debug)]
 pub(super) struct BoundedCalls {
     what: &'static str,
     deadline: Duration,
-    /// Whether a timeout also reports DLM locks that were not granted; false when the call itself reads those locks.
+    /// Whether the error of a timeout also lists DLM locks that were not granted; false for calls that themselves read
+    /// those locks.
     tells_locks: bool,
-    /// The thread of the last call that returned in time: the next call need not start one.
+    /// The thread of the last call that returned in time, kept so that the next call need not start a thread.
     idle: Mutex<Option<Worker>>,
     stuck: Mutex<HashMap<String, Vec<Stuck>>>,
 }
 
 type Call = Box<dyn FnOnce() + Send>;
 
-/// A thread that makes one call after the other, until the sender of calls is dropped.
+/// A thread that makes one call after another, until the channel's sending end is dropped.
 #[derive(Debug)]
 struct Worker {
     calls: SyncSender<Call>,
@@ -50,7 +52,7 @@ impl Worker {
 
 static IN_STEPS: LazyLock<BoundedCalls> = LazyLock::new(|| BoundedCalls::new(Duration::ZERO));
 
-/// Runs a call in the middle of a step, with this deadline.
+/// Runs a call in the middle of a step, with this deadline for the call.
 ///
 /// # Errors
 /// The errors of [`BoundedCalls::run`].
@@ -63,16 +65,16 @@ pub(super) fn within<T: Send + 'static>(
 }
 
 thread_local! {
-    /// In the thread of a call: set once the caller has stopped waiting.
+    /// Thread-local in the thread of a call: set to true once the caller has stopped waiting.
     static GIVEN_UP: RefCell<Arc<AtomicBool>> = RefCell::default();
 }
 
-/// Returns whether the caller has stopped waiting for this thread, which then must begin no further change.
+/// Returns whether the caller has stopped waiting for this thread. The thread must then begin no further change.
 pub(super) fn is_given_up() -> bool {
     GIVEN_UP.with_borrow(|flag| flag.load(Ordering::SeqCst))
 }
 
-/// Runs work that must not be left half done, whether the caller still waits or not.
+/// Runs work that must not be left half done: it continues even after the caller has stopped waiting.
 pub(super) fn to_the_end<T>(work: impl FnOnce() -> T) -> T {
     let given_up = GIVEN_UP.take();
     let done = work();
@@ -92,7 +94,7 @@ struct Stuck {
     given_up: GivenUp,
 }
 
-/// The thread that was given up, and its deadline.
+/// A thread whose caller has stopped waiting, and the deadline that passed.
 #[derive(Debug, Clone, Copy)]
 struct GivenUp {
     id: Option<Pid>,
@@ -100,27 +102,29 @@ struct GivenUp {
 }
 
 impl BoundedCalls {
-    /// Bounds observations by this deadline.
+    /// Returns bounds for observations, with this deadline.
     pub(super) fn new(deadline: Duration) -> Self {
         let (idle, stuck) = (Mutex::default(), Mutex::default());
         Self { what: "observation", deadline, tells_locks: true, idle, stuck }
     }
 
-    /// Bounds reads of the lock manager's tables. The error of a timeout does not read those tables again.
+    /// Returns bounds for reads of the lock manager's tables, with this deadline. The error of a timeout does not read
+    /// those tables again.
     pub(super) fn at_locks(deadline: Duration) -> Self {
         Self { tells_locks: false, ..Self::new(deadline) }
     }
 
-    /// Bounds calls that change a drive.
+    /// Returns bounds for calls that change a drive, with this deadline.
     pub(super) fn of_changes(deadline: Duration) -> Self {
         Self { what: "change", ..Self::new(deadline) }
     }
 
-    /// Runs a call under `name`, which identifies what it may hang on, for example a drive.
+    /// Runs a call under `name`, which identifies the object on which it may hang, for example a drive.
     ///
     /// # Errors
-    /// `TimedOut` when the call does not return in time, or when an earlier call under that name has not returned yet.
-    /// A second call is not begun, so that a hanging device costs one thread and not one per retry.
+    /// `TimedOut` when the call does not return in time, or when an earlier call under the same name has not returned
+    /// yet. In the latter case the new call is not begun, so that a hanging device costs one thread in all, not one
+    /// thread per retry.
     pub(super) fn run<T: Send + 'static>(
         &self,
         name: &str,
@@ -149,7 +153,7 @@ impl BoundedCalls {
             GIVEN_UP.set(flag);
             // Cannot fail: only this thread sets the id.
             let _ = id_of_thread.set(gettid());
-            // After the deadline the receiver is gone.
+            // After the deadline the receiver no longer exists, so the result is dropped.
             let _ = sender.send(look());
         };
         let ended = |_| io::Error::other("the thread of the call ended");
@@ -159,7 +163,7 @@ impl BoundedCalls {
                 *self.idle.lock() = Some(Worker { calls, thread });
                 Ok(seen)
             }
-            // The thread ends when its call returns.
+            // The abandoned thread ends when its call returns.
             Err(RecvTimeoutError::Timeout) => {
                 given_up.store(true, Ordering::SeqCst);
                 let given_up = GivenUp { id: id.get().copied(), deadline };
@@ -174,7 +178,8 @@ impl BoundedCalls {
         }
     }
 
-    /// Returns the error to report while an earlier call under `name` has not returned; `None` when all have.
+    /// Returns the error to report while an earlier call under `name` has not returned; `None` when all such calls have
+    /// returned.
     pub(super) fn unended(&self, name: &str) -> Option<io::Error> {
         let mut stuck = self.stuck.lock();
         stuck.retain(|_, under| {
@@ -182,7 +187,8 @@ impl BoundedCalls {
             !under.is_empty()
         });
         let first = stuck.get(name).and_then(|under| under.first()).map(|call| call.given_up);
-        // Reading the locks may take long; other calls must not wait for it.
+        // Release this lock first: reading the lock manager's tables may take long, and other calls must not wait for
+        // it.
         drop(stuck);
         first.map(|call| self.error(call))
     }
@@ -290,7 +296,7 @@ mod tests {
             }
         };
         thread::scope(|scope| {
-            // Both begin before either is given up.
+            // Both calls begin before the caller of either stops waiting.
             let both = [hang(held_first), hang(held_second)].map(|lock| {
                 let changes = &changes;
                 scope.spawn(move || changes.run("drive", lock).unwrap_err())

@@ -1,7 +1,8 @@
-//! Retries calls that return `EBUSY` for a short time.
+//! Retries calls that return `EBUSY`, for a short time.
 //!
-//! Other threads observe mounts, other programs probe a loop device just after we attached it, a mkfs whose agent was
-//! killed is still exiting: each keeps a mount or a device busy for a moment, and no event reports its end.
+//! A mount or a device may be busy for a moment: other threads observe mounts, other programs probe a loop device just
+//! after the agent attached it, or a mkfs whose agent was killed is still exiting. No event reports the end of such a
+//! use.
 
 use std::{io, time::Duration};
 
@@ -9,10 +10,10 @@ use nix::poll::{PollTimeout, poll};
 
 use crate::host::StepError;
 
-/// Pauses between attempts, in milliseconds: 0.4 s in all; a longer `EBUSY` is reported.
+/// Pauses between attempts, in milliseconds: 0.4 s in all. An `EBUSY` that lasts longer is reported.
 const PAUSES_MS: [u16; 8] = [1, 2, 5, 10, 20, 50, 100, 200];
 
-/// Retries a few times while the call returns `EBUSY`.
+/// Calls again a few times while the call returns `EBUSY`.
 pub(super) fn retry_while_busy<T>(
     mut attempt: impl FnMut() -> Result<T, StepError>,
 ) -> Result<T, StepError> {
@@ -27,7 +28,7 @@ pub(super) fn retry_while_busy<T>(
     attempt()
 }
 
-/// Pauses where no event can be waited for.
+/// Pauses, for conditions whose end no event reports.
 pub(super) fn pause_for(pause: Duration) {
     let _ = poll(&mut [], PollTimeout::try_from(pause).unwrap_or(PollTimeout::ZERO));
 }

@@ -27,7 +27,8 @@ use parking_lot::Mutex;
 use super::hung;
 use crate::{host::StepError, observed::Holders};
 
-/// Children that neither answered in time nor died of SIGKILL. They are reaped once the kernel releases them.
+/// Children that neither answered in time nor died of SIGKILL. The agent reaps each of them once the kernel lets it
+/// die.
 static ABANDONED: Mutex<Vec<Abandoned>> = Mutex::new(Vec::new());
 
 #[derive(Debug, Clone)]
@@ -37,11 +38,12 @@ struct Abandoned {
     target: String,
 }
 
-/// Has the kernel kill `command` when the agent dies, by PR_SET_PDEATHSIG(2const): otherwise a mkfs or a hook would
+/// Makes the kernel kill `command` when the agent dies, by PR_SET_PDEATHSIG(2const): otherwise a mkfs or a hook would
 /// still run when the next agent runs it again.
 ///
-/// The signal is sent when the thread that started the program ends, so that thread waits for the program. Children of
-/// that program do not inherit this setting: of a line with several commands, the running one may continue.
+/// The kernel sends the signal when the thread that started the program ends, so that thread waits for the program.
+/// Children of the program do not inherit this setting: if a line has several commands, the command that is running may
+/// continue.
 pub(super) fn kill_with_parent(command: &mut Command) -> &mut Command {
     let us = Pid::this();
     let bind = move || {
@@ -54,12 +56,11 @@ pub(super) fn kill_with_parent(command: &mut Command) -> &mut Command {
 
 /// Runs `work` in a child process and waits at most `deadline`.
 ///
-/// The child keeps only the descriptors in `keep`: any other descriptor that it inherited could keep another mount
-/// busy.
+/// The child keeps only the descriptors in `keep`: any other inherited descriptor could keep another mount busy.
 ///
 /// # Errors
-/// `work`'s errno; or `Hung` with the child's PID and the place in the kernel where it waits. While that child lives,
-/// the same call for the same target fails at once with the same error.
+/// `work`'s errno; or `Hung` with the child's PID and the place in the kernel where it waits. While that child lives, a
+/// further call of the same kind on the same target fails at once with the same error.
 pub(super) fn run(
     call: &'static str,
     target: &str,
@@ -79,15 +80,16 @@ pub(super) fn run(
     // no lock that another thread of the parent may hold: no logging, no stdio, no environment.
     let pid = match unsafe { fork() }.map_err(|errno| system(errno.into()))? {
         ForkResult::Child => {
-            // The kernel always supports this request, and the child could not report an error.
+            // The kernel always supports this request, so the call cannot fail; besides, the child could not report an
+            // error.
             let _ = set_pdeathsig(Signal::SIGKILL);
             close_others(&keep);
-            // A panic must not unwind into a second copy of the parent.
+            // A panic must not unwind here: the child is a copy of the parent and would run the parent's code.
             let done = panic::catch_unwind(AssertUnwindSafe(work))
                 .unwrap_or_else(|_| Err(Errno::EIO.into()));
             let errno = done.err().map_or(0, |error| error.raw_os_error().unwrap_or(libc::EIO));
-            // When the write fails, the parent reads an end of file. std's pipe writer has no state that the fork could
-            // break.
+            // If this write fails, the parent reads an end of file. The fork cannot have left std's pipe writer in an
+            // inconsistent state, because the writer has no state.
             let _ = io::Write::write_all(&mut { failure }, &errno.to_ne_bytes());
             // SAFETY: ends the child without running the parent's destructors.
             unsafe { libc::_exit(0) }
@@ -134,8 +136,8 @@ fn close_others(keep: &[RawFd]) {
 }
 
 fn close_range(first: u32, last: u32) {
-    // SAFETY: only closes; nothing in the child uses the descriptors that are closed. Without close_range(2) (Linux
-    // 5.9) they stay open until the child exits.
+    // SAFETY: the call only closes descriptors, and nothing in the child uses them. On a kernel without close_range(2)
+    // (before Linux 5.9), the descriptors stay open until the child exits.
     unsafe { libc::syscall(libc::SYS_close_range, first, last, 0u32) };
 }
 
@@ -158,12 +160,12 @@ fn abandoned(call: &str, target: &str) -> Option<Pid> {
         .map(|child| child.pid)
 }
 
-/// Returns all children whose call has not returned.
+/// Returns all children whose system call has not returned.
 pub(super) fn unreturned() -> Holders {
     unreturned_if(|_| true)
 }
 
-/// Returns the children whose call on this target has not returned.
+/// Returns the children whose system call on this target has not returned.
 pub(super) fn unreturned_on(target: &str) -> Holders {
     unreturned_if(|child| child.target == target)
 }
@@ -212,7 +214,7 @@ mod tests {
         assert!(text.contains("state S, in "), "{text}");
     }
 
-    /// No test can make a child that outlives SIGKILL: a child that was not killed yet stands for it.
+    /// No test can make a child that outlives SIGKILL, so this test uses a child that was not killed yet.
     #[test]
     fn a_hanging_call_is_not_repeated_while_its_child_lives() {
         // SAFETY: the child only sleeps until it is killed.

@@ -1,4 +1,4 @@
-//! The only place that starts programs: with a deadline, in a process group, keeping stderr.
+//! The only module that starts programs: with a deadline, in a process group, and keeping their stderr.
 
 use std::{
     io::{self, PipeReader, PipeWriter, Read, Write},
@@ -26,14 +26,14 @@ mod left;
 
 pub(super) use left::unended;
 
-/// Bytes kept of stderr: programs print the cause of a failure first or last, and usage texts in between.
+/// Bytes kept of stderr: programs print the cause of a failure first or last, and put usage texts in between.
 const STDERR_KEPT: Ends = Ends { first: 512, last: 512 };
-/// Bytes kept of stdout: LVM's report of a rabbit with the maximum number of namespaces is some hundred KiB.
+/// Bytes kept of stdout: LVM's report on a rabbit with the maximum number of namespaces has some hundred KiB.
 const STDOUT_KEPT: Ends = Ends { first: 8 << 20, last: 0 };
 
 const NOT_ENDED: &str = "; SIGKILL did not end it: it is stuck in the kernel";
 
-/// How long a killed process group may take to end before it is abandoned.
+/// Time within which a killed process group must end; after that the agent no longer waits for it.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(2);
 
 /// A command that can be run several times.
@@ -42,7 +42,8 @@ pub(super) struct Cmd {
     argv: Vec<String>,
     /// The command as messages show it.
     text: String,
-    /// The job or allocation that runs the command, when another may run the same command; empty otherwise.
+    /// The job or allocation that runs the command, if other jobs or allocations may run the same command; empty
+    /// otherwise.
     owner: String,
 }
 
@@ -67,7 +68,7 @@ impl Cmd {
         }
     }
 
-    /// Sets the owner of the command: while the command hangs, it is refused to that owner only.
+    /// Sets the owner of the command: if the command hangs, only this owner may not run it again.
     pub(super) fn for_owner(self, owner: &str) -> Self {
         Self { owner: owner.to_owned(), ..self }
     }
@@ -78,8 +79,9 @@ impl Cmd {
     /// daemon.
     ///
     /// # Errors
-    /// When the command cannot be started, fails, or exceeds `deadline`; then its whole process group is killed. While
-    /// any of those processes lives, the same command of the same owner fails at once with the same error.
+    /// When the command cannot be started, fails, or exceeds `deadline`. After the deadline its whole process group is
+    /// killed. While any process of that group lives, the same command of the same owner fails at once with the same
+    /// error.
     pub(super) fn run(&self, deadline: Duration) -> Result<(), CommandError> {
         self.stdout(deadline).map(drop)
     }
@@ -87,8 +89,8 @@ impl Cmd {
     /// Runs the command and returns its stdout.
     ///
     /// # Errors
-    /// The errors of [`Cmd::run`], and an error when the command prints more than is kept: a
-    /// truncated answer is useless.
+    /// The errors of [`Cmd::run`], and an error when the command prints more bytes than this module keeps: a truncated
+    /// answer is useless.
     pub(super) fn output(&self, deadline: Duration) -> Result<Vec<u8>, CommandError> {
         let (command, most) = (self.text.clone(), STDOUT_KEPT.first);
         self.stdout(deadline)?.whole().ok_or(CommandError::TooMuch { command, most })
@@ -168,7 +170,7 @@ fn reap(mut child: Child) -> io::Result<PipeReader> {
 
 fn send_status(child: &mut Child, status: &mut PipeWriter) {
     if let Ok(exit) = child.wait() {
-        // The reader is gone when the deadline has passed.
+        // The reader no longer exists once the deadline has passed.
         let _ = status.write_all(&exit.into_raw().to_ne_bytes());
     }
 }
@@ -179,7 +181,7 @@ fn read_status(mut ended: PipeReader) -> Option<ExitStatus> {
     Some(ExitStatus::from_raw(i32::from_ne_bytes(raw)))
 }
 
-/// Drains both pipes until the child has ended; `false` when it did not end in time.
+/// Reads both pipes until the child has ended; returns `false` when the child did not end in time.
 fn wait<O: AsRawFd + Read + AsFd, E: AsRawFd + Read + AsFd>(
     ended: &PipeReader,
     stdout: &mut Kept<O>,
@@ -209,14 +211,14 @@ fn wait<O: AsRawFd + Read + AsFd, E: AsRawFd + Read + AsFd>(
     }
 }
 
-/// How many bytes to keep of the beginning and the end of a pipe's text.
+/// The numbers of bytes to keep from the beginning and from the end of a pipe's text.
 #[derive(Debug, Clone, Copy)]
 struct Ends {
     first: usize,
     last: usize,
 }
 
-/// The beginning and the end of a pipe's text. The middle is dropped, so that no command can fill our memory.
+/// The beginning and the end of a pipe's text. The middle is dropped, so that no command can fill the agent's memory.
 struct Kept<P> {
     pipe: Option<P>,
     head: Vec<u8>,
@@ -237,7 +239,7 @@ impl<P: AsRawFd + AsFd + Read> Kept<P> {
         self.pipe.as_ref().map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLIN))
     }
 
-    /// Reads the available bytes, at most 64 buffers: a grandchild may write for ever.
+    /// Reads the available bytes, at most 64 buffers, because a grandchild may write for ever.
     fn read(&mut self) {
         let mut buffer = [0; 4096];
         for _ in 0..64 {
@@ -262,7 +264,7 @@ impl<P: AsRawFd + AsFd + Read> Kept<P> {
         self.tail.drain(..surplus);
     }
 
-    /// Returns the whole text, if none of it was dropped.
+    /// Returns the whole text, if no part of it was dropped.
     fn whole(self) -> Option<Vec<u8>> {
         (!self.dropped).then(|| [self.head, self.tail].concat())
     }

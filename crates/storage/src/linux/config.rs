@@ -13,18 +13,19 @@ pub struct LinuxConfig {
     pub state: PathBuf,
     /// Deadline of a site's command, after which its process group is killed.
     pub command_deadline: Duration,
-    /// Deadline of mount(2) and umount(2), after which their child is abandoned.
+    /// Deadline of mount(2) and umount(2). After it, the agent no longer waits for the child that made the call.
     pub mount_deadline: Duration,
     pub lustre_unmount: LustreUnmount,
 }
 
-/// How a Lustre client is unmounted. For servers that do not answer, the client waits until each of its timeouts has
+/// How to unmount a Lustre client. For servers that do not answer, the client waits until each of its timeouts has
 /// passed at least once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LustreUnmount {
-    /// Replaces [`LinuxConfig::mount_deadline`], and the command deadline where that is shorter.
+    /// Used in place of [`LinuxConfig::mount_deadline`], and in place of the command deadline if that is shorter.
     pub deadline: Duration,
-    /// Whether to unmount by force after the deadline (umount2(2), `MNT_FORCE`): data that no server has is lost.
+    /// Whether to unmount by force (umount2(2), `MNT_FORCE`) after the deadline: data that no server has received by
+    /// then is lost.
     pub force: bool,
 }
 
@@ -41,9 +42,9 @@ pub enum DriveConfig {
     /// NVMe drives whose physical functions this node has: a rabbit.
     Nvme {
         node: NodeName,
-        /// Parts of the model numbers of usable drives; empty means all.
+        /// Parts of the model numbers of the drives that Warren may use; empty means all drives.
         models: Vec<String>,
-        /// File that records every exchange with PCIe switches, when wanted.
+        /// File that records every exchange with PCIe switches; `None` for no record.
         record: Option<PathBuf>,
     },
     /// Namespaces of NVMe drives that another node manages: a compute.
@@ -51,9 +52,9 @@ pub enum DriveConfig {
     File {
         /// The pool's directory, shared by all nodes on this machine.
         pool: PathBuf,
-        /// The name of this node: it sees only namespaces that are attached to it.
+        /// The name of this node, which sees only namespaces that are attached to it.
         node: NodeName,
-        /// How many drives to create in a new pool; 0 on a node that only uses namespaces.
+        /// Number of drives to create in a new pool; 0 on a node that only uses namespaces.
         drives: u16,
         /// Size of each drive in bytes.
         drive_capacity: u64,

@@ -1,6 +1,6 @@
-//! Paths beneath an allowed root, reached without following a symbolic link or passing through another mount.
+//! Paths beneath an allowed root, opened without following a symbolic link and without passing through another mount.
 //!
-//! Users own the directories inside a mount, so the agent resolves no path of its own through a mount (openat2(2),
+//! Users own the directories inside a mount, so the agent opens no path of its own through a mount (openat2(2),
 //! `RESOLVE_*`).
 
 mod leaf;
@@ -30,7 +30,7 @@ use nix::{
 };
 
 /// A name in a directory. The directory is held open, so that the name leads to the same place even when a user
-/// replaces a directory above.
+/// replaces a directory further up in the path.
 #[derive(Debug)]
 pub(super) struct DirectoryEntry {
     /// The directory, held open.
@@ -38,7 +38,7 @@ pub(super) struct DirectoryEntry {
     pub(super) name: OsString,
 }
 
-/// Where a walk ended.
+/// The place where a walk along a path ended.
 #[derive(Debug)]
 pub(super) enum Walk {
     Entry(DirectoryEntry),
@@ -91,7 +91,7 @@ fn split(target: &MountPoint) -> (&Path, OsString) {
 }
 
 fn open_root(root: &Path) -> io::Result<Option<OwnedFd>> {
-    // The admin chose the root, so symbolic links in its path are followed.
+    // The admin chose the root, so symbolic links in the root's own path are followed.
     match nix::fcntl::open(
         root,
         OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC,
@@ -138,7 +138,7 @@ impl DirectoryEntry {
         Leaf::new(fd, &self.parent).map(Some)
     }
 
-    /// Opens the leaf within `deadline`, in the middle of a step: statx(2) of a GFS2's root needs a lock, which
+    /// Opens the leaf within `deadline`, in the middle of a step: statx(2) on the root of a GFS2 needs a lock that
     /// another node may hold.
     pub(super) fn leaf_within(
         &self,
@@ -162,7 +162,7 @@ impl DirectoryEntry {
         })
     }
 
-    /// Opens the directory at this entry to read or change it; never the root of a mount.
+    /// Opens the directory at this entry to read or change it; refuses the root of a mount.
     pub(super) fn open_directory(&self) -> io::Result<Directory> {
         let how = OpenHow::new()
             .flags(OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC)
@@ -170,7 +170,7 @@ impl DirectoryEntry {
         Ok(Directory(openat2(&self.parent, self.name.as_os_str(), how)?))
     }
 
-    /// Returns whether the leaf is an empty directory with the owner and mode that [`Self::make_directory`] gives.
+    /// Returns whether the leaf is an empty directory with the owner and mode that [`Self::make_directory`] sets.
     pub(super) fn is_made_and_empty(&self, leaf: &Leaf) -> io::Result<bool> {
         let is_made = leaf.kind == SFlag::S_IFDIR
             && leaf.owner == Owner { uid: 0, gid: 0 }
@@ -207,7 +207,7 @@ impl DirectoryEntry {
         }
     }
 
-    /// Removes an empty directory or an empty file; anything with contents stays.
+    /// Removes an empty directory or an empty file; refuses a directory or file that has contents.
     pub(super) fn remove_empty(&self) -> io::Result<()> {
         let Some(leaf) = self.leaf()? else { return Ok(()) };
         let flag = match leaf.kind {
@@ -223,7 +223,7 @@ impl DirectoryEntry {
         }
     }
 
-    /// Returns a path to this entry that resolves through the open parent and nothing above it.
+    /// Returns a path to this entry that starts at the open parent directory, so that no directory further up matters.
     pub(super) fn path(&self) -> PathBuf {
         fd_path(&self.parent).join(&self.name)
     }

@@ -1,4 +1,4 @@
-//! Talks to the distributed lock manager: acknowledges fences, and reads lock spaces and locks that were not granted.
+//! Works with the distributed lock manager: acknowledges fences, and reads lock spaces and locks that were not granted.
 
 mod requests;
 
@@ -12,33 +12,33 @@ use self::requests::{Lock, parse_locks, parse_waiters};
 use super::{busy::pause_for, cmd::Cmd, found::found};
 use crate::host::{CommandError, StepError};
 
-/// Maximum number of requests that a message names; it counts the others.
+/// Maximum number of requests that a message names; of further requests it gives only the number.
 const NAMED: usize = 4;
-/// Interval for checking whether the node has left a lock space: lvmlockd answers before it leaves.
+/// Interval between checks whether the node has left a lock space: lvmlockd answers before the node has left.
 const LEFT_EVERY: Duration = Duration::from_millis(50);
 /// Status bit of a lock space whose recovery is complete (DLM_RS_DONE, Linux fs/dlm/dlm_internal.h).
 const RECOVERED: u32 = 0x40;
 
-/// Tells dlm_controld that the cluster node `id` is fenced, so that other nodes are granted the locks which that node
-/// held (dlm_tool(8), `fence_ack`). Call it only with proof that the node no longer reaches the storage.
+/// Tells dlm_controld that the cluster node `id` is fenced, so that other nodes get the locks which that node held
+/// (dlm_tool(8), `fence_ack`). Call this only with proof that the node no longer reaches the storage.
 ///
-/// `program` is the tool's path, or its name to be found on `PATH`.
+/// `program` is the path of dlm_tool, or its name to be searched on `PATH`.
 ///
 /// # Errors
-/// When the tool cannot be started, fails, or exceeds `deadline`. It fails when no lock manager runs, or when the lock
-/// manager does not wait for that node.
+/// When the tool cannot be started, fails, or exceeds `deadline`. The tool fails when no lock manager runs, or when the
+/// lock manager is not waiting for that node to be fenced.
 pub fn fence_ack(program: &str, id: u32, deadline: Duration) -> Result<(), CommandError> {
     Cmd::new([program, "fence_ack", &id.to_string()]).run(deadline)
 }
 
 /// Describes every lock that this node requested and was not granted, the oldest request first, and every lock space
-/// that grants no locks. Empty on a node in no lock space.
+/// that grants no locks. The result is empty on a node that has joined no lock space.
 pub(super) fn ungranted() -> Vec<String> {
     ungranted_in(Path::new("/sys/kernel/dlm"), Path::new("/sys/kernel/debug/dlm"))
 }
 
 /// Returns the volume groups whose lock space this node has joined. lvmlockd names the lock space of a group
-/// `lvm_<group>` (lvm2, daemons/lvmlockd/lvmlockd-core.c); other names belong to other programs.
+/// `lvm_<group>` (lvm2, daemons/lvmlockd/lvmlockd-core.c); lock spaces with other names belong to other programs.
 pub(super) fn groups() -> io::Result<Vec<String>> {
     let spaces = spaces(Path::new("/sys/kernel/dlm"))?;
     Ok(spaces.iter().filter_map(|space| space.strip_prefix("lvm_").map(str::to_owned)).collect())
@@ -91,8 +91,8 @@ fn ungranted_in(sysfs: &Path, debugfs: &Path) -> Vec<String> {
     lines
 }
 
-/// Describes why a lock space grants no locks; `None` when it does. Its status is 0 from the loss of a node until
-/// dlm_controld lets it continue (dlm_ls_stop, fs/dlm/member.c).
+/// Describes why a lock space grants no locks; `None` when it grants locks. Its status is 0 from the loss of a node
+/// until dlm_controld lets the lock space continue (dlm_ls_stop, fs/dlm/member.c).
 fn recovery(space: &Path) -> Option<String> {
     let text = match fs::read_to_string(space.join("recover_status")) {
         Ok(text) => text,
@@ -111,7 +111,7 @@ fn recovery(space: &Path) -> Option<String> {
     }
 }
 
-/// Describes the requests of one lock space.
+/// Describes the lock requests of one lock space.
 fn locks(debugfs: &Path, space: &str) -> Result<Vec<String>, String> {
     let read = |table: &str| {
         let path = debugfs.join(format!("{space}_{table}"));

@@ -1,4 +1,4 @@
-//! The sources of namespaces: one backend per kind of drive.
+//! The sources of namespaces: one backend for each kind of drive.
 
 mod loop_device;
 mod nvme;
@@ -18,24 +18,24 @@ use crate::{
 
 /// A backend: drives of one kind.
 pub(super) trait Drives: Debug + Send + Sync {
-    /// Observes drives, namespaces and the file-backed pool; the other fields of the result stay empty.
+    /// Observes drives, namespaces and the file-backed pool; all other fields of the result stay empty.
     fn inventory(&self) -> Result<Observed, ObserveError>;
 
-    /// Returns the links between hosts and drives, from PCIe switches; none where there is no switch.
+    /// Returns the links between hosts and drives, as PCIe switches report them; none on a node without a switch.
     fn links(&self) -> Result<Vec<PortLink>, ObserveError> {
         Ok(Vec::new())
     }
 
-    /// Returns the device of a namespace that this node reaches; with `made_for`, only a namespace
-    /// recorded for that allocation.
+    /// Returns the device of a namespace that this node reaches. With `made_for`, returns the device only if the
+    /// namespace is recorded for that allocation.
     fn device(
         &self,
         id: &NamespaceId,
         made_for: Option<AllocationId>,
     ) -> Result<Option<BlockDevice>, ObserveError>;
 
-    /// Returns the devices of many namespaces, in the order given. Where another node attaches namespaces, this waits
-    /// for all of them together.
+    /// Returns the devices of many namespaces, in the order given. Where another node attaches the namespaces, this
+    /// function waits for all of them together.
     fn devices(
         &self,
         ids: &[NamespaceId],
@@ -44,7 +44,7 @@ pub(super) trait Drives: Debug + Send + Sync {
         ids.iter().map(|id| self.device(id, made_for)).collect()
     }
 
-    /// Returns the namespace behind a device, whichever hosts have access to it.
+    /// Returns the namespace behind a device, regardless of which hosts have access to the namespace.
     fn namespace_of(&self, device: DeviceNumber) -> Option<NamespaceId>;
 
     /// Takes a step that changes a drive or the record of a namespace ([`Step::drive`]).

@@ -1,4 +1,4 @@
-//! Writes files so that they exist completely or not at all, also after a power failure.
+//! Writes files so that each exists completely or not at all, even after a power failure.
 
 use std::{
     fs::{self, File},
@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-/// Writes `path` through a temporary file beside it; returns when both data and name are on disk.
+/// Writes `path` by way of a temporary file beside it; returns when both the data and the name are on disk.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = path.with_extension("new");
     let mut file = File::create(&temporary)?;

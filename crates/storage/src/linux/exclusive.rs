@@ -1,7 +1,7 @@
 //! Runs work that needs exclusive access to a block device.
 //!
-//! The work runs in a child process: a program that another thread starts at that moment would inherit a descriptor
-//! opened exclusively here, and the next mkfs or mount would find the device busy.
+//! The work runs in a child process. Otherwise a program that another thread starts at that moment would inherit the
+//! exclusively opened descriptor, and the next mkfs or mount would find the device busy.
 
 use std::{
     fs::{File, OpenOptions},
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::host::StepError;
 
-/// Runs `work` on `device` while no other program can mount or claim it.
+/// Runs `work` on `device`, and meanwhile keeps other programs from mounting the device or opening it exclusively.
 ///
 /// # Errors
 /// `EBUSY` with the holders when the device stays busy; else `work`'s errno.
@@ -42,7 +42,8 @@ pub(super) fn with(
     }
 }
 
-/// Returns whether `device` is neither mounted nor claimed, in any mount namespace; a device that is gone is free.
+/// Returns whether `device` is free in all mount namespaces: neither mounted nor opened exclusively. A device that no
+/// longer exists is free.
 pub(super) fn is_free(device: &Path, deadline: Duration) -> Result<bool, StepError> {
     let name = device.display().to_string();
     let mut options = OpenOptions::new();
@@ -56,7 +57,7 @@ pub(super) fn is_free(device: &Path, deadline: Duration) -> Result<bool, StepErr
     }
 }
 
-/// Returns whether opening failed because the device has just gone, so that no program uses it.
+/// Returns whether opening failed because the device was just removed, so that no program can be using it.
 pub(super) fn is_gone(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENXIO | libc::ENODEV))
 }

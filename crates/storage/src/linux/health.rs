@@ -23,7 +23,7 @@ use crate::{
     observed::PortLink,
 };
 
-/// Deadline of each single read: a hanging drive must not hide the memory's state.
+/// Deadline of each single read: a hanging drive must not keep other facts, such as memory, from being read.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Reads the facts of this node.
@@ -37,7 +37,7 @@ pub struct LinuxProbe {
 }
 
 impl LinuxProbe {
-    /// Probes mounts beneath `roots`, and the computes at `ports`.
+    /// Creates a probe of the mounts beneath `roots` and of the links to the computes at `ports`.
     pub fn new(roots: AllowedRoots, ports: BTreeMap<u8, Port>) -> Self {
         Self {
             sysfs: PathBuf::from("/sys"),
@@ -48,7 +48,7 @@ impl LinuxProbe {
         }
     }
 
-    /// Also asks the PCIe switches of `host` about computes whose port the site did not configure.
+    /// Makes the probe also ask the PCIe switches of `host` about computes whose port the site did not configure.
     #[must_use]
     pub fn with_switches(mut self, host: Arc<LinuxHost>) -> Self {
         self.switched = Some(host);

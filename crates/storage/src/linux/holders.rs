@@ -1,9 +1,9 @@
 //! Finds the processes and mounts that keep a mount or a device in use, in any mount namespace.
 //!
-//! A mount namespace (mount_namespaces(7)) that was created while a file system was mounted has a copy of the mount,
-//! which stays when our mount is unmounted: its processes go on using the file system. When our mount point is removed
-//! the kernel detaches the copy, and no mount table lists it any more; a file that a process has open there still holds
-//! the file system, and shows its device.
+//! A mount namespace (mount_namespaces(7)) that was created while a file system was mounted has a copy of the mount.
+//! The copy stays when our mount is unmounted, and processes in that namespace go on using the file system. When our
+//! mount point is removed, the kernel detaches the copy, and no mount table lists the copy any more. A file that a
+//! process still has open there keeps the file system in use, and shows the device.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -27,16 +27,16 @@ use super::{
 };
 use crate::observed::{DeviceNumber, Holders};
 
-/// Deadline of a search of all processes of a node, whose processors may be busy with a job. Reads that may hang in the
-/// kernel have deadlines of their own.
+/// Deadline of a search through all processes of a node, whose processors may be busy with a job. Each read that may
+/// hang in the kernel has a deadline of its own.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Reads the mappings of processes. A process that waits for a file system may hold the lock of its mappings: reading
-/// them then times out. Its open files can be read without that lock.
+/// Reads the memory mappings of processes. A process that waits for a file system may hold the lock of its mappings, so
+/// that a read of the mappings times out. The process's open files can be read without that lock.
 static MAPPINGS: LazyLock<BoundedCalls> =
     LazyLock::new(|| BoundedCalls::at_locks(Duration::from_millis(200)));
 
-/// Returns the holders of the mount of `device` at `target`, because of which umount(2) returns EBUSY.
+/// Returns the holders of the mount of `device` at `target`: they make umount(2) return EBUSY.
 pub(super) fn of_mount(target: &Path, device: DeviceNumber) -> Holders {
     let path = target.to_owned();
     search_in_time(&format!("holders of {}", target.display()), move || {
@@ -49,7 +49,7 @@ pub(super) fn of_mount(target: &Path, device: DeviceNumber) -> Holders {
     })
 }
 
-/// Returns the mounts of `device` and the processes that have it open, except this process.
+/// Returns the mounts of `device` and the processes that have it open, without this process.
 pub(super) fn of_device(device: DeviceNumber) -> Holders {
     search_in_time(&format!("holders of {device}"), move || {
         let mut search = Search::at(device);
@@ -60,7 +60,7 @@ pub(super) fn of_device(device: DeviceNumber) -> Holders {
     })
 }
 
-/// Returns the processes that have the device itself open, except this process.
+/// Returns the processes that have the device itself open, without this process.
 pub(super) fn with_open(device: DeviceNumber) -> io::Result<Holders> {
     bounded::within(PATIENCE, &format!("processes that have {device} open"), move || {
         let mut search = Search::where_mounted(|_| false);
@@ -69,7 +69,7 @@ pub(super) fn with_open(device: DeviceNumber) -> io::Result<Holders> {
     })
 }
 
-/// Returns the processes of other mount namespaces that have a file system without a device mounted.
+/// Returns the processes that have this file system, which has no device, mounted in other mount namespaces.
 pub(super) fn of_source(kind: &str, source: &str) -> io::Result<Holders> {
     let (kind, source) = (kind.to_owned(), source.to_owned());
     let name = format!("processes that have {kind} {source} mounted");
@@ -93,12 +93,12 @@ fn search_in_time(name: &str, find: impl FnOnce() -> Holders + Send + 'static) -
     })
 }
 
-/// All processes, and the places of the wanted mount in each of their mount namespaces.
+/// A search: all processes, and the paths of the wanted mount in each of their mount namespaces.
 #[derive(Default)]
 struct Search {
     own: PathBuf,
-    /// PIDs, with the mount namespace of each. No process is held open: there may be more processes than an
-    /// agent may have descriptors.
+    /// PIDs, with the mount namespace of each process. The search holds no process open: a node may have more processes
+    /// than an agent may have descriptors.
     processes: Vec<(i32, PathBuf)>,
     points: HashMap<PathBuf, Vec<PathBuf>>,
     holders: Holders,
@@ -130,9 +130,10 @@ impl Search {
         self.holders.names.extend(points.iter().map(|point| format!("mount {}", point.display())));
     }
 
-    /// Adds the processes that use the mount, and those that `others` selects. When no process uses the mount, the
-    /// mount in another namespace is itself the holder, and the first process of that namespace is named. Such a copy
-    /// does not count while our own namespace has the mount: it does not cause EBUSY, and is removed with ours.
+    /// Adds the processes that use the mount, and the processes that `others` selects. When no process uses the mount,
+    /// a copy of the mount in another namespace is itself the holder, and the first process of that namespace is named.
+    /// A copy does not count as a holder while our own namespace still has the mount: the copy does not cause EBUSY,
+    /// and the kernel removes it with our mount.
     fn add_processes(&mut self, others: impl Fn(&Process) -> bool) {
         let mut idle: BTreeMap<PathBuf, i32> = BTreeMap::new();
         let mut is_kept = self.points.get(&self.own).is_some_and(|here| !here.is_empty());
@@ -159,7 +160,7 @@ impl Search {
 }
 
 impl Holders {
-    /// Adds a process, with its mount points when it is in another mount namespace.
+    /// Adds a process; if the process is in another mount namespace, also adds the mount points there.
     fn add(&mut self, process: &Process, elsewhere: Option<&[PathBuf]>) {
         let place = match elsewhere {
             None => String::new(),
@@ -173,7 +174,7 @@ impl Holders {
     }
 }
 
-/// Returns whether a process can have open files: a kernel thread has none.
+/// Returns whether a process can have open files: kernel threads cannot.
 fn has_files(process: &Process) -> bool {
     let is_kernels = |flags| StatFlags::from_bits_truncate(flags).contains(StatFlags::PF_KTHREAD);
     process.stat().is_ok_and(|stat| !is_kernels(stat.flags))
@@ -194,7 +195,7 @@ fn holds(process: &Process, path: &Path) -> bool {
         })
 }
 
-/// Reads the mappings of a process, if that ends in time.
+/// Reads the mappings of a process; `None` when the read fails or exceeds its deadline.
 fn mappings(process: &Process) -> Option<MemoryMaps> {
     let pid = process.pid;
     in_time(pid, move || Process::new(pid).ok()?.maps().ok())
@@ -211,7 +212,7 @@ fn is_us(process: &Process) -> bool {
     Ok(process.pid) == i32::try_from(std::process::id())
 }
 
-/// Returns whether a process has the device itself open, under any name, or a file of the file system on it.
+/// Returns whether a process has the device itself open, under any name, or a file on the device's file system.
 fn uses(process: &Process, device: DeviceNumber) -> bool {
     let is_on = |link: &str| is_on(&format!("/proc/{}/{link}", process.pid), device);
     let is_open =
@@ -225,7 +226,7 @@ fn uses(process: &Process, device: DeviceNumber) -> bool {
         })
 }
 
-/// Returns whether a link leads to the device or to a file on it. `AT_STATX_DONT_SYNC`: the kernel asks no server.
+/// Returns whether a link leads to the device or to a file on it. With `AT_STATX_DONT_SYNC` the kernel asks no server.
 fn is_on(link: &str, device: DeviceNumber) -> bool {
     let Ok(seen) = statx(CWD, link, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE) else {
         return false;

@@ -1,5 +1,5 @@
-//! Describes what a hanging call or command waits for: its processes, their kernel stacks, and the locks that this node
-//! was not granted. Only reads; each failed read is part of the description.
+//! Describes a hanging call or command: its processes, their kernel stacks, and the locks that this node requested and
+//! was not granted. This module changes nothing; each failed read is part of the description.
 
 use std::{fs, io, sync::LazyLock, time::Duration};
 
@@ -8,11 +8,12 @@ use procfs::process::{Process, all_processes};
 
 use super::{bounded::BoundedCalls, dlm};
 
-/// Maximum number of processes that a message names; it counts the others.
+/// Maximum number of processes that a message names; of further processes it gives only the number.
 const NAMED: usize = 8;
 /// Maximum number of frames of a kernel stack in a message, the innermost first.
 const FRAMES: usize = 6;
-/// Deadline of reading the lock manager's tables: the lock manager takes locks of its own for that, so it may hang too.
+/// Deadline of a read of the lock manager's tables: the lock manager takes locks of its own for the read, so the read
+/// may hang too.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 static CALLS: LazyLock<BoundedCalls> = LazyLock::new(|| BoundedCalls::at_locks(PATIENCE));
@@ -30,7 +31,7 @@ pub(super) fn group(group: Pid) -> String {
     texts.join("; ")
 }
 
-/// One process; its start time distinguishes it from a later process with the same PID.
+/// One process. Its start time distinguishes it from a later process with the same PID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Life {
     pub(super) pid: Pid,
@@ -56,7 +57,7 @@ pub(super) fn members(group: Pid) -> Vec<Life> {
     all.filter(|process| is_member(process, group)).filter_map(life).collect()
 }
 
-/// Describes what one process waits for.
+/// Describes what a process waits for.
 pub(super) fn process(pid: Pid) -> String {
     let mut texts = vec![match Process::new(pid.as_raw()) {
         Ok(process) => describe(&process),
@@ -94,8 +95,8 @@ fn describe(process: &Process) -> String {
     format!("process {pid} ({}, state {}{place})", stat.comm, stat.state)
 }
 
-/// Formats the place from proc_pid_stack(5), which only root may read; else from proc_pid_wchan(5), which is `0` for a
-/// process that does not wait.
+/// Formats the place in the kernel: the stack from proc_pid_stack(5), which only root may read; if that read failed,
+/// the function from proc_pid_wchan(5), which is `0` for a process that does not wait.
 fn place(stack: io::Result<String>, wchan: io::Result<String>) -> String {
     let unreadable = match stack {
         Ok(stack) => match frames(&stack) {
@@ -128,7 +129,7 @@ pub(super) fn locks() -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// A stack in the kernel's format: a mount of GFS2 that waits for its journal's lock.
+    /// A stack in the kernel's format: the process mounts a GFS2 and waits for the lock of its journal.
     const STACK: &str = "[<0>] gfs2_glock_wait+0x3f/0x80 [gfs2]\n[<0>] gfs2_glock_nq+0x1f3/0x2e0 [gfs2]\n\
         [<0>] gfs2_glock_nq_num+0x7c/0xb0 [gfs2]\n";
 

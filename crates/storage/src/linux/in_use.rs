@@ -9,7 +9,7 @@ use crate::{
     observed::{Holders, Use, VolumeDevice},
 };
 
-/// Pauses between checks of a raw device: other programs open it for a moment.
+/// Pauses between the checks of a raw device: other programs may open the device for a moment.
 const LOOKS: [Duration; 3] =
     [Duration::from_millis(20), Duration::from_millis(100), Duration::from_millis(300)];
 
@@ -17,12 +17,13 @@ const LOOKS: [Duration; 3] =
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Node<'a> {
     pub(super) roots: &'a AllowedRoots,
-    /// Whether other nodes share the kernel and the devices: mounts outside this node's roots may be theirs.
+    /// Whether other simulated nodes run on this machine: mounts outside this node's roots may then be mounts of other
+    /// nodes.
     pub(super) shares_kernel: bool,
     pub(super) deadline: Duration,
 }
 
-/// Returns how a device is used after its unmount. A mount beneath this node's own roots is legitimate: it
+/// Returns how a device is used after its unmount. Another mount beneath this node's own roots is legitimate: it
 /// belongs to another object.
 pub(super) fn device(
     device: &VolumeDevice,
@@ -47,7 +48,7 @@ pub(super) fn device(
 }
 
 /// Returns the holders of a device. When no holder is visible, a hanging mount(2) or umount(2) of the agent may be the
-/// holder: its mount is not in the mount table yet, or not any more.
+/// holder: its mount is not yet, or no longer, in the mount table.
 fn users(device: &VolumeDevice) -> Holders {
     let seen = holders::of_device(device.number);
     if seen.names.is_empty() { child::unreturned() } else { seen }
@@ -63,7 +64,7 @@ fn is_beneath(points: &[impl AsRef<Path>], roots: &AllowedRoots) -> io::Result<b
     Ok(false)
 }
 
-/// Returns the processes that have a raw device open: no mount shows that a raw device is in use.
+/// Returns the processes that have a raw device open: no mount would show this use.
 fn openers(device: &VolumeDevice) -> io::Result<Option<Holders>> {
     for pause in LOOKS {
         if holders::with_open(device.number)?.names.is_empty() {
@@ -75,8 +76,9 @@ fn openers(device: &VolumeDevice) -> io::Result<Option<Holders>> {
     Ok((!holders.names.is_empty()).then_some(holders))
 }
 
-/// Returns the holders of a Lustre file system that this node's mount table no longer lists. An unmount at `target` by
-/// the agent may have removed it from the mount table and still wait for servers to which data must be written.
+/// Returns the holders of a Lustre file system that this node's mount table no longer lists. The agent's own unmount at
+/// `target` may be the holder: it may have removed the mount from the table, and still wait for servers that must
+/// receive data.
 pub(super) fn lustre(source: &str, target: &MountPoint) -> io::Result<Option<Holders>> {
     let seen = holders::of_source(FileSystemKind::Lustre.as_str(), source)?;
     let target = target.to_string();

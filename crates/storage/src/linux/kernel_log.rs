@@ -1,5 +1,5 @@
-//! Reads the kernel's log (Documentation/ABI/testing/dev-kmsg): when a file system refuses a mount, it logs a reason
-//! that the errno does not give.
+//! Reads the kernel's log (Documentation/ABI/testing/dev-kmsg). When a file system refuses a mount, it logs a reason
+//! that the errno does not show.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -12,9 +12,9 @@ use super::mount_table::number;
 
 /// Maximum bytes of a record (`PRINTK_MESSAGE_MAX`); each read returns one record.
 const RECORD: usize = 8192;
-/// Maximum lines in a message: a damaged file system writes dozens.
+/// Maximum lines in a message: about a damaged file system the kernel may log dozens of lines.
 const LINES: usize = 3;
-/// Maximum records read: the kernel may write faster than this module reads.
+/// Maximum records read: the kernel may log faster than this module reads.
 const RECORDS: usize = 4096;
 
 /// The kernel's log since [`KernelLog::from_now`] was called; empty where the log cannot be read.
@@ -32,8 +32,8 @@ impl KernelLog {
         Self(open().ok())
     }
 
-    /// Returns the first lines since then about `source`. Most lines name a device as the kernel does, `dm-3`, not by
-    /// its path.
+    /// Returns the first lines about `source` since [`KernelLog::from_now`] was called. Most lines name a device as the
+    /// kernel does, `dm-3`, and not by its path.
     pub(super) fn lines_about(mut self, source: &str) -> Vec<String> {
         let device = device_name(source);
         let is_wanted = |line: &String| is_about(line, source, device.as_deref());
@@ -55,13 +55,13 @@ impl KernelLog {
     }
 }
 
-/// Returns the message of a record: the text between the `;` after its numbers and the end of the line.
+/// Returns the message of a record: the text from the `;` that ends the record's numbers to the end of the line.
 fn text(record: &str) -> String {
     let (_, message) = record.split_once(';').unwrap_or_default();
     message.lines().next().unwrap_or_default().to_owned()
 }
 
-/// Returns whether a line names the device as file systems do, `XFS (dm-3): …`, or contains the source.
+/// Returns whether a line names the device as file systems do, `XFS (dm-3): …`, or contains the text of `source`.
 fn is_about(line: &str, source: &str, device: Option<&str>) -> bool {
     line.contains(source) || device.is_some_and(|device| line.contains(&format!("({device}): ")))
 }

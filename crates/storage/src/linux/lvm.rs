@@ -1,7 +1,7 @@
-//! Runs the commands of LVM: one report of a volume's devices for an observation, and one command per step.
+//! Runs the commands of LVM: one report on a volume's devices for each observation, and one command for each step.
 //!
-//! Every command is given the volume's devices and sees no others: it neither scans the other disks of the node, nor
-//! finds a group of the same name on them.
+//! Every command gets the list of the volume's devices and sees no others: it neither scans the other disks of the
+//! node, nor finds a group with the same name on them.
 
 mod label;
 
@@ -22,10 +22,10 @@ use crate::{
     step::VolumeAction,
 };
 
-/// Interval for checking whether udev has created a device node.
+/// Interval between checks whether udev has created a device node.
 const NODE_EVERY: Duration = Duration::from_millis(20);
 
-/// The fields to report of each group (lvm-fullreport(8)); `--nolocking`, because a lost node may hold the lock, and
+/// The fields that LVM reports of each group (lvm-fullreport(8)). `--nolocking`, because a lost node may hold the lock;
 /// `--shared`, because a shared group is observed before this node joins its lock space.
 const REPORT: &str = "fullreport --reportformat json --nolocking --shared \
     --configreport vg -o vg_name,vg_tags,vg_lock_type,vg_missing_pv_count \
@@ -38,7 +38,7 @@ struct FullReport {
     report: Vec<Found>,
 }
 
-/// One group, or the devices without a group.
+/// One group of the report; or the devices that are in no group.
 #[derive(Deserialize)]
 struct Found {
     #[serde(default)]
@@ -156,8 +156,8 @@ pub(super) fn run(
     Cmd::shell(&command(action, devices, line)).run(deadline)
 }
 
-/// Builds the command, with `--yes` where LVM would ask a question. LVM refuses an option that is given twice, and some
-/// sites' lines contain `--yes` already.
+/// Builds the command, with `--yes` where LVM would ask a question. Some sites' lines contain `--yes` already, and LVM
+/// refuses an option that is given twice.
 fn command(action: VolumeAction, devices: &[BlockDevice], line: &str) -> String {
     let says_yes = line.split_whitespace().any(|word| word == "--yes" || word == "-y");
     let yes = if action.is_asked_about() && !says_yes { " --yes" } else { "" };
@@ -187,7 +187,7 @@ mod tests {
     /// Output of LVM 2.03.16 for two devices in no group.
     const ORPHANS: &str = r#"{"report":[{"pv":[{"pv_name":"/dev/nvme0n1"},{"pv_name":"/dev/nvme1n1"}],"pvseg":[{"pv_name":"/dev/nvme0n1"}]}]}"#;
 
-    /// Output for a RAID 5 that is being built, in a group that has lost a device.
+    /// Output of LVM for a RAID 5 that is being built, in a group that has lost a device.
     const GROUP: &str = r#"{"report":[{
         "vg":[{"vg_name":"a4f0_0_1","vg_tags":"77,warren","vg_lock_type":"dlm","vg_missing_pv_count":"1"}],
         "pv":[{"pv_name":"/dev/nvme0n1","pv_missing":""},{"pv_name":"[unknown]","pv_missing":"missing"},

@@ -1,5 +1,5 @@
-//! Reads device-mapper's devices from sysfs (Documentation/ABI/testing/sysfs-block-dm): no tool needs to run to see
-//! whether a logical volume is active.
+//! Reads device-mapper's devices from sysfs (Documentation/ABI/testing/sysfs-block-dm), so that the agent can check
+//! without a tool whether a logical volume is active.
 
 use std::{
     fs, io,
@@ -45,13 +45,13 @@ pub(super) fn state(volume: &Volume, devices: &[BlockDevice]) -> io::Result<LvmS
     Ok(state)
 }
 
-/// Returns whether a mapping is the volume's own or that of a part of its RAID.
+/// Returns whether a mapping is the mapping of the volume itself, or of a part of its RAID.
 pub(super) fn belongs_to(name: &str, volume: &str) -> bool {
     name == volume || is_part_of(name, volume)
 }
 
-/// Returns whether a mapping can be read: it has no size before its first table is active (Linux drivers/md/dm.c,
-/// `__bind`), and reading a suspended mapping blocks.
+/// Returns whether a mapping can be read. A mapping has no size until its first table is active (Linux drivers/md/dm.c,
+/// `__bind`), and a read of a suspended mapping blocks.
 fn is_usable(block: &Path) -> io::Result<bool> {
     let read = |attribute: &str| match fs::read_to_string(block.join(attribute)) {
         Ok(text) => Ok(text),
@@ -78,7 +78,7 @@ fn describe(mapping: &Found, devices: &[BlockDevice]) -> io::Result<Mapped> {
             .filter(|(_, device)| !is_ours(device))
             .map(|(name, _)| name)
             .collect(),
-        // [`super::unfinished`] finds the unused parts, which matter only when a part is lost.
+        // The module [`super::unfinished`] finds the unused parts; they matter only when the RAID has lost a part.
         unused_parts: Vec::new(),
     })
 }
@@ -109,8 +109,8 @@ fn mappings_in(sysfs: &Path) -> io::Result<Vec<Mapping>> {
     Ok(mappings)
 }
 
-/// Collects the devices beneath a mapping that are not mappings themselves, and counts the layers down to them. A
-/// device that was pulled stays among the mapping's slaves as a dangling link, and does not count.
+/// Adds to `on` the devices beneath a mapping that are not mappings themselves, and counts the layers down to them. A
+/// device that was pulled remains among the mapping's slaves as a dangling link, and is left out.
 fn descend(block: &Path, on: &mut Vec<String>) -> io::Result<usize> {
     let mut layers = 0;
     for below in fs::read_dir(block.join("slaves"))? {
@@ -137,7 +137,7 @@ pub(super) fn bottom_of(device: DeviceNumber) -> io::Result<Vec<DeviceNumber>> {
 }
 
 /// Returns the devices at the bottom of a mapping. A device that was unplugged or detached while the mapping has it
-/// open is gone from sysfs; its link among the mapping's slaves dangles, and it does not count.
+/// open is no longer in sysfs; its link among the mapping's slaves dangles, and the device is left out.
 fn bottom(block: &Path) -> io::Result<Vec<(String, DeviceNumber)>> {
     let mut found = Vec::new();
     let slaves = match fs::read_dir(block.join("slaves")) {
@@ -165,7 +165,7 @@ fn bottom(block: &Path) -> io::Result<Vec<(String, DeviceNumber)>> {
     Ok(found)
 }
 
-/// Lists all mappings, without those that are removed meanwhile.
+/// Lists all mappings, without those that are removed during the search.
 fn all(sysfs: &Path) -> io::Result<Vec<Found>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(sysfs)? {
@@ -182,8 +182,8 @@ fn all(sysfs: &Path) -> io::Result<Vec<Found>> {
     Ok(found)
 }
 
-/// Returns whether an attribute could not be read because the mapping's removal has
-/// begun (Linux drivers/md/dm-sysfs.c, `dm_attr_show`).
+/// Returns whether an attribute could not be read because the removal of the mapping has begun (Linux
+/// drivers/md/dm-sysfs.c, `dm_attr_show`).
 fn is_being_removed(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EINVAL)
 }
@@ -196,8 +196,8 @@ fn unless_gone<T>(read: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// Returns whether this node has joined a group's lock space. lvmlockd names the space `lvm_<group>` (lvm2,
-/// daemons/lvmlockd/lvmlockd-core.c); the kernel shows each space that this node has joined (Linux fs/dlm/lockspace.c).
+/// Returns whether this node has joined a group's lock space. lvmlockd names the lock space `lvm_<group>` (lvm2,
+/// daemons/lvmlockd/lvmlockd-core.c); sysfs shows each lock space that this node has joined (Linux fs/dlm/lockspace.c).
 fn in_lock_space(group: &str) -> io::Result<bool> {
     Path::new("/sys/kernel/dlm").join(format!("lvm_{group}")).try_exists()
 }
@@ -218,7 +218,7 @@ mod tests {
         assert!(!belongs_to("vg-lv_reads", "vg-lv"), "LVM does not reserve this name");
     }
 
-    /// Lays out a RAID of two drives, the second of them pulled, as sysfs does.
+    /// Creates the files with which sysfs shows a RAID of two drives, the second of which was pulled.
     #[test]
     fn a_pulled_drive_is_not_beneath_a_mapping() {
         let sys = tempfile::tempdir().unwrap();

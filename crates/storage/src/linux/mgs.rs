@@ -1,15 +1,15 @@
-//! Runs commands on the Lustre management service of this node: its tools are its only interface.
+//! Runs commands on the Lustre management service of this node: the service has no other interface than its tools.
 
 use std::time::Duration;
 
 use super::cmd::Cmd;
 use crate::host::CommandError;
 
-/// Message of `lctl erase_lcfg` for a name that the service does not have: the ioctl's ENOENT.
+/// Message of `lctl erase_lcfg` when the service does not know the name: the text for the ioctl's ENOENT.
 const NOT_THERE: &str = "OBD_IOC_LCFG_ERASE failed: No such file or directory";
 
-/// Messages of `lctl erase_lcfg` when it does not reach the service, because Lustre's modules or the service are
-/// missing. The same ENOENT follows then, and says nothing about the name.
+/// Messages of `lctl erase_lcfg` when it cannot reach the service, because Lustre's modules or the service are missing.
+/// The message for ENOENT follows in this case too, and then says nothing about the name.
 const NOT_ASKED: [&str; 2] = ["opening /dev/", "must be run on the MGS"];
 
 /// Runs a site's line in a shell.
@@ -20,11 +20,12 @@ pub fn run(line: &str, deadline: Duration) -> Result<(), CommandError> {
     Cmd::shell(line).run(deadline)
 }
 
-/// Makes the service forget a file system: runs the site's `command` with the name after it (lctl(8), `erase_lcfg`).
-/// Succeeds when the service does not know the name, but fails when the service was not reached.
+/// Makes the service forget a file system: runs the site's `command` with the file system's name appended (lctl(8),
+/// `erase_lcfg`). Succeeds also when the service does not know the name; fails when the command cannot reach the
+/// service.
 ///
 /// # Errors
-/// The errors of [`run`]; the service may still know the name then.
+/// The errors of [`run`]; after an error the service may still know the name.
 pub fn erase(command: &str, fs_name: &str, deadline: Duration) -> Result<(), CommandError> {
     match run(&format!("{command} {fs_name}"), deadline) {
         Err(CommandError::Failed { stderr, .. }) if is_forgotten(&stderr) => Ok(()),

@@ -1,4 +1,4 @@
-//! Mounts and unmounts file systems; no other module does.
+//! Mounts and unmounts file systems. No other module does so.
 
 use std::{
     io,
@@ -34,7 +34,7 @@ use crate::{
     observed::DeviceNumber,
 };
 
-/// One deadline for each kind of call.
+/// The deadline of each kind of call.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Deadlines {
     pub(super) command: Duration,
@@ -101,7 +101,7 @@ pub(super) fn mount(
     verify(source, target, kind, &entry, deadlines.call)
 }
 
-/// Holds a source beneath an allowed root open, so that no user can replace it.
+/// Opens a source beneath an allowed root and holds it open, so that no user can replace it.
 fn hold(source: &str, roots: &AllowedRoots) -> io::Result<Option<Leaf>> {
     let Ok(point) = MountPoint::parse(source, roots) else { return Ok(None) };
     match walk(&point)? {
@@ -110,7 +110,7 @@ fn hold(source: &str, roots: &AllowedRoots) -> io::Result<Option<Leaf>> {
     }
 }
 
-/// Checks what is mounted at the target now: a site's line can mount anything anywhere.
+/// Checks which file system is now mounted at the target: a site's line can mount anything anywhere.
 fn verify(
     source: &str,
     target: &MountPoint,
@@ -144,8 +144,8 @@ fn is_on(entry: &Entry, device: &str, leaf: &Leaf) -> bool {
     wanted.is_ok_and(|wanted| wanted == leaf.device || wanted == entry.device)
 }
 
-/// Unmounts `device` from `target`, never lazily. Unmounts by force only a Lustre whose servers do not answer, and only
-/// where the site configured that.
+/// Unmounts `device` from `target`, never lazily. Unmounts by force only a Lustre file system whose servers do not
+/// answer, and only if the site configured that.
 pub(super) fn unmount(
     target: &MountPoint,
     device: DeviceNumber,
@@ -154,7 +154,7 @@ pub(super) fn unmount(
 ) -> Result<(), StepError> {
     let failed = StepError::system("umount(2)", target);
     let Walk::Entry(entry) = walk(target).map_err(failed)? else { return Ok(()) };
-    // Hooks ran since the observation, and another program may have mounted something on top.
+    // Hooks have run since the observation, and another program may have mounted something on top.
     let Some((there, kind)) = top_mount(&entry, target, deadlines.call).map_err(failed)? else {
         return Ok(());
     };
@@ -182,8 +182,8 @@ pub(super) fn unmount(
     }
 }
 
-/// Unmounts by force a mount whose unmount hangs. Returns the error `hung` when the mount is detached already:
-/// force cannot help then.
+/// Unmounts by force a mount whose unmount hangs. Returns the error `hung` when the mount is already detached, because
+/// force cannot help any more.
 fn unmount_by_force(
     target: &MountPoint,
     entry: &DirectoryEntry,
@@ -222,17 +222,17 @@ fn unmount_call(
     entry: &DirectoryEntry,
     deadline: Duration,
 ) -> Result<(), StepError> {
-    // Use a path through the open parent: a descriptor on the mount itself would keep the mount busy.
+    // Use a path that starts at the open parent: a descriptor on the mount itself would keep the mount busy.
     let path = entry.path();
     let keep = [entry.parent.as_raw_fd()];
-    // sys-mount 3.1 defines its NOFOLLOW as O_NOFOLLOW, which umount(2) refuses.
+    // In sys-mount 3.1 the flag NOFOLLOW has the value of O_NOFOLLOW, which umount(2) refuses.
     let flags = flags | UnmountFlags::from_bits_retain(libc::UMOUNT_NOFOLLOW);
     retry_while_busy(|| {
         child::run(call, &target.to_string(), deadline, &keep, || sys_mount::unmount(&path, flags))
     })
 }
 
-/// Changes the owner of the root of the mount at `target`; never of the directory beneath it.
+/// Changes the owner of the root of the mount at `target`, and never the owner of the directory beneath the mount.
 pub(super) fn set_owner(
     target: &MountPoint,
     owner: Owner,

@@ -1,29 +1,29 @@
-//! Decides whether a site's line needs mount(8) or is one mount(2). Pure text.
+//! Decides whether a site's line needs mount(8), or can be carried out by a single mount(2). Works on text only.
 
 use sys_mount::MountFlags;
 
 /// How to carry out a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Way {
-    /// One mount(2) with these flags and data.
+    /// By a single mount(2) with these flags and data.
     Call { flags: MountFlags, data: String },
-    /// The program mount(8), through bash.
+    /// By the program mount(8), through bash.
     Helper,
 }
 
-/// Options of xfs(5) that the kernel itself reads.
+/// Options of xfs(5) that mount(8) passes to the kernel unchanged.
 const XFS_DATA: &str = "\
     allocsize attr2 discard gqnoenforce gquota grpid grpquota ikeep inode32 inode64 largeio logbsize \
     logbufs noalign noattr2 nodiscard nogrpid noikeep nolargeio noquota norecovery nouuid pqnoenforce \
     pquota prjquota qnoenforce quota sunit swalloc swidth uquota wsync";
 
-/// Decides how to carry out `mount -t <kind> <line>`: by mount(2) when the line is `[-o options] <source> <target>` and
-/// mount(8) would pass the options to the kernel unchanged.
+/// Decides how to carry out `mount -t <kind> <line>`: by mount(2) if the line has the form `[-o options] <source>
+/// <target>` and mount(8) would pass the options to the kernel unchanged.
 pub(super) fn way(kind: &str, line: &str, source: &str, target: &str) -> Way {
     read(kind, line, source, target).unwrap_or(Way::Helper)
 }
 
-/// Returns whether a site's umount line is just the mount point.
+/// Returns whether a site's umount line consists of the mount point only.
 pub(super) fn is_plain_unmount(line: &str, target: &str) -> bool {
     !has_shell(line) && shell_words::split(line).is_ok_and(|words| words == [target])
 }
@@ -58,13 +58,13 @@ fn read(kind: &str, line: &str, source: &str, target: &str) -> Option<Way> {
     (!binds_with_more).then(|| Way::Call { flags, data: data.join(",") })
 }
 
-/// Returns whether mount.<type>(8) does more than mount(2) for a type.
+/// Returns whether mount(8) has a helper program for this type, mount.<type>(8), that does more than call mount(2).
 fn has_helper(kind: &str) -> bool {
     matches!(kind, "lustre" | "nfs" | "nfs4" | "gfs2")
 }
 
 fn has_shell(line: &str) -> bool {
-    // shell_words interprets quotes, but takes these characters literally, unlike bash.
+    // Unlike bash, shell_words gives these characters no special meaning; it only interprets quotes.
     line.contains([
         '$', '`', ';', '|', '&', '<', '>', '(', ')', '*', '?', '[', '{', '~', '#', '!', '\n',
     ])

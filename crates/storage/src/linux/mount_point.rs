@@ -1,4 +1,4 @@
-//! Observes, creates and removes mount points, with the directories above them that were created for them.
+//! Observes, creates and removes mount points, and the directories above them that were created for them.
 
 use std::{io, iter};
 
@@ -46,7 +46,7 @@ pub(super) fn observe(target: &MountPoint, drives: &dyn Drives) -> io::Result<Ta
 /// Creates the mount point, and the directories above it.
 pub(super) fn create(target: &MountPoint, file: bool) -> Result<(), StepError> {
     let failed = StepError::system("create mount point", target);
-    // Another unit that unmounts at the same moment may remove an empty parent.
+    // Another unit that unmounts at the same moment may remove a parent that is still empty.
     for _ in 0..8 {
         let entry = entry_of(walk_making(target).map_err(failed)?, target)?;
         match if file { entry.make_file() } else { entry.make_directory() } {
@@ -57,7 +57,7 @@ pub(super) fn create(target: &MountPoint, file: bool) -> Result<(), StepError> {
     Err(failed(Errno::ENOENT.into()))
 }
 
-/// Removes an empty mount point, and the directories above it that were created for it and are then empty.
+/// Removes an empty mount point, and those directories above it that were created for it and are empty after that.
 pub(super) fn remove(target: &MountPoint) -> Result<(), StepError> {
     let failed = StepError::system("remove mount point", target);
     if let Walk::Entry(entry) = walk(target).map_err(failed)? {
@@ -69,7 +69,8 @@ pub(super) fn remove(target: &MountPoint) -> Result<(), StepError> {
     Ok(())
 }
 
-/// Returns the nearest directory above an absent mount point, when it is empty and as [`create`] makes it.
+/// Returns the nearest existing directory above an absent mount point, if it is empty and has the owner and mode that
+/// [`create`] sets.
 fn left_above(target: &MountPoint) -> io::Result<Option<DirectoryEntry>> {
     let above = iter::successors(Some(target.clone()), MountPoint::parent);
     for point in above {
@@ -86,7 +87,7 @@ fn left_above(target: &MountPoint) -> io::Result<Option<DirectoryEntry>> {
     Ok(None)
 }
 
-/// Returns the entry that the walk reached, or an error that says where it stopped.
+/// Returns the entry at which the walk ended, or an error that says where the walk stopped.
 pub(super) fn entry_of(walked: Walk, target: &MountPoint) -> Result<DirectoryEntry, StepError> {
     match walked {
         Walk::Entry(entry) => Ok(entry),

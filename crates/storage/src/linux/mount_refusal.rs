@@ -5,8 +5,9 @@ use std::io;
 use super::kernel_log::KernelLog;
 use crate::host::{CommandError, StepError};
 
-/// Adds the reason of a refused mount to its error: the lines about this source in the kernel's log, or else the usual
-/// cause. The errno alone (EINVAL, EUCLEAN) names neither a UUID that is mounted twice nor the damage.
+/// Adds the reason of a refused mount to its error: the lines of the kernel's log about this source, or the usual cause
+/// if the log has no such line. The errno alone (EINVAL, EUCLEAN) names neither a UUID that is already mounted nor the
+/// damage.
 pub(super) fn explain(error: StepError, log: KernelLog, source: &str) -> StepError {
     let lines = log.lines_about(source);
     let reason = |usual: Option<&str>| match &lines[..] {
@@ -30,7 +31,7 @@ pub(super) fn explain(error: StepError, log: KernelLog, source: &str) -> StepErr
     }
 }
 
-/// Returns the usual cause of an errno of mount(2), for a kernel log without a line about it.
+/// Returns the usual cause of an errno of mount(2), for use when the kernel's log has no line about the source.
 fn usual_cause(error: &io::Error) -> Option<&'static str> {
     match error.raw_os_error()? {
         libc::EINVAL => Some(

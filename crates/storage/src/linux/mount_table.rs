@@ -1,7 +1,7 @@
 //! Reads the mount table, with the facts that prove which object each mount belongs to.
 //!
-//! Only relevant lines are parsed: users mount too (fusermount(1)), under names of their choice, and such a line must
-//! not keep the agent from reading its own mounts.
+//! Only the lines of mounts that matter are parsed. Users also mount (fusermount(1)), with names of their choice, and
+//! their lines must not keep the agent from reading its own mounts.
 
 use std::{
     borrow::Cow,
@@ -20,7 +20,7 @@ use crate::{
     observed::{DeviceNumber, MountedThing, Superblock},
 };
 
-/// The fields of a line of proc_pid_mountinfo(5) that are used here.
+/// The fields that Warren uses of a line of proc_pid_mountinfo(5).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) id: u64,
@@ -36,7 +36,7 @@ impl Entry {
         Self::from_info(&MountInfo::from_line(line).ok()?)
     }
 
-    /// Converts a line that the crate procfs has parsed, which keeps the kernel's octal escapes.
+    /// Converts a line that the crate procfs has parsed; in such a line the kernel's octal escapes remain.
     fn from_info(info: &MountInfo) -> Option<Self> {
         let plain = |text: &str| unescape(text).into_owned();
         Some(Self {
@@ -54,8 +54,8 @@ impl Entry {
         self.bound().unwrap_or(self.device)
     }
 
-    /// Returns the number of a block device that is bound on a file, by its name in devtmpfs; works also when another
-    /// mount covers this one.
+    /// Returns the number of a block device that is bound on a file, from the device's name in devtmpfs. This works
+    /// even when another mount covers this mount.
     fn bound(&self) -> Option<DeviceNumber> {
         let name = self
             .root
@@ -95,7 +95,8 @@ pub(super) fn at(point: &Path) -> io::Result<Vec<Entry>> {
     Ok(found)
 }
 
-/// Returns the type of the file system that is mounted at exactly this path; the latest if there are several.
+/// Returns the type of the file system that is mounted at exactly this path; if there are several mounts, the type of
+/// the latest.
 ///
 /// # Errors
 /// When the mount table cannot be read.
@@ -134,7 +135,7 @@ pub(super) fn numbers(seen: &Statx) -> (DeviceNumber, DeviceNumber) {
     )
 }
 
-/// Describes an entry; `bound` is the device when the mount is a block device bound on a file.
+/// Describes an entry. `bound` is the block device, if the mount is a block device bound on a file.
 pub(super) fn describe(
     entry: &Entry,
     bound: Option<DeviceNumber>,
@@ -155,7 +156,7 @@ pub(super) fn describe(
     }
 }
 
-/// Returns a namespace beneath a logical volume, when only namespaces are beneath it.
+/// Returns a namespace beneath a logical volume, if all devices beneath the volume are namespaces.
 fn beneath_mapping(device: DeviceNumber, drives: &dyn Drives) -> Option<NamespaceId> {
     let bottom = mapped::bottom_of(device).ok()?;
     let namespaces: Option<Vec<_>> =
@@ -215,7 +216,7 @@ impl Options {
     }
 }
 
-/// Returns all mounts beneath the roots with their options, at each mount point only the topmost.
+/// Returns all mounts beneath the roots with their options; at each mount point only the topmost mount.
 pub(super) fn options_beneath(roots: &AllowedRoots) -> io::Result<Vec<(PathBuf, Options)>> {
     let mut real_roots = Vec::new();
     for root in roots.iter() {
@@ -237,13 +238,13 @@ pub(super) fn points_beneath(path: &Path) -> io::Result<Vec<PathBuf>> {
     entries(&lines).map(|entry| entry.map(|entry| entry.point)).collect()
 }
 
-/// Returns the path of a root as the kernel knows it, with symbolic links resolved: the admin chooses the root. `None`
-/// when it does not exist.
+/// Returns the path of a root as the kernel knows it, with symbolic links resolved: the admin chose the root, so its
+/// links are trusted. `None` when the root does not exist.
 pub(super) fn real(root: &Path) -> io::Result<Option<PathBuf>> {
     found(root.canonicalize())
 }
 
-/// Returns the block devices that are bound on files beneath a directory, which are those of raw storage.
+/// Returns the block devices that are bound on files beneath a directory: the devices of raw storage.
 ///
 /// # Errors
 /// When the mount table cannot be read.
@@ -255,8 +256,8 @@ pub fn devices_beneath(directory: &Path) -> io::Result<Vec<DeviceNumber>> {
     found.filter_map(|entry| entry.map(|entry| bound_device(&entry)).transpose()).collect()
 }
 
-/// Returns the block device of a device node that is bound on a file. Device nodes are on devtmpfs or tmpfs; the agent
-/// reads files only on these types, because such a read cannot hang.
+/// Returns the block device of a device node that is bound on a file. A device node is on devtmpfs or tmpfs. The agent
+/// opens files only on file systems of these types, because such a read cannot hang.
 fn bound_device(entry: &Entry) -> Option<DeviceNumber> {
     if entry.kind == "tmpfs" {
         let stat = lstat(&entry.point).ok()?;
@@ -265,8 +266,8 @@ fn bound_device(entry: &Entry) -> Option<DeviceNumber> {
     entry.bound()
 }
 
-/// Undoes the kernel's escapes: it writes space, tab, newline and backslash as `\040` and so
-/// on (`mangle` in fs/proc_namespace.c).
+/// Replaces the kernel's escapes by the characters: the kernel writes space, tab, newline and backslash as `\040` and
+/// so on (`mangle` in fs/proc_namespace.c).
 fn unescape(text: &str) -> Cow<'_, str> {
     if !text.contains('\\') {
         return Cow::Borrowed(text);
@@ -294,7 +295,7 @@ fn unescape(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Returns `/dev/<name>` of a block device number, with the kernel's name from sysfs.
+/// Returns the path `/dev/<name>` of a block device, where `<name>` is the kernel's name in sysfs.
 pub(super) fn device_path(device: DeviceNumber) -> Option<PathBuf> {
     let link = fs::read_link(format!("/sys/dev/block/{device}")).ok()?;
     Some(PathBuf::from("/dev").join(link.file_name()?))

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::cmd::Cmd;
 use crate::host::CommandError;
 
-/// Runs a command line, split at blanks; in the network of `process`, if given.
+/// Runs a command line, split at blanks; if `process` is given, in the network namespace of that process.
 ///
 /// # Errors
 /// When the command cannot be started, fails, or outlives `deadline`.

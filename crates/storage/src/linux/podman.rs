@@ -17,7 +17,7 @@ impl Podman {
         Self { program: program.to_owned() }
     }
 
-    /// Runs podman and returns its stdout. Errors show `what` and not the arguments, which may hold users' secrets.
+    /// Runs podman and returns its stdout. Errors show `what`, and not the arguments, which may contain users' secrets.
     ///
     /// # Errors
     /// When podman cannot be started, fails, or outlives `deadline`.

@@ -1,4 +1,4 @@
-//! Records which hooks ran: an observation of the node cannot show that.
+//! Records which hooks ran, because an observation of the node cannot show that.
 //!
 //! ```text
 //! <state>/hooks/<scope>/<hook point>.<index>     empty files; a scope is open while its directory exists
@@ -43,7 +43,8 @@ impl Records {
         durable::sync(&self.scope(&id.scope))
     }
 
-    /// Removes all records at once, by one rename: a crash in between would otherwise run some hooks twice.
+    /// Removes all records of the scope at once, by one rename: a crash between several removals would make some hooks
+    /// run twice.
     pub(super) fn forget(&self, scope: &HookScope) -> io::Result<()> {
         let going = self.0.join(format!(".{}", scope.as_str()));
         found(trees::remove(&going))?;

@@ -1,5 +1,5 @@
-//! Reads and writes a file of Warren's in the root of a mount. The directories in a mount belong to a user, so this
-//! module follows no link there and trusts no contents.
+//! Reads and writes a file of Warren's in the root of a mount. A user owns the directories in a mount, so this module
+//! follows no link there and trusts no contents.
 
 use std::{
     fs::{File, Permissions},
@@ -27,10 +27,11 @@ use crate::{
     host::StepError,
 };
 
-/// Maximum bytes of the file; Warren never writes a longer file.
+/// Maximum bytes of the file; Warren never writes more.
 const LONGEST: u64 = 1 << 20;
 
-/// Reads the file in the root of the mount at `target`; `None` when it is not a plain file, or nothing is mounted.
+/// Reads the file in the root of the mount at `target`; `None` when the name is not a plain file, or when nothing is
+/// mounted.
 pub(super) fn read(target: &MountPoint, name: &str) -> io::Result<Option<RootFile>> {
     match mounted(target, DirectoryEntry::leaf)? {
         Some(leaf) => read_in(&open_root(&leaf.fd)?, name),
@@ -38,7 +39,7 @@ pub(super) fn read(target: &MountPoint, name: &str) -> io::Result<Option<RootFil
     }
 }
 
-/// Writes the file completely or not at all; never into the mount point of a mount that was unmounted.
+/// Writes the file completely or not at all. Refuses to write into the bare mount point when the mount was unmounted.
 pub(super) fn write(
     target: &MountPoint,
     file: &RootFile,
@@ -71,7 +72,7 @@ fn open_root(leaf: &OwnedFd) -> io::Result<OwnedFd> {
 }
 
 fn read_in(root: &OwnedFd, name: &str) -> io::Result<Option<RootFile>> {
-    // Without O_NONBLOCK opening a FIFO would block.
+    // Without O_NONBLOCK, the open of a FIFO would block.
     let how = OpenHow::new()
         .flags(OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC)
         .resolve(
@@ -81,7 +82,7 @@ fn read_in(root: &OwnedFd, name: &str) -> io::Result<Option<RootFile>> {
         );
     let file = match openat2(root, name, how) {
         Ok(fd) => File::from(fd),
-        // ENXIO: a socket.
+        // ENXIO: the name is a socket.
         Err(Errno::ENOENT | Errno::ELOOP | Errno::EXDEV | Errno::ENXIO) => return Ok(None),
         Err(errno) => return Err(errno.into()),
     };
@@ -101,12 +102,12 @@ fn read_in(root: &OwnedFd, name: &str) -> io::Result<Option<RootFile>> {
 /// Writes the file under another name and renames it: a reader sees the whole new or the whole old file.
 fn write_in(root: &OwnedFd, file: &RootFile) -> io::Result<()> {
     let new = format!("{}.new", file.name);
-    // A crash may have left this file, or the user may have put it there.
+    // A file with this name may exist: a crash may have left it, or the user may have created it.
     remove(root, &new)?;
     let written = fill(root, &new, file)
         .and_then(|()| Ok(renameat(root, new.as_str(), root, file.name.as_str())?));
     if written.is_err() {
-        // The caller gets the error of the write, which matters more.
+        // Ignore this error: the caller gets the error of the write, which matters more.
         let _ = remove(root, &new);
     }
     written

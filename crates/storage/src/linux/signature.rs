@@ -33,8 +33,8 @@ mod xfs {
     pub(super) const IN_PROGRESS_AT: usize = 126;
 }
 
-/// Offsets in `struct gfs2_sb` (include/uapi/linux/gfs2_ondisk.h), which begins at basic block `GFS2_SB_ADDR`;
-/// mkfs.gfs2(8) writes it last.
+/// Offsets in `struct gfs2_sb` (include/uapi/linux/gfs2_ondisk.h), which is in basic block `GFS2_SB_ADDR`. mkfs.gfs2(8)
+/// writes this block last.
 mod gfs2 {
     pub(super) const AT: u64 = 64 * 1024;
     /// The numbers `GFS2_MAGIC` and `GFS2_METATYPE_SB`, big-endian.
@@ -49,7 +49,7 @@ pub(super) fn is_read(kind: &str) -> bool {
     [FileSystemKind::Xfs, FileSystemKind::Gfs2].iter().any(|known| known.as_str() == kind)
 }
 
-/// Reads the signature of `device`; runs wipefs(8) only when there is no superblock of XFS or GFS2.
+/// Reads the signature of `device`. Runs wipefs(8) only when the device has no superblock of XFS or GFS2.
 pub(super) fn read(device: &Path, deadline: Duration) -> Result<Signature, ObserveError> {
     let superblock = read_superblock(device)
         .map_err(|source| ObserveError::Read { path: device.display().to_string(), source })?;
@@ -88,7 +88,8 @@ fn read_superblock(device: &Path) -> io::Result<Option<Superblock>> {
     Ok(parse_gfs2(&block_at(&file, gfs2::AT)?))
 }
 
-/// Reads a block, or less at the end of the device: beyond it lseek(2) returns EINVAL.
+/// Reads a block, or a part of it if the device ends within it; empty beyond the end of the device, where lseek(2)
+/// returns EINVAL.
 fn block_at(file: &File, offset: u64) -> io::Result<Vec<u8>> {
     let (mut block, mut filled) = (vec![0; BLOCK], 0);
     while filled < BLOCK {
@@ -137,7 +138,8 @@ fn probe(device: &Path, deadline: Duration) -> Result<Signature, ObserveError> {
     })
 }
 
-/// Parses the output of wipefs(8): some versions print nothing for a device without signatures, others an empty list.
+/// Parses the output of wipefs(8). For a device without signatures, some versions print nothing, and others an empty
+/// list.
 fn parse_wipefs(output: &[u8]) -> Result<Signature, serde_json::Error> {
     if output.trim_ascii().is_empty() {
         return Ok(Signature::Blank);
@@ -149,7 +151,7 @@ fn parse_wipefs(output: &[u8]) -> Result<Signature, serde_json::Error> {
     })
 }
 
-/// Zeroes the superblock of an interrupted mkfs; refuses any other device, and a device in use.
+/// Zeroes the superblock that an interrupted mkfs left. Refuses a device with other contents, and a device in use.
 pub(super) fn wipe_half_made(
     device: &Path,
     id: FileSystemId,
@@ -169,8 +171,8 @@ pub(super) fn wipe_half_made(
     })
 }
 
-/// Makes a file system with its UUID: `mkfs -t xfs -m uuid=<id> …`, `mkfs -t gfs2 -O -U <id> …`,
-/// then the site's arguments.
+/// Makes a file system with the given UUID: runs `mkfs -t xfs -m uuid=<id> …` or `mkfs -t gfs2 -O -U <id> …`, followed
+/// by the site's arguments.
 pub(super) fn make(
     device: &VolumeDevice,
     kind: FileSystemKind,
@@ -178,15 +180,15 @@ pub(super) fn make(
     line: &str,
     deadline: Duration,
 ) -> Result<(), StepError> {
-    // mkfs would only report that the device is busy; this check names the holders.
+    // mkfs would report only that the device is busy; this check also names the holders.
     exclusive::with("mkfs", &device.path, deadline, |_| Ok(()))?;
     let own = if kind == FileSystemKind::Gfs2 { "-O -U " } else { "-m uuid=" };
     let output = Cmd::shell(&format!("mkfs -t {kind} {own}{id} {line}")).run(deadline);
     output.map_err(|failed| explain(device, kind, failed))
 }
 
-/// Returns `TooSmall` only when mkfs names the size as the reason: mkfs may also be missing, or have failed to read or
-/// write. The minimum size depends on mkfs' version and arguments.
+/// Returns `TooSmall` only when mkfs gives the size as the reason: mkfs may also be missing, or have failed to read or
+/// write. The smallest accepted size depends on mkfs' version and arguments.
 fn explain(device: &VolumeDevice, kind: FileSystemKind, failed: CommandError) -> StepError {
     let least = kind.least();
     let why = match &failed {
@@ -201,13 +203,13 @@ fn explain(device: &VolumeDevice, kind: FileSystemKind, failed: CommandError) ->
     }
 }
 
-/// Returns mkfs' line about a device's size; a warning may stand before it, and a usage text after it.
+/// Returns mkfs' line about the size of the device; a warning may precede the line, and a usage text may follow it.
 fn size_complaint(stderr: &str) -> Option<&str> {
     const WORDS: [&str; 3] = ["too small", "must be larger than", "will not fit"];
     stderr.lines().find(|line| WORDS.iter().any(|words| line.contains(words)))
 }
 
-/// Returns the size of a device in bytes, from sysfs, which never waits for the device and counts in
+/// Returns the size of a device in bytes, from sysfs: a read from sysfs never waits for the device. sysfs counts in
 /// sectors of 512 bytes.
 fn size(device: DeviceNumber) -> io::Result<u64> {
     let sectors = fs::read_to_string(format!("/sys/dev/block/{device}/size"))?;
@@ -238,7 +240,7 @@ mod tests {
         assert_eq!(classify(&parse(&block(other, 0)).unwrap()), foreign);
     }
 
-    /// The block has the layout that mkfs.gfs2 3.5.0 wrote.
+    /// The block has the layout that mkfs.gfs2 3.5.0 writes.
     #[test]
     fn a_gfs2_superblock_is_classified_by_its_uuid() {
         let owner = "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap();

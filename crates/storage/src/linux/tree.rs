@@ -15,8 +15,8 @@ use crate::{
     observed::{PathState, TreeEntry, TreeState},
 };
 
-/// Name of a link before it replaces another. One name is enough: changes to a tree are serialised, and the next
-/// observation treats a leftover like any other link.
+/// Name of a new link until it replaces the existing link. One name is enough: changes to a tree do not run at the same
+/// time, and the next observation treats a leftover like any other link.
 const TEMPORARY: &str = ".link.new";
 
 pub(super) fn observe(root: &MountPoint) -> io::Result<TreeState> {
@@ -25,7 +25,7 @@ pub(super) fn observe(root: &MountPoint) -> io::Result<TreeState> {
         Walk::Entry(entry) => entry,
     };
     let Some(leaf) = top.leaf()? else { return Ok(TreeState::default()) };
-    // When a file system is mounted on the root itself, its contents belong to its owner.
+    // A file system mounted on the tree's root belongs to another owner, and so do its contents.
     if leaf.mount.is_some() {
         return Ok(TreeState {
             path: PathState::ThroughMount { at: root.path() },
@@ -46,7 +46,7 @@ pub(super) fn observe(root: &MountPoint) -> io::Result<TreeState> {
 fn entry(directory: &Directory, name: &OsStr) -> io::Result<TreeEntry> {
     match readlinkat(&directory.0, name) {
         Ok(text) => Ok(TreeEntry::Link(text.to_string_lossy().into_owned())),
-        // EINVAL: not a link. ENOENT: removed meanwhile, which the next observation sees.
+        // EINVAL: the entry is not a link. ENOENT: the entry was removed meanwhile; the next observation sees that.
         Err(Errno::EINVAL | Errno::ENOENT) => Ok(TreeEntry::Other),
         Err(errno) => Err(errno.into()),
     }
@@ -58,7 +58,7 @@ pub(super) fn link(root: &MountPoint, link: &IndexLink) -> io::Result<()> {
     let name = link.compute().as_str();
     accept_absent(unlinkat(&directory, TEMPORARY, UnlinkatFlags::NoRemoveDir))?;
     symlinkat(link.target(), &directory, TEMPORARY)?;
-    // rename(2) would replace a file too; only a link may be replaced.
+    // rename(2) would also replace a file, but only a link may be replaced.
     if is_link(&directory, name)? {
         renameat(&directory, TEMPORARY, &directory, name)?;
     } else {
@@ -67,7 +67,7 @@ pub(super) fn link(root: &MountPoint, link: &IndexLink) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes a link; refuses anything else.
+/// Removes a link; refuses an entry that is not a link.
 pub(super) fn unlink(root: &MountPoint, name: &str) -> io::Result<()> {
     let Directory(directory) = open(root)?;
     if is_link(&directory, name)? {

@@ -1,8 +1,9 @@
-//! Finds mappings that remain when an LVM command is killed while it activates or deactivates a volume.
+//! Finds mappings that an LVM command left because it was killed while it activated or deactivated a volume.
 //!
-//! A mapping without a table is only in device-mapper's own list: the kernel shows a block device from its first table
-//! on (Linux drivers/md/dm.c, `dm_setup_md_queue`). LVM continues with the volume's own mapping, and resumes a
-//! suspended mapping, but refuses to activate a RAID while mappings of its parts exist and its own mapping does not.
+//! Only device-mapper's own list has a mapping without a table: the kernel shows a block device once the mapping has
+//! its first table (Linux drivers/md/dm.c, `dm_setup_md_queue`). LVM continues with a leftover of the volume's own
+//! mapping, and resumes a suspended mapping. But LVM refuses to activate a RAID if mappings of its parts exist while
+//! the RAID's own mapping does not.
 
 use std::time::Duration;
 
@@ -28,14 +29,14 @@ struct Row {
     is_open: bool,
 }
 
-/// Returns the leftover mappings of `volume`, whose device cannot be used.
+/// Returns the state of a volume whose device cannot be used, with its leftover mappings.
 pub(super) fn activation(volume: &Volume, deadline: Duration) -> Result<Activation, ObserveError> {
     let wanted = volume.mapper_name();
     let rows = rows(deadline)?;
     Ok(leftovers_of(&wanted, rows))
 }
 
-/// Returns the mappings of an active RAID's parts that the RAID does not use.
+/// Returns the mappings of an active RAID's parts that the RAID itself does not use.
 pub(super) fn beside(volume: &Volume, deadline: Duration) -> Result<Vec<Unfinished>, ObserveError> {
     Ok(beside_of(&volume.mapper_name(), rows(deadline)?))
 }
@@ -87,13 +88,13 @@ fn leftovers_of(volume: &str, rows: Vec<Row>) -> Activation {
         .partition(|row| row.name == volume);
     match own.into_iter().next() {
         Some(own) if own.is_live && own.is_suspended => Activation::Suspended(own.number),
-        // The volume became active since the first check; the next observation sees it.
+        // The volume became active after the first check; the next observation sees that.
         Some(own) if own.is_live => Activation::Inactive,
         own => Activation::of_leftovers(own.into_iter().chain(parts).map(leftover).collect()),
     }
 }
 
-/// Returns the mappings of parts that are not open: the RAID has the parts open that it uses.
+/// Returns the mappings of parts that are not open: a RAID has all parts open that it uses.
 fn beside_of(volume: &str, rows: Vec<Row>) -> Vec<Unfinished> {
     let is_part = |row: &Row| row.name != volume && mapped::belongs_to(&row.name, volume);
     rows.into_iter().filter(|row| is_part(row) && !row.is_open).map(leftover).collect()
@@ -119,7 +120,7 @@ mod tests {
         DeviceNumber { major: 253, minor }
     }
 
-    /// Outputs of dmsetup 1.02.185 after `lvchange` was killed before each of its calls.
+    /// Outputs of dmsetup 1.02.185 after `lvchange` was killed; in each case before another of its system calls.
     #[test]
     fn leftover_mappings_are_listed_from_top_to_bottom() {
         assert_eq!(leftovers(&["other-lv\t253\t0\tLive\tActive\t0"]), Activation::Inactive);

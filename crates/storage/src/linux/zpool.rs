@@ -1,7 +1,7 @@
-//! Runs the commands of ZFS: three short ones for an observation, and one per step.
+//! Runs the commands of ZFS: three short commands for each observation, and one for each step.
 //!
-//! `zpool status -P -L` prints whole paths with links resolved. ZFS partitions a whole device and uses the first
-//! partition, so a pool's device counts as ours when it is one of our devices or a partition of one.
+//! `zpool status -P -L` prints whole paths with links resolved. On a whole device, ZFS makes partitions and uses the
+//! first, so a pool's device counts as ours when it is one of our devices or a partition of one of our devices.
 
 mod status;
 
@@ -35,8 +35,8 @@ pub(super) fn imported(
     let pool = dataset.pool();
     let names = match Cmd::new(["zpool", "list", "-H", "-o", "name"]).output(deadline) {
         Ok(output) => output,
-        // Without the kernel module no pool can be imported. When the module is loaded but the tools are missing, a
-        // pool may be imported: that is an error.
+        // Without the kernel module no pool can be imported. With the module but without the tools, a pool may be
+        // imported and the agent cannot see it: that is an error.
         Err(error) if error.is_not_installed() && !Path::new(MODULE).exists() => return Ok(None),
         Err(error) => return Err(error.into()),
     };
@@ -87,8 +87,9 @@ fn read_state(text: &str, dataset: &Dataset) -> Result<DatasetState, String> {
     Ok(DatasetState::Absent)
 }
 
-/// Returns the pools whose labels are on these devices and that are not imported. A search that could not run proves
-/// nothing: it is an error even where ZFS is not installed, because a rabbit may get its modules after its agent.
+/// Returns the pools that are not imported and whose labels are on these devices. A search that could not run proves
+/// nothing. It is an error even where ZFS is not installed, because a rabbit may get ZFS' modules after its agent has
+/// started.
 pub(super) fn pools_on(
     devices: &[BlockDevice],
     deadline: Duration,
@@ -96,7 +97,7 @@ pub(super) fn pools_on(
     let line = format!("zpool import {}", only(devices)?);
     let output = match Cmd::shell(&line).output(deadline) {
         Ok(output) => output,
-        // Some versions fail when there are no pools.
+        // Some versions exit with an error when there are no pools.
         Err(CommandError::Failed { stderr, .. }) if stderr.contains("no pools available") => {
             Vec::new()
         }
@@ -106,7 +107,7 @@ pub(super) fn pools_on(
         .map_err(|why| ObserveError::Malformed { what: format!("output of {line}"), why })
 }
 
-/// Returns the options that restrict a search to the devices: `-d` for each device and its partitions.
+/// Returns the options that restrict a search to the devices: `-d` with each device and each of its partitions.
 fn only(devices: &[BlockDevice]) -> Result<String, ObserveError> {
     let mut words = Vec::new();
     for device in devices {
@@ -148,16 +149,16 @@ impl Leaf {
             (Some(namespace), _) => VdevDevice::Namespace(namespace),
             (None, Some(_)) if is_used => VdevDevice::Foreign,
             (None, _) if self.is_replaced => VdevDevice::Replaced,
-            // The name of a lost device may now belong to another device; and an idle pool may not have noticed its
-            // loss yet and show `ONLINE`.
+            // The name of a lost device may belong to another device by now. An idle pool may not have noticed the loss
+            // of a device yet, and may show the device as `ONLINE`.
             (None, _) => VdevDevice::Missing,
         };
         Ok(Vdev { name: self.name, state: self.state, device })
     }
 }
 
-/// Returns the number of a device, or of the disk of a partition; `None` for a GUID in a lost device's place, and
-/// for an absent device.
+/// Returns the number of a device, or for a partition the number of its disk. `None` for an absent device, and for the
+/// number (GUID) that zpool(8) prints in place of a lost device.
 fn whole(name: &str) -> io::Result<Option<DeviceNumber>> {
     if !name.starts_with('/') {
         return Ok(None);
@@ -176,8 +177,8 @@ fn whole(name: &str) -> io::Result<Option<DeviceNumber>> {
     Ok(DeviceNumber::parse(text.trim()))
 }
 
-/// Runs the ZFS command of `action`. Before a destructive command this checks the object again; after a command that
-/// makes a target it checks the result.
+/// Runs the ZFS command of `action`. Before a destructive command, checks again that the object is the target's; after
+/// the command that makes a target, checks the result.
 pub(super) fn run(
     action: ZfsAction,
     on: &str,

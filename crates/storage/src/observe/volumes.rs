@@ -1,4 +1,4 @@
-//! Observes all volume groups on the rabbit's namespaces, and the leftovers of groups that are gone.
+//! Observes all volume groups on the rabbit's namespaces, and the leftovers of groups that no longer exist.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ pub(super) fn volumes(observer: &impl Observer) -> Result<Observed, ObserveError
             devices.extend(observer.device(&namespace.id, allocation)?);
         }
     }
-    // LVM without a device list would read every disk of the node.
+    // Without a device list, LVM would read every disk of the node.
     let report = if devices.is_empty() { LvmReport::default() } else { observer.lvm(&devices)? };
     let context = GroupContext { report: &report, devices: &devices, observed: &observed };
     observed.groups = report.groups.iter().map(|group| context.describe(group)).collect();
@@ -71,7 +71,7 @@ impl GroupContext<'_> {
         OwnGroup { group: group.clone(), allocation, devices, unattached, lost }
     }
 
-    /// Returns the allocation of the namespaces under these devices, when all belong to the same.
+    /// Returns the allocation of the namespaces beneath these devices, if all of them belong to the same allocation.
     fn allocation(&self, on: &[PathBuf]) -> Option<AllocationId> {
         let under = |namespace: &&Namespace| {
             self.device(namespace).is_some_and(|device| on.contains(&device.path))
@@ -90,8 +90,8 @@ impl GroupContext<'_> {
         }
     }
 
-    /// Returns the standing of a namespace. A namespace that the rabbit has access to, or that LVM read, does not count
-    /// as unattached when LVM does not use it: it counts as lost.
+    /// Returns the standing of a namespace. A namespace that LVM does not use counts as unattached only if the rabbit
+    /// has no access to it and LVM did not read it; otherwise it counts as lost.
     fn standing(&self, namespace: &Namespace, group: &VolumeGroup) -> Standing {
         if let Some(why) = fault(namespace, self.observed) {
             return Standing::Lost(why.to_owned());

@@ -1,4 +1,4 @@
-//! Volume groups on the rabbit's namespaces, and the leftovers of groups that are gone.
+//! Volume groups on the rabbit's namespaces, and the leftovers of groups that no longer exist.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ pub struct OwnGroup {
     /// The allocation whose namespaces are the group's devices; `None` when they belong to several allocations.
     pub allocation: Option<AllocationId>,
     pub devices: Vec<PathBuf>,
-    /// Namespaces of the allocation on usable drives that are not attached to this node, or not yet.
+    /// Namespaces of the allocation on usable drives that are not attached to this node.
     pub unattached: Vec<NamespaceId>,
     /// Namespaces that should be members but that LVM does not use, each with the reason.
     pub lost: Vec<(NamespaceId, String)>,
@@ -24,15 +24,16 @@ pub struct Mapping {
     /// Name of the mapping in `/dev/mapper`.
     pub name: String,
     pub number: DeviceNumber,
-    /// Number of stacked mappings up to and including this one. The uppermost must be removed first.
+    /// Number of mappings in the stack, from the lowest mapping up to and including this mapping. The uppermost mapping
+    /// must be removed first.
     pub layers: usize,
     /// The devices at the bottom of the stack, by their names in `/sys/block`.
     pub on: Vec<String>,
 }
 
 impl Mapping {
-    /// Returns the volume group in the mapping's name: LVM doubles hyphens in both
-    /// parts (lvm2, libdm `dm_build_dm_name`).
+    /// Returns the name of the volume group, taken from the mapping's name `<group>-<volume>`. LVM doubles the hyphens
+    /// within both names (lvm2, libdm `dm_build_dm_name`).
     pub fn group(&self) -> Option<String> {
         let marked = self.name.replace("--", "\0");
         let (group, _) = marked.split_once('-')?;

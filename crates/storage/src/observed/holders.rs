@@ -1,8 +1,8 @@
-//! The mounts and processes that keep a device or a mount in use that should be released.
+//! The mounts and processes that keep a device or a mount in use, so that Warren cannot release it.
 
 use std::fmt;
 
-/// Maximum number of holders that a message names; it counts the others.
+/// Maximum number of holders that a message names; of further holders it gives only the number.
 const NAMED: usize = 8;
 
 /// The mounts and processes that keep a mount or a device in use.
@@ -10,7 +10,7 @@ const NAMED: usize = 8;
 pub struct Holders {
     /// Descriptions of the mounts and processes.
     pub names: Vec<String>,
-    /// PIDs of the processes: a retry makes sense once all have ended.
+    /// PIDs of the processes: a retry makes sense once all of these processes have ended.
     pub processes: Vec<i32>,
 }
 

@@ -12,18 +12,18 @@ pub struct PortLink {
     pub port: u8,
     pub end: LinkEnd,
     pub state: LinkState,
-    /// Lanes in use, and lanes when fully trained.
+    /// Lanes in use, and lanes of the fully trained link.
     pub width: Pair,
-    /// PCIe generation in use (4 is 16 GT/s), and generation when fully trained.
+    /// PCIe generation in use (4 is 16 GT/s), and generation of the fully trained link.
     pub generation: Pair,
 }
 
-/// A negotiated value and the value that it should have.
+/// A negotiated value, and the value that the switch is configured for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Pair {
     /// Negotiated value; 0 when there is no link.
     pub now: u8,
-    /// Value that the switch is configured for.
+    /// The value for which the switch is configured.
     pub full: u8,
 }
 

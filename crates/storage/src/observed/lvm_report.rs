@@ -20,8 +20,8 @@ impl LvmReport {
         self.groups.iter().find(|group| group.name == name)
     }
 
-    /// Returns the group and the name of the volume that `guess` stands for: the volume of that name in the only group,
-    /// or the only volume there. `None` when neither exists.
+    /// Returns the names (group, volume) of the volume that `guess` stands for: the volume with the guessed name in the
+    /// only group, or else the only volume in that group. `None` when neither exists.
     pub fn names_of(&self, guess: &Volume) -> Option<(String, String)> {
         let [group] = &self.groups[..] else { return None };
         let volume = match &group.volumes[..] {
@@ -47,12 +47,12 @@ pub struct PhysicalVolume {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Membership {
     Free,
-    /// The label is marked as used by a group, but no group exists: a command was interrupted between two writes. LVM
-    /// refuses to use the device.
+    /// The label is marked as used by a group, but no group exists: an LVM command was interrupted between two writes.
+    /// LVM refuses to use the device.
     Marked,
     Of(String),
-    /// This group continued without the device and recorded that: LVM does not use the device until
-    /// an admin restores it.
+    /// This group continued without the device and recorded that. LVM does not use the device until an admin restores
+    /// it.
     Stale(String),
 }
 
@@ -82,7 +82,7 @@ pub struct VolumeGroup {
     pub tags: Vec<String>,
     /// Whether the group is shared under a lock manager (`vg_lock_type` other than `none`).
     pub is_shared: bool,
-    /// Number of members that are not among the devices given to LVM.
+    /// Number of the group's members that are not among the devices given to LVM.
     pub missing: u32,
     pub volumes: Vec<LogicalVolume>,
 }
@@ -92,19 +92,19 @@ impl VolumeGroup {
         self.volumes.iter().find(|volume| volume.name == name)
     }
 
-    /// Returns the parts of a RAID that are visible volumes: LVM hides them except while it creates
-    /// or repairs the RAID.
+    /// Returns the parts of a RAID that are visible as volumes: LVM hides the parts, except while it creates or repairs
+    /// the RAID.
     pub fn parts_of<'a>(&'a self, raid: &'a str) -> impl Iterator<Item = &'a LogicalVolume> + 'a {
         self.volumes.iter().filter(move |volume| volume.is_part_of(raid))
     }
 
-    /// Returns whether Warren made the group; the sites' earlier agents set no such tag.
+    /// Returns whether the group has Warren's tag; the sites' earlier agents set no tag on their groups.
     pub fn is_warrens(&self) -> bool {
         self.tags.iter().any(|tag| tag == WARRENS)
     }
 }
 
-/// Returns whether this is the name of a part of the RAID: `<raid>_rimage_0`, `<raid>_rmeta_0`. LVM reserves these
+/// Returns whether `name` is the name of a part of the RAID, `<raid>_rimage_0` or `<raid>_rmeta_0`. LVM reserves these
 /// names (lvm(8), VALID NAMES).
 pub(crate) fn is_part_of(name: &str, raid: &str) -> bool {
     let rest = name.strip_prefix(raid);
@@ -118,7 +118,7 @@ pub const WARRENS: &str = "warren";
 pub struct LogicalVolume {
     pub name: String,
     pub tags: Vec<String>,
-    /// Whether a mount or a program on this node, in any mount namespace, has its device open.
+    /// Whether a mount or a program on this node, in any mount namespace, has the volume's device open.
     pub is_open: bool,
     /// Whether the volume is a RAID, which synchronises its parts.
     pub is_raid: bool,
@@ -145,8 +145,8 @@ impl LogicalVolume {
         is_part_of(&self.name, raid)
     }
 
-    /// Returns whether the volume was a part of the RAID until a repair replaced it (lvm2, lib/metadata/raid_manip.c):
-    /// the repair removes it at its end, unless it is interrupted.
+    /// Returns whether the volume was a part of the RAID until a repair replaced it (lvm2, lib/metadata/raid_manip.c).
+    /// Such a volume exists only after an interruption: a complete repair removes it.
     pub fn was_part_of(&self, raid: &str) -> bool {
         self.is_part_of(raid) && self.name.ends_with("_extracted")
     }

@@ -12,13 +12,13 @@ pub enum PathState {
     #[default]
     Absent,
     Directory {
-        /// Whether the directory is empty; false without a check when it is a mount point.
+        /// Whether the directory is empty. False also for a mount point, whose contents are not read.
         empty: bool,
     },
     File {
         empty: bool,
     },
-    /// A block device: a raw volume bound on a file.
+    /// A block device: a raw volume that is bind-mounted on a file.
     BlockDevice,
     /// A FIFO, a socket or a character device.
     Other,
@@ -30,7 +30,7 @@ pub enum PathState {
     NotDirectory {
         at: PathBuf,
     },
-    /// A parent is a mount point: the path belongs to the owner of that file system.
+    /// A parent is a mount point: the path belongs to the owner of the file system mounted there.
     ThroughMount {
         at: PathBuf,
     },
@@ -40,9 +40,9 @@ pub enum PathState {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TargetState {
     pub path: PathState,
-    /// The topmost mount at the path, when it can be reached.
+    /// The topmost mount at the path, if no other mount covers it.
     pub mounted: Option<MountedThing>,
-    /// Mounts at the path that another mount covers, at the path or at a parent; topmost first.
+    /// Mounts at the path that other mounts cover, at the path itself or at a parent; topmost first.
     pub beneath: Vec<MountedThing>,
     pub owner: Option<Owner>,
     /// Whether the path is absent and its nearest existing parent is an empty directory that was made for mount points.
@@ -52,7 +52,7 @@ pub struct TargetState {
 /// One entry of the mount table (proc_pid_mountinfo(5)), with the facts that prove its owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountedThing {
-    /// Device of the file system; for a bound block device, that device.
+    /// Device of the file system; for a block device bound on a file, that block device.
     pub device: DeviceNumber,
     /// Source of the mount, from the mount table.
     pub source: String,
@@ -74,7 +74,7 @@ impl MountedThing {
     }
 }
 
-/// The owner of a mounted file system, from its superblock.
+/// The owner of a mounted file system, according to its superblock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Superblock {
     Ours(FileSystemId),
@@ -90,7 +90,7 @@ pub struct TreeState {
     pub entries: BTreeMap<String, TreeEntry>,
 }
 
-/// One name in an index tree's root.
+/// An entry of an index tree's root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TreeEntry {
     Link(String),

@@ -8,7 +8,7 @@ use std::{
 use super::LvmReport;
 use crate::desired::{FileSystemId, NamespaceId, Volume};
 
-/// Major and minor number of a device, or of a file system without one.
+/// Major and minor number of a device. A file system without a device has such a number too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceNumber {
     pub major: u32,
@@ -81,7 +81,7 @@ pub struct VolumeState {
     pub missing: Vec<NamespaceId>,
     /// LVM's state on the devices; `None` with the `plain` layer.
     pub lvm: Option<LvmState>,
-    /// The signature of the device that carries the file system; `None` unless there is exactly one device.
+    /// The signature of the device that carries the file system; `None` unless exactly one device can carry it.
     pub signature: Option<Signature>,
 }
 
@@ -98,14 +98,14 @@ pub struct LvmState {
     /// Whether other volumes of the group are active on this node.
     pub siblings_active: bool,
     pub in_lock_space: bool,
-    /// LVM's metadata on the devices; `None` when it was not read because the volume is active.
+    /// LVM's metadata on the devices; `None` when LVM was not asked because the volume is active.
     pub report: Option<LvmReport>,
-    /// The names of group and volume in LVM's report, when the desired names were a guess.
+    /// The group's name and the volume's name in LVM's report, when the desired names were a guess.
     pub names: Option<(String, String)>,
 }
 
 impl LvmState {
-    /// Returns the volume's device, when it is active on this node.
+    /// Returns the volume's mapping if the volume is active on this node.
     pub fn active(&self) -> Option<&Mapped> {
         match &self.activation {
             Activation::Active(mapped) => Some(mapped),
@@ -131,8 +131,8 @@ pub enum Activation {
     Active(Mapped),
     /// The device is suspended: a command was interrupted while it changed the table.
     Suspended(DeviceNumber),
-    /// A command was interrupted while it activated or deactivated the volume. These mappings remain, in the order in
-    /// which they can be removed.
+    /// A command was interrupted while it activated or deactivated the volume. These mappings remain, listed in the
+    /// order in which they can be removed.
     Unfinished(Vec<Unfinished>),
 }
 
@@ -149,13 +149,14 @@ pub struct Mapped {
     /// Path of the device, `/dev/mapper/<name>`.
     pub path: PathBuf,
     pub number: DeviceNumber,
-    /// Devices beneath the volume that are not its namespaces, by their names in `/sys/block`.
+    /// Devices beneath the volume that are not the volume's namespaces, by their names in `/sys/block`.
     pub foreign_devices: Vec<String>,
-    /// Parts of a RAID, new or old, that its table does not use because a repair was interrupted.
+    /// Parts that the RAID's table does not use because a repair was interrupted: parts made by the repair, or parts to
+    /// be replaced by it.
     pub unused_parts: Vec<Unfinished>,
 }
 
-/// A mapping that does not give access to a volume: it has no active table, or is a part of a RAID.
+/// A mapping without usable contents: it has no active table, or it is a part of a RAID.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unfinished {
     /// Name of the mapping in `/dev/mapper`.

@@ -12,9 +12,9 @@ pub struct PoolState {
     pub devices: Vec<BlockDevice>,
     /// Namespaces of the target that this node does not reach.
     pub missing: Vec<NamespaceId>,
-    /// The pool of the target's name, when this node has imported it.
+    /// The pool with the target's name, when this node has imported it.
     pub imported: Option<Zpool>,
-    /// Pools that could be imported from the devices; searched only while no pool of the target's name is imported.
+    /// Pools that could be imported from the devices; searched only while no pool with the target's name is imported.
     pub found: Vec<FoundPool>,
 }
 
@@ -22,7 +22,7 @@ pub struct PoolState {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundPool {
     pub name: String,
-    /// The health that the pool would have once imported.
+    /// The health that the pool would have after an import.
     pub health: PoolHealth,
 }
 
@@ -30,7 +30,7 @@ pub struct FoundPool {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PoolHealth {
     Online,
-    /// A device is lost, but no data.
+    /// A device is lost, but no data is lost.
     Degraded,
     /// The pool cannot be used: `FAULTED`, `UNAVAIL`, `SUSPENDED`, …
     Broken(String),
@@ -70,8 +70,8 @@ pub struct Zpool {
 }
 
 impl Zpool {
-    /// Returns whether the pool lacks redundancy. zpool(8) shows some pools as `ONLINE` that have lost a device
-    /// (openzfs/zfs 4653), and also the lost device until the next write to it.
+    /// Returns whether the pool lacks redundancy. zpool(8) may show a pool as `ONLINE` although it has lost a device
+    /// (openzfs/zfs 4653), and may show the lost device as `ONLINE` too until the next write to it.
     pub fn is_degraded(&self) -> bool {
         let is_away =
             |vdev: &Vdev| matches!(vdev.device, VdevDevice::Missing | VdevDevice::Replaced);
@@ -107,7 +107,7 @@ impl Vdev {
     }
 }
 
-/// The block device behind a device of a pool on this node.
+/// The block device on this node behind a device of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VdevDevice {
     /// A namespace of the allocation.

@@ -2,8 +2,9 @@
 //!
 //! An allocation is created whole or not at all, one namespace on each of its drives. Once its object reports the
 //! namespaces, the planner replaces no lost namespace: a replacement would be empty, so the allocation continues with
-//! the rest. The only exception is a drive that is gone for good, when the allocation has others: there redundancy
-//! needs a replacement to rebuild on.
+//! the remaining namespaces. There is one exception: a namespace whose drive is gone for good is replaced when the
+//! allocation has other namespaces. Its contents can then be rebuilt onto the replacement, if the volume has
+//! redundancy.
 
 mod members;
 mod place;
@@ -32,7 +33,8 @@ pub(super) fn allocate(
         return Err(Rejection::ZeroCapacity { allocation: allocation.id });
     }
     let members = Members::new(allocation, observed);
-    // A step on a drive that cannot be used now waits for that drive, and the steps on other drives continue.
+    // Steps on a drive that cannot be used now are left out until the drive can be used; the steps on other drives
+    // continue.
     let can_go = |step: &Step| step.drive().is_some_and(|drive| !is_faulty(drive, observed));
     let leftovers: Vec<_> = partial(allocation.id, observed).filter(can_go).collect();
     let adopt = members.adopt();
@@ -52,12 +54,12 @@ pub(super) fn allocate(
         Need::All => fresh(allocation, observed)?,
         Need::More(wanted) => more(allocation, wanted, observed)?,
     };
-    // The drives choose the NSIDs, so the next round attaches them.
+    // The drives choose the NSIDs, so only the next round can attach the namespaces.
     Ok(placement.steps(allocation.id))
 }
 
-/// Adopts the namespaces that the object's status proves to be the allocation's; the allocation
-/// does without the others.
+/// Adopts the namespaces that, by the proof of the object's status, belong to the allocation. The allocation does
+/// without those that cannot be adopted.
 pub(super) fn adopt(allocation: &Allocation, observed: &Observed) -> Vec<Step> {
     Members::new(allocation, observed).adopt()
 }
@@ -86,15 +88,15 @@ pub(super) fn release(id: AllocationId, observed: &Observed) -> Vec<Step> {
     steps
 }
 
-/// Plans the deletion of vanished namespaces, which asks their drive once more and removes their records. Otherwise the
-/// record would assign the namespace to a deleted object whenever the drive does not answer.
+/// Plans the deletion of vanished namespaces: their drive is asked once more, and their records are removed. A record
+/// that stayed would assign the namespace to a deleted object whenever the drive does not answer.
 fn delete_vanished(id: AllocationId, observed: &Observed) -> impl Iterator<Item = Step> {
     let lost = observed.vanished.iter().filter(move |(_, owner)| owner.allocation() == Some(id));
     lost.map(move |(lost_id, _)| Step::DeleteNamespace { id: lost_id.clone(), allocation: id })
 }
 
-/// Plans removing the records of namespaces on drives that are gone for good; the records would outlive the allocation.
-/// These steps come last: until then the allocation does not count as released.
+/// Plans the removal of records of namespaces on drives that are gone for good: otherwise the records would outlive the
+/// allocation. These steps come last, because the allocation does not count as released while it has a record.
 fn forget(id: AllocationId, observed: &Observed) -> impl Iterator<Item = Step> {
     let replaced = observed.of_allocation(id);
     let replaced = replaced.filter(|namespace| observed.is_replaced(&namespace.id.subsystem));
@@ -102,14 +104,14 @@ fn forget(id: AllocationId, observed: &Observed) -> impl Iterator<Item = Step> {
         .map(move |namespace| Step::ForgetNamespace { id: namespace.id.clone(), allocation: id })
 }
 
-/// Detaches all namespaces of an allocation from a host, also partly created ones: the host could write to them.
+/// Detaches all namespaces of an allocation from a host, also partly created namespaces, to which the host could write.
 pub(super) fn cut_off(id: AllocationId, host: &Attached, observed: &Observed) -> Vec<Step> {
     let reached = observed.of_allocation(id).filter(|namespace| namespace.access.contains(host));
     reached.map(|namespace| detach(namespace, host)).collect()
 }
 
-/// Plans replacements for namespaces that are gone for good, and records these namespaces as replaced once enough
-/// replacements exist. Without room for the replacements the allocation stays as it is.
+/// Plans replacements for namespaces that are gone for good. Once enough replacements exist, plans to record the lost
+/// namespaces as replaced. Without room for the replacements the allocation stays as it is.
 fn succeed(members: &Members<'_>, observed: &Observed) -> Vec<Step> {
     let id = members.allocation.id;
     match members.successors() {
@@ -137,8 +139,8 @@ impl Placement<'_> {
     }
 }
 
-/// Plans all attachments before the detachments, with one exception. When a host of the allocation has moved to another
-/// port, the host that is now at the former port was never meant to have access: it is detached first, so that it loses
+/// Plans all attachments before the detachments, with one exception: when a host of the allocation has moved to another
+/// port, the host that is now at the former port must not have access. That host is detached first, so that it loses
 /// access even when an attachment fails.
 fn grant(ours: &[&Namespace], wanted: &BTreeSet<Access>, observed: &Observed) -> Vec<Step> {
     let has_moved = |host: &Attached| wanted.iter().any(|wanted| wanted.node == host.node);
@@ -158,8 +160,9 @@ fn attach<'a>(
     wanted: &'a BTreeSet<Access>,
     observed: &'a Observed,
 ) -> impl Iterator<Item = Step> + 'a {
-    // After a reboot a namespace is still attached but has no device: attaching again restores it. File drives have
-    // one device for all hosts on the machine, real drives one for the rabbit itself.
+    // After a reboot a namespace is still attached but has no device: attaching it again restores the device. A
+    // namespace on file drives has one device for all hosts on the machine; on a real drive, this node has only the
+    // rabbit's own device.
     let missing = |access: &Access| {
         let has_it = access.endpoint == Endpoint::Rabbit || observed.pool.is_some();
         namespace.device.is_none() && has_it
@@ -173,7 +176,7 @@ fn attach<'a>(
     )
 }
 
-/// Returns the hosts that have access and should not.
+/// Returns the hosts that have access but should not.
 fn unwanted<'a>(
     namespace: &'a Namespace,
     wanted: &'a BTreeSet<Access>,

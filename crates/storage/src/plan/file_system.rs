@@ -1,4 +1,4 @@
-//! Plans the creation, set-up and tear-down of a file system on a rabbit, each once.
+//! Plans the creation, set-up and tear-down of a file system on a rabbit; each happens once.
 
 use std::collections::BTreeMap;
 
@@ -39,8 +39,8 @@ pub(super) fn ready(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, R
     Ok(note.into_iter().chain(lvm.deactivate_if_idle()).collect())
 }
 
-/// Returns the observation as it would be if the volume were active, for a volume whose tag says that its
-/// file system is complete.
+/// For a volume whose tag says that its file system is complete: returns the observation as it would be if the volume
+/// were active.
 fn as_complete(fs: &FileSystem, observed: &Observed) -> Observed {
     let mut observed = observed.clone();
     if let Some(state) = &mut observed.volume {
@@ -49,7 +49,7 @@ fn as_complete(fs: &FileSystem, observed: &Observed) -> Observed {
     observed
 }
 
-/// Plans making the file system and setting it up, on an existing device.
+/// Plans the steps that make and set up the file system on an existing device.
 fn ready_on(
     fs: &FileSystem,
     observed: &Observed,
@@ -72,10 +72,10 @@ pub(super) fn remove(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, 
         lvm.is_idle(temporary.and_then(|target| target.mounted.as_ref()))?;
     }
     let device = volume::device(&fs.volume, observed).ok().flatten();
-    // A volume that lost a device may never become active again: it is released whatever its contents.
+    // A volume that lost a device may never become active again, so it is released whatever its contents are.
     let is_lost = device.is_none() && lvm.is_some_and(|lvm| lvm.has_lost_a_device());
     let whole = !is_lost && is_whole(fs, observed, device.as_ref());
-    // These hooks need the file system; they cannot run without it.
+    // The PreTeardown hooks need the file system: without a complete file system they do not run.
     let shown = whole.then_some(HookPoint::PreTeardown);
     let wanted =
         observed.hooks_open && shown.is_some_and(|phase| hooks::is_due(&fs.hooks, phase, observed));
@@ -95,8 +95,8 @@ pub(super) fn remove(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, 
     Ok(steps)
 }
 
-/// Returns whether the file system is known to be complete: by its superblock or, while the volume is not
-/// active, by its tag.
+/// Returns whether the file system is known to be complete: by its superblock or, if the volume is not active, by the
+/// volume's tag.
 fn is_whole(fs: &FileSystem, observed: &Observed, device: Option<&VolumeDevice>) -> bool {
     let Some(state) = &observed.volume else { return false };
     match device {
@@ -152,8 +152,9 @@ fn sets_uuid(line: &str, kind: FileSystemKind) -> bool {
     })
 }
 
-/// Plans the phase's hooks with the file system mounted at its temporary mount point, and its unmount afterwards. A
-/// mount of this file system that a crash left there is used, or unmounted.
+/// Plans to mount the file system at its temporary mount point, run the phase's hooks and unmount it. If a crash left
+/// this file system mounted there, the hooks use that mount; when no hook is due, the plan only unmounts the file
+/// system.
 fn with_temporary_mount(
     fs: &FileSystem,
     observed: &Observed,

@@ -1,4 +1,4 @@
-//! Determines the hooks that must run.
+//! Determines the hooks that are due.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -8,7 +8,8 @@ use crate::{
     observed::Observed,
 };
 
-/// Plans the hooks of the phase that are not recorded as run; `more` holds the variables that are known only now.
+/// Plans the hooks of the phase that have no record of a run; `more` holds the variables that are known only after the
+/// observation.
 pub(super) fn due<'a>(
     hooks: &'a [Hook],
     phase: HookPoint,
@@ -26,9 +27,9 @@ pub(super) fn is_due(hooks: &[Hook], phase: HookPoint, observed: &Observed) -> b
     due(hooks, phase, observed, &BTreeMap::new()).next().is_some()
 }
 
-/// Plans the beginning of a scope's set-up. The scope's records are stale in two cases: tear-down hooks have run since,
-/// so that set-up must repeat the undone work; or the hooks' object `is_new`. Stale records are dropped first, and are
-/// removed from the returned observation.
+/// Plans the beginning of a scope's set-up. The records of earlier runs are stale in two cases: tear-down hooks have
+/// run since, so that set-up must repeat the work that they undid; or the mount, file system or target itself `is_new`.
+/// Stale records are dropped first, and are removed from the returned observation.
 pub(super) fn begin<'a>(
     scope: &HookScope,
     hooks: &[Hook],
@@ -48,7 +49,7 @@ pub(super) fn begin<'a>(
     (steps, known)
 }
 
-/// Plans opening the scope when it has hooks. Later an open scope means that tear-down hooks must run; a closed scope
+/// Plans to open the scope if it has hooks. An open scope means that tear-down hooks must still run; a closed scope
 /// means that all tear-down hooks have run.
 pub(super) fn open(scope: &HookScope, hooks: &[Hook], observed: &Observed) -> Option<Step> {
     let is_needed = !hooks.is_empty() && !observed.hooks_open;

@@ -1,6 +1,6 @@
-//! Plans Lustre targets: created once, mounted while they are wanted, mounted again after a restart of the node.
+//! Plans Lustre targets: a target is created once, and is mounted while it is wanted, also after a restart of the node.
 //!
-//! The device of a Lustre mount is known only once it is mounted. Hooks that need the mounted file system are therefore
+//! The device of a Lustre mount is known only after the mount. Hooks that need the mounted file system are therefore
 //! planned after another observation.
 
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ pub(super) fn ready(target: &LustreTarget, observed: &Observed) -> Result<Vec<St
         steps.extend(with_client(target, client, observed, Some(HookPoint::PostSetup), &pool)?);
     }
     if steps.is_empty() {
-        // Replace lost devices last: a replacement that does not fit must not keep the target from serving.
+        // Replace lost devices last: a failed replacement must not keep the target from serving.
         steps = pool.replace();
     }
     if steps.is_empty() {
@@ -56,7 +56,7 @@ pub(super) fn remove(target: &LustreTarget, observed: &Observed) -> Result<Vec<S
     let mut steps = Vec::new();
     let hooked = observed.hooks_open;
     if let Some(client) = &target.client {
-        // These hooks need the target; they cannot run without it.
+        // The PreTeardown hooks need the target: without a complete target they do not run.
         let shown = (hooked && is_whole).then_some(HookPoint::PreTeardown);
         steps.extend(with_client(target, client, observed, shown, &pool)?);
     }
@@ -72,7 +72,7 @@ pub(super) fn remove(target: &LustreTarget, observed: &Observed) -> Result<Vec<S
     Ok(steps)
 }
 
-/// Plans mounting the target once more after a restart of the node, for tear-down hooks that need it mounted.
+/// Plans to mount the target again after a restart of the node, for tear-down hooks that need the mounted target.
 fn show_again(
     target: &LustreTarget,
     observed: &Observed,
@@ -115,13 +115,14 @@ fn unmounting(
     unmount::clear(&target.target, &state, Some(line), |there| is_target(target, there))
 }
 
-/// Returns whether the mount is the target. Lustre names the type of its servers' mounts `lustre` or `lustre_tgt`, so
-/// the source decides: a dataset, which apart from Lustre only ZFS itself mounts.
+/// Returns whether the mount is a mount of the target. Lustre names the type of its servers' mounts `lustre` or
+/// `lustre_tgt`, so the source decides: a target's source is its dataset. Apart from Lustre, only ZFS itself mounts
+/// datasets; the type of such a mount is `zfs`.
 fn is_target(target: &LustreTarget, there: &MountedThing) -> bool {
     there.source == target.dataset.to_string() && there.kind != "zfs"
 }
 
-/// Plans the phase's hooks with the file system mounted, and its unmount afterwards.
+/// Plans to mount the file system as a client, run the phase's hooks and unmount it.
 fn with_client(
     target: &LustreTarget,
     client: &LustreClient,

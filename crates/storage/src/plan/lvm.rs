@@ -1,7 +1,8 @@
 //! Plans the creation, activation, deactivation, repair and removal of logical volumes.
 //!
-//! A group belongs to the volume when it has the volume's name and is on the volume's namespaces; LVM reads only these
-//! devices. Warren's tag marks the groups that Warren made; the site's earlier agent made the others.
+//! A group belongs to the volume when it has the group name of the volume and lies on the volume's namespaces; LVM
+//! reads only these devices. A group with Warren's tag was made by Warren, a group without the tag by the site's
+//! earlier agent.
 
 mod activate;
 mod lines;
@@ -28,14 +29,14 @@ pub(super) struct Lvm<'a> {
 }
 
 impl<'a> Lvm<'a> {
-    /// Returns `None` for a volume without LVM.
+    /// Returns `None` if the volume does not use LVM.
     pub(super) fn new(volume: &'a Volume, state: Option<&'a VolumeState>) -> Option<Self> {
         let (lines, state) = (volume.layer.lines()?, state?);
         Some(Self { volume, lines, state, seen: state.lvm.as_ref()? })
     }
 
-    /// Returns the volume's device, when it is active on this node. Rejects a mapping on other devices
-    /// than the volume's namespaces.
+    /// Returns the volume's device, when it is active on this node. Rejects a mapping that lies on other devices than
+    /// the volume's namespaces.
     pub(super) fn device(&self) -> Result<Option<VolumeDevice>, Rejection> {
         let Some(active) = self.seen.active() else { return Ok(None) };
         if !active.foreign_devices.is_empty() {
@@ -47,7 +48,7 @@ impl<'a> Lvm<'a> {
         Ok(Some(active.device(self.volume)))
     }
 
-    /// Returns the device that the volume will have once it is active; its path is known before.
+    /// Returns the device that the volume will have once it is active; the device's path is known before.
     pub(super) fn device_to_be(&self) -> VolumeDevice {
         let number = DeviceNumber { major: 0, minor: 0 };
         let path = mapper_path(self.volume);
@@ -65,18 +66,18 @@ impl<'a> Lvm<'a> {
         self.logical().is_some_and(|logical| logical.has_made(id))
     }
 
-    /// Returns whether the volume is a RAID: it must be active once before it is ready, because a RAID synchronises
-    /// only while it is active.
+    /// Returns whether the volume is a RAID. A RAID must be active once before it counts as ready, because it
+    /// synchronises only while it is active.
     pub(super) fn is_raid(&self) -> bool {
         self.logical().is_some_and(|logical| logical.is_raid)
     }
 
-    /// Returns whether the site's lines create no volume, so that no volume has to be ready.
+    /// Returns whether the site's lines create no volume at all, so that the file system need not wait for a volume.
     pub(super) fn is_without_volume(&self) -> bool {
         self.logical().is_none() && self.lines.lv_create.is_none()
     }
 
-    /// Returns whether a device is missing from the group, or cannot be reached.
+    /// Returns whether the group lacks a device, or a device of the group cannot be reached.
     pub(super) fn has_lost_a_device(&self) -> bool {
         !self.state.missing.is_empty() || self.group().is_some_and(|group| group.missing > 0)
     }
@@ -92,7 +93,8 @@ impl<'a> Lvm<'a> {
         }
     }
 
-    /// Rejects a volume on which the rabbit has not made this file system yet; groups of an earlier agent are exempt.
+    /// Rejects a volume on which the rabbit has not made this file system yet. A group of an earlier agent is not
+    /// rejected for this reason, because it has no tag that records its file system.
     pub(super) fn is_finished(&self, id: FileSystemId) -> Result<(), Rejection> {
         match self.report() {
             Some(_) if self.logical().is_none() => {
@@ -105,7 +107,7 @@ impl<'a> Lvm<'a> {
         }
     }
 
-    /// Rejects a volume that another program has mounted or open: it must be released first.
+    /// Rejects a volume that another program has mounted or open: that use must end first.
     pub(super) fn is_idle(&self, temporary: Option<&MountedThing>) -> Result<(), Rejection> {
         let is_open = self.logical().is_some_and(|logical| logical.is_open);
         let busy = self.seen.active().is_some_and(|active| {

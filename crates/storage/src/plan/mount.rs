@@ -1,4 +1,4 @@
-//! Plans a mount, from the device to the owner of the mount's root.
+//! Plans a mount: from the source device to the owner of the mount's root.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub(super) fn mount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, Rej
     steps.extend(hooks::due(&mount.hooks, HookPoint::PreActivate, observed, &more));
     steps.extend(reaching);
     if !is_reached {
-        // The signature can be read once the device exists.
+        // The signature can be read only once the device exists.
         return Ok(steps);
     }
     for phase in [HookPoint::PostActivate, HookPoint::PreMount] {
@@ -49,7 +49,7 @@ impl From<Mountable> for Source {
     }
 }
 
-/// Checks all facts that prove the right source, and returns it.
+/// Checks the facts that prove that the source is the right one, and returns the source.
 fn source(mount: &Mount, observed: &Observed) -> Result<Source, Rejection> {
     match &mount.source {
         MountSource::Volume { volume, id } => on_volume(mount, volume, *id, observed),
@@ -104,8 +104,8 @@ fn mounting(
     on(&mount.target, mount.kind, source, line, &target, |there| is_asked(mount, there, observed))
 }
 
-/// Plans the steps that mount `source` on `target`, whose state is known; empty when `is_asked`
-/// recognises the existing mount.
+/// Plans the steps that mount `source` on `target`, whose state is known; empty when `is_asked` accepts a mount that is
+/// there already.
 pub(super) fn on(
     target: &MountPoint,
     kind: FileSystemKind,
@@ -122,7 +122,7 @@ pub(super) fn on(
     Ok(steps)
 }
 
-/// Plans the mount point: creates it when absent, and rejects it when this kind of mount cannot use it.
+/// Plans the creation of an absent mount point. Rejects a mount point that cannot be used for this kind of mount.
 fn usable(
     target: &MountPoint,
     kind: FileSystemKind,
@@ -163,7 +163,7 @@ pub(super) fn is_asked(mount: &Mount, there: &MountedThing, observed: &Observed)
                         && match there.superblock {
                             Superblock::Ours(found) => found == *id,
                             Superblock::Unknown => by_device,
-                            // A file system that an earlier agent made on this volume has a UUID that
+                            // An earlier agent may have made the file system on this volume: its UUID is then one that
                             // Warren did not derive.
                             Superblock::Foreign => by_device && volume.layer.lines().is_some(),
                         }
@@ -173,7 +173,7 @@ pub(super) fn is_asked(mount: &Mount, there: &MountedThing, observed: &Observed)
         MountSource::Bind(_) => {
             match observed.source.as_ref().and_then(|source| source.mounted.as_ref()) {
                 Some(shown) => shown.device == there.device && shown.root == there.root,
-                // The source is gone already; the UUID still shows that the mount is Warren's.
+                // The bind mount's source is unmounted already; the UUID still shows that the mount is Warren's.
                 None => {
                     matches!(there.superblock, Superblock::Ours(_)) || there.namespace.is_some()
                 }
@@ -183,13 +183,13 @@ pub(super) fn is_asked(mount: &Mount, there: &MountedThing, observed: &Observed)
     }
 }
 
-/// Returns whether this is a Lustre client's mount of this source. Only Lustre has an LNet address as its source,
-/// recognised by the `@`, which no host name contains.
+/// Returns whether the mount is a Lustre client's mount of this source. Only Lustre has an LNet address as its source;
+/// such an address contains an `@`, which no host name contains.
 pub(super) fn is_client(source: &str, there: &MountedThing) -> bool {
     there.source == source && (there.kind == "lustre" || source.contains('@'))
 }
 
-/// Returns whether the mount is on the volume's device: its namespace, or the logical volume's mapping.
+/// Returns whether the mount is on the volume's device: the only namespace, or the logical volume's mapping.
 fn is_on(volume: &Volume, there: &MountedThing, observed: &Observed) -> bool {
     let lies_on =
         || there.namespace.as_ref().is_some_and(|namespace| volume.namespaces.contains(namespace));
@@ -201,11 +201,11 @@ fn is_on(volume: &Volume, there: &MountedThing, observed: &Observed) -> bool {
         return true;
     }
     let device = volume::device(volume, observed).ok().flatten();
-    // Without the profile it is unknown whether LVM lies between.
+    // Without the profile it is unknown whether LVM lies between the file system and the namespaces.
     device.is_some_and(|device| device.number == there.device) || volume.is_guessed() && lies_on()
 }
 
-/// Returns whether the mount could be the desired one, when no fact is available that would prove or disprove it.
+/// Returns whether the mount could be the desired one because no available fact proves or disproves it.
 pub(super) fn may_be_asked(mount: &Mount, there: &MountedThing) -> bool {
     matches!(mount.source, MountSource::Volume { .. })
         && mount.kind != FileSystemKind::Raw
@@ -232,8 +232,8 @@ fn chown(mount: &Mount, observed: &Observed) -> Option<Step> {
     (will_be_mounted && !given).then(|| Step::SetOwner { target: mount.target.clone(), owner })
 }
 
-/// Plans writing the root file, only into a mounted file system: in the bare mount point the file would be hidden by
-/// the mount, and the mount point would not be empty.
+/// Plans to write the root file, but only into a mounted file system: written into the bare mount point, the file would
+/// be hidden by the mount, and the mount point would not be empty.
 fn write_root_file(mount: &Mount, observed: &Observed) -> Option<Step> {
     let file = mount.file.as_ref().filter(|wanted| observed.file.as_ref() != Some(wanted))?;
     let mounted = observed.target.as_ref().is_some_and(|state| state.mounted.is_some());

@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, path::PathBuf};
 use super::{Rejection, unmount};
 use crate::{Step, desired::MountPoint, observed::Observed};
 
-/// Plans the unmounts, the latest mount first, because a mount may lie on another. Rejects a mount that a foreign mount
-/// covers, once all others are gone.
+/// Plans the unmounts, the latest mount first, because a mount may lie on an earlier one. If a foreign mount covers one
+/// of Warren's mounts, rejects the unit once all other mounts of Warren's are gone.
 pub(super) fn only(keep: &[MountPoint], observed: &Observed) -> Result<Vec<Step>, Rejection> {
     let keep: BTreeSet<_> = keep.iter().map(MountPoint::path).collect();
     let mut staying: Vec<PathBuf> = Vec::new();

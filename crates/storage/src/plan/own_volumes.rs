@@ -1,5 +1,5 @@
-//! Clean-up after a start: removes leftovers of volume groups that are gone, and leaves existing groups alone, because
-//! they may hold data.
+//! Clean-up after a start: removes leftovers of volume groups that no longer exist. Existing groups stay, because they
+//! may hold data.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +9,8 @@ use crate::{
     observed::{Mapping, NamespaceOwner, Observed, owner_of_group},
 };
 
-/// Plans the removal of mappings that lie on no device, the uppermost first, and of lock spaces of groups of which
-/// nothing else is left.
+/// Plans the removal of mappings that lie on no device, the uppermost first, and of the lock spaces of groups that have
+/// left nothing else.
 pub(super) fn only(keep: &BTreeSet<ObjectUid>, observed: &Observed) -> Vec<Step> {
     let is_left = |group: &str| owner_of_group(group).is_some_and(|owner| !keep.contains(&owner));
     let of_leftovers = |mapping: &&Mapping| mapping.group().is_some_and(|group| is_left(&group));
@@ -33,8 +33,9 @@ pub(super) fn only(keep: &BTreeSet<ObjectUid>, observed: &Observed) -> Vec<Step>
     steps
 }
 
-/// Returns whether the observation is complete, so that a group that was not found does not exist: every drive answers,
-/// and LVM read all namespaces of allocations on them. A drive that is gone for good does not count.
+/// Returns whether the observation is complete, so that a group that was not found does not exist. The observation is
+/// complete if every drive answers and LVM read all namespaces of allocations. Drives that are gone for good, and their
+/// namespaces, do not count.
 fn is_whole(observed: &Observed) -> bool {
     let is_there = |drive: &Nqn| !observed.is_replaced(drive);
     let mut drives = observed.drives.iter().filter(|drive| is_there(&drive.nqn));
@@ -47,7 +48,7 @@ fn is_whole(observed: &Observed) -> bool {
         })
 }
 
-/// Returns whether a group is neither on a namespace nor active. An active volume may be in use, and its lock
+/// Returns whether a group lies on no namespace and has no active volume. An active volume may be in use, and its lock
 /// keeps other nodes out.
 fn is_gone(group: &str, observed: &Observed) -> bool {
     let is_active =

@@ -15,7 +15,7 @@ use crate::{
     observed::{Holders, PathState, Percent},
 };
 
-/// A desired unit that cannot be carried out in the current state of the node. Nothing was changed.
+/// The reason why a desired unit cannot be reached in the current state of the node. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Rejection {
     #[error("allocation {allocation}: capacity is 0 bytes: ask for at least 1")]
@@ -30,7 +30,7 @@ pub enum Rejection {
         crowded(.full)
     )]
     TooFewDrives { asked: u64, usable: usize, least: usize, drives: usize, full: Vec<(Nqn, u32)> },
-    /// Too few drives are usable now; together with the temporarily unusable drives there would be enough.
+    /// Too few drives are usable now, but there would be enough if the temporarily unusable drives came back.
     #[error(
         "{asked} bytes asked for, over at least {least} drives, and {usable} of {drives} have room and can be used now: {}: wait \
          for them, or exchange them if they stay so",
@@ -69,7 +69,7 @@ pub enum Rejection {
     PoolFull {
         asked: u64,
         available: u64,
-        /// Bytes that sparse files may still take.
+        /// Bytes that the sparse files of existing namespaces may still take.
         promised: u64,
     },
     #[error(
@@ -116,7 +116,7 @@ pub enum Rejection {
     )]
     ForeignPool {
         pool: String,
-        /// Devices of the pool that do not belong to the allocation, as zpool(8) names them.
+        /// Devices of the pool that do not belong to the allocation, with their names from zpool(8).
         strange: Vec<String>,
         unused: Vec<PathBuf>,
     },
@@ -133,7 +133,7 @@ pub enum Rejection {
     )]
     PoolBroken {
         pool: String,
-        /// Health of the pool in the word of zpool(8), for example `UNAVAIL`.
+        /// Health of the pool, in the words of zpool(8), for example `UNAVAIL`.
         state: String,
     },
     #[error("{} carries a foreign {kind} signature{}: the agent leaves it alone; wipe it by hand if its data is not needed", .device.display(), with_uuid(.uuid))]

@@ -1,4 +1,4 @@
-//! Compares the exact steps for a desire and an observation.
+//! Compares the exact steps that are planned for a desired state and an observation.
 
 mod allocation;
 mod cut_off;

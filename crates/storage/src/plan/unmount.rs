@@ -1,4 +1,4 @@
-//! Plans an unmount, only of a mount that is provably the desired one.
+//! Plans an unmount, but only of a mount that is provably the desired mount.
 
 use std::borrow::Cow;
 
@@ -20,12 +20,13 @@ pub(super) fn unmount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, R
     let more = mounting::variables(mount, observed);
     let run = |phase| hooks::due(&mount.hooks, phase, observed, &more);
     let unmounting = unmounting(mount, observed, &target)?;
-    // Other mounts of Warren's use the volume: the volume is released with the last of these mounts.
+    // Other mounts of Warren's may use the volume: the volume is released with the last of these mounts.
     let stays = observed.in_use == Use::MountedHere;
     let leaving = if stays { Vec::new() } else { leaving(mount, observed) };
 
     let mut steps = Vec::new();
-    // With a closed scope and no mount, the volume was never mounted, or all its tear-down hooks ran.
+    // If the scope is closed and nothing is mounted, either the volume was never mounted or all its tear-down hooks
+    // ran.
     let due = observed.hooks_open || !unmounting.is_empty() || !leaving.is_empty();
     let opening = hooks::open(&mount.scope, &mount.hooks, observed).filter(|_| due);
     let hooked = due && (observed.hooks_open || opening.is_some());
@@ -39,7 +40,7 @@ pub(super) fn unmount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, R
     steps.extend(unmounting);
     steps.extend(removal);
     if is_unmounting {
-        // Only after the unmount can the agent see whether the device is free; it is not released before.
+        // The agent can see only after the unmount whether the device is free, and does not release the device before.
         return Ok(steps);
     }
     if let Use::HeldBy(holders) = &observed.in_use {
@@ -70,7 +71,7 @@ fn still_in_use(mount: &Mount, holders: &Holders) -> Rejection {
     Rejection::StillInUse { what, target: mount.target.clone(), holders: holders.clone() }
 }
 
-/// Returns the mount with the names of the existing volume, where the desired names were a guess.
+/// Returns the mount with the names of the volume that was found, if the desired names were a guess.
 fn as_found<'a>(mount: &'a Mount, observed: &Observed) -> Cow<'a, Mount> {
     let seen = observed.volume.as_ref().and_then(|state| state.lvm.as_ref());
     let names = seen.and_then(|seen| seen.names.as_ref());
@@ -88,7 +89,7 @@ fn resuming(mount: &Mount, observed: &Observed) -> Option<Step> {
     Lvm::new(volume, observed.volume.as_ref())?.resume()
 }
 
-/// Plans the deactivation of the mount's logical volume.
+/// Plans the steps that release the mount's logical volume.
 fn leaving(mount: &Mount, observed: &Observed) -> Vec<Step> {
     let MountSource::Volume { volume, .. } = &mount.source else { return Vec::new() };
     Lvm::new(volume, observed.volume.as_ref())
@@ -117,8 +118,8 @@ fn unmounting(
     Ok(open.into_iter().map(step).collect())
 }
 
-/// Plans unmounting all mounts at a mount point that `is_ours` accepts, with the site's `line` if any, and removing the
-/// mount point. An absent mount point without such mounts is left as it is.
+/// Plans to unmount the mounts at a mount point that `is_ours` accepts, by the site's `line` if there is one, and to
+/// remove the mount point. An absent mount point without such mounts is left as it is.
 pub(super) fn clear(
     target: &MountPoint,
     state: &TargetState,
@@ -137,7 +138,7 @@ pub(super) fn clear(
     Ok(unmounting.chain(removal).collect())
 }
 
-/// Plans an unmount without a site's line.
+/// Plans an unmount for which the site has no line.
 pub(super) fn plainly(target: &MountPoint, device: DeviceNumber) -> Step {
     Step::Unmount { target: target.clone(), device, line: plain_line(target) }
 }
@@ -146,8 +147,8 @@ fn plain_line(target: &MountPoint) -> String {
     shell_words::quote(&target.to_string()).into_owned()
 }
 
-/// Returns the mounts at a target that are `ours`, topmost first. Other mounts stay; one that covers a mount of
-/// ours is a rejection.
+/// Returns the mounts at a target that are `ours`, topmost first. Other mounts stay; if one of them covers a mount of
+/// ours, returns a rejection.
 pub(super) fn in_reach<'a>(
     target: &MountPoint,
     state: &'a TargetState,
@@ -171,16 +172,16 @@ pub(super) fn in_reach<'a>(
     Ok(open)
 }
 
-/// Plans giving a raw volume back to root. The owner of a raw volume is the owner of its device node, which outlives
-/// the mount and serves another job next.
+/// Plans to make root the owner of a raw volume again. The owner of a raw volume is the owner of its device node, and
+/// the device node outlives the mount and serves another job next.
 fn take_back(mount: &Mount, target: &TargetState) -> Option<Step> {
     let given =
         mount.kind == FileSystemKind::Raw && target.owner.is_some_and(|owner| owner != ROOT);
     given.then(|| Step::SetOwner { target: mount.target.clone(), owner: ROOT })
 }
 
-/// Plans the removal of the mount point when no mount stays on it. Only once the mount is gone can the step see whether
-/// the mount point is empty, so the step checks that.
+/// Plans the removal of the mount point if no mount remains on it. Beneath a mount the planner cannot see whether the
+/// mount point is empty, so the step checks that.
 pub(super) fn remove(target: &MountPoint, state: &TargetState, unmounted: usize) -> Option<Step> {
     let empty = matches!(
         state.path,

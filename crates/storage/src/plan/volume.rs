@@ -20,7 +20,7 @@ pub(super) fn device(
     }
 }
 
-/// Returns the device of a volume with the `plain` layer, which is its only namespace.
+/// Returns the device of a volume with the `plain` layer: the device of its only namespace.
 fn plain(volume: &Volume, observed: &Observed) -> Result<VolumeDevice, Rejection> {
     let name = || format!("volume {volume}");
     if volume.namespaces.len() > 1 {
@@ -37,19 +37,19 @@ fn plain(volume: &Volume, observed: &Observed) -> Result<VolumeDevice, Rejection
     }
 }
 
-/// The completeness of the wanted file system on a device.
+/// How complete the wanted file system on a device is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Completeness {
     Missing,
-    /// A mkfs of Warren's was interrupted.
+    /// A mkfs that Warren started was interrupted.
     Interrupted,
     Complete,
 }
 
-/// Returns whether `device` holds the file system `wanted`; any other contents are a rejection.
+/// Returns how complete the file system `wanted` on `device` is; any other contents are a rejection.
 ///
-/// On a volume of an earlier agent's group any file system of the right kind counts: that agent derived no UUIDs, and
-/// the group's name and devices prove its owner.
+/// In a group that an earlier agent made, any file system of the right kind is accepted: that agent derived no UUIDs,
+/// and the group's name and devices prove its owner.
 pub(super) fn completeness(
     device: &VolumeDevice,
     volume: &Volume,
@@ -59,7 +59,7 @@ pub(super) fn completeness(
     let path = || device.path.clone();
     let is_adopted = Lvm::new(volume, Some(state)).is_some_and(|lvm| lvm.is_adopted());
     match &state.signature {
-        // An unread device may hold a file system, which a mkfs would destroy.
+        // A device whose signature was not read may hold a file system, which a mkfs would destroy.
         None => Err(Rejection::NotLookedAt { device: path() }),
         Some(Signature::Blank) => Ok(Completeness::Missing),
         Some(Signature::Ours(found)) if *found == wanted => Ok(Completeness::Complete),
@@ -78,15 +78,15 @@ pub(super) fn completeness(
     }
 }
 
-/// Collects the variables that a site's line may use once the node was observed.
+/// Collects the variables of a site's line whose values are known only after an observation.
 pub(super) fn variables(
     pairs: impl IntoIterator<Item = (String, String)>,
 ) -> BTreeMap<String, String> {
     pairs.into_iter().collect()
 }
 
-/// Returns the variables of devices: `$DEVICE_LIST`, `$DEVICE_NUM`, `$DEVICE_NUM-1`,
-/// `$DEVICE_NUM-2` and `$DEVICE1` onwards.
+/// Returns the variables that describe devices: `$DEVICE_LIST`, `$DEVICE_NUM`, `$DEVICE_NUM-1`, `$DEVICE_NUM-2`, and
+/// `$DEVICE1` and so on.
 pub(super) fn of_devices(devices: &[BlockDevice]) -> Vec<(String, String)> {
     let paths: Vec<_> = devices.iter().map(|device| device.path.display().to_string()).collect();
     let count = paths.len();

@@ -1,7 +1,7 @@
 //! Plans the creation, import, repair and destruction of ZFS pools.
 //!
-//! A pool belongs to the target when it has the target's pool name and lies on exactly the target's namespaces. A lost
-//! device neither proves nor disproves that.
+//! A pool belongs to the target when it has the target's pool name and lies on the target's namespaces and no other
+//! devices. A lost device neither proves nor disproves the owner.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ impl<'a> Pool<'a> {
         self.seen.imported.as_ref().map(|pool| pool.dataset)
     }
 
-    /// Plans the steps until the pool is imported and usable.
+    /// Plans the steps until the pool is imported and can be used.
     pub(super) fn build(&self) -> Result<Vec<Step>, Rejection> {
         if let Some(pool) = &self.seen.imported {
             self.is_ours(pool)?;
@@ -58,8 +58,8 @@ impl<'a> Pool<'a> {
         Ok(vec![self.step(ZfsAction::Create, self.name(), line)])
     }
 
-    /// Plans the import of a pool so that it can be destroyed. An unusable pool is not imported: the erasure of its
-    /// namespaces removes it.
+    /// Plans the import of a pool so that it can be destroyed. A pool that cannot be used is not imported, because the
+    /// erasure of its namespaces removes it.
     pub(super) fn take_up(&self) -> Result<Vec<Step>, Rejection> {
         if let Some(pool) = &self.seen.imported {
             self.is_ours(pool)?;
@@ -93,7 +93,8 @@ impl<'a> Pool<'a> {
         }
     }
 
-    /// Plans replacing each lost device of the pool by a device that the pool does not use yet.
+    /// Plans the replacement of each lost device of the pool by a device of the allocation that the pool does not use
+    /// yet.
     pub(super) fn replace(&self) -> Vec<Step> {
         let (Some(pool), Some(line)) = (&self.seen.imported, &self.target.lines.replace) else {
             return Vec::new();
@@ -110,7 +111,7 @@ impl<'a> Pool<'a> {
         self.step(ZfsAction::Replace, self.name(), line.expand(&more))
     }
 
-    /// Plans the destruction of the pool. The caller has checked that it is the target's.
+    /// Plans the destruction of the pool. The caller has checked that the pool belongs to the target.
     pub(super) fn destroy(&self) -> Option<Step> {
         let line = self.target.lines.destroy.as_ref().filter(|_| self.seen.imported.is_some())?;
         Some(self.step(ZfsAction::Destroy, self.name(), line.expand(&self.variables())))
@@ -120,7 +121,7 @@ impl<'a> Pool<'a> {
         self.step(ZfsAction::Import, self.name(), self.name().to_owned())
     }
 
-    /// Returns the only pool whose labels are on the devices; rejects a pool with another name, or several pools.
+    /// Returns the only pool whose labels are on the devices; rejects several pools, or a pool with another name.
     fn found(&self) -> Result<Option<&FoundPool>, Rejection> {
         let stranger = self.seen.found.iter().find(|found| found.name != self.name());
         let wanted = || self.name().to_owned();
@@ -179,7 +180,7 @@ impl<'a> Pool<'a> {
     }
 }
 
-/// Returns whether the pool has lost all of its devices: then no device proves its owner, and it does
+/// Returns whether the pool has lost all of its devices. No device can prove the pool's owner then, and the pool does
 /// not count as foreign.
 fn is_bare(pool: &Zpool) -> bool {
     let is_away = |vdev: &Vdev| matches!(vdev.device, VdevDevice::Missing | VdevDevice::Replaced);

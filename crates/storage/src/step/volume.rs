@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-/// One of LVM's commands on one volume.
+/// A command of LVM that changes one volume or its group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VolumeAction {
     CreatePhysical,
     RemovePhysical,
     CreateGroup,
     RemoveGroup,
-    /// Adds a device in place of a lost one.
+    /// Adds a device that takes the place of a lost device.
     ExtendGroup,
     ReduceGroup,
     StartLocks,
@@ -18,7 +18,7 @@ pub enum VolumeAction {
     RemoveLogical,
     /// Rebuilds the parts of a RAID that were on a lost device.
     Repair,
-    /// Reloads the volume's table on this node from LVM's metadata.
+    /// Reloads the volume's device-mapper table on this node from LVM's metadata.
     Refresh,
     Activate,
     Deactivate,
@@ -26,7 +26,7 @@ pub enum VolumeAction {
 }
 
 impl VolumeAction {
-    /// Returns the word for journals, the command, and the action in words.
+    /// Returns three texts: the word for journals, the command, and a description of the action.
     fn words(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::CreatePhysical => ("pvcreate", "pvcreate", "make physical volume"),
@@ -58,14 +58,14 @@ impl VolumeAction {
         self.words().0
     }
 
-    /// Returns LVM's command, with the options that make it this action. A group that Warren creates gets Warren's tag,
-    /// and no udev event activates its volumes: a volume that two nodes write is lost. A volume to refresh lacks a
-    /// part, and LVM needs an option to accept that.
+    /// Returns LVM's command with the options that make it this action. A group that Warren creates gets Warren's tag,
+    /// and no udev event activates its volumes: data is lost when two nodes write to one volume. A volume to refresh
+    /// lacks a part, and LVM accepts such a volume only with an option.
     pub fn command(self) -> &'static str {
         self.words().1
     }
 
-    /// Returns whether LVM would ask for confirmation, which an agent cannot give.
+    /// Returns whether LVM asks for confirmation before this command: an agent cannot answer.
     pub fn is_asked_about(self) -> bool {
         matches!(
             self,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// One command on a pool, or on the dataset in it.
+/// A command on a pool, or on the dataset in the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ZfsAction {
     Create,
@@ -15,8 +15,9 @@ pub enum ZfsAction {
 }
 
 impl ZfsAction {
-    /// Returns the word for journals, the command, and the action in words. The options of the import keep the pool out
-    /// of the cache from which the node imports pools at boot, and keep ZFS from mounting its datasets.
+    /// Returns three texts: the word for journals, the command, and a description of the action. The import's options
+    /// keep the pool out of the cache from which the node imports pools at boot, and keep ZFS from mounting the pool's
+    /// datasets.
     fn words(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Create => ("zpool-create", "zpool create", "make zpool"),
@@ -33,7 +34,7 @@ impl ZfsAction {
         self.words().0
     }
 
-    /// Returns the command, with the options that make it this action.
+    /// Returns the command with the options that make it this action.
     pub fn command(self) -> &'static str {
         self.words().1
     }

@@ -1,4 +1,4 @@
-//! Substitutes values in a line that bash will read. A value must be quoted differently inside and outside quotes.
+//! Inserts values into a line for bash. A value needs different quoting inside and outside of quotes.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -11,7 +11,7 @@ enum Quotes {
     Double,
 }
 
-/// Expands `line` with `variables`, which contain no variables themselves.
+/// Replaces the variables in `line` by their values; the values themselves contain no variables.
 pub(super) fn expand(line: &str, variables: &BTreeMap<String, String>) -> String {
     let nested = substitutes(line);
     let mut out = String::new();
@@ -50,8 +50,8 @@ fn turn(char: char, quotes: Quotes) -> Quotes {
     }
 }
 
-/// Returns whether bash interprets parts of the line twice, so that the visible quotes do not determine how
-/// a value is read.
+/// Returns whether bash interprets a part of the line twice: the quotes around a value then do not determine how bash
+/// reads the value.
 fn substitutes(line: &str) -> bool {
     ["`", "$(", "${", "$'", "<(", ">("].iter().any(|opening| line.contains(opening))
 }
@@ -76,7 +76,7 @@ fn escaped(char: char) -> impl Iterator<Item = char> {
     matches!(char, '$' | '`' | '"' | '\\').then_some('\\').into_iter().chain([char])
 }
 
-/// Returns whether bash gives the character no special meaning anywhere in a word.
+/// Returns whether the character has no special meaning to bash anywhere in a word.
 fn plain(char: char) -> bool {
     char.is_ascii_alphanumeric()
         || matches!(char, '_' | '-' | '.' | '/' | ':' | '=' | ',' | '+' | '@' | '%')

@@ -61,7 +61,7 @@ fn the_longest_name_wins() {
 fn unknown_variables_are_left_to_bash() {
     assert_eq!(line("echo $HOME $JOBID $ $$", &[("$JOBID", "7")]), "echo $HOME 7 $ $$");
     assert_eq!(line(r"echo \$JOBID", &[("$JOBID", "7")]), r"echo \$JOBID");
-    // A name without '$', or of '$' alone, is no variable.
+    // A name without `$` is no variable, and neither is `$` alone.
     assert_eq!(line("JOBID $", &[("JOBID", "x"), ("$", "y")]), "JOBID $");
 }
 

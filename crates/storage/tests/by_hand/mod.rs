@@ -8,7 +8,7 @@ pub fn run(program: &str, args: &[&str]) -> Output {
     Command::new(program).args(args).output().unwrap_or_else(|error| panic!("{program}: {error}"))
 }
 
-/// Starts a program that the test talks to.
+/// Starts a program with which the test exchanges text.
 #[expect(clippy::disallowed_methods, reason = "tests prepare the node by hand")]
 pub fn start(program: &str, args: &[&str]) -> Child {
     let (stdin, stdout) = (Stdio::piped(), Stdio::piped());

@@ -1,5 +1,5 @@
-//! Tests that a few rounds reach the empty plan from any state and after any failure of any step, and that foreign
-//! things do not change.
+//! Tests that convergence reaches the empty plan within a few rounds, from any state and after a failure of any step,
+//! and that foreign objects do not change.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod wishes;
@@ -37,7 +37,7 @@ fn rabbit() -> Arc<FakeHost> {
     Arc::new(host)
 }
 
-/// Reports whether every failed step failed with EBUSY.
+/// Returns whether every failed step failed with EBUSY.
 fn is_busy(error: &ConvergeError) -> bool {
     matches!(error, ConvergeError::Step(failed) if all_failed_with_ebusy(&failed.source))
 }
@@ -53,7 +53,8 @@ fn all_failed_with_ebusy(error: &StepError) -> bool {
     }
 }
 
-/// Checks that the next call reaches the desired state, or refuses it for a reason that stays.
+/// Checks that the next call reaches the desired state, or rejects the unit for a reason that does not go away by
+/// itself.
 fn settles(converger: &Converger, desired: &Desired) -> Result<(), TestCaseError> {
     match converger.converge(desired) {
         Ok(_) => prop_assert_eq!(converger.plan(desired).unwrap(), vec![]),
@@ -64,7 +65,7 @@ fn settles(converger: &Converger, desired: &Desired) -> Result<(), TestCaseError
     Ok(())
 }
 
-/// Removes everything, in the order in which a controller requests the removals.
+/// Removes everything, in the order in which controllers request the removals.
 fn take_down(host: &Arc<FakeHost>, converger: &Converger) -> Result<(), TestCaseError> {
     for index in 0..PLACES {
         for wish in [Wish::Unmounted(index), Wish::Gone(index), Wish::Released(index)] {
@@ -104,14 +105,15 @@ proptest! {
             let foreign = host.foreign();
             if let Some((after, fault)) = fault {
                 host.fail(*after, *fault);
-                // The failure occurs only when there are enough steps.
+                // The failure occurs only if there are enough steps.
                 let _ = converger.converge(&desired);
                 host.fail(usize::MAX, Fault::Before);
             }
             settles(&converger, &desired)?;
             prop_assert_eq!(&host.foreign(), &foreign);
         }
-        // A mount that covers one of ours is reported while it exists.
+        // As long as a foreign mount covers one of our mounts, the removal of ours is rejected: remove the foreign
+        // mounts.
         (0..=PLACES).for_each(|index| host.lift_mounts(&covered(&host, index)));
         let last = mount(&host, OCCUPIED);
         let seen = host.observe(&Desired::Unmounted(last.clone())).unwrap().target.unwrap();
@@ -125,7 +127,7 @@ proptest! {
     }
 }
 
-/// Fails when two threads work on one group.
+/// Fails when two threads work on one group at the same time.
 #[derive(Debug)]
 struct Alone {
     host: FakeHost,
@@ -170,7 +172,8 @@ fn two_units_of_one_group_never_run_at_once() {
     });
 }
 
-/// Announces the start of its first attachment, which ends when the other end of the channel is dropped.
+/// Reports the start of its first attachment, and then holds the attachment up until the other end of the channel is
+/// dropped.
 #[derive(Debug)]
 struct Slow {
     host: Arc<FakeHost>,
@@ -193,7 +196,7 @@ impl Host for Slow {
     }
 }
 
-/// A fence withdraws access while other work on the allocation may continue for hours.
+/// A fence must withdraw access while other work on the allocation may take hours.
 #[test]
 fn a_withdrawal_does_not_wait_for_other_work_on_its_allocation() {
     let host = rabbit();
@@ -210,7 +213,7 @@ fn a_withdrawal_does_not_wait_for_other_work_on_its_allocation() {
         scope.spawn(|| converger.converge(&Desired::Allocated(allocation(0, 2))).unwrap());
         began.recv().unwrap();
         scope.spawn(|| done.send(converger.converge(&withdrawn)).unwrap());
-        // Only a failing test waits this long.
+        // Only a failing test waits for this long.
         let result = ended.recv_timeout(Duration::from_secs(30));
         drop(hold);
         assert!(matches!(result.unwrap().unwrap().steps[..], [Step::Detach { .. }]));
@@ -259,11 +262,11 @@ fn the_converger_gives_up_on_a_host_that_undoes_every_step() {
     assert!(error.to_string().contains("create directory /mnt/nnf/wf-0"), "{error}");
 }
 
-/// There are as many units as drives, and each drive has room for one: all units request the freest drive,
-/// and each gets one.
+/// There are as many units as drives, and each drive has room for one unit. All units choose the drive with the most
+/// free bytes; in the end, each unit has a drive.
 #[test]
 fn a_unit_observes_again_when_another_took_its_drive() {
-    /// Fails this number of steps because another unit took the drive, and then lets steps succeed.
+    /// Fails this number of steps as if another unit had taken the drive, and applies all later steps.
     #[derive(Debug)]
     struct Contested(FakeHost, std::sync::atomic::AtomicUsize);
     impl Host for Contested {
@@ -292,7 +295,7 @@ fn tree_at(workflow: u32) -> Desired {
     Desired::IndexTree(IndexTree { root: point(&format!("/mnt/nnf/wf-{workflow}")), ..tree(1) })
 }
 
-/// The place of a defect that affects one unit.
+/// The place of a panic that affects only one unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Defect {
     InObservation,
@@ -350,7 +353,7 @@ fn a_panic_fails_only_its_unit_and_only_while_the_defect_exists() {
     }
 }
 
-/// A namespace of one of our allocations has foreign data.
+/// A namespace of one of our allocations contains foreign data.
 #[test]
 fn a_foreign_signature_survives_everything_but_release() {
     let host = rabbit();

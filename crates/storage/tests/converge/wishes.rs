@@ -1,4 +1,4 @@
-//! Generates the requests of controllers and the events on a rabbit.
+//! Generates requests as controllers make them, and events on a rabbit.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,12 +18,13 @@ use storage::{
 
 pub(crate) const PLACES: u32 = 3;
 
-/// The allocation of a Lustre target's pool.
+/// The index of the allocation for a Lustre target's pool.
 const TARGET: u32 = PLACES;
 
 const POOL: &str = "pool-0";
 
-/// The place (an allocation with its file system and its mount) whose mount point may have a foreign mount.
+/// Number of the place at whose mount point there may be a foreign mount. A place is an allocation with its file system
+/// and its mount.
 pub(crate) const OCCUPIED: u32 = 2;
 
 pub(crate) fn roots() -> AllowedRoots {
@@ -61,7 +62,7 @@ pub(crate) fn allocation(index: u32, computes: u8) -> Allocation {
     Allocation::new(id, 100 << 20, spread, computes.chain([rabbit]).collect())
 }
 
-/// Returns the layer of a place: every other place has a logical volume.
+/// Returns the layer of a place's volume: every second place has a logical volume.
 fn layer(index: u32) -> VolumeLayer {
     if index.is_multiple_of(2) {
         return VolumeLayer::Plain;
@@ -90,8 +91,8 @@ fn namespaces(host: &FakeHost, index: u32) -> Vec<NamespaceId> {
     found.map(|namespace| namespace.id).collect()
 }
 
-/// Returns the file system that a controller would request on the existing namespaces; objects
-/// may name deleted namespaces.
+/// Returns the file system that a controller would request on the existing namespaces. An object may also name
+/// namespaces that were deleted.
 pub(crate) fn file_system(host: &FakeHost, index: u32) -> FileSystem {
     let gone = || NamespaceId::parse("nqn.2026-01.io.warren:fake:gone", "1").unwrap();
     let namespace = namespaces(host, index).first().cloned().unwrap_or_else(gone);
@@ -186,16 +187,16 @@ pub(crate) enum Wish {
     Tree(u32),
     NoTree,
     OnlyMounts(Vec<u32>),
-    /// Removes leftovers; the flag says whether the object exists that all volumes are named after.
+    /// Removes leftovers; the flag says whether the object still exists after which all volumes are named.
     OnlyVolumes(bool),
     TargetAllocated,
     TargetReady,
     TargetGone,
     TargetReleased,
     Reboot,
-    /// A foreign mount covers a place, or all places.
+    /// A foreign mount appears on top of one place, or of all places.
     Cover(u32),
-    /// The foreign mount is unmounted.
+    /// The foreign mount is unmounted again.
     Lift(u32),
 }
 

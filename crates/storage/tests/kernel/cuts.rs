@@ -1,8 +1,8 @@
 //! Kills LVM's commands before each of their writes to a device and each of their system calls, one after another, over
-//! the whole life of a volume. Commands end this way when their agent is killed or the node loses power.
+//! the whole life of a volume. LVM's commands end in this way when their agent is killed or the node loses power.
 //!
-//! The test fills the directory that `WARREN_TEST_CUTS` names, first in `PATH`, with stand-ins of LVM's commands, which
-//! start the real ones under strace(1).
+//! The test fills the directory that `WARREN_TEST_CUTS` names, and that must come first in `PATH`, with stand-ins for
+//! LVM's commands. A stand-in starts the real command under strace(1).
 
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
@@ -37,9 +37,9 @@ const COMMANDS: [&str; 11] = [
 /// The commands that create, activate and remove a volume.
 const LIFE: [&str; 6] = ["pvcreate", "vgcreate", "lvcreate", "lvchange", "lvremove", "vgremove"];
 
-/// A stand-in kills its command before the command's n-th call; n grows by one with each start. Once a command ends by
-/// itself, it has been killed before each of its calls. The stand-in does not kill processes that the command starts,
-/// such as dmeventd(8), which keeps running.
+/// A stand-in kills its command before the command's n-th call; n grows by one with each start of the stand-in. Once
+/// the command ends by itself, it has been killed before each of its calls. The stand-in does not kill processes that
+/// the command started: dmeventd(8), for example, keeps running.
 const STAND_IN: &str = r#"#!/bin/bash
 here=${0%/*}; command=${0##*/}
 real=$(PATH=${PATH#*:} type -P "$command")
@@ -73,7 +73,7 @@ impl Cuts {
         cuts
     }
 
-    /// From now on, the stand-ins kill every command, beginning before its first call.
+    /// From now on, the stand-ins kill every command; a command's first start is killed before its first call.
     fn begin(&self) {
         self.at("1");
     }
@@ -94,7 +94,7 @@ impl Cuts {
         cuts.lines().map(str::to_owned).collect()
     }
 
-    /// Converges, and repeats that after each killed command; panics when it fails although no command was killed.
+    /// Converges again and again as long as commands are killed; panics when it fails although no command was killed.
     #[expect(clippy::disallowed_methods, reason = "no event tells how far a mirror is")]
     fn through(&self, host: &Arc<dyn Host>, desired: &Desired) {
         loop {
@@ -116,7 +116,7 @@ impl Cuts {
         assert_eq!(settle(host, desired), [""; 0]);
     }
 
-    /// Prints how often each command was killed, and panics if one of `commands` was never killed.
+    /// Prints how often each command was killed, and panics if a command in `commands` was never killed.
     #[expect(clippy::print_stdout, reason = "shown with the verdict")]
     fn report_cuts(&self, commands: &[&str]) {
         let cuts = self.recorded_cuts();
@@ -175,7 +175,7 @@ fn a_raid_converges_although_lvm_is_killed_at_every_call() {
     });
 }
 
-/// Returns the same volume as a mirror.
+/// Returns the same volume, but as a mirror.
 fn raid(lab: &Lab) -> FileSystem {
     let mut fs = striped(lab);
     let (group, name) = (&fs.volume.group, &fs.volume.logical);

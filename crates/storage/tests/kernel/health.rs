@@ -14,7 +14,7 @@ use crate::{
     scenarios::{World, create_file_system, mount_of, settle},
 };
 
-/// Returns the file systems at the lab's mount points, by the end of their path.
+/// Returns the file systems at the lab's mount points, each under the last part of its path.
 fn seen(lab: &Lab) -> BTreeMap<String, FileSystemFacts> {
     let probe = LinuxProbe::new(lab.roots().clone(), BTreeMap::new());
     let facts = probe.facts();
@@ -42,7 +42,7 @@ fn a_shut_down_xfs_is_reported_although_its_mount_shows_rw() {
             (facts.kind.as_str(), facts.asked_read_only, facts.is_read_only),
             ("xfs", false, false)
         );
-        // The file system can still be observed and unmounted.
+        // The file system can still be observed, and can be unmounted.
         settle(&lab.rabbit(), &Desired::Unmounted(mount));
         assert!(seen(lab).is_empty());
     });
@@ -67,8 +67,8 @@ fn a_read_only_file_system_is_distinguished_from_a_read_only_mount() {
         assert_eq!((read_only("a"), read_only("b")), ((false, false), (true, false)));
         must("mount", &["-o", "remount,bind,rw", there.to_str().unwrap()]);
         must("mount", &["-o", "remount,ro", here]);
-        // The mount at b shows what a mount shows when the kernel makes its file system read-only: the mount itself
-        // still has `rw`.
+        // The mount at b simulates a file system that the kernel made read-only: the options of the mount itself still
+        // show `rw`.
         assert_eq!((read_only("a"), read_only("b")), ((true, true), (false, true)));
         must("umount", &[there.to_str().unwrap()]);
         std::fs::remove_dir(there).unwrap();

@@ -1,4 +1,5 @@
-//! Tests file systems that the kernel keeps after umount(2), for mounts and open files in other mount namespaces.
+//! Tests file systems that the kernel keeps in use after umount(2), because of mounts or open files in other mount
+//! namespaces.
 
 use storage::{
     ConvergeError, Desired, Rejection,
@@ -9,7 +10,7 @@ use storage::{
 use super::*;
 use crate::lab::{Keeper, with_only_lab};
 
-/// Returns a mount whose root directory stays root's. In a user namespace of its own a process has rights only over
+/// Returns a mount whose root directory stays root's. A process in its own user namespace has rights only over the
 /// files of mapped users, and only root is mapped.
 fn of_root(fs: &FileSystem, target: MountPoint) -> Mount {
     Mount { owner: None, ..mount_of(fs, target) }
@@ -29,8 +30,8 @@ fn is_live(lab: &Lab, fs: &FileSystem) -> bool {
     std::path::Path::new("/sys/fs/xfs").join(device.file_name().unwrap()).exists()
 }
 
-/// The other mount namespace keeps the file system by an open file, by a bind mount of a directory, or by a working
-/// directory.
+/// The other mount namespace keeps the file system in use in one of three ways: by an open file, by a bind mount of a
+/// directory, or by a working directory.
 #[test]
 fn an_xfs_that_another_mount_namespace_keeps_is_not_released() {
     let ways = ["exec 3>AT/kept", "mkdir AT/d && mount --bind AT/d /mnt && cd /mnt", "cd AT"];
@@ -56,7 +57,7 @@ fn an_xfs_that_another_mount_namespace_keeps_is_not_released() {
     }
 }
 
-/// Every container has such a copy of the mount. The kernel removes the copy when the mount point is removed.
+/// Every container has an idle copy of the mount. The kernel removes the copy when the mount point is removed.
 #[test]
 fn an_idle_copy_of_a_mount_does_not_keep_the_volume() {
     with_only_lab(|lab| {
@@ -88,7 +89,8 @@ fn an_open_raw_device_is_not_released() {
     });
 }
 
-/// In the agent's own mount namespace umount(2) fails with EBUSY; the error names the holder, and no kernel thread.
+/// In the agent's own mount namespace umount(2) fails with EBUSY. The error names the holder, and does not name a
+/// kernel thread.
 #[test]
 fn a_holder_is_named_with_the_time_of_its_start() {
     with_only_lab(|lab| {
@@ -107,7 +109,7 @@ fn a_holder_is_named_with_the_time_of_its_start() {
     });
 }
 
-/// A service with its own mount namespace has copies of our mounts; umount(2) does not fail with EBUSY for them.
+/// A service with its own mount namespace has copies of our mounts; the copies do not make umount(2) fail with EBUSY.
 #[test]
 fn a_busy_mount_names_its_users_and_not_the_owners_of_idle_copies() {
     with_only_lab(|lab| {
@@ -126,7 +128,8 @@ fn a_busy_mount_names_its_users_and_not_the_owners_of_idle_copies() {
     });
 }
 
-/// The copy is named after all users have ended: an idle copy may end together with its users.
+/// The error names the copy only when no process uses the mount any more: an idle copy may end together with the last
+/// user.
 #[test]
 fn an_idle_copy_is_named_only_when_no_process_uses_the_mount() {
     with_only_lab(|lab| {
@@ -145,7 +148,7 @@ fn an_idle_copy_is_named_only_when_no_process_uses_the_mount() {
     });
 }
 
-/// The mount of another object on the same node is legitimate and does not delay the unmount.
+/// A mount that another object has on the same node is legitimate, and does not delay the unmount.
 #[test]
 fn another_mount_of_the_same_file_system_does_not_block_the_unmount() {
     with_only_lab(|lab| {

@@ -68,7 +68,7 @@ fn a_mkfs_without_effect_is_a_failure() {
     });
 }
 
-/// The device is also smaller than the offsets at which superblocks are searched.
+/// The device ends before the offsets at which the agent looks for superblocks.
 #[test]
 fn a_device_too_small_for_a_file_system_is_rejected_with_numbers_and_removed() {
     with_lab(|lab| {
@@ -91,7 +91,7 @@ fn a_device_too_small_for_a_file_system_is_rejected_with_numbers_and_removed() {
     });
 }
 
-/// A mistake in the line or a missing mkfs is not the fault of the device.
+/// When the line has a mistake or mkfs is missing, the size of the device is not the cause.
 #[test]
 fn a_mkfs_that_fails_on_a_small_device_for_another_reason_is_a_plain_failure() {
     with_lab(|lab| {
@@ -110,14 +110,14 @@ fn an_unreadable_device_is_torn_down() {
     with_lab(|lab| {
         let (namespace, mut fs) = create_file_system(lab, 0);
         let data = fs::read_to_string(backing_file(&lab.device(&namespace))).unwrap();
-        // Reads of what is beyond the end of the file beneath fail with EIO.
+        // Reads beyond the end of the backing file fail with EIO.
         File::options().write(true).open(data.trim_end()).unwrap().set_len(0).unwrap();
         must("blockdev", &["--flushbufs", &lab.device(&namespace)]);
         let rabbit = lab.rabbit();
         let unread = rabbit.observe(&Desired::FileSystemReady(fs.clone())).unwrap_err();
         assert!(chain(&unread).contains("os error 5"), "{}", chain(&unread));
         settle(&rabbit, &Desired::FileSystemGone(fs.clone()));
-        // A hook that needs the file system must not be skipped silently.
+        // A hook that needs the file system must not be skipped without an error.
         fs.hooks.push(hook(fs.scope(), HookPoint::PreTeardown, "true"));
         rabbit.observe(&Desired::FileSystemGone(fs)).unwrap_err();
         settle(&rabbit, &Desired::Released(allocation(0, 0, &[]).id));
@@ -135,7 +135,7 @@ fn mkfs_that_hangs_is_killed_with_all_its_children() {
         let fifo = short.path().join("fifo");
         nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
         let stuck = blank(&short, &format!("-V; exec 3> {}; sleep 3600 | cat", fifo.display()));
-        // End of file comes when the last process that inherited descriptor 3 is dead.
+        // The read reaches end of file when the last process that inherited descriptor 3 is dead.
         let all_dead = std::thread::spawn(move || fs::read(fifo).unwrap());
         let error =
             converge(&short.rabbit(), &Desired::FileSystemReady(stuck.clone())).unwrap_err();
@@ -148,14 +148,14 @@ fn mkfs_that_hangs_is_killed_with_all_its_children() {
     });
 }
 
-/// mkfs is killed at many moments, with nothing written, `sb_inprogress` set, or all written; the
-/// file system always converges.
+/// mkfs is killed at many moments: with nothing written, with `sb_inprogress` set, or with everything written. In each
+/// case the file system converges.
 #[test]
 fn mkfs_that_is_killed_converges() {
     with_lab(|lab| {
         for moment in 1..=20 {
             let mut fs = blank(lab, &format!("$DEVICE & sleep 0.{moment:03}; kill -9 $!; wait $!"));
-            // The command fails or succeeds, depending on the moment of the kill.
+            // The command fails or succeeds, depending on the moment at which it is killed.
             let _ = converge(&lab.rabbit(), &Desired::FileSystemReady(fs.clone()));
             let left = signature(&lab.rabbit(), &fs);
             assert!(!matches!(left, Some(Signature::Foreign { .. })), "{left:?}");
@@ -180,7 +180,8 @@ fn a_full_pool_disk_is_refused_with_numbers() {
         let rejection =
             rejected(&full, &full.rabbit(), &Desired::Allocated(allocation(0, SIZE, &[])));
         assert!(matches!(rejection, Rejection::PoolFull { asked: SIZE, .. }), "{rejection}");
-        // Sparse files count with their whole size: of two allocations that fit only alone, the second is refused.
+        // A sparse file counts with its whole size: of two allocations of which only one has room, the second is
+        // refused.
         let half = 40 << 20;
         settle(&full.rabbit(), &Desired::Allocated(allocation(0, half, &[])));
         let rejection =
@@ -189,7 +190,7 @@ fn a_full_pool_disk_is_refused_with_numbers() {
             matches!(rejection, Rejection::PoolFull { promised, .. } if promised == half),
             "{rejection}"
         );
-        // Two units observed the same free bytes: the step counts them again before it creates the file.
+        // Two units observed the same free bytes, so the step checks the free bytes again before it creates the file.
         let drive = full.rabbit().observe(&Desired::Inventory).unwrap().drives[1].nqn.clone();
         let late = Step::CreateNamespace {
             allocation: allocation(1, 0, &[]).id,
@@ -199,7 +200,7 @@ fn a_full_pool_disk_is_refused_with_numbers() {
         };
         let error = full.rabbit().apply(&late).unwrap_err();
         assert!(matches!(error, StepError::Changed(_)), "{}", chain(&error));
-        // All remaining bytes can be allocated.
+        // An allocation can take all remaining bytes.
         let left = allocatable(&full.rabbit().observe(&Desired::Inventory).unwrap(), Spread::ONE);
         assert!(left < half, "{left}");
         settle(&full.rabbit(), &Desired::Allocated(allocation(1, left, &[])));
@@ -281,7 +282,7 @@ fn twenty_mounts_run_in_parallel() {
     });
 }
 
-/// The mount table shows the path of the root with symbolic links resolved.
+/// The mount table shows a root's path with symbolic links resolved.
 #[test]
 fn mounts_beneath_a_root_that_is_a_link_are_found() {
     with_lab(|_| {
@@ -300,7 +301,7 @@ fn mounts_beneath_a_root_that_is_a_link_are_found() {
     });
 }
 
-/// A covered mount is visible only in the mount table.
+/// A covered mount can be seen only in the mount table.
 #[test]
 fn a_covered_raw_volume_is_recognised_by_its_device() {
     with_lab(|lab| {
@@ -336,7 +337,7 @@ fn a_link_that_a_user_plants_in_a_tree_is_not_followed() {
     });
 }
 
-/// The temporary mount of a failing hook stays for the next attempt, and is removed with the file system.
+/// The temporary mount of a failing hook stays for the next attempt; the removal of the file system unmounts it.
 #[test]
 fn a_failing_hook_is_reported_and_retried() {
     with_lab(|lab| {
@@ -411,7 +412,7 @@ fn a_line_that_mounts_elsewhere_is_a_failure() {
     });
 }
 
-/// The mount is in another mount namespace, and the agent's mount table does not show it.
+/// The mount is in another mount namespace, so the agent's own mount table does not show it.
 #[test]
 fn a_namespace_mounted_elsewhere_is_reported_with_its_holder() {
     with_lab(|lab| {
@@ -454,7 +455,7 @@ fn foreign_files_in_a_pool_stay() {
     });
 }
 
-/// The next round removes the files that a crash during a creation or a deletion left.
+/// The next round removes the files that a crash left during a creation or a deletion.
 #[test]
 fn leftovers_of_a_crash_are_removed() {
     with_lab(|lab| {

@@ -1,4 +1,4 @@
-//! Tests mounts that the kernel refuses with an ambiguous errno, and whose cause is in its log.
+//! Tests mounts that the kernel refuses with an ambiguous errno. The cause is in the kernel's log.
 
 use std::{path::Path, thread};
 
@@ -8,8 +8,8 @@ fn refusal(lab: &Lab, mount: &Mount) -> String {
     chain(&converge(&lab.rabbit(), &Desired::Mounted(mount.clone())).unwrap_err())
 }
 
-/// Unmounts `mount`, and waits until no mount namespace has its file system: a program that another test started in its
-/// own namespace has a copy of the mount, and the kernel knows the UUID while that program runs.
+/// Unmounts `mount`, and waits until no mount namespace has its file system. A program that another test started in its
+/// own mount namespace has a copy of the mount; while that program runs, the kernel still counts the UUID as mounted.
 #[expect(clippy::disallowed_methods, reason = "no event reports when the kernel releases the UUID")]
 fn unmount_everywhere(mount: &str) {
     let source = must("findmnt", &["--noheadings", "--output", "SOURCE", mount]);

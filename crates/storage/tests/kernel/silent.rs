@@ -1,4 +1,4 @@
-//! Tests file systems whose server never answers: every call waits until the server ends.
+//! Tests file systems whose server never answers: every call on them waits until the server process ends.
 
 use std::{fs, io::Read, path::Path, process::Child, time::Duration};
 
@@ -44,8 +44,8 @@ fn a_mount_with_a_silent_server_is_observed_and_unmounted() {
     });
 }
 
-/// When a root hangs, nothing beneath it can be observed; the agent reports the root in time, and only one thread waits
-/// for it.
+/// When a root hangs, no path beneath it can be observed. The agent reports the root within the deadline, and only one
+/// thread waits for the root.
 #[test]
 fn a_hanging_root_is_reported() {
     with_lab(|lab| {

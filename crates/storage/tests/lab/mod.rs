@@ -1,4 +1,4 @@
-//! A chassis on loop devices, which is removed even when a test panics.
+//! A chassis on loop devices. It is removed even when a test panics.
 #![expect(unreachable_pub, reason = "a module of several test binaries")]
 
 use std::{
@@ -24,11 +24,11 @@ use crate::{
     scenarios::{World, node},
 };
 
-/// Locked for writing while only one lab may have mounts: a process that leaves our mount namespace keeps copies of the
-/// mounts of all labs.
+/// Locked for writing when only one lab may have mounts: a process that enters a new mount namespace keeps copies of
+/// the mounts of all labs.
 static NAMESPACE: RwLock<()> = RwLock::new(());
 
-/// Runs `story` in a lab of its own, if the node allows labs.
+/// Runs `story` in a new lab, if this node allows labs.
 pub fn with_lab(story: impl FnOnce(&Lab)) {
     let _shared = NAMESPACE.read().unwrap_or_else(PoisonError::into_inner);
     if gate::loop_devices() {
@@ -36,7 +36,7 @@ pub fn with_lab(story: impl FnOnce(&Lab)) {
     }
 }
 
-/// Runs `story` while no other lab of this program has mounts.
+/// Runs `story` while no other lab of this test program has mounts.
 pub fn with_only_lab(story: impl FnOnce(&Lab)) {
     let _alone = NAMESPACE.write().unwrap_or_else(PoisonError::into_inner);
     if gate::loop_devices() {
@@ -201,7 +201,7 @@ impl World for Lab {
         let mut text = format!("{tmpfs}\n{files}");
         for data in glob(self.path()) {
             let data_path = data.to_str().unwrap();
-            // Signatures other than file systems belong to LVM and to this test.
+            // Ask only for file systems: all other signatures belong to LVM and to this test.
             let asked = ["-p", "-o", "value", "-s", "TYPE", "-u", "filesystem", data_path];
             let kind = String::from_utf8(run("blkid", &asked).stdout).unwrap();
             let kind = kind.trim();
@@ -213,7 +213,7 @@ impl World for Lab {
     }
 }
 
-/// Returns the namespaces' files that have a signature.
+/// Returns the files of those namespaces that have a signature.
 fn glob(directory: &Path) -> Vec<PathBuf> {
     let found =
         must("sh", &["-c", &format!("find {}/pool -name data | sort", directory.display())]);
@@ -221,13 +221,13 @@ fn glob(directory: &Path) -> Vec<PathBuf> {
     found.lines().map(PathBuf::from).filter(signed).collect()
 }
 
-/// A process in namespaces of its own, until it is dropped.
+/// A process in its own namespaces; it ends when this value is dropped.
 #[derive(Debug)]
 pub struct Keeper(Child);
 
 impl Keeper {
-    /// Runs `script` with these flags of unshare(1), and keeps the process until the drop. The process has copies of
-    /// this lab's mounts only.
+    /// Runs `script` in namespaces made with these flags of unshare(1), and keeps the process running until the drop.
+    /// The process has copies of the mounts of this lab only.
     pub fn start(lab: &Lab, flags: &str, script: &str) -> Self {
         let here = lab.path().display();
         let others = "cut -d' ' -f5 /proc/self/mountinfo | grep /warren-loop-";
@@ -237,7 +237,7 @@ impl Keeper {
         Self::ready(start("unshare", &["-m", "sh", "-c", &script]))
     }
 
-    /// Runs `script` in our own mount namespace, and keeps the process until the drop.
+    /// Runs `script` in our own mount namespace, and keeps the process running until the drop.
     pub fn here(script: &str) -> Self {
         Self::ready(start("sh", &["-c", &Self::staying(script)]))
     }
@@ -260,7 +260,7 @@ impl Keeper {
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        // The process ends when it reads an end of file.
+        // The process ends when its stdin reaches end of file.
         drop(self.0.stdin.take());
         self.0.wait().unwrap();
     }
@@ -277,7 +277,7 @@ pub fn sweep(directory: &Path) {
     let here = directory.to_str().unwrap();
     unmount_beneath(here);
     detach_beneath(here);
-    // A pool may be a mount itself, busy until its loop devices are gone.
+    // A pool's directory may itself be a mount, which is busy until the loop devices on it are gone.
     unmount_beneath(here);
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 
-/// An allocation is created, attached, detached and deleted; after each call nothing is left to do.
+/// An allocation is created, attached, detached and deleted; after each call the plan is empty.
 pub fn life(world: &dyn World) {
     let mut wanted = allocation(0, SIZE + 1, &["compute-1", "compute-2"]);
     let rabbit = world.rabbit();
@@ -27,7 +27,7 @@ pub fn life(world: &dyn World) {
     assert!(settle(&rabbit, &Desired::Released(wanted.id)).is_empty());
 }
 
-/// A compute that is not in the expected slot reaches its own namespaces, and no other host reaches them.
+/// A compute that is in another slot than expected still reaches its own namespaces, and no other host reaches them.
 pub fn moved(world: &dyn World) {
     let mut wanted = allocation(0, SIZE, &["compute-1"]);
     let made = allocate(world, &wanted);
@@ -40,7 +40,7 @@ pub fn moved(world: &dyn World) {
     assert_eq!((after.access.len(), after.id, after.device), (2, made.id, made.device));
 }
 
-/// Only a node that was given access sees a device.
+/// Only a node that has access sees a device of the namespace.
 pub fn access_is_what_a_node_sees(world: &dyn World) {
     let namespace = allocate(world, &allocation(0, SIZE, &["compute-1"]));
     let fs = file_system(world, 0, &namespace.id);
@@ -55,7 +55,7 @@ pub fn access_is_what_a_node_sees(world: &dyn World) {
     assert!(matches!(rejection, Rejection::NoDevice { .. }), "{rejection}");
 }
 
-/// After a reboot the access stays, and converging creates the missing device again.
+/// After a reboot the hosts keep their access, and a convergence creates the missing device again.
 pub fn reboot(world: &dyn World) {
     let wanted = allocation(0, SIZE, &["compute-1"]);
     let before = allocate(world, &wanted);
@@ -80,7 +80,8 @@ pub fn busy(world: &dyn World) {
     settle(&rabbit, &Desired::Released(id));
 }
 
-/// Allocations of no bytes, of more than a drive, and of more than the free bytes are rejected.
+/// An allocation is rejected when it asks for no bytes, for more bytes than a drive has, or for more than the free
+/// bytes.
 pub fn capacity(world: &dyn World) {
     let rabbit = world.rabbit();
     let nothing = rejected(world, &rabbit, &Desired::Allocated(allocation(0, 0, &[])));
@@ -145,7 +146,7 @@ pub fn spread(world: &dyn World) {
     assert_eq!((all(world), free(world)), (vec![], before));
 }
 
-/// An allocation over more drives than exist is rejected with the numbers.
+/// An allocation over more drives than exist is rejected; the rejection gives both numbers.
 pub fn too_few_drives(world: &dyn World) {
     let wanted = Allocation { spread: Spread::RABBIT, ..allocation(0, SIZE, &[]) };
     let refusal = rejected(world, &world.rabbit(), &Desired::Allocated(wanted));
@@ -155,7 +156,7 @@ pub fn too_few_drives(world: &dyn World) {
     ));
 }
 
-/// After a crash that followed any of the creations, the next agent creates the missing namespaces.
+/// After a crash that follows any of the creations, the next agent creates the namespaces that are still missing.
 pub fn completed(world: &dyn World) {
     let wanted = Desired::Allocated(over_four(0, &[]));
     let rabbit = world.rabbit();
@@ -172,8 +173,8 @@ pub fn completed(world: &dyn World) {
     }
 }
 
-/// After a loss of the records, unreported namespaces stay, and the namespaces in the object's status are
-/// adopted, all or none.
+/// After the records are lost, namespaces that no object reports stay. The namespaces in the status of an object are
+/// adopted: all of them, or none.
 pub fn records_lost(world: &dyn World) {
     let rabbit = world.rabbit();
     let (wanted, orphan) = (over_four(0, &["compute-1"]), allocation(1, SIZE, &[]));

@@ -13,7 +13,7 @@ fn hooked(world: &dyn World, index: u32, namespace: &NamespaceId) -> FileSystem 
     fs
 }
 
-/// A file system is created once with its hooks in order, torn down once, and not wiped.
+/// A file system is created once with its hooks in order, and torn down once; its contents are not wiped.
 pub fn life(world: &dyn World) {
     let namespace = allocate(world, &allocation(0, SIZE, &[]));
     let fs = hooked(world, 0, &namespace.id);
@@ -48,7 +48,7 @@ pub fn life(world: &dyn World) {
     assert_eq!(steps.len(), 8, "{steps:?}");
     assert!(steps[2].contains("preTeardown") && steps[7].starts_with("forget"), "{steps:?}");
     assert_eq!(signature(&rabbit, &fs), Some(Signature::Ours(fs.id)));
-    // The file system is desired again: it exists, and its hooks are due again.
+    // The file system is desired again: it still exists, but its hooks are due again.
     assert_eq!(settle(&rabbit, &Desired::FileSystemReady(fs)).len(), 7);
 }
 
@@ -64,7 +64,8 @@ pub fn half_made(world: &dyn World) {
     assert_eq!(signature(&rabbit, &fs), Some(Signature::Ours(fs.id)));
 }
 
-/// A foreign mount at the temporary mount point does not stop a removal, unless it covers our own mount.
+/// A foreign mount at the temporary mount point does not prevent the removal of a file system, unless it covers our own
+/// mount.
 pub fn occupied_temporary_place(world: &dyn World) {
     let (_, fs) = create_file_system(world, 0);
     let (_, other) = create_file_system(world, 1);
@@ -84,7 +85,7 @@ pub fn occupied_temporary_place(world: &dyn World) {
     }
 }
 
-/// A temporary mount that a crash left is used and then unmounted.
+/// A temporary mount that a crash left is used, and then unmounted.
 pub fn leftover_temporary_mount(world: &dyn World) {
     let (_, fs) = create_file_system(world, 0);
     let rabbit = world.rabbit();

@@ -1,4 +1,4 @@
-//! Scenarios for both implementations of `Host`: each function runs on a real node and on the node in memory.
+//! Scenarios for both implementations of `Host`: each function runs on a real node and on a node in memory.
 #![expect(unreachable_pub, reason = "a module of several test binaries")]
 
 pub mod allocations;
@@ -21,10 +21,10 @@ use storage::{
     template::SiteCommand,
 };
 
-/// mkfs.xfs refuses anything under 300 MiB.
+/// Size of a volume, more than the 300 MiB that mkfs.xfs needs.
 pub const SIZE: u64 = 320 << 20;
 
-/// A chassis: a rabbit, its computes, and changes that a test makes without Warren.
+/// A chassis: a rabbit and its computes, with methods by which a test changes them without Warren.
 pub trait World {
     fn rabbit(&self) -> Arc<dyn Host>;
     fn compute(&self, name: &str) -> Arc<dyn Host>;
@@ -35,17 +35,17 @@ pub trait World {
     fn plant_mount(&self, at: &MountPoint);
     fn plant_link(&self, at: &MountPoint, text: &str);
     fn plant_file(&self, at: &MountPoint);
-    /// Replaces the volume's file system by a foreign ext4.
+    /// Replaces the volume's file system by a foreign ext4 file system.
     fn plant_ext4(&self, namespace: &Namespace);
-    /// Starts a process that uses the rabbit's mount from another mount namespace until the guard is dropped.
+    /// Starts a process in another mount namespace that uses the rabbit's mount until the returned guard is dropped.
     fn keep_elsewhere<'a>(&'a self, at: &MountPoint) -> Box<dyn std::fmt::Debug + 'a>;
-    /// Leaves the file system in the state after a killed mkfs.
+    /// Brings the file system into the state in which a killed mkfs leaves it.
     fn plant_half_made(&self, namespace: &Namespace, id: FileSystemId);
     fn reboot(&self);
-    /// Deletes the records of the owners of namespaces.
+    /// Deletes the records that say who owns the namespaces.
     fn lose_records(&self);
-    /// Returns the label from which file system IDs are derived: XFS mounts a UUID once per kernel, and this
-    /// kernel serves several chassis.
+    /// Returns the label from which file system UUIDs are derived. It differs between worlds: one kernel serves several
+    /// chassis, and a kernel mounts an XFS UUID only once.
     fn label(&self) -> String;
     /// Describes everything that does not belong to Warren.
     fn foreign(&self) -> String;
@@ -80,7 +80,7 @@ pub fn converge(host: &Arc<dyn Host>, desired: &Desired) -> Result<Converged, Co
     Converger::new(Arc::clone(host)).converge(desired)
 }
 
-/// Converges, and checks that nothing is left to do.
+/// Converges, checks that the plan is empty after that, and returns the steps taken.
 pub fn settle(host: &Arc<dyn Host>, desired: &Desired) -> Vec<String> {
     let converged =
         converge(host, desired).unwrap_or_else(|error| panic!("{desired:?}: {}", chain(&error)));
@@ -88,9 +88,9 @@ pub fn settle(host: &Arc<dyn Host>, desired: &Desired) -> Vec<String> {
     converged.steps.iter().map(ToString::to_string).collect()
 }
 
-/// Returns the expected rejection, and checks that it changed nothing.
+/// Returns the rejection of `desired`, and checks that the call changed nothing.
 pub fn rejected(world: &dyn World, host: &Arc<dyn Host>, desired: &Desired) -> Rejection {
-    // Other programs use the disk beneath the pool.
+    // Leave the free bytes out of the comparison: other programs use the disk beneath the pool too.
     let look = || Observed { pool: None, ..host.observe(desired).unwrap() };
     let (before, looked) = (world.foreign(), look());
     let Err(ConvergeError::Rejected(rejection)) = converge(host, desired) else {
@@ -160,7 +160,7 @@ pub fn mount_of(fs: &FileSystem, target: MountPoint) -> Mount {
     }
 }
 
-/// Creates an allocation with a file system, which the rabbit and `compute-1` reach.
+/// Creates an allocation with a file system that the rabbit and `compute-1` reach.
 pub fn create_file_system(world: &dyn World, index: u32) -> (Namespace, FileSystem) {
     let namespace = allocate(world, &allocation(index, SIZE, &["compute-1"]));
     let fs = file_system(world, index, &namespace.id);

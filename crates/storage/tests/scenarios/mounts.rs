@@ -7,7 +7,8 @@ use storage::{
 
 use super::*;
 
-/// A mount's root has the desired owner, and the mount is on one node only; after the unmount its mount point is gone.
+/// The root of a mount has the desired owner, and the mount is on one node only. After the unmount the mount point is
+/// gone.
 pub fn xfs(world: &dyn World) {
     let (namespace, fs) = create_file_system(world, 0);
     let compute = world.compute("compute-1");
@@ -38,7 +39,7 @@ pub fn xfs(world: &dyn World) {
     assert!(settle(&compute, &Desired::Unmounted(mount)).is_empty());
 }
 
-/// A raw volume is mounted by binding its device on a file.
+/// A raw volume is mounted: its device is bound on a file.
 pub fn raw(world: &dyn World) {
     let namespace = allocate(world, &allocation(0, SIZE, &["compute-1"]));
     let mut fs = file_system(world, 0, &namespace.id);
@@ -76,7 +77,7 @@ pub fn renamed(world: &dyn World) {
     assert!(matches!(compute.apply(&asked), Err(StepError::Changed(_))));
 }
 
-/// A volume is mounted twice; the second mount can be unmounted after the first.
+/// A volume is mounted at two mount points. The second mount can be unmounted after the first.
 pub fn bind(world: &dyn World) {
     let (_, fs) = create_file_system(world, 0);
     let rabbit = world.rabbit();
@@ -96,12 +97,12 @@ pub fn bind(world: &dyn World) {
     assert_eq!(observed.path, PathState::Absent, "the empty tree is removed with its last mount");
 }
 
-/// Only the desired mounts of ours and all foreign mounts stay.
+/// Of our mounts only the desired ones stay; all foreign mounts stay.
 pub fn only_mounts(world: &dyn World) {
     let (_, fs) = create_file_system(world, 0);
     let rabbit = world.rabbit();
     let kept = mount_of(&fs, world.point("kept"));
-    // The mount table shows the blank and the backslash as octal codes.
+    // The mount table shows the blank and the backslash in this name as octal codes.
     let orphan = mount_of(&fs, world.point(r"orphan \040"));
     settle(&rabbit, &Desired::Mounted(kept.clone()));
     settle(&rabbit, &Desired::Mounted(orphan.clone()));
@@ -115,7 +116,7 @@ pub fn only_mounts(world: &dyn World) {
     assert!(settle(&rabbit, &Desired::Mounted(kept)).is_empty());
 }
 
-/// A busy mount does not stop the other unmounts, and every remaining mount is reported.
+/// A busy mount does not prevent the other unmounts, and every remaining mount is reported.
 pub fn only_mounts_goes_on(world: &dyn World) {
     let (_, fs) = create_file_system(world, 0);
     let rabbit = world.rabbit();
@@ -139,7 +140,7 @@ pub fn only_mounts_goes_on(world: &dyn World) {
     }
 }
 
-/// A foreign mount that covers ours, at its mount point or a parent, stays, and the covered mount stays.
+/// A foreign mount that covers our mount, at its mount point or at a parent, stays; our covered mount stays too.
 pub fn covered(world: &dyn World) {
     let (_, zero) = create_file_system(world, 0);
     let (_, one) = create_file_system(world, 1);
@@ -159,7 +160,8 @@ pub fn covered(world: &dyn World) {
     assert!(matches!(rejection, Rejection::Occupied { .. }), "{rejection}");
 }
 
-/// A foreign mount that appears on top of ours between the observation and the step is not unmounted.
+/// Between the observation and the step, a foreign mount appears on top of our mount: the foreign mount is not
+/// unmounted.
 pub fn swapped(world: &dyn World) {
     let (_, fs) = create_file_system(world, 0);
     let rabbit = world.rabbit();
@@ -175,7 +177,7 @@ pub fn swapped(world: &dyn World) {
     assert_eq!(world.foreign(), before);
 }
 
-/// Directories that were created for a mount are removed with it if they are empty.
+/// Directories that were created for a mount are removed with it, if they are empty.
 pub fn deep(world: &dyn World) {
     let (_, fs) = create_file_system(world, 0);
     let rabbit = world.rabbit();
@@ -187,7 +189,7 @@ pub fn deep(world: &dyn World) {
     settle(&rabbit, &Desired::Mounted(mount.clone()));
     settle(&rabbit, &Desired::Unmounted(mount.clone()));
     assert_eq!(path("a"), PathState::Absent);
-    // A crash occurred between the removal of the mount point and of its parents.
+    // Simulates a crash after the mount point was removed and before its parents were removed.
     rabbit.apply(&Step::CreateDirectory { path: world.point("a/b") }).unwrap();
     assert_eq!(settle(&rabbit, &Desired::Unmounted(mount)).len(), 1);
     assert_eq!(path("a"), PathState::Absent);
@@ -227,7 +229,7 @@ pub fn kept_elsewhere(world: &dyn World) {
     assert!(steps[0].starts_with("run hook postUnmount"), "{steps:?}");
 }
 
-/// Hooks run again when the mount is wanted again after tear-down hooks ran.
+/// When a mount is desired again after its tear-down hooks ran, its set-up hooks run again.
 pub fn wanted_again(world: &dyn World) {
     let (_, fs) = create_file_system(world, 0);
     let rabbit = world.rabbit();
@@ -237,7 +239,7 @@ pub fn wanted_again(world: &dyn World) {
     settle(&rabbit, &Desired::Mounted(mount.clone()));
     let ran = Desired::Unmounted(mount.clone());
     let plan = Converger::new(Arc::clone(&rabbit)).plan(&ran).unwrap();
-    // The agent ends after the first tear-down hook, and the mount is wanted again.
+    // The agent ends after the first tear-down hook; then the mount is desired again.
     rabbit.apply(&plan[0]).unwrap();
     let steps = settle(&rabbit, &Desired::Mounted(mount.clone()));
     assert!(steps.iter().any(|step| step.starts_with("run hook preMount")), "{steps:?}");

@@ -8,7 +8,7 @@ pub fn occupied(world: &dyn World) {
     let rejection = rejected(world, &world.rabbit(), &Desired::Mounted(mount.clone()));
     assert!(matches!(rejection, Rejection::Occupied { .. }), "{rejection}");
     assert!(rejection.to_string().contains("tmpfs"), "{rejection}");
-    // The file system was never mounted there, so its removal has nothing to do.
+    // The file system was never mounted there, so its unmount has nothing to do.
     let before = world.foreign();
     assert!(settle(&world.rabbit(), &Desired::Unmounted(mount)).is_empty());
     assert_eq!(world.foreign(), before);
@@ -35,7 +35,7 @@ pub fn symlinks(world: &dyn World) {
             rejected(world, &rabbit, &Desired::Mounted(mount_of(&fs, world.point(below))));
         let Rejection::ThroughSymlink { at, .. } = &rejection else { panic!("{rejection}") };
         assert_eq!(*at, world.point("link").path());
-        // No mount of ours can be there, so there is nothing to unmount.
+        // No mount of ours can be at this path, so there is nothing to unmount.
         assert!(settle(&rabbit, &Desired::Unmounted(mount_of(&fs, world.point(below)))).is_empty());
     }
 }
@@ -56,7 +56,7 @@ pub fn wrong_things_in_the_way(world: &dyn World) {
     assert!(matches!(rejection, Rejection::NotEmpty { .. }), "{rejection}");
 }
 
-/// Users own the directories inside a mount, so the agent mounts nothing there.
+/// Users own the directories inside a mount, so the agent mounts nothing inside another mount.
 pub fn through_a_mount(world: &dyn World) {
     let (_, fs) = create_file_system(world, 0);
     let (_, other) = create_file_system(world, 1);
@@ -101,8 +101,8 @@ pub fn not_made_or_anothers(world: &dyn World) {
     }
 }
 
-/// A drive reuses an NSID: the namespace that is recorded for another allocation is not mistaken
-/// for the former namespace.
+/// A drive reuses an NSID: the new namespace, which is recorded for another allocation, is not mistaken for the old
+/// namespace.
 pub fn made_for_another(world: &dyn World) {
     let blank = allocate(world, &allocation(5, SIZE, &[]));
     let mut mistaken = file_system(world, 5, &blank.id);

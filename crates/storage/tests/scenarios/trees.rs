@@ -11,7 +11,7 @@ fn tree(world: &dyn World, links: &[(&str, &str)]) -> IndexTree {
     IndexTree { root: world.point("wf-0"), links }
 }
 
-/// A tree is created, changed, shrunk when a compute is lost, and removed; its root is removed when it is empty.
+/// A tree is created, changed, reduced when a compute is lost, and removed. Its root is removed if it is empty.
 pub fn life(world: &dyn World) {
     let rabbit = world.rabbit();
     let links: Vec<_> =
@@ -19,7 +19,7 @@ pub fn life(world: &dyn World) {
     let links: Vec<_> =
         links.iter().map(|(name, target)| (name.as_str(), target.as_str())).collect();
     assert_eq!(settle(&rabbit, &Desired::IndexTree(tree(world, &links))).len(), 17);
-    // Compute 4 is lost: its link is removed, and the other links keep their targets.
+    // Compute 4 is lost: its link is removed, and the links of the other computes keep their targets.
     let fewer: Vec<_> = links.iter().copied().filter(|(name, _)| *name != "compute-4").collect();
     let steps = settle(&rabbit, &Desired::IndexTree(tree(world, &fewer)));
     assert_eq!(steps, [format!("unlink {}/compute-4", world.point("wf-0"))]);
@@ -29,8 +29,8 @@ pub fn life(world: &dyn World) {
     assert!(settle(&rabbit, &Desired::NoIndexTree(tree(world, &fewer))).is_empty());
 }
 
-/// Of seventeen computes, sixteen are on one rabbit and one is on another: each rabbit counts its own, and a lost
-/// compute changes no other link.
+/// Sixteen of seventeen computes are on one rabbit, and the last is on another rabbit. Each rabbit numbers its own
+/// computes, and the loss of a compute changes no other link.
 pub fn seventeen_computes(world: &dyn World) {
     let links = |computes: std::ops::Range<usize>| -> Vec<IndexLink> {
         let link = |(k, number)| IndexLink::new(&format!("compute-{number}"), &format!("node-{k}"));
@@ -53,7 +53,7 @@ pub fn seventeen_computes(world: &dyn World) {
     assert!(left.contains(&r#"compute-15 Link("node-15")"#.to_owned()), "{left:?}");
 }
 
-/// A wrong link is corrected; other files stay, and the root that contains them stays too.
+/// A wrong link is corrected. Files that are not links stay, and so does the root that contains them.
 pub fn planted(world: &dyn World) {
     let rabbit = world.rabbit();
     let root = world.point("wf-0");
@@ -90,7 +90,7 @@ pub fn root_in_the_way(world: &dyn World) {
     }
 }
 
-/// The root of a tree stays while there are mounts in the tree.
+/// The root of a tree stays as long as there are mounts in the tree.
 pub fn with_mounts(world: &dyn World) {
     let rabbit = world.rabbit();
     let (_, zero) = create_file_system(world, 0);

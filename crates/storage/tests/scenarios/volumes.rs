@@ -7,7 +7,7 @@ use storage::{
 
 use super::*;
 
-/// Returns the default profile's lines without those for locks, which need a lock manager.
+/// Returns the lines of the default profile, without the lines for locks, which need a lock manager.
 pub fn lines(volume: &Volume) -> LvmLines {
     let (group, name) = (&volume.group, &volume.logical);
     LvmLines {
@@ -25,7 +25,7 @@ pub fn lines(volume: &Volume) -> LvmLines {
     }
 }
 
-/// Returns a name that is unique to this world: device-mapper has one list of names for the whole kernel.
+/// Returns a group name that no other world uses: device-mapper has one list of names for the whole kernel.
 fn group(world: &dyn World, name: &str) -> String {
     let label = world.label();
     format!("{}-{name}", label.rsplit('/').next().unwrap_or_default())
@@ -60,7 +60,7 @@ fn starts(steps: &[String], with: &[&str]) {
     }
 }
 
-/// Of two mounts, only the last unmount deactivates the volume and runs the hooks around the deactivation.
+/// Two mounts use a volume: only the last unmount deactivates it and runs the hooks around the deactivation.
 pub fn mounted_twice(world: &dyn World) {
     let fs = striped(world);
     settle(&world.rabbit(), &Desired::FileSystemReady(fs.clone()));
@@ -81,7 +81,7 @@ pub fn mounted_twice(world: &dyn World) {
     assert!(!is_active(&compute, &fs));
 }
 
-/// A volume is created, mounted on a compute, unmounted and removed; it is active only on nodes that mount it.
+/// A volume is created, mounted on a compute, unmounted and removed. It is active only on nodes that mount it.
 pub fn life(world: &dyn World) {
     let mut fs = striped(world);
     fs.hooks.push(hook(fs.scope(), HookPoint::PostSetup, "chmod 0700 $MOUNT_PATH"));
@@ -140,7 +140,7 @@ pub fn life(world: &dyn World) {
     assert!(report.physical.is_empty() && report.groups.is_empty(), "{report:?}");
 }
 
-/// A group of two volumes is removed with its last volume.
+/// A group with two volumes is removed together with its last volume.
 pub fn shared_group(world: &dyn World) {
     let whole = striped(world);
     let file_system_at = |index: u32| {
@@ -168,7 +168,7 @@ pub fn shared_group(world: &dyn World) {
     starts(&steps, &["remove logical volume"]);
     assert!(is_active(&rabbit, &other), "the other volume stays mounted");
     assert!(settle(&rabbit, &Desired::Mounted(mount.clone())).is_empty());
-    // A mounted volume is not removed.
+    // A volume that is mounted is not removed.
     assert!(converge(&rabbit, &Desired::FileSystemGone(other.clone())).is_err());
     settle(&rabbit, &Desired::Unmounted(mount));
     let steps = settle(&rabbit, &Desired::FileSystemGone(other));
@@ -183,7 +183,7 @@ pub fn shared_group(world: &dyn World) {
     );
 }
 
-/// A raw volume is never active on its rabbit, and belongs to the user on a compute.
+/// A raw volume is never active on its rabbit; on a compute it belongs to the user.
 pub fn raw(world: &dyn World) {
     let mut fs = striped(world);
     fs.kind = FileSystemKind::Raw;
@@ -201,7 +201,7 @@ pub fn raw(world: &dyn World) {
     settle(&rabbit, &Desired::FileSystemGone(fs));
 }
 
-/// No volume is created over a foreign group, and no volume is mounted before its rabbit created it.
+/// No volume is created over a foreign group, and no volume is mounted before the rabbit has created it.
 pub fn refused(world: &dyn World) {
     let fs = striped(world);
     let rabbit = world.rabbit();
@@ -225,7 +225,7 @@ pub fn refused(world: &dyn World) {
     settle(&rabbit, &Desired::FileSystemGone(theirs));
 }
 
-/// The creation continues after a crash between lvcreate and mkfs, and after a restart of the node.
+/// After a crash between lvcreate and mkfs, and after a restart of the node, the creation continues.
 pub fn goes_on(world: &dyn World) {
     let fs = striped(world);
     let rabbit = world.rabbit();
@@ -241,7 +241,7 @@ pub fn goes_on(world: &dyn World) {
     settle(&rabbit, &Desired::FileSystemReady(fs.clone()));
     let mount = mount_of(&fs, world.point("kept"));
     settle(&rabbit, &Desired::Mounted(mount.clone()));
-    // A mounted volume keeps its device.
+    // A volume that is mounted keeps its device.
     assert!(settle(&rabbit, &Desired::FileSystemReady(fs.clone())).is_empty());
     settle(&rabbit, &Desired::Unmounted(mount));
     settle(&rabbit, &Desired::FileSystemGone(fs));

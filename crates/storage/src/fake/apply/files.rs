@@ -1,4 +1,4 @@
-//! Applies steps on mount points, on other directories, and on the links of an index tree.
+//! Applies steps that change mount points, other directories, and the links of an index tree.
 
 use crate::{
     desired::{IndexLink, MountPoint},

@@ -1,4 +1,4 @@
-//! Applies steps on mounts, and on the roots of mounts.
+//! Applies steps that change mounts and the roots of mounts.
 
 use std::{io, path::Path};
 
@@ -42,7 +42,7 @@ impl FakeHost {
         Ok(())
     }
 
-    /// Returns the device at a path, its signature, and a namespace beneath it.
+    /// Returns the device at a path, the device's signature, and a namespace beneath the device.
     fn carrier(
         &self,
         local: &Local,
@@ -72,7 +72,7 @@ impl FakeHost {
             let device = DeviceNumber { major: 0, minor: 50_u32.saturating_add(count) };
             let pool = source.split_once('/').map_or(source, |(pool, _)| pool);
             let is_served = local.imported.contains(pool) && self.pools().is_target(source);
-            // A client's source is `<mgs>:/<fsname>`.
+            // A Lustre client's source is `<mgs>:/<fsname>`.
             if !source.contains(":/") && !is_served {
                 return Err(no(libc::ENODEV));
             }

@@ -1,4 +1,5 @@
-//! Applies steps on volume groups, pools and file systems. Deleting a namespace deletes its contents.
+//! Applies steps that change volume groups, pools and file systems. The deletion of a namespace deletes its contents
+//! too.
 
 use crate::{
     desired::{AllocationId, FileSystemId, NamespaceId},
@@ -15,7 +16,7 @@ impl FakeHost {
         allocation: AllocationId,
     ) -> Result<(), StepError> {
         self.drives().delete(id, allocation)?;
-        // Lock LVM and pools before the drives, as everywhere: two nodes share all of them.
+        // Lock LVM and the pools before the drives, in the same order as everywhere: several nodes share all of them.
         let mut lvm = self.lvm();
         let mut pools = self.pools();
         let drives = self.drives();
@@ -85,7 +86,8 @@ impl FakeHost {
         }
     }
 
-    /// Returns whether a logical volume or a pool that is active on this node lies on the namespace.
+    /// Returns whether a logical volume that is active on this node, or a pool that this node has imported, lies on the
+    /// namespace.
     pub(super) fn is_mapped(&self, id: &NamespaceId) -> bool {
         let (active, imported) = {
             let local = self.local();
@@ -118,7 +120,8 @@ impl FakeHost {
         Ok(())
     }
 
-    /// Checks that the device still has its path: it may have another path, or be gone, since the observation.
+    /// Checks that the device still has its path: since the observation, the device may have got another path, or be
+    /// gone.
     pub(super) fn still_at(&self, device: &VolumeDevice) -> Result<(), StepError> {
         let found = match &device.name {
             DeviceName::Namespace(id) => {

@@ -1,4 +1,4 @@
-//! Simulates the creation, adoption, attachment and deletion of namespaces, with the refusals of real drives.
+//! Simulates how namespaces are created, adopted, attached and deleted, with the refusals of real drives.
 
 use std::collections::BTreeMap;
 
@@ -68,8 +68,8 @@ impl FakeDrives {
         Ok(())
     }
 
-    /// Removes the record of a namespace on a replaced drive; the namespace is observed again when
-    /// the drive comes back.
+    /// Removes the record of a namespace whose drive was replaced. When the drive comes back, observations show the
+    /// namespace again.
     pub(in crate::fake) fn forget(
         &mut self,
         id: &NamespaceId,
@@ -134,7 +134,7 @@ impl FakeDrives {
         let Some(namespace) = self.namespaces.get_mut(id) else {
             return Err(refused("attach namespace", id, libc::ENOENT));
         };
-        // A host of this name at another port keeps its access and loses its name.
+        // A host at another port that was recorded under this name keeps its access and loses the name.
         for (place, known) in namespace.access.iter_mut().filter(|(_, known)| *known == node) {
             *known = place.name();
         }

@@ -1,4 +1,4 @@
-//! Simulates the slots of a rabbit: a drive is in its slot, away from it, or replaced by another.
+//! Simulates the slots of a rabbit: a drive is in its slot, is absent, or was replaced by another drive.
 
 use super::FakeDrives;
 use crate::desired::Nqn;
@@ -13,7 +13,7 @@ pub(super) struct FakeDrive {
     pub(super) refuses: bool,
 }
 
-/// The place of a drive.
+/// Whether a drive is in its slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Presence {
     InItsSlot,

@@ -140,9 +140,9 @@ impl OnDevices {
             .filter(|device| self.physical.get(&device.namespace) == Some(&Membership::Marked))
     }
 
-    /// Applies the effect of an interrupted command. Such a command leaves marks in labels, because it writes them
-    /// before a group's metadata and removes them after it; or it leaves mappings, because it creates them before it
-    /// loads their tables.
+    /// Applies the effect of an interrupted command. A command that changes a group leaves marks in labels, because it
+    /// sets the marks before it writes the group's metadata, and removes them only after it removed the metadata. A
+    /// command that changes mappings leaves mappings, because it creates them before it loads their tables.
     pub(in crate::fake) fn half_take(
         &mut self,
         action: VolumeAction,

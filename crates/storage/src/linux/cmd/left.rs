@@ -1,4 +1,4 @@
-//! Remembers processes that survived SIGKILL: a retry must not add another hanging process to them.
+//! Remembers processes that survived SIGKILL, so that a retry does not add another hanging process.
 
 use nix::unistd::Pid;
 use parking_lot::Mutex;
@@ -18,7 +18,7 @@ struct Left {
     processes: Vec<Life>,
 }
 
-/// Remembers the processes of a killed command's group that have not ended.
+/// Remembers those processes of a killed command's group that have not ended.
 pub(super) fn remember(command: &Cmd, group: Pid) {
     let processes = hung::members(group);
     if !processes.is_empty() {
@@ -26,7 +26,8 @@ pub(super) fn remember(command: &Cmd, group: Pid) {
     }
 }
 
-/// Describes where in the kernel an earlier run of the same command hangs, while any of its processes lives.
+/// Describes where in the kernel an earlier run of the same command hangs; `None` once all processes of that run have
+/// ended.
 pub(super) fn waits(command: &Cmd) -> Option<String> {
     let mut left = LEFT.lock();
     left.retain(|left| left.processes.iter().any(Life::is_alive));
@@ -35,7 +36,7 @@ pub(super) fn waits(command: &Cmd) -> Option<String> {
     Some(hung::group(group))
 }
 
-/// Returns the processes of killed commands that have not ended and whose text contains `part`.
+/// Returns the processes of killed commands that have not ended, for commands whose text contains `part`.
 pub(in super::super) fn unended(part: &str) -> Holders {
     let mut left = LEFT.lock();
     left.retain(|left| left.processes.iter().any(Life::is_alive));
@@ -61,7 +62,7 @@ mod tests {
     use super::*;
     use crate::host::CommandError;
 
-    /// The process of this test stands for a process that survived SIGKILL.
+    /// The process of this test takes the place of a process that survived SIGKILL.
     #[test]
     fn a_command_is_not_repeated_while_its_process_lives() {
         let marks = tempfile::tempdir().unwrap();

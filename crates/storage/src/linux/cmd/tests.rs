@@ -27,7 +27,7 @@ fn commands_return_stdout_or_status_and_stderr() {
     assert!(matches!(missing, Err(CommandError::Start { .. })), "{missing:?}");
 }
 
-/// `Cmd` waits only for the program itself: its children may hold its pipes.
+/// `Cmd` waits only for the program itself: the program's children may still hold its pipes.
 #[test]
 fn run_does_not_wait_for_a_grandchild_that_holds_the_pipes() {
     let started: i32 = output("sleep 3600 & echo $!").trim().parse().unwrap();
@@ -41,7 +41,7 @@ fn the_whole_group_is_killed_at_the_deadline() {
     let fifo = directory.path().join("fifo");
     nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
     let line = format!("echo trouble >&2; exec 3> {}; sleep 3600 & wait", fifo.display());
-    // The read ends when the last process that inherited descriptor 3 is dead.
+    // This read ends when the last process that inherited descriptor 3 is dead.
     let all_dead = thread::spawn(move || fs::read(fifo).unwrap());
     let result = Cmd::shell(&line).run(Duration::from_secs(5));
     let Err(CommandError::TimedOut { stderr, .. }) = result else { panic!("{result:?}") };
@@ -49,7 +49,8 @@ fn the_whole_group_is_killed_at_the_deadline() {
     assert_eq!(all_dead.join().unwrap(), b"");
 }
 
-/// Returns the error of a command that outlives its deadline; by then all its processes wait.
+/// Returns the error of a command that outlives its deadline. When the deadline passes, all processes of the command
+/// wait.
 fn hang_error(line: &str) -> String {
     match Cmd::shell(line).run(Duration::from_secs(3)) {
         Err(error @ CommandError::TimedOut { .. }) => error.to_string(),
@@ -82,7 +83,7 @@ fn a_program_that_ignores_sigterm_is_killed() {
     );
 }
 
-/// To the kernel, the end of the thread that started the program is the end of the agent.
+/// The kernel kills the program when the thread that started it ends, as when the agent ends.
 #[test]
 fn a_program_does_not_outlive_the_thread_that_started_it() {
     let start = || Cmd::shell("exec sleep 3600").spawn().unwrap();
@@ -98,7 +99,8 @@ fn both_ends_of_long_stderr_are_kept() {
     assert!(stderr.contains("[…]") && stderr.len() < 1100, "{}", stderr.len());
 }
 
-/// A caller cannot notice a gap in a truncated list. (`Cmd::run` drops stdout, so it does not fail for that.)
+/// A caller could not notice a gap in a truncated list. (`Cmd::run` drops stdout, so it does not fail because of a long
+/// stdout.)
 #[test]
 fn output_fails_when_stdout_was_truncated() {
     let print = |bytes: usize| Cmd::shell(&format!("yes | head -c {bytes}"));
@@ -136,7 +138,7 @@ fn site(line: &str, value: &str) -> String {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Real bash passes the value on as one word with the same text, wherever it stands.
+    /// Real bash passes the value on as one word with the same text, at any place in the line.
     #[test]
     fn a_value_stays_one_word(value in hostile()) {
         for line in ["printf %s: $JOBID", "printf %s: \"$JOBID\"", "printf %s: '$JOBID'", "printf %s: \"\"$JOBID''"] {
@@ -146,7 +148,7 @@ proptest! {
         prop_assert_eq!(around, format!("--tag={value}/x {value}{value}:"));
     }
 
-    /// Where bash interprets a text twice, special characters of the value are replaced.
+    /// Where bash interprets a text twice, the special characters of the value are replaced.
     #[test]
     fn a_value_runs_no_command_inside_a_command_substitution(value in hostile()) {
         for line in ["echo \"$(echo \"$JOBID\")\"", "echo `echo $JOBID`", "echo $(printf %s '$JOBID')"] {

@@ -13,14 +13,15 @@ use crate::{desired::Owner, linux::mount_table, observed::DeviceNumber};
 /// The file, directory, device or root of a mount at an entry.
 #[derive(Debug)]
 pub(in super::super) struct Leaf {
-    /// Held open without access (`O_PATH`). On the root of a mount, the open descriptor keeps the mount busy.
+    /// Opened without access (`O_PATH`) and held open. If the leaf is the root of a mount, the open descriptor keeps
+    /// the mount busy.
     pub(in super::super) fd: OwnedFd,
     pub(in super::super) owner: Owner,
     /// Device of the file system that the leaf is on.
     pub(in super::super) device: DeviceNumber,
-    /// The leaf's own number, when the leaf is a block device.
+    /// The number of the block device, if the leaf is a block device.
     pub(in super::super) bound: Option<DeviceNumber>,
-    /// Id of the mount whose root the leaf is.
+    /// Id of the mount, if the leaf is the root of a mount.
     pub(in super::super) mount: Option<u64>,
     pub(super) kind: SFlag,
     pub(super) mode: Mode,
@@ -28,8 +29,9 @@ pub(in super::super) struct Leaf {
 }
 
 impl Leaf {
-    /// Describes the root of a file system that was shut down: every call in it fails (EIO), and it still must be
-    /// unmounted. The mount's id is enough for that; `parent`, on another mount, shows that `fd` is the mount's root.
+    /// Describes the root of a file system that was shut down: every call on it fails with EIO, but it still must be
+    /// unmounted. The mount's id suffices for the unmount. `parent` is on another mount, which shows that `fd` is the
+    /// mount's root.
     fn shut_down(fd: OwnedFd, parent: &OwnedFd, error: io::Error) -> io::Result<Self> {
         let mount = mount_of(&fd)?;
         let entry = mount_table::entry(mount)?
@@ -37,7 +39,7 @@ impl Leaf {
         let Some(entry) = entry else { return Err(error) };
         Ok(Self {
             fd,
-            // An owner that no user has, so that no chown seems done.
+            // No user has this owner, so every chown still counts as due.
             owner: Owner { uid: u32::MAX, gid: u32::MAX },
             device: entry.device,
             bound: None,
@@ -48,8 +50,8 @@ impl Leaf {
         })
     }
 
-    /// Reads the attributes of `fd` with `AT_STATX_DONT_SYNC`: cached attributes are enough, and the kernel then asks
-    /// no server of a network file system. GFS2 takes its lock despite this flag.
+    /// Reads the attributes of `fd` with `AT_STATX_DONT_SYNC`: cached attributes are enough, and with this flag the
+    /// kernel asks no server of a network file system. GFS2 takes its lock despite the flag.
     pub(super) fn new(fd: OwnedFd, parent: &OwnedFd) -> io::Result<Self> {
         let mask = StatxFlags::TYPE
             | StatxFlags::MODE

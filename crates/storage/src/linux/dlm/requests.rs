@@ -1,10 +1,11 @@
-//! Parses the lock manager's tables in debugfs (Linux fs/dlm/debug_fs.c). Pure.
+//! Parses the lock manager's tables in debugfs (Linux fs/dlm/debug_fs.c). Does no I/O.
 
 use std::time::Duration;
 
 use procfs::process::Process;
 
-/// A line of `<lock space>_locks`: a lock of this node or, where this node is the resource's master, of another node.
+/// A line of `<lock space>_locks`: a lock of this node; or a lock of another node, if this node is the resource's
+/// master.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Lock {
     /// Number of the other node; 0 for a lock of this node.
@@ -15,7 +16,7 @@ pub(super) struct Lock {
     granted: i32,
     wanted: i32,
     pub(super) waits: Duration,
-    /// The master node of the resource; 0 for this one.
+    /// The master node of the resource; 0 for this node.
     master: i64,
     resource: String,
 }
@@ -26,7 +27,7 @@ enum Status {
     Waiting,
     Granted,
     Converting,
-    /// In no queue: the master has not answered yet.
+    /// The lock is in no queue, because the master has not answered yet.
     None,
 }
 
@@ -35,13 +36,13 @@ impl Lock {
         self.master == 0 && self.node != 0
     }
 
-    /// Returns whether this node requested the lock and was not granted it.
+    /// Returns whether this node requested the lock and the master has not granted it.
     pub(super) fn is_wanted_here(&self) -> bool {
         !self.is_of_another() && matches!(self.status, Status::Waiting | Status::Converting)
     }
 
-    /// Describes the request and the holders that block it, as far as this node knows: only the master of a
-    /// resource knows all holders.
+    /// Describes the request and the locks that block it, as far as this node knows them: only the master of a resource
+    /// knows all of its locks.
     pub(super) fn describe(&self, space: &str, all: &[Lock]) -> String {
         let (resource, wanted, age) = (&self.resource, mode(self.wanted), age(self.waits));
         let instead = match self.status {
@@ -144,7 +145,7 @@ pub(super) fn parse_waiters(table: &str) -> Result<Vec<Waiter>, String> {
     lines.map(|line| waiter(line).ok_or_else(|| format!("{line:?} is no waiter"))).collect()
 }
 
-/// Rounds the age of a request: a hang is reported repeatedly, and an exact age would change the
+/// Rounds the age of a request. The description of a hang is reported repeatedly; an exact age would change the
 /// object's status each time.
 fn age(waits: Duration) -> &'static str {
     match waits.as_secs() {
@@ -170,8 +171,8 @@ fn mode(number: i32) -> &'static str {
     }
 }
 
-/// A table in the kernel's format: this node is the master and requested `VGLK`, which node 2 holds; its own lock
-/// on `GBLK` is granted.
+/// A table in the kernel's format. This node is the master of `VGLK` and requested it, but node 2 holds it; on `GBLK`
+/// this node was granted its own lock.
 #[cfg(test)]
 pub(super) const RECORDED: &str = "\
 id nodeid remid pid xid exflags flags sts grmode rqmode time_ms r_nodeid r_len r_name
@@ -194,7 +195,7 @@ mod tests {
         assert!(text.ends_with("for more than 10 s, held EX by node 2"), "{text}");
     }
 
-    /// GFS2's inode glock 2/5, whose master is node 2; converted from shared to exclusive.
+    /// The lock of GFS2's inode glock 2/5, whose master is node 2, while it is converted from shared to exclusive.
     #[test]
     fn a_lock_with_another_master_names_that_node() {
         let line = "10a 2 30b 0 0 5 0 3 3 5 2500000 2 24 \"       2               5\"\n";

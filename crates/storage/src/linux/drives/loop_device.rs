@@ -1,4 +1,4 @@
-//! Loop devices, found by their backing file, never by a remembered name (loop(4)).
+//! Loop devices, found by their backing file and never by a remembered name (loop(4)).
 #![expect(unsafe_code, reason = "the loop driver is driven by ioctl(2)")]
 
 use std::{
@@ -22,7 +22,7 @@ use crate::{
     observed::DeviceNumber,
 };
 
-/// Attempts to take a free number: other programs take free numbers too.
+/// Maximum number of attempts to take a free loop device: other programs also take free loop devices.
 const TRIES: usize = 64;
 
 const DIRECT_IO: u32 = LO_FLAGS_DIRECT_IO as u32;
@@ -37,8 +37,8 @@ pub(super) struct LoopDevice {
     pub(super) number: DeviceNumber,
 }
 
-/// Caches the last known devices. Every hit is checked against the kernel, so a wrong entry costs a scan of all
-/// devices; without the cache every call would scan them.
+/// Caches the last known devices. Each result from the cache is checked against the kernel, so a wrong entry costs only
+/// a scan of all devices. Without the cache, every call would scan all devices.
 #[derive(Debug, Default)]
 pub(super) struct Seen(Mutex<HashMap<PathBuf, LoopDevice>>);
 
@@ -56,7 +56,7 @@ impl Seen {
     }
 }
 
-/// Returns all loop devices that are set up, by their backing file.
+/// Returns all loop devices in use, by their backing file.
 pub(super) fn all() -> io::Result<HashMap<PathBuf, LoopDevice>> {
     set_up()?.into_iter().map(|(file, block)| Ok((file, device(&block)?))).collect()
 }
@@ -68,7 +68,7 @@ fn find(file: &Path) -> io::Result<Option<LoopDevice>> {
 
 /// Returns all backing files and their devices' directories, from sysfs (Documentation/ABI/testing/sysfs-block-loop).
 ///
-/// Fails rather than return a part: a file whose device was overlooked would be given a second loop device.
+/// Fails rather than return an incomplete list: a file whose device was overlooked would get a second loop device.
 fn set_up() -> io::Result<Vec<(PathBuf, PathBuf)>> {
     let mut found = Vec::new();
     for block in fs::read_dir("/sys/block")? {
@@ -87,12 +87,12 @@ fn device(block: &Path) -> io::Result<LoopDevice> {
     Ok(LoopDevice { path: Path::new("/dev").join(name), number: number(block)? })
 }
 
-/// Returns the backing file of a loop device that is set up.
+/// Returns the backing file of a loop device in use; `None` for any other device.
 pub(super) fn backing(device: DeviceNumber) -> Option<PathBuf> {
     backing_file(&PathBuf::from(format!("/sys/dev/block/{device}/loop"))).ok().flatten()
 }
 
-/// Reads the attribute `backing_file`, which exists only while the device is set up, and may vanish while it is read.
+/// Reads the attribute `backing_file`. It exists only while the loop device has a file, and may vanish during the read.
 fn backing_file(attributes: &Path) -> io::Result<Option<PathBuf>> {
     match fs::read(attributes.join("backing_file")) {
         Ok(text) => Ok(Some(PathBuf::from(std::ffi::OsStr::from_bytes(text.trim_ascii_end())))),
@@ -102,7 +102,7 @@ fn backing_file(attributes: &Path) -> io::Result<Option<PathBuf>> {
     }
 }
 
-/// Sets up a loop device over `file`, with direct I/O where the file's file system has it.
+/// Sets up a loop device over `file`, with direct I/O if the file system of `file` supports it.
 ///
 /// The caller holds the pool's lock: two loop devices over one file are not coherent.
 pub(super) fn attach(file: &Path) -> io::Result<LoopDevice> {
@@ -165,12 +165,12 @@ pub(super) fn detach(file: &Path, deadline: Duration) -> Result<(), StepError> {
         |source| StepError::System { call: "detach", target: file.display().to_string(), source };
     let Some(found) = find(file).map_err(failed)? else { return Ok(()) };
     let pin = File::open(&found.path).map_err(failed)?;
-    // Between the scan and the open the device may have passed to another file; while it is open it cannot.
+    // Between the scan and the open, the device may have been given another file; while the device is open it cannot.
     if backing(found.number).as_deref() != Some(file) {
         return Ok(());
     }
-    // A mount holds the device exclusively. Without exclusive access LOOP_CLR_FD would succeed now, and the kernel
-    // would detach the device later, when its last user closes it.
+    // A mount holds the device exclusively. Without exclusive access, LOOP_CLR_FD would succeed even for a device in
+    // use, and the kernel would detach the device only when its last user closes it.
     let result = exclusive::with("detach", &found.path, deadline, |device| clear(&device));
     drop(pin);
     result

@@ -1,7 +1,7 @@
 //! Creates namespaces on NVMe drives, and attaches them to the controllers of the rabbit and its computes.
 //!
-//! Each drive reports which namespaces exist; a ledger on the rabbit records which allocation owns each of them. For a
-//! drive that does not answer, the agent uses the ledger: it must not count that drive as empty or gone.
+//! Each drive reports which namespaces it has; a ledger on the rabbit records which allocation owns each namespace. For
+//! a drive that does not answer, the agent uses the ledger, because such a drive is neither empty nor gone.
 
 mod admin;
 mod change;
@@ -56,17 +56,17 @@ use crate::{
     observed::NamespaceOwner,
 };
 
-/// The drives whose physical functions this node has, or reaches through its switches.
+/// The drives whose physical functions this node has or reaches through its switches.
 #[derive(Debug)]
 pub(in crate::linux) struct NvmeDrives {
     node: NodeName,
-    /// Parts of the model numbers of usable drives; empty means all.
+    /// Parts of the model numbers of the drives that Warren may use; empty means all drives.
     models: Vec<String>,
     ledgers: Ledgers,
     source: Source,
     reach: Reach,
     deadline: Duration,
-    /// Reads from drives: a hanging read blocks one thread only.
+    /// Runs reads from drives: a hanging read blocks only its own thread.
     calls: BoundedCalls,
     shared: SharedLook<Observed>,
     changes: BoundedCalls,
@@ -114,15 +114,16 @@ impl NvmeDrives {
         })
     }
 
-    /// Returns the drives that are plugged in now. A drive that came back under another device name is the same drive.
+    /// Returns the drives that are plugged in now. A drive that came back under another device name counts as the same
+    /// drive.
     fn plugged(&self) -> io::Result<Plugged> {
-        // A switch may be slow; the lock on the known drives must not be held meanwhile.
+        // A switch may be slow, so the lock on the known drives must not be held during this call.
         let all = self.source.candidates(&self.reach.sysfs)?;
         let mut known = self.drives.lock();
         let mut now: BTreeMap<Nqn, Arc<Managed>> = BTreeMap::new();
         let mut unread = BTreeSet::new();
         for found in all {
-            // This is the second port of a drive that is in the map already.
+            // This controller is the second port of a drive that is in the map already.
             if now.contains_key(&found.node.nqn) {
                 continue;
             }
@@ -137,7 +138,7 @@ impl NvmeDrives {
                 Some(same) => Arc::clone(same),
                 None => match self.manage(found) {
                     Ok(managed) => Arc::new(managed),
-                    // The drive is left alone, and each observation reports why.
+                    // The drive is not used, and each observation reports the reason.
                     Err(_) => {
                         unread.insert(nqn);
                         continue;
@@ -146,14 +147,14 @@ impl NvmeDrives {
             };
             now.insert(nqn, drive);
         }
-        // The ledger of an unplugged drive stays open: a call to that drive may still be hanging.
+        // The ledger of an unplugged drive stays open: a call to the drive may still hang and use the ledger later.
         for (nqn, drive) in &now {
             known.insert(nqn.clone(), Arc::clone(drive));
         }
         Ok(Plugged { drives: now.into_values().collect(), unread })
     }
 
-    /// Logs once why Warren does not use a drive.
+    /// Logs the reason why Warren does not use a drive, once for each drive and reason.
     fn leave_out(&self, nqn: &Nqn, why: &str) {
         let warned = self.warned.lock().insert(nqn.clone(), why.to_owned());
         if warned.as_deref() != Some(why) {
@@ -173,7 +174,7 @@ impl NvmeDrives {
 
     /// Returns the drive with this NQN; `None` when it is not plugged in.
     fn find(&self, nqn: &Nqn) -> io::Result<Option<Arc<Managed>>> {
-        // Reading every controller for each step of each drive would serialise the drives.
+        // Use the known drive: if each step read all controllers, steps on different drives would wait for each other.
         let known = self.drives.lock().get(nqn).map(Arc::clone);
         if let Some(known) =
             known.filter(|managed| self.reach.sysfs.is_still(&managed.physical.node))
@@ -183,7 +184,8 @@ impl NvmeDrives {
         let found =
             self.plugged()?.drives.into_iter().find(|drive| drive.physical.node.nqn == *nqn);
         if found.is_none() {
-            // Fail when the drive's ledger cannot be read: the drive may be plugged in although it is not listed.
+            // Fail when the drive's ledger cannot be read: such a drive may be plugged in although it is not in the
+            // list.
             self.ledgers.ledger(nqn)?;
         }
         Ok(found)
@@ -195,8 +197,9 @@ impl NvmeDrives {
         found.map_err(StepError::system("find drive", nqn))
     }
 
-    /// Returns the block device of a namespace, after checking that the device is that namespace and was made for that
-    /// allocation. For a known drive this asks neither the drive nor its switch, which may be busy.
+    /// Returns the block device of a namespace, after a check that the device is that namespace and that the namespace
+    /// was made for that allocation. For a known drive, this function asks neither the drive nor its switch, because
+    /// both may be busy.
     fn block(
         &self,
         id: &NamespaceId,

@@ -1,7 +1,7 @@
-//! Emulates drives: sparse files on loop devices, with identities like those of real drives.
+//! Emulates drives by sparse files on loop devices, with identities like those of real drives.
 //!
-//! All nodes of a machine share the pool's directory and one loop device per namespace; a node sees the namespaces that
-//! are attached to it. Blocks of a new namespace are zero because its file is new.
+//! All nodes of a machine share the pool's directory, and one loop device per namespace; a node sees only the
+//! namespaces that are attached to it. The blocks of a new namespace read as zero, because its file is new.
 
 mod files;
 mod inventory;
@@ -47,7 +47,7 @@ impl FilePool {
         deadline: Duration,
     ) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(root)?;
-        // sysfs shows the canonical path of a backing file.
+        // sysfs shows the canonical path of a loop device's backing file, so use canonical paths here too.
         let (root, devices) = (root.canonicalize()?, loop_device::Seen::default());
         let pool = Self { root, node, deadline, devices };
         let _lock = pool.lock()?;
@@ -79,13 +79,13 @@ impl FilePool {
         durable::write(&self.root.join("pool.json"), &serde_json::to_vec(&wanted)?)
     }
 
-    /// Reads `pool.json`; `None` until the rabbit has created it, because the nodes of a machine start in any order.
+    /// Reads `pool.json`; `None` before the rabbit has created it, because the nodes of a machine start in any order.
     fn load(&self) -> io::Result<Option<PoolFile>> {
         let bytes = found(fs::read(self.root.join("pool.json")))?;
         Ok(bytes.map(|bytes| serde_json::from_slice(&bytes)).transpose()?)
     }
 
-    /// Serialises the agents of this machine; the kernel releases the lock when the process ends.
+    /// Waits until no other agent of this machine changes the pool; the kernel releases the lock when the process ends.
     fn lock(&self) -> io::Result<Flock<File>> {
         let file = OpenOptions::new()
             .create(true)
@@ -142,7 +142,7 @@ impl Drives for FilePool {
                 self.grant(id, node).map_err(StepError::system("attach namespace", id))
             }
             Step::Detach { id, node } => self.withdraw(id, node),
-            // No other drive can be plugged into the slot of a file drive.
+            // A file drive has no slot into which another drive could be plugged.
             other => Err(unsupported(other, "a drive made of files is never replaced")),
         }
     }

@@ -1,7 +1,7 @@
 //! Reads the kernel's facts about NVMe drives.
 //!
-//! Each drive is read by a call of its own, and its temperature by another call: to read the temperature, the kernel
-//! sends a command to the drive, and the command waits while the drive is being reset. The kernel knows all other facts
+//! One call reads a drive's facts, and another call reads its temperature. For the temperature, the kernel sends a
+//! command to the drive, and while the drive is being reset this command waits. The kernel knows all other facts
 //! without a command.
 
 use std::{
@@ -24,8 +24,8 @@ use crate::{
 const DRIVES: &str = "drives in /sys/class/nvme";
 const BLOCKS: &str = "namespaces in /sys/class/block";
 
-/// Reads the facts of every drive whose physical function this node has. Each read that fails is described in `unread`;
-/// the others still count.
+/// Reads the facts of every drive whose physical function this node has. Adds to `unread` a description of each read
+/// that fails; the results of the other reads are still used.
 pub(super) fn read(
     sysfs: &Path,
     calls: &BoundedCalls,
@@ -35,7 +35,7 @@ pub(super) fn read(
     let listed = calls.run(DRIVES, move || Ok((nvme.controllers()?, nvme.misnamed()?))).flatten();
     let (mut controllers, misnamed) = or_note(DRIVES, listed, unread).unwrap_or_default();
     unread.extend(misnamed);
-    // The second port of a drive is the same drive.
+    // The second port of a drive leads to the same drive, which is listed once.
     let mut seen = BTreeSet::new();
     controllers.retain(|controller| controller.is_physical && seen.insert(controller.nqn.clone()));
     let mut found = BTreeMap::new();
@@ -61,7 +61,7 @@ fn or_note<T>(what: &str, read: io::Result<T>, unread: &mut Vec<String>) -> Opti
     read.map_err(|error| unread.push(format!("{what}: {error}"))).ok()
 }
 
-/// Reads the facts of a drive; also returns the failed reads.
+/// Reads the facts of a drive; also returns the descriptions of the failed reads.
 fn drive(
     sysfs: &Path,
     controller: &ControllerNode,
@@ -115,7 +115,7 @@ fn mark_read_only(
     }
 }
 
-/// Lists all namespaces that this node has as block devices, each with whether it is read-only.
+/// Lists all namespaces that this node has as block devices; the flag says whether the block device is read-only.
 fn blocks(sysfs: &Path) -> io::Result<Vec<(NamespaceId, io::Result<bool>)>> {
     let is_read_only = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default();
@@ -126,8 +126,8 @@ fn blocks(sysfs: &Path) -> io::Result<Vec<(NamespaceId, io::Result<bool>)>> {
     Ok(blocks.map(|block| (block.namespace, is_read_only(&block.path))).collect())
 }
 
-/// Reads the composite temperature (drivers/nvme/host/hwmon.c): `hwmonN` lies beneath the controller since Linux 5.19,
-/// and beneath its PCI function before.
+/// Reads the composite temperature (drivers/nvme/host/hwmon.c). Since Linux 5.19, `hwmonN` lies beneath the controller;
+/// before, it was beneath the controller's PCI function.
 fn temperature(controller: &Path) -> io::Result<Option<Temperature>> {
     for directory in
         [controller.to_owned(), controller.join("device/hwmon"), controller.join("hwmon")]
@@ -148,8 +148,8 @@ fn temperature(controller: &Path) -> io::Result<Option<Temperature>> {
     Ok(None)
 }
 
-/// Converts thousandths of a degree (Documentation/hwmon/sysfs-interface.rst). A drive without a threshold reports zero
-/// kelvin, which gives `None`.
+/// Converts thousandths of a degree (Documentation/hwmon/sysfs-interface.rst). For a drive without a threshold the
+/// kernel shows zero kelvin, which gives `None`.
 fn degrees(text: Option<String>) -> Option<i64> {
     let thousandths: i64 = text?.parse().ok()?;
     Some(thousandths / 1000).filter(|degrees| *degrees > -273)

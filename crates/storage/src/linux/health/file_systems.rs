@@ -1,10 +1,10 @@
 //! Checks the file systems at our mount points: whether they accept writes, and whether they were shut down.
 //!
-//! The kernel's behaviour was tested, not assumed:
-//! * A file system that turned read-only shows `ro` among the options of its superblock, behind the dash of its line in
-//!   /proc/self/mountinfo. The options of the mount still show `rw`, unless the mount itself is read-only.
-//! * An XFS that was shut down (XFS_IOC_GOINGDOWN, or by itself after an error) shows `rw` there, and statfs(2) succeeds.
-//!   stat(2) of any of its inodes fails with EIO (`xfs_vn_getattr`).
+//! The following behaviour of the kernel was tested, not assumed:
+//! * A file system that turned read-only shows `ro` among the options of its superblock, which follow the dash in its
+//!   line of /proc/self/mountinfo. The options of the mount still show `rw`, unless the mount itself is read-only.
+//! * An XFS that was shut down (by XFS_IOC_GOINGDOWN, or by itself after an error) shows `rw` in both places, and
+//!   statfs(2) succeeds. stat(2) of any of its inodes fails with EIO (`xfs_vn_getattr`).
 //! * A GFS2 that withdrew shows 1 in /sys/fs/gfs2/<name>/withdraw.
 
 use std::{
@@ -28,7 +28,7 @@ use crate::{
     observed::DeviceNumber,
 };
 
-/// File system types that Warren makes or mounts; other mounts are not checked.
+/// Types of the file systems that Warren makes or mounts; mounts of other types are not checked.
 const OURS: [&str; 3] = ["xfs", "gfs2", "lustre"];
 
 pub(super) fn read(
@@ -63,7 +63,7 @@ fn facts(point: PathBuf, options: Options, calls: &BoundedCalls, sysfs: &Path) -
     }
 }
 
-/// Checks one mount on its own thread: a cluster file system that waits for its cluster does not answer meanwhile.
+/// Checks one mount on its own thread: a cluster file system that waits for its cluster does not answer.
 fn answer(point: PathBuf, options: &Options, calls: &BoundedCalls, sysfs: &Path) -> Answer {
     if options.kind == "gfs2" && withdrew(sysfs, options.device) {
         return Answer::ShutDown("it withdrew from its cluster".to_owned());

@@ -6,8 +6,8 @@ use log::debug;
 
 use crate::linux::cmd::Cmd;
 
-/// Returns the node's LNet addresses; none on a node without Lustre, or while its network is down. An empty result does
-/// not prove that an address reported before is wrong.
+/// Returns the node's LNet addresses; none on a node without Lustre, or while Lustre's network is down. An empty result
+/// does not prove that an address from an earlier call is wrong.
 pub(super) fn nids(deadline: Duration) -> Vec<String> {
     match Cmd::new(["lctl", "list_nids"]).output(deadline) {
         Ok(output) => parse_nids(&String::from_utf8_lossy(&output)),
@@ -18,7 +18,7 @@ pub(super) fn nids(deadline: Duration) -> Vec<String> {
     }
 }
 
-/// Parses one address per line, without the node's loopback address (`0@lo`).
+/// Parses the output, which has one address per line, and drops the node's loopback address (`0@lo`).
 fn parse_nids(text: &str) -> Vec<String> {
     let is_for_others = |nid: &&str| nid.split_once('@').is_some_and(|(_, net)| net != "lo");
     text.lines().map(str::trim).filter(is_for_others).map(str::to_owned).collect()

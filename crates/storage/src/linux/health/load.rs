@@ -1,5 +1,5 @@
-//! Reads memory and load (proc_meminfo(5), proc_loadavg(5), Documentation/accounting/psi.rst); `None` where the kernel
-//! does not show them.
+//! Reads memory and load (proc_meminfo(5), proc_loadavg(5), Documentation/accounting/psi.rst). The result is `None` if
+//! the kernel does not show a value.
 
 use std::{path::Path, thread};
 

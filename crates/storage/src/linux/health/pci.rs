@@ -7,10 +7,10 @@ use crate::{
     linux::drives::attribute,
 };
 
-/// Reads an attribute: tests return kernel errors here that no file can cause.
+/// Reads an attribute. Tests pass a function that returns kernel errors which no file can cause.
 type Read<'a> = &'a dyn Fn(&Path, &str) -> io::Result<Option<String>>;
 
-/// Reads the link above a function. The registers of an unreachable function read as all ones, which the
+/// Reads the link above a function. The registers of a function that cannot be reached read as all ones, which the
 /// kernel shows as `Unknown`.
 pub(super) fn link(function: &Path) -> io::Result<Link> {
     link_by(&attribute, function)
@@ -37,8 +37,9 @@ fn link_by(read: Read<'_>, function: &Path) -> io::Result<Link> {
     Ok(Link::Up { current, most })
 }
 
-/// Returns whether the kernel could not reach the function's registers, for example because it is disconnected and not
-/// removed yet (`current_link_speed_show`, drivers/pci/pci-sysfs.c). Any other error says nothing about the link.
+/// Returns whether the kernel could not reach the function's registers, for example because the device is disconnected
+/// but not removed yet (`current_link_speed_show`, drivers/pci/pci-sysfs.c). Any other error says nothing about the
+/// link.
 fn is_out_of_reach(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EINVAL)
 }

@@ -19,7 +19,7 @@ pub struct Port(PciName);
 enum PciName {
     /// Name of a slot in `/sys/bus/pci/slots`.
     Slot(String),
-    /// Address of a function. For a bridge, the function behind it counts.
+    /// Address of a PCI function. If the function is a bridge, the function behind the bridge is meant.
     Function(String),
 }
 
@@ -74,7 +74,7 @@ impl Port {
         link.unwrap_or_else(|error| Link::Unread(format!("{self}: {error}")))
     }
 
-    /// Returns the function at the far end of the link; `None` when no function is there.
+    /// Returns the function at the far end of the link; `None` when there is no function.
     fn function(&self, sysfs: &Path) -> Result<Option<PathBuf>, String> {
         let devices = sysfs.join("bus/pci/devices");
         let broken = |error| format!("{self}: {error}");
@@ -103,7 +103,8 @@ impl Port {
     }
 }
 
-/// Returns the first function behind a bridge (class 06h, subclass 04h), which is a directory beneath the bridge.
+/// Returns the first function behind a bridge (class 06h, subclass 04h): sysfs shows it as a directory beneath the
+/// bridge.
 fn behind(bridge: &Path) -> std::io::Result<Option<PathBuf>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(bridge)? {
@@ -146,7 +147,7 @@ mod tests {
         }
     }
 
-    /// Lays out a root port with a slot and an endpoint in it, as sysfs does.
+    /// Creates the files with which sysfs shows a root port with a slot and an endpoint in the slot.
     fn chassis(sysfs: &Path) -> PathBuf {
         let devices = sysfs.join("bus/pci/devices");
         let bridge = sysfs.join("devices/pci0000:00/0000:00:04.0");
@@ -178,7 +179,7 @@ mod tests {
         }
     }
 
-    /// EISDIR stands for any kernel error that says nothing about the link.
+    /// EISDIR takes the place of any kernel error that says nothing about the link.
     #[test]
     fn a_link_that_cannot_be_read_is_unread_not_down() {
         let sysfs = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Derives the links to computes and drives from the ports of PCIe switches. Pure.
+//! Derives the links to computes and drives from the ports of PCIe switches. Does no I/O.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use crate::{
     observed::{LinkEnd, LinkState, PortLink},
 };
 
-/// Number of compute slots of a chassis: all are unread when the switches do not answer.
+/// Number of compute slots of a chassis. When the switches do not answer, the link of each slot is unread.
 const SLOTS: u8 = 16;
 
-/// Returns the links of computes by slot. A node without switches has none; when its switches do not answer,
-/// every link is unread.
+/// Returns the links of computes by slot; none on a node without switches. When the switches do not answer, every link
+/// is unread.
 pub(super) fn computes(answer: Result<Vec<PortLink>, String>) -> BTreeMap<u8, Link> {
     let ports = match answer {
         Ok(ports) => ports,
@@ -25,8 +25,8 @@ pub(super) fn computes(answer: Result<Vec<PortLink>, String>) -> BTreeMap<u8, Li
     ports.into_iter().filter_map(compute).collect()
 }
 
-/// Returns the links of drives by slot, only those that are up or down: a drive whose switch does not answer has a
-/// fault that says so.
+/// Returns those links of drives that are up or down, by slot. The link of a drive whose switch does not answer is left
+/// out: such a drive has a fault that says so.
 pub(super) fn slots(answer: Result<Vec<PortLink>, String>) -> BTreeMap<u32, Link> {
     let drive = |port: PortLink| match (port.end, link(&port)) {
         (LinkEnd::Drive { index, .. }, link @ (Link::Up { .. } | Link::Down)) => {
@@ -37,7 +37,8 @@ pub(super) fn slots(answer: Result<Vec<PortLink>, String>) -> BTreeMap<u32, Link
     answer.unwrap_or_default().into_iter().filter_map(drive).collect()
 }
 
-/// Maps a port's state to the link. A link in training is unread: some milliseconds later it is up or down.
+/// Maps a port's state to the state of the link. A link in training counts as unread: some milliseconds later it is up
+/// or down.
 fn link(port: &PortLink) -> Link {
     match &port.state {
         LinkState::Up => Link::Up {

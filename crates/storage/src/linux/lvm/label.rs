@@ -1,9 +1,9 @@
 //! Reads the label of a physical volume, and wipes it when an interrupted LVM command left it marked.
 //!
-//! A label has a mark that says that a group uses the device. `vgcreate` and `vgextend` set the mark before they
-//! commit the group's metadata, and `vgremove` removes it after. An interruption in between leaves a device that LVM
-//! accepts only with `--force --force`, which would also take a member away from any group. Sources: lvm2's
-//! lib/label/label.h, lib/format_text/layout.h and lib/format_text/format-text.c.
+//! A mark in the label says that a group uses the device. `vgcreate` and `vgextend` set the mark before they commit the
+//! group's metadata, and `vgremove` removes the mark after it has removed the metadata. An interruption in between
+//! leaves a device that LVM accepts only with `--force --force`, an option that would also take a member away from a
+//! group. Sources: lvm2's lib/label/label.h, lib/format_text/layout.h and lib/format_text/format-text.c.
 
 use std::{
     fs::File,
@@ -91,10 +91,12 @@ struct Label {
     areas: Vec<u64>,
 }
 
-/// Wipes the label of a device that is marked as used by a group but has no committed metadata; changes nothing else.
+/// Wipes the label of a device, but only if the label is marked as used by a group and the device has no committed
+/// metadata.
 ///
 /// # Errors
-/// [`StepError::Changed`] when the label is not marked or metadata is committed, `EBUSY` when the device is in use.
+/// [`StepError::Changed`] when the label is not marked or when metadata is committed; `EBUSY` when the device is in
+/// use.
 pub(in crate::linux) fn unmark(device: &Path, deadline: Duration) -> Result<(), StepError> {
     let wiped = exclusive::with("wipe the label of", device, deadline, |mut file| {
         let mut begin = [0; SCANNED * SECTOR];
@@ -147,8 +149,8 @@ fn locations(mut bytes: &[u8]) -> Option<(Vec<u64>, &[u8])> {
     }
 }
 
-/// Returns whether no metadata area has committed metadata; false for a device without a metadata
-/// area, which shows nothing.
+/// Returns whether no metadata area has committed metadata. False for a device without a metadata area, because such a
+/// device proves nothing.
 fn has_no_metadata(label: &Label, file: &mut File) -> io::Result<bool> {
     for area in &label.areas {
         let mut bytes = [0; SECTOR];
@@ -174,8 +176,8 @@ fn is_without_metadata(bytes: &[u8], area: u64) -> bool {
 mod tests {
     use super::*;
 
-    /// Bytes that LVM 2.03.16 had written when its `vgcreate` was killed before it committed the group's metadata. The
-    /// mark is at offset 0x28c.
+    /// Bytes on the device after LVM 2.03.16's `vgcreate` was killed before it committed the group's metadata. The mark
+    /// is at offset 0x28c.
     const CUT: &[(usize, &str)] = &[
         (0x200, "4c4142454c4f4e450100000000000000"),
         (0x210, "1796ccc9200000004c564d3220303031"),

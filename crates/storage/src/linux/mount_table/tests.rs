@@ -8,7 +8,7 @@ fn octal_codes_of_the_kernel_are_decoded() {
     assert_eq!(unescape(r"\04é"), r"\04é");
 }
 
-/// Lines of Linux 6.18: with zero, one and two optional fields, a name with a space, and an empty source.
+/// Lines from Linux 6.18: with no, one and two optional fields, with a space in a name, and with an empty source.
 const TABLE: &str = "\
 36 24 259:3 / / rw,relatime - xfs /dev/nvme0n1p3 rw
 41 36 7:2 / /mnt/nnf/a\\040b rw,nosuid shared:9 - xfs /dev/loop2 rw,attr2
@@ -31,7 +31,7 @@ fn lines_of_the_kernel_are_parsed() {
     assert!(found("/mnt/nnf").is_empty());
 }
 
-/// A user who can produce a malformed line cannot make other lines unreadable.
+/// A user may cause a malformed line; it must not keep the agent from reading other lines.
 #[test]
 fn malformed_lines_of_other_mount_points_are_skipped() {
     let table = format!("x y\n{TABLE}7 7 nonsense / /home rw - a b\n");

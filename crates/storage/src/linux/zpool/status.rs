@@ -1,8 +1,9 @@
-//! Parses the output of zpool(8). Pure.
+//! Parses the output of zpool(8). Does no I/O.
 
 use crate::observed::{FoundPool, Percent, PoolHealth};
 
-/// Headings within a pool's configuration: the rows beneath a heading are devices, the heading itself is not.
+/// Headings within a pool's configuration: the rows beneath a heading are devices, but the heading itself is not a
+/// device.
 const HEADINGS: [&str; 5] = ["logs", "cache", "spares", "special", "dedup"];
 
 /// A device at the bottom of a pool.
@@ -10,7 +11,7 @@ const HEADINGS: [&str; 5] = ["logs", "cache", "spares", "special", "dedup"];
 pub(super) struct Leaf {
     pub(super) name: String,
     pub(super) state: String,
-    /// Whether ZFS removes the device once its replacement has all its data.
+    /// Whether ZFS will remove the device once its replacement has all of its data.
     pub(super) is_replaced: bool,
 }
 
@@ -69,18 +70,21 @@ fn depth(row: &str) -> usize {
     row.len() - row.trim_start().len()
 }
 
-/// Returns the index of the row that a row of this depth lies beneath.
+/// Returns the index of the parent of the next row, whose depth is `below`: the last row in `above` with a smaller
+/// depth.
 fn parent(above: &[&str], below: usize) -> Option<usize> {
     above.iter().rposition(|row| depth(row) < below)
 }
 
-/// Returns whether a row stands for a replacement: a lost device and its replacement are beneath it until the
-/// replacement is complete. A hot spare (`spare-`) does not count: ZFS returns it when the lost device is replaced.
+/// Returns whether a row marks a replacement: beneath it are a lost device and its replacement, until the replacement
+/// is complete. The row of a hot spare (`spare-`) is not such a row: ZFS frees the spare again when the lost device is
+/// replaced.
 fn is_replacing(row: &str) -> bool {
     row.trim_start().starts_with("replacing-")
 }
 
-/// Marks the leaves that ZFS will remove. Each leaf comes with the index of the replacing row above it, if any.
+/// Marks the leaves that ZFS will remove. With each leaf comes the index of the row above it that marks a replacement,
+/// if there is such a row.
 fn with_replaced(leaves: &[(Option<usize>, Leaf)]) -> Vec<Leaf> {
     let is_replaced = |replacing: Option<usize>, leaf: &Leaf| {
         let mut siblings = leaves.iter().filter(|(other, _)| *other == replacing);
@@ -95,8 +99,8 @@ fn with_replaced(leaves: &[(Option<usize>, Leaf)]) -> Vec<Leaf> {
         .collect()
 }
 
-/// Reads the progress of a resilver; `None` when it is complete. While a replaced device is still in the pool
-/// (`replacing`), the resilver is not complete, even when the scan has ended.
+/// Reads the progress of a resilver; `None` when no resilver runs. While a replaced device is still in the pool
+/// (`replacing`), the resilver is not complete, even if the scan has ended.
 pub(super) fn read_resilvered(text: &str) -> Option<Percent> {
     let mut lines = text.lines().map(str::trim_start);
     let is_scanned = lines.any(|line| line.starts_with("scan: resilver in progress"));

@@ -1,8 +1,8 @@
 use super::*;
 use crate::observed::{Percent, PoolHealth};
 
-/// Output of `zpool status -Pp` for a pool of RAID-Z2 that lost a disk, from a public question (OpenZFS 2.0, shortened
-/// to three disks); `-L` would resolve the links.
+/// Output of `zpool status -Pp` for a pool of RAID-Z2 that lost a disk (OpenZFS 2.0; from a question on a public site,
+/// shortened to three disks). With `-L` the links would be resolved.
 const DEGRADED: &str = "\
   pool: tank01
  state: DEGRADED
@@ -24,7 +24,8 @@ config:
 errors: No known data errors
 ";
 
-/// A pool in which a disk replaces an absent one: from the issue tracker of OpenZFS, with the tabs of `zpool status`.
+/// A pool in which a disk is replacing an absent disk: from the issue tracker of OpenZFS, with the tabs that `zpool
+/// status` prints.
 const REPLACING: &str = "\
   pool: ZFS01
  state: DEGRADED
@@ -46,7 +47,7 @@ config:
 errors: No known data errors
 ";
 
-/// From the issue tracker of OpenZFS: a pool, and a pool whose disks have changed.
+/// A pool, and a pool whose disks have changed: from the issue tracker of OpenZFS.
 const IMPORTABLE: &str = "\
    pool: testpsko
      id: 11983299557685846606
@@ -83,7 +84,7 @@ config:
 errors: No known data errors
 ";
 
-/// The same pool, exported; the search covered two namespaces and their first partitions.
+/// Output for the same pool after its export; the search covered two namespaces and the first partition of each.
 const EXPORTED: &str = "   pool: pool-a4f0c1de-5d7f-4c1b-9f6e-0c0e7d0f8a11-ost-0
      id: 2253686979328346192
   state: ONLINE
@@ -95,7 +96,7 @@ const EXPORTED: &str = "   pool: pool-a4f0c1de-5d7f-4c1b-9f6e-0c0e7d0f8a11-ost-0
 \t  nvme1n1                                        ONLINE
 ";
 
-/// Output of the same ZFS for a mirror that was imported without one of its two drives, a moment after `zpool replace`.
+/// Output of ZFS 2.1.11 for a mirror that was imported without one of its two drives, a moment after `zpool replace`.
 const LOST: &str = "  pool: mir
  state: DEGRADED
   scan: resilvered 552K in 00:00:03 with 0 errors on Sun Nov 22 07:55:15 2026
@@ -112,7 +113,7 @@ config:
 errors: No known data errors
 ";
 
-/// The same mirror before its import.
+/// Output for the same mirror before its import.
 const LACKING: &str = "   pool: mir
      id: 13343988951481924688
   state: DEGRADED
@@ -185,7 +186,8 @@ fn the_status_of_a_mirror_that_lost_a_namespace_is_parsed() {
     assert_eq!(names_and_states(&leaves)[1..], used);
 }
 
-/// Pools of the default profile have several top-level vdevs, whose replacing rows have the same name.
+/// The default profile makes pools with several top-level vdevs; the rows that mark replacements have the same name
+/// beneath each of them.
 #[test]
 fn a_device_with_a_successor_is_replaced_and_not_missing() {
     let places = |text: &str, pool: &str| -> Vec<_> {
@@ -233,8 +235,8 @@ fn importable_pools_are_listed_with_their_states() {
     assert!(read_found(cut).unwrap_err().contains("testpsko"));
 }
 
-/// A guide to repairing pools lists the properties of a management target: `lustre:svname` is `MGS`, and unlike the
-/// file system's name it exists on every kind of target. mkfs.lustre writes it last.
+/// A guide to the repair of pools lists the properties of a management target: its `lustre:svname` is `MGS`. Unlike the
+/// file system's name, this property exists on every kind of target, and mkfs.lustre writes it last.
 #[test]
 fn a_target_is_whole_once_its_last_property_is_written() {
     let state = |text: &str| read_state(text, &Dataset::new("mgspool", "mgt").unwrap());
@@ -253,7 +255,7 @@ fn a_lost_device_is_missing_and_a_device_of_another_is_foreign() {
     assert_eq!(resolved("127286639182292558", "UNAVAIL"), VdevDevice::Missing);
     assert_eq!(resolved("/dev/null", "UNAVAIL"), VdevDevice::Missing);
     assert_eq!(resolved("/dev/null", "ONLINE"), VdevDevice::Foreign);
-    // An idle pool of a guest, seconds after its drive was removed.
+    // Seen in an idle pool of a guest, seconds after its drive was removed.
     assert_eq!(resolved("/dev/no-such-device", "ONLINE"), VdevDevice::Missing);
 }
 

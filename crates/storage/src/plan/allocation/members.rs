@@ -1,5 +1,5 @@
-//! Compares the existing namespaces of an allocation with those that should exist, from the drives, their ledgers
-//! and the object's status.
+//! Compares the namespaces that an allocation has with the namespaces that it should have, according to the drives,
+//! their ledgers and the object's status.
 
 use std::fmt;
 
@@ -28,11 +28,13 @@ pub enum Absence {
     /// Its drive is present and has no such namespace.
     Deleted,
     Partial,
-    /// The namespace has no record and another size, in bytes: it is a different namespace with the same NSID.
+    /// The namespace has no record, and its size, in bytes, is not the reported size: it is a different namespace with
+    /// the same NSID.
     Size(u64),
-    /// The namespace has no record, and the status of another allocation names it too.
+    /// The namespace has no record, and the status of another allocation also names it.
     Contested,
-    /// The namespace has no record, and not all namespaces that the status names exist.
+    /// The namespace has no record, and some of the namespaces that the status names do not exist, so that none of them
+    /// can be adopted.
     Unrecorded,
     /// The namespace belongs to another owner, which the text names.
     Other(String),
@@ -70,11 +72,11 @@ pub fn missing_namespaces(allocation: &Allocation, observed: &Observed) -> Vec<M
 pub(super) enum Need {
     Nothing,
     All,
-    /// The rest, after a crash interrupted the creation.
+    /// The missing namespaces, after a crash interrupted the creation.
     More(Wanted),
 }
 
-/// A number of namespaces, on drives that have none of the allocation.
+/// The number and size of namespaces to create, each on a drive that has no namespace of the allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub(super) count: usize,
@@ -88,15 +90,16 @@ pub(super) struct Wanted {
 #[derive(Debug)]
 pub(super) struct Members<'a> {
     pub(super) allocation: &'a Allocation,
-    /// Recorded for the allocation, on drives that can be used.
+    /// Namespaces that are recorded for the allocation, on drives that can be used.
     pub(super) reachable: Vec<&'a Namespace>,
-    /// Recorded for the allocation, on drives that are gone for good.
+    /// Namespaces that are recorded for the allocation, on drives that are gone for good.
     pub(super) replaced: Vec<&'a Namespace>,
-    /// Recorded for the allocation, on drives that cannot be used now, with the reason.
+    /// Namespaces that are recorded for the allocation, on drives that cannot be used now, each with the drive's fault.
     away: Vec<(&'a Namespace, &'a str)>,
-    /// Named in the status and without a record; nothing contradicts that they belong to the allocation.
+    /// Namespaces that the status names and that have no record, if nothing contradicts that they belong to the
+    /// allocation.
     adoptable: Vec<&'a Namespace>,
-    /// Named in the status, and absent or recorded for another owner.
+    /// Namespaces that the status names and that are absent, or recorded for another owner.
     lost: Vec<Missing>,
 }
 
@@ -126,8 +129,9 @@ impl<'a> Members<'a> {
         members
     }
 
-    /// Returns the number of missing namespaces; `None` when no record has the number of members. An allocation that
-    /// has all of its recorded members never had others: a status that names others was edited by a user.
+    /// Returns the number of missing namespaces; `None` when no record says how many the allocation should have. An
+    /// allocation that has as many namespaces as its records say never had others: if the status names others, a user
+    /// edited the status.
     fn lacks(&self) -> Option<usize> {
         let away = self.away.iter().map(|(namespace, _)| *namespace);
         let all: Vec<_> =
@@ -173,8 +177,8 @@ impl<'a> Members<'a> {
         self.lost.push(Missing { id: reported.id.clone(), why });
     }
 
-    /// Adopts all namespaces that the status names, when only the records are missing: an
-    /// incomplete set proves nothing.
+    /// Adopts all namespaces that the status names, if all of them exist and only records are missing: an incomplete
+    /// set proves nothing.
     pub(super) fn adopt(&self) -> Vec<Step> {
         let members = u16::try_from(self.allocation.reported.len()).unwrap_or(u16::MAX);
         let adopt = |namespace: &&Namespace| Step::AdoptNamespace {
@@ -202,17 +206,17 @@ impl<'a> Members<'a> {
         let Some(any) = self.reachable.first() else { return Need::All };
         let members = self.reachable.iter().map(|namespace| namespace.members).max().unwrap_or(0);
         let count = usize::from(members).saturating_sub(there);
-        // An allocation whose object reports namespaces was complete once: a missing namespace is lost, and no crash
-        // interrupted the creation.
+        // An allocation whose object reports namespaces was complete once, so no crash interrupted its creation: a
+        // missing namespace is lost.
         if count > 0 && self.allocation.reported.is_empty() {
             return Need::More(Wanted { count, size: any.size, members });
         }
         Need::Nothing
     }
 
-    /// Returns the replacements that are still to be created for namespaces that are gone for good; `None`
-    /// when no namespace is to be replaced. The only namespace of an allocation is not replaced: the new
-    /// namespace would be empty.
+    /// Returns the replacements that must still be created for namespaces that are gone for good; `None` when no
+    /// namespace is to be replaced. The only namespace of an allocation is not replaced, because its replacement would
+    /// be empty.
     pub(super) fn successors(&self) -> Option<Wanted> {
         let (replaced, any) = (self.replaced.first()?, self.reachable.first()?);
         let reported = &self.allocation.reported;

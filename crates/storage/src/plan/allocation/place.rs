@@ -1,4 +1,4 @@
-//! Chooses the drives of an allocation, and the bytes on each.
+//! Chooses the drives of an allocation, and the number of bytes on each.
 
 use std::{cmp::Reverse, collections::BTreeSet};
 
@@ -9,10 +9,10 @@ use crate::{
     observed::{Drive, Observed},
 };
 
-/// Bytes of which a namespace's size is a multiple: a drive with 4 KiB blocks has nothing smaller.
+/// The size of a namespace is a multiple of this number of bytes, the block size of a drive with 4 KiB blocks.
 const BLOCK: u64 = 4096;
 
-/// The drives for new namespaces, one on each.
+/// The drives for the new namespaces of an allocation, one namespace on each drive.
 #[derive(Debug)]
 pub(super) struct Placement<'a> {
     pub(super) drives: Vec<&'a Drive>,
@@ -21,21 +21,21 @@ pub(super) struct Placement<'a> {
     pub(super) members: u16,
 }
 
-/// Returns the bytes that a new allocation could have now: the free space of the usable drives, limited by the disk
-/// beneath file-backed drives; 0 when there are too few drives for any allocation.
+/// Returns the capacity in bytes that a new allocation could have now: the free space of the usable drives, limited by
+/// the disk beneath file-backed drives; 0 when fewer drives are usable than any allocation needs.
 pub fn allocatable(observed: &Observed, spread: Spread) -> u64 {
     let free: Vec<_> = taking_part(observed).map(Drive::free).collect();
     if free.len() < spread.least() {
         return 0;
     }
     let total = free.iter().fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
-    // The share on each drive is rounded up.
+    // Each drive has the same share, in whole blocks: an allocation's size is a multiple of `piece`.
     let piece = BLOCK * free.len().min(spread.most()) as u64;
     observed.pool.map_or(total, |pool| total.min(pool.room() / piece * piece))
 }
 
-/// Chooses as many drives as the spread allows, those with the most free bytes first, with the same share on each; ties
-/// go to the lowest slot.
+/// Chooses as many drives as the spread allows, and gives each the same share. The drives with the most free bytes come
+/// first; of drives with equally many free bytes, the drive with the lowest slot number comes first.
 pub(super) fn fresh<'a>(
     allocation: &Allocation,
     observed: &'a Observed,
@@ -78,8 +78,9 @@ pub(super) fn more<'a>(
     fitting(asked, Placement { drives, size: wanted.size, members: wanted.members }, observed)
 }
 
-/// Returns the rejection for too few usable drives. A drive that was too slow for one observation, or not probed yet
-/// after a start, is no reason to send a job elsewhere: while enough drives are known, the allocation waits for them.
+/// Returns the rejection for too few usable drives. A drive that was too slow for one observation, or that was not
+/// probed yet after a start, is no reason to send a job to another rabbit: while enough drives are known, the
+/// allocation waits for them.
 fn too_few(
     allocation: &Allocation,
     asked: u64,
@@ -124,8 +125,8 @@ fn drives_of<'a>(allocation: &Allocation, observed: &'a Observed) -> BTreeSet<&'
     observed.of_allocation(allocation.id).map(|namespace| &namespace.id.subsystem).collect()
 }
 
-/// Returns the placement, if every drive has room for its share. The drives are sorted by free bytes, so the last
-/// drive has the fewest.
+/// Returns the placement if every drive has room for its share. The drives are sorted by free bytes, so the last drive
+/// has the fewest free bytes.
 fn fitting<'a>(
     asked: u64,
     placement: Placement<'a>,

@@ -8,7 +8,7 @@ use crate::{
 };
 
 impl Lvm<'_> {
-    /// Plans the steps that activate the volume on this node. The caller has checked that it is the right volume.
+    /// Plans the steps that activate the volume on this node. The caller has checked that this is the right volume.
     pub(in crate::plan) fn activate(&self) -> Result<Vec<Step>, Rejection> {
         let volume = || self.volume.to_string();
         self.all_devices()?;
@@ -24,8 +24,8 @@ impl Lvm<'_> {
         Ok(self.clear_up().into_iter().chain(self.join()).chain([step]).collect())
     }
 
-    /// Plans the removal of the mappings left by a command that was interrupted while it activated, deactivated or
-    /// repaired the volume. LVM itself continues with a suspended mapping when it activates the volume.
+    /// Plans the removal of mappings that a command left because it was interrupted while it activated, deactivated or
+    /// repaired the volume. A suspended mapping stays: LVM continues with it when it activates the volume.
     pub(super) fn clear_up(&self) -> Vec<Step> {
         let removing = |mapping: &Unfinished| Step::RemoveMapping {
             name: mapping.name.clone(),
@@ -34,18 +34,19 @@ impl Lvm<'_> {
         self.seen.leftovers().iter().map(removing).collect()
     }
 
-    /// Returns whether the volume is suspended, so that it must be activated before it can be deactivated.
+    /// Returns whether the volume's mapping is suspended: the volume must then be activated before it can be
+    /// deactivated.
     pub(super) fn is_suspended(&self) -> bool {
         matches!(self.seen.activation, Activation::Suspended(_))
     }
 
-    /// Plans the step that resumes a suspended volume: until then every user of it waits, an unmount too.
+    /// Plans the step that resumes a suspended volume: until then every use of the volume waits, also an unmount.
     pub(in crate::plan) fn resume(&self) -> Option<Step> {
         let activate = || self.on_logical(VolumeAction::Activate, &self.lines.activate);
         self.is_suspended().then(activate).flatten()
     }
 
-    /// Returns whether `number` is the volume's device, and suspended.
+    /// Returns whether `number` is the number of the volume's device and the device is suspended.
     pub(in crate::plan) fn is_suspended_at(&self, number: DeviceNumber) -> bool {
         self.seen.activation == Activation::Suspended(number)
     }
@@ -55,7 +56,7 @@ impl Lvm<'_> {
         self.resume().map_or_else(|| self.clear_up(), |step| vec![step])
     }
 
-    /// Plans the step that joins the group's lock space, when this node has not joined it.
+    /// Plans the step with which this node joins the group's lock space, unless it has joined already.
     pub(super) fn join(&self) -> Option<Step> {
         let outside = !self.seen.in_lock_space;
         outside.then(|| self.on_group(VolumeAction::StartLocks, &self.lines.lock_start)).flatten()
@@ -68,7 +69,7 @@ impl Lvm<'_> {
         idle.then(|| self.on_logical(VolumeAction::Deactivate, &self.lines.deactivate)).flatten()
     }
 
-    /// Plans the deactivation of the volume, and leaving the lock space with the last volume.
+    /// Plans the deactivation of the volume. With the group's last volume, the node also leaves the lock space.
     pub(in crate::plan) fn deactivate_and_stop_locks(&self) -> Vec<Step> {
         let mut steps = self.clean_up();
         if self.is_suspended() {
@@ -88,9 +89,9 @@ impl Lvm<'_> {
         steps
     }
 
-    /// Plans the deactivation of an active volume. LVM finds a volume by its metadata on the namespaces; when these are
-    /// gone, only device-mapper has the volume, and the mapping itself is removed. A mapping that still lies on a
-    /// device is left alone: the agent has not identified that device.
+    /// Plans the deactivation of an active volume. LVM finds a volume by its metadata on the namespaces. When the
+    /// namespaces are gone, only device-mapper knows the volume, and the step removes the mapping itself. A mapping
+    /// that still lies on a device stays, because the agent has not identified that device.
     pub(super) fn deactivate(&self, active: &Mapped) -> Option<Step> {
         if self.group().is_some() {
             return self.on_logical(VolumeAction::Deactivate, &self.lines.deactivate);

@@ -9,7 +9,7 @@ use crate::{
 };
 
 impl Lvm<'_> {
-    /// Plans the steps until the volume exists completely; none when it does.
+    /// Plans the steps that create the volume, or complete it; none when the volume is complete.
     pub(in crate::plan) fn build(&self) -> Result<Vec<Step>, Rejection> {
         let Some(report) = self.report() else { return Ok(Vec::new()) };
         self.is_in_no_foreign_group(report)?;
@@ -27,9 +27,9 @@ impl Lvm<'_> {
         }
     }
 
-    /// Returns whether a group that should be shared is local. `vgcreate` writes a shared group as a local one first
-    /// (lvm2, tools/vgcreate.c): after an interruption at that point no lock would keep two nodes from using it. The
-    /// group is still empty then.
+    /// Returns whether a group that should be shared is local. `vgcreate` writes a shared group as a local group first
+    /// (lvm2, tools/vgcreate.c). If it was interrupted at that point, no lock would keep two nodes from using the
+    /// group; the group is still empty then.
     fn lacks_its_locks(&self, group: &VolumeGroup) -> bool {
         let line = self.lines.vg_create.as_ref().map(|line| line.expand(&self.variables()));
         let is_to_be_shared = line.is_some_and(|line| asks_for_locks(&line));
@@ -55,8 +55,8 @@ impl Lvm<'_> {
         steps
     }
 
-    /// Plans making a physical volume. A device whose label is marked as used by a group that does not exist is wiped
-    /// first: otherwise LVM would need `--force`, which would accept even a member of another group.
+    /// Plans the creation of a physical volume. A device whose label is marked as used by a group that does not exist
+    /// is wiped first: otherwise LVM would need `--force`, which would take even a member away from another group.
     pub(super) fn make_physical(&self, report: &LvmReport, device: &BlockDevice) -> Vec<Step> {
         let physical = report.on(&device.path);
         let is_marked = physical.is_some_and(PhysicalVolume::is_marked);
@@ -77,7 +77,7 @@ impl Lvm<'_> {
     }
 
     /// Plans the removal of a RAID whose `lvcreate` was interrupted: such a RAID never becomes active, and LVM does not
-    /// report the interruption. It never had a file system, so it is created again.
+    /// report the interruption. No file system was ever made on it, so it can be created again.
     fn unmake(&self, group: &VolumeGroup) -> Vec<Step> {
         let parts: Vec<_> = group.parts_of(&self.volume.logical).collect();
         let whole = group.volume(&self.volume.logical);
@@ -95,7 +95,7 @@ impl Lvm<'_> {
         self.step(VolumeAction::RemoveLogical, name.clone(), name)
     }
 
-    /// Plans the tag that says that mkfs completed the volume's file system.
+    /// Plans the tag on the volume that says that mkfs completed the file system.
     pub(in crate::plan) fn note_made(&self, id: FileSystemId) -> Option<Step> {
         let missing = self.logical().is_some_and(|logical| !logical.has_made(id));
         let line = format!("--addtag {} {}", LogicalVolume::tag_of(id), self.volume);

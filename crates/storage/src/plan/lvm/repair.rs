@@ -1,4 +1,4 @@
-//! Plans the repair of a group that lost a device, with another device.
+//! Plans the repair of a group that lost a device: another device takes the place of the lost one.
 
 use super::Lvm;
 use crate::{
@@ -8,10 +8,11 @@ use crate::{
 };
 
 impl Lvm<'_> {
-    /// Plans the replacement of lost devices by devices that are not members yet: for this volume and, when no other
-    /// volume of the group lacks a part, for the group. The planner checks each part of the repair separately, so an
-    /// interrupted repair continues. Lines that a profile leaves empty are skipped; without any line a group that has
-    /// lost a device stays as it is.
+    /// Plans the replacement of lost devices by devices that are not members yet. First the lost parts of this volume
+    /// are rebuilt on the new devices; once no other volume of the group lacks a part, the group drops the lost
+    /// devices. The planner checks each step of the repair separately, so an interrupted repair continues. A step whose
+    /// line the profile leaves empty is skipped; without the line for `lvconvert --repair`, a group that has lost a
+    /// device stays as it is.
     pub(super) fn repair(&self, report: &LvmReport, group: &VolumeGroup) -> Vec<Step> {
         let lines = self.lines;
         if lines.lv_repair.is_none() {
@@ -49,8 +50,8 @@ impl Lvm<'_> {
     }
 
     /// Plans the step that must come before a repair, followed by another observation. First the volume must be active,
-    /// because only then are leftovers of an interrupted repair visible. Then its table must be refreshed: it may
-    /// already use new parts that hold no data yet, and LVM would refuse to repair it.
+    /// because the leftovers of an interrupted repair are visible only then. Then its table must be refreshed: the
+    /// table may already use new parts that hold no data yet, and LVM would refuse to repair the volume.
     fn settle(&self) -> Option<Step> {
         if self.seen.active().is_none() {
             return self.on_logical(VolumeAction::Activate, &self.lines.activate);
@@ -60,13 +61,13 @@ impl Lvm<'_> {
         has_leftovers.then(|| self.step(VolumeAction::Refresh, name.clone(), name))
     }
 
-    /// Returns the steps, after the step that joins the group's lock space.
+    /// Returns the steps, preceded by the step that joins the group's lock space.
     fn inside(&self, steps: Vec<Step>) -> Vec<Step> {
         let joining = (!steps.is_empty()).then(|| self.join()).flatten();
         joining.into_iter().chain(steps).collect()
     }
 
-    /// Plans the steps that add to the group those devices that are not members yet.
+    /// Plans the steps that add to the group the devices that are not members yet.
     fn extend(&self, report: &LvmReport) -> Vec<Step> {
         let mut steps = Vec::new();
         for device in &self.state.devices {

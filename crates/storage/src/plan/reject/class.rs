@@ -1,8 +1,8 @@
-//! Classifies rejections by who can resolve them. The caller waits, goes elsewhere or asks an admin accordingly.
+//! Classifies rejections by who can resolve them, so that the caller can wait, go to another node or ask an admin.
 
 use super::Rejection;
 
-/// Returns the text without the remedy, which follows the last colon.
+/// Returns the message `text` without its remedy, which is the text after the last colon.
 pub fn without_remedy(text: &str) -> &str {
     text.rsplit_once(": ").map_or(text, |(problem, _)| problem)
 }
@@ -16,14 +16,15 @@ pub enum RejectionClass {
     Capacity,
     /// The request is wrong: its author must change it.
     Input,
-    /// A device, volume or mount on the node is not Warren's: an admin must decide what to do with it.
+    /// A device, volume or mount on the node is not Warren's: an admin must decide about it.
     Foreign,
-    /// A file or a mount occupies a mount path: its owner removes it, or the author of the request uses another path.
+    /// A file or a mount occupies a mount path: the owner of the obstacle removes it, or the author of the request uses
+    /// another path.
     InTheWay,
     /// The request needs another build or another profile.
     Unsupported,
-    /// A drive or a pool that should exist is missing or broken: it comes back, an admin restores it, or its owner
-    /// gives the allocation up.
+    /// A drive or a pool that should exist is missing or broken: it must come back, be restored by an admin, or be
+    /// given up by the owner of the allocation.
     Lost,
 }
 
@@ -60,7 +61,7 @@ impl Rejection {
             | Self::DriveRefused(_)
             | Self::InsufficientCapacity { .. }
             | Self::PoolFull { .. } => RejectionClass::Capacity,
-            // Every rabbit has drives: they were not probed yet, or no drive works.
+            // Every rabbit has drives, so either they were not probed yet, or no drive works.
             Self::NoDrives { .. }
             | Self::Lost { .. }
             | Self::PoolBroken { .. }
@@ -77,7 +78,7 @@ impl Rejection {
             | Self::ForeignMapping { .. }
             | Self::ForeignSignature { .. }
             | Self::WrongFileSystem { .. }
-            // Unlike the other rejections about a mount path, this one cannot be resolved by another path.
+            // Other rejections about a mount path can be resolved by another mount path; this rejection cannot.
             | Self::Unproved { .. } => RejectionClass::Foreign,
             Self::Occupied { .. }
             | Self::Covered { .. }

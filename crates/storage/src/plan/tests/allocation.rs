@@ -42,7 +42,7 @@ fn refused(wanted: &Allocation, observed: &Observed) -> Rejection {
     plan(&Desired::Allocated(wanted.clone()), observed).unwrap_err()
 }
 
-/// Returns the slots of the drives on which namespaces are created, with size and member count.
+/// Returns for each creation of a namespace the drive's slot, the size and the member count.
 fn creations(steps: &[Step]) -> Vec<(u32, u64, u16)> {
     let made = steps.iter().map(|step| {
         let Step::CreateNamespace { drive, size, members, .. } = step else { panic!("{step}") };
@@ -93,7 +93,8 @@ fn too_few_drives_and_a_drive_without_room_are_rejected_with_numbers() {
     ));
 }
 
-/// On equal drives, one allocation over all of them, or over one, gets all their free bytes.
+/// On equal drives, one allocation over all drives gets all their free bytes; one allocation over one drive gets all
+/// free bytes of that drive.
 #[test]
 fn exactly_the_allocatable_capacity_can_be_allocated() {
     let pool = |available| Some(Pool { available, promised: 5 * MIB });
@@ -157,7 +158,7 @@ fn unusable_drives_are_awaited_when_they_make_enough_drives() {
         "with that drive there would still be too few drives"
     );
 
-    // Namespaces that are missing after a crash are not created on a drive that has one of the allocation.
+    // After a crash, a missing namespace is not created on a drive that already has a namespace of the allocation.
     let mut seen = rabbit(2, vec![ours(0), ours(1)]);
     seen.drives[1].fault = Some("it does not answer".into());
     assert_eq!(refused(&over(4, 2, &[]), &seen).class(), RejectionClass::Capacity);
@@ -264,14 +265,15 @@ fn surplus_namespaces_in_the_status_are_neither_missing_nor_adopted() {
     let two = |slot| Namespace { members: 2, ..ours(slot) };
     let unknown = |slot| on(slot, NamespaceOwner::Unknown);
     let whole = rabbit(6, vec![two(0), two(1), unknown(3)]);
-    // The forged namespaces have no record, do not exist, or are on an unknown drive.
+    // The object's status names namespaces that do not belong to the allocation: they have no record, do not exist, or
+    // are on an unknown drive.
     for forged in [3, 4, 77] {
         let wanted = over(2, 2, &[0, 1, forged]);
         assert_eq!(missing_namespaces(&wanted, &whole), [], "drive {forged}");
         assert_eq!(steps(&wanted, &whole), []);
         assert_eq!(plan(&Desired::Adopted(wanted), &whole), Ok(vec![]));
     }
-    // One namespace is missing and two could be it: neither is adopted.
+    // One namespace is missing, and two namespaces without a record could be it: neither is adopted.
     let lacking = rabbit(6, vec![two(0), unknown(3), unknown(4)]);
     let wanted = over(2, 2, &[0, 3, 4]);
     assert_eq!(steps(&wanted, &lacking), []);
@@ -322,7 +324,7 @@ fn only_a_replaced_drive_gets_a_successor() {
     assert_eq!(creations(&steps(&wanted, &seen)), [(3, 8192, 4)]);
     assert_eq!(steps(&Allocation { replace: false, ..wanted.clone() }, &seen), []);
 
-    // The successor is created but not yet reported.
+    // The replacement is created, but the object's status does not name it yet.
     seen.namespaces.push(ours(3));
     let note = Step::ReplaceNamespace { id: ours(1).id, allocation: wanted.id };
     assert_eq!(steps(&wanted, &seen), [note]);
@@ -387,7 +389,7 @@ fn at(slot: u8, name: &str) -> Access {
     Access { endpoint: Endpoint::Compute(slot), node: node(name) }
 }
 
-/// Returns the steps that change the access from `seen` to `wanted`.
+/// Returns the steps by which the access changes from `seen` to `wanted`.
 fn regranted(wanted: &[Access], seen: &[Access]) -> Vec<String> {
     let wanted = Allocation { access: wanted.iter().cloned().collect(), ..over(1, 1, &[0]) };
     let access = seen.iter().cloned().map(Into::into).collect();

@@ -1,4 +1,4 @@
-//! Tests plans for the remains of killed commands: the agent continues, or creates the item again.
+//! Tests the plans after commands were killed: the agent continues from the remains, or creates the object again.
 
 use super::{
     repair::{device, logical, raid, repaired, seen},
@@ -28,7 +28,7 @@ fn the_mark_of_a_group_that_was_never_created_is_removed_first() {
     state(&mut observed).activation = Activation::Inactive;
     let ready = Desired::FileSystemReady(fs.clone());
     assert_eq!(kinds(&ready, &observed), ["unmark", "pvcreate", "lvcreate"]);
-    // While a device is absent, the group may be on it.
+    // While a device is absent, the group may lie on the absent device.
     let volume = observed.volume.as_mut().unwrap();
     volume.devices.pop();
     volume.missing.push(fs.volume.namespaces[1].clone());
@@ -69,7 +69,7 @@ fn an_empty_group_that_is_not_yet_shared_is_created_again() {
     assert_eq!(made(&shared("$VG $DEVICE_LIST"), Vec::new(), false), "lvcreate vg/lv-0");
 }
 
-/// Returns a RAID with visible parts, as a killed `lvcreate` leaves it.
+/// Returns a RAID whose parts are visible, as a killed `lvcreate` leaves it.
 fn half_made(tags: Vec<String>) -> Observed {
     let part = |name: &str| LogicalVolume { name: name.into(), ..LogicalVolume::default() };
     let whole = LogicalVolume { tags, ..logical(0, "") };
@@ -148,7 +148,8 @@ fn mappings_of_a_killed_repair_are_removed_before_the_next_repair() {
     let Activation::Active(mapped) = &mut state(&mut observed).activation else { unreachable!() };
     mapped.unused_parts.push(Unfinished { name, number: NUMBER });
     assert_eq!(kinds(&ready, &observed), ["remove-mapping", "refresh"]);
-    // Without a device the part is invisible, and the repair would fail because of it.
+    // While the volume has no active device, the agent cannot see the part, which would make the repair fail: activate
+    // first.
     state(&mut observed).activation = Activation::Inactive;
     assert_eq!(kinds(&ready, &observed), [VolumeAction::Activate.kind()]);
 }
@@ -171,7 +172,8 @@ fn parts_that_a_repair_replaced_are_removed_before_the_lost_device() {
         ["lvchange vg/lv-0"],
         "the suspended device has the parts open"
     );
-    // A part of another volume waits for the repair of that volume, and the device stays until then.
+    // A part of another volume remains until that volume is repaired, and the lost device stays in the group until
+    // then.
     assert_eq!(repaired(&raid(0), &made("lv-1_rmeta_1_extracted")), replaced[..1]);
 }
 
@@ -197,7 +199,7 @@ fn a_mount_of_a_suspended_device_does_not_count_as_unmounted() {
     let path = PathState::File { empty: false };
     observed.target = Some(TargetState { path, mounted: Some(raw), ..TargetState::default() });
     assert_eq!(kinds(&Desired::Unmounted(asked.clone()), &observed), ["activate"]);
-    // Without a line that resumes the device, the unmount is rejected until it is resumed.
+    // Without a line that could resume the device, the unmount is rejected until the device is resumed.
     let MountSource::Volume { volume, .. } = &mut asked.source else { unreachable!() };
     let VolumeLayer::Lvm(lines) = &mut volume.layer else { unreachable!() };
     lines.activate = None;

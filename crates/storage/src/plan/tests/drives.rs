@@ -1,4 +1,4 @@
-//! Tests allocations on drives and their access.
+//! Tests allocations on drives, and the access to the drives' namespaces.
 
 use super::*;
 
@@ -39,7 +39,7 @@ fn insufficient_capacity_is_rejected_with_numbers() {
         "insufficient capacity: 52428800 bytes asked for, 52428800 on each of 1 drives, and \
          nqn.2026-01.io.warren:p:drive-0 has 41943040 of 104857600 bytes left: ask for less or free allocations"
     );
-    // Rounding up must not go beyond what is left.
+    // The size, rounded up, must not exceed the free bytes.
     assert!(matches!(no((40 << 20) + 1, &seen), Rejection::InsufficientCapacity { .. }));
     assert!(matches!(no(u64::MAX, &seen), Rejection::InsufficientCapacity { .. }));
     let full = Observed { pool: Some(Pool { available: 30 << 20, promised: 10 << 20 }), ..seen };
@@ -77,7 +77,7 @@ fn access_becomes_exactly_the_requested_access() {
     assert_eq!(plan(&seen(&[], false)), attach_both);
     assert_eq!(plan(&seen(&["compute-3", "rabbit-1"], true)), [""; 0]);
     assert_eq!(plan(&seen(&["compute-3", "compute-9"], true)), [attach_both[0].clone(), detach]);
-    // After a reboot, file drives have one device for all hosts, real drives have the rabbit's own.
+    // After a reboot, a file drive has one device for all hosts; a real drive has only the rabbit's own device.
     let rebooted = seen(&["compute-3", "rabbit-1"], false);
     assert_eq!(plan(&rebooted), attach_both[..1]);
     let pool = Some(Pool { available: 1, promised: 0 });

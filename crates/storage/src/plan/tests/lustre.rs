@@ -224,7 +224,7 @@ fn a_target_is_torn_down_in_the_order_of_the_sites() {
     assert!(steps_to_gone(&target, &seen(None)).is_empty());
 }
 
-/// After a restart, the target is mounted again only for hooks that still need it.
+/// After a restart of the node, the target is mounted again only for hooks that still need the mount.
 #[test]
 fn tear_down_hooks_see_the_target_once_more() {
     let target = target();
@@ -294,8 +294,8 @@ fn a_pool_is_created_only_on_all_its_devices_and_a_broken_pool_is_rejected() {
     assert!(refused(&target(), &seen(Some(broken))).contains("SUSPENDED"));
 }
 
-/// All drives are absent. The pool may be ours, and has no other owner on this node: the agent
-/// waits and destroys nothing.
+/// All drives are absent. The pool may be ours, and no other owner of it is known on this node: the agent waits and
+/// destroys nothing.
 #[test]
 fn a_pool_that_has_lost_all_devices_is_broken_and_not_foreign() {
     for (health, message) in [
@@ -317,7 +317,7 @@ fn a_pool_that_has_lost_all_devices_is_broken_and_not_foreign() {
     }
 }
 
-/// The previous agent panicked when a pool had lost more devices than there were new ones (defect W10).
+/// An earlier version panicked when a pool had lost more devices than there were new devices (defect W10).
 #[test]
 fn each_lost_device_is_replaced_while_new_devices_remain() {
     let lost = |name: &str| vdev(name, "UNAVAIL", VdevDevice::Missing);
@@ -372,7 +372,7 @@ fn a_foreign_mount_at_the_target_is_rejected_and_stays() {
     assert!(refused(&target(), &occupied).contains("occupied by lustre pool-b/ost"));
     let steps = steps_to_gone(&target(), &Observed { hooks_open: false, ..occupied });
     assert_eq!(steps, [format!("destroy zpool {POOL}: {POOL}")]);
-    // A dataset that ZFS itself mounted is no target.
+    // A dataset that ZFS itself mounted is not a mounted target.
     let mut state = lustre(&format!("{POOL}/ost"));
     state.mounted.as_mut().unwrap().kind = "zfs".into();
     let by_zfs = Observed { target: Some(state), ..serving(&target()) };

@@ -1,4 +1,4 @@
-//! Tests mounts with their hooks, also after interruptions.
+//! Tests mounts with their hooks, also after an interruption.
 
 use super::*;
 
@@ -48,7 +48,7 @@ fn an_unmount_runs_its_hooks_in_order_and_drops_their_records() {
     let rejection = rejection.unwrap_err();
     assert_eq!(rejection.class(), RejectionClass::Waiting);
     assert!(rejection.to_string().contains("still in use by process 7: "), "{rejection}");
-    // The records are lost with the state directory: the mount shows that its tear-down is due.
+    // The hook records are lost with the state directory; the mount itself shows that the tear-down is still due.
     let lost = Observed { hooks_open: false, ..observed };
     assert_eq!(lines(plan(&Desired::Unmounted(mount()), &lost))[1..], expected[..]);
 }
@@ -94,7 +94,7 @@ fn an_interrupted_unmount_continues_with_the_next_step() {
     let steps = lines(plan(&Desired::Unmounted(mount.clone()), &cut));
     assert_eq!(steps.len(), 3, "{steps:?}");
     assert!(steps[0].starts_with("run hook preDeactivate"), "{steps:?}");
-    // The mount was never made, or everything is done.
+    // Either the mount was never made, or its tear-down is complete.
     assert_eq!(plan(&Desired::Unmounted(mount), &seen(TargetState::default())), Ok(vec![]));
 }
 
@@ -123,7 +123,7 @@ fn a_mount_that_is_not_the_desired_mount_is_rejected_and_not_unmounted() {
     let subdirectory = MountedThing { root: "/sub".into(), ..there(fs_id(0)) };
     let ext4 = MountedThing { kind: "ext4".into(), ..there(fs_id(0)) };
     let elsewhere = MountedThing { namespace: Some(id(2)), ..unknown() };
-    // A file system that was created by hand on our namespace.
+    // An admin created another file system on our namespace.
     let remade =
         MountedThing { superblock: Superblock::Foreign, namespace: Some(id(1)), ..there(fs_id(0)) };
     for other in [there(fs_id(1)), subdirectory, ext4, elsewhere, remade] {
@@ -132,7 +132,7 @@ fn a_mount_that_is_not_the_desired_mount_is_rejected_and_not_unmounted() {
         assert_eq!(rejection.class(), RejectionClass::InTheWay);
         assert_eq!(plan(&Desired::Unmounted(bare.clone()), &at(other)), Ok(vec![]));
     }
-    // Its device is gone: its owner is unknown, and the rejection says so.
+    // The device of the mount is gone: the mount's owner is unknown, and the rejection says so.
     let rejection = plan(&Desired::Unmounted(bare), &at(unknown())).unwrap_err();
     assert!(matches!(rejection, Rejection::Unproved { .. }), "{rejection}");
 }

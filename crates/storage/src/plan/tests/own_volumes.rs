@@ -58,7 +58,7 @@ fn the_lock_space_of_a_group_that_is_gone_is_dropped() {
     assert_eq!(collected(&[], &Observed { groups: vec![there], ..leftovers() }), [""; 0]);
 }
 
-/// An unseen group may be on a drive that does not answer, or on an unattached namespace.
+/// A group that was not found may lie on a drive that does not answer, or on a namespace that is not attached.
 #[test]
 fn a_lock_space_stays_while_the_observation_is_incomplete() {
     let faulty = Drive { fault: Some("it does not answer".into()), ..drive(0, 100, 0) };

@@ -10,7 +10,7 @@ use crate::{
 
 use super::*;
 
-/// Namespaces of the RAID: namespace 3 replaces namespace 2, which is lost.
+/// Namespaces of the RAID: namespace 3 replaces the lost namespace 2.
 const OURS: [u32; 2] = [1, 3];
 
 pub(super) fn device(nsid: u32) -> BlockDevice {
@@ -45,7 +45,7 @@ pub(super) fn raid(index: u32) -> FileSystem {
     }
 }
 
-/// Returns a volume of the group; `trouble` is the health status that LVM reports.
+/// Returns a logical volume of the group; `trouble` is the health status that LVM reports for it.
 pub(super) fn logical(index: u32, trouble: &str) -> LogicalVolume {
     LogicalVolume {
         name: format!("lv-{index}"),
@@ -57,7 +57,7 @@ pub(super) fn logical(index: u32, trouble: &str) -> LogicalVolume {
     }
 }
 
-/// Returns an observation of the group without namespace 2; `members` are its present devices.
+/// Returns an observation of the group without namespace 2; `members` are the devices that the group still has.
 pub(super) fn seen(
     of: &FileSystem,
     members: &[(u32, bool)],
@@ -94,7 +94,7 @@ pub(super) fn seen(
     Observed { volume: Some(volume), hooks_open: true, ..Observed::default() }
 }
 
-/// Returns the LVM steps that make the file system ready, each with its object.
+/// Returns the LVM steps that make the file system `of` ready, each with the object that it changes.
 pub(super) fn repaired(of: &FileSystem, observed: &Observed) -> Vec<String> {
     let steps = plan(&Desired::FileSystemReady(of.clone()), observed).unwrap();
     let describe = |step: &Step| match step {

@@ -3,7 +3,8 @@
 use super::*;
 use crate::observed::{Activation, LvmReport, LvmState, Mapped};
 
-/// Each row has the mounts at one path, topmost first, and the steps or the covering mount.
+/// Each row has the mounts at one path, topmost first, and the expected result: the steps, or the mount that covers
+/// ours.
 #[test]
 fn an_unmount_removes_only_uncovered_mounts_of_its_own() {
     let bare = Mount { hooks: Vec::new(), owner: None, ..mount() };
@@ -34,7 +35,7 @@ fn an_unmount_removes_only_uncovered_mounts_of_its_own() {
         let steps = plan(&Desired::Unmounted(bare.clone()), &seen(target.clone()));
         assert_eq!(steps_or_cover(steps), as_text(expected), "{target:?}");
 
-        // A file system's temporary mount is treated like any other.
+        // The temporary mount of a file system is treated like any other mount.
         let gone = Desired::FileSystemGone(FileSystem {
             temporary: point("/mnt/nnf/wf-0"),
             ..file_system()
@@ -50,7 +51,7 @@ fn as_text(expected: Result<&[&str], &str>) -> Result<Vec<String>, String> {
     expected.map(owned).map_err(str::to_owned)
 }
 
-/// Returns the steps, or the path that covers the mount.
+/// Returns the steps; or the path of the mount that covers ours.
 fn steps_or_cover(steps: Result<Vec<Step>, Rejection>) -> Result<Vec<String>, String> {
     match steps {
         Ok(steps) => Ok(lines(Ok(steps))),
@@ -59,7 +60,7 @@ fn steps_or_cover(steps: Result<Vec<Step>, Rejection>) -> Result<Vec<String>, St
     }
 }
 
-/// A mount over a parent covers ours like a mount over the same path.
+/// A mount over a parent directory covers our mount, like a mount over the same path.
 #[test]
 fn an_unreachable_mount_is_reported_as_covered() {
     let bare = Mount { hooks: Vec::new(), ..mount() };
@@ -73,7 +74,7 @@ fn an_unreachable_mount_is_reported_as_covered() {
     assert_eq!(at(PathState::Absent, vec![there(fs_id(0))]), Err("/mnt/nnf".into()));
 }
 
-/// The hooks of the former mount run, and the foreign mount in its place stays.
+/// The hooks of our mount, which no longer exists, run; the foreign mount in its place stays.
 #[test]
 fn hooks_of_a_mount_that_a_foreign_mount_replaced_still_run() {
     let target = TargetState { mounted: Some(tmpfs()), ..mounted_by(Owner { uid: 0, gid: 0 }) };
@@ -137,7 +138,7 @@ fn only_mounts_rejects_a_covered_mount_after_all_other_unmounts() {
     }
 }
 
-/// An unmount continues when an object's namespaces are unknown; its volume does not count as lost then.
+/// When the namespaces of an object are unknown, the unmount continues, and the volume does not count as lost.
 #[test]
 fn only_a_mapping_without_devices_is_removed_without_lvm() {
     let steps = |foreign_devices: &[&str]| {

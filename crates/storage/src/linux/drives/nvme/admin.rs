@@ -1,4 +1,4 @@
-//! Sends the admin commands that manage namespaces, to a drive behind any admin queue.
+//! Sends admin commands that manage namespaces to a drive, by any kind of access to the drive's admin queue.
 
 mod command;
 
@@ -21,13 +21,14 @@ use super::{
 };
 use crate::linux::bounded::is_given_up;
 
-/// A drive's admin queue, reached through its physical function on this node or through a tunnel of the PCIe switch.
+/// A drive's admin queue. It is reached through the drive's physical function on this node, or through a tunnel of the
+/// PCIe switch.
 pub(super) trait AdminQueue: Debug + Send + Sync {
-    /// Executes `command`; `data` goes to the drive or comes from it, depending on the opcode. Returns dword
-    /// 0 of the completion.
+    /// Executes `command`. Depending on the opcode, the drive reads `data` or writes it. Returns dword 0 of the
+    /// completion.
     fn submit(&self, command: Command, data: &mut [u8]) -> Result<u32, AdminError>;
 
-    /// Resets the controller, after which moved resources take effect.
+    /// Resets the controller; resources that were moved take effect after the reset.
     fn reset(&self) -> Result<(), AdminError>;
 }
 
@@ -41,7 +42,7 @@ pub(super) enum Resource {
 /// Actions of Virtualization Management (ACT).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Virtualization {
-    /// Leaves this many flexible resources to the primary controller from its next reset on.
+    /// Leaves this many flexible resources to the primary controller, from the controller's next reset on.
     Primary(Resource, u16),
     /// Assigns this many resources to an offline secondary controller.
     Assign(Resource, u16),
@@ -49,7 +50,7 @@ pub(super) enum Virtualization {
     Online,
 }
 
-/// Kinds of erasure by Format (Base 5.14, SES).
+/// Ways in which Format can erase (Base 5.14, SES).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Erase {
     UserData,
@@ -82,7 +83,7 @@ impl Admin {
         self.identify(cns::ALLOCATED, nsid)
     }
 
-    /// Lists all NSIDs in ascending order, over as many pages as there are: an incomplete list is an error.
+    /// Lists all NSIDs in ascending order, from as many pages as the drive has; an incomplete list is an error.
     pub(super) fn allocated(&self) -> Answered<Vec<u32>> {
         let mut all: Vec<u32> = Vec::new();
         loop {
@@ -103,7 +104,7 @@ impl Admin {
         }
     }
 
-    /// Lists the CNTLIDs of the controllers that a namespace is attached to.
+    /// Lists the CNTLIDs of the controllers to which a namespace is attached.
     pub(super) fn attached_controllers(&self, nsid: u32) -> Answered<Vec<u16>> {
         let list: ControllerList = self.identify(cns::ATTACHED_CONTROLLERS, nsid)?;
         let count = usize::from(list.count.get());
@@ -118,7 +119,7 @@ impl Admin {
         self.identify(cns::PRIMARY_CAPABILITIES, 0)
     }
 
-    /// Lists the controllers of the virtual functions; none on a drive without virtual functions.
+    /// Lists the controllers of the virtual functions; the list of a drive without virtual functions is empty.
     pub(super) fn secondaries(&self) -> Answered<Vec<SecondaryController>> {
         let list: SecondaryList = match self.identify(cns::SECONDARY_LIST, 0) {
             Err(error) if error.code() == Some(code::INVALID_FIELD) => return Ok(Vec::new()),
@@ -127,8 +128,8 @@ impl Admin {
         Ok(list.entries.iter().take(list.count.into()).copied().collect())
     }
 
-    /// Returns whether the drive supports an admin command, by its log page 05h (Commands Supported and Effects, Base
-    /// 5.16.1.6); `None` when it has no such page. OACS alone is not reliable.
+    /// Returns whether the drive supports an admin command, according to its log page 05h (Commands Supported and
+    /// Effects, Base 5.16.1.6); `None` when the drive has no such page. The bits of OACS alone are not reliable.
     pub(super) fn supports(&self, opcode: u8) -> Answered<Option<bool>> {
         match self.log::<CommandEffects>(log::COMMAND_EFFECTS) {
             Err(AdminError::Status(_)) => Ok(None),
@@ -157,7 +158,7 @@ impl Admin {
         Ok(answer)
     }
 
-    /// Creates a namespace that several controllers may share, with every block allocated; returns its NSID.
+    /// Creates a namespace that several controllers may share and whose blocks are all allocated; returns its NSID.
     pub(super) fn create(&self, blocks: u64, format: u8) -> Answered<u32> {
         let mut wanted = IdentifyNamespace::new_zeroed();
         wanted.size = blocks.into();
@@ -171,12 +172,12 @@ impl Admin {
         self.send(change(opcode::NAMESPACE_MANAGEMENT, nsid, 1), &mut []).map(drop)
     }
 
-    /// Attaches a namespace; succeeds when it is attached already.
+    /// Attaches a namespace to a controller; succeeds also when it is attached already.
     pub(super) fn attach(&self, nsid: u32, controller: u16) -> Answered<()> {
         accept_status(self.attachment(nsid, controller, 0), code::ALREADY_ATTACHED)
     }
 
-    /// Detaches a namespace; succeeds when it is not attached.
+    /// Detaches a namespace from a controller; succeeds also when it is not attached.
     pub(super) fn detach(&self, nsid: u32, controller: u16) -> Answered<()> {
         accept_status(self.attachment(nsid, controller, 1), code::NOT_ATTACHED)
     }
@@ -188,7 +189,8 @@ impl Admin {
         self.send(change(opcode::NAMESPACE_ATTACHMENT, nsid, select), list.as_mut_bytes())
     }
 
-    /// Erases a namespace and keeps its block format; the namespace must be attached to the controller.
+    /// Erases a namespace and keeps its block format. The namespace must be attached to the controller that gets the
+    /// command.
     pub(super) fn format(&self, nsid: u32, format: u8, erase: Erase) -> Answered<()> {
         let settings: u32 = match erase {
             Erase::UserData => 1,
@@ -234,12 +236,12 @@ fn change(opcode: u8, nsid: u32, cdw10: u32) -> Command {
     Command { opcode, nsid, cdw10, cdw11: 0, timeout: SLOW }
 }
 
-/// Refuses a change when the caller has stopped waiting and treats it as failed.
+/// Refuses a change when the caller has stopped waiting: the caller already treats the change as failed.
 pub(super) fn check_not_given_up() -> Answered<()> {
     if is_given_up() { Err(AdminError::GivenUp) } else { Ok(()) }
 }
 
-/// Treats the status `accepted` as success: the drive was already in the requested state.
+/// Counts the status `accepted` as success too: with this status, the drive was already in the requested state.
 fn accept_status(answer: Answered<u32>, accepted: u16) -> Answered<()> {
     match answer {
         Err(error) if error.code() == Some(accepted) => Ok(()),

@@ -1,4 +1,4 @@
-//! Changes a drive, each change on its own thread: a hanging change blocks that drive only.
+//! Changes a drive. Each change has its own thread, so that a hanging change blocks only its drive.
 
 use std::{
     fmt, io, slice,
@@ -27,9 +27,9 @@ use crate::{
     observed::{BlockDevice, DeviceNumber, PortLink},
 };
 
-/// How long a namespace may take to become a block device after it was attached to the rabbit.
+/// Time within which a namespace must become a block device after it was attached to the rabbit.
 const APPEARS_WITHIN: Duration = Duration::from_secs(10);
-/// How long to wait for the drive's announcement of a namespace before asking the kernel to rescan.
+/// Time to wait for the drive's announcement of a namespace before asking the kernel to rescan.
 const ANNOUNCED_WITHIN: Duration = Duration::from_secs(2);
 
 /// Deadline of zeroing: a drive writes at least some hundred MB/s, and has at most some TB.
@@ -48,7 +48,7 @@ impl NvmeDrives {
         self.longer_change(Duration::ZERO, call, target, nqn, work)
     }
 
-    /// Makes a change whose deadline is extended by `more`.
+    /// Makes a change whose deadline is longer by `more`.
     fn longer_change<T: Send + 'static>(
         &self,
         more: Duration,
@@ -70,7 +70,8 @@ impl NvmeDrives {
         let begun = Instant::now();
         while begun.elapsed() < APPEARS_WITHIN {
             let is_it = |block: &BlockNode| managed.is_recorded(block);
-            // Usually the drive announces the namespace to the kernel; later, ask the kernel to rescan.
+            // Usually the drive announces the namespace to the kernel; if the announcement does not come, ask the
+            // kernel to rescan.
             let found = if begun.elapsed() < ANNOUNCED_WITHIN {
                 self.reach.find(id, is_it)
             } else {
@@ -88,7 +89,7 @@ impl NvmeDrives {
         )))
     }
 
-    /// Fails while this node uses the namespace: otherwise a mount would hang and lose its data.
+    /// Fails while this node uses the namespace: otherwise a mount of it would hang and lose its data.
     fn require_unused(&self, call: &'static str, id: &NamespaceId) -> Result<(), StepError> {
         let failed = StepError::system(call, id);
         match self.block(id, None).map_err(failed)? {
@@ -102,8 +103,7 @@ impl NvmeDrives {
         }
     }
 
-    /// Zeroes a namespace on a drive whose deallocated blocks may not read as zeroes, so that its owner
-    /// cannot read old data.
+    /// Zeroes a namespace whose drive may not return zeroes for deallocated blocks: its owner must not read old data.
     fn zero(&self, id: &NamespaceId, size: u64) -> Result<(), StepError> {
         let (nsid, node) = (id.nsid, self.node.clone());
         self.attach(id, Endpoint::Rabbit, &node)?;
@@ -116,8 +116,8 @@ impl NvmeDrives {
     }
 }
 
-/// Converts a failure of the drive into the step's error: a new observation resolves `Changed`, more free room resolves
-/// `NoRoom`, and an admin resolves the others.
+/// Converts a failure of the drive into the step's error. `Changed` asks for a new observation, `NoRoom` for more free
+/// bytes; all other errors need an admin.
 pub(super) fn failed(
     call: &'static str,
     target: &dyn fmt::Display,
@@ -207,7 +207,7 @@ impl NvmeDrives {
 
     fn forget(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError> {
         let failed = StepError::system("forget namespace", id);
-        // The drive has the namespace: it must be deleted, not just forgotten.
+        // The drive is plugged in and may have the namespace: the namespace must then be deleted, not just forgotten.
         if self.find(&id.subsystem).map_err(failed)?.is_some() {
             return Err(StepError::Changed(format!("drive {} came back", id.subsystem)));
         }

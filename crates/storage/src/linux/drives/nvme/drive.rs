@@ -1,7 +1,7 @@
 //! Reads, creates, attaches, detaches, erases and deletes the namespaces of one drive.
 //!
-//! A change to a namespace asks the drive about that namespace only: otherwise the commands for many simultaneous
-//! allocations would grow with the square of their number.
+//! A change to a namespace asks the drive only about that namespace: otherwise the number of commands for many
+//! simultaneous allocations would grow with the square of their number.
 
 mod access;
 mod contents;
@@ -49,7 +49,7 @@ pub(super) enum DriveError {
     Unfit(String),
     #[error("write the drive's ledger")]
     Ledger(#[source] io::Error),
-    /// Another creation took the room. The number is the drive's free bytes.
+    /// Another creation took the room. The number is the drive's remaining free bytes.
     #[error("only {0} bytes are free")]
     NoRoom(u64),
     #[error("all {0} of its namespaces are in use: delete one, or use another drive")]
@@ -73,21 +73,21 @@ impl NvmeDrive {
         &self.admin
     }
 
-    /// Reads Identify Controller and checks its NQN: a device name or function id may belong to another drive by now,
-    /// so the wrong drive may answer.
+    /// Reads Identify Controller and checks the NQN in it: the device name or function id may belong to another drive
+    /// by now, so that the wrong drive answers.
     fn controller(&self) -> Result<IdentifyController> {
         let answer = self.ask("identify the drive", self.admin.controller())?;
         match text(&answer.nqn).parse::<Nqn>() {
             Ok(other) if other != self.nqn => {
                 Err(DriveError::Unfit(format!("drive {other} answers in its place")))
             }
-            // Linux makes up an NQN for a drive without one.
+            // Accept a drive that reports no valid NQN: Linux made the NQN under which the agent knows the drive.
             _ => Ok(answer),
         }
     }
 
-    /// Checks that the right drive answers and, once after a start, attributes the namespaces that a crash left without
-    /// a record to their allocations. Every read and change begins with this.
+    /// Checks that the right drive answers. In the first call after a start, also attributes the namespaces that a
+    /// crash left without a record to their allocations. Every read and every change begins with this check.
     fn settle(&self) -> Result<IdentifyController> {
         let controller = self.controller()?;
         self.ledger.settle_once(|| self.list(), DriveError::Ledger)?;
@@ -111,7 +111,7 @@ impl NvmeDrive {
         }
     }
 
-    /// Returns whether the NSID still belongs to that namespace: drives reuse NSIDs.
+    /// Returns whether the NSID still belongs to that namespace, because drives reuse NSIDs.
     fn is_still(&self, namespace: &Found) -> Result<bool> {
         Ok(self.find(namespace.nsid)?.is_some_and(|now| now.nguid == namespace.nguid))
     }
@@ -157,7 +157,7 @@ impl DriveError {
     }
 }
 
-/// Returns the host at `endpoint`, by its recorded name or else by the name of the port.
+/// Returns the host at `endpoint`, under its recorded name; without a recorded name, under the name of the port.
 fn attached_at(endpoint: Endpoint, record: Option<&Record>) -> Attached {
     let recorded = record.and_then(|record| record.hosts.get(&endpoint.number())?.parse().ok());
     let node = recorded.unwrap_or_else(|| endpoint.name());

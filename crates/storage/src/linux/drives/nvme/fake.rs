@@ -1,5 +1,5 @@
-//! Simulates a drive that answers admin commands. Its behaviour was observed on QEMU's emulated drives with namespace
-//! management, by the lab's scenario `nvme`.
+//! Simulates a drive that answers admin commands. It behaves like QEMU's emulated drives with namespace management, as
+//! the lab's scenario `nvme` observed them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -39,7 +39,7 @@ pub(super) struct State {
     pub(super) namespaces: BTreeMap<u32, Namespace>,
     /// Maximum number of namespaces.
     pub(super) most: u32,
-    /// The status with which the drive refuses every new namespace, whatever room it reports.
+    /// The status with which the drive refuses every new namespace, regardless of the room that it reports.
     pub(super) refuses: Option<u16>,
     pub(super) functions: u16,
     /// Offline virtual functions, by number.
@@ -53,17 +53,17 @@ pub(super) struct State {
     pub(super) smart: (u8, u8),
     /// Composite Temperature, in kelvin.
     pub(super) kelvin: u16,
-    /// The opcode of the next command whose answer is lost, and whether the drive carries it out.
+    /// The opcode of the next command whose answer is lost, and whether the drive still carries the command out.
     pub(super) lose: Option<(u8, Lost)>,
     pub(super) surprise: Option<Surprise>,
-    /// Number of erasures.
+    /// Number of erasures so far.
     pub(super) formats: u32,
-    /// Number of commands that the drive carried out.
+    /// Number of commands that the drive has carried out.
     pub(super) answered: u32,
     made: u8,
 }
 
-/// An event that changes the drive right before the first matching command.
+/// A change of the drive that happens just before the first command of a given kind.
 #[derive(Debug)]
 pub(super) struct Surprise {
     pub(super) before: fn(Command) -> bool,
@@ -75,7 +75,7 @@ pub(super) struct Surprise {
 pub(super) struct Down {
     pub(super) queues: u16,
     pub(super) interrupts: u16,
-    /// Whether the function comes online only after a reset.
+    /// Whether the function comes online only after a reset of the function.
     pub(super) stuck: bool,
 }
 
@@ -87,7 +87,7 @@ pub(super) enum Lost {
     Cancelled,
 }
 
-/// The way between the simulated drive and its caller.
+/// The kind of access to the simulated drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     Here,
@@ -125,7 +125,7 @@ impl Simulated {
         self.0.lock().unwrap()
     }
 
-    /// Carries out a command and returns the answer, unless it is lost.
+    /// Carries out a command and returns the drive's answer, unless that answer is to be lost.
     pub(super) fn answer(&self, command: Command, data: &mut [u8]) -> io::Result<Word> {
         let mut state = self.state();
         let lost = state.lose.take_if(|(opcode, _)| *opcode == command.opcode);
@@ -145,7 +145,7 @@ impl Simulated {
         }
     }
 
-    /// Returns an admin queue to the drive.
+    /// Returns an admin queue of the drive, with this kind of access.
     pub(super) fn queue(&self, way: Way) -> Box<dyn AdminQueue> {
         match way {
             Way::Here => Box::new(self.clone()),
@@ -194,13 +194,13 @@ impl State {
             }
             opcode::FORMAT => {
                 let namespace = self.namespaces.get_mut(&command.nsid).ok_or(INVALID_NAMESPACE)?;
-                // The namespace must be attached to the controller itself (seen on QEMU).
+                // The drive itself demands that the namespace is attached to this controller (seen on QEMU).
                 if !namespace.attached.contains(&0) {
                     return Err(INVALID_FIELD);
                 }
                 namespace.erased = true;
                 self.formats += 1;
-                // This follows the specification; it was not seen on a drive.
+                // This behaviour follows the specification; it was not seen on a drive.
                 if self.format & 0b11 != 0 {
                     self.namespaces.values_mut().for_each(|namespace| namespace.erased = true);
                 }
@@ -211,7 +211,8 @@ impl State {
         }
     }
 
-    /// Assigns resources to a function, or brings it online; both only while it is offline (Base 8.26.3).
+    /// Assigns resources to a function, or brings the function online. Both are allowed only while it is offline (Base
+    /// 8.26.3).
     fn virtualize(&mut self, command: Command) -> Word {
         let [action, resource, low, high] = command.cdw10.to_le_bytes();
         let function = u16::from_le_bytes([low, high]);
@@ -253,7 +254,7 @@ impl State {
                 put(list.as_bytes());
             }
             cns::ATTACHED_CONTROLLERS => {
-                // QEMU answers Invalid Field here.
+                // For an NSID that does not exist, QEMU answers Invalid Field here.
                 let namespace = self.namespaces.get(&command.nsid).ok_or(INVALID_FIELD)?;
                 let mut list = ControllerList::new_zeroed();
                 list.count = u16::try_from(namespace.attached.len()).unwrap().into();
@@ -328,7 +329,7 @@ impl State {
         }
         self.made += 1;
         let nguid = if self.gives_nguid { [self.made; 16] } else { [0; 16] };
-        // The lowest free NSID: drives reuse NSIDs.
+        // Use the lowest free NSID, because drives reuse NSIDs.
         let nsid = (1..).find(|nsid| !self.namespaces.contains_key(nsid)).unwrap();
         let attached = BTreeSet::new();
         self.namespaces.insert(nsid, Namespace { blocks, nguid, attached, erased: false });

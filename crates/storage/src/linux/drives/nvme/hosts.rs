@@ -1,4 +1,4 @@
-//! Maps each host to its controller of a drive.
+//! Maps each host to the host's controller on a drive.
 
 use thiserror::Error;
 
@@ -9,7 +9,7 @@ use crate::desired::{Endpoint, Nqn};
 pub(super) struct Controllers {
     /// CNTLID of the physical function.
     pub(super) physical: u16,
-    /// CNTLIDs of the virtual functions with their numbers, from 1.
+    /// CNTLIDs of the virtual functions, each with the number of its function, from 1.
     pub(super) virtual_functions: Vec<(u16, u16)>,
 }
 
@@ -35,8 +35,8 @@ impl Controllers {
         Self { physical, virtual_functions }
     }
 
-    /// Returns the CNTLID of the controller through which a host reaches namespaces. The physical function belongs to a
-    /// host, the rabbit, only on a drive without virtual functions; such a drive has no other host.
+    /// Returns the CNTLID of the controller through which a host reaches namespaces. Only on a drive without virtual
+    /// functions is the physical function the controller of a host, the rabbit; no other host reaches such a drive.
     pub(super) fn controller(&self, endpoint: Endpoint) -> Result<u16, NoController> {
         if let (Endpoint::Rabbit, true) = (endpoint, self.virtual_functions.is_empty()) {
             return Ok(self.physical);
@@ -47,7 +47,8 @@ impl Controllers {
         found.map(|(_, controller)| *controller).ok_or(NoController { endpoint, wanted, functions })
     }
 
-    /// Returns the host of a controller; `None` for the physical function of a drive with virtual functions.
+    /// Returns the host that a controller belongs to; `None` for the physical function of a drive with virtual
+    /// functions.
     pub(super) fn endpoint(&self, controller: u16) -> Option<Endpoint> {
         let hosts = [Endpoint::Rabbit].into_iter().chain((0..COMPUTES).map(Endpoint::Compute));
         hosts
@@ -58,7 +59,7 @@ impl Controllers {
 
 const COMPUTES: u8 = 16;
 
-/// Number of virtual functions that a chassis needs: one for the rabbit, one for each compute.
+/// Number of virtual functions that a chassis needs on each drive: one for the rabbit, and one for each compute.
 pub(super) const FUNCTIONS: u16 = 17;
 
 /// Returns the number of a host's virtual function.
@@ -69,16 +70,17 @@ fn function(endpoint: Endpoint) -> u16 {
     }
 }
 
-/// Deviations of some models from the specification.
+/// Properties in which some models deviate from the specification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Quirks {
-    /// Whether the virtual functions have queues and interrupts from the factory, and refuse an assignment.
+    /// Whether the virtual functions have queues and interrupts from the factory, and refuse to be assigned others.
     pub(super) resources_preset: bool,
-    /// CNTLID of virtual function 1 on a drive that does not list its secondary controllers.
+    /// For a drive that does not list its secondary controllers: the CNTLID of virtual function 1.
     unlisted_from: Option<u16>,
 }
 
-/// A drive with two ports: its physical functions have CNTLID 1 and 2, its virtual functions follow.
+/// A drive with two ports. Its two physical functions have the CNTLIDs 1 and 2, and the virtual functions have the next
+/// CNTLIDs.
 const DUAL_PORT: Quirks = Quirks { resources_preset: true, unlisted_from: Some(3) };
 
 const BY_NQN: [(&str, Quirks); 3] = [
@@ -107,7 +109,7 @@ mod tests {
 
     #[test]
     fn hosts_have_the_controllers_of_their_virtual_functions() {
-        // CNTLIDs in no order, as a drive may list them.
+        // A drive may list its CNTLIDs in any order.
         let drive = drive("nqn.2019-08.org.qemu:d", &[(3, 9), (1, 7), (2, 8), (8, 30)]);
         for (endpoint, controller) in [
             (Endpoint::Rabbit, Some(7)),

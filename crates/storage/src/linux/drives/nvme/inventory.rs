@@ -1,4 +1,5 @@
-//! Observes all drives: reads the contents of each, and takes the records of a drive that does not answer.
+//! Observes all drives: reads the contents of each drive. For a drive that does not answer, takes the records in its
+//! ledger.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -35,8 +36,8 @@ enum Reading {
 const NOT_MANAGED: &str = "it no longer supports namespace management";
 
 impl NvmeDrives {
-    /// Reads all drives in parallel, and returns them in the order of their names. Allocations that are made at the
-    /// same time share an observation: otherwise each of them would ask about the namespaces of all others.
+    /// Reads all drives in parallel, and returns them in the order of their NQNs. Allocations that are made at the same
+    /// time share one observation: otherwise each allocation would ask the drives about the namespaces of all others.
     pub(super) fn look(&self) -> Result<Observed, ObserveError> {
         self.shared.take(|| self.look_at_all())
     }
@@ -64,11 +65,11 @@ impl NvmeDrives {
         Ok(inventory)
     }
 
-    /// Reads one drive within the deadline, unless a change to it has not ended.
+    /// Reads one drive within the deadline. Fails while an earlier change to the drive has not ended.
     fn ask(&self, drive: &Arc<Managed>, blocks: &[BlockNode]) -> Result<Reading, Fault> {
         let (asked, blocks) = (Arc::clone(drive), blocks.to_vec());
         let name = drive.physical.node.nqn.to_string();
-        // A running change may change the answer at any moment, above all the hosts that have access.
+        // A running change may change the drive's answers at any moment, above all which hosts have access.
         if let Some(unended) = self.changes.unended(&name) {
             return Err(unended.to_string());
         }
@@ -101,7 +102,7 @@ impl NvmeDrives {
         }
     }
 
-    /// Enters a drive that cannot be used, with the serial number and model that sysfs shows.
+    /// Adds a drive that is plugged in but cannot be used, with the serial number and model from sysfs.
     fn enter_plugged(&self, inventory: &mut Observed, drive: &Managed, fault: &str) {
         let node = &drive.physical.node;
         let (serial, model) = (node.serial.clone(), node.model.clone());
@@ -110,7 +111,7 @@ impl NvmeDrives {
         self.enter_faulty(inventory, faulty, &drive.ledger);
     }
 
-    /// Enters drives that have a ledger and are absent, and drives whose ledger cannot be read.
+    /// Adds the drives that have a ledger and are absent, and the drives whose ledger cannot be read.
     fn enter_absent(
         &self,
         inventory: &mut Observed,
@@ -118,13 +119,13 @@ impl NvmeDrives {
         unread: BTreeSet<Nqn>,
     ) -> io::Result<()> {
         let here: BTreeSet<_> = plugged.iter().map(|drive| &drive.physical.node.nqn).collect();
-        // When drives were exchanged between slots, some may not have reported their NQN yet.
+        // When drives were exchanged between slots, some of them may not have reported their NQN yet.
         let nameless = self.source.nameless(&self.reach.sysfs)?;
         let mut absent = unread;
         for (path, nqn) in self.ledgers.known()? {
             match nqn {
                 Ok(nqn) => drop(absent.insert(nqn)),
-                // The drive is plugged in, and is reported under its NQN.
+                // The drive is plugged in, so it is reported under its NQN.
                 Err(_) if absent.iter().any(|nqn| self.ledgers.path(nqn) == path) => {}
                 Err(error) => self.enter_nameless(inventory, &path, &error),
             }
@@ -144,7 +145,7 @@ impl NvmeDrives {
         Ok(())
     }
 
-    /// Enters an absent drive with recorded namespaces.
+    /// Adds an absent drive that has recorded namespaces.
     fn enter_recorded(
         &self,
         inventory: &mut Observed,
@@ -177,7 +178,7 @@ impl NvmeDrives {
         Ok(())
     }
 
-    /// Enters a drive whose NQN is unknown, under the name of its ledger.
+    /// Adds a drive whose NQN is unknown, under the name of its ledger's file.
     fn enter_nameless(&self, inventory: &mut Observed, path: &Path, error: &io::Error) {
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         if let Ok(nqn) = name.parse() {
@@ -185,7 +186,7 @@ impl NvmeDrives {
         }
     }
 
-    /// Enters a drive whose ledger cannot be read: it may hold namespaces of allocations.
+    /// Adds a drive whose ledger cannot be read, because it may hold namespaces of allocations.
     fn enter_unread(&self, inventory: &mut Observed, nqn: &Nqn, path: &Path, error: &io::Error) {
         let fault = format!(
             "its ledger {} cannot be read ({error}): repair it, or remove it; the agent then adopts again the namespaces that the objects' status names",
@@ -196,7 +197,7 @@ impl NvmeDrives {
         inventory.drives.push(faulty(nqn, &fault));
     }
 
-    /// Enters a drive that does not answer, with its recorded namespaces; no host reaches them.
+    /// Adds a drive that does not answer, with its recorded namespaces; no host can reach these namespaces now.
     fn enter_faulty(&self, inventory: &mut Observed, drive: Drive, ledger: &Ledger) {
         let nqn = &drive.nqn;
         let recorded = ledger.records().into_iter().map(|record| Namespace {
@@ -224,7 +225,7 @@ impl NvmeDrives {
     }
 }
 
-/// Adds the block device to a namespace that the rabbit itself reaches.
+/// Adds the path of its block device to a namespace that the rabbit itself reaches.
 fn with_device((namespace, nguid): (Namespace, [u8; 16]), blocks: &[BlockNode]) -> Namespace {
     let nguid = ledger::hex(nguid);
     let is_it = |block: &&BlockNode| block.device.namespace == namespace.id && block.may_be(&nguid);
@@ -233,8 +234,8 @@ fn with_device((namespace, nguid): (Namespace, [u8; 16]), blocks: &[BlockNode]) 
     Namespace { device: block.map(|block| block.device.path.clone()), ..namespace }
 }
 
-/// Records the slots of drives that have recorded namespaces. A failure (for example a full disk) does not fail the
-/// observation: a drive without a recorded slot never counts as replaced.
+/// Records the slots of drives that have recorded namespaces. A failure, for example because the disk is full, does not
+/// make the observation fail: a drive without a recorded slot is just never reported as replaced.
 fn record_slots(plugged: &[Arc<Managed>]) {
     for drive in plugged {
         let node = &drive.physical.node;
@@ -246,13 +247,13 @@ fn record_slots(plugged: &[Arc<Managed>]) {
 }
 
 impl Managed {
-    /// Reads a drive. Sends no command to a drive on which this node uses a namespace that no record names.
+    /// Reads a drive. Sends no command to a drive if this node uses a namespace on it that no record names.
     fn contents(&self, blocks: &[BlockNode]) -> Result<Reading, Fault> {
         let is_here =
             |block: &&BlockNode| block.device.namespace.subsystem == self.physical.node.nqn;
         let foreign = blocks.iter().filter(is_here).filter(|block| !self.is_recorded(block));
         match foreign.map(|block| &*block.device.path).find_map(physical::in_use) {
-            // Most likely the operating system's own drive.
+            // Such a drive is most likely a drive of the operating system.
             Some(why) if self.ledger.records().is_empty() => return Ok(Reading::NotOurs(why)),
             Some(why) => return Err(why),
             None => {}
@@ -266,7 +267,7 @@ impl Managed {
         }
         let mut contents = self.contents_of_ours()?;
         if !contents.is_up {
-            // The drive was reset, or pulled and put back, and lost its virtual functions.
+            // The drive was reset, or was pulled and put back, and thereby lost its virtual functions.
             self.physical.make_ready()?;
             contents = self.contents_of_ours()?;
         }
@@ -279,7 +280,8 @@ impl Managed {
     }
 }
 
-/// Numbers the drives: a drive in a known slot gets the slot's number, the others get the remaining numbers in order.
+/// Numbers the drives. A drive in a known slot gets the slot's number; the other drives get the remaining numbers in
+/// order.
 fn number(drives: &mut [Drive], plugged: &[Arc<Managed>]) {
     let known =
         plugged.iter().filter_map(|drive| Some((&drive.physical.node.nqn, drive.physical.slot()?)));

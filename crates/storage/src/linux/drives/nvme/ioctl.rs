@@ -21,9 +21,10 @@ nix::ioctl_none!(nvme_reset, b'N', 0x44);
 nix::ioctl_none!(nvme_rescan, b'N', 0x46);
 nix::ioctl_write_ptr_bad!(block_zero_out, 0x127f, [u64; 2]);
 
-/// Shortest timeout given to the kernel. The kernel resets a controller whose command takes longer
-/// (drivers/nvme/host/pci.c, `nvme_timeout`). A reset aborts all other commands on that controller, an erasure too, and
-/// removes its virtual functions. Callers have deadlines of their own, after which they stop waiting and reset nothing.
+/// Shortest timeout that is passed to the kernel. When a command takes longer, the kernel resets the controller
+/// (drivers/nvme/host/pci.c, `nvme_timeout`); the reset aborts all other commands on that controller, also erasures,
+/// and removes the controller's virtual functions. Callers have deadlines of their own; after these they only stop
+/// waiting, and reset nothing.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The admin queue of a controller on this node.
@@ -31,8 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(600);
 pub(super) struct Controller(PathBuf);
 
 impl Controller {
-    /// Refers to the controller that sysfs calls `name`. Each command opens the device again: the name may belong to
-    /// another drive later.
+    /// Refers to the controller that sysfs now calls `name`. Each command opens the device again by this name. The name
+    /// may belong to another drive by then, so the callers check the drive's NQN.
     pub(super) fn new(name: &str) -> Self {
         Self(Path::new("/dev").join(name))
     }
@@ -66,11 +67,11 @@ impl AdminQueue for Controller {
             passed.data_length = u32::try_from(data.len()).unwrap_or(u32::MAX);
         }
         // SAFETY: the layout is the kernel's; `data` is borrowed until the call returns, and the kernel reads or writes
-        // no more than `data_length` bytes of it.
+        // at most `data_length` bytes of `data`.
         let answer = unsafe { nvme_admin_command(file.as_raw_fd(), &raw mut passed) };
         match answer.map_err(|errno| AdminError::System(errno.into()))? {
             0 => Ok(passed.result),
-            // A positive answer is a status word of 15 bits.
+            // A positive result is a status word of 15 bits.
             status => {
                 Err(AdminError::Status(Status::new(u16::try_from(status).unwrap_or(u16::MAX))))
             }
@@ -86,7 +87,7 @@ impl AdminQueue for Controller {
     }
 }
 
-/// Returns the milliseconds after which the kernel may reset the controller.
+/// Returns the time, in milliseconds, after which the kernel may reset the controller.
 fn patience(within: Duration) -> u32 {
     u32::try_from(within.max(PATIENCE).as_millis()).unwrap_or(u32::MAX)
 }

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! <state>/drives/<NQN>.json      one drive's namespaces, and those that are about to be created
-//! <state>/drives/<UUID>.ledger   the same for a drive whose NQN is no valid file name; the UUID is derived from the NQN
+//! <state>/drives/<UUID>.ledger   the same for a drive whose NQN is no valid file name; UUID derived from the NQN
 //! ```
-//! The agent writes an intent before it asks the drive for a namespace, so that it can attribute a namespace which a
-//! crash left without a record. A record holds the NGUID, because drives reuse NSIDs.
+//! The agent records an intent before it asks the drive for a namespace. By the intent it can attribute a namespace
+//! that a crash left without a record. A record contains the NGUID, because drives reuse NSIDs.
 
 mod attribution;
 mod name;
@@ -38,7 +38,7 @@ pub(super) struct Found {
     pub(super) size: u64,
 }
 
-/// A namespace to create.
+/// A namespace that is to be created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Wanted {
     /// Size in bytes, a multiple of the block size.
@@ -50,8 +50,8 @@ pub(super) struct Wanted {
 pub(super) struct Ledger {
     path: PathBuf,
     file: Mutex<File>,
-    /// Held while a namespace is created or deleted: if two creations ran at once, their namespaces could not be
-    /// attributed after a crash.
+    /// Locked while a namespace is created or deleted: after a crash, the namespaces of two simultaneous creations
+    /// could not be told apart.
     turn: Mutex<()>,
     /// Whether [`Self::settle_once`] has run since the start.
     settled: Mutex<bool>,
@@ -67,7 +67,8 @@ impl Ledger {
         Ok(Self { path, file: Mutex::new(file), turn: Mutex::default(), settled: Mutex::default() })
     }
 
-    /// Lets one thread at a time create or delete namespaces of the drive.
+    /// Waits until no other thread creates or deletes namespaces of the drive, and keeps others waiting until the guard
+    /// is dropped.
     pub(super) fn turn(&self) -> MutexGuard<'_, ()> {
         self.turn.lock()
     }
@@ -89,7 +90,7 @@ impl Ledger {
         })
     }
 
-    /// Replaces the intent by the record of the created namespace. `members` is the number of namespaces of its
+    /// Replaces the intent by the record of the created namespace. `members` is the number of namespaces of the
     /// allocation; `whole` says that every block reads as zero.
     pub(super) fn record_created(
         &self,
@@ -132,7 +133,7 @@ impl Ledger {
         })
     }
 
-    /// Records that a namespace was erased: it holds no data and remains to be deleted.
+    /// Records that a namespace was erased: it holds no data, and only its deletion remains.
     pub(super) fn record_erased(&self, namespace: &Found) -> io::Result<()> {
         self.change(|file| {
             for record in file.namespaces.iter_mut().filter(|record| record.is_of(namespace)) {
@@ -141,12 +142,12 @@ impl Ledger {
         })
     }
 
-    /// Returns whether the namespace was erased and attached to no host since.
+    /// Returns whether the namespace was erased, and has not been attached to a host since.
     pub(super) fn is_erased(&self, namespace: &Found) -> bool {
         self.file.lock().namespaces.iter().any(|record| record.is_of(namespace) && record.erased)
     }
 
-    /// Records that another namespace replaced one of `allocation`.
+    /// Records that a namespace of `allocation` was replaced by another namespace.
     pub(super) fn record_replaced(&self, nsid: u32, allocation: AllocationId) -> io::Result<()> {
         let owner = Owner::new(allocation);
         self.change(|file| {
@@ -155,7 +156,7 @@ impl Ledger {
         })
     }
 
-    /// Records the drive's slot, if the drive has recorded namespaces.
+    /// Records the drive's slot and serial number, if the drive has recorded namespaces.
     pub(super) fn record_slot(&self, found: &SlotAndSerial) -> io::Result<()> {
         self.change(|file| {
             if !file.namespaces.is_empty() {
@@ -164,7 +165,7 @@ impl Ledger {
         })
     }
 
-    /// Returns the drive's last recorded slot.
+    /// Returns the slot and serial number that were last recorded.
     pub(super) fn slot_and_serial(&self) -> Option<SlotAndSerial> {
         self.file.lock().slot.clone()
     }
@@ -178,8 +179,8 @@ impl Ledger {
         })
     }
 
-    /// Records the name of the host at an endpoint, and removes it from any other endpoint: a name must identify one
-    /// host. The namespace no longer counts as erased, because the host may write to it.
+    /// Records the name of the host at an endpoint, and removes this name from all other endpoints: a name must
+    /// identify one host. The namespace no longer counts as erased, because the host may write to it.
     pub(super) fn record_host(&self, nsid: u32, endpoint: u8, node: &NodeName) -> io::Result<()> {
         self.change(|file| {
             for record in file.namespaces.iter_mut().filter(|record| record.nsid == nsid) {
@@ -216,7 +217,7 @@ impl Ledger {
         self.file.lock().namespaces.clone()
     }
 
-    /// Changes the ledger on disk first, then in memory: a change that is not on disk did not happen.
+    /// Changes the ledger on disk, and only after that in memory: a change that is not on disk did not happen.
     fn change(&self, change: impl FnOnce(&mut File)) -> io::Result<()> {
         let mut file = self.file.lock();
         let mut after = file.clone();

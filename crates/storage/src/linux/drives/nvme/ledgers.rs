@@ -1,5 +1,5 @@
-//! Keeps the ledgers of all drives that this node ever used: one object per ledger, and one agent for all ledgers,
-//! because two would overwrite each other's records.
+//! Keeps the ledgers of all drives that this node ever used. Each ledger has one object, and only one agent may use the
+//! ledgers, because two agents would overwrite each other's records.
 
 use std::{
     collections::BTreeMap,
@@ -35,17 +35,19 @@ impl Ledgers {
     /// Opens the ledgers in `directory` and locks out other agents.
     ///
     /// # Errors
-    /// While another agent uses the ledgers: stop that agent first.
+    /// When another agent uses the ledgers: that agent must be stopped first.
     pub(super) fn open(directory: PathBuf) -> io::Result<Self> {
         fs::create_dir_all(&directory)?;
-        // One agent opens at a time: the lock of an agent that has just started must not look like a dead agent's.
+        // Agents open the ledgers one after another: otherwise the lock of an agent that has just started would look
+        // like the lock of a dead agent.
         let _turn = Flock::lock(File::open(&directory)?, FlockArg::LockExclusive)
             .map_err(|(_, errno)| errno)?;
         let lock = lock_out_others(&directory.join("agent"))?;
         Ok(Self { directory, opened: Mutex::default(), _lock: lock })
     }
 
-    /// Returns the ledger of a drive, plugged in or not. A ledger that cannot be read is read again the next time.
+    /// Returns the ledger of a drive, which need not be plugged in. After a failed read, the next call reads the ledger
+    /// again.
     pub(super) fn ledger(&self, nqn: &Nqn) -> io::Result<Arc<Ledger>> {
         let mut opened = self.opened.lock();
         if let Some(ledger) = opened.get(nqn) {
@@ -70,7 +72,7 @@ impl Ledgers {
     }
 }
 
-/// Keeps every other agent out while this process lives (flock(2)); the other agent reads our PID from the file.
+/// Keeps all other agents out while this process lives (flock(2)). Another agent reads our PID from the file.
 fn lock_out_others(path: &Path) -> io::Result<Flock<File>> {
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
     match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
@@ -84,7 +86,7 @@ fn lock_out_others(path: &Path) -> io::Result<Flock<File>> {
             file.rewind()?;
             file.read_to_string(&mut holder)?;
             require_dead(path, holder.trim())?;
-            // Threads of the dead agent keep their lock on the removed file.
+            // Threads of the dead agent then keep only a lock on the removed file.
             fs::remove_file(path)?;
             lock_out_others(path)
         }
@@ -94,7 +96,8 @@ fn lock_out_others(path: &Path) -> io::Result<Flock<File>> {
 
 /// Fails unless the agent that holds the lock was killed. A thread of a killed agent that waits for a drive, or a child
 /// that waits for a mount, may still hold the lock. Such a thread or child makes no further change, and waiting for it
-/// would block all drives. Only a PID of our own PID namespace can be checked; any other agent counts as alive.
+/// would block all drives. The PID can be checked only if it is from our own PID namespace; an agent of another PID
+/// namespace counts as alive.
 fn require_dead(path: &Path, holder: &str) -> io::Result<()> {
     let (pid, namespace) = holder.split_once(' ').unwrap_or((holder, ""));
     if namespace == pid_namespace()? && pid.parse().is_ok_and(has_ended) {
@@ -108,7 +111,7 @@ fn require_dead(path: &Path, holder: &str) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::ResourceBusy, why))
 }
 
-/// Returns whether a process has ended; a process that cannot be checked may be alive.
+/// Returns whether a process has ended; false when the check fails, because the process may be alive.
 fn has_ended(pid: i32) -> bool {
     match Process::new(pid).and_then(|process| process.stat()).and_then(|stat| stat.state()) {
         Ok(state) => matches!(state, ProcState::Zombie | ProcState::Dead),
@@ -165,7 +168,7 @@ mod tests {
         let refused = Ledgers::open(state.path().to_owned()).unwrap_err().to_string();
         assert!(refused.starts_with(&format!("process {} works", process::id())), "{refused}");
         let held = fs::read_to_string(state.path().join("agent")).unwrap();
-        // A dead agent whose child still holds the lock; no PID is that large.
+        // Simulates a dead agent whose child still holds the lock: no process has this PID, which is too large.
         let dead = held.replacen(&process::id().to_string(), &i32::MAX.to_string(), 1);
         fs::write(state.path().join("agent"), dead).unwrap();
         let second = Ledgers::open(state.path().to_owned()).unwrap();

@@ -1,5 +1,5 @@
-//! Reaches a drive through its physical function: checks whether Warren may use it, and brings
-//! up its virtual functions.
+//! Accesses a drive through its physical function: checks whether Warren may use the drive, and brings up the drive's
+//! virtual functions.
 
 use std::{
     fs, io,
@@ -47,12 +47,12 @@ impl Physical {
         Self { drive: NvmeDrive::new(node.nqn.clone(), admin, ledger), node, way }
     }
 
-    /// Returns whether `found` is this drive, reached the same way.
+    /// Returns whether `found` is this drive, with the same access to it.
     pub(super) fn is(&self, found: &Candidate) -> bool {
         self.node == found.node && self.way == found.way
     }
 
-    /// Returns the drive's slot, from 0, when a switch reports it.
+    /// Returns the number of the drive's slot, from 0; `None` unless a switch reports it.
     pub(super) fn slot(&self) -> Option<u32> {
         match &self.way {
             Way::Here => None,
@@ -68,8 +68,8 @@ impl Physical {
         }
     }
 
-    /// Returns whether the drive supports namespace management. OACS alone is no proof: some drives set its bit and
-    /// refuse the command. Fails when the drive cannot erase one namespace without all others.
+    /// Returns whether the drive supports namespace management. OACS alone proves nothing: some drives set its bit and
+    /// refuse the command. Fails when the drive can only erase all namespaces at once.
     pub(super) fn manages_namespaces(&self) -> Result<bool, Fault> {
         let fault = |error| in_one_line("identify the drive", &error);
         let admin = self.drive.admin();
@@ -92,7 +92,7 @@ impl Physical {
         }
     }
 
-    /// Checks that a host's controller is bound to that host, where a switch can tell.
+    /// Checks that a host's controller is bound to that host, if a switch can tell.
     pub(super) fn check_bound(&self, endpoint: Endpoint) -> Result<(), Fault> {
         match &self.way {
             Way::Here => Ok(()),
@@ -105,7 +105,7 @@ impl Physical {
         if functions.possible == 0 || (bring_up(&functions).is_empty() && !self.lacks_own()) {
             return Ok(());
         }
-        // Two agents at once (where one machine plays several nodes) would undo each other's steps.
+        // Where one machine plays several nodes, two agents at once would undo each other's steps.
         let _lock =
             self.lock().map_err(|error| format!("lock the drive's PCI function: {error}"))?;
         let steps = bring_up(&self.functions()?);
@@ -173,8 +173,8 @@ impl Physical {
         self.own().exists() && !self.own().join("driver").exists()
     }
 
-    /// Binds virtual function 1, the rabbit's own, to the driver of the physical function. Without
-    /// `sriov_drivers_autoprobe` the kernel refuses to bind it, even on request.
+    /// Binds virtual function 1, which is the rabbit's own, to the driver of the physical function. If
+    /// `sriov_drivers_autoprobe` is off, the kernel refuses every binding of a virtual function, even on request.
     fn bind_own(&self) -> io::Result<()> {
         if !self.lacks_own() {
             return Ok(());
@@ -186,10 +186,10 @@ impl Physical {
     }
 }
 
-/// Returns why a block device counts as used: by a mount, swap, RAID or LVM, of the device or of a partition on it. A
-/// device that cannot be checked counts as used.
+/// Returns why a block device counts as used: the device, or a partition on it, is used by a mount, swap, RAID or LVM.
+/// A device that cannot be checked counts as used.
 pub(super) fn in_use(device: &Path) -> Option<Fault> {
-    // O_EXCL on a block device: EBUSY when anything in the kernel claims it or a partition of it (open(2)).
+    // O_EXCL on a block device: EBUSY when a part of the kernel claims the device or a partition of it (open(2)).
     let opened = fs::OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(device);
     let error = opened.err().filter(|error| !is_gone(error))?;
     Some(format!("{} is in use on this node ({error})", device.display()))
@@ -201,7 +201,7 @@ fn write(path: &Path, value: &str) -> io::Result<()> {
     })
 }
 
-/// Formats what the agent tried (`what`) and why it failed, with all causes, in one line.
+/// Formats in one line what the agent tried (`what`) and why that failed, with all causes.
 pub(super) fn in_one_line(what: &str, error: &dyn std::error::Error) -> String {
     format!("{what}: {}", causes::chain(error))
 }

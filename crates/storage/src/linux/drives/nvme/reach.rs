@@ -15,9 +15,9 @@ use crate::{
     observed::{BlockDevice, DeviceNumber},
 };
 
-/// Pauses after the kernel was asked to rescan, in milliseconds; half a second in all. The kernel finds a new namespace
-/// when the drive announces it. When the announcement was lost the kernel must be asked to rescan, and no event reports
-/// the end of its scan.
+/// Pauses after the kernel was asked to rescan, in milliseconds; half a second in all. Usually the kernel finds a new
+/// namespace when the drive announces it. If the announcement was lost, the kernel must be asked to rescan, and no
+/// event reports the end of that scan.
 const PAUSES_MS: [u16; 5] = [10, 40, 100, 150, 200];
 
 /// Namespaces of drives that another node manages.
@@ -37,7 +37,7 @@ impl Drives for ReachedNamespaces {
         Ok(Observed::default())
     }
 
-    /// Ignores `made_for`: only the rabbit records owners.
+    /// Ignores the allocation `made_for`: only the rabbit records the owners of namespaces.
     fn device(
         &self,
         id: &NamespaceId,
@@ -65,7 +65,7 @@ impl Drives for ReachedNamespaces {
     }
 }
 
-/// Finds the device of a namespace.
+/// Finds the device of a namespace on this node.
 #[derive(Debug, Clone)]
 pub(super) struct Reach {
     pub(super) sysfs: Sysfs,
@@ -76,7 +76,7 @@ impl Reach {
         Self { sysfs: Sysfs::new(sysfs) }
     }
 
-    /// Returns the namespace's block device, when there is one that `accepts`.
+    /// Returns a block device of the namespace that `accepts` approves, if there is one.
     pub(super) fn find(
         &self,
         id: &NamespaceId,
@@ -85,8 +85,8 @@ impl Reach {
         Ok(self.sysfs.blocks_of(id)?.into_iter().find(accepts))
     }
 
-    /// Returns the block devices of many namespaces. Asks the kernel once to rescan the controllers of drives with
-    /// missing namespaces, and waits for all namespaces together.
+    /// Returns the block devices of many namespaces. Asks the kernel once to rescan the controllers of those drives
+    /// whose namespaces are missing, and waits for all namespaces together.
     pub(super) fn find_patiently(
         &self,
         ids: &[NamespaceId],
@@ -116,7 +116,7 @@ impl Reach {
         }
         let controllers = self.sysfs.controllers()?;
         let concerned = controllers.iter().filter(|controller| missing.contains(&controller.nqn));
-        // A controller that is being removed cannot be asked; another may lead to the drive too.
+        // A controller that is being removed cannot rescan; another controller may lead to the same drive.
         let asked = concerned.filter(|controller| rescan(&controller.name)).count();
         for milliseconds in PAUSES_MS.iter().filter(|_| asked > 0) {
             pause(Duration::from_millis((*milliseconds).into()));
@@ -153,7 +153,8 @@ mod tests {
         fs::write(path, text).unwrap();
     }
 
-    /// Adds a controller for each drive, and a second one for the first drive; no controller has a namespace.
+    /// Adds a controller for each drive, and a second controller for the first drive; none of the controllers has a
+    /// namespace.
     fn drives(sysfs: &Path) {
         for (controller, drive) in (0..DRIVES).map(|drive| (drive, drive)).chain([(DRIVES, 0)]) {
             put(sysfs, &format!("class/nvme/nvme{controller}/subsysnqn"), &nqn(drive));
@@ -176,7 +177,8 @@ mod tests {
         (0..DRIVES).map(|drive| NamespaceId::parse(&nqn(drive), "3").unwrap()).collect()
     }
 
-    /// Returns the controllers that were rescanned, the number of pauses, and which namespaces were found.
+    /// Returns the controllers that were asked to rescan, the number of pauses, and for each namespace whether it was
+    /// found.
     fn found_after(sysfs: &Path, meanwhile: impl Fn(usize)) -> (Vec<String>, usize, Vec<bool>) {
         let (asked, waited) = (RefCell::new(Vec::new()), RefCell::new(0));
         let rescan = |controller: &str| {

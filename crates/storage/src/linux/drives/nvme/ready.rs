@@ -1,4 +1,5 @@
-//! Brings up virtual functions: after a power cycle or a reboot they are gone, or offline without resources.
+//! Brings up virtual functions. After a power cycle or a reboot they do not exist, or are offline and without
+//! resources.
 
 use super::{
     admin::{Resource, Virtualization},
@@ -30,13 +31,13 @@ pub(super) enum Step {
         controller: u16,
         action: Virtualization,
     },
-    /// Resets the controller, which frees the resources that the physical function gave up.
+    /// Resets the controller: only then does the physical function release resources that it gave up.
     Reset,
-    /// Enables this many functions without drivers: a driver cannot start an offline controller.
+    /// Enables this many virtual functions without binding drivers: a driver cannot start an offline controller.
     Enable(u16),
 }
 
-/// Returns the missing steps; none when every function that a chassis needs is online.
+/// Returns the steps that are still to be taken; none when every virtual function that a chassis needs is online.
 pub(super) fn bring_up(functions: &Functions) -> Vec<Step> {
     let wanted = functions.possible.min(FUNCTIONS);
     let listed = functions.secondaries.iter();
@@ -51,7 +52,7 @@ pub(super) fn bring_up(functions: &Functions) -> Vec<Step> {
     let virtualize = |controller, action| Step::Virtualize { controller, action };
     let resources = [Resource::Queues, Resource::Interrupts];
     let mut steps = Vec::new();
-    // A reset of the primary controller also ends the secondary controllers: do not reset it while any may be in use.
+    // A reset of the primary controller also stops the secondary controllers: do not reset it while one may be in use.
     if functions.hoarded && !functions.preset && functions.enabled == 0 {
         let give = |resource| virtualize(functions.physical, Virtualization::Primary(resource, 0));
         steps.extend(resources.map(give));

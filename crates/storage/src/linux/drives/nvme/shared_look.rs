@@ -1,16 +1,18 @@
-//! Shares one observation among all callers that wait for one.
+//! Shares the result of one observation among all callers that wait for an observation.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-/// A slow observation that many callers want at once. It serves all callers that asked before it began, because it sees
-/// all changes that they made before. A caller that asks while it runs waits for the next observation.
+/// A slow observation that many callers want at the same time. One observation serves all callers that asked before it
+/// began, because it sees all changes that they made before they asked. A caller that asks while an observation runs
+/// waits for the next observation.
 #[derive(Debug)]
 pub(super) struct SharedLook<T> {
     begun: AtomicU64,
     waiting: AtomicUsize,
-    /// The result of the last observation, with its number; kept while callers wait. Locked while an observation runs.
+    /// The result of the last observation, with the observation's number; kept while callers wait. Locked during an
+    /// observation.
     seen: Mutex<Option<(u64, T)>>,
 }
 
@@ -21,10 +23,12 @@ impl<T> Default for SharedLook<T> {
 }
 
 impl<T: Clone> SharedLook<T> {
-    /// Returns the result of an observation that begins after this call: of `look`, or of the `look` of another caller.
+    /// Returns the result of an observation that begins after this call. Either this caller's `look` makes the
+    /// observation, or the `look` of another caller does.
     ///
     /// # Errors
-    /// The errors of `look`. A failure is returned to its own caller only: the others observe themselves.
+    /// The errors of `look`. A failure is returned only to the caller whose `look` failed; the other callers observe
+    /// themselves.
     pub(super) fn take<E>(&self, look: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         let wanted = self.begun.load(Ordering::SeqCst) + 1;
         self.waiting.fetch_add(1, Ordering::SeqCst);
@@ -73,8 +77,8 @@ mod tests {
         }
     }
 
-    /// Runs an observation that ends as `end` says, while `count` other callers ask for one;
-    /// returns what they observed.
+    /// Runs an observation that ends as `end` determines, while `count` other callers ask for an observation; returns
+    /// the results of these callers.
     fn meanwhile(bench: &Arc<Bench>, end: fn(u32) -> io::Result<u32>, count: usize) -> Vec<u32> {
         let (begins, begun) = channel();
         let (release, held) = channel::<()>();

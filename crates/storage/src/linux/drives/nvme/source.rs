@@ -11,21 +11,21 @@ use super::{
 };
 use crate::observed::PortLink;
 
-/// Finds drives. A node with switches has only virtual functions in its own PCI bus: they look like drives,
+/// Finds drives. On a node with switches, the node's own PCI bus shows only virtual functions: they look like drives,
 /// but cannot manage namespaces.
 #[derive(Debug)]
 pub(super) struct Source {
     switches: Fabric,
 }
 
-/// A drive that was found, and the way to its admin queue.
+/// A drive that was found, with the access to its admin queue.
 #[derive(Debug)]
 pub(super) struct Candidate {
     pub(super) node: ControllerNode,
     pub(super) way: Way,
 }
 
-/// The way to a drive's admin queue.
+/// The kind of access to a drive's admin queue.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Way {
     Here,
@@ -43,7 +43,7 @@ impl Source {
         Self { switches }
     }
 
-    /// Returns the drives whose physical function can be reached.
+    /// Returns the drives whose physical function this node reaches.
     pub(super) fn candidates(&self, sysfs: &Sysfs) -> io::Result<Vec<Candidate>> {
         if !self.switches.is_there()? {
             let here = sysfs.controllers()?.into_iter().filter(|controller| controller.is_physical);
@@ -52,7 +52,8 @@ impl Source {
         Ok(self.behind_switches())
     }
 
-    /// Returns a device, if any, that is plugged in and has not reported its NQN: it may be any missing drive.
+    /// Returns a device that is plugged in and has not reported its NQN, if there is one: it may be any drive that is
+    /// missing.
     pub(super) fn nameless(&self, sysfs: &Sysfs) -> io::Result<Option<String>> {
         if self.switches.is_there()? { Ok(self.switches.nameless()) } else { sysfs.nameless() }
     }
@@ -82,7 +83,7 @@ impl Source {
         Ok(printed.map_or_else(String::new, |label| label.to_string()))
     }
 
-    /// Returns the links at the switches' ports; none on a node without switches.
+    /// Returns the links at the switches' ports; none on a node without a switch.
     pub(super) fn links(&self) -> io::Result<Vec<PortLink>> {
         Ok(if self.switches.is_there()? { self.switches.links() } else { Vec::new() })
     }

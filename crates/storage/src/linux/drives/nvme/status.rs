@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Status(u16);
 
-/// Status codes with their type in the upper byte: the same code means different things in different types.
+/// Status codes, with the type of each in the upper byte: the same code means different things in different types.
 pub(super) mod code {
     pub(in super::super) const INVALID_OPCODE: u16 = 0x001;
     pub(in super::super) const INVALID_FIELD: u16 = 0x002;
@@ -20,8 +20,8 @@ pub(super) mod code {
 const DO_NOT_RETRY: u16 = 1 << 14;
 
 impl Status {
-    /// Takes the status word that Linux returns: status code in bits 7:0, its type in 10:8, retry delay in 12:11, More
-    /// in 13, Do Not Retry in 14.
+    /// Takes the status word that Linux returns: the status code in bits 7:0, the code's type in bits 10:8, the retry
+    /// delay in bits 12:11, the flag More in bit 13, the flag Do Not Retry in bit 14.
     pub(super) fn new(word: u16) -> Self {
         Self(word)
     }
@@ -30,9 +30,9 @@ impl Status {
         self.0 & 0x7ff
     }
 
-    /// Returns whether the drive refused the command before it changed anything, so that a retry would fail too.
-    /// Other errors (an internal error, an abort, a lost path) may come after the work is done (Base 3.3.3.2.1,
-    /// figures 93 to 97).
+    /// Returns whether the drive refused the command before it changed anything, so that a retry would fail too. Any
+    /// other error (an internal error, an abort, a lost path) may be reported although the work was done (Base
+    /// 3.3.3.2.1, figures 93 to 97).
     pub(super) fn is_refusal(self) -> bool {
         let code = self.code();
         matches!(code, code::INVALID_OPCODE | code::INVALID_FIELD | code::INVALID_NAMESPACE)

@@ -1,18 +1,18 @@
-//! Reaches the drives of a rabbit behind its two Microchip Switchtec PAX switches, whose firmware passes
-//! admin commands to them.
+//! Accesses the drives of a rabbit behind its two Microchip Switchtec PAX switches, whose firmware passes admin
+//! commands on to the drives.
 //!
 //! ```text
 //! Fabric ─ links, dump ─► Found ─► Behind ─ tunnel ─► AdminQueue ─► the drive, as on any other way
 //!                                     └─ reset, online, bind: every virtual function at its host
 //! ```
 //! # Guarantees
-//! * A PAX id identifies a switch, and an NQN identifies a drive; device names and function numbers are looked up each
-//!   time.
-//! * A drive is brought up only if each of its functions is unbound or bound to its host.
-//! * Every wait has a deadline: for a tunnel, for an answer, for a command.
+//! * A PAX id identifies a switch, and an NQN identifies a drive; device names and function numbers are looked up
+//!   before each use.
+//! * A drive is brought up only if each of its functions is either unbound or bound to the right host.
+//! * Every wait has a deadline: the wait for a tunnel, for an answer, for a command.
 //!
 //! # Caveats
-//! A switch takes one command at a time: an erasure on one of its drives makes the others wait.
+//! A switch takes one command at a time: during an erasure on one of its drives, its other drives wait.
 //! `docs/develop/hardware.md` lists which parts were tested, and on which hardware.
 
 mod behind;

@@ -1,6 +1,7 @@
 //! Finds NVMe devices in sysfs (Documentation/ABI/stable/sysfs-driver-nvme, Documentation/nvme/multipath.rst).
 //!
-//! Device names do not identify a drive: `nvme1n1` belongs to subsystem 1, whatever its controllers are called.
+//! Device names do not identify a drive: `nvme1n1` belongs to subsystem 1, and the controllers of that subsystem may
+//! have other numbers.
 
 use std::{
     collections::BTreeMap,
@@ -25,14 +26,14 @@ pub(in crate::linux) struct ControllerNode {
     pub(in crate::linux) name: String,
     pub(in crate::linux) nqn: Nqn,
     pub(super) model: String,
-    /// Serial number without surrounding blanks; empty when Linux does not know it.
+    /// Serial number without surrounding blanks; empty when Linux does not know the serial number.
     pub(super) serial: String,
-    /// Linux's name of the chassis slot of the drive: the number that the port has
-    /// from the factory (Documentation/ABI/testing/sysfs-bus-pci).
+    /// Linux's name of the chassis slot that holds the drive: the number that the port has from the factory
+    /// (Documentation/ABI/testing/sysfs-bus-pci).
     pub(super) slot: Option<String>,
     /// Directory of the controller's PCI function.
     pub(in crate::linux) function: PathBuf,
-    /// Whether the PCI function is physical, not virtual.
+    /// Whether the PCI function is a physical function; false for a virtual function.
     pub(in crate::linux) is_physical: bool,
 }
 
@@ -40,7 +41,7 @@ pub(in crate::linux) struct ControllerNode {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::linux) struct BlockNode {
     pub(in crate::linux) device: BlockDevice,
-    /// NGUID as 32 digits; empty when the drive has none, or Linux does not trust it (NVME_QUIRK_BOGUS_NID).
+    /// NGUID as 32 digits. Empty when the drive has no NGUID, or when Linux does not trust it (NVME_QUIRK_BOGUS_NID).
     nguid: String,
 }
 
@@ -60,8 +61,8 @@ impl ControllerNode {
 }
 
 impl BlockNode {
-    /// Returns whether the device can be the namespace with this NGUID. A device whose NGUID Linux does not know counts
-    /// as that namespace: the drive itself has identified the namespace.
+    /// Returns whether the device can be the namespace with this NGUID. A device whose NGUID Linux does not know also
+    /// counts as that namespace, because the drive itself has identified the namespace.
     pub(super) fn may_be(&self, nguid: &str) -> bool {
         self.nguid.is_empty() || self.nguid == nguid
     }
@@ -75,11 +76,12 @@ impl Sysfs {
         Self(root.to_owned())
     }
 
-    /// Returns the physical functions whose NQN is invalid, so that they cannot be identified, each with the reason.
+    /// Returns the physical functions whose NQN is invalid and that therefore cannot be identified, each with the
+    /// reason.
     pub(in crate::linux) fn misnamed(&self) -> io::Result<Vec<String>> {
         let mut found = Vec::new();
         for path in entries(&self.0.join("class/nvme"))? {
-            // A controller that has not started has no NQN yet.
+            // A controller that has not started yet has no NQN.
             let Some(nqn) = attribute(&path, "subsysnqn")?.filter(|nqn| !nqn.is_empty()) else {
                 continue;
             };
@@ -117,7 +119,8 @@ impl Sysfs {
         Ok(found)
     }
 
-    /// Returns the PCI address of an NVMe drive, if any, whose NQN is unknown because no controller of it has started.
+    /// Returns the PCI address of an NVMe drive whose NQN is unknown because none of its controllers has started;
+    /// `None` when there is no such drive.
     pub(super) fn nameless(&self) -> io::Result<Option<String>> {
         for function in entries(&self.0.join("bus/pci/devices"))? {
             let class = attribute(&function, "class")?;
@@ -129,7 +132,7 @@ impl Sysfs {
             };
             let controllers = entries(&function.join("nvme"))?;
             let have_nqn = controllers.iter().map(has_nqn).collect::<Result<Vec<_>, _>>()?;
-            // A function that is passed through to a virtual machine never has a controller here.
+            // A function that is passed through to a virtual machine never gets a controller on this node.
             let driver = fs::read_link(function.join("driver")).ok();
             let is_passed_on = driver.is_some_and(|driver| name(&driver) != "nvme");
             if !have_nqn.contains(&true) && !is_passed_on {
@@ -139,7 +142,7 @@ impl Sysfs {
         Ok(None)
     }
 
-    /// Returns the slot names by the address of the device in the slot, for example `0000:01:00`.
+    /// Returns the names of the slots, by the address of the device in each slot, for example `0000:01:00`.
     fn slots(&self) -> io::Result<BTreeMap<String, String>> {
         let mut found = BTreeMap::new();
         for slot in entries(&self.0.join("bus/pci/slots"))? {
@@ -148,8 +151,8 @@ impl Sysfs {
         Ok(found)
     }
 
-    /// Returns whether the name still belongs to the same controller: the kernel gives a free name to the next
-    /// controller.
+    /// Returns whether the controller's name still belongs to the same controller: the kernel gives the name of a
+    /// removed controller to the next one.
     pub(super) fn is_still(&self, node: &ControllerNode) -> bool {
         let path = self.0.join("class/nvme").join(&node.name);
         let now = attribute(&path, "subsysnqn").ok().flatten().and_then(|nqn| nqn.parse().ok());
@@ -157,8 +160,8 @@ impl Sysfs {
         now.as_ref() == Some(&node.nqn) && function.is_ok_and(|function| function == node.function)
     }
 
-    /// Returns the block devices of a namespace, by its identity. Reads only the devices of its drive:
-    /// a rabbit has hundreds.
+    /// Returns the block devices of a namespace, which is given by its identity. Reads only the block devices of the
+    /// namespace's drive, because a rabbit has hundreds of block devices.
     pub(super) fn blocks_of(&self, id: &NamespaceId) -> io::Result<Vec<BlockNode>> {
         let mut found = Vec::new();
         for path in self.namespaces_in(&id.subsystem)? {
@@ -170,8 +173,8 @@ impl Sysfs {
         Ok(found)
     }
 
-    /// Returns the directories of a subsystem's namespaces: beneath the subsystem where Linux joins the paths
-    /// (multipath), else beneath its controllers.
+    /// Returns the directories of a subsystem's namespaces. They are beneath the subsystem if Linux combines the paths
+    /// to a namespace (multipath), and beneath the subsystem's controllers otherwise.
     fn namespaces_in(&self, subsystem: &Nqn) -> io::Result<Vec<PathBuf>> {
         let mut found = Vec::new();
         for path in entries(&self.0.join("class/nvme-subsystem"))? {
@@ -190,7 +193,7 @@ impl Sysfs {
         Ok(found)
     }
 
-    /// Returns all namespaces with a block device of their own, without the hidden paths beneath a multipath device.
+    /// Returns all namespaces that have a block device. The hidden paths beneath a multipath device are left out.
     pub(in crate::linux) fn blocks(&self) -> io::Result<Vec<BlockNode>> {
         let mut found = Vec::new();
         for path in entries(&self.0.join("class/block"))? {
@@ -226,20 +229,20 @@ impl Sysfs {
     }
 }
 
-/// Returns whether a name is `nvme<instance>n<namespace>`; a path beneath a multipath device
-/// has `c<controller>` in between.
+/// Returns whether a name has the form `nvme<instance>n<namespace>`; the name of a path beneath a multipath device
+/// contains `c<controller>` between the two parts.
 fn is_namespace(path: &Path) -> bool {
     let name = name(path);
     let rest = name.strip_prefix("nvme").unwrap_or_default();
     rest.trim_start_matches(|c: char| c.is_ascii_digit()).starts_with('n')
 }
 
-/// Returns the slot of a PCI function: the slot of `0000:01:00.0` has the address `0000:01:00`.
+/// Returns the slot that holds a PCI function: the slot of the function `0000:01:00.0` has the address `0000:01:00`.
 fn slot(function: &str, slots: &BTreeMap<String, String>) -> Option<String> {
     slots.get(function.rsplit_once('.')?.0).cloned()
 }
 
-/// Returns an attribute's text; `None` when the device was removed meanwhile.
+/// Returns the text of an attribute; `None` when the device was removed meanwhile.
 pub(in crate::linux) fn attribute(device: &Path, name: &str) -> io::Result<Option<String>> {
     match fs::read_to_string(device.join(name)) {
         Ok(text) => Ok(Some(text.trim_matches([' ', '\n', '\0']).to_owned())),
@@ -248,14 +251,15 @@ pub(in crate::linux) fn attribute(device: &Path, name: &str) -> io::Result<Optio
     }
 }
 
-/// Returns whether an error shows that the device was removed: its attributes are gone, or answer
-/// ENODEV during the removal.
+/// Returns whether an error shows that the device was removed: its attributes no longer exist, or a read of them fails
+/// with ENODEV during the removal.
 pub(in crate::linux) fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
         || error.raw_os_error() == Some(libc::ENODEV)
 }
 
-/// Lists a directory, sorted; empty when it does not exist, as on a kernel that never saw an NVMe controller.
+/// Lists a directory in sorted order. The list is empty when the directory does not exist, as on a kernel that has
+/// never had an NVMe controller.
 fn entries(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let Some(listing) = found(fs::read_dir(directory))? else { return Ok(Vec::new()) };
     let paths = listing.map(|entry| Ok(entry?.path()));

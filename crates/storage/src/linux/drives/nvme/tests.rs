@@ -175,7 +175,7 @@ fn namespaces_of_a_present_drive_are_not_forgotten() {
         .unwrap();
     let refused = drives.apply(&forget(&id, allocation)).unwrap_err();
     assert!(matches!(refused, StepError::Changed(_)), "{refused}");
-    // A ledger that cannot be written, for example on a full disk, keeps its contents.
+    // A change of a ledger that fails, for example because the disk is full, leaves the ledger's contents as they were.
     let in_the_way = drives.ledgers.path(&id.subsystem).with_extension("new");
     fs::create_dir(in_the_way).unwrap();
     let inventory = drives.inventory().unwrap();
@@ -206,7 +206,7 @@ fn a_drive_gets_no_command_while_a_change_has_not_ended() {
     assert!(!fault().contains("change"), "the drive gets commands again: {}", fault());
 }
 
-/// Creates the sysfs entries of a drive in a slot; no device answers its commands.
+/// Creates the sysfs entries of a drive in a slot. No device exists that would answer commands to the drive.
 fn plug(sysfs: &Path, drive: &str, serial: &str, slot: &str) {
     let put = |file: &str, text: &str| {
         let path = sysfs.join(file);
@@ -231,7 +231,7 @@ fn a_drive_is_replaced_when_another_drive_is_in_its_slot() {
     for (drive, serial, slot, is_gone) in [
         ("drive1", "B", "3", true),
         ("drive1", "B", "4", false),
-        // Its firmware gave it another NQN.
+        // The drive reports another NQN after an update of its firmware.
         ("drive0-again", "A", "3", false),
         ("drive1", "", "3", false),
     ] {

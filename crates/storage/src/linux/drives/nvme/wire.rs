@@ -1,8 +1,8 @@
 //! NVMe structures, byte for byte.
 //!
 //! Section numbers refer to the NVM Express Base Specification 2.0 (5.17 Identify) and the NVM Command Set
-//! Specification 1.0 (4.1.5.1 Identify Namespace). All fields are little-endian and unaligned, so that a drive's buffer
-//! can be read in place.
+//! Specification 1.0 (4.1.5.1 Identify Namespace). All fields are little-endian and unaligned, so that the structures
+//! can be read directly from the drive's buffer.
 
 use zerocopy::{
     FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
@@ -28,7 +28,7 @@ pub(super) struct IdentifyController {
     /// OACS: the optional admin commands that the controller supports.
     pub(super) admin_commands: U16,
     reserved_258: [u8; 8],
-    /// WCTEMP: temperature of a warning, in kelvin; 0 when the drive does not report it.
+    /// WCTEMP: temperature above which the drive warns, in kelvin; 0 when the drive does not report it.
     pub(super) warm: U16,
     /// CCTEMP: critical temperature, in kelvin; 0 when the drive does not report it.
     pub(super) too_warm: U16,
@@ -57,7 +57,7 @@ impl IdentifyController {
         [self.most_allowed.get(), self.max_namespaces.get()].into_iter().find(|limit| *limit > 0)
     }
 
-    /// Returns whether a Format of one namespace, erasing or not, applies to every namespace of the drive.
+    /// Returns whether a Format of one namespace, with or without erasure, applies to every namespace of the drive.
     pub(super) fn formats_all(&self) -> bool {
         self.format & FORMATS_ALL != 0
     }
@@ -66,11 +66,11 @@ impl IdentifyController {
 /// OACS bit 3: Namespace Management and Attachment.
 pub(super) const NAMESPACE_MANAGEMENT: u16 = 1 << 3;
 
-/// FNA bits 0 and 1: a Format of one namespace, and an erasing Format, apply to all namespaces
-/// (Base 5.17.2.1, figure 275).
+/// FNA bits 0 and 1: a Format of one namespace, or an erasing Format of one namespace, applies to all namespaces (Base
+/// 5.17.2.1, figure 275).
 const FORMATS_ALL: u8 = 0b11;
 
-/// FNA bit 2: a Format can erase by discarding the key.
+/// FNA bit 2: a Format can erase data by discarding the drive's encryption key.
 pub(super) const CRYPTOGRAPHIC_ERASE: u8 = 1 << 2;
 
 /// Identify Namespace, CNS 00h and 11h (NVM 4.1.5.1, figure 97).
@@ -84,15 +84,15 @@ pub(super) struct IdentifyNamespace {
     /// NUSE: blocks that are allocated.
     pub(super) used: U64,
     features: u8,
-    /// NLBAF: the number of formats, less one.
+    /// NLBAF: the number of block formats, minus one.
     pub(super) formats: u8,
     /// FLBAS: index of the block format in use.
     pub(super) format: u8,
     reserved_27: [u8; 3],
-    /// NMIC: whether several controllers may be attached.
+    /// NMIC: whether the namespace may be attached to several controllers.
     pub(super) sharing: u8,
     reserved_31: [u8; 2],
-    /// DLFEAT: what deallocated blocks read as.
+    /// DLFEAT: the value that a read of deallocated blocks returns.
     pub(super) deallocation: u8,
     reserved_34: [u8; 70],
     pub(super) nguid: [u8; 16],
@@ -101,11 +101,11 @@ pub(super) struct IdentifyNamespace {
     vendor: [u8; 3712],
 }
 
-/// DLFEAT bits 2:0, and their value when deallocated blocks read as zero.
+/// DLFEAT bits 2:0, and their value on a drive where deallocated blocks read as zero.
 pub(super) const DEALLOCATED_READ: u8 = 0b111;
 pub(super) const DEALLOCATED_IS_ZERO: u8 = 0b001;
 
-/// NMIC bit 0: more than one controller may be attached.
+/// NMIC bit 0: the namespace may be attached to more than one controller.
 pub(super) const SHARED: u8 = 1;
 
 /// LBA Format (NVM figure 98).
@@ -114,13 +114,13 @@ pub(super) const SHARED: u8 = 1;
 pub(super) struct BlockFormat {
     /// MS: bytes of metadata per block.
     pub(super) metadata: U16,
-    /// LBADS: the block's size as a power of two.
+    /// LBADS: size of a block, as the exponent of a power of two.
     pub(super) power: u8,
-    /// RP in bits 1:0: 0 is the best.
+    /// RP in bits 1:0: relative performance; 0 is the best.
     pub(super) performance: u8,
 }
 
-/// Namespace List (Base 4.4.2): ascending, ended by zero.
+/// Namespace List (Base 4.4.2): NSIDs in ascending order; zero ends the list.
 #[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct NamespaceList(pub(super) [U32; 1024]);
@@ -164,7 +164,7 @@ pub(super) struct SecondaryController {
     pub(super) controller: U16,
     /// PCID: id of its primary controller.
     pub(super) primary: U16,
-    /// SCS: bit 0 is online.
+    /// SCS: bit 0 is 1 when the controller is online.
     pub(super) state: u8,
     reserved_5: [u8; 3],
     /// VFN: number of the virtual function, from 1.
@@ -186,7 +186,7 @@ pub(super) struct CommandEffects {
     reserved_2048: [u8; 2048],
 }
 
-/// CSUPP: the bit of a supported command.
+/// CSUPP: this bit is 1 for a supported command.
 pub(super) const SUPPORTED: u32 = 1;
 
 /// SMART / Health Information, log 02h (Base 5.16.1.3).
@@ -200,7 +200,7 @@ pub(super) struct SmartLog {
     /// Available Spare, in percent.
     pub(super) spare: u8,
     pub(super) spare_threshold: u8,
-    /// Percentage Used: beyond 100 on a drive that outlives its estimate.
+    /// Percentage Used: more than 100 on a drive that lives longer than estimated.
     pub(super) used: u8,
     reserved_6: [u8; 138],
     pub(super) unsafe_shutdowns: U128,

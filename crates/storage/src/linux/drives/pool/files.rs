@@ -27,7 +27,7 @@ use crate::{
 /// The contents of `pool.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct PoolFile {
-    /// Generated when the pool is created; part of every drive's NQN.
+    /// UUID that is generated when the pool is created; part of the NQN of every drive.
     pub(super) uuid: Uuid,
     pub(super) drives: u16,
     /// Size of each drive in bytes.
@@ -54,13 +54,13 @@ pub(super) struct OwnerFile {
     owner: String,
     index: u32,
     capacity: u64,
-    /// Number of namespaces of the allocation. Pools of an older Warren have no number: each
+    /// Number of namespaces of the allocation. Pools of an older Warren do not record the number, because each
     /// allocation had one namespace.
     #[serde(rename = "of", default = "one_member")]
     members: u16,
 }
 
-/// The number of members in pools of an older Warren, which have no such field.
+/// The number of namespaces of an allocation in pools of an older Warren, which do not record it.
 fn one_member() -> u16 {
     1
 }
@@ -126,7 +126,7 @@ pub(super) fn gone_name(nsid: u32, allocation: AllocationId) -> String {
     format!(".gone-{nsid}-{allocation}")
 }
 
-/// Lists the entries of a drive's directory, without names that Warren does not use.
+/// Lists the entries of a drive's directory. Names that Warren does not use are left out.
 pub(super) fn entries(drive: &Path) -> io::Result<Vec<(EntryName, PathBuf)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(drive)? {

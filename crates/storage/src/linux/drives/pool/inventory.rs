@@ -25,13 +25,13 @@ impl FilePool {
             let mut allocated = 0;
             let directory = self.drive(slot);
             let Some(entries) = found(entries(&directory))? else {
-                // The pool had this directory before: it was moved away.
+                // The pool had this directory before, so it was moved or removed.
                 inventory.drives.push(moved(&file, slot, &directory));
                 continue;
             };
             for (name, path) in entries {
                 let (mut namespace, unwritten) = namespace(file.nqn(slot), name, &path)?;
-                // The namespace was deleted meanwhile: the values read are incomplete.
+                // The namespace was deleted meanwhile, so the values that were read may be incomplete.
                 if !path.exists() {
                     continue;
                 }
@@ -89,7 +89,7 @@ fn moved(file: &PoolFile, slot: u16, directory: &Path) -> Drive {
 }
 
 pub(super) fn access(namespace: &Path) -> io::Result<BTreeSet<NodeName>> {
-    // A namespace without the directory, after a crash, is attached to no host.
+    // A namespace without this directory, which a crash may leave, is attached to no host.
     let listing = found(fs::read_dir(namespace.join("access")))?;
     let mut nodes = BTreeSet::new();
     for entry in listing.into_iter().flatten() {

@@ -137,7 +137,7 @@ impl FilePool {
         let Some(path) = self.directory(id)? else { return Ok(None) };
         if made_for.is_some() {
             match OwnerFile::read(&path).0 {
-                // A namespace of unknown owner is never attached.
+                // A namespace whose owner is unknown is never attached.
                 NamespaceOwner::Foreign(why) => return Err(io::Error::other(why)),
                 owner if owner.allocation() != made_for => return Ok(None),
                 _ => {}
@@ -155,15 +155,15 @@ impl FilePool {
     }
 }
 
-/// Renames the namespace before it deletes it: after a crash the name shows that the namespace was being deleted.
+/// Renames the namespace and then deletes it: after a crash, the new name shows that the namespace was being deleted.
 fn rename_away(path: &Path, renamed: &Path) -> io::Result<()> {
     fs::rename(path, renamed)?;
     durable::sync_parent(path)?;
     trees::remove(renamed)
 }
 
-/// Builds the namespace under a name that means unfinished, then renames it: after a crash the name shows whether
-/// the namespace is complete.
+/// Creates the namespace under a name that marks it as unfinished, then renames it: after a crash the name shows
+/// whether the namespace is complete.
 fn build(
     drive: &Path,
     nsid: u32,

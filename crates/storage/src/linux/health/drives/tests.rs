@@ -14,7 +14,7 @@ fn function(sysfs: &Path, number: u8) -> PathBuf {
     sysfs.join(format!("devices/pci0000:00/0000:00:0{number}.0/0000:0{number}:00.0"))
 }
 
-/// Creates the files with which Linux 6.1 shows a drive of QEMU in a root port.
+/// Creates the files with which Linux 6.1 shows a drive that QEMU emulates in a root port.
 fn plant(sysfs: &Path, number: u8) {
     let put = |file: PathBuf, text: &str| {
         fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -74,7 +74,8 @@ fn read_at(sysfs: &Path, deadline: Duration) -> (BTreeMap<Nqn, DriveFacts>, Vec<
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// Makes a file unreadable: reading a directory fails with an error that does not count as absence.
+/// Makes an attribute unreadable by a directory in its place: reading a directory fails with an error that does not
+/// mean absence.
 fn spoil(attribute: &Path) {
     fs::remove_file(attribute).unwrap();
     fs::create_dir(attribute).unwrap();
@@ -112,7 +113,7 @@ fn an_unreadable_file_of_a_drive_hides_only_its_own_fact() {
     }
 }
 
-/// Reads of a resetting drive hang; a pipe without a writer simulates this.
+/// A read from a drive that is being reset hangs; a pipe without a writer simulates such a read.
 #[test]
 fn a_hanging_drive_hides_only_its_temperature() {
     let sysfs = tempfile::tempdir().unwrap();

@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use crate::linux::drives::nvme::status::Status;
 
-/// The fields of an admin command that are used here.
+/// The fields of an admin command that Warren uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) struct Command {
     pub(in super::super) opcode: u8,
@@ -68,15 +68,15 @@ pub(in super::super) mod log {
     pub(in crate::linux::drives::nvme) const COMMAND_EFFECTS: u32 = 0x05;
 }
 
-/// The NSID that stands for all namespaces.
+/// The NSID that addresses all namespaces of a drive.
 pub(in super::super) const EVERY_NAMESPACE: u32 = u32::MAX;
 
 /// Deadline of reads, which the drive answers from its memory.
 pub(super) const QUICK: Duration = Duration::from_secs(10);
 /// Deadline of creation and deletion, which take real drives many seconds.
 pub(super) const SLOW: Duration = Duration::from_secs(120);
-/// Deadline of an erasure, which takes drives without cryptographic erase many minutes. An interrupted erasure is
-/// started again from the beginning.
+/// Deadline of an erasure, which takes many minutes on drives without cryptographic erase. After an interruption, an
+/// erasure starts again from the beginning.
 pub(in super::super) const ERASE: Duration = Duration::from_secs(3600);
-/// Deadline of a change: longer than the slowest command of the drive.
+/// Deadline of a change: longer than the deadline of the drive's slowest command.
 pub(in super::super) const CHANGE: Duration = SLOW.saturating_add(Duration::from_secs(30));

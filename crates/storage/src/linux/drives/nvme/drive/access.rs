@@ -17,12 +17,12 @@ impl NvmeDrive {
         let controller = self.settle()?;
         self.require_ours(&self.require_existing(nsid)?)?;
         let wanted = self.controllers(&controller, &self.secondaries()?).controller(endpoint)?;
-        // Record the name first: access without a recorded name would be withdrawn.
+        // Record the name first: the agent withdraws access that has no recorded name.
         self.ledger.record_host(nsid, endpoint.number(), node).map_err(DriveError::Ledger)?;
         self.ask("attach the namespace", self.admin.attach(nsid, wanted))
     }
 
-    /// Detaches a namespace from `node`; succeeds when the namespace is gone.
+    /// Detaches a namespace from `node`; succeeds also when the namespace no longer exists.
     pub(in super::super) fn detach(&self, nsid: u32, node: &NodeName) -> Result<()> {
         let controller = self.settle()?;
         let Some(namespace) = self.find(nsid)? else { return Ok(()) };

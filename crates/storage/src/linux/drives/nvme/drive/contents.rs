@@ -21,19 +21,19 @@ pub(in super::super) struct Contents {
     /// The drive, without its slot and label.
     pub(in super::super) drive: Drive,
     pub(in super::super) smart: Smart,
-    /// Whether every virtual function that a chassis needs is online.
+    /// Whether all virtual functions that a chassis needs are online.
     pub(in super::super) is_up: bool,
-    /// The drive's namespaces without their devices, each with its NGUID.
+    /// The drive's namespaces, each with its NGUID but without its device on this node.
     pub(in super::super) namespaces: Vec<(Namespace, [u8; 16])>,
-    /// Recorded namespaces that the drive no longer has, with their owners.
+    /// Recorded namespaces that the drive no longer has, each with its recorded owner.
     pub(in super::super) lost: Vec<(NamespaceId, NamespaceOwner)>,
 }
 
 impl NvmeDrive {
     pub(in super::super) fn look(&self) -> Result<Contents> {
         let controller = self.settle()?;
-        // Read the records before the drive: otherwise a namespace created in between would be recorded but not listed,
-        // and would count as vanished.
+        // Read the records before the drive's list. In the other order, a namespace created in between would be
+        // recorded but not listed, and would count as vanished.
         let mut lost = self.ledger.records();
         let found = self.list()?;
         lost.retain(|record| found.iter().all(|found| found.nsid != record.nsid));
@@ -68,7 +68,7 @@ impl NvmeDrive {
         })
     }
 
-    /// Returns the namespaces with their owners, and the hosts that have access.
+    /// Returns the namespaces, each with its owner and the hosts that have access.
     fn namespaces(
         &self,
         found: &[Found],
@@ -92,8 +92,8 @@ impl NvmeDrive {
         Ok(namespaces)
     }
 
-    /// Lists the CNTLIDs of the controllers that a namespace is attached to; `None` when the namespace was deleted
-    /// meanwhile. For an NSID that does not exist drives may also return Invalid Field (Base 3.2.1.5).
+    /// Lists the CNTLIDs of the controllers to which a namespace is attached; `None` when the namespace was deleted
+    /// meanwhile. For an NSID that does not exist, some drives return Invalid Field (Base 3.2.1.5).
     fn attached_controllers(&self, namespace: &Found) -> Result<Option<Vec<u16>>> {
         let answer = self.admin.attached_controllers(namespace.nsid);
         match self.ask("list attached controllers", answer) {
@@ -107,7 +107,7 @@ fn may_be_gone(error: &DriveError) -> bool {
     matches!(error.code(), Some(code::INVALID_NAMESPACE | code::INVALID_FIELD))
 }
 
-/// Returns the warnings that are set in the bits of Critical Warning (Base 5.16.1.3, figure 207).
+/// Returns the warnings whose bits are set in Critical Warning (Base 5.16.1.3, figure 207).
 fn warnings(bits: u8) -> Vec<DriveWarning> {
     let by_bit = [
         DriveWarning::SpareLow,

@@ -1,4 +1,4 @@
-//! Creates namespaces and records the allocation of each.
+//! Creates namespaces, and records the allocation that owns each.
 
 use super::{
     DriveError, NvmeDrive, Result, bytes,
@@ -20,12 +20,12 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) struct Created {
     pub(in super::super) nsid: u32,
-    /// Whether its blocks still have to be zeroed before the namespace counts as created.
+    /// Whether the namespace's blocks must be zeroed before it counts as created.
     pub(in super::super) to_zero: bool,
 }
 
 impl NvmeDrive {
-    /// Creates a namespace for `allocation`; `None` when the drive has one already.
+    /// Creates a namespace for `allocation`; returns `None` when the drive already has a namespace of this allocation.
     pub(in super::super) fn create(
         &self,
         allocation: AllocationId,
@@ -47,8 +47,8 @@ impl NvmeDrive {
         }
     }
 
-    /// Returns the drive's Identify Controller and its NSIDs, if it reports room for one more
-    /// namespace of `size` bytes.
+    /// Returns the drive's Identify Controller and its NSIDs, if the drive reports room for another namespace of `size`
+    /// bytes.
     fn room(&self, size: u64) -> Result<(IdentifyController, Vec<u32>)> {
         let controller = self.controller()?;
         let free = bytes(controller.unallocated.get())?;
@@ -94,7 +94,8 @@ impl NvmeDrive {
         Ok(Created { nsid, to_zero: !whole })
     }
 
-    /// Records a namespace without a record as one of `allocation`; from then on its NGUID identifies it.
+    /// Adopts a namespace without a record: records it as a namespace of `allocation`. From then on its NGUID
+    /// identifies it.
     pub(in super::super) fn adopt(
         &self,
         nsid: u32,
@@ -124,9 +125,9 @@ impl NvmeDrive {
             .map_err(DriveError::Ledger)
     }
 
-    /// Returns the error of a failed creation. Drops the intent when the drive refused or was not asked, because then
-    /// no namespace was created. When the drive did not answer, or failed midway, the intent stays until the next
-    /// observation shows whether the namespace exists.
+    /// Returns the error of a failed creation. Drops the recorded intent when the drive refused the command or did not
+    /// get it, because then the drive created no namespace. When the drive did not answer, or failed midway, the intent
+    /// stays until the next observation shows whether the namespace exists.
     fn creation_failed(
         &self,
         allocation: AllocationId,
@@ -149,7 +150,8 @@ impl NvmeDrive {
         }
     }
 
-    /// Describes a refusal that the drive's own figures do not explain: observing again would change nothing.
+    /// Describes a refusal that the numbers reported by the drive do not explain, so that another observation would not
+    /// help.
     fn refused(&self, size: u64, why: &AdminError) -> Result<RoomRefused> {
         let (controller, namespaces) = self.room(size)?;
         Ok(RoomRefused {
@@ -163,8 +165,8 @@ impl NvmeDrive {
         })
     }
 
-    /// Returns the best-performing format of 4096-byte blocks without metadata. When the drive itself does not list its
-    /// formats, they are read from one of its namespaces (`any`).
+    /// Returns the best-performing format with blocks of 4096 bytes and no metadata. If the drive itself does not list
+    /// its formats, reads them from one of the drive's namespaces (`any`).
     fn block_format(&self, any: Option<&u32>) -> Result<u8> {
         let described = match (self.admin.common(), any) {
             (Err(error), Some(any)) if error.code() == Some(code::INVALID_NAMESPACE) => {

@@ -16,14 +16,14 @@ use crate::{
 };
 
 impl NvmeDrive {
-    /// Erases and deletes a namespace of `allocation`; succeeds when it is gone already.
+    /// Erases and deletes a namespace of `allocation`; succeeds also when the namespace no longer exists.
     pub(in super::super) fn delete(&self, nsid: u32, allocation: AllocationId) -> Result<()> {
         let controller = self.settle()?;
         if let Some(namespace) = self.find(nsid)? {
             self.require_owner(&namespace, allocation)?;
             self.erase(&namespace, &controller)?;
-            // An erased namespace is useless: delete it even when the caller has stopped waiting, so that no second
-            // request is needed.
+            // Delete an erased namespace even when the caller has stopped waiting: the namespace is useless, and no
+            // second request is needed then.
             return to_the_end(|| self.delete_erased(&namespace, allocation));
         }
         self.ledger.record_deleted(nsid, allocation).map_err(DriveError::Ledger)
@@ -31,7 +31,8 @@ impl NvmeDrive {
 
     fn delete_erased(&self, namespace: &Found, allocation: AllocationId) -> Result<()> {
         let _turn = self.ledger.turn();
-        // While this thread waited for its turn, the namespace may have been deleted and its NSID reused.
+        // While this thread waited for its turn, another may have deleted the namespace, and the drive may have reused
+        // its NSID.
         if self.is_still(namespace)? {
             self.remove(namespace.nsid)?;
         }
@@ -59,9 +60,9 @@ impl NvmeDrive {
         Ok(())
     }
 
-    /// Erases a namespace, unless its record says that it is erased. During the erasure the namespace is attached only
-    /// to the physical function, because Format acts on namespaces attached to the controller that receives it. The
-    /// drive may take longer than the caller waits.
+    /// Erases a namespace, unless its record says that it is already erased. During the erasure the namespace is
+    /// attached only to the physical function: Format acts only on namespaces that are attached to the controller that
+    /// gets the command. The erasure may take longer than the caller waits.
     fn erase(&self, namespace: &Found, controller: &IdentifyController) -> Result<()> {
         if controller.formats_all() {
             return Err(DriveError::Unfit(FORMATS_ALL.to_owned()));
@@ -94,8 +95,8 @@ impl NvmeDrive {
         })
     }
 
-    /// Identifies the namespace just before it is erased, and fails when the drive has reused its NSID: the drive may
-    /// have been busy for minutes.
+    /// Identifies the namespace just before the erasure, and fails when the drive has reused its NSID: the drive may
+    /// have been busy for minutes since the last check.
     fn identify_unchanged(&self, namespace: &Found) -> Result<IdentifyNamespace> {
         let described = self.ask("identify the namespace", self.admin.namespace(namespace.nsid))?;
         if described.nguid == namespace.nguid {

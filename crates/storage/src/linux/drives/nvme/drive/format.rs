@@ -6,7 +6,7 @@ use crate::linux::drives::nvme::{
     wire::{BlockFormat, IdentifyNamespace},
 };
 
-/// Block size of new namespaces, in bytes, as a power of two.
+/// Block size of new namespaces, in bytes, as the exponent of a power of two.
 pub(super) const BLOCK_POWER: u8 = 12;
 
 pub(super) fn describe(nsid: u32, described: &IdentifyNamespace) -> Result<Found> {
@@ -19,8 +19,8 @@ pub(super) fn describe(nsid: u32, described: &IdentifyNamespace) -> Result<Found
     Ok(Found { nsid, nguid: described.nguid, size })
 }
 
-/// Returns the formats, each with its FLBAS value: bits 3:0 of the format's index are bits 3:0 of FLBAS, and bits 5:4
-/// of the index are bits 6:5.
+/// Returns the formats, each with the FLBAS value that selects it. Bits 3:0 of a format's index are bits 3:0 of FLBAS;
+/// bits 5:4 of the index are bits 6:5 of FLBAS.
 fn formats(described: &IdentifyNamespace) -> impl Iterator<Item = (u8, BlockFormat)> {
     let count = usize::from(described.formats) + 1;
     let listed = described.format_list.iter().take(count);

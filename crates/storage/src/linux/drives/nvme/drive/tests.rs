@@ -1,5 +1,5 @@
-//! Tests of one drive, on a simulated drive in memory: creates, attaches, detaches and
-//! deletes namespaces, with crashes.
+//! Tests a single simulated drive: the tests create, attach, detach and delete namespaces, also with crashes in
+//! between.
 
 use std::{cell::Cell, collections::BTreeSet, fs};
 
@@ -19,7 +19,7 @@ use crate::{
 const MIB: u64 = 1 << 20;
 
 thread_local! {
-    /// The way to the drives of this test.
+    /// The kind of access to the drives of this test.
     static WAY: Cell<Way> = const { Cell::new(Way::Here) };
 }
 
@@ -38,14 +38,14 @@ impl Bench {
         Self { simulated, state: tempfile::tempdir().unwrap() }
     }
 
-    /// Starts an agent, which knows only the ledger on disk.
+    /// Starts an agent that knows nothing but the ledger on disk.
     fn start(&self) -> NvmeDrive {
         let ledger = Ledger::open(self.state.path(), &nqn()).unwrap();
         let admin = Admin::new(self.simulated.queue(WAY.get()));
         NvmeDrive::new(nqn(), admin, Arc::new(ledger))
     }
 
-    /// Creates a namespace that the ledger does not know, perhaps with the NSID of a deleted one.
+    /// Creates a namespace that the ledger does not know; it may get the NSID of a deleted namespace.
     fn plant(&self, size: u64) -> u32 {
         let admin = Admin::new(self.simulated.queue(WAY.get()));
         admin.create(size >> BLOCK_POWER, 1).unwrap()
@@ -108,7 +108,7 @@ fn a_namespace_is_created_attached_detached_erased_and_deleted() {
     assert!(drive.ledger.records().is_empty());
 }
 
-/// Returns the number of commands for the whole life of a namespace, on a drive that has this many other namespaces.
+/// Returns the number of commands for the whole life of a namespace, on a drive with this number of other namespaces.
 fn commands_beside(others: u32) -> u32 {
     let bench = Bench::new(17);
     let drive = bench.start();
@@ -174,7 +174,7 @@ fn an_erased_namespace_is_erased_again_only_after_an_attachment() {
     }
 }
 
-/// A drive may take longer for an erasure than the caller waits.
+/// A drive may take longer for an erasure than the caller waits for it.
 #[test]
 fn a_deletion_continues_when_its_caller_gave_up_during_the_erasure() {
     let bench = Bench::new(17);
@@ -194,7 +194,7 @@ fn a_deletion_given_up_before_the_erasure_leaves_no_host_attached() {
     let bench = Bench::new(17);
     let drive = bench.start();
     drive.create(allocation(0), wanted_size(MIB), 1).unwrap();
-    // The first attachment is that of the physical function.
+    // The first attachment is the attachment to the physical function.
     bench.simulated.state().surprise = Some(Surprise {
         before: |command| command.opcode == opcode::NAMESPACE_ATTACHMENT && command.cdw10 == 0,
         happens: |_| give_up(),
@@ -485,7 +485,7 @@ fn a_namespace_with_a_record_of_another_is_never_adopted() {
 fn a_replaced_namespace_is_deleted_with_its_allocation_and_not_before() {
     let bench = Bench::new(17);
     bench.start().create(allocation(0), wanted_size(MIB), 1).unwrap();
-    // The drive is away: only its ledger is there.
+    // The drive is not plugged in: the agent has only its ledger.
     let ledger = Ledger::open(bench.state.path(), &nqn()).unwrap();
     ledger.record_replaced(1, allocation(1)).unwrap();
     assert_eq!(
@@ -501,7 +501,7 @@ fn a_replaced_namespace_is_deleted_with_its_allocation_and_not_before() {
     assert_eq!(bench.unallocated(), 64 * MIB);
 }
 
-/// The same tests for a drive behind a switch.
+/// The same tests, for a drive behind a switch.
 mod through_a_switch {
     use super::*;
 

@@ -1,4 +1,4 @@
-//! Determines the owner of a namespace, by its record or by the only intent that it matches.
+//! Determines the owner of a namespace, from its record or from the only intent that the namespace matches.
 
 use std::io;
 
@@ -6,8 +6,8 @@ use super::{Found, Ledger, record::Intent};
 use crate::observed::NamespaceOwner;
 
 impl Ledger {
-    /// Attributes the namespaces that a crash left without a record, among the drive's namespaces as `list` returns
-    /// them. Only the first call after a start has an effect.
+    /// Attributes namespaces that a crash left without a record. `list` returns all namespaces of the drive. Only the
+    /// first call after a start has an effect.
     pub(in super::super) fn settle_once<E>(
         &self,
         list: impl Fn() -> Result<Vec<Found>, E>,
@@ -21,8 +21,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Attributes each namespace without a record to the intent that it matches, and drops the other intents: only a
-    /// namespace that exists at the first call can come from a previous agent.
+    /// Attributes each namespace without a record to the intent that it matches, and drops the other intents. Intents
+    /// are from a previous agent, so only a namespace that exists at the first call can belong to one of them.
     pub(super) fn settle(&self, found: &[Found]) -> io::Result<()> {
         let intents = self.file.lock().intents.clone();
         for intent in intents {
@@ -37,7 +37,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Returns the owner of `namespace`; `all` are the drive's namespaces.
+    /// Returns the owner of `namespace`; `all` contains all namespaces of the drive.
     pub(in super::super) fn owner(&self, namespace: &Found, all: &[Found]) -> NamespaceOwner {
         let file = self.file.lock();
         let recorded =

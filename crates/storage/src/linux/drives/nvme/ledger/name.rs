@@ -10,9 +10,9 @@ use uuid::Uuid;
 use super::{File, Ledger};
 use crate::desired::Nqn;
 
-/// Suffix of a ledger named after its drive.
+/// Suffix of a ledger whose name is its drive's NQN.
 const PLAIN: &str = ".json";
-/// Suffix of a ledger named after the hash of its drive's NQN.
+/// Suffix of a ledger whose name is a hash of its drive's NQN.
 const HASHED: &str = ".ledger";
 /// Maximum bytes of a file name (limits.h, NAME_MAX).
 const LONGEST: usize = 255;
@@ -28,7 +28,7 @@ impl Ledger {
         directory.join(format!("{}{HASHED}", hash.simple()))
     }
 
-    /// Returns the drive whose ledger is at `path`; `None` when the file is no ledger.
+    /// Returns the NQN of the drive whose ledger is at `path`; `None` when the file is not a ledger.
     pub(in super::super) fn drive_of(path: &Path) -> Option<io::Result<Nqn>> {
         let name = path.file_name()?.to_str()?;
         if let Some(nqn) = name.strip_suffix(PLAIN) {

@@ -24,7 +24,7 @@ impl Owner {
     }
 }
 
-/// The number of members in ledgers of an older Warren, which have no such field.
+/// The number of namespaces of an allocation in ledgers of an older Warren, which do not record it.
 fn one_member() -> u16 {
     1
 }
@@ -37,9 +37,9 @@ pub(super) struct Intent {
     /// Number of namespaces of the allocation.
     #[serde(rename = "of", default = "one_member")]
     pub(super) members: u16,
-    /// NSIDs that existed before the drive was asked to create the namespace.
+    /// NSIDs of the namespaces that existed before the drive was asked to create this namespace.
     pub(super) before: BTreeSet<u32>,
-    /// Time of the intent in seconds since 1970, for admins who read the file.
+    /// Time at which the intent was recorded, in seconds since 1970, for admins who read the file.
     pub(super) at: u64,
 }
 
@@ -50,19 +50,19 @@ pub(in crate::linux::drives::nvme) struct Record {
     pub(in crate::linux::drives::nvme) nguid: String,
     pub(super) owner: Owner,
     pub(in crate::linux::drives::nvme) size: u64,
-    /// Number of namespaces of the allocation. Ledgers of an older Warren have no number: each
+    /// Number of namespaces of the allocation. Ledgers of an older Warren do not record the number, because each
     /// allocation had one namespace.
     #[serde(rename = "of", default = "one_member")]
     pub(in crate::linux::drives::nvme) members: u16,
-    /// Whether its blocks are known to read as zero.
+    /// Whether the namespace's blocks are known to read as zero.
     pub(super) whole: bool,
-    /// Whether it was erased and remains to be deleted.
+    /// Whether the namespace was erased, so that only its deletion remains.
     #[serde(default)]
     pub(super) erased: bool,
-    /// Whether another namespace replaced it, because its drive was gone for good.
+    /// Whether another namespace replaced this namespace, because its drive was gone for good.
     #[serde(default)]
     pub(super) replaced: bool,
-    /// Host names by endpoint number: a drive knows only controllers.
+    /// Names of the hosts that have access, by endpoint number. A drive itself knows only controllers, not names.
     pub(in crate::linux::drives::nvme) hosts: BTreeMap<u8, String>,
 }
 
@@ -86,16 +86,16 @@ impl Record {
 /// A drive's slot and serial number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::linux::drives::nvme) struct SlotAndSerial {
-    /// The name of the slot, independent of the drive in it.
+    /// The name of the slot, which does not depend on the drive in the slot.
     pub(in crate::linux::drives::nvme) slot: String,
-    /// The drive's serial number: its NQN may change with its firmware.
+    /// The drive's serial number. Unlike the NQN, it does not change with the drive's firmware.
     pub(in crate::linux::drives::nvme) serial: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct File {
     pub(super) nqn: String,
-    /// The drive's slot when it was last observed with recorded namespaces.
+    /// The drive's slot and serial number when the drive was last observed with recorded namespaces.
     #[serde(default, rename = "place")]
     pub(super) slot: Option<SlotAndSerial>,
     pub(super) intents: Vec<Intent>,

@@ -25,13 +25,13 @@ use crate::{
     linux::busy::pause_for,
 };
 
-/// Waiting times on the way to a drive.
+/// Times to wait during the access to a drive.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pace {
     pub(super) tunnel: Patience,
-    /// Time that a function needs after its reset (PCI Express Base Specification, 6.6.2).
+    /// Time after its reset in which a function cannot be used (PCI Express Base Specification, 6.6.2).
     pub(super) reset: Duration,
-    /// Age up to which the last scan of a switch is used again.
+    /// Maximum age of a scan of a switch that is used again instead of a new scan.
     pub(super) fresh: Duration,
 }
 
@@ -45,22 +45,22 @@ impl Default for Pace {
     }
 }
 
-/// The way to a drive behind the switches.
+/// The access to a drive behind the switches.
 #[derive(Debug, Clone)]
 pub(in super::super) struct Behind {
     pub(super) slot: Slot,
     /// PDFID of the drive's physical function.
     pub(super) physical: u16,
-    /// A number that changes when the slot was seen empty, with another device, or with the drive unbound from its
-    /// hosts.
+    /// A number that changes each time the slot is seen empty, with another device, or with a drive whose functions are
+    /// unbound from their hosts.
     pub(super) generation: u32,
-    /// Both switches, by PAX id: a function is bound by the switch of its host.
+    /// Both switches, by PAX id: the switch of a host binds functions to that host.
     pub(super) switches: Arc<[Arc<Switch>; 2]>,
     pub(super) pace: Pace,
 }
 
-/// Compares slot, physical function and generation: equal ways lead to the same drive, which need not
-/// be brought up again.
+/// Compares slot, physical function and generation. Two equal values lead to the same drive, which then need not be
+/// brought up again.
 impl PartialEq for Behind {
     fn eq(&self, other: &Self) -> bool {
         let what = |way: &Self| (way.slot, way.physical, way.generation);
@@ -117,7 +117,7 @@ impl Behind {
         Ok(())
     }
 
-    /// Fails when the function of a host is not bound to that host: a namespace attached there would reach
+    /// Fails when a host's function is not bound to that host: a namespace attached to that function would reach
     /// another host, or none.
     pub(in super::super) fn check_bound(&self, endpoint: Endpoint) -> Result<(), Fault> {
         let functions = self.functions()?;
@@ -133,7 +133,7 @@ impl Behind {
         Ok(())
     }
 
-    /// Brings the virtual functions online; returns the number of steps taken.
+    /// Brings the virtual functions online; returns the number of steps that it took.
     fn raise(&self, nqn: &Nqn, admin: &Admin, functions: &Functions) -> Result<usize, Fault> {
         let fault = |error| in_one_line("read the virtual functions", &error);
         let possible = u16::try_from(functions.virtual_functions.len()).unwrap_or(u16::MAX);
@@ -158,7 +158,7 @@ impl Behind {
             admin.virtualize(controller, action).map_err(chain)?;
         }
         if !steps.is_empty() {
-            // nnf-ec also takes a drive out of service when a function stays offline.
+            // nnf-ec, too, takes a drive out of service when a function stays offline.
             if let Some(function) = first_offline(&admin.secondaries().map_err(fault)?) {
                 return Err(format!("virtual function {function} does not come online"));
             }
@@ -183,7 +183,7 @@ impl Behind {
         Ok(())
     }
 
-    /// Returns the functions that the switch now reports in the drive's slot.
+    /// Returns the functions of the drive in this slot, as the switch reports them now.
     fn functions(&self) -> Result<Functions, Fault> {
         let fault = |error| in_one_line("read the drive's slot", &error);
         match plugged_at(self.own(), self.slot.at.port).map_err(fault)? {

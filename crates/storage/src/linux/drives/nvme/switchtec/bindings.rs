@@ -10,7 +10,7 @@ use super::{
 use crate::desired::Endpoint;
 
 /// The drive's functions do not match its slot. The agent then changes nothing on the drive: a namespace attached for
-/// one host would reach another, or none.
+/// one host would reach another host, or none.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(super) enum SlotError {
     #[error(
@@ -27,7 +27,7 @@ pub(super) enum SlotError {
     BoundElsewhere { label: u8, number: usize, pdfid: u16, endpoint: Endpoint, found: Seat },
 }
 
-/// A function to bind to its host.
+/// A virtual function that is to be bound to its host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Binding {
     pub(super) seat: Seat,
@@ -35,7 +35,7 @@ pub(super) struct Binding {
 }
 
 impl Binding {
-    /// Builds the request, which goes to the switch of the host and not to that of the drive.
+    /// Builds the request. It goes to the switch of the host, not to the switch of the drive.
     pub(super) fn request(&self) -> BindRequest {
         let mut functions: [BindFunction; 8] = zerocopy::FromZeros::new_zeroed();
         functions[0].pdfid = self.pdfid.into();
@@ -44,7 +44,7 @@ impl Binding {
     }
 }
 
-/// Returns the functions that are not bound yet, with the host ports that they belong to.
+/// Returns the functions that are not bound yet, each with the host port to which it is to be bound.
 pub(super) fn missing_bindings(
     slot: &Slot,
     functions: &Functions,

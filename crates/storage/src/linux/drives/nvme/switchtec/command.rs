@@ -17,12 +17,12 @@ pub(super) enum Command {
     NvmeAdmin = 0x91,
 }
 
-/// Addresses the switch of the device itself, in bits 22:18 of a
-/// command word (switchtec-user, `SWITCHTEC_PAX_ID_LOCAL`).
+/// Addresses the switch to which the opened device belongs, in bits 22:18 of a command word (switchtec-user,
+/// `SWITCHTEC_PAX_ID_LOCAL`).
 const THIS_SWITCH: u32 = 0x1f << 18;
 
 impl Command {
-    /// Returns the command word, which precedes the request.
+    /// Returns the command word, which is sent before the request.
     pub(super) fn word(self) -> u32 {
         self as u32 | THIS_SWITCH
     }
@@ -43,8 +43,8 @@ impl fmt::Display for Command {
     }
 }
 
-/// The return code with which a switch refuses (switchtec-user, `inc/switchtec/errors.h`). Other codes of the fabric
-/// commands are not public.
+/// The return code with which a switch refuses a command (switchtec-user, `inc/switchtec/errors.h`). The other return
+/// codes of the fabric commands are not public.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Refusal(pub(super) u32);
 

@@ -1,4 +1,4 @@
-//! Reads what is plugged into a port: the functions, and the hosts that they are bound to.
+//! Reads which device is plugged into a port, with its functions and the hosts to which the functions are bound.
 
 use zerocopy::{FromBytes, FromZeros, Immutable, KnownLayout};
 
@@ -14,7 +14,7 @@ use super::{
     },
 };
 
-/// Maximum dwords of a dump: a longer dump cannot describe one drive, which has at most some hundred functions.
+/// Maximum dwords of a dump. A longer dump cannot describe a single drive, which has at most some hundred functions.
 const MOST_DWORDS: usize = 0x4000;
 
 /// The device at a port.
@@ -38,16 +38,16 @@ pub(super) struct Functions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Function {
     pub(super) pdfid: u16,
-    /// The host's port that the function is bound to.
+    /// The host port to which the function is bound.
     pub(super) bound: Option<Seat>,
 }
 
-/// Asks a switch what is plugged into one of its ports.
+/// Asks a switch which device is plugged into one of its ports.
 pub(super) fn plugged_at(switch: &Switch, port: u8) -> Result<Plugged> {
     let bytes = {
         let mut locked = switch.lock()?;
         let bytes = fetch(&mut locked, port);
-        // End the dump, whether it succeeded or not.
+        // End the dump, even after a failure.
         let ended = locked.send(Command::Dump, &part(0, DUMP_FINISH));
         let bytes = bytes?;
         ended?;
@@ -130,8 +130,8 @@ fn endpoint(bytes: &[u8]) -> Read<Plugged> {
     }
 }
 
-/// Checks that the physical function comes first and the virtual functions follow in the order of their numbers: the
-/// order determines the host of each.
+/// Checks that the physical function comes first and that the virtual functions follow in the order of their numbers:
+/// this order determines which host gets which function.
 fn functions(first: &FunctionEntry, rest: &[FunctionEntry]) -> Read<Functions> {
     if first.kind == FUNCTION_IS_VIRTUAL {
         return Err("the first function is virtual".to_owned());

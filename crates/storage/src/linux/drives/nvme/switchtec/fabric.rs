@@ -1,4 +1,4 @@
-//! Scans a rabbit's switches for drives.
+//! Finds drives by scans of a rabbit's switches.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,7 +31,7 @@ use crate::{
     observed::{LinkState, PortLink},
 };
 
-/// The switches of a rabbit, and the last scan of each.
+/// The switches of a rabbit, with the last scan of each.
 #[derive(Debug)]
 pub(in super::super) struct Fabric {
     devices: Arc<dyn Devices>,
@@ -51,7 +51,7 @@ pub(in super::super) struct Found {
     /// Serial number, without surrounding blanks.
     pub(in super::super) serial: String,
     pub(in super::super) behind: Behind,
-    /// Whether every host's function was bound to that host.
+    /// Whether the function of each host was bound to that host.
     is_bound: bool,
 }
 
@@ -69,7 +69,7 @@ struct Scan {
 }
 
 impl Fabric {
-    /// Creates the fabric of this node's switches; every exchange is appended to the file at `record`.
+    /// Creates the fabric of this node's switches; every exchange with a switch is appended to the file at `record`.
     pub(in super::super) fn new(record: Option<&Path>) -> io::Result<Self> {
         let devices = DeviceFiles::new(PathBuf::from("/dev"));
         Ok(match record {
@@ -93,8 +93,8 @@ impl Fabric {
         }
     }
 
-    /// Returns whether this node has switches. Once true, it stays true: a rabbit whose switches do not answer has no
-    /// drives of its own.
+    /// Returns whether this node has switches. Once true, the answer stays true: a rabbit whose switches do not answer
+    /// must not count as a node without switches.
     pub(in super::super) fn is_there(&self) -> io::Result<bool> {
         if !self.seen.load(Ordering::Relaxed) && self.devices.names()?.is_empty() {
             return Ok(false);
@@ -103,8 +103,8 @@ impl Fabric {
         Ok(true)
     }
 
-    /// Returns the drives, by slot. For a switch that does not answer, returns the drives of its last scan: the next
-    /// command to such a drive fails with the reason.
+    /// Returns the drives, by slot. If a switch does not answer, returns the drives from its last scan; the next
+    /// command to such a drive then fails with the reason.
     pub(in super::super) fn drives(&self) -> Vec<Found> {
         thread::scope(|scope| {
             let scan = |pax| scope.spawn(move || self.scan(pax));
@@ -113,7 +113,7 @@ impl Fabric {
         })
     }
 
-    /// Returns, from the last scan, a switch that did not answer or a slot whose drive did not answer, if any.
+    /// Returns a switch that did not answer in its last scan, or a slot whose drive did not answer, if there is one.
     pub(in super::super) fn nameless(&self) -> Option<String> {
         (0_u8..).zip(&self.scans).find_map(|(pax, scan)| {
             let scan = scan.lock();
@@ -123,7 +123,7 @@ impl Fabric {
         })
     }
 
-    /// Returns every port of both switches, also of a switch that does not answer.
+    /// Returns every port of both switches, including the ports of a switch that does not answer.
     pub(in super::super) fn links(&self) -> Vec<PortLink> {
         thread::scope(|scope| {
             let read = |switch: &Arc<Switch>| links::of_switch(switch.pax, switch.links());
@@ -140,7 +140,7 @@ impl Fabric {
         };
         let mut scan = scan.lock();
         let recent = scan.at.is_some_and(|at| at.elapsed() < self.pace.fresh);
-        // A switch may take minutes to carry out a command for a drive; meanwhile its last scan is used.
+        // A switch may take minutes to carry out a command for a drive; until then, its last scan is used.
         let busy = scan.at.is_some() && switch.is_busy();
         if !recent && !busy {
             self.look(switch, &mut scan);
@@ -202,7 +202,7 @@ impl Fabric {
         let mut behind = self.way(slot, &functions, scan.generations.get(&slot.index));
         let mut patience = self.pace.tunnel;
         if scan.faulty.contains(&slot.index) {
-            // An earlier scan has already waited for this drive.
+            // An earlier scan has already waited for this drive, so check only once.
             patience.looks = 1;
         }
         let controller = behind
@@ -233,7 +233,7 @@ impl Fabric {
         }
     }
 
-    /// Warns once, until the reason changes.
+    /// Warns about `what` once for each reason.
     fn warn_once(&self, what: &str, why: &str) {
         let warned = self.warned.lock().insert(what.to_owned(), why.to_owned());
         if warned.as_deref() != Some(why) {
@@ -246,7 +246,7 @@ impl Fabric {
     }
 }
 
-/// Returns the thread's result, or passes its panic on: an incomplete list of drives must not be used.
+/// Returns the thread's result; panics if the thread panicked, because an incomplete list of drives must not be used.
 fn join<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| panic::resume_unwind(panic))
 }

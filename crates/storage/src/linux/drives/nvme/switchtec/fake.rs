@@ -1,8 +1,8 @@
-//! Two switches in memory, with drives in their slots.
+//! Simulates two switches in memory, with drives in their slots.
 //!
-//! No emulator has such a switch. This simulation does what the sources of [`super::wire`] expect of the firmware, and
-//! refuses what they say the firmware does not do; it was not compared with a real switch. The sources do not give the
-//! codes of refusals, so the simulation uses its own.
+//! No emulator has such a switch. This simulation does what the firmware should do according to the sources of
+//! [`super::wire`], and refuses what it should refuse; it was not compared with a real switch. The sources do not give
+//! the codes of refusals, so the simulation uses codes of its own.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,7 +27,7 @@ use super::{
 
 mod firmware;
 
-/// The patience of tests: three checks without a pause.
+/// The patience of tests: three checks, without pauses.
 pub(super) const PATIENCE: Patience = Patience { looks: 3, pause: Duration::ZERO };
 
 /// A handle to both switches.
@@ -36,14 +36,14 @@ pub(super) struct Chassis(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 pub(super) struct State {
-    /// PAX ids by device.
+    /// The PAX id of each device.
     pub(super) devices: BTreeMap<String, u8>,
     pub(super) drives: BTreeMap<Port, Drive>,
-    /// LTSSM state, width and generation of the links that are not up at full width and speed.
+    /// LTSSM state, width and generation of each link that is not up with full width and speed.
     pub(super) links: BTreeMap<Port, (u16, u8, u8)>,
     /// Switches that do not answer.
     pub(super) silent: BTreeSet<u8>,
-    /// The received commands, each with the PAX id of its switch.
+    /// The commands received so far, each with the PAX id of its switch.
     pub(super) said: Vec<(u8, Command)>,
     dumps: BTreeMap<u8, Vec<u8>>,
     passes: BTreeMap<(u8, u16), Pass>,
@@ -53,19 +53,19 @@ pub(super) struct State {
 #[derive(Debug)]
 pub(super) struct Drive {
     pub(super) simulated: Simulated,
-    /// PDFID of its physical function; the PDFIDs of its virtual functions follow.
+    /// PDFID of the drive's physical function; its virtual functions have the next PDFIDs.
     pub(super) physical: u16,
     pub(super) bound: BTreeMap<u16, Seat>,
     pub(super) tunnel: Opens,
-    /// Functions that were reset, in order.
+    /// PDFIDs of the functions that were reset, in the order of the resets.
     pub(super) resets: Vec<u16>,
 }
 
-/// The state of a tunnel, or the way in which it will open.
+/// The state of a tunnel, or the way in which the tunnel will open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Opens {
     Open,
-    /// The tunnel opens after this many status commands, counted from the command that opens it.
+    /// The tunnel opens after this many status requests, counted from the command that opens it.
     After(u8),
     Opening(u8),
     Never,
@@ -91,7 +91,7 @@ impl Chassis {
         })))
     }
 
-    /// Plugs a drive into the slot with this index.
+    /// Plugs a drive into the slot with the index `index`.
     pub(super) fn plug(&self, index: u8, simulated: &Simulated) -> Port {
         let slot = slots(index / 9)[usize::from(index % 9)];
         let drive = Drive {
@@ -113,13 +113,13 @@ impl Chassis {
         change(self.state().drives.get_mut(&port).unwrap())
     }
 
-    /// Returns how many times the switches received the command.
+    /// Returns how many times the switches have received this command.
     pub(super) fn count(&self, command: Command) -> usize {
         self.state().said.iter().filter(|(_, sent)| *sent == command).count()
     }
 }
 
-/// Returns the admin queue of the drive, which is plugged into slot 0 of a new chassis.
+/// Returns an admin queue of the drive, which is plugged into slot 0 of a new chassis.
 pub(in super::super) fn tunnel_to(drive: &Simulated) -> Box<dyn admin::AdminQueue> {
     let chassis = Chassis::new();
     let at = chassis.plug(0, drive);
@@ -170,8 +170,8 @@ impl Transport for Device {
 }
 
 impl Drive {
-    /// Returns the number of a function of this drive, 0 for the physical function; `None` for a function of another
-    /// drive.
+    /// Returns the number of one of this drive's functions, 0 for the physical function; `None` for a function of
+    /// another drive.
     fn number(&self, pdfid: u16) -> Option<u16> {
         let number = pdfid.checked_sub(self.physical)?;
         (number <= self.simulated.state().functions).then_some(number)

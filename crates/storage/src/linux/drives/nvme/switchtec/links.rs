@@ -1,4 +1,4 @@
-//! Reads the state, speed and width of the links at a switch's ports.
+//! Reads the state, speed and width of the links at the ports of a switch.
 
 use super::{
     command::SwitchError,
@@ -12,7 +12,7 @@ use crate::{
 
 const UP: u8 = 1 << 7;
 
-/// Returns every wired port of a switch, also a port that the switch's answer lacks.
+/// Returns every wired port of a switch, including ports that are missing from the switch's answer.
 pub(super) fn of_switch(pax: u8, answer: Result<Vec<LinkEntry>, SwitchError>) -> Vec<PortLink> {
     let answer = answer.map_err(|error| in_one_line("ask the switch", &error));
     ports(pax).into_iter().map(|(port, end, lanes)| link(port, end, lanes, &answer)).collect()
@@ -41,8 +41,8 @@ fn width(entry: &LinkEntry, lanes: u8) -> Pair {
     Pair { now: entry.negotiated_width, full: if configured == 0 { lanes } else { configured } }
 }
 
-/// Maps the major LTSSM state (NearNodeFlash/nnf-ec, `PortLinkState`). L0s and L1 are power-saving states of a
-/// link that is up.
+/// Maps the major LTSSM state to the state of the link (NearNodeFlash/nnf-ec, `PortLinkState`). L0s and L1 are
+/// power-saving states of a link that is up.
 pub(super) fn state(entry: &LinkEntry) -> LinkState {
     let [major, _] = entry.ltssm.get().to_le_bytes();
     match major {

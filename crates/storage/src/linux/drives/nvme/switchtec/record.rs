@@ -1,4 +1,4 @@
-//! Records every command to the switches and its reply in a file; tests replay it.
+//! Records every command to the switches, with its reply, in a file that tests can replay.
 //!
 //! ```text
 //! switchtec0 007c0081 - 4 = 00000000 01000000        device, word, request, bytes of the reply, code, reply
@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use super::command::Command;
 use super::transport::{Devices, Transport};
 
-/// Devices whose exchanges are recorded.
+/// Devices that record their exchanges.
 #[derive(Debug)]
 pub(super) struct Recorded {
     devices: Box<dyn Devices>,
@@ -37,7 +37,7 @@ struct Record {
 }
 
 impl Recorded {
-    /// Wraps `devices` and appends their exchanges to the file at `path`.
+    /// Returns devices that record every exchange of `devices` in the file at `path`.
     pub(super) fn new(devices: Box<dyn Devices>, path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).append(true).open(path)?;
         let record = Record { path: path.to_owned(), file, has_gap: false };
@@ -46,7 +46,7 @@ impl Recorded {
 }
 
 impl Record {
-    /// Appends a line. Reports a full disk once, not for each of a thousand commands.
+    /// Appends a line. If the disk is full, warns once and not for each of a thousand commands.
     fn add(&mut self, line: &str) {
         let written = self.file.write_all(line.as_bytes());
         if let (Err(error), false) = (&written, self.has_gap) {
@@ -104,7 +104,7 @@ fn hex(bytes: &[u8]) -> String {
         return "-".to_owned();
     }
     bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a String cannot fail.
+        // A write to a String cannot fail.
         let _ = write!(text, "{byte:02x}");
         text
     })
@@ -112,8 +112,8 @@ fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 pub(super) mod replay {
-    //! Replays a record as devices: a command that is not the next one of the record is an error. Only the PAX id may
-    //! be read at any time, because every search for another switch reads it.
+    //! Replays a record in place of the devices: any command but the next command of the record is an error. Only the
+    //! PAX id may be read at any time, because every search for another switch reads it.
 
     use std::collections::{BTreeMap, VecDeque};
 
@@ -143,7 +143,7 @@ pub(super) mod replay {
             Self(Arc::new(Mutex::new(devices)))
         }
 
-        /// Returns the number of exchanges that were not replayed.
+        /// Returns the number of the record's exchanges that were not replayed.
         pub(in super::super) fn unreplayed(&self) -> usize {
             self.0.lock().values().map(|lines| lines.rest.len()).sum()
         }

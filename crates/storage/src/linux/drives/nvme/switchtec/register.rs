@@ -10,14 +10,14 @@ use super::{
 
 /// Address of the Capabilities Pointer.
 const FIRST: u16 = 0x34;
-/// Mask of a capability's address, which is a multiple of four.
+/// Mask for the address of a capability, which is a multiple of four.
 const ALIGNED: u16 = 0xfc;
 /// Capability ID of PCI Express.
 const PCI_EXPRESS: u8 = 0x10;
-/// Offset of Device Control within that capability, and its bit Initiate Function Level Reset.
+/// Offset of the register Device Control within that capability, and the register's bit Initiate Function Level Reset.
 const DEVICE_CONTROL: u16 = 0x08;
 const INITIATE_RESET: u16 = 1 << 15;
-/// Maximum number of capabilities that fit into the space: a longer list is circular.
+/// Maximum number of capabilities that fit into the configuration space: a list with more entries is circular.
 const MOST_CAPABILITIES: usize = 48;
 
 /// Resets one function; the drive's other functions keep running.

@@ -19,7 +19,7 @@ const QUICK: Duration = Duration::from_secs(5);
 
 pub(super) type Result<T> = std::result::Result<T, SwitchError>;
 
-/// A switch, identified by its PAX id: its device may come back under another name.
+/// A switch. Its PAX id identifies it, because its device may come back under another name.
 #[derive(Debug)]
 pub(super) struct Switch {
     pub(super) pax: u8,
@@ -27,7 +27,7 @@ pub(super) struct Switch {
     way: Mutex<Way>,
 }
 
-/// The open device; `None` after a failure that may have left an answer unread.
+/// The open device. `None` before the first command, and after a failure that may have left an answer unread.
 type Way = Option<Box<dyn Transport>>;
 
 impl Switch {
@@ -35,10 +35,10 @@ impl Switch {
         Self { pax, devices, way: Mutex::new(None) }
     }
 
-    /// Locks the switch for several commands in a row.
+    /// Locks the switch for several commands one after another.
     pub(super) fn lock(&self) -> Result<LockedSwitch<'_>> {
         let way = self.way.lock().unwrap_or_else(|poisoned| {
-            // The thread that panicked may have left an answer unread.
+            // A thread panicked while it had the switch locked, and may have left an answer unread.
             let mut way = poisoned.into_inner();
             *way = None;
             self.way.clear_poison();
@@ -47,17 +47,17 @@ impl Switch {
         LockedSwitch::begin(self, way)
     }
 
-    /// Returns whether another thread has locked the switch, so that the switch is present.
+    /// Returns whether another thread has locked the switch; if so, the switch is present.
     pub(super) fn is_busy(&self) -> bool {
         matches!(self.way.try_lock(), Err(TryLockError::WouldBlock))
     }
 
-    /// Sends a command and returns the reply.
+    /// Sends a command and returns the switch's reply.
     pub(super) fn ask<A: Reply>(&self, command: Command, request: &impl Request) -> Result<A> {
         self.lock()?.ask(command, request)
     }
 
-    /// Sends a command without a reply.
+    /// Sends a command that has no reply.
     pub(super) fn send(&self, command: Command, request: &impl Request) -> Result<()> {
         self.lock()?.send(command, request)
     }
@@ -151,8 +151,8 @@ impl<'a> LockedSwitch<'a> {
             Ok(0) => Ok(()),
             Ok(code) => Err(SwitchError::Refused { pax, command, refusal: Refusal(code) }),
             Err(error) => {
-                // A late answer must not be read as the answer to another command, and the next device of this name may
-                // be another switch.
+                // Close the device: a late answer must not be read as the answer to another command, and the device
+                // with this name may be another switch later.
                 *self.way = None;
                 Err(lost(error))
             }

@@ -1,4 +1,4 @@
-//! Tests drives behind simulated switches: their discovery, their bring-up, their access by hosts, and refusals.
+//! Tests drives behind simulated switches: how drives are found and brought up, which hosts have access, and refusals.
 
 use std::{collections::BTreeMap, io, path::Path, sync::Arc, time::Duration};
 
@@ -66,7 +66,7 @@ fn ready(found: &Found) -> Result<(), String> {
     found.behind.make_ready(&found.nqn, &found.behind.admin())
 }
 
-/// Returns the port of a slot's drive.
+/// Returns the port of the drive in the slot with this index.
 fn at(index: u8) -> Port {
     slots(index / 9)[usize::from(index % 9)].at
 }

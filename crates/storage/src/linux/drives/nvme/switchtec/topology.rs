@@ -1,17 +1,17 @@
-//! The wiring of a rabbit: what is connected to each port of each switch. No switch reports it.
+//! The wiring of a rabbit: the device at each port of each switch. No switch reports this.
 //!
-//! Source: NearNodeFlash/nnf-ec, `pkg/manager-fabric/config_default.yaml`. The drives' logical ports within each host
-//! have the same order as their ports.
+//! Source: NearNodeFlash/nnf-ec, `pkg/manager-fabric/config_default.yaml`. For each host, the logical ports of the
+//! drives have the same order as the drives' physical ports.
 
 use crate::{desired::Endpoint, observed::LinkEnd};
 
-/// Switches of a rabbit. The PAX id of each is 0 or 1.
+/// Number of switches of a rabbit. Their PAX ids are 0 and 1.
 pub(super) const SWITCHES: u8 = 2;
 
-/// Drives on each switch.
+/// Number of drives on each switch.
 pub(super) const DRIVES_EACH: u8 = 9;
 
-/// Computes on each switch.
+/// Number of computes on each switch.
 const COMPUTES_EACH: u8 = 8;
 
 /// The PCIe generation of every link.
@@ -65,8 +65,8 @@ pub(in super::super) fn label(index: u8) -> Option<u8> {
     all.find(|slot| slot.index == index).map(|slot| slot.label)
 }
 
-/// Returns the host port to which the switch binds the host's function of the drive in `slot`. The rabbit is plugged
-/// into both switches, and reaches a drive through the switch that the drive is plugged into.
+/// Returns the host port to which the switch binds the function that this host has on the drive in `slot`. The rabbit
+/// is plugged into both switches; it reaches a drive through the drive's own switch.
 pub(super) fn seat(endpoint: Endpoint, slot: &Slot) -> Option<Seat> {
     match endpoint {
         Endpoint::Rabbit => {
@@ -81,7 +81,7 @@ pub(super) fn seat(endpoint: Endpoint, slot: &Slot) -> Option<Seat> {
     }
 }
 
-/// Returns the hosts in the order of their virtual functions, from 1.
+/// Returns the hosts in the order of their virtual functions, whose numbers begin with 1.
 pub(super) fn hosts() -> impl Iterator<Item = Endpoint> {
     let computes = (0..SWITCHES * COMPUTES_EACH).map(Endpoint::Compute);
     std::iter::once(Endpoint::Rabbit).chain(computes)

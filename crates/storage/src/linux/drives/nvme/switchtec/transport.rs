@@ -1,4 +1,4 @@
-//! Accesses a switch through `/dev/switchtecN`: writes a command to it and reads the answer from it (Linux,
+//! Accesses a switch through `/dev/switchtecN`: writes a command to the device and reads the answer from it (Linux,
 //! `drivers/pci/switch/switchtec.c`).
 
 use std::{
@@ -14,10 +14,10 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::wire::PAYLOAD;
 
-/// Access to one switch. No other command comes between a command and its answer.
+/// Access to one switch. Between a command and its answer, no other command is sent.
 pub(super) trait Transport: Debug + Send {
-    /// Sends a command word with `request`, reads `reply` and returns the return code. When the code is not
-    /// 0, `reply` is meaningless.
+    /// Sends a command word with `request`, reads the reply into `reply` and returns the return code. Unless the code
+    /// is 0, `reply` has no meaning.
     fn exchange(
         &mut self,
         word: u32,
@@ -27,7 +27,8 @@ pub(super) trait Transport: Debug + Send {
     ) -> io::Result<u32>;
 }
 
-/// The switches' devices. The kernel numbers them in the order in which it finds them, so the names identify nothing.
+/// The devices of the switches. The kernel numbers the devices in the order in which it finds them, so a name
+/// identifies no switch.
 pub(super) trait Devices: Debug + Send + Sync {
     fn names(&self) -> io::Result<Vec<String>>;
 
@@ -81,7 +82,7 @@ impl Transport for DeviceFile {
         let mut buffer = [0; PAYLOAD + 4];
         let sent = frame(&mut buffer, word, request)?;
         check_complete(self.0.write(sent)?, sent.len())?;
-        // The kernel itself would wait for the switch without end.
+        // Wait here with a deadline, because a read would wait for the switch without end.
         wait(&self.0, within)?;
         let asked = buffer
             .get_mut(..reply.len() + 4)
@@ -129,7 +130,7 @@ mod tests {
 
     use super::*;
 
-    /// A datagram socket stands for the device: its reads and writes are whole messages too.
+    /// A datagram socket takes the place of the device: reads and writes of the device, too, are whole messages.
     fn pair() -> (DeviceFile, UnixDatagram) {
         let (ours, theirs) = UnixDatagram::pair().unwrap();
         (DeviceFile(File::from(std::os::fd::OwnedFd::from(ours))), theirs)

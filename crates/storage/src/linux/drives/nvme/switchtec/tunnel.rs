@@ -26,7 +26,7 @@ use super::{
 };
 use crate::linux::{bounded::is_given_up, busy::pause_for};
 
-/// Number of checks whether a tunnel has opened, and the pause between them.
+/// The number of checks whether a tunnel has opened, and the pause between two checks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Patience {
     pub(super) looks: u32,
@@ -39,14 +39,14 @@ impl Default for Patience {
     }
 }
 
-/// The tunnel to one physical function.
+/// The tunnel to the physical function of a drive.
 #[derive(Debug)]
 pub(super) struct Tunnel {
     switch: Arc<Switch>,
     pdfid: u16,
     patience: Patience,
     open: AtomicBool,
-    /// Whether a command was begun and the request to end it failed.
+    /// Whether a command was begun and the request that should have ended it failed.
     unended: AtomicBool,
 }
 
@@ -56,7 +56,7 @@ impl Tunnel {
         Self { switch, pdfid, patience, open, unended }
     }
 
-    /// Opens the tunnel, unless it is open. Between the checks the switch takes other commands.
+    /// Opens the tunnel, unless it is open already. Between the checks, the switch takes other commands.
     fn open(&self) -> Result<()> {
         if self.open.load(Ordering::Relaxed) || self.is_open()? {
             self.open.store(true, Ordering::Relaxed);
@@ -96,26 +96,26 @@ impl Tunnel {
         }
     }
 
-    /// Executes a command; the switch carries out no other command until it is done.
+    /// Executes a command; until that ends, the switch carries out no other command.
     fn pass(&self, sent: &[u8], expected: u16, within: Duration) -> Result<Vec<u8>> {
         self.open()?;
         let mut locked = self.switch.lock()?;
-        // Other commands may have occupied the switch for minutes.
+        // The wait for the switch may have taken minutes, because of other commands.
         if is_given_up() {
             return Err(SwitchError::GivenUp);
         }
         if self.unended.swap(false, Ordering::Relaxed) {
-            // Ends the command of an earlier attempt; the switch refuses when there is none.
+            // End the command of an earlier attempt; if there is none, the switch refuses, which does not matter.
             let _ = locked.send(Command::NvmeAdmin, &self.next(PASS_END, 0));
         }
         let answer = self.converse(&mut locked, sent, expected, within);
-        // End the command even after a failure: the switch keeps one answer per function.
+        // End the command, even after a failure: the switch keeps only one answer for each function.
         let ended = locked.send(Command::NvmeAdmin, &self.next(PASS_END, 0));
         if matches!(ended, Err(SwitchError::Lost { .. })) {
             self.unended.store(true, Ordering::Relaxed);
         }
         if answer.is_err() {
-            // A drive that was pulled and put back has a closed tunnel.
+            // The tunnel may be closed, because the drive was pulled and put back.
             self.open.store(false, Ordering::Relaxed);
         }
         let answer = answer?;
@@ -146,7 +146,8 @@ impl Tunnel {
         Ok(answer)
     }
 
-    /// Sends the command; the drive executes it after the last piece. Returns the length of the answer in bytes.
+    /// Sends the command in pieces; after the last piece, the drive executes the command. Returns the length of the
+    /// answer in bytes.
     fn start(
         &self,
         locked: &mut LockedSwitch<'_>,
@@ -185,7 +186,7 @@ impl Tunnel {
     }
 }
 
-/// Returns whether a command's data goes to the drive: bit 0 of its opcode (Base 2.0, figure 88, Data Transfer).
+/// Returns whether a command sends data to the drive: bit 0 of its opcode (Base 2.0, figure 88, Data Transfer).
 fn goes_to_drive(opcode: u8) -> bool {
     opcode & 1 != 0
 }
@@ -211,7 +212,7 @@ impl AdminQueue for Tunnel {
         take(&answer, command.opcode, data)
     }
 
-    /// Always fails: behind a switch, virtual functions are reset one by one, and the physical function is never reset,
+    /// Always fails. Behind a switch, virtual functions are reset one by one; the physical function is never reset,
     /// because hosts that use the drive would lose it.
     fn reset(&self) -> Answered<()> {
         let why = "a drive's physical function is not reset through a switch";

@@ -1,9 +1,9 @@
 //! The messages of `/dev/switchtecN`, byte for byte: MRPC, the PAX firmware's mailbox.
 //!
-//! Microchip's command reference is not public. The layouts are taken from programs in use; each comment names its
-//! source: *S* is Microsemi/switchtec-user (`inc/switchtec/{mrpc,fabric,switchtec,errors}.h`, `lib/fabric.c`,
-//! `lib/switchtec.c`), *E* is NearNodeFlash/nnf-ec (`internal/switchtec/pkg/{switchtec,nvme}`), which drives rabbits,
-//! and *K* is the kernel (`drivers/pci/switch/switchtec.c`). All numbers are little-endian.
+//! Microchip's command reference is not public. The layouts are taken from programs that use the switches; each comment
+//! names its source. *S* is Microsemi/switchtec-user (`inc/switchtec/{mrpc,fabric,switchtec,errors}.h`, `lib/fabric.c`,
+//! `lib/switchtec.c`). *E* is NearNodeFlash/nnf-ec (`internal/switchtec/pkg/{switchtec,nvme}`), the earlier software of
+//! rabbits. *K* is the kernel (`drivers/pci/switch/switchtec.c`). All numbers are little-endian.
 
 use zerocopy::{
     FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
@@ -30,7 +30,7 @@ pub(super) struct PaxIdReply {
     reserved_1: [u8; 3],
 }
 
-/// Link status, 1Ch: a bit mask of ports; 0 means all ports (*S* `switchtec_status`, *E* `LinkStat`).
+/// Link status, 1Ch. The request has a bit mask of ports; 0 means all ports (*S* `switchtec_status`, *E* `LinkStat`).
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct LinkStatusRequest {
@@ -52,14 +52,14 @@ pub(super) struct LinkEntry {
     pub(super) port: u8,
     pub(super) partition: u8,
     pub(super) logical: u8,
-    /// Stack in bits 7:4, the port's number within it in 3:0.
+    /// Number of the stack in bits 7:4, number of the port within the stack in bits 3:0.
     pub(super) stack: u8,
     pub(super) configured_width: u8,
     pub(super) negotiated_width: u8,
     pub(super) upstream: u8,
-    /// Up in bit 7, PCIe generation in 6:0.
+    /// Whether the link is up in bit 7, PCIe generation in bits 6:0.
     pub(super) rate: u8,
-    /// Major state in bits 7:0 (*E* `PortLinkState`), minor above.
+    /// Major state in bits 7:0 (*E* `PortLinkState`), minor state in the higher bits.
     pub(super) ltssm: U16,
     pub(super) lanes: [u8; 2],
 }
@@ -88,7 +88,7 @@ pub(super) const BIND: u8 = 1;
 #[cfg(test)]
 pub(super) const UNBIND: u8 = 2;
 
-/// Unbind, 84h (*S* `switchtec_gfms_unbind`). The agent never unbinds; an admin does.
+/// Unbind, 84h (*S* `switchtec_gfms_unbind`). The agent never unbinds a function; an admin may.
 #[cfg(test)]
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -108,7 +108,7 @@ pub(super) struct UnbindRequest {
 pub(super) struct TunnelRequest {
     pub(super) subcommand: U16,
     pub(super) pdfid: U16,
-    /// Expected bytes of the answer, without its length field.
+    /// Expected bytes of the answer, without the answer's length field.
     pub(super) expected: U16,
     pub(super) metadata: U16,
 }
@@ -122,12 +122,12 @@ pub(super) const TUNNEL_STATUS: u16 = 2;
 #[repr(C)]
 pub(super) struct TunnelReply {
     pub(super) length: U32,
-    /// 0 disabled, 1 enabled (*S* `switchtec_ep_tunnel_status`).
+    /// 0 means disabled, 1 enabled (*S* `switchtec_ep_tunnel_status`).
     pub(super) state: U32,
 }
 
-/// EP resource access, 8Eh: one register of a function's configuration space (*E* `CsrRead`, `CsrWrite`). A read
-/// sends only this header.
+/// EP resource access, 8Eh: reads or writes a register of a function's configuration space (*E* `CsrRead`, `CsrWrite`).
+/// The request to read consists only of this header.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct RegisterRequest {
@@ -150,14 +150,14 @@ pub(super) struct RegisterWrite {
     pub(super) data: [u8; 4],
 }
 
-/// NVMe admin pass-through, 91h, first part: a command, in as many pieces as needed (*E* `adminPassthruStart`).
+/// NVMe admin pass-through, 91h, first part: sends a command in as many pieces as needed (*E* `adminPassthruStart`).
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct PassStart {
     pub(super) subcommand: u8,
     reserved_1: [u8; 3],
     pub(super) pdfid: U16,
-    /// Expected bytes of completion and data; set in the last piece only.
+    /// Expected bytes of the completion and the data; set only in the last piece.
     pub(super) expected: U16,
     /// 1 when another piece of the command follows.
     pub(super) more: u8,
@@ -171,7 +171,7 @@ pub(super) const PASS_START: u8 = 1;
 pub(super) const PASS_DATA: u8 = 2;
 pub(super) const PASS_END: u8 = 3;
 pub(super) const PASS_PIECE: usize = PAYLOAD - 16;
-/// Maximum bytes of a command and its data (*S* `SWITCHTEC_NVME_ADMIN_PASSTHRU_MAX_DATA_LEN`).
+/// Maximum bytes of a command together with its data (*S* `SWITCHTEC_NVME_ADMIN_PASSTHRU_MAX_DATA_LEN`).
 pub(super) const PASS_MOST: usize = 4096 + size_of::<Submission>();
 
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -181,8 +181,8 @@ pub(super) struct PassStarted {
     reserved_2: U16,
 }
 
-/// NVMe admin pass-through, second part, which reads a piece of the answer, and third part, which ends
-/// the command (*E* `adminPassthru{Data,End}`).
+/// NVMe admin pass-through, second and third part: the second reads a piece of the answer, and the third ends the
+/// command (*E* `adminPassthru{Data,End}`).
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct PassNext {

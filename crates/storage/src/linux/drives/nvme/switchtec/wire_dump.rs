@@ -1,5 +1,5 @@
-//! A dump of the fabric manager's database, byte for byte: the device at one endpoint port.
-//! `wire.rs` names the sources.
+//! A dump of the fabric manager's database, byte for byte. The dump describes the device at one endpoint port.
+//! `wire.rs` explains the abbreviations of the sources.
 
 use zerocopy::{
     FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
@@ -41,7 +41,7 @@ pub(super) struct DumpGet {
 }
 
 pub(super) const DUMP_PIECE: usize = PAYLOAD - 12;
-/// Dwords of the header of each piece, which count towards its size.
+/// Dwords of the header of each piece; the size of a piece includes its header.
 pub(super) const DUMP_HEAD: usize = 3;
 /// Maximum dwords of a piece (*S*).
 pub(super) const DUMP_MOST: usize = 0xf0;
@@ -62,7 +62,7 @@ pub(super) struct SectionHead {
     pub(super) class: u8,
     pub(super) pax: u8,
     pub(super) fabric_id: U16,
-    /// Dwords of the section, this header included.
+    /// Length of the section in dwords, including this header.
     pub(super) dwords: U32,
     reserved_8: U32,
 }
@@ -74,7 +74,7 @@ pub(super) struct PortHead {
     pub(super) kind: u8,
     pub(super) port: u8,
     pub(super) endpoints: U16,
-    /// Dwords as a number of 24 bits, this header included.
+    /// Length in dwords, a number of 24 bits, including this header.
     pub(super) dwords: [u8; 3],
     reserved_7: u8,
 }
@@ -89,7 +89,7 @@ pub(super) const PORT_IS_EMPTY: u8 = 2;
 pub(super) struct AttachmentHead {
     pub(super) functions: U16,
     enumeration: U16,
-    /// Dwords as a number of 24 bits, this header included.
+    /// Length in dwords, a number of 24 bits, including this header.
     pub(super) dwords: [u8; 3],
     reserved_7: u8,
 }
@@ -100,7 +100,8 @@ pub(super) struct AttachmentHead {
 pub(super) struct FunctionEntry {
     pub(super) number: U16,
     pub(super) pdfid: U16,
-    /// 3: physical with SR-IOV, 1: physical without, 0: virtual (*S* `ep_port_func_type`).
+    /// 3 for a physical function with SR-IOV, 1 for a physical function without SR-IOV, 0 for a virtual function (*S*
+    /// `ep_port_func_type`).
     pub(super) kind: u8,
     pub(super) virtual_number: u8,
     reserved_6: U16,

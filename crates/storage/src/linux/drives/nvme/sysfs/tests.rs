@@ -8,7 +8,7 @@ fn put(root: &Path, file: &str, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-/// Creates a subsystem with a physical and a virtual function, as Linux 6.1 shows them.
+/// Creates a subsystem with a physical and a virtual function, with the files that Linux 6.1 shows.
 fn subsystem(root: &Path) {
     for (name, function) in [("nvme0", "0000:01:00.0"), ("nvme1", "0000:01:00.1")] {
         let class = format!("class/nvme/{name}");

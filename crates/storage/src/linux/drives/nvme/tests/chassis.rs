@@ -1,4 +1,4 @@
-//! Tests allocations over simulated drives: a rabbit without its PCI bus.
+//! Tests allocations on simulated drives of a rabbit that has no PCI bus.
 
 use super::{
     super::{
@@ -28,7 +28,7 @@ struct Chassis {
 }
 
 impl Chassis {
-    /// Starts an agent, which knows only the ledgers in `state`.
+    /// Starts an agent that knows only the ledgers in `state`.
     fn start(simulated: &[Simulated], state: &Path) -> Arc<Self> {
         let drive = |(slot, simulated): (usize, &Simulated)| {
             let nqn: Nqn = format!("nqn.2019-08.org.qemu:drive{slot}").parse().unwrap();
@@ -116,7 +116,7 @@ fn a_failed_creation_on_one_of_sixteen_drives_leaves_no_namespace() {
             Converger::new(host.clone()).converge(&Desired::Allocated(allocation())).unwrap_err();
         let ConvergeError::Step(failed) = &error else { panic!("{error}") };
         assert!(failed.step.to_string().contains("drive5 for"), "{error}");
-        // The namespace whose answer was lost is found by its intent.
+        // The creation's answer was lost; the recorded intent attributes the namespace.
         assert_eq!(host.unallocated(), [64 * MIB; 16], "{lost:?}");
     }
     let host = Chassis::start(&simulated, state.path());
@@ -170,7 +170,7 @@ fn a_drive_that_fails_to_erase_keeps_its_namespace_and_is_named() {
     assert_eq!(host.unallocated(), [64 * MIB; 14]);
 }
 
-/// Returns the CNTLIDs that reach each namespace: the rabbit has 1, and a compute has its slot plus 2.
+/// Returns for each namespace the CNTLIDs that reach it: 1 is the rabbit's, and a compute's is its slot number plus 2.
 fn reached(simulated: &[Simulated]) -> Vec<Vec<u16>> {
     let of_drive = |drive: &Simulated| -> Vec<u16> {
         drive.state().namespaces.values().flat_map(|namespace| namespace.attached.clone()).collect()
@@ -194,10 +194,10 @@ fn access_follows_a_compute_to_another_slot() {
         (vec![rabbit, (Compute(3), "a")], vec![1, 5]),
         (vec![rabbit, (Compute(5), "a")], vec![1, 7]),
         (vec![rabbit, (Compute(5), "a"), (Compute(3), "b")], vec![1, 5, 7]),
-        // The computes exchanged their slots: both keep their access, under their new endpoints.
+        // The two computes exchanged their slots: both keep their access, now under their new endpoints.
         (vec![rabbit, (Compute(3), "a"), (Compute(5), "b")], vec![1, 5, 7]),
         (vec![rabbit, (Compute(3), "a")], vec![1, 5]),
-        // Only the name differs.
+        // Only the name of the compute differs.
         (vec![rabbit, (Compute(3), "c")], vec![1, 5]),
         (vec![], vec![]),
     ] {

@@ -5,7 +5,7 @@ use super::*;
 /// Size of every Identify data structure, in bytes.
 const PAGE: usize = 4096;
 
-/// Returns a page with these bytes at the offsets from the figures of the specification.
+/// Returns a page that has these bytes at these offsets, which are taken from the figures of the specification.
 fn page(bytes: &[(usize, &[u8])]) -> [u8; PAGE] {
     let mut page = [0; PAGE];
     for (at, bytes) in bytes {

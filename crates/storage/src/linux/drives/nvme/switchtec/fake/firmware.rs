@@ -1,10 +1,10 @@
-//! Simulates the firmware of a switch, which answers or refuses each command.
+//! Simulates the firmware of a switch, which carries out or refuses each command.
 
 use zerocopy::FromZeros;
 
 use super::*;
 
-/// A reply, or the reason of a refusal.
+/// The reply to a command, or the refusal of it.
 type Answer = Result<Vec<u8>, Refusal>;
 
 const INVALID_SUBCOMMAND: Refusal = Refusal(0x64004);
@@ -203,8 +203,8 @@ impl State {
         }
     }
 
-    /// Takes the pieces of a command in order, through an open tunnel only; the drive executes the command after the
-    /// last piece.
+    /// Takes the pieces of a command in order, but only through an open tunnel; after the last piece, the drive
+    /// executes the command.
     fn pass_start(&mut self, pax: u8, piece: &PassStart) -> io::Result<Answer> {
         let pdfid = piece.pdfid.get();
         let owner = self.behind(pax).find(|drive| drive.physical == pdfid);
@@ -264,7 +264,7 @@ fn entry(number: u16, kind: u8, function: &Function) -> FunctionEntry {
     entry
 }
 
-/// Returns the drive's answer to the sent bytes: a completion, followed by the data, if any.
+/// Returns the drive's answer to the sent bytes: a completion, and after it the data, if any.
 fn carried_out(drive: &Simulated, sent: &[u8], expected: usize) -> io::Result<Vec<u8>> {
     let (submission, rest) = Submission::read_from_prefix(sent).unwrap();
     let command = admin::Command {
@@ -282,7 +282,7 @@ fn carried_out(drive: &Simulated, sent: &[u8], expected: usize) -> io::Result<Ve
     let mut completion = Completion::new_zeroed();
     match drive.answer(command, &mut data)? {
         Ok(result) => completion.result = result.into(),
-        // The phase bit is set, as in a completion queue.
+        // The phase bit is set, as it is in a completion queue.
         Err(status) => completion.status = (status << 1 | 1).into(),
     }
     let data = if to_drive { &[][..] } else { &data };

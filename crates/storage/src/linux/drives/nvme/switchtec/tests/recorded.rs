@@ -3,7 +3,7 @@
 use super::*;
 
 fn bring_up(devices: Arc<dyn Devices>) -> Result<Vec<(u8, String)>, String> {
-    // The test uses one drive, because commands to several drives have no order.
+    // The test uses only one drive: commands to several drives would come in any order.
     let fabric = Fabric::over(devices, EAGER);
     let found = fabric.drives();
     found.iter().try_for_each(ready)?;
@@ -67,7 +67,8 @@ fn a_read_command_is_started_fetched_and_ended() {
         tunnel, "switchtec0 007c008f 0200001004000000 8 = 00000000 0400000001000000",
         "status of 1000h, 4 bytes of it expected"
     );
-    // Subcommand, PDFID, 16 + 4096 bytes expected, no more, offset, length; opcode, NSID, CDW10.
+    // Pass-through: subcommand, PDFID, 16 + 4096 expected bytes, no further piece, offset, length; then the admin
+    // command: opcode, NSID, CDW10.
     let sqe = format!("06000000{}{}01000000", "00".repeat(4), "00".repeat(32));
     begins(start, "007c0091", &format!("010000000010101000000000000040{}{sqe}", "00"));
     assert!(start.contains(" 4 = 00000000 10100000"), "4112 bytes are there");

@@ -1,4 +1,4 @@
-//! Compares sizes and offsets of the fields with the sources.
+//! Compares the sizes of the structures and the offsets of their fields with the sources of the layouts.
 
 use std::mem::{offset_of, size_of};
 
