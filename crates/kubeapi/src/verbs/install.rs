@@ -37,7 +37,7 @@ pub(crate) fn install(batch: &mut Batch<'_>, value: Value) -> Result<Outcome, St
         }
         Some(stored) => {
             let (mut object, warnings) = admit::read(&resource, value, FieldValidation::Ignore)?;
-            // Metadata that clients have added to the CRD stay; only its definition is replaced.
+            // Keeps metadata that clients have added to the CRD; replaces only the rest.
             object.meta = stored.decode()?.meta;
             update::replace(batch, &resource, None, &key, &stored, object, warnings)
         }
