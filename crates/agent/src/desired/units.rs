@@ -1,5 +1,4 @@
-//! Units of work: a unit is one mount or one index tree, with the state to reach. This module holds those of one
-//! ClientMount.
+//! The units of work of one ClientMount: a unit is one mount or one index tree, with the state to reach.
 
 use api::{ClientMount, client_mount::MountState};
 use storage::{

@@ -296,8 +296,8 @@ fn a_mount_whose_path_only_the_lost_profile_defined_counts_as_mounted_while_it_m
     }
 }
 
-/// After a panic, the agent does not know which dropped mounts it has unmounted: the next pass unmounts one that is
-/// already gone.
+/// After a panic, the agent does not know which dropped mounts it has unmounted, so the next pass tries to unmount a
+/// dropped mount that is already gone.
 #[test]
 fn a_dropped_mount_unmounted_before_does_not_affect_the_mount_at_its_path() {
     let chassis = Chassis::new(2);
