@@ -32,7 +32,7 @@ fn a_daemon_with_a_bug() {
         match place.as_str() {
             "task" => drop(tokio::spawn(vital("a task", a_bug()))),
             "thread" => drop(std::thread::spawn(|| vital_now("a thread", || panic!("a bug")))),
-            // Blocks this thread: a daemon that waited for it when it drops the runtime would not end.
+            // Also starts a blocking task that never ends: the daemon must end without waiting for it.
             "main" => {
                 drop(tokio::task::spawn_blocking(std::thread::park));
                 a_bug().await;

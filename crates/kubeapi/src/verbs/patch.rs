@@ -31,7 +31,7 @@ impl Patch {
         }
     }
 
-    /// Reads a patch whose type [`check_type`](Self::check_type) has accepted.
+    /// Reads a patch whose type [`Self::check_type`] has accepted.
     pub(crate) fn read(media_type: &str, body: Value) -> Result<Self, Status> {
         if media_type == "application/json-patch+json" {
             return json_patch::read(body).map(Self::Json);
