@@ -1,4 +1,5 @@
-//! The stream to the coordinator: sends the hello, passes on events and reports, and reconnects when the stream is lost.
+//! The stream to the coordinator: sends the hello, passes on events and reports, and reconnects when the stream is
+//! lost.
 //!
 //! While nothing changes the link sends nothing and runs no timer; the kernel's TCP keepalive notices a dead peer.
 

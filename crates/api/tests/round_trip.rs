@@ -174,7 +174,8 @@ fn fields_that_sites_require_are_written_even_when_empty() {
     }
 }
 
-/// Collects the paths of a schema's properties; a type that several properties have gets one path only.
+/// Collects the paths of a schema's properties. Properties of the same type, such as `xfsStorage` and `gfs2Storage`,
+/// have the same path.
 fn properties(schema: &Value, at: &str, found: &mut BTreeSet<String>) {
     if schema["x-kubernetes-map-type"] == "atomic" {
         return; // an ObjectReference: its fields are Kubernetes' own

@@ -1,5 +1,5 @@
-//! Escapes and shortens texts of users for messages, logs and terminals: directives, container logs, names of processes and hosts,
-//! names of files in archives.
+//! Escapes and shortens texts of users for messages, logs and terminals: directives, container logs, names of processes
+//! and hosts, names of files in archives.
 
 /// Largest size of a message (of a status, an error or a refusal), in bytes. A gRPC client rejects an answer whose
 /// headers exceed 16 KiB, and there percent-encoding may need three bytes for each byte of a message.

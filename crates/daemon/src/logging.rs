@@ -42,7 +42,8 @@ impl Line {
         let mut line = Self { own: text.len(), text };
         // `visit` fails only if the visitor fails, and this visitor never does.
         drop(record.key_values().visit(&mut line));
-        // Users may write control characters into objects. Newlines and tabs are kept: a command's output has many lines.
+        // Users may write control characters into objects. Newlines and tabs are kept: a command's output has many
+        // lines.
         causes::escaped(&line.text, "\n\t")
     }
 

@@ -25,8 +25,8 @@ pub struct LogArgs {
 pub enum End {
     /// A signal stopped the daemon: exit code 0.
     Stopped,
-    /// The coordinator refuses this agent permanently; the text has the reason and the remedy. Exit code 3: systemd does not
-    /// start the agent again.
+    /// The coordinator refuses this agent permanently; the text has the reason and the remedy. Exit code 3: systemd
+    /// does not start the agent again.
     Refused(String),
 }
 

@@ -136,8 +136,8 @@ pub struct Api {
 }
 
 impl Api {
-    /// Opens the store, starts its writer thread, and installs the first namespaces and the CRDs. Blocks for a few fsyncs;
-    /// needs no async runtime, and may be called inside one.
+    /// Opens the store, starts its writer thread, and installs the first namespaces and the CRDs. Blocks for a few
+    /// fsyncs. Needs no async runtime, but the caller may be an async task.
     ///
     /// # Errors
     /// [`OpenError`] when the directory or the store cannot be used, or a CRD asks for what this server cannot do.

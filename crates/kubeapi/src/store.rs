@@ -198,7 +198,7 @@ impl State {
         })
     }
 
-    /// Returns the objects of one resource as they were at an earlier revision.
+    /// Returns the objects of one resource in their state at an earlier revision.
     pub(crate) fn snapshot(
         &self,
         resource: &Arc<str>,
