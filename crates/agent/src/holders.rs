@@ -48,7 +48,7 @@ impl<K: Ord + Clone + Send + 'static> HolderWatch<K> {
                     self.by_key.remove(&key);
                     return key;
                 }
-                // A later call of [`Self::set`] replaced this wait.
+                // A later call of [`Self::set`] for this key has cancelled this wait.
                 Some(Err(_)) => {}
                 None => std::future::pending().await,
             }

@@ -250,8 +250,8 @@ fn event_of(message: Message) -> Option<LinkEvent> {
 
 fn end(status: &Status, connected_for: Option<Duration>) -> End {
     match status.code() {
-        // A newer agent of this node is connected. All other refusals can end by themselves: when an administrator
-        // edits the system's layout or certificates, or when the connection of the previous boot ends.
+        // A newer agent of this node is connected: this refusal is permanent. All other refusals may end later, when an
+        // administrator edits the system's layout or certificates, or when the connection of the previous boot ends.
         Code::Aborted | Code::FailedPrecondition => End::Refused(status.message().to_owned()),
         // The transport sets these codes, not the coordinator.
         Code::Unknown | Code::Unavailable | Code::Cancelled => {

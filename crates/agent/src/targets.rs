@@ -138,9 +138,8 @@ impl TargetsInUse {
             .any(|other| other.paths.iter().any(|taken| overlap(path, taken)))
     }
 
-    /// Records that an object is mounted: the object keeps its paths until it is released. If another object took over
-    /// these paths while the agent mounted, the mounted object does not get them back: no event would tell the other
-    /// object.
+    /// Records that an object is mounted: the object keeps its paths until it is released. But if another object got
+    /// these paths while the agent mounted, that object keeps the paths, because no event would tell it of the loss.
     pub fn set_mounted(&mut self, uid: &str) {
         if self.conflict(uid).is_some() {
             return;

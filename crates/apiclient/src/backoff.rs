@@ -45,7 +45,7 @@ mod tests {
         let mut tries = 0;
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(3600) {
-            // The list succeeds, and the watch that follows it fails.
+            // As after a list that succeeds; the watch that follows the list fails.
             backoff.reset();
             advance(backoff.next().unwrap()).await;
             tries += 1;

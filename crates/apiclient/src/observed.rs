@@ -15,7 +15,7 @@ pub struct Answer {
     pub status: u16,
 }
 
-/// Returns a client with the same connection that calls `observe` when the headers of an answer arrive.
+/// Returns a client that sends its requests through `client`, and calls `observe` when the headers of an answer arrive.
 pub fn observed(
     client: Client,
     observe: impl Fn(Answer) + Clone + Send + Sync + 'static,

@@ -13,7 +13,7 @@ pub enum Operation {
     Delete,
 }
 
-/// A change, with the members that an admission webhook gets.
+/// A change, with the same members that Kubernetes sends to an admission webhook.
 #[derive(Debug, Clone, Copy)]
 pub struct Change<'a> {
     pub operation: Operation,

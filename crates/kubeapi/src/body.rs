@@ -104,7 +104,7 @@ impl http_body::Body for Body {
             Kind::Pieces(pieces, left) => {
                 let piece = ready!(pieces.poll_recv(context));
                 *left -= piece.as_ref().map_or(0, Bytes::len) as u64;
-                // The answer ended early and is shorter than its Content-Length.
+                // The pieces ended early: the body is shorter than the Content-Length of its answer.
                 piece.map(Ok).or_else(|| (*left > 0).then_some(Err(Stalled)))
             }
             Kind::Events(events) => ready!(events.poll_recv(context)).map(Ok),

@@ -57,8 +57,8 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Reads the credentials in `directory`, or creates them. They stay the same across restarts, with one exception: a
-    /// certificate for another address, or a certificate that expires within two years, is replaced. The new
+    /// Reads the credentials in `directory`, or creates them. They stay the same across restarts, with the exception
+    /// that a certificate for another address, or a certificate that expires within two years, is replaced. The new
     /// certificate is signed by the same CA, so that kubeconfig files stay valid, unless the CA itself expires soon.
     pub fn load_or_create(directory: &Path, server: SocketAddr) -> Result<Self, CredentialsError> {
         let path = directory.join(FILE);

@@ -14,6 +14,7 @@
 //! * The commit that deletes an owner, namespace or CRD also deletes its dependents.
 //! * The server refuses a store file that is damaged, or that has lost an answered write; the error names the file. If
 //!   the file is intact but one object in it cannot be decoded, only that object is missing, and a log line names it.
+//! * `/backup`, which kube-apiserver does not have, returns all stored objects at one revision.
 //! * Nothing polls: without requests and changes no thread wakes.
 //! * A panic of the writer thread ends the process, whatever the build profile: after a restart the server has every
 //!   acknowledged write.
@@ -21,8 +22,8 @@
 //! Admission
 //! * An [`Admission`] completes new objects, and admits or refuses changes, where kube-apiserver calls webhooks.
 //! * `kubeapi` evaluates no CEL: the CRDs from `api::crd_values` have no rules, and the admission functions enforce the
-//!   rules in Rust. Clusters get the CRDs with rules (`api::ruled_crd_values`). One set of test vectors tests both.
-//! * `/backup`, which kube-apiserver does not have, returns all stored objects at one revision.
+//!   rules in Rust. Clusters get the CRDs with rules (`api::ruled_crd_values`). The same test vectors test the rules in
+//!   CEL and the rules in Rust.
 //!
 //! Assumptions
 //! * One process owns the directory; every client that reaches the service may do everything.
@@ -73,7 +74,7 @@ const FIRST_NAMESPACES: [&str; 2] = ["default", "kube-system"];
 
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Directory of the store, created with mode 0700 when absent. One process at a time may use it.
+    /// Directory of the store, created with mode 0700 if absent. Only one process at a time may use the directory.
     pub directory: PathBuf,
     /// CustomResourceDefinitions that are installed or updated when the API opens.
     pub crds: Vec<Value>,

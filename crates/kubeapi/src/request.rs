@@ -46,7 +46,7 @@ impl Query {
         self.0.get(name).map(String::as_str).filter(|text| !text.is_empty())
     }
 
-    /// Parses a flag as Go does: every text except `0` and `false` means true.
+    /// Parses a boolean option as Go does: every text except `0` and `false` means true.
     fn flag(&self, name: &str) -> Option<bool> {
         let value = self.0.get(name)?;
         Some(value != "0" && !value.eq_ignore_ascii_case("false"))

@@ -42,7 +42,7 @@ impl Connections {
         Self { stalled, graceful: GracefulShutdown::new(), stop: watch::channel(false).0 }
     }
 
-    /// Serves one connection in a task of its own, until it ends or the client stops reading.
+    /// Starts a task that serves one connection, until the connection ends or the client stops reading.
     fn serve<I, S, B>(&self, io: I, service: S)
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,

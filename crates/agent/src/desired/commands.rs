@@ -127,7 +127,8 @@ impl Commands {
         variables: &BTreeMap<String, String>,
     ) -> Result<VolumeLayer, MountProblem> {
         let VolumeLines { field, group, volume, leaves_lock_space, finds_names } = &self.volume;
-        // Leaves out the lines that only the other goal needs.
+        // Leaves out the lines that this goal does not need: a mount deactivates nothing, and an unmount activates
+        // nothing.
         let (group, volume) = match goal {
             Goal::Mounted => (
                 VgChange { lock_stop: String::new(), ..group.clone() },

@@ -32,7 +32,7 @@ pub enum ObjectError {
     /// The API forbids the agent to read the profile. Mounts stay, because the profile may have hooks for unmounting.
     #[error("{0}")]
     ProfileForbidden(String),
-    /// The profile is not pinned, so anyone may still edit it.
+    /// The profile is not pinned, so users may still edit it.
     #[error(
         "NnfStorageProfile {namespace}/{name} is not pinned: set data.pinned to true, or name the pinned copy in the labels"
     )]

@@ -12,7 +12,7 @@ use crate::{
 pub enum MountOutcome {
     /// The mount has reached the goal.
     Ready,
-    /// The agent did nothing, because it refused the object or another of its mounts.
+    /// The agent did nothing for this mount, because it refused the object, or another mount of the object.
     Withheld,
     /// The mount has not reached the goal; [`Outcome::failures`] contains the reason.
     Failed,

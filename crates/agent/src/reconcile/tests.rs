@@ -191,7 +191,7 @@ fn unmounting_skips_invalid_mounts() {
     assert!(outcome.is_done(), "an invalid mount was never mounted");
 }
 
-/// A line that cannot be read will never run: it must neither prevent the unmount nor hide that it was left out.
+/// An unreadable line never runs: it must not prevent the unmount, and the outcome must say that it was left out.
 #[test]
 fn unmounting_leaves_out_unreadable_lines_and_reports_them() {
     type Break = fn(&mut api::nnf_storage_profile::StorageProfile);

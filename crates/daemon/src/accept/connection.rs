@@ -66,7 +66,7 @@ impl<S> Connection<S> {
         &self.stream
     }
 
-    /// Fails if the connection is closed, or made no request in time.
+    /// Fails if the server has closed the connection, or if the client made no request before the deadline.
     fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         if self.caller.has_made_request() {
             self.first_request = None;

@@ -46,7 +46,7 @@ impl Column {
         })
     }
 
-    /// Returns the cell of one object; null where the object has no value of the column's type.
+    /// Returns the cell of one object; null if the object has no value of the column's type.
     pub(crate) fn cell(&self, object: &Value) -> Value {
         let found = js_path_process(&self.query, object).unwrap_or_default();
         let values: Vec<&Value> =

@@ -83,7 +83,7 @@ impl DiskError {
         matches!(self, Self::Damaged(_) | Self::Behind { .. } | Self::Gone { .. })
     }
 
-    /// Classifies an error of redb: damage of the file, or `other`.
+    /// Converts an error of redb: to an error that reports damage of the file, or else with `other`.
     pub(super) fn of_content(error: redb::Error, other: impl FnOnce(redb::Error) -> Self) -> Self {
         use std::io::ErrorKind::{InvalidData, UnexpectedEof};
         match error {

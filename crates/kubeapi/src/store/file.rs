@@ -14,7 +14,7 @@ pub(super) type Fill<'a> = &'a dyn Fn(Database) -> Result<(), redb::Error>;
 pub(super) trait StoreFile: Send {
     fn open(&self, builder: &Builder) -> Result<Database, DiskError>;
 
-    /// Copies the file before redb changes it: the copy may be needed to find the cause of the damage.
+    /// Copies the file before redb changes it: an administrator may need the copy to find the cause of the damage.
     fn set_aside(&self);
 
     fn forget_aside(&self);

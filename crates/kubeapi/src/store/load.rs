@@ -147,8 +147,8 @@ fn replay(state: &mut State, rows: &[EventRow]) -> bool {
     true
 }
 
-/// Begins an empty log at a revision that no client has seen: a client that resumes a watch has to list again, and then
-/// learns which objects are missing.
+/// Begins an empty log at a revision that no client has seen: a client that resumes a watch then has to list again, and
+/// so learns which objects are missing.
 fn forget_history(state: &mut State, history: usize) {
     state.revision += 1;
     state.log = super::Log::new(history);

@@ -243,7 +243,7 @@ fn one_of_two_processes_that_start_at_once_gets_the_store() {
 
 const PANICS: &str = "KUBEAPI_WRITER_PANICS";
 
-/// Not a test: the process that the next test watches.
+/// The process that the next test watches; not a test by itself.
 #[test]
 #[ignore = "the process that a test sees end, started by it"]
 fn a_writer_with_a_bug() {
